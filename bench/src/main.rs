@@ -16,18 +16,18 @@ use anyhow::Context;
 use clap::{Parser, Subcommand};
 
 use crate::{
-    harness::{bare, process},
+    harness::{bare_server, process},
     measurements::{
-        counting, duplicates, expressions, guessing, hostile, limits, postgres, rounds, sweep,
+        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, rounds, sweep,
     },
 };
 
 /// Measures the vault against a bare HTTP server and against bare storage.
 #[derive(Debug, Parser)]
 #[command(name = "bench")]
-struct Arguments {
+struct BenchArguments {
     #[command(subcommand)]
-    command: Option<Command>,
+    command: Option<BenchCommand>,
     /// How long each figure is measured, after a second of warming up.
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u64,
@@ -62,33 +62,33 @@ struct Arguments {
 }
 
 #[derive(Debug, Subcommand)]
-enum Command {
+enum BenchCommand {
     /// The reference server; started by the benchmark itself.
     #[command(hide = true)]
-    Bare,
+    BareServer,
 }
 
 fn main() -> anyhow::Result<()> {
-    let arguments = Arguments::parse();
-    if let Some(Command::Bare) = arguments.command {
-        return bare::serve();
+    let arguments = BenchArguments::parse();
+    if let Some(BenchCommand::BareServer) = arguments.command {
+        return bare_server::serve();
     }
     if arguments.limits {
-        return Ok(out(&limits::report(&limits::measure()?))?);
+        return Ok(print(&limits::report_limits(&limits::measure_limits()?))?);
     }
     let scrip = process::find_scrip()?;
     // Beside the program: a folder in memory would make every commit look free.
-    let beside = scrip.parent().context("the program has no folder")?;
-    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(beside)?;
+    let other = scrip.parent().context("the program has no folder")?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(other)?;
     let (warm_up, measured) = if arguments.quick {
         (Duration::from_millis(300), Duration::from_secs(1))
     } else {
         (Duration::from_secs(1), Duration::from_secs(arguments.seconds.max(1)))
     };
-    let plan = rounds::Plan {
+    let plan = rounds::BenchPlan {
         scrip,
         folder: folder.path().to_owned(),
-        span: (warm_up, measured),
+        durations: (warm_up, measured),
         tokens_max: arguments.million.then_some(1_000_000),
     };
     // Half of the cores make the load, so that the rest can answer it.
@@ -99,36 +99,44 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     if arguments.sweep {
         let tokens = if arguments.quick { 20_000 } else { 100_000 };
-        let swept = runtime.block_on(sweep::run(&plan, tokens))?;
-        return Ok(out(&report::swept(&swept))?);
+        let swept = runtime.block_on(sweep::measure_sweep(&plan, tokens))?;
+        return Ok(print(&report::result(&swept))?);
     }
     if arguments.duplicates {
-        return Ok(out(&duplicates::report(&runtime.block_on(duplicates::run(&plan))?))?);
+        return Ok(print(&duplicates::report_duplicates(
+            &runtime.block_on(duplicates::measure_duplicates(&plan))?,
+        ))?);
     }
     if arguments.guessing {
-        return Ok(out(&guessing::report(&runtime.block_on(guessing::run(&plan))?))?);
+        return Ok(print(&guessing::report_guessing_budget(
+            &runtime.block_on(guessing::measure_guessing_budget(&plan))?,
+        ))?);
     }
     if arguments.hostile {
-        return Ok(out(&hostile::report(&runtime.block_on(hostile::run(&plan))?))?);
+        return Ok(print(&hostile::report_hostile_clients(
+            &runtime.block_on(hostile::measure_hostile_clients(&plan))?,
+        ))?);
     }
     if arguments.postgres {
-        return Ok(out(&postgres::report(&runtime.block_on(postgres::run(&plan))?))?);
+        return Ok(print(&postgres::report_postgres(
+            &runtime.block_on(postgres::measure_postgres(&plan))?,
+        ))?);
     }
-    let (cost, limited) = (expressions::measure()?, limits::measure()?);
-    let counting = counting::measure();
-    let results = runtime.block_on(rounds::run(&plan))?;
-    out(&report::table(&results, cores))?;
-    out(&report::expressions(&cost, &results))?;
-    out(&limits::report(&limited))?;
-    out(&report::counting(counting, &results))?;
+    let (cost, limited) = (expressions::measure_expressions()?, limits::measure_limits()?);
+    let counting = metrics_cost::measure_metrics();
+    let results = runtime.block_on(rounds::measure_vault(&plan))?;
+    print(&report::report_table(&results, cores))?;
+    print(&report::report_expressions(&cost, &results))?;
+    print(&limits::report_limits(&limited))?;
+    print(&report::report_metrics(counting, &results))?;
     if let Some(file) = arguments.json {
-        fs::write(&file, format!("{:#}\n", report::json(&results, cores)))
+        fs::write(&file, format!("{:#}\n", report::report_json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;
     }
     Ok(())
 }
 
-fn out(text: &str) -> io::Result<()> {
+fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()

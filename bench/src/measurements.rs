@@ -1,11 +1,11 @@
 //! Each measurement: a reference before and after, and the vault between them.
 
-pub(crate) mod counting;
 pub(crate) mod duplicates;
 pub(crate) mod expressions;
 pub(crate) mod guessing;
 pub(crate) mod hostile;
 pub(crate) mod limits;
+pub(crate) mod metrics_cost;
 mod pgbench;
 pub(crate) mod postgres;
 mod raw;

@@ -5,48 +5,48 @@ use std::{fmt, time::Duration};
 use serde_json::{Value, json};
 
 use crate::{
-    harness::figures::{Figures, row},
+    harness::results::{MeasurementResult, result_row},
     measurements::{
-        expressions::Cost,
-        rounds::{Million, Results, Round},
-        sweep::Swept,
+        expressions::ExpressionCost,
+        rounds::{BenchResults, HttpRound, MillionTokensResult},
+        sweep::SweepResult,
     },
 };
 
-const HEAD: &str = "\
+const TABLE_HEAD: &str = "\
 | what                  | conn |  per sec. |  p50 us |  p99 us | server cpu | load cpu |
 |-----------------------|-----:|----------:|--------:|--------:|-----------:|---------:|";
 
-pub(crate) fn table(results: &Results, cores: usize) -> String {
+pub(crate) fn report_table(results: &BenchResults, cores: usize) -> String {
     let mut text =
-        format!("\nFigures ({cores} cores; cpu in microseconds per request)\n\n{HEAD}\n");
-    for figures in all_figures(results) {
-        text.push_str(&row(figures));
+        format!("\nFigures ({cores} cores; cpu in microseconds per request)\n\n{TABLE_HEAD}\n");
+    for result in list_results(results) {
+        text.push_str(&result_row(result));
         text.push('\n');
     }
-    text.push_str(&ratios(results));
+    text.push_str(&report_ratios(results));
     text.push_str(
         "\nAims\n\n| aim                                     |  aim for |   measured |        |\n",
     );
     text.push_str("|-----------------------------------------|---------:|-----------:|--------|\n");
-    for aim in aims(results) {
+    for aim in list_targets(results) {
         text.push_str(&format!("{aim}\n"));
     }
     text
 }
 
 /// Each rate of the vault as a share of its references, and how those moved meanwhile.
-fn ratios(results: &Results) -> String {
+fn report_ratios(results: &BenchResults) -> String {
     let mut text = "\nRatios\n\n\
         | what                  | conn |  of bare |   of raw | bare after/before |\n\
         |-----------------------|-----:|---------:|---------:|------------------:|\n"
         .to_owned();
-    for Round { bare, raw, scrip } in results.creates.iter().chain(&results.reads) {
-        let rate = |it: &Figures| it.per_second;
-        let of_bare = percent(scrip.per_second, mean(bare, rate));
+    for HttpRound { bare, raw, scrip } in results.creates.iter().chain(&results.reads) {
+        let rate = |it: &MeasurementResult| it.per_second;
+        let of_bare = percent(scrip.per_second, mean_of_both(bare, rate));
         let of_raw = raw.as_ref().map_or_else(
             || "-".to_owned(),
-            |raw| format!("{:.1} %", percent(scrip.per_second, mean(raw, rate))),
+            |raw| format!("{:.1} %", percent(scrip.per_second, mean_of_both(raw, rate))),
         );
         let [before, after] = bare;
         text.push_str(&format!(
@@ -60,7 +60,7 @@ fn ratios(results: &Results) -> String {
 }
 
 /// In the order in which they were measured.
-fn all_figures(results: &Results) -> Vec<&Figures> {
+fn list_results(results: &BenchResults) -> Vec<&MeasurementResult> {
     let mut all = Vec::new();
     let rounds =
         results.creates.iter().zip(&results.reads).flat_map(|(create, read)| [create, read]);
@@ -72,10 +72,10 @@ fn all_figures(results: &Results) -> Vec<&Figures> {
         all.extend(round.raw.as_ref().map(|[_, after]| after));
         all.push(bare_after);
     }
-    all.push(&results.keyed);
-    all.extend(&results.indexed);
-    all.extend(&results.recorded);
-    if let Some(million) = &results.million {
+    all.push(&results.with_idempotency_key);
+    all.extend(&results.indexed_creates);
+    all.extend(&results.recorded_reads);
+    if let Some(million) = &results.million_tokens {
         all.extend([&million.creates, &million.reads]);
         all.extend(&million.pages);
     }
@@ -84,7 +84,7 @@ fn all_figures(results: &Results) -> Vec<&Figures> {
 
 /// What we want to hold, and whether this run did. Missing one is a finding, not a failure.
 #[derive(Debug)]
-struct Aim {
+struct PerformanceTarget {
     name: String,
     bound: Bound,
     measured: f64,
@@ -97,7 +97,7 @@ enum Bound {
     AtMost(f64),
 }
 
-impl Aim {
+impl PerformanceTarget {
     fn is_met(&self) -> bool {
         match self.bound {
             Bound::AtLeast(bound) => self.measured >= bound,
@@ -106,45 +106,52 @@ impl Aim {
     }
 }
 
-impl fmt::Display for Aim {
+impl fmt::Display for PerformanceTarget {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bound = match self.bound {
             Bound::AtLeast(bound) => format!(">= {bound:.0}"),
             Bound::AtMost(bound) => format!("<= {bound:.0}"),
         };
-        let word = if self.is_met() { "met" } else { "MISSED" };
+        let outcome_name = if self.is_met() { "met" } else { "MISSED" };
         let measured = format!("{:.1} {}", self.measured, self.unit);
-        write!(out, "| {:<39} | {bound:>8} | {measured:>10} | {word:<6} |", self.name)
+        write!(out, "| {:<39} | {bound:>8} | {measured:>10} | {outcome_name:<6} |", self.name)
     }
 }
 
-fn aims(results: &Results) -> Vec<Aim> {
-    let aim =
-        |name: &str, bound, measured, unit| Aim { name: name.to_owned(), bound, measured, unit };
+fn list_targets(results: &BenchResults) -> Vec<PerformanceTarget> {
+    let aim = |name: &str, bound, measured, unit| PerformanceTarget {
+        name: name.to_owned(),
+        bound,
+        measured,
+        unit,
+    };
     let mut aims = Vec::new();
     if let (Some(create), Some(read)) = (results.creates.last(), results.reads.last()) {
-        let of_bare = percent(create.scrip.per_second, mean(&create.bare, |it| it.per_second));
+        let of_bare =
+            percent(create.scrip.per_second, mean_of_both(&create.bare, |it| it.per_second));
         aims.push(aim("creates@64 of bare POST@64", Bound::AtLeast(8.0), of_bare, "%"));
         if let Some(raw) = &create.raw {
-            let of_raw = percent(create.scrip.per_second, mean(raw, |it| it.per_second));
+            let of_raw = percent(create.scrip.per_second, mean_of_both(raw, |it| it.per_second));
             aims.push(aim("creates@64 of raw grouped rows", Bound::AtLeast(50.0), of_raw, "%"));
         }
-        aims.push(tail("create p99@64 of 64/throughput", &create.scrip));
-        let of_bare = percent(read.scrip.per_second, mean(&read.bare, |it| it.per_second));
+        aims.push(tail_latency_target("create p99@64 of 64/throughput", &create.scrip));
+        let of_bare = percent(read.scrip.per_second, mean_of_both(&read.bare, |it| it.per_second));
         aims.push(aim("reads@64 of bare GET@64", Bound::AtLeast(35.0), of_bare, "%"));
     }
-    if let Some(Round { raw: Some(raw), scrip, .. }) = results.creates.first() {
-        let of_raw = f64::from(scrip.p50_us) / mean(raw, |it| f64::from(it.p50_us));
+    if let Some(HttpRound { raw: Some(raw), scrip, .. }) = results.creates.first() {
+        let of_raw = f64::from(scrip.p50_us) / mean_of_both(raw, |it| f64::from(it.p50_us));
         aims.push(aim("create p50@1 of raw single commit p50", Bound::AtMost(2.0), of_raw, "x"));
     }
-    let [before, recorded, after] = &results.recorded;
+    let [before, recorded, after] = &results.recorded_reads;
     let unrecorded = f64::midpoint(before.per_second, after.per_second);
     let of_unrecorded = percent(recorded.per_second, unrecorded);
     aims.push(aim("reads@64 recorded of unrecorded", Bound::AtLeast(50.0), of_unrecorded, "%"));
-    let [plain, indexed, again] = &results.indexed;
+    let [plain, indexed, again] = &results.indexed_creates;
     let cost = f64::midpoint(plain.per_second, again.per_second) / indexed.per_second;
     aims.push(aim("create with four indexes of without", Bound::AtMost(2.0), cost, "x"));
-    if let Some(Million { pages: [before, subject, after], .. }) = &results.million {
+    if let Some(MillionTokensResult { pages: [before, subject, after], .. }) =
+        &results.million_tokens
+    {
         let small = f64::midpoint(f64::from(before.p50_us), f64::from(after.p50_us));
         let of_small = f64::from(subject.p50_us) / small;
         aims.push(aim("page at 1,000,000 of one at 10,000", Bound::AtMost(2.0), of_small, "x"));
@@ -159,7 +166,7 @@ fn aims(results: &Results) -> Vec<Aim> {
     }
     let name = format!("anonymous memory, {} tokens", results.tokens);
     aims.push(aim(&name, Bound::AtMost(60.0), results.anonymous_mb, "MB"));
-    if let Some(million) = &results.million {
+    if let Some(million) = &results.million_tokens {
         let name = "anonymous memory, 1,000,000 tokens";
         aims.push(aim(name, Bound::AtMost(60.0), million.anonymous_mb, "MB"));
     }
@@ -167,7 +174,7 @@ fn aims(results: &Results) -> Vec<Aim> {
 }
 
 /// Beside the processor time that the server spends on a read, which is what they are a part of.
-pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
+pub(crate) fn report_expressions(cost: &ExpressionCost, results: &BenchResults) -> String {
     let read_us = results.reads.last().and_then(|it| it.scrip.server_cpu_us);
     let mut text = "\nExpressions\n\n| what                                    |   measured |\n\
         |-----------------------------------------|-----------:|\n"
@@ -188,7 +195,7 @@ pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
             "| that mask, of a read's {read_us:.1} us of server | {share:>8.1} % |\n"
         ));
     }
-    let aim = |name: &str, most: f64, nanos: f64| Aim {
+    let aim = |name: &str, most: f64, nanos: f64| PerformanceTarget {
         name: name.to_owned(),
         bound: Bound::AtMost(most),
         measured: nanos / 1e3,
@@ -200,41 +207,44 @@ pub(crate) fn expressions(cost: &Cost, results: &Results) -> String {
 }
 
 /// Metrics, as a share of what a read costs the server.
-pub(crate) fn counting(nanos: f64, results: &Results) -> String {
+pub(crate) fn report_metrics(nanos: f64, results: &BenchResults) -> String {
     let Some(read_us) = results.reads.last().and_then(|it| it.scrip.server_cpu_us) else {
         return format!("\nmetrics: {nanos:.0} ns a request");
     };
     let measured = percent(nanos / 1e3, read_us);
     let name = format!("metrics, {nanos:.0} ns of a read's {read_us:.1} us");
-    format!("\n{}", Aim { name, bound: Bound::AtMost(1.0), measured, unit: "%" })
+    format!("\n{}", PerformanceTarget { name, bound: Bound::AtMost(1.0), measured, unit: "%" })
 }
 
-pub(crate) fn swept(swept: &Swept) -> String {
-    let mut text = format!("\nSweeping\n\n{HEAD}\n");
-    let [before, after] = &swept.alone;
-    for figures in [&swept.peak, before, &swept.beside, after] {
-        text.push_str(&format!("{}\n", row(figures)));
+pub(crate) fn result(swept: &SweepResult) -> String {
+    let mut text = format!("\nSweeping\n\n{TABLE_HEAD}\n");
+    let [before, after] = &swept.without_sweep;
+    for result in [&swept.peak, before, &swept.during_sweep, after] {
+        text.push_str(&format!("{}\n", result_row(result)));
     }
-    let (removed, took) = (swept.removed, swept.took.as_secs_f64());
+    let (removed, took) = (swept.removed, swept.duration.as_secs_f64());
     text.push_str(&format!("\n{removed} tokens were swept in those {took:.1} s\n\n"));
-    let alone = mean(&swept.alone, |it| f64::from(it.p99_us));
-    let measured = f64::from(swept.beside.p99_us) / alone;
+    let alone = mean_of_both(&swept.without_sweep, |it| f64::from(it.p99_us));
+    let measured = f64::from(swept.during_sweep.p99_us) / alone;
     let name = "create p99 while sweeping, of without".to_owned();
-    text.push_str(&format!("{}\n", Aim { name, bound: Bound::AtMost(2.0), measured, unit: "x" }));
+    text.push_str(&format!(
+        "{}\n",
+        PerformanceTarget { name, bound: Bound::AtMost(2.0), measured, unit: "x" }
+    ));
     text
 }
 
 /// With all connections waiting, connections ÷ throughput is the mean wait.
-fn tail(name: &str, figures: &Figures) -> Aim {
-    let connections = u32::try_from(figures.connections).unwrap_or(u32::MAX);
-    let mean_us = f64::from(connections) / figures.per_second * 1e6;
-    let measured = f64::from(figures.p99_us) / mean_us;
-    Aim { name: name.to_owned(), bound: Bound::AtMost(3.0), measured, unit: "x" }
+fn tail_latency_target(name: &str, result: &MeasurementResult) -> PerformanceTarget {
+    let connections = u32::try_from(result.connections).unwrap_or(u32::MAX);
+    let mean_us = f64::from(connections) / result.per_second * 1e6;
+    let measured = f64::from(result.p99_us) / mean_us;
+    PerformanceTarget { name: name.to_owned(), bound: Bound::AtMost(3.0), measured, unit: "x" }
 }
 
-fn mean(both: &[Figures; 2], of: impl Fn(&Figures) -> f64) -> f64 {
+fn mean_of_both(both: &[MeasurementResult; 2], value: impl Fn(&MeasurementResult) -> f64) -> f64 {
     let [before, after] = both;
-    f64::midpoint(of(before), of(after))
+    f64::midpoint(value(before), value(after))
 }
 
 fn percent(part: f64, whole: f64) -> f64 {
@@ -245,8 +255,8 @@ fn millis(duration: Duration) -> f64 {
     duration.as_secs_f64() * 1e3
 }
 
-pub(crate) fn json(results: &Results, cores: usize) -> Value {
-    let figures = all_figures(results).into_iter().map(|it| {
+pub(crate) fn report_json(results: &BenchResults, cores: usize) -> Value {
+    let result = list_results(results).into_iter().map(|it| {
         json!({
             "name": it.name,
             "connections": it.connections,
@@ -258,7 +268,7 @@ pub(crate) fn json(results: &Results, cores: usize) -> Value {
             "load_cpu_us": it.load_cpu_us,
         })
     });
-    let aims = aims(results).into_iter().map(|it| {
+    let aims = list_targets(results).into_iter().map(|it| {
         let (bound, value) = match it.bound {
             Bound::AtLeast(value) => ("at_least", value),
             Bound::AtMost(value) => ("at_most", value),
@@ -268,7 +278,7 @@ pub(crate) fn json(results: &Results, cores: usize) -> Value {
     });
     json!({
         "cores": cores,
-        "figures": figures.collect::<Vec<_>>(),
+        "figures": result.collect::<Vec<_>>(),
         "cold_starts_ms": results.cold_starts.iter().copied().map(millis).collect::<Vec<_>>(),
         "aims": aims.collect::<Vec<_>>(),
     })

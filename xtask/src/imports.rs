@@ -22,14 +22,15 @@ const REEXPORTS_MAX: usize = 16;
 pub fn import_graph(root_file: &Path) -> Result<ImportGraph> {
     let tree = modules::read_crate(root_file)?;
     let mut graph = ImportGraph::new();
-    for (at, module) in &tree {
+    for (module_path, module) in &tree {
         let edges = graph.entry(module.file.clone()).or_default();
         let imports = module.imports.iter().map(|it| &it.path);
         for path in imports.chain(&module.paths) {
             let Some(target) = defining_module(&tree, path.clone(), 0) else { continue };
             let Some(definition) = tree.get(&target) else { continue };
-            let related = at.starts_with(&target) || target.starts_with(at);
-            if !related && definition.file != module.file {
+            let is_parent_or_child =
+                module_path.starts_with(&target) || target.starts_with(module_path);
+            if !is_parent_or_child && definition.file != module.file {
                 edges.insert(definition.file.clone());
             }
         }
@@ -52,8 +53,8 @@ fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<
     let import = module.imports.iter().find(|it| it.name.as_ref() == Some(name));
     let Some(import) = import else { return Some(known.to_vec()) };
     // An item of the same name: it is not from this crate.
-    let below: ModulePath = import.path.iter().chain(rest.iter().skip(1)).cloned().collect();
-    if below == path {
+    let resolved: ModulePath = import.path.iter().chain(rest.iter().skip(1)).cloned().collect();
+    if resolved == path {
         return (depth > 0).then(|| known.to_vec());
     }
     // An import from another crate resolves to nothing below the importing module.
@@ -65,24 +66,27 @@ fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<
             return None;
         }
     }
-    defining_module(tree, below, depth + 1)
+    defining_module(tree, resolved, depth + 1)
 }
 
 /// Returns the sets of files that import each other in a ring, the largest first.
 #[must_use]
 pub fn cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
     let mut found: Vec<Vec<PathBuf>> = Vec::new();
-    let mut placed = BTreeSet::new();
+    let mut assigned = BTreeSet::new();
     for file in graph.keys() {
-        if placed.contains(file) {
+        if assigned.contains(file) {
             continue;
         }
-        let onward = reachable(graph, file);
-        let ring: Vec<_> =
-            onward.iter().filter(|it| reachable(graph, it).contains(file)).cloned().collect();
-        placed.extend(ring.iter().cloned());
-        if ring.len() > 1 {
-            found.push(ring);
+        let reachable_files = reachable(graph, file);
+        let cycle: Vec<_> = reachable_files
+            .iter()
+            .filter(|it| reachable(graph, it).contains(file))
+            .cloned()
+            .collect();
+        assigned.extend(cycle.iter().cloned());
+        if cycle.len() > 1 {
+            found.push(cycle);
         }
     }
     found.sort_by_key(|it| std::cmp::Reverse(it.len()));
@@ -91,11 +95,11 @@ pub fn cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
 
 fn reachable(graph: &ImportGraph, from: &Path) -> BTreeSet<PathBuf> {
     let mut found = BTreeSet::new();
-    let mut open = vec![from.to_path_buf()];
-    while let Some(file) = open.pop() {
+    let mut pending = vec![from.to_path_buf()];
+    while let Some(file) = pending.pop() {
         for next in graph.get(&file).into_iter().flatten() {
             if found.insert(next.clone()) {
-                open.push(next.clone());
+                pending.push(next.clone());
             }
         }
     }

@@ -15,9 +15,9 @@ fn main() -> Result<()> {
     let command = arguments.next();
     let folder = PathBuf::from(arguments.next().unwrap_or_else(|| ".".to_owned()));
     match command.as_deref() {
-        Some("figures") => print!("{}", xtask::figures::report(&folder)?),
+        Some("figures") => print!("{}", xtask::statistics::report(&folder)?),
         Some("cycles") => {
-            for cycle in xtask::figures::import_cycles(&folder)? {
+            for cycle in xtask::statistics::import_cycles(&folder)? {
                 println!("cycle of {} files", cycle.len());
                 for file in cycle {
                     println!("  {}", file.display());
@@ -33,11 +33,11 @@ fn main() -> Result<()> {
             }
         }
         Some("parameters") => {
-            for (file, it) in xtask::parameters::violations(&folder)? {
+            for (file, it) in xtask::parameters::find_violations(&folder)? {
                 let place = format!("{}:{}", file.display(), it.line);
                 println!(
                     "{place} {}: {} parameters, {} tuples",
-                    it.function, it.parameters, it.tuples
+                    it.function, it.parameter_count, it.tuple_count
                 );
             }
         }

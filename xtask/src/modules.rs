@@ -52,38 +52,43 @@ pub fn is_test_only(attributes: &[Attribute]) -> bool {
     })
 }
 
-fn read_file(file: &Path, folder: &Path, at: ModulePath, tree: &mut ModuleTree) -> Result<()> {
+fn read_file(
+    file: &Path,
+    folder: &Path,
+    module_path: ModulePath,
+    tree: &mut ModuleTree,
+) -> Result<()> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
-    read_module(&parsed.items, file, folder, at, tree)
+    read_module(&parsed.items, file, folder, module_path, tree)
 }
 
 fn read_module(
     items: &[Item],
     file: &Path,
     folder: &Path,
-    at: ModulePath,
+    module_path: ModulePath,
     tree: &mut ModuleTree,
 ) -> Result<()> {
     let mut collector =
-        PathCollector { module: at.clone(), imports: Vec::new(), paths: Vec::new() };
+        PathCollector { module: module_path.clone(), imports: Vec::new(), paths: Vec::new() };
     for item in items {
         collector.visit_item(item);
     }
     let PathCollector { imports, paths, .. } = collector;
-    tree.insert(at.clone(), Module { file: file.to_path_buf(), imports, paths });
+    tree.insert(module_path.clone(), Module { file: file.to_path_buf(), imports, paths });
     for item in items {
         let Item::Mod(module) = item else { continue };
         if is_test_only(&module.attrs) {
             continue;
         }
         let name = module.ident.to_string();
-        let mut below = at.clone();
-        below.push(name.clone());
+        let mut child_path = module_path.clone();
+        child_path.push(name.clone());
         let inner_folder = folder.join(&name);
         match &module.content {
-            Some((_, items)) => read_module(items, file, &inner_folder, below, tree)?,
-            None => read_file(&module_file(folder, module), &inner_folder, below, tree)?,
+            Some((_, items)) => read_module(items, file, &inner_folder, child_path, tree)?,
+            None => read_file(&module_file(folder, module), &inner_folder, child_path, tree)?,
         }
     }
     Ok(())
@@ -147,16 +152,16 @@ impl PathCollector {
         let name = rename.or_else(|| segments.last().cloned());
         // A path without `crate`, `self` or `super` may begin with a module that is a child.
         let path =
-            self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+            self.resolve_from_root(&segments).unwrap_or_else(|| self.path_below_module(&segments));
         self.imports.push(Import { name, path });
     }
 
     fn add_glob(&mut self, prefix: &[String]) {
-        let path = self.resolve_from_root(prefix).unwrap_or_else(|| self.below_module(prefix));
+        let path = self.resolve_from_root(prefix).unwrap_or_else(|| self.path_below_module(prefix));
         self.imports.push(Import { name: None, path });
     }
 
-    fn below_module(&self, segments: &[String]) -> ModulePath {
+    fn path_below_module(&self, segments: &[String]) -> ModulePath {
         self.module.iter().chain(segments).cloned().collect()
     }
 }
@@ -165,7 +170,7 @@ impl<'ast> Visit<'ast> for PathCollector {
     fn visit_item(&mut self, item: &'ast Item) {
         // Modules are read on their own.
         let is_module = matches!(item, Item::Mod(_));
-        if !is_module && !is_test_only(attributes(item)) {
+        if !is_module && !is_test_only(item_attributes(item)) {
             syn::visit::visit_item(self, item);
         }
     }
@@ -178,8 +183,9 @@ impl<'ast> Visit<'ast> for PathCollector {
         let segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
         // `module::item` reaches a module that was imported or is a child.
         if segments.len() > 1 {
-            let path =
-                self.resolve_from_root(&segments).unwrap_or_else(|| self.below_module(&segments));
+            let path = self
+                .resolve_from_root(&segments)
+                .unwrap_or_else(|| self.path_below_module(&segments));
             self.paths.push(path);
         }
         syn::visit::visit_path(self, path);
@@ -187,7 +193,7 @@ impl<'ast> Visit<'ast> for PathCollector {
 }
 
 /// The attributes of an item that tests may have of their own.
-fn attributes(item: &Item) -> &[Attribute] {
+fn item_attributes(item: &Item) -> &[Attribute] {
     if let Item::Fn(it) = item {
         &it.attrs
     } else if let Item::Impl(it) = item {

@@ -12,75 +12,81 @@ use syn::{FnArg, ImplItemFn, ItemFn, Signature, TraitItemFn, Type, visit::Visit}
 use crate::sources;
 
 /// A function with more parameters than this takes a struct instead.
-pub const MOST_PARAMETERS: usize = 7;
+pub const PARAMETERS_MAX: usize = 7;
 
 /// A function with an unusual list of parameters.
 #[derive(Debug)]
-pub struct Finding {
+pub struct FunctionParameters {
     pub function: String,
     pub line: usize,
     /// Parameters besides `self`.
-    pub parameters: usize,
+    pub parameter_count: usize,
     /// Parameters whose type is a tuple or a reference to one.
-    pub tuples: usize,
+    pub tuple_count: usize,
 }
 
-impl Finding {
+impl FunctionParameters {
     /// Whether the function has an anonymous tuple as a parameter, or too many parameters.
-    pub fn breaks_a_rule(&self) -> bool {
-        self.tuples > 0 || self.parameters > MOST_PARAMETERS
+    pub fn violates_limits(&self) -> bool {
+        self.tuple_count > 0 || self.parameter_count > PARAMETERS_MAX
     }
 }
 
 /// Lists the functions below `folder`, tests included, whose parameters break a rule.
-pub fn violations(folder: &Path) -> Result<Vec<(PathBuf, Finding)>> {
+pub fn find_violations(folder: &Path) -> Result<Vec<(PathBuf, FunctionParameters)>> {
     let mut found = Vec::new();
     for file in sources::files_with_extension(folder, "rs")? {
-        let broken = functions(&file)?.into_iter().filter(Finding::breaks_a_rule);
-        found.extend(broken.map(|it| (file.clone(), it)));
+        let violating =
+            list_functions(&file)?.into_iter().filter(FunctionParameters::violates_limits);
+        found.extend(violating.map(|it| (file.clone(), it)));
     }
     Ok(found)
 }
 
 /// Lists the functions of a file with their parameters. Functions of tests are included.
-pub fn functions(file: &Path) -> Result<Vec<Finding>> {
+pub fn list_functions(file: &Path) -> Result<Vec<FunctionParameters>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
-    let mut collector = Collector::default();
+    let mut collector = FunctionCollector::default();
     collector.visit_file(&parsed);
     Ok(collector.found)
 }
 
 #[derive(Default)]
-struct Collector {
-    found: Vec<Finding>,
+struct FunctionCollector {
+    found: Vec<FunctionParameters>,
 }
 
-impl Collector {
+impl FunctionCollector {
     fn add(&mut self, signature: &Signature) {
         let types = signature.inputs.iter().filter_map(|it| match it {
             FnArg::Typed(typed) => Some(&*typed.ty),
             _ => None,
         });
         let types: Vec<_> = types.collect();
-        let tuples = types.iter().filter(|it| is_tuple(it)).count();
+        let tuple_count = types.iter().filter(|it| is_tuple(it)).count();
         let line = Span::start(&signature.ident.span()).line;
         let function = signature.ident.to_string();
-        self.found.push(Finding { function, line, parameters: types.len(), tuples });
+        self.found.push(FunctionParameters {
+            function,
+            line,
+            parameter_count: types.len(),
+            tuple_count,
+        });
     }
 }
 
-fn is_tuple(found: &Type) -> bool {
-    if let Type::Reference(it) = found {
+fn is_tuple(parameter_type: &Type) -> bool {
+    if let Type::Reference(it) = parameter_type {
         is_tuple(&it.elem)
-    } else if let Type::Paren(it) = found {
+    } else if let Type::Paren(it) = parameter_type {
         is_tuple(&it.elem)
     } else {
-        matches!(found, Type::Tuple(it) if !it.elems.is_empty())
+        matches!(parameter_type, Type::Tuple(it) if !it.elems.is_empty())
     }
 }
 
-impl<'ast> Visit<'ast> for Collector {
+impl<'ast> Visit<'ast> for FunctionCollector {
     fn visit_item_fn(&mut self, function: &'ast ItemFn) {
         self.add(&function.sig);
         syn::visit::visit_item_fn(self, function);

@@ -11,7 +11,7 @@ const SKIPPED_FOLDERS: [&str; 4] = ["target", "node_modules", ".git", "scrip-dat
 /// Returns all files below `folder`, sorted by path.
 pub fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    collect(folder, &mut found)?;
+    collect_files(folder, &mut found)?;
     found.sort();
     Ok(found)
 }
@@ -31,14 +31,14 @@ pub fn crate_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders.map(Path::to_path_buf).collect())
 }
 
-fn collect(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if SKIPPED_FOLDERS.contains(&name.as_ref()) {
             continue;
         }
-        if path.is_dir() { collect(&path, found)? } else { found.push(path) }
+        if path.is_dir() { collect_files(&path, found)? } else { found.push(path) }
     }
     Ok(())
 }

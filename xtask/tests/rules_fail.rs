@@ -5,7 +5,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use xtask::{figures, parameters};
+use xtask::{parameters, statistics};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures").join(name)
@@ -13,7 +13,7 @@ fn fixture(name: &str) -> PathBuf {
 
 #[test]
 fn cycle_through_a_reexport_is_found_and_parent_with_child_is_not() {
-    let cycles = figures::import_cycles(&fixture("cycle")).unwrap();
+    let cycles = statistics::import_cycles(&fixture("cycle")).unwrap();
     let [cycle] = cycles.as_slice() else { panic!("one cycle: {cycles:?}") };
     let names: Vec<_> = cycle.iter().map(|it| it.file_name().unwrap().to_str().unwrap()).collect();
     assert_eq!(names, ["first.rs", "second.rs", "third.rs"]);
@@ -21,11 +21,12 @@ fn cycle_through_a_reexport_is_found_and_parent_with_child_is_not() {
 
 #[test]
 fn tuple_parameters_and_eight_parameters_are_found() {
-    let found = parameters::functions(&fixture("parameters/functions.rs")).unwrap();
-    let tuples: Vec<_> = found.iter().filter(|it| it.tuples > 0).map(|it| &it.function).collect();
+    let found = parameters::list_functions(&fixture("parameters/functions.rs")).unwrap();
+    let tuples: Vec<_> =
+        found.iter().filter(|it| it.tuple_count > 0).map(|it| &it.function).collect();
     assert_eq!(tuples, ["tuple", "reference_to_a_tuple"]);
-    let most = found.iter().max_by_key(|it| it.parameters).unwrap();
-    assert_eq!((most.function.as_str(), most.parameters), ("eight", 8));
+    let most = found.iter().max_by_key(|it| it.parameter_count).unwrap();
+    assert_eq!((most.function.as_str(), most.parameter_count), ("eight", 8));
 }
 
 #[test]
@@ -35,7 +36,7 @@ fn folder_with_sixteen_source_files_is_found() {
     for number in 0..16 {
         fs::write(folder.join(format!("src/file_{number}.rs")), "//! Empty.\n").unwrap();
     }
-    let counts = figures::files_per_folder(&folder).unwrap();
+    let counts = statistics::files_per_folder(&folder).unwrap();
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(counts.get(&folder.join("src")), Some(&16));
 }

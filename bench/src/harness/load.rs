@@ -22,24 +22,24 @@ use tokio::{
 
 use crate::harness::{
     clock::{micros, now},
-    figures::Figures,
     process::{Pid, cpu_time},
-    script::Script,
+    results::MeasurementResult,
+    script::RequestScript,
 };
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Load {
+pub(crate) struct LoadPlan {
     pub(crate) name: &'static str,
     pub(crate) address: SocketAddr,
     pub(crate) server: Pid,
     pub(crate) status: u16,
-    pub(crate) until: Until,
+    pub(crate) until: LoadDuration,
     /// How often each connection asks; nothing for as often as it is answered.
-    pub(crate) every: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Until {
+pub(crate) enum LoadDuration {
     /// Warm up, then measure this long.
     Time(Duration, Duration),
     /// So many requests, with no warm-up.
@@ -48,10 +48,10 @@ pub(crate) enum Until {
 
 /// What all connections of a run look at.
 #[derive(Debug)]
-struct Signals {
+struct LoadSignals {
     measure: AtomicBool,
     stop: AtomicBool,
-    left: AtomicI64,
+    requests_left: AtomicI64,
 }
 
 /// A connection that comes from this address of the machine.
@@ -62,37 +62,38 @@ pub(crate) async fn connect_from(from: Ipv4Addr, to: SocketAddr) -> std::io::Res
 }
 
 /// Gives back the scripts, which may have learned something.
-pub(crate) async fn run<S: Script>(
-    load: Load,
+pub(crate) async fn run<S: RequestScript>(
+    load: LoadPlan,
     scripts: Vec<S>,
-) -> anyhow::Result<(Figures, Vec<S>)> {
+) -> anyhow::Result<(MeasurementResult, Vec<S>)> {
     run_from(Ipv4Addr::LOCALHOST, load, scripts).await
 }
 
 /// The same, from another address.
-pub(crate) async fn run_from<S: Script>(
+pub(crate) async fn run_from<S: RequestScript>(
     from: Ipv4Addr,
-    load: Load,
+    load: LoadPlan,
     scripts: Vec<S>,
-) -> anyhow::Result<(Figures, Vec<S>)> {
+) -> anyhow::Result<(MeasurementResult, Vec<S>)> {
     let connections = scripts.len();
     let (left, measure) = match load.until {
-        Until::Time(..) => (i64::MAX, false),
-        Until::Count(count) => (i64::from(count), true),
+        LoadDuration::Time(..) => (i64::MAX, false),
+        LoadDuration::Count(count) => (i64::from(count), true),
     };
-    let signals = Arc::new(Signals {
+    let signals = Arc::new(LoadSignals {
         measure: AtomicBool::new(measure),
         stop: AtomicBool::new(false),
-        left: AtomicI64::new(left),
+        requests_left: AtomicI64::new(left),
     });
     let mut running = JoinSet::new();
     for (at, script) in scripts.into_iter().enumerate() {
         let stream = connect_from(from, load.address).await?;
         stream.set_nodelay(true)?;
-        let driven = drive(stream, script, load.status, load.every, Arc::clone(&signals));
+        let driven =
+            drive_connection(stream, script, load.status, load.interval, Arc::clone(&signals));
         running.spawn(async move { driven.await.map(|it| (at, it)) });
     }
-    if let Until::Time(warm_up, _) = load.until {
+    if let LoadDuration::Time(warm_up, _) = load.until {
         sleep(warm_up).await;
     }
     let cpu = (cpu_time(load.server)?, cpu_time(Pid::own())?);
@@ -100,8 +101,8 @@ pub(crate) async fn run_from<S: Script>(
     signals.measure.store(true, Ordering::Relaxed);
     let mut ended = Vec::with_capacity(connections);
     match load.until {
-        Until::Time(_, measured) => sleep(measured).await,
-        Until::Count(_) => {
+        LoadDuration::Time(_, measured) => sleep(measured).await,
+        LoadDuration::Count(_) => {
             while let Some(one) = running.join_next().await {
                 ended.push(one??);
             }
@@ -118,37 +119,38 @@ pub(crate) async fn run_from<S: Script>(
     // They end in any order, and are given back in the one they came in: each has its own key.
     ended.sort_by_key(|(at, _)| *at);
     let (latencies, scripts): (Vec<_>, Vec<_>) = ended.into_iter().map(|(_, it)| it).unzip();
-    let mut figures = Figures::new(load.name, connections, latencies.concat(), 1, elapsed);
-    figures.server_cpu_us = Some(figures.cpu_us(cpu.0));
-    figures.load_cpu_us = Some(figures.cpu_us(cpu.1));
-    Ok((figures, scripts))
+    let mut result = MeasurementResult::new(load.name, connections, latencies.concat(), 1, elapsed);
+    result.server_cpu_us = Some(result.cpu_us(cpu.0));
+    result.load_cpu_us = Some(result.cpu_us(cpu.1));
+    Ok((result, scripts))
 }
 
-async fn drive<S: Script>(
+async fn drive_connection<S: RequestScript>(
     mut stream: TcpStream,
     mut script: S,
     status: u16,
-    every: Option<Duration>,
-    signals: Arc<Signals>,
+    interval: Option<Duration>,
+    signals: Arc<LoadSignals>,
 ) -> anyhow::Result<(Vec<u32>, S)> {
     let mut latencies = Vec::new();
     let mut buffer = Vec::with_capacity(16 * 1024);
     let mut due = now();
-    while !signals.stop.load(Ordering::Relaxed) && signals.left.fetch_sub(1, Ordering::Relaxed) > 0
+    while !signals.stop.load(Ordering::Relaxed)
+        && signals.requests_left.fetch_sub(1, Ordering::Relaxed) > 0
     {
-        let start = match every {
+        let start = match interval {
             None => now(),
             Some(every) => {
                 due = due.checked_add(every).unwrap_or(due);
                 wait_for(due).await
             }
         };
-        stream.write_all(script.next()).await?;
-        let body_at = read_answer(&mut stream, &mut buffer, status).await?;
+        stream.write_all(script.next_request()).await?;
+        let body_at = read_response(&mut stream, &mut buffer, status).await?;
         if signals.measure.load(Ordering::Relaxed) {
             latencies.push(micros(start.elapsed()));
         }
-        script.answered(buffer.get(body_at..).unwrap_or_default())?;
+        script.handle_response(buffer.get(body_at..).unwrap_or_default())?;
     }
     Ok((latencies, script))
 }
@@ -163,7 +165,7 @@ async fn wait_for(due: Instant) -> Instant {
 }
 
 /// Reads one whole answer, and says where its body starts.
-async fn read_answer(
+async fn read_response(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
     expected: u16,
@@ -205,7 +207,7 @@ mod tests {
     use super::parse_head;
 
     #[test]
-    fn heads() {
+    fn response_head_is_parsed_and_requires_a_length() {
         let head = b"HTTP/1.1 201 Created\r\nDate: now\r\nContent-Length: 12";
         assert_eq!(parse_head(head).unwrap(), (201, 12));
         assert!(parse_head(b"HTTP/1.1 200 OK\r\nDate: now").is_err());

@@ -25,7 +25,7 @@ impl Pid {
 
 /// A child that is ended when this value is dropped.
 #[derive(Debug)]
-pub(crate) struct Server {
+pub(crate) struct BenchServer {
     child: Child,
     pub(crate) address: SocketAddr,
     /// The key of the private application; the bare server has none and looks at none.
@@ -38,32 +38,32 @@ pub(crate) struct Server {
     pub(crate) metrics: Option<SocketAddr>,
 }
 
-impl Server {
-    pub(crate) fn bare() -> anyhow::Result<Self> {
+impl BenchServer {
+    pub(crate) fn start_bare() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("bare").stdin(Stdio::piped());
         Self::spawn(command)
     }
 
-    pub(crate) fn scrip(program: &Path, folder: &Path) -> anyhow::Result<Self> {
-        Self::scrip_recording(program, folder, "durable")
+    pub(crate) fn start_scrip(program: &Path, folder: &Path) -> anyhow::Result<Self> {
+        Self::start_scrip_with_read_log(program, folder, "durable")
     }
 
     /// With reads recorded, or not.
-    pub(crate) fn scrip_recording(
+    pub(crate) fn start_scrip_with_read_log(
         program: &Path,
         folder: &Path,
-        reads: &str,
+        read_log_mode: &str,
     ) -> anyhow::Result<Self> {
         let mut command = scrip_command(program, folder, 0);
         // Kept, because writing the log is part of the work.
         command.stderr(fs::File::create(folder.with_extension("log"))?);
-        command.env("SCRIP_AUDIT_READS", reads);
+        command.env("SCRIP_AUDIT_READS", read_log_mode);
         Self::spawn(command)
     }
 
     /// A node of a vault that `init` has made, with the settings of its environment.
-    pub(crate) fn node(mut command: Command, log: &Path) -> anyhow::Result<Self> {
+    pub(crate) fn start_node(mut command: Command, log: &Path) -> anyhow::Result<Self> {
         command.args(["serve", "--json"]).stderr(fs::File::create(log)?);
         Self::spawn(command)
     }
@@ -114,7 +114,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for BenchServer {
     fn drop(&mut self) {
         // Already ended is what was wanted.
         drop(self.child.kill());
@@ -140,15 +140,15 @@ pub(crate) fn find_scrip() -> anyhow::Result<PathBuf> {
 }
 
 /// From the start of the process to its first answer, on a folder that already has data.
-pub(crate) fn cold_start(program: &Path, folder: &Path) -> anyhow::Result<Duration> {
-    const PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) fn measure_cold_start(program: &Path, folder: &Path) -> anyhow::Result<Duration> {
+    const START_TIMEOUT: Duration = Duration::from_secs(10);
     // Free a moment ago; should another take it, the run ends with an error and no wrong figure.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let mut command = scrip_command(program, folder, address.port());
     let start = now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
-    let server = Server::new(child, address);
-    while start.elapsed() < PATIENCE {
+    let server = BenchServer::new(child, address);
+    while start.elapsed() < START_TIMEOUT {
         if is_healthy(address).unwrap_or(false) {
             let taken = start.elapsed();
             server.stop()?;
@@ -156,7 +156,7 @@ pub(crate) fn cold_start(program: &Path, folder: &Path) -> anyhow::Result<Durati
         }
         sleep(Duration::from_millis(1));
     }
-    bail!("no answer within {PATIENCE:?}")
+    bail!("no answer within {START_TIMEOUT:?}")
 }
 
 fn is_healthy(address: SocketAddr) -> anyhow::Result<bool> {

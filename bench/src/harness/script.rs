@@ -10,35 +10,35 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use crate::harness::chance::Chance;
+use crate::harness::random::XorshiftRandom;
 
 /// The text of a token's id: a UUID.
 pub(crate) type IdText = [u8; 36];
 
-const NUMBER_MARK: &str = "NNNNNNNNNNNNNNNN";
-const ID_MARK: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
+const NUMBER_PLACEHOLDER: &str = "NNNNNNNNNNNNNNNN";
+const ID_PLACEHOLDER: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
 
 /// The requests of one connection, one after another.
-pub(crate) trait Script: Send + 'static {
-    fn next(&mut self) -> &[u8];
-    fn answered(&mut self, body: &[u8]) -> anyhow::Result<()>;
+pub(crate) trait RequestScript: Send + 'static {
+    fn next_request(&mut self) -> &[u8];
+    fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()>;
 }
 
 /// Creates card tokens with numbers that never repeat, and keeps the ids.
 #[derive(Debug)]
-pub(crate) struct Creates {
+pub(crate) struct CreateScript {
     request: Vec<u8>,
-    number_at: Range<usize>,
-    idempotency_key_at: Option<Range<usize>>,
+    number_range: Range<usize>,
+    idempotency_key_range: Option<Range<usize>>,
     serial: Arc<AtomicU64>,
-    chance: Chance,
+    random: XorshiftRandom,
     pub(crate) ids: Vec<IdText>,
 }
 
 /// What a create asks for besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Besides {
-    Nothing,
+pub(crate) enum CreateVariant {
+    Plain,
     IdempotencyKey,
     FourIndexes,
 }
@@ -47,20 +47,20 @@ pub(crate) enum Besides {
 const FOUR_INDEXES: &str = r#","search_indexes":["{{ data.number }}","{{ data.number | last4 }}",
 "{{ data.number | slice: 4, 12 }}","{{ data.number | append: data.expiration_month }}"]"#;
 
-impl Creates {
+impl CreateScript {
     pub(crate) fn new(
         api_key: &str,
-        besides: Besides,
+        variant: CreateVariant,
         serial: &Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
         let body = format!(
-            "{{\"type\":\"card\",\"data\":{{\"number\":\"{NUMBER_MARK}\",\
+            "{{\"type\":\"card\",\"data\":{{\"number\":\"{NUMBER_PLACEHOLDER}\",\
              \"expiration_month\":12,\"expiration_year\":2030,\"cvc\":\"123\"}}{}}}",
-            if besides == Besides::FourIndexes { FOUR_INDEXES } else { "" }
+            if variant == CreateVariant::FourIndexes { FOUR_INDEXES } else { "" }
         );
-        let idempotency_header = match besides {
-            Besides::IdempotencyKey => format!("BT-IDEMPOTENCY-KEY: {ID_MARK}\r\n"),
-            Besides::Nothing | Besides::FourIndexes => String::new(),
+        let idempotency_header = match variant {
+            CreateVariant::IdempotencyKey => format!("BT-IDEMPOTENCY-KEY: {ID_PLACEHOLDER}\r\n"),
+            CreateVariant::Plain | CreateVariant::FourIndexes => String::new(),
         };
         let request = format!(
             "POST /tokens HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\
@@ -70,48 +70,50 @@ impl Creates {
         // A number of its own seeds each script, so that no two make the same idempotency keys.
         let seed = serial.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
-            number_at: find(&request, NUMBER_MARK).context("the request has no number")?,
-            idempotency_key_at: find(&request, ID_MARK),
+            number_range: find_range(&request, NUMBER_PLACEHOLDER)
+                .context("the request has no number")?,
+            idempotency_key_range: find_range(&request, ID_PLACEHOLDER),
             request: request.into_bytes(),
             serial: Arc::clone(serial),
-            chance: Chance::new(seed),
+            random: XorshiftRandom::new(seed),
             ids: Vec::new(),
         })
     }
 }
 
-impl Creates {
+impl CreateScript {
     /// The same, of tokens that expire then.
-    pub(crate) fn expiring(
+    pub(crate) fn with_expiry(
         api_key: &str,
         expires_at: &str,
         serial: &Arc<AtomicU64>,
     ) -> anyhow::Result<Self> {
-        let mut script = Self::new(api_key, Besides::Nothing, serial)?;
+        let mut script = Self::new(api_key, CreateVariant::Plain, serial)?;
         let request = String::from_utf8(script.request)?;
         let (head, body) = request.split_once("\r\n\r\n").context("the request has no body")?;
         let length = format!("Content-Length: {}", body.len());
         let body = body.replacen('{', &format!("{{\"expires_at\":\"{expires_at}\","), 1);
         let head = head.replace(&length, &format!("Content-Length: {}", body.len()));
         let request = format!("{head}\r\n\r\n{body}");
-        script.number_at = find(&request, NUMBER_MARK).context("the request has no number")?;
+        script.number_range =
+            find_range(&request, NUMBER_PLACEHOLDER).context("the request has no number")?;
         script.request = request.into_bytes();
         Ok(script)
     }
 }
 
-impl Script for Creates {
-    fn next(&mut self) -> &[u8] {
+impl RequestScript for CreateScript {
+    fn next_request(&mut self) -> &[u8] {
         let number = card_number(self.serial.fetch_add(1, Ordering::Relaxed));
-        patch(&mut self.request, &self.number_at, &number);
-        if let Some(place) = &self.idempotency_key_at {
-            let key = self.chance.uuid().to_string();
-            patch(&mut self.request, place, key.as_bytes());
+        overwrite(&mut self.request, &self.number_range, &number);
+        if let Some(place) = &self.idempotency_key_range {
+            let key = self.random.uuid().to_string();
+            overwrite(&mut self.request, place, key.as_bytes());
         }
         &self.request
     }
 
-    fn answered(&mut self, body: &[u8]) -> anyhow::Result<()> {
+    fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()> {
         const START: &[u8] = b"{\"id\":\"";
         let id = body.strip_prefix(START).and_then(|it| it.first_chunk());
         self.ids.push(*id.context("an answer does not start with the id")?);
@@ -121,9 +123,9 @@ impl Script for Creates {
 
 /// Sends the same create again and again.
 #[derive(Debug)]
-pub(crate) struct Repeated(Vec<u8>);
+pub(crate) struct RepeatedCreateScript(Vec<u8>);
 
-impl Repeated {
+impl RepeatedCreateScript {
     pub(crate) fn create(api_key: &str, body: &str) -> Self {
         let request = format!(
             "POST /tokens HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\
@@ -134,65 +136,70 @@ impl Repeated {
     }
 }
 
-impl Script for Repeated {
-    fn next(&mut self) -> &[u8] {
+impl RequestScript for RepeatedCreateScript {
+    fn next_request(&mut self) -> &[u8] {
         &self.0
     }
 
-    fn answered(&mut self, _body: &[u8]) -> anyhow::Result<()> {
+    fn handle_response(&mut self, _body: &[u8]) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
 /// Reads tokens at random out of those there are.
 #[derive(Debug)]
-pub(crate) struct Reads {
+pub(crate) struct ReadScript {
     request: Vec<u8>,
-    id_at: Range<usize>,
+    id_range: Range<usize>,
     ids: Arc<Vec<IdText>>,
-    chance: Chance,
+    random: XorshiftRandom,
 }
 
-impl Reads {
+impl ReadScript {
     pub(crate) fn new(api_key: &str, ids: &Arc<Vec<IdText>>, seed: u64) -> anyhow::Result<Self> {
         ensure!(!ids.is_empty(), "there are no tokens to read");
         let request = format!(
-            "GET /tokens/{ID_MARK} HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\r\n"
+            "GET /tokens/{ID_PLACEHOLDER} HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\r\n"
         );
-        let id_at = find(&request, ID_MARK).context("the request has no id")?;
+        let id_at = find_range(&request, ID_PLACEHOLDER).context("the request has no id")?;
         let request = request.into_bytes();
-        Ok(Self { request, id_at, ids: Arc::clone(ids), chance: Chance::new(seed) })
+        Ok(Self {
+            request,
+            id_range: id_at,
+            ids: Arc::clone(ids),
+            random: XorshiftRandom::new(seed),
+        })
     }
 }
 
-impl Script for Reads {
-    fn next(&mut self) -> &[u8] {
-        if let Some(id) = self.chance.pick(&self.ids) {
-            patch(&mut self.request, &self.id_at, id);
+impl RequestScript for ReadScript {
+    fn next_request(&mut self) -> &[u8] {
+        if let Some(id) = self.random.pick(&self.ids) {
+            overwrite(&mut self.request, &self.id_range, id);
         }
         &self.request
     }
 
-    fn answered(&mut self, _body: &[u8]) -> anyhow::Result<()> {
+    fn handle_response(&mut self, _body: &[u8]) -> anyhow::Result<()> {
         Ok(())
     }
 }
 
 /// Turns the pages of a list, from the first to the last and again.
 #[derive(Debug)]
-pub(crate) struct Pages {
+pub(crate) struct ListScript {
     api_key: String,
     request: Vec<u8>,
 }
 
-impl Pages {
+impl ListScript {
     pub(crate) fn new(api_key: &str) -> Self {
         let mut pages = Self { api_key: api_key.to_owned(), request: Vec::new() };
-        pages.ask("");
+        pages.set_request("");
         pages
     }
 
-    fn ask(&mut self, start: &str) {
+    fn set_request(&mut self, start: &str) {
         let Self { api_key, .. } = self;
         let list = "GET /v2/tokens?container=/pci/&size=20";
         let head = format!(" HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\r\n");
@@ -200,28 +207,28 @@ impl Pages {
     }
 }
 
-impl Script for Pages {
-    fn next(&mut self) -> &[u8] {
+impl RequestScript for ListScript {
+    fn next_request(&mut self) -> &[u8] {
         &self.request
     }
 
-    fn answered(&mut self, body: &[u8]) -> anyhow::Result<()> {
+    fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()> {
         let body = std::str::from_utf8(body)?;
         let (_, rest) = body.split_once("\"next\":").context("an answer has no next")?;
         let next = rest.strip_prefix('"').and_then(|it| it.split('"').next());
         let start = next.map(|it| format!("&start={it}")).unwrap_or_default();
-        self.ask(&start);
+        self.set_request(&start);
         Ok(())
     }
 }
 
-fn find(text: &str, mark: &str) -> Option<Range<usize>> {
-    text.find(mark).map(|start| start..start.saturating_add(mark.len()))
+fn find_range(text: &str, placeholder: &str) -> Option<Range<usize>> {
+    text.find(placeholder).map(|start| start..start.saturating_add(placeholder.len()))
 }
 
-fn patch(request: &mut [u8], place: &Range<usize>, with: &[u8]) {
-    if let Some(to) = request.get_mut(place.clone()) {
-        for (to, from) in to.iter_mut().zip(with) {
+fn overwrite(request: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
+    if let Some(to) = request.get_mut(range.clone()) {
+        for (to, from) in to.iter_mut().zip(bytes) {
             *to = *from;
         }
     }
@@ -254,10 +261,10 @@ fn ascii(digit: u64) -> u8 {
 mod tests {
     use std::sync::{Arc, atomic::AtomicU64};
 
-    use super::{Besides, Creates, Script, card_number};
+    use super::{CreateScript, CreateVariant, RequestScript, card_number};
 
     #[test]
-    fn numbers_pass_luhn() {
+    fn generated_card_numbers_pass_luhn() {
         // Worked by hand: 4+0·14 weighs 8, so the last digit is 2.
         assert_eq!(&card_number(0), b"4000000000000002");
         assert_eq!(&card_number(1), b"4000000000000010");
@@ -265,10 +272,10 @@ mod tests {
     }
 
     #[test]
-    fn requests_are_whole() {
+    fn create_requests_have_no_placeholders_left() {
         let serial = Arc::new(AtomicU64::new(0));
-        let mut script = Creates::new("key", Besides::IdempotencyKey, &serial).unwrap();
-        let text = String::from_utf8(script.next().to_vec()).unwrap();
+        let mut script = CreateScript::new("key", CreateVariant::IdempotencyKey, &serial).unwrap();
+        let text = String::from_utf8(script.next_request().to_vec()).unwrap();
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.contains(&format!("Content-Length: {}", body.len())));
         assert!(!text.contains("NNNN") && !text.contains("IIII"));

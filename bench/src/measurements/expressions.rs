@@ -11,7 +11,7 @@ const REVEAL: &str = "{{ data.number | reveal_last: 4 }}";
 
 /// Nanoseconds each.
 #[derive(Debug)]
-pub(crate) struct Cost {
+pub(crate) struct ExpressionCost {
     pub(crate) compile: f64,
     pub(crate) compile_cached: f64,
     pub(crate) evaluate: f64,
@@ -19,11 +19,11 @@ pub(crate) struct Cost {
     pub(crate) mask_evaluate: f64,
 }
 
-fn card() -> Value {
+fn sample_card() -> Value {
     json!({"number": "4242424242424242", "expiration_month": 7, "expiration_year": 2031})
 }
 
-fn mask() -> Value {
+fn sample_mask() -> Value {
     json!({
         "number": "{{ data.number | card_mask: 'true', 'true' }}",
         "bin": "{{ data.number | card_bin }}",
@@ -34,34 +34,40 @@ fn mask() -> Value {
     })
 }
 
-pub(crate) fn measure() -> anyhow::Result<Cost> {
-    let (card, mask) = (card(), mask());
+pub(crate) fn measure_expressions() -> anyhow::Result<ExpressionCost> {
+    let (card, mask) = (sample_card(), sample_mask());
     let expression = Expression::parse(REVEAL)?;
     let template = Template::parse(&mask)?;
     let cache = ExpressionCache::new(1024, 1024 * 1024);
     cache.parse(REVEAL)?;
-    Ok(Cost {
-        compile: each(|| Expression::parse(black_box(REVEAL)).is_ok()),
-        compile_cached: each(|| cache.parse(black_box(REVEAL)).map(|it: Arc<_>| drop(it)).is_ok()),
-        evaluate: each(|| expression.evaluate(&Scope::new(black_box(&card), None)).is_ok()),
-        mask_compile: each(|| Template::parse(black_box(&mask)).is_ok()),
-        mask_evaluate: each(|| template.evaluate(&Scope::new(black_box(&card), None)).is_ok()),
+    Ok(ExpressionCost {
+        compile: nanos_per_call(|| Expression::parse(black_box(REVEAL)).is_ok()),
+        compile_cached: nanos_per_call(|| {
+            cache.parse(black_box(REVEAL)).map(|it: Arc<_>| drop(it)).is_ok()
+        }),
+        evaluate: nanos_per_call(|| {
+            expression.evaluate(&Scope::new(black_box(&card), None)).is_ok()
+        }),
+        mask_compile: nanos_per_call(|| Template::parse(black_box(&mask)).is_ok()),
+        mask_evaluate: nanos_per_call(|| {
+            template.evaluate(&Scope::new(black_box(&card), None)).is_ok()
+        }),
     })
 }
 
 /// The median of rounds: a neighbour on the machine disturbs some, not most.
-pub(crate) fn each(work: impl Fn() -> bool) -> f64 {
-    const ROUNDS: usize = 31;
-    const TURNS: u32 = 5_000;
+pub(crate) fn nanos_per_call(work: impl Fn() -> bool) -> f64 {
+    const ROUND_COUNT: usize = 31;
+    const CALLS_PER_ROUND: u32 = 5_000;
     let round = || -> Duration {
         let began = now();
-        for _ in 0..TURNS {
+        for _ in 0..CALLS_PER_ROUND {
             black_box(work());
         }
         began.elapsed()
     };
-    let mut rounds: Vec<_> = (0..ROUNDS).map(|_| round()).collect();
+    let mut rounds: Vec<_> = (0..ROUND_COUNT).map(|_| round()).collect();
     rounds.sort_unstable();
-    let median = rounds.get(ROUNDS / 2).copied().unwrap_or_default();
-    median.as_secs_f64() * 1e9 / f64::from(TURNS)
+    let median = rounds.get(ROUND_COUNT / 2).copied().unwrap_or_default();
+    median.as_secs_f64() * 1e9 / f64::from(CALLS_PER_ROUND)
 }

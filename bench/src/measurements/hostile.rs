@@ -21,12 +21,12 @@ use tokio::{
 use crate::{
     harness::{
         clock::{micros, now},
-        figures::{Figures, note},
-        load::{self, Load, Until, connect_from},
-        process::Server,
-        script::{Besides, Creates},
+        load::{self, LoadDuration, LoadPlan, connect_from},
+        process::BenchServer,
+        results::{MeasurementResult, print_result},
+        script::{CreateScript, CreateVariant},
     },
-    measurements::rounds::Plan,
+    measurements::rounds::BenchPlan,
 };
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
@@ -35,135 +35,141 @@ const HONEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
 /// attacker's share of connections.
 const EXPENSIVE_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
-const CREATING: usize = 16;
-const KEYLESS: usize = 256;
-const SILENT: usize = 4096;
-const EXPENSIVE: usize = 2;
+const CREATE_CONNECTIONS: usize = 16;
+const KEYLESS_CONNECTIONS: usize = 256;
+const SILENT_CONNECTIONS: usize = 4096;
+const EXPENSIVE_CONNECTIONS: usize = 2;
 /// A connection that was closed comes back, but not at once: the load shares the machine.
-const COMES_BACK: Duration = Duration::from_secs(5);
-const PROBE_EVERY: Duration = Duration::from_millis(100);
+const RECONNECT_PAUSE: Duration = Duration::from_secs(5);
+const PROBE_INTERVAL: Duration = Duration::from_millis(100);
 /// Descriptors for all of these, and some more.
 const DESCRIPTORS: usize = 8192;
 
 #[derive(Debug)]
-pub(crate) struct Hostile {
-    alone: [Figures; 2],
-    attacked: Figures,
+pub(crate) struct HostileClientsResult {
+    without_attack: [MeasurementResult; 2],
+    under_attack: MeasurementResult,
     /// Connections that silent clients opened, and the most that were open at the same time.
     connections: u32,
-    sockets: u32,
-    expensive: u32,
+    sockets_max: u32,
+    expensive_requests: u32,
     slowest_probe: Duration,
     slowest_operator_probe: Duration,
 }
 
 #[derive(Debug, Default)]
-struct Attack {
+struct AttackState {
     stop: AtomicBool,
     connections: AtomicU32,
     open: AtomicU32,
     open_max: AtomicU32,
-    expensive: AtomicU32,
+    expensive_requests: AtomicU32,
     probe_us: AtomicU32,
     operator_probe_us: AtomicU32,
 }
 
-impl Attack {
+impl AttackState {
     /// Measuring starts after every silent socket was opened and an expensive request was answered.
     async fn wait_until_running(&self) -> anyhow::Result<()> {
-        let sockets = u32::try_from(KEYLESS.saturating_add(SILENT))?;
+        let sockets = u32::try_from(KEYLESS_CONNECTIONS.saturating_add(SILENT_CONNECTIONS))?;
         let running = async {
             while self.connections.load(Ordering::Relaxed) < sockets
-                || self.expensive.load(Ordering::Relaxed) == 0
+                || self.expensive_requests.load(Ordering::Relaxed) == 0
             {
                 sleep(PROBE_TICK).await;
             }
         };
-        timeout(PATIENCE, running).await.context("the attack did not start within its time")
+        timeout(ATTACK_TIMEOUT, running).await.context("the attack did not start within its time")
     }
 }
 
-pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Hostile> {
-    allow_descriptors();
+pub(crate) async fn measure_hostile_clients(
+    plan: &BenchPlan,
+) -> anyhow::Result<HostileClientsResult> {
+    raise_descriptor_limit();
     let data = plan.folder.join("hostile");
     std::fs::create_dir(&data)?;
-    let server = Server::scrip(&plan.scrip, &data)?;
+    let server = BenchServer::start_scrip(&plan.scrip, &data)?;
     let operator = server.metrics.context("the server has no listener for metrics")?;
     let serial = Arc::default();
-    let before = create("create, alone", &server, plan, &serial).await?;
-    let attack = Arc::new(Attack::default());
+    let before = measure_creates("create, alone", &server, plan, &serial).await?;
+    let attack = Arc::new(AttackState::default());
     let mut attackers = JoinSet::new();
-    for at in 0..KEYLESS.saturating_add(SILENT) {
-        let said = if at < KEYLESS { KEYLESS_HEAD } else { "" };
-        attackers.spawn(stay_silent(Arc::clone(&attack), server.address, said));
+    for at in 0..KEYLESS_CONNECTIONS.saturating_add(SILENT_CONNECTIONS) {
+        let output = if at < KEYLESS_CONNECTIONS { KEYLESS_HEAD } else { "" };
+        attackers.spawn(hold_silent_connections(Arc::clone(&attack), server.address, output));
     }
     let request: Arc<str> = expensive_request(&server.api_key).into();
-    for _ in 0..EXPENSIVE {
+    for _ in 0..EXPENSIVE_CONNECTIONS {
         let request = Arc::clone(&request);
-        attackers.spawn(ask_expensively(Arc::clone(&attack), server.address, request));
+        attackers.spawn(send_expensive_requests(Arc::clone(&attack), server.address, request));
     }
-    attackers.spawn(probe(Arc::clone(&attack), server.address, |it| &it.probe_us));
-    attackers.spawn(probe(Arc::clone(&attack), operator, |it| &it.operator_probe_us));
+    attackers.spawn(probe_health(Arc::clone(&attack), server.address, |it| &it.probe_us));
+    attackers.spawn(probe_health(Arc::clone(&attack), operator, |it| &it.operator_probe_us));
     attack.wait_until_running().await?;
-    let attacked = create("  under attack", &server, plan, &serial).await?;
+    let attacked = measure_creates("  under attack", &server, plan, &serial).await?;
     attack.stop.store(true, Ordering::Relaxed);
     attackers.shutdown().await;
-    let after = create("create, alone", &server, plan, &serial).await?;
+    let after = measure_creates("create, alone", &server, plan, &serial).await?;
     server.stop()?;
     let read = |it: &AtomicU32| it.load(Ordering::Relaxed);
-    Ok(Hostile {
-        alone: [before, after],
-        attacked,
+    Ok(HostileClientsResult {
+        without_attack: [before, after],
+        under_attack: attacked,
         connections: read(&attack.connections),
-        sockets: read(&attack.open_max),
-        expensive: read(&attack.expensive),
+        sockets_max: read(&attack.open_max),
+        expensive_requests: read(&attack.expensive_requests),
         slowest_probe: Duration::from_micros(read(&attack.probe_us).into()),
         slowest_operator_probe: Duration::from_micros(read(&attack.operator_probe_us).into()),
     })
 }
 
 /// Where this is not allowed, there are fewer sockets; the report says how many.
-fn allow_descriptors() {
+fn raise_descriptor_limit() {
     let mut command = Command::new("prlimit");
     command.args(["--pid", &std::process::id().to_string()]);
     command.arg(format!("--nofile={DESCRIPTORS}"));
     drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
 }
 
-async fn create(
+async fn measure_creates(
     name: &'static str,
-    server: &Server,
-    plan: &Plan,
+    server: &BenchServer,
+    plan: &BenchPlan,
     serial: &Arc<AtomicU64>,
-) -> anyhow::Result<Figures> {
-    let script = |_| Creates::new(&server.api_key, Besides::Nothing, serial);
-    let scripts = (0..CREATING).map(script).collect::<anyhow::Result<Vec<_>>>()?;
-    let until = Until::Time(plan.span.0, plan.span.1);
+) -> anyhow::Result<MeasurementResult> {
+    let script = |_| CreateScript::new(&server.api_key, CreateVariant::Plain, serial);
+    let scripts = (0..CREATE_CONNECTIONS).map(script).collect::<anyhow::Result<Vec<_>>>()?;
+    let until = LoadDuration::Time(plan.durations.0, plan.durations.1);
     let (address, server) = (server.address, server.pid());
-    let load = Load { name, address, server, status: 201, until, every: None };
-    let (figures, _) = load::run_from(HONEST, load, scripts).await?;
-    note(&figures)?;
-    Ok(figures)
+    let load = LoadPlan { name, address, server, status: 201, until, interval: None };
+    let (result, _) = load::run_from(HONEST, load, scripts).await?;
+    print_result(&result)?;
+    Ok(result)
 }
 
 /// A request that needs no key and whose body never comes.
 const KEYLESS_HEAD: &str = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/x \
     HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: 262144\r\n\r\n";
 
-async fn stay_silent(attack: Arc<Attack>, address: SocketAddr, said: &'static str) {
+async fn hold_silent_connections(
+    attack: Arc<AttackState>,
+    address: SocketAddr,
+    request_head: &'static str,
+) {
     while !attack.stop.load(Ordering::Relaxed) {
         if let Ok(mut stream) = connect_from(ATTACKER, address).await {
             attack.connections.fetch_add(1, Ordering::Relaxed);
             let open = attack.open.fetch_add(1, Ordering::Relaxed).saturating_add(1);
             attack.open_max.fetch_max(open, Ordering::Relaxed);
             let mut byte = [0; 1];
-            if stream.write_all(said.as_bytes()).await.is_ok() {
+            if stream.write_all(request_head.as_bytes()).await.is_ok() {
                 // Until the server closes the connection.
                 drop(stream.read(&mut byte).await);
             }
             attack.open.fetch_sub(1, Ordering::Relaxed);
         }
-        sleep(COMES_BACK).await;
+        sleep(RECONNECT_PAUSE).await;
     }
 }
 
@@ -181,44 +187,48 @@ fn expensive_request(api_key: &str) -> String {
 }
 
 /// Whatever the answer is, it is not looked at.
-async fn ask_expensively(attack: Arc<Attack>, address: SocketAddr, request: Arc<str>) {
+async fn send_expensive_requests(attack: Arc<AttackState>, address: SocketAddr, request: Arc<str>) {
     while !attack.stop.load(Ordering::Relaxed) {
         let Ok(mut stream) = connect_from(EXPENSIVE_CLIENT, address).await else {
-            sleep(PROBE_EVERY).await;
+            sleep(PROBE_INTERVAL).await;
             continue;
         };
-        let mut answer = Vec::new();
+        let mut response = Vec::new();
         if stream.write_all(request.as_bytes()).await.is_ok()
-            && stream.read_to_end(&mut answer).await.is_ok()
+            && stream.read_to_end(&mut response).await.is_ok()
         {
-            attack.expensive.fetch_add(1, Ordering::Relaxed);
+            attack.expensive_requests.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(30);
 const PROBE_TICK: Duration = Duration::from_millis(50);
 
 /// Each on a connection of its own, as an orchestrator asks.
-async fn probe(attack: Arc<Attack>, address: SocketAddr, slowest: fn(&Attack) -> &AtomicU32) {
+async fn probe_health(
+    attack: Arc<AttackState>,
+    address: SocketAddr,
+    slowest: fn(&AttackState) -> &AtomicU32,
+) {
     while !attack.stop.load(Ordering::Relaxed) {
         let start = now();
         let note = |took: Duration| slowest(&attack).fetch_max(micros(took), Ordering::Relaxed);
-        let mut ask = std::pin::pin!(timeout(PATIENCE, ask_probe(address)));
+        let mut ask = std::pin::pin!(timeout(ATTACK_TIMEOUT, send_probe(address)));
         // A probe that has no answer when the run stops counts as slow as it is by then.
-        let answer = loop {
+        let response = loop {
             match timeout(PROBE_TICK, ask.as_mut()).await {
-                Ok(answer) => break answer,
+                Ok(response) => break response,
                 Err(_) => note(start.elapsed()),
             };
         };
         // A probe that fails has no answer at all.
-        note(if matches!(answer, Ok(Ok(()))) { start.elapsed() } else { PATIENCE });
-        sleep(PROBE_EVERY).await;
+        note(if matches!(response, Ok(Ok(()))) { start.elapsed() } else { ATTACK_TIMEOUT });
+        sleep(PROBE_INTERVAL).await;
     }
 }
 
-async fn ask_probe(address: SocketAddr) -> anyhow::Result<()> {
+async fn send_probe(address: SocketAddr) -> anyhow::Result<()> {
     let mut stream = connect_from(HONEST, address).await?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
     let mut chunk = [0; 12];
@@ -227,10 +237,10 @@ async fn ask_probe(address: SocketAddr) -> anyhow::Result<()> {
     Ok(())
 }
 
-pub(crate) fn report(hostile: &Hostile) -> String {
-    let [before, after] = &hostile.alone;
+pub(crate) fn report_hostile_clients(hostile: &HostileClientsResult) -> String {
+    let [before, after] = &hostile.without_attack;
     let alone = f64::midpoint(f64::from(before.p99_us), f64::from(after.p99_us));
-    let ratio = f64::from(hostile.attacked.p99_us) / alone.max(1.0);
+    let ratio = f64::from(hostile.under_attack.p99_us) / alone.max(1.0);
     let verdict = |met: bool| if met { "met" } else { "MISSED" };
     let second = Duration::from_secs(1);
     let probe = |name: &str, slowest: Duration| {
@@ -242,8 +252,8 @@ pub(crate) fn report(hostile: &Hostile) -> String {
          {} expensive requests)\n\n\
          p99 of creates under attack, at most 3 times of alone: {ratio:.1}, {}\n{}{}",
         hostile.connections,
-        hostile.sockets,
-        hostile.expensive,
+        hostile.sockets_max,
+        hostile.expensive_requests,
         verdict(ratio <= 3.0),
         probe("where clients ask", hostile.slowest_probe),
         probe("on the operator's listener", hostile.slowest_operator_probe),

@@ -4,7 +4,7 @@
 use std::{fmt::Write as _, fs, path::PathBuf, process::Command, time::Duration};
 
 use anyhow::{Context, ensure};
-use scrip_store::postgres::sent;
+use scrip_store::postgres::bench_statements;
 
 /// How many tokens there are to read for each tenant.
 pub(crate) const TOKENS: u32 = 1000;
@@ -85,20 +85,20 @@ const TENANT: &str = "lpad(:tenant::text, 32, '0')::uuid";
 
 /// Whose rows are written and read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Tenants {
-    One,
-    OneForEachClient,
+pub(crate) enum TenantSpread {
+    Single,
+    OnePerClient,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum PgbenchOperation {
     Create,
     Read,
     RecordedRead,
 }
 
 #[derive(Debug)]
-pub(crate) struct Pgbench {
+pub(crate) struct PgbenchReference {
     pub(crate) url: String,
     pub(crate) folder: PathBuf,
     /// So many runs that wrote; the numbers of the next are higher.
@@ -106,10 +106,10 @@ pub(crate) struct Pgbench {
 }
 
 /// More than a client can write in one run, and a tenth of what lies between two clients.
-const RUN: u32 = 10_000_000;
+const NUMBERS_PER_RUN: u32 = 10_000_000;
 
 /// The tokens that are read, of as many tenants as there are clients.
-pub(crate) fn tokens(clients: usize) -> [String; 2] {
+pub(crate) fn insert_token_statements(clients: usize) -> [String; 2] {
     let rows = format!(
         "FROM generate_series(0, {clients}) AS tenant, generate_series(1, {TOKENS}) AS number"
     );
@@ -132,26 +132,26 @@ pub(crate) fn tokens(clients: usize) -> [String; 2] {
     ]
 }
 
-impl Pgbench {
+impl PgbenchReference {
     /// Transactions in a second.
     pub(crate) fn measure(
         &mut self,
-        what: What,
-        tenants: Tenants,
+        operation: PgbenchOperation,
+        spread: TenantSpread,
         clients: usize,
         span: Duration,
     ) -> anyhow::Result<f64> {
-        let file = self.folder.join(format!("{what:?}-{tenants:?}.sql").to_lowercase());
-        fs::write(&file, script(what, tenants)?)?;
+        let file = self.folder.join(format!("{operation:?}-{spread:?}.sql").to_lowercase());
+        fs::write(&file, pgbench_script(operation, spread)?)?;
         let bytes = |byte: &str, count: usize| format!("\\x{}", byte.repeat(count));
-        let mut command = Command::new(program()?);
+        let mut command = Command::new(find_pgbench()?);
         command.args(["-n", "-M", "prepared", "-j", "1"]);
         command.args(["-c", &clients.to_string(), "-T", &span.as_secs().max(1).to_string()]);
         command.arg("-f").arg(&file);
         // The lengths that the program's own have.
         self.runs = self.runs.saturating_add(1);
         for (name, value) in [
-            ("serial", self.runs.saturating_mul(RUN).to_string()),
+            ("serial", self.runs.saturating_mul(NUMBERS_PER_RUN).to_string()),
             ("mac", bytes("5a", 32)),
             ("body", bytes("a5", 137)),
             ("code", bytes("3c", 57)),
@@ -161,16 +161,16 @@ impl Pgbench {
             command.arg("-D").arg(format!("{name}={value}"));
         }
         let output = command.arg(&self.url).output()?;
-        let said = String::from_utf8_lossy(&output.stdout);
+        let message = String::from_utf8_lossy(&output.stdout);
         let wrong = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "pgbench ended with {}: {wrong}", output.status);
-        let tps = said.lines().find_map(|it| it.strip_prefix("tps = ")).context("no tps")?;
+        let tps = message.lines().find_map(|it| it.strip_prefix("tps = ")).context("no tps")?;
         Ok(tps.split(' ').next().context("no tps")?.parse()?)
     }
 }
 
 /// The newest version of those that Debian keeps side by side, or the one on the path.
-fn program() -> anyhow::Result<PathBuf> {
+fn find_pgbench() -> anyhow::Result<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for entry in fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         let program = entry.path().join("bin/pgbench");
@@ -181,33 +181,35 @@ fn program() -> anyhow::Result<PathBuf> {
     Ok(found.into_iter().max().unwrap_or_else(|| PathBuf::from("pgbench")))
 }
 
-fn script(what: What, tenants: Tenants) -> anyhow::Result<String> {
+fn pgbench_script(operation: PgbenchOperation, spread: TenantSpread) -> anyhow::Result<String> {
     let mut text = String::new();
     // Each client has numbers of its own, which rise; and variables outlive a transaction.
-    let tenant = match tenants {
-        Tenants::One => "0",
-        Tenants::OneForEachClient => ":client_id",
+    let tenant = match spread {
+        TenantSpread::Single => "0",
+        TenantSpread::OnePerClient => ":client_id",
     };
     writeln!(text, "\\set tenant {tenant}")?;
     writeln!(text, "\\set serial :serial + 1\n\\set at 1794700000000 + :serial")?;
     writeln!(text, "\\set number :client_id * 1000000000 + :serial")?;
     writeln!(text, "\\set read random(1, {TOKENS})")?;
-    match what {
-        What::Create => trips(&mut text, &sent::create(), "audit")?,
-        What::Read => trips(&mut text, &sent::read(), "")?,
-        What::RecordedRead => {
-            trips(&mut text, &sent::read(), "")?;
-            trips(&mut text, &sent::record(), "access")?;
+    match operation {
+        PgbenchOperation::Create => {
+            round_trips(&mut text, &bench_statements::create_token(), "audit")?
+        }
+        PgbenchOperation::Read => round_trips(&mut text, &bench_statements::read_token(), "")?,
+        PgbenchOperation::RecordedRead => {
+            round_trips(&mut text, &bench_statements::read_token(), "")?;
+            round_trips(&mut text, &bench_statements::record_read(), "access")?;
         }
     }
     Ok(text)
 }
 
-fn trips(text: &mut String, trips: &[Vec<String>], log: &str) -> anyhow::Result<()> {
+fn round_trips(text: &mut String, trips: &[Vec<String>], log: &str) -> anyhow::Result<()> {
     for trip in trips {
         text.push_str("\\startpipeline\n");
         for statement in trip {
-            writeln!(text, "{};", filled(statement, log)?)?;
+            writeln!(text, "{};", fill_parameters(statement, log)?)?;
         }
         text.push_str("\\endpipeline\n");
     }
@@ -215,7 +217,7 @@ fn trips(text: &mut String, trips: &[Vec<String>], log: &str) -> anyhow::Result<
 }
 
 /// A statement with what stands for its parameters.
-fn filled(statement: &str, log: &str) -> anyhow::Result<String> {
+fn fill_parameters(statement: &str, log: &str) -> anyhow::Result<String> {
     let Some(named) = statement.trim_start().strip_prefix("-- ") else {
         // What is said by a literal for each tenant has to be said by a function here.
         return Ok(match statement.starts_with("SET LOCAL scrip.tenant = ") {
@@ -224,8 +226,9 @@ fn filled(statement: &str, log: &str) -> anyhow::Result<String> {
         });
     };
     let (name, sql) = named.split_once('\n').context("a statement has one line")?;
-    let of = PARAMETERS.iter().find(|(it, _)| *it == name);
-    let (_, values) = of.with_context(|| format!("{name} is not known here"))?;
+    let parameters_of_statement = PARAMETERS.iter().find(|(it, _)| *it == name);
+    let (_, values) =
+        parameters_of_statement.with_context(|| format!("{name} is not known here"))?;
     let mut sql = sql.to_owned();
     // From the last, since `$1` is how `$12` begins.
     for (at, value) in values.iter().enumerate().rev() {
@@ -241,13 +244,15 @@ fn filled(statement: &str, log: &str) -> anyhow::Result<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::{Tenants, What, script};
+    use super::{PgbenchOperation, TenantSpread, pgbench_script};
 
     /// Every statement of the program is known here, with all of its parameters.
     #[test]
-    fn scripts_are_whole() {
-        for what in [What::Create, What::Read, What::RecordedRead] {
-            let text = script(what, Tenants::One).unwrap();
+    fn pgbench_scripts_fill_every_statement_parameter() {
+        for what in
+            [PgbenchOperation::Create, PgbenchOperation::Read, PgbenchOperation::RecordedRead]
+        {
+            let text = pgbench_script(what, TenantSpread::Single).unwrap();
             assert!(text.contains("COMMIT;"), "{text}");
             assert!(!text.contains('$'), "{text}");
         }

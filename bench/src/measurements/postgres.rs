@@ -12,14 +12,14 @@ use scrip_testing::postgres::cluster::Cluster;
 
 use crate::{
     harness::{
-        figures::{Figures, note},
-        load::{self, Load, Until},
-        process::Server,
-        script::{Besides, Creates, IdText, Reads},
+        load::{self, LoadDuration, LoadPlan},
+        process::BenchServer,
+        results::{MeasurementResult, print_result},
+        script::{CreateScript, CreateVariant, IdText, ReadScript},
     },
     measurements::{
-        pgbench::{Pgbench, Tenants, What, tokens},
-        rounds::Plan,
+        pgbench::{PgbenchOperation, PgbenchReference, TenantSpread, insert_token_statements},
+        rounds::BenchPlan,
     },
 };
 
@@ -27,48 +27,48 @@ const CLIENTS: usize = 64;
 
 /// A rate of the node with those of the reference right before and right after it.
 #[derive(Debug)]
-pub(crate) struct Round {
-    what: &'static str,
+pub(crate) struct PostgresRound {
+    operation: &'static str,
     tenants: usize,
     aim: f64,
-    scrip: Figures,
+    scrip: MeasurementResult,
     pgbench: [f64; 2],
 }
 
-struct Bench {
+struct PostgresBench {
     cluster: Cluster,
-    pgbench: Pgbench,
+    pgbench: PgbenchReference,
     scrip: PathBuf,
     folder: PathBuf,
-    span: (Duration, Duration),
+    durations: (Duration, Duration),
     /// One for each tenant.
     keys: Vec<String>,
     serial: Arc<AtomicU64>,
 }
 
-pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Vec<Round>> {
+pub(crate) async fn measure_postgres(plan: &BenchPlan) -> anyhow::Result<Vec<PostgresRound>> {
     // As an operator would have it on such a machine; the rest is PostgreSQL's own.
     let cluster = Cluster::start(&["shared_buffers=256MB", "max_wal_size=4GB"]);
-    let pgbench = Pgbench { url: cluster.url(), folder: plan.folder.clone(), runs: 0 };
-    let mut bench = Bench {
+    let pgbench = PgbenchReference { url: cluster.url(), folder: plan.folder.clone(), runs: 0 };
+    let mut bench = PostgresBench {
         cluster,
         pgbench,
         scrip: plan.scrip.clone(),
         folder: plan.folder.clone(),
-        span: plan.span,
+        durations: plan.durations,
         keys: Vec::new(),
         serial: Arc::default(),
     };
-    bench.found()?;
+    bench.prepare_vault()?;
     let mut rounds = Vec::new();
-    for tenants in [Tenants::One, Tenants::OneForEachClient] {
-        rounds.extend(bench.rounds(tenants).await?);
+    for tenants in [TenantSpread::Single, TenantSpread::OnePerClient] {
+        rounds.extend(bench.measure_rounds(tenants).await?);
     }
     Ok(rounds)
 }
 
-impl Bench {
-    fn command(&self, reads: &str) -> Command {
+impl PostgresBench {
+    fn command(&self, read_log_mode: &str) -> Command {
         let mut command = Command::new(&self.scrip);
         command.env("SCRIP_STORAGE_URL", self.cluster.url());
         command.env("SCRIP_STORAGE_DATA_DIR", self.folder.join("node"));
@@ -76,11 +76,11 @@ impl Bench {
         command.env("SCRIP_LIMITS_MODE", "off");
         // Its keys of codes are in memory.
         command.env("SCRIP_STORAGE_ONLY_NODE", "true");
-        command.env("SCRIP_AUDIT_READS", reads);
+        command.env("SCRIP_AUDIT_READS", read_log_mode);
         command
     }
 
-    fn answer(&self, arguments: &[&str]) -> anyhow::Result<String> {
+    fn run_command(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.command("off").args(arguments).output()?;
         let wrong = String::from_utf8_lossy(&output.stderr);
         ensure!(output.status.success(), "scrip {arguments:?} failed: {wrong}");
@@ -88,123 +88,148 @@ impl Bench {
     }
 
     /// A vault with a tenant for each client, and the rows that pgbench reads.
-    fn found(&mut self) -> anyhow::Result<()> {
-        self.answer(&["init"])?;
+    fn prepare_vault(&mut self) -> anyhow::Result<()> {
+        self.run_command(&["init"])?;
         for at in 0..CLIENTS {
             let name = format!("bench-{at}");
-            self.answer(&["tenant", "create", &name])?;
+            self.run_command(&["tenant", "create", &name])?;
             let application = ["application", "create", "--tenant", &name, "--name", "bench"];
             let rights = ["--type", "private", "--all", "--json"];
-            let said = self.answer(&[application.as_slice(), &rights].concat())?;
-            self.keys.push(key(&said)?);
+            let output = self.run_command(&[application.as_slice(), &rights].concat())?;
+            self.keys.push(parse_key(&output)?);
         }
-        for sql in tokens(CLIENTS) {
-            self.cluster.query(&sql);
+        for sql in insert_token_statements(CLIENTS) {
+            self.cluster.query_primary(&sql);
         }
-        self.cluster.query("ANALYZE");
+        self.cluster.query_primary("ANALYZE");
         Ok(())
     }
 
-    async fn rounds(&mut self, tenants: Tenants) -> anyhow::Result<[Round; 3]> {
+    async fn measure_rounds(
+        &mut self,
+        tenants: TenantSpread,
+    ) -> anyhow::Result<[PostgresRound; 3]> {
         let folder = self.folder.clone();
         let log = |name: &str| folder.join(format!("{name}.log"));
-        let server = Server::node(self.command("durable"), &log("durable"))?;
-        let before = self.reference(What::Create, tenants)?;
-        let (figures, scripts) =
-            load::run(self.load("create", &server, 201), self.creates(tenants)?).await?;
-        note(&figures)?;
-        let after = self.reference(What::Create, tenants)?;
-        let creates = self.round(figures, 50.0, tenants, [before, after]);
-        let ids = ids(scripts, tenants);
-        let recorded = self.reads(&server, What::RecordedRead, tenants, &ids).await?;
+        let server = BenchServer::start_node(self.command("durable"), &log("durable"))?;
+        let before = self.measure_reference(PgbenchOperation::Create, tenants)?;
+        let (result, scripts) =
+            load::run(self.load_plan("create", &server, 201), self.create_scripts(tenants)?)
+                .await?;
+        print_result(&result)?;
+        let after = self.measure_reference(PgbenchOperation::Create, tenants)?;
+        let creates = self.finish_round(result, 50.0, tenants, [before, after]);
+        let ids = ids_to_read(scripts, tenants);
+        let recorded =
+            self.measure_reads(&server, PgbenchOperation::RecordedRead, tenants, &ids).await?;
         server.stop()?;
-        let server = Server::node(self.command("off"), &log("off"))?;
-        let unrecorded = self.reads(&server, What::Read, tenants, &ids).await?;
+        let server = BenchServer::start_node(self.command("off"), &log("off"))?;
+        let unrecorded = self.measure_reads(&server, PgbenchOperation::Read, tenants, &ids).await?;
         server.stop()?;
         Ok([creates, recorded, unrecorded])
     }
 
-    async fn reads(
+    async fn measure_reads(
         &mut self,
-        server: &Server,
-        what: What,
-        tenants: Tenants,
+        server: &BenchServer,
+        operation: PgbenchOperation,
+        spread: TenantSpread,
         ids: &[Arc<Vec<IdText>>],
-    ) -> anyhow::Result<Round> {
-        let name = match what {
-            What::RecordedRead => "read, recorded",
-            What::Create | What::Read => "read, unrecorded",
+    ) -> anyhow::Result<PostgresRound> {
+        let name = match operation {
+            PgbenchOperation::RecordedRead => "read, recorded",
+            PgbenchOperation::Create | PgbenchOperation::Read => "read, unrecorded",
         };
-        let before = self.reference(what, tenants)?;
-        let scripts = self.keys_of(tenants).zip(ids.iter().cycle()).zip(0_u64..);
-        let scripts = scripts.map(|((key, ids), seed)| Reads::new(key, ids, seed));
+        let before = self.measure_reference(operation, spread)?;
+        let scripts = self.connection_keys(spread).zip(ids.iter().cycle()).zip(0_u64..);
+        let scripts = scripts.map(|((key, ids), seed)| ReadScript::new(key, ids, seed));
         let scripts = scripts.collect::<Result<Vec<_>, _>>()?;
-        let (figures, _) = load::run(self.load(name, server, 200), scripts).await?;
-        note(&figures)?;
-        let after = self.reference(what, tenants)?;
-        Ok(self.round(figures, 60.0, tenants, [before, after]))
+        let (result, _) = load::run(self.load_plan(name, server, 200), scripts).await?;
+        print_result(&result)?;
+        let after = self.measure_reference(operation, spread)?;
+        Ok(self.finish_round(result, 60.0, spread, [before, after]))
     }
 
     /// The key of each connection.
-    fn keys_of(&self, tenants: Tenants) -> impl Iterator<Item = &String> {
-        self.keys.iter().take(count(tenants)).cycle().take(CLIENTS)
+    fn connection_keys(&self, tenants: TenantSpread) -> impl Iterator<Item = &String> {
+        self.keys.iter().take(tenant_count(tenants)).cycle().take(CLIENTS)
     }
 
-    fn creates(&self, tenants: Tenants) -> anyhow::Result<Vec<Creates>> {
-        let script = |key: &String| Creates::new(key, Besides::Nothing, &self.serial);
-        self.keys_of(tenants).map(script).collect()
+    fn create_scripts(&self, tenants: TenantSpread) -> anyhow::Result<Vec<CreateScript>> {
+        let script = |key: &String| CreateScript::new(key, CreateVariant::Plain, &self.serial);
+        self.connection_keys(tenants).map(script).collect()
     }
 
-    fn reference(&mut self, what: What, tenants: Tenants) -> anyhow::Result<f64> {
-        let measured = self.span.1;
+    fn measure_reference(
+        &mut self,
+        operation: PgbenchOperation,
+        tenants: TenantSpread,
+    ) -> anyhow::Result<f64> {
+        let measured = self.durations.1;
         // The others of this process have nothing to do meanwhile.
-        let rate =
-            tokio::task::block_in_place(|| self.pgbench.measure(what, tenants, CLIENTS, measured))?;
-        let figures =
-            Figures { per_second: rate, ..Figures::new("pgbench", CLIENTS, vec![], 1, measured) };
-        note(&figures)?;
+        let rate = tokio::task::block_in_place(|| {
+            self.pgbench.measure(operation, tenants, CLIENTS, measured)
+        })?;
+        let result = MeasurementResult {
+            per_second: rate,
+            ..MeasurementResult::new("pgbench", CLIENTS, vec![], 1, measured)
+        };
+        print_result(&result)?;
         Ok(rate)
     }
 
-    fn load(&self, name: &'static str, server: &Server, status: u16) -> Load {
-        let until = Until::Time(self.span.0, self.span.1);
-        Load { name, address: server.address, server: server.pid(), status, until, every: None }
+    fn load_plan(&self, name: &'static str, server: &BenchServer, status: u16) -> LoadPlan {
+        let until = LoadDuration::Time(self.durations.0, self.durations.1);
+        LoadPlan {
+            name,
+            address: server.address,
+            server: server.pid(),
+            status,
+            until,
+            interval: None,
+        }
     }
 
-    fn round(&self, scrip: Figures, aim: f64, tenants: Tenants, pgbench: [f64; 2]) -> Round {
-        Round { what: scrip.name, tenants: count(tenants), aim, scrip, pgbench }
+    fn finish_round(
+        &self,
+        scrip: MeasurementResult,
+        aim: f64,
+        tenants: TenantSpread,
+        pgbench: [f64; 2],
+    ) -> PostgresRound {
+        PostgresRound { operation: scrip.name, tenants: tenant_count(tenants), aim, scrip, pgbench }
     }
 }
 
-fn count(tenants: Tenants) -> usize {
+fn tenant_count(tenants: TenantSpread) -> usize {
     match tenants {
-        Tenants::One => 1,
-        Tenants::OneForEachClient => CLIENTS,
+        TenantSpread::Single => 1,
+        TenantSpread::OnePerClient => CLIENTS,
     }
 }
 
 /// What there is to read for each connection.
-fn ids(scripts: Vec<Creates>, tenants: Tenants) -> Vec<Arc<Vec<IdText>>> {
+fn ids_to_read(scripts: Vec<CreateScript>, tenants: TenantSpread) -> Vec<Arc<Vec<IdText>>> {
     let each = scripts.into_iter().map(|it| it.ids);
     match tenants {
-        Tenants::One => vec![Arc::new(each.flatten().collect())],
-        Tenants::OneForEachClient => each.map(Arc::new).collect(),
+        TenantSpread::Single => vec![Arc::new(each.flatten().collect())],
+        TenantSpread::OnePerClient => each.map(Arc::new).collect(),
     }
 }
 
 /// The key is shown once, when it is made.
-fn key(said: &str) -> anyhow::Result<String> {
-    let said: serde_json::Value = serde_json::from_str(said)?;
-    let key = said.get("key").and_then(|it| it.as_str());
+fn parse_key(output: &str) -> anyhow::Result<String> {
+    let output: serde_json::Value = serde_json::from_str(output)?;
+    let key = output.get("key").and_then(|it| it.as_str());
     Ok(key.context("an application was made without a key")?.to_owned())
 }
 
-pub(crate) fn report(rounds: &[Round]) -> String {
+pub(crate) fn report_postgres(rounds: &[PostgresRound]) -> String {
     let mut text = "\nOn PostgreSQL, 64 connections\n\n\
         | what                  | tenants | per sec. |  p50 us |  p99 us | pgbench before, after | of pgbench | aim  |        |\n\
         |-----------------------|--------:|---------:|--------:|--------:|----------------------:|-----------:|-----:|--------|\n"
         .to_owned();
-    for Round { what, tenants, aim, scrip, pgbench: [before, after] } in rounds {
+    for PostgresRound { operation: what, tenants, aim, scrip, pgbench: [before, after] } in rounds {
         let share = scrip.per_second * 100.0 / ((before + after) / 2.0);
         let met = if share >= *aim { "met" } else { "MISSED" };
         let line = format!(

@@ -17,15 +17,15 @@ use std::{
 use rusqlite::{Connection, params};
 
 use crate::harness::{
-    chance::Chance,
     clock::{micros, now},
-    figures::Figures,
+    random::XorshiftRandom,
+    results::MeasurementResult,
 };
 
 const SCHEMA: &str = include_str!("../../../crates/scrip-store/src/sqlite/migrations/0004.sql");
 
 /// Those of the engine's writer.
-const SETTINGS: &str = "
+const PRAGMAS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
     PRAGMA wal_autocheckpoint = 0;
@@ -36,50 +36,50 @@ const SETTINGS: &str = "
     PRAGMA cache_size = -16384;
 ";
 
-const CHECKPOINT_EVERY: Duration = Duration::from_millis(250);
-const LOG_PAGES_MAX: i64 = 16 * 1024;
+const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(250);
+const WAL_PAGES_MAX: i64 = 16 * 1024;
 
 /// The lengths a sealed card and a sealed code have.
 const BODY_BYTES: usize = 137;
 const CVC_BYTES: usize = 57;
 
 #[derive(Debug)]
-pub(crate) struct Raw {
+pub(crate) struct RawStorage {
     connection: Connection,
     restart_due: Arc<AtomicBool>,
-    chance: Chance,
+    random: XorshiftRandom,
     tenant: [u8; 16],
     actor: [u8; 16],
     at_ms: i64,
     /// Of the last record.
-    n: i64,
+    last_record: i64,
     /// Ending the channel ends the checkpointer.
     stop: Option<mpsc::Sender<()>>,
     checkpointer: Option<JoinHandle<()>>,
 }
 
-impl Raw {
+impl RawStorage {
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let connection = Connection::open(path)?;
-        connection.execute_batch(SETTINGS)?;
+        connection.execute_batch(PRAGMAS)?;
         connection.execute_batch(SCHEMA)?;
-        let beside = Connection::open(path)?;
-        beside.execute_batch(SETTINGS)?;
+        let other = Connection::open(path)?;
+        other.execute_batch(PRAGMAS)?;
         let restart_due = Arc::new(AtomicBool::new(false));
         let shared = Arc::clone(&restart_due);
         let (stop, stopped) = mpsc::channel();
         let checkpointer = Builder::new()
             .name("raw-checkpoint".to_owned())
-            .spawn(move || checkpoint(&beside, &stopped, &shared))?;
-        let mut chance = Chance::new(0);
+            .spawn(move || run_checkpoints(&other, &stopped, &shared))?;
+        let mut random = XorshiftRandom::new(0);
         Ok(Self {
             connection,
             restart_due,
-            tenant: chance.bytes(),
-            actor: chance.bytes(),
-            chance,
+            tenant: random.bytes(),
+            actor: random.bytes(),
+            random,
             at_ms: 1_700_000_000_000,
-            n: 0,
+            last_record: 0,
             stop: Some(stop),
             checkpointer: Some(checkpointer),
         })
@@ -92,7 +92,7 @@ impl Raw {
         rows: u32,
         warm_up: Duration,
         measured: Duration,
-    ) -> anyhow::Result<Figures> {
+    ) -> anyhow::Result<MeasurementResult> {
         let warm = now();
         while warm.elapsed() < warm_up {
             self.commit(rows)?;
@@ -104,7 +104,7 @@ impl Raw {
             self.commit(rows)?;
             latencies.push(micros(one.elapsed()));
         }
-        Ok(Figures::new(name, 1, latencies, rows, start.elapsed()))
+        Ok(MeasurementResult::new(name, 1, latencies, rows, start.elapsed()))
     }
 
     fn commit(&mut self, rows: u32) -> anyhow::Result<()> {
@@ -113,28 +113,28 @@ impl Raw {
         }
         self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([])?;
         for _ in 0..rows {
-            self.insert()?;
+            self.insert_token()?;
         }
-        self.settle(rows)?;
+        self.put_commit_totals(rows)?;
         self.connection.prepare_cached("COMMIT")?.execute([])?;
         Ok(())
     }
 
-    fn insert(&mut self) -> rusqlite::Result<()> {
-        let (id, trace) = (self.chance.uuid().to_string(), self.chance.uuid().to_string());
+    fn insert_token(&mut self) -> rusqlite::Result<()> {
+        let (id, trace) = (self.random.uuid().to_string(), self.random.uuid().to_string());
         self.at_ms = self.at_ms.saturating_add(1);
         let insert_token = "INSERT INTO tokens (tenant, id, type, fingerprint, containers, \
             created_by, created_at, revision, indexes, body, expressions, duplicate_key) \
             VALUES (?1, ?2, 'card', ?3, '/pci/high/', ?4, ?5, 0, x'', ?6, zeroblob(33), \
                 substr(?3, 1, 16))";
-        let fingerprint = self.chance.bytes::<32>();
+        let fingerprint = self.random.bytes::<32>();
         let seq = self.connection.prepare_cached(insert_token)?.insert(params![
             self.tenant,
             id,
             fingerprint,
             self.actor,
             self.at_ms,
-            self.chance.bytes::<BODY_BYTES>().as_slice(),
+            self.random.bytes::<BODY_BYTES>().as_slice(),
         ])?;
         let file = "INSERT INTO filed (tenant, facet, container, created_at, token) \
             VALUES (?, ?, '/pci/high/', ?, ?)";
@@ -146,23 +146,24 @@ impl Raw {
         self.connection.prepare_cached(insert_cvc)?.execute(params![
             seq,
             self.at_ms.saturating_add(3_600_000),
-            self.chance.bytes::<CVC_BYTES>().as_slice(),
+            self.random.bytes::<CVC_BYTES>().as_slice(),
         ])?;
-        self.n = self.n.saturating_add(1);
+        self.last_record = self.last_record.saturating_add(1);
         let insert_audit = "INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, \
             entity, outcome, trace, address, link) \
             VALUES (?, ?, ?, 'application', ?, 'create_token', ?, 'created', ?, '127.0.0.1', ?)";
-        let link = self.chance.bytes::<32>();
-        let record = params![self.tenant, self.n, self.at_ms, self.actor, id, trace, link];
+        let link = self.random.bytes::<32>();
+        let record =
+            params![self.tenant, self.last_record, self.at_ms, self.actor, id, trace, link];
         self.connection.prepare_cached(insert_audit)?.execute(record).map(drop)
     }
 
     /// What is there once for all rows of a commit: the head of the chain, and the counts.
-    fn settle(&mut self, rows: u32) -> rusqlite::Result<()> {
+    fn put_commit_totals(&mut self, rows: u32) -> rusqlite::Result<()> {
         let put_head = "INSERT INTO audit_heads (tenant, n, at, link, mac) \
             VALUES (?1, ?2, ?3, ?4, ?4) \
             ON CONFLICT (tenant) DO UPDATE SET n = ?2, at = ?3, link = ?4, mac = ?4";
-        let head = params![self.tenant, self.n, self.at_ms, self.chance.bytes::<32>()];
+        let head = params![self.tenant, self.last_record, self.at_ms, self.random.bytes::<32>()];
         self.connection.prepare_cached(put_head)?.execute(head)?;
         let put_type = "INSERT INTO usage_types (tenant, type, count, last_created_at) \
             VALUES (?1, 'card', ?2, ?3) \
@@ -175,7 +176,7 @@ impl Raw {
     }
 }
 
-impl Drop for Raw {
+impl Drop for RawStorage {
     fn drop(&mut self) {
         self.stop = None;
         if let Some(thread) = self.checkpointer.take() {
@@ -184,11 +185,15 @@ impl Drop for Raw {
     }
 }
 
-fn checkpoint(connection: &Connection, stopped: &mpsc::Receiver<()>, restart_due: &AtomicBool) {
-    while stopped.recv_timeout(CHECKPOINT_EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
+fn run_checkpoints(
+    connection: &Connection,
+    stopped: &mpsc::Receiver<()>,
+    restart_due: &AtomicBool,
+) {
+    while stopped.recv_timeout(CHECKPOINT_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
         let pages: rusqlite::Result<i64> =
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
-        if pages.is_ok_and(|it| it > LOG_PAGES_MAX) {
+        if pages.is_ok_and(|it| it > WAL_PAGES_MAX) {
             restart_due.store(true, Ordering::Relaxed);
         }
     }

@@ -8,243 +8,259 @@ use std::{
 
 use crate::{
     harness::{
-        bare,
-        figures::{Figures, note},
-        load::{self, Load, Until},
-        process::{Server, anonymous_mb, cold_start},
-        script::{Besides, Creates, IdText, Pages, Reads},
+        bare_server,
+        load::{self, LoadDuration, LoadPlan},
+        process::{BenchServer, anonymous_mb, measure_cold_start},
+        results::{MeasurementResult, print_result},
+        script::{CreateScript, CreateVariant, IdText, ListScript, ReadScript},
     },
-    measurements::raw::Raw,
+    measurements::raw::RawStorage,
 };
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
-const CONNECTIONS_MOST: usize = 64;
+const CONNECTIONS_MAX: usize = 64;
 /// As many as there are connections at most: what a full group of creates would be.
-const GROUP: u32 = 64;
+const GROUP_ROWS: u32 = 64;
 const COLD_STARTS: usize = 5;
 /// How many tokens a vault has that is small.
-const SMALL: u32 = 10_000;
+const SMALL_VAULT_TOKENS: u32 = 10_000;
 const PAGE_CONNECTIONS: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Plan {
+pub(crate) struct BenchPlan {
     pub(crate) scrip: PathBuf,
     pub(crate) folder: PathBuf,
     /// Warming up, and measuring.
-    pub(crate) span: (Duration, Duration),
+    pub(crate) durations: (Duration, Duration),
     pub(crate) tokens_max: Option<u32>,
 }
 
 /// A subject with the references measured right before and right after it.
 #[derive(Debug)]
-pub(crate) struct Round {
-    pub(crate) bare: [Figures; 2],
-    pub(crate) raw: Option<[Figures; 2]>,
-    pub(crate) scrip: Figures,
+pub(crate) struct HttpRound {
+    pub(crate) bare: [MeasurementResult; 2],
+    pub(crate) raw: Option<[MeasurementResult; 2]>,
+    pub(crate) scrip: MeasurementResult,
 }
 
 #[derive(Debug)]
-pub(crate) struct Results {
-    pub(crate) creates: Vec<Round>,
-    pub(crate) reads: Vec<Round>,
-    pub(crate) keyed: Figures,
+pub(crate) struct BenchResults {
+    pub(crate) creates: Vec<HttpRound>,
+    pub(crate) reads: Vec<HttpRound>,
+    pub(crate) with_idempotency_key: MeasurementResult,
     /// Without search indexes, with four, and without again.
-    pub(crate) indexed: [Figures; 3],
+    pub(crate) indexed_creates: [MeasurementResult; 3],
     /// Reads that nobody records, reads that are, and again those that are not.
-    pub(crate) recorded: [Figures; 3],
+    pub(crate) recorded_reads: [MeasurementResult; 3],
     pub(crate) anonymous_mb: f64,
     pub(crate) tokens: usize,
-    pub(crate) million: Option<Million>,
+    pub(crate) million_tokens: Option<MillionTokensResult>,
     /// Fastest first.
     pub(crate) cold_starts: Vec<Duration>,
 }
 
 #[derive(Debug)]
-pub(crate) struct Million {
-    pub(crate) creates: Figures,
-    pub(crate) reads: Figures,
+pub(crate) struct MillionTokensResult {
+    pub(crate) creates: MeasurementResult,
+    pub(crate) reads: MeasurementResult,
     pub(crate) anonymous_mb: f64,
     /// Pages of a small vault, of this one, and of the small one again.
-    pub(crate) pages: [Figures; 3],
+    pub(crate) pages: [MeasurementResult; 3],
 }
 
-struct Bench {
-    bare: Server,
-    scrip: Server,
-    raw: Raw,
-    span: (Duration, Duration),
+struct VaultBench {
+    bare: BenchServer,
+    scrip: BenchServer,
+    raw: RawStorage,
+    durations: (Duration, Duration),
     /// Counts card numbers, so that none comes twice.
     serial: Arc<AtomicU64>,
     ids: Arc<Vec<IdText>>,
 }
 
-pub(crate) async fn run(plan: &Plan) -> anyhow::Result<Results> {
+pub(crate) async fn measure_vault(plan: &BenchPlan) -> anyhow::Result<BenchResults> {
     let data = plan.folder.join("vault");
     std::fs::create_dir(&data)?;
-    let mut bench = Bench {
-        bare: Server::bare()?,
-        scrip: Server::scrip(&plan.scrip, &data)?,
-        raw: Raw::open(&plan.folder.join("raw.db"))?,
-        span: plan.span,
+    let mut bench = VaultBench {
+        bare: BenchServer::start_bare()?,
+        scrip: BenchServer::start_scrip(&plan.scrip, &data)?,
+        raw: RawStorage::open(&plan.folder.join("raw.db"))?,
+        durations: plan.durations,
         serial: Arc::default(),
         ids: Arc::default(),
     };
     let (mut creates, mut reads) = (Vec::new(), Vec::new());
     for connections in CONNECTIONS {
-        creates.push(bench.creates(connections).await?);
-        reads.push(bench.reads(connections).await?);
+        creates.push(bench.measure_creates(connections).await?);
+        reads.push(bench.measure_reads(connections).await?);
     }
-    let keyed = bench.create("create, keyed", CONNECTIONS_MOST, Besides::IdempotencyKey).await?;
-    let most = CONNECTIONS_MOST;
+    let keyed =
+        bench.run_creates("create, keyed", CONNECTIONS_MAX, CreateVariant::IdempotencyKey).await?;
+    let most = CONNECTIONS_MAX;
     let indexed = [
-        bench.create("create", most, Besides::Nothing).await?,
-        bench.create("create, four indexes", most, Besides::FourIndexes).await?,
-        bench.create("create", most, Besides::Nothing).await?,
+        bench.run_creates("create", most, CreateVariant::Plain).await?,
+        bench.run_creates("create, four indexes", most, CreateVariant::FourIndexes).await?,
+        bench.run_creates("create", most, CreateVariant::Plain).await?,
     ];
     let (tokens, anonymous) = (bench.ids.len(), anonymous_mb(bench.scrip.pid())?);
     let million = match plan.tokens_max {
-        Some(count) => Some(bench.fill(plan, count).await?),
+        Some(count) => Some(bench.fill_to_million(plan, count).await?),
         None => None,
     };
     let recorded = [
-        bench.reads_recorded(plan, &data, "read, unrecorded", "off").await?,
-        bench.reads_recorded(plan, &data, "read, recorded", "durable").await?,
-        bench.reads_recorded(plan, &data, "read, unrecorded", "off").await?,
+        bench.measure_reads_with_log(plan, &data, "read, unrecorded", "off").await?,
+        bench.measure_reads_with_log(plan, &data, "read, recorded", "durable").await?,
+        bench.measure_reads_with_log(plan, &data, "read, unrecorded", "off").await?,
     ];
     bench.scrip.stop()?;
     let mut cold_starts = Vec::with_capacity(COLD_STARTS);
     for _ in 0..COLD_STARTS {
-        cold_starts.push(cold_start(&plan.scrip, &data)?);
+        cold_starts.push(measure_cold_start(&plan.scrip, &data)?);
     }
     cold_starts.sort_unstable();
-    Ok(Results {
+    Ok(BenchResults {
         creates,
         reads,
-        keyed,
-        indexed,
-        recorded,
+        with_idempotency_key: keyed,
+        indexed_creates: indexed,
+        recorded_reads: recorded,
         anonymous_mb: anonymous,
         tokens,
-        million,
+        million_tokens: million,
         cold_starts,
     })
 }
 
-impl Bench {
-    async fn creates(&mut self, connections: usize) -> anyhow::Result<Round> {
-        let bare_before = self.bare_post(connections).await?;
-        let raw_before = self.raw(connections)?;
-        let scrip = self.create("create", connections, Besides::Nothing).await?;
-        let raw_after = self.raw(connections)?;
-        let bare_after = self.bare_post(connections).await?;
+impl VaultBench {
+    async fn measure_creates(&mut self, connections: usize) -> anyhow::Result<HttpRound> {
+        let bare_before = self.measure_bare_post(connections).await?;
+        let raw_before = self.measure_raw(connections)?;
+        let scrip = self.run_creates("create", connections, CreateVariant::Plain).await?;
+        let raw_after = self.measure_raw(connections)?;
+        let bare_after = self.measure_bare_post(connections).await?;
         let raw = raw_before.zip(raw_after).map(|(before, after)| [before, after]);
-        Ok(Round { bare: [bare_before, bare_after], raw, scrip })
+        Ok(HttpRound { bare: [bare_before, bare_after], raw, scrip })
     }
 
-    async fn reads(&mut self, connections: usize) -> anyhow::Result<Round> {
-        let before = self.bare_get(connections).await?;
-        let scrip = self.read("read", connections).await?;
-        let after = self.bare_get(connections).await?;
-        Ok(Round { bare: [before, after], raw: None, scrip })
+    async fn measure_reads(&mut self, connections: usize) -> anyhow::Result<HttpRound> {
+        let before = self.measure_bare_get(connections).await?;
+        let scrip = self.run_reads("read", connections).await?;
+        let after = self.measure_bare_get(connections).await?;
+        Ok(HttpRound { bare: [before, after], raw: None, scrip })
     }
 
     /// By another process on the same data.
-    async fn reads_recorded(
+    async fn measure_reads_with_log(
         &mut self,
-        plan: &Plan,
+        plan: &BenchPlan,
         data: &Path,
         name: &'static str,
-        reads: &str,
-    ) -> anyhow::Result<Figures> {
+        read_log_mode: &str,
+    ) -> anyhow::Result<MeasurementResult> {
         // The data is one process's at a time.
-        std::mem::replace(&mut self.scrip, Server::bare()?).stop()?;
-        self.scrip = Server::scrip_recording(&plan.scrip, data, reads)?;
-        self.read(name, CONNECTIONS_MOST).await
+        std::mem::replace(&mut self.scrip, BenchServer::start_bare()?).stop()?;
+        self.scrip = BenchServer::start_scrip_with_read_log(&plan.scrip, data, read_log_mode)?;
+        self.run_reads(name, CONNECTIONS_MAX).await
     }
 
     /// Storage has no connections: one is compared with single rows, the most with full groups.
-    fn raw(&mut self, connections: usize) -> anyhow::Result<Option<Figures>> {
+    fn measure_raw(&mut self, connections: usize) -> anyhow::Result<Option<MeasurementResult>> {
         let (name, rows) = match connections {
             1 => ("raw, 1 row a commit", 1),
-            CONNECTIONS_MOST => ("raw, 64 rows a commit", GROUP),
+            CONNECTIONS_MAX => ("raw, 64 rows a commit", GROUP_ROWS),
             _ => return Ok(None),
         };
         // The writer of the vault is a thread of its own too; here the others have nothing to do.
-        let (warm_up, measured) = self.span;
-        let figures =
+        let (warm_up, measured) = self.durations;
+        let result =
             tokio::task::block_in_place(|| self.raw.measure(name, rows, warm_up, measured))?;
-        note(&figures)?;
-        Ok(Some(figures))
+        print_result(&result)?;
+        Ok(Some(result))
     }
 
-    async fn bare_post(&self, connections: usize) -> anyhow::Result<Figures> {
-        let scripts = self.create_scripts(&self.bare, connections, Besides::Nothing)?;
-        let (figures, _) = load::run(self.load("bare POST", &self.bare, 201), scripts).await?;
-        note(&figures)?;
-        Ok(figures)
+    async fn measure_bare_post(&self, connections: usize) -> anyhow::Result<MeasurementResult> {
+        let scripts = self.create_scripts(&self.bare, connections, CreateVariant::Plain)?;
+        let (result, _) = load::run(self.load_plan("bare POST", &self.bare, 201), scripts).await?;
+        print_result(&result)?;
+        Ok(result)
     }
 
-    async fn bare_get(&self, connections: usize) -> anyhow::Result<Figures> {
-        let ids = Arc::new(vec![bare::ID]);
+    async fn measure_bare_get(&self, connections: usize) -> anyhow::Result<MeasurementResult> {
+        let ids = Arc::new(vec![bare_server::SAMPLE_ID]);
         let scripts = read_scripts(&self.bare, &ids, connections)?;
-        let (figures, _) = load::run(self.load("bare GET", &self.bare, 200), scripts).await?;
-        note(&figures)?;
-        Ok(figures)
+        let (result, _) = load::run(self.load_plan("bare GET", &self.bare, 200), scripts).await?;
+        print_result(&result)?;
+        Ok(result)
     }
 
-    async fn create(
+    async fn run_creates(
         &mut self,
         name: &'static str,
         connections: usize,
-        besides: Besides,
-    ) -> anyhow::Result<Figures> {
-        let load = self.load(name, &self.scrip, 201);
-        self.create_by(load, connections, besides).await
+        variant: CreateVariant,
+    ) -> anyhow::Result<MeasurementResult> {
+        let load = self.load_plan(name, &self.scrip, 201);
+        self.run_creates_with_plan(load, connections, variant).await
     }
 
-    async fn create_by(
+    async fn run_creates_with_plan(
         &mut self,
-        load: Load,
+        load: LoadPlan,
         connections: usize,
-        besides: Besides,
-    ) -> anyhow::Result<Figures> {
-        let scripts = self.create_scripts(&self.scrip, connections, besides)?;
-        let (figures, scripts) = load::run(load, scripts).await?;
+        variant: CreateVariant,
+    ) -> anyhow::Result<MeasurementResult> {
+        let scripts = self.create_scripts(&self.scrip, connections, variant)?;
+        let (result, scripts) = load::run(load, scripts).await?;
         Arc::make_mut(&mut self.ids).extend(scripts.into_iter().flat_map(|it| it.ids));
-        note(&figures)?;
-        Ok(figures)
+        print_result(&result)?;
+        Ok(result)
     }
 
-    async fn read(&self, name: &'static str, connections: usize) -> anyhow::Result<Figures> {
+    async fn run_reads(
+        &self,
+        name: &'static str,
+        connections: usize,
+    ) -> anyhow::Result<MeasurementResult> {
         let scripts = read_scripts(&self.scrip, &self.ids, connections)?;
-        let (figures, _) = load::run(self.load(name, &self.scrip, 200), scripts).await?;
-        note(&figures)?;
-        Ok(figures)
+        let (result, _) = load::run(self.load_plan(name, &self.scrip, 200), scripts).await?;
+        print_result(&result)?;
+        Ok(result)
     }
 
-    async fn fill(&mut self, plan: &Plan, tokens_max: u32) -> anyhow::Result<Million> {
+    async fn fill_to_million(
+        &mut self,
+        plan: &BenchPlan,
+        tokens_max: u32,
+    ) -> anyhow::Result<MillionTokensResult> {
         let there = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
-        let until = Until::Count(tokens_max.saturating_sub(there));
-        let load = Load { until, ..self.load("create up to 1M", &self.scrip, 201) };
-        let creates = self.create_by(load, CONNECTIONS_MOST, Besides::Nothing).await?;
-        let reads = self.read("read from 1M", CONNECTIONS_MOST).await?;
+        let until = LoadDuration::Count(tokens_max.saturating_sub(there));
+        let load = LoadPlan { until, ..self.load_plan("create up to 1M", &self.scrip, 201) };
+        let creates =
+            self.run_creates_with_plan(load, CONNECTIONS_MAX, CreateVariant::Plain).await?;
+        let reads = self.run_reads("read from 1M", CONNECTIONS_MAX).await?;
         let anonymous_mb = anonymous_mb(self.scrip.pid())?;
-        Ok(Million { creates, reads, anonymous_mb, pages: self.pages(plan).await? })
+        Ok(MillionTokensResult {
+            creates,
+            reads,
+            anonymous_mb,
+            pages: self.measure_pages(plan).await?,
+        })
     }
 
     /// Beside a vault of ten thousand tokens.
-    async fn pages(&self, plan: &Plan) -> anyhow::Result<[Figures; 3]> {
+    async fn measure_pages(&self, plan: &BenchPlan) -> anyhow::Result<[MeasurementResult; 3]> {
         let data = plan.folder.join("small");
         std::fs::create_dir(&data)?;
-        let small = Server::scrip(&plan.scrip, &data)?;
-        let until = Until::Count(SMALL);
-        let load = Load { until, ..self.load("create", &small, 201) };
-        load::run(load, self.create_scripts(&small, CONNECTIONS_MOST, Besides::Nothing)?).await?;
-        let turn = async |name, server: &Server| -> anyhow::Result<Figures> {
-            let scripts = (0..PAGE_CONNECTIONS).map(|_| Pages::new(&server.api_key)).collect();
-            let (figures, _) = load::run(self.load(name, server, 200), scripts).await?;
-            note(&figures)?;
-            Ok(figures)
+        let small = BenchServer::start_scrip(&plan.scrip, &data)?;
+        let until = LoadDuration::Count(SMALL_VAULT_TOKENS);
+        let load = LoadPlan { until, ..self.load_plan("create", &small, 201) };
+        load::run(load, self.create_scripts(&small, CONNECTIONS_MAX, CreateVariant::Plain)?)
+            .await?;
+        let turn = async |name, server: &BenchServer| -> anyhow::Result<MeasurementResult> {
+            let scripts = (0..PAGE_CONNECTIONS).map(|_| ListScript::new(&server.api_key)).collect();
+            let (result, _) = load::run(self.load_plan(name, server, 200), scripts).await?;
+            print_result(&result)?;
+            Ok(result)
         };
         let before = turn("page of 10,000", &small).await?;
         let subject = turn("page of 1M", &self.scrip).await?;
@@ -253,26 +269,33 @@ impl Bench {
         Ok([before, subject, after])
     }
 
-    fn load(&self, name: &'static str, server: &Server, status: u16) -> Load {
-        let until = Until::Time(self.span.0, self.span.1);
-        Load { name, address: server.address, server: server.pid(), status, until, every: None }
+    fn load_plan(&self, name: &'static str, server: &BenchServer, status: u16) -> LoadPlan {
+        let until = LoadDuration::Time(self.durations.0, self.durations.1);
+        LoadPlan {
+            name,
+            address: server.address,
+            server: server.pid(),
+            status,
+            until,
+            interval: None,
+        }
     }
 
     fn create_scripts(
         &self,
-        server: &Server,
+        server: &BenchServer,
         connections: usize,
-        besides: Besides,
-    ) -> anyhow::Result<Vec<Creates>> {
-        let script = |_| Creates::new(&server.api_key, besides, &self.serial);
+        variant: CreateVariant,
+    ) -> anyhow::Result<Vec<CreateScript>> {
+        let script = |_| CreateScript::new(&server.api_key, variant, &self.serial);
         (0..connections).map(script).collect()
     }
 }
 
 fn read_scripts(
-    server: &Server,
+    server: &BenchServer,
     ids: &Arc<Vec<IdText>>,
     connections: usize,
-) -> anyhow::Result<Vec<Reads>> {
-    (0_u64..).take(connections).map(|seed| Reads::new(&server.api_key, ids, seed)).collect()
+) -> anyhow::Result<Vec<ReadScript>> {
+    (0_u64..).take(connections).map(|seed| ReadScript::new(&server.api_key, ids, seed)).collect()
 }

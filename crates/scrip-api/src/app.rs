@@ -1,11 +1,11 @@
 //! What every request shares.
 
-pub mod answer_memory;
 pub mod auth_failures;
 pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
+pub mod response_memory;
 
 use std::{
     sync::{
@@ -18,10 +18,10 @@ use std::{
 use arc_swap::ArcSwapOption;
 use scrip_core::{
     Vault,
-    audit::{Operation, authentic_time::authentic_time},
+    audit::{Operation, authentic_time::load_authentic_time},
     error::Error,
     policy::Directory,
-    time::Ticks,
+    time::MonotonicClock,
 };
 use scrip_seal::{KeySource, Pepper};
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
@@ -29,11 +29,11 @@ use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
     app::{
-        answer_memory::AnswerMemory, auth_failures::AuthFailures, body_memory::BodyMemory,
-        in_flight::Ongoing, limits::Limits,
+        auth_failures::AuthFailures, body_memory::BodyMemory, in_flight::InFlightTasks,
+        limits::RequestLimits, response_memory::ResponseMemory,
     },
     limiter::Limiter,
-    metrics::{Metrics, Reload},
+    metrics::{Metrics, ReloadOutcome},
     middleware::client_address::TrustedProxies,
 };
 
@@ -44,48 +44,48 @@ pub struct App {
     /// changes.
     pub directory: ArcSwapOption<Directory>,
     /// What opened the directory, and opens it again after a change.
-    pub source: SetOnce<Arc<dyn KeySource>>,
+    pub key_source: SetOnce<Arc<dyn KeySource>>,
     /// Whoever replaces the directory, so that an older one never takes the place of a newer.
-    reloading: Mutex<()>,
-    pub limits: Limits,
+    reload_lock: Mutex<()>,
+    pub limits: RequestLimits,
     /// How often anybody may ask.
     pub limiter: Limiter,
     /// Whose word about a client's address is taken.
-    pub proxies: TrustedProxies,
+    pub trusted_proxies: TrustedProxies,
     /// Deprecated operations that the operator wants no more. Others cannot be switched off.
-    pub switched_off: Vec<Operation>,
+    pub disabled_operations: Vec<Operation>,
     /// For bodies of callers that are known, and what is parsed from them.
     pub body_memory: Arc<BodyMemory>,
     /// For bodies of routes that need no key.
     pub keyless_body_memory: Arc<BodyMemory>,
     /// For large answers until their clients have read them.
-    pub answer_memory: Arc<AnswerMemory>,
+    pub response_memory: Arc<ResponseMemory>,
     /// What `/readyz` found last.
     pub readiness: Readiness,
     /// The directory could not be followed for too long.
-    pub stale: AtomicBool,
+    pub directory_is_stale: AtomicBool,
     pub metrics: Metrics,
     /// Requests without a valid API key that the audit trail has not recorded yet.
     pub auth_failures: Arc<AuthFailures>,
     /// What directory servers are being asked: its outcome is written down whoever has left meanwhile.
-    pub authenticating: Ongoing,
+    pub authentications_in_flight: InFlightTasks,
     /// By which it is told how long a request took.
-    pub ticks: Ticks,
+    pub ticks: MonotonicClock,
 }
 
 /// The outcome of the last readiness check.
 #[derive(Debug, Default)]
-pub struct Readiness(pub(crate) Mutex<Option<Checked>>);
+pub struct Readiness(pub(crate) Mutex<Option<ReadinessCheck>>);
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Checked {
+pub(crate) struct ReadinessCheck {
     pub(crate) at: Duration,
     pub(crate) is_ready: bool,
 }
 
 /// Whether the version is believed that tells of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Load {
+pub enum ReloadMode {
     IfChanged,
     Always,
 }
@@ -93,8 +93,8 @@ pub enum Load {
 const BODY_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const KEYLESS_BODY_MEMORY_BYTES: usize = 16 * 1024 * 1024;
 const BODY_MEMORY_NETWORK_SHARE: usize = 4;
-const ANSWER_MEMORY_BYTES: usize = 256 * 1024 * 1024;
-const ANSWER_MEMORY_NETWORK_SHARE: usize = 8;
+const RESPONSE_MEMORY_BYTES: usize = 256 * 1024 * 1024;
+const RESPONSE_MEMORY_NETWORK_SHARE: usize = 8;
 
 impl App {
     /// Open from the start.
@@ -102,39 +102,42 @@ impl App {
     pub fn new(
         vault: Vault,
         directory: Directory,
-        source: Arc<dyn KeySource>,
-        ticks: Ticks,
+        key_source: Arc<dyn KeySource>,
+        ticks: MonotonicClock,
     ) -> Self {
-        let app = Self::sealed(vault, ticks);
-        app.open(directory, source);
+        let app = Self::new_sealed(vault, ticks);
+        app.unseal(directory, key_source);
         app
     }
 
     /// Refuses everything until it is opened.
     #[must_use]
-    pub fn sealed(vault: Vault, ticks: Ticks) -> Self {
+    pub fn new_sealed(vault: Vault, ticks: MonotonicClock) -> Self {
         Self {
             metrics: Metrics::new(vault.clock.now()),
             auth_failures: Arc::default(),
-            authenticating: Ongoing::default(),
+            authentications_in_flight: InFlightTasks::default(),
             ticks,
             vault,
             directory: ArcSwapOption::empty(),
-            source: SetOnce::new(),
-            reloading: Mutex::default(),
-            limits: Limits::default(),
+            key_source: SetOnce::new(),
+            reload_lock: Mutex::default(),
+            limits: RequestLimits::default(),
             limiter: Limiter::default(),
-            proxies: TrustedProxies::default(),
-            switched_off: Vec::new(),
+            trusted_proxies: TrustedProxies::default(),
+            disabled_operations: Vec::new(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
-            keyless_body_memory: BodyMemory::for_bodies_of(
+            keyless_body_memory: BodyMemory::with_body_size(
                 MESSAGE_BYTES_MAX,
                 KEYLESS_BODY_MEMORY_BYTES,
                 BODY_MEMORY_NETWORK_SHARE,
             ),
-            answer_memory: AnswerMemory::new(ANSWER_MEMORY_BYTES, ANSWER_MEMORY_NETWORK_SHARE),
+            response_memory: ResponseMemory::new(
+                RESPONSE_MEMORY_BYTES,
+                RESPONSE_MEMORY_NETWORK_SHARE,
+            ),
             readiness: Readiness::default(),
-            stale: AtomicBool::new(false),
+            directory_is_stale: AtomicBool::new(false),
         }
     }
 
@@ -143,38 +146,38 @@ impl App {
     /// # Errors
     /// The store did not answer.
     pub async fn start_clock(&self, directory: &Directory) -> Result<(), Error> {
-        let found = authentic_time(&*self.vault.store, directory.audit_key()).await?;
+        let found = load_authentic_time(&*self.vault.store, directory.audit_key()).await?;
         if found.is_altered {
             tracing::error!(
                 "the row of clock_state was altered outside of the vault, and is not used; \
                  run: scrip doctor"
             );
         }
-        self.vault.clock.start_after(found.known);
+        self.vault.clock.start_after(found.watermark);
         Ok(())
     }
 
     /// Takes what the key source opened, and the source for later.
-    pub fn open(&self, directory: Directory, source: Arc<dyn KeySource>) {
-        report(None, &directory);
-        self.vault.audit.open(directory.audit_key());
+    pub fn unseal(&self, directory: Directory, key_source: Arc<dyn KeySource>) {
+        log_alterations(None, &directory);
+        self.vault.audit_trail.set_key(directory.audit_key());
         let vault = directory.pepper().counter_name(&[b"epoch keys"]);
-        self.vault.epochs.unlock(Arc::clone(&source), vault);
+        self.vault.epoch_keys.unlock(Arc::clone(&key_source), vault);
         self.directory.store(Some(Arc::new(directory)));
         // The first one stays: it is what opened the vault. Last, since others wait for it.
-        drop(self.source.set(source));
+        drop(self.key_source.set(key_source));
     }
 
     /// Waits until the keys are open.
-    pub async fn opened(&self) {
-        self.source.wait().await;
+    pub async fn wait_until_unsealed(&self) {
+        self.key_source.wait().await;
     }
 
     /// Before the keys are open; and when nobody could look for so long whether rights were taken
     /// away that those in memory are not to be believed.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.stale.load(Ordering::Relaxed) || self.directory.load().is_none()
+        self.directory_is_stale.load(Ordering::Relaxed) || self.directory.load().is_none()
     }
 
     /// Takes over what the store has now, if it has changed.
@@ -182,31 +185,32 @@ impl App {
     /// # Errors
     /// The store did not answer, or not with what we wrote; the old directory stays.
     pub async fn reload(&self) -> Result<(), Error> {
-        self.load(Load::IfChanged).await
+        self.mode(ReloadMode::IfChanged).await
     }
 
-    pub async fn load(&self, load: Load) -> Result<(), Error> {
-        let loaded = self.try_load(load).await;
+    pub async fn mode(&self, load: ReloadMode) -> Result<(), Error> {
+        let loaded = self.try_reload(load).await;
         if loaded.is_err() {
-            self.metrics.reloads.one(Reload::Failed);
+            self.metrics.reloads.increment(ReloadOutcome::Failed);
         }
         loaded
     }
 
-    async fn try_load(&self, load: Load) -> Result<(), Error> {
-        let _turn = self.reloading.lock().await;
-        let (Some(before), Some(source)) = (self.directory.load_full(), self.source.get()) else {
+    async fn try_reload(&self, mode: ReloadMode) -> Result<(), Error> {
+        let _turn = self.reload_lock.lock().await;
+        let (Some(before), Some(source)) = (self.directory.load_full(), self.key_source.get())
+        else {
             return Ok(());
         };
         let store = &*self.vault.store;
         // Of many that wait here, the first one's work may have done for all.
-        if load == Load::IfChanged && store.directory_version().await? == before.version() {
+        if mode == ReloadMode::IfChanged && store.directory_version().await? == before.version() {
             return Ok(());
         }
         let after = Directory::load(store, &**source, Some(&before)).await?;
-        report(Some(&before), &after);
+        log_alterations(Some(&before), &after);
         self.directory.store(Some(Arc::new(after)));
-        self.metrics.reloads.one(Reload::Done);
+        self.metrics.reloads.increment(ReloadOutcome::Succeeded);
         Ok(())
     }
 
@@ -220,11 +224,11 @@ impl App {
 }
 
 /// Every alteration that was not there before: somebody has to look at it.
-fn report(before: Option<&Directory>, after: &Directory) {
+fn log_alterations(before: Option<&Directory>, after: &Directory) {
     let known = before.map(Directory::alterations).unwrap_or_default();
     for alteration in after.alterations().iter().filter(|it| !known.contains(it)) {
         let tenant = alteration.tenant.map(|it| it.to_string()).unwrap_or_default();
-        tracing::error!(tenant, what = alteration.what, "policy was altered from outside");
+        tracing::error!(tenant, what = alteration.description, "policy was altered from outside");
     }
     if !known.is_empty() && after.alterations().is_empty() {
         tracing::info!("policy is as it was written again");

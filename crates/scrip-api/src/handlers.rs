@@ -1,5 +1,6 @@
 //! One function per route: parses the request, calls one operation, renders its outcome.
 
+pub(crate) mod access_sessions;
 pub(crate) mod api_keys;
 pub(crate) mod applications;
 pub(crate) mod catalogs;
@@ -8,7 +9,6 @@ pub(crate) mod logs;
 pub(crate) mod notifications;
 pub(crate) mod pages;
 pub mod probes;
-pub(crate) mod sessions;
 pub(crate) mod tenants;
 pub(crate) mod threeds;
 pub(crate) mod token_intents;

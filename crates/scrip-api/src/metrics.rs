@@ -9,92 +9,92 @@ use std::time::Duration;
 
 use scrip_core::{
     audit::Operation,
-    measure::{Counter, Histogram, Level, MICROS_BOUNDS},
+    metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
     time::Timestamp,
 };
 
 pub use crate::metrics::label::{Counters, Label};
-use crate::{app::memory_pool::Exhausted, labels, metrics::label::Levels};
+use crate::{app::memory_pool::MemoryExhausted, labels, metrics::label::Gauges};
 
 /// What a server counts.
 #[derive(Debug)]
 pub struct Metrics {
     pub started_at: Timestamp,
     /// By [`Operation::index`].
-    pub operations: Vec<Answered>,
+    pub operations: Vec<OperationMetrics>,
     /// Requests whose head has arrived and whose answer has not been made.
-    pub in_flight: Level,
+    pub in_flight: Gauge,
     pub panics: Counter,
-    pub bodies_refused: Counters<MemoryRefused>,
-    pub answers_refused: Counters<MemoryRefused>,
+    pub bodies_rejected: Counters<MemoryRejection>,
+    pub responses_rejected: Counters<MemoryRejection>,
     pub readiness_checks: Counter,
-    pub refused: Counters<Refusal>,
-    pub unauthenticated: Counters<Unauthenticated>,
-    pub idempotency: Counters<Turn>,
-    pub reloads: Counters<Reload>,
-    pub swept: Counters<Swept>,
-    pub sweep_failures: Counters<Swept>,
+    pub unrouted: Counters<UnroutedReason>,
+    pub authentication_failures: Counters<AuthenticationFailure>,
+    pub idempotency: Counters<IdempotencyOutcome>,
+    pub reloads: Counters<ReloadOutcome>,
+    pub swept: Counters<SweepTarget>,
+    pub sweep_failures: Counters<SweepTarget>,
     /// Milliseconds of the vault's clock.
-    pub sweep_finished: Levels<Swept>,
+    pub sweep_finished: Gauges<SweepTarget>,
 }
 
 labels! {
     /// Why a request came to no route.
-    pub enum Refusal {
+    pub enum UnroutedReason {
         NoRoute "no_route",
         MethodNotAllowed "method_not_allowed",
         Sealed "sealed",
     }
 
     /// Why a body or an answer found no memory.
-    pub enum MemoryRefused {
+    pub enum MemoryRejection {
         Pool "pool",
         NetworkShare "network_share",
     }
 
     /// Why a request at a route has no caller.
-    pub enum Unauthenticated {
+    pub enum AuthenticationFailure {
         Missing "missing",
         Malformed "malformed",
         Unknown "unknown",
         /// The key is known, and its tenant's policy is not believed.
-        Refused "refused",
+        PolicyAltered "refused",
     }
 
     /// What came of an idempotency key.
-    pub enum Turn {
+    pub enum IdempotencyOutcome {
         First "first",
         Replay "replay",
         /// The first request is still in flight.
         Conflict "conflict",
     }
 
-    pub enum Reload {
-        Done "done",
+    pub enum ReloadOutcome {
+        Succeeded "done",
         Failed "failed",
     }
 
     /// What leaves by itself.
-    pub enum Swept {
+    pub enum SweepTarget {
         Tokens "tokens",
         TokenIntents "token_intents",
         VerificationCodes "verification_codes",
-        Answers "answers",
+        StoredResponses "answers",
         AccessSessions "access_sessions",
-        Sessions "sessions",
-        SessionEvents "session_events",
+        ThreeDsSessions "sessions",
+        ThreeDsEvents "session_events",
         DeletedTenants "deleted_tenants",
-        Records "records",
-        Usage "usage",
-        Guesses "guesses",
+        AuditRecords "records",
+        UsageCounters "usage",
+        GuessBudgets "guesses",
     }
 }
 
-impl MemoryRefused {
-    pub fn of(exhausted: Exhausted) -> Self {
+impl MemoryRejection {
+    pub fn from_exhausted(exhausted: MemoryExhausted) -> Self {
         match exhausted {
-            Exhausted::Pool => Self::Pool,
-            Exhausted::NetworkShare => Self::NetworkShare,
+            MemoryExhausted::Pool => Self::Pool,
+            MemoryExhausted::NetworkShare => Self::NetworkShare,
         }
     }
 }
@@ -124,7 +124,7 @@ pub const STATUSES: [(u16, &str); 19] = [
 
 /// One operation's answers.
 #[derive(Debug)]
-pub struct Answered {
+pub struct OperationMetrics {
     pub statuses: [Counter; STATUSES.len()],
     pub micros: Histogram<16>,
 }
@@ -132,36 +132,36 @@ pub struct Answered {
 impl Metrics {
     #[must_use]
     pub fn new(started_at: Timestamp) -> Self {
-        let answered = |_: &Operation| Answered {
+        let response = |_: &Operation| OperationMetrics {
             statuses: std::array::from_fn(|_| Counter::default()),
             micros: Histogram::new(MICROS_BOUNDS),
         };
         Self {
             started_at,
-            operations: Operation::ALL.iter().map(answered).collect(),
-            in_flight: Level::default(),
+            operations: Operation::ALL.iter().map(response).collect(),
+            in_flight: Gauge::default(),
             panics: Counter::default(),
-            bodies_refused: Counters::default(),
-            answers_refused: Counters::default(),
+            bodies_rejected: Counters::default(),
+            responses_rejected: Counters::default(),
             readiness_checks: Counter::default(),
-            refused: Counters::default(),
-            unauthenticated: Counters::default(),
+            unrouted: Counters::default(),
+            authentication_failures: Counters::default(),
             idempotency: Counters::default(),
             reloads: Counters::default(),
             swept: Counters::default(),
             sweep_failures: Counters::default(),
-            sweep_finished: Levels::default(),
+            sweep_finished: Gauges::default(),
         }
     }
 
     /// A request at a route has its answer. Three additions, and nothing is allocated or locked.
-    pub fn answered(&self, operation: Operation, status: u16, took: Duration) {
+    pub fn record_response(&self, operation: Operation, status: u16, duration: Duration) {
         let Some(row) = self.operations.get(operation.index()) else { return };
         let known = STATUSES.iter().position(|(known, _)| *known == status);
         let at = known.unwrap_or(STATUSES.len().saturating_sub(1));
         if let Some(counter) = row.statuses.get(at) {
-            counter.one();
+            counter.increment();
         }
-        row.micros.note(took.as_micros().try_into().unwrap_or(u64::MAX));
+        row.micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
     }
 }

@@ -1,14 +1,14 @@
 //! The steps of the pipeline: what is done to every request before and after its handler.
 
-pub(crate) mod answer_body;
 pub mod authenticate;
 pub mod body;
 pub mod client_address;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
 mod long_evaluation;
+pub(crate) mod request_observer;
+pub(crate) mod response_body;
 pub(crate) mod span;
 pub mod throttle;
 pub mod trace;
 pub mod unread_body;
-pub(crate) mod watch;

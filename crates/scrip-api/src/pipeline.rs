@@ -27,57 +27,60 @@ use hyper::{
 use scrip_core::{
     audit::{EntityType, Operation},
     error::Error,
-    operations::record_refusal::{Refused, record_refusal},
-    policy::{Caller, Directory, Origin, rate_limit::Network},
+    operations::record_rejection::{RejectedRequest, record_rejection},
+    policy::{Caller, Directory, RequestOrigin, rate_limit::ClientNetwork},
 };
 use tower::ServiceExt;
 use tracing::Instrument;
 use zeroize::Zeroizing;
 
 use crate::{
-    app::App,
+    app::{App, body_memory::BodyReservation},
     deprecation,
     metrics::Metrics,
     middleware::{
-        answer_body::AnswerBudget,
-        authenticate::{authenticate, single},
+        authenticate::{authenticate, single_header},
         body::read_body,
         cors,
-        idempotency::{self, Compared, Next},
+        idempotency::{self, ComparedRequest, IdempotencyStep},
+        request_observer::RequestObserver,
+        response_body::ResponseBudget,
         span::RouteName,
         throttle,
         trace::{self, TraceId},
         unread_body,
-        watch::Watch,
     },
     problem::Problem,
-    route::{Asked, BodyKind, Counted, Heard, Keyless, Outside, Route, names},
+    route::{
+        AddressLimit, AuthenticatedRequest, BodyKind, CallbackRequest, CallbackRoute, KeylessRoute,
+        Route, count_path_parameters,
+    },
 };
 
 /// Who is at the other end, as far as proxies that we trust can tell.
 #[derive(Debug, Clone, Copy)]
-struct Client(IpAddr);
+struct ClientAddress(IpAddr);
 
 /// What every listener does around a request: names it, passes over what nobody read of its body,
 /// and forbids to cache the answer.
-pub async fn around<B>(
+pub async fn serve_request<B>(
     request: hyper::Request<B>,
-    answer: impl AsyncFnOnce(Request, &TraceId) -> Response,
+    respond: impl AsyncFnOnce(Request, &TraceId) -> Response,
 ) -> Response
 where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    let trace = TraceId::of_headers(request.headers());
+    let trace = TraceId::from_headers(request.headers());
     let (request, unread) = unread_body::split(request);
-    let mut response = answer(request, &trace).await;
-    unread.settle(&mut response).await;
+    let mut response = respond(request, &trace).await;
+    unread.drain_or_close(&mut response).await;
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 
 /// One request of a client of the interface.
-pub async fn answer<B>(
+pub async fn serve_api_request<B>(
     metrics: &Metrics,
     router: Router,
     client: IpAddr,
@@ -87,23 +90,23 @@ where
     B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<axum::BoxError>,
 {
-    around(request, async |mut request: Request, trace: &TraceId| {
+    serve_request(request, async |mut request: Request, trace: &TraceId| {
         let mut response = if request.method() == Method::OPTIONS {
-            cors::preflight(request.headers())
+            cors::preflight_response(request.headers())
         } else {
-            without_trailing_slash(request.uri_mut());
-            request.extensions_mut().insert(Client(client));
+            strip_trailing_slash(request.uri_mut());
+            request.extensions_mut().insert(ClientAddress(client));
             request.extensions_mut().insert(trace.clone());
-            let answered = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
-            match answered {
+            let response = AssertUnwindSafe(router.oneshot(request)).catch_unwind().await;
+            match response {
                 Ok(Ok(response)) => response,
                 Err(_) => {
-                    metrics.panics.one();
+                    metrics.panics.increment();
                     Problem::Failed(Error::Internal("a handler panicked".into())).response(trace)
                 }
             }
         };
-        cors::add(response.headers_mut());
+        cors::add_headers(response.headers_mut());
         if let Some(value) = trace.header() {
             response.headers_mut().insert(trace::HEADER, value);
         }
@@ -113,7 +116,7 @@ where
 }
 
 /// Some clients write one everywhere.
-fn without_trailing_slash(uri: &mut Uri) {
+fn strip_trailing_slash(uri: &mut Uri) {
     let path = uri.path();
     let trimmed = path.trim_end_matches('/');
     if trimmed.len() == path.len() || trimmed.is_empty() {
@@ -129,48 +132,48 @@ fn without_trailing_slash(uri: &mut Uri) {
 }
 
 /// Who asks, as far as proxies that we trust can tell.
-pub fn client(extensions: &Extensions) -> IpAddr {
-    let client: Option<&Client> = extensions.get();
+pub fn client_address(extensions: &Extensions) -> IpAddr {
+    let client: Option<&ClientAddress> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
 
 /// A row of one of the tables, or none.
 #[derive(Clone)]
-pub(crate) enum Row {
+pub(crate) enum MatchedRoute {
     /// Needs a key.
     Keyed(&'static Route),
     /// Told by a browser or a directory server, which have no key.
-    Callback(&'static Outside),
-    Keyless(&'static Keyless),
+    Callback(&'static CallbackRoute),
+    Keyless(&'static KeylessRoute),
     /// The same refusal for all.
-    Nowhere(Arc<Problem>),
+    Unmatched(Arc<Problem>),
 }
 
-impl Row {
+impl MatchedRoute {
     /// What stands for an operation is measured.
-    fn name(&self) -> Option<RouteName> {
+    fn route_name(&self) -> Option<RouteName> {
         match self {
             Self::Keyed(route @ Route { operation, path, .. }) => {
                 Some(RouteName { operation: *operation, method: route.method_name(), path })
             }
-            Self::Callback(Outside { operation, path, .. }) => {
+            Self::Callback(CallbackRoute { operation, path, .. }) => {
                 Some(RouteName { operation: *operation, method: "POST", path })
             }
-            Self::Keyless(_) | Self::Nowhere(_) => None,
+            Self::Keyless(_) | Self::Unmatched(_) => None,
         }
     }
 
-    fn refuse(&self, problem: &Problem, trace: &TraceId) -> Response {
+    fn reject(&self, problem: &Problem, trace: &TraceId) -> Response {
         let response = problem.response(trace);
         match self {
-            Self::Callback(row) => (row.refuse)(response, problem),
-            Self::Keyed(_) | Self::Keyless(_) | Self::Nowhere(_) => response,
+            Self::Callback(row) => (row.render_rejection)(response, problem),
+            Self::Keyed(_) | Self::Keyless(_) | Self::Unmatched(_) => response,
         }
     }
 }
 
 /// A request on its way through a row.
-struct Arrived {
+struct IncomingRequest {
     head: Parts,
     body: Body,
     trace: TraceId,
@@ -178,37 +181,41 @@ struct Arrived {
 }
 
 /// One request at one row.
-pub(crate) async fn run(app: &Arc<App>, row: &Row, request: Request) -> Response {
-    let (trace, address) = (trace::of(&request), client(request.extensions()));
+pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Request) -> Response {
+    let (trace, address) = (trace::trace_id_of(&request), client_address(request.extensions()));
     let (head, body) = request.into_parts();
-    let mut arrived = Arrived { head, body, trace, address };
-    let Some(name) = row.name() else {
-        let answered = handle(app, row, &mut arrived).await;
-        return answered.unwrap_or_else(|problem| row.refuse(&problem, &arrived.trace));
+    let mut arrived = IncomingRequest { head, body, trace, address };
+    let Some(name) = route.route_name() else {
+        let response = handle(app, route, &mut arrived).await;
+        return response.unwrap_or_else(|problem| route.reject(&problem, &arrived.trace));
     };
     let operation: Operation = name.operation;
-    let watch = Watch::begin(app, name, &arrived.trace, &arrived.head.headers);
-    let answered = watch.over(app, handle(app, row, &mut arrived)).await;
-    let mut response = answered.unwrap_or_else(|problem| row.refuse(&problem, &arrived.trace));
-    deprecation::mark(operation, arrived.head.uri.path(), response.headers_mut());
-    watch.end(app, &arrived.trace, response.status().as_u16());
+    let watch = RequestObserver::start(app, name, &arrived.trace, &arrived.head.headers);
+    let response = watch.run_handler(app, handle(app, route, &mut arrived)).await;
+    let mut response = response.unwrap_or_else(|problem| route.reject(&problem, &arrived.trace));
+    deprecation::add_headers(operation, arrived.head.uri.path(), response.headers_mut());
+    watch.finish(app, &arrived.trace, response.status().as_u16());
     response
 }
 
-async fn handle(app: &Arc<App>, row: &Row, arrived: &mut Arrived) -> Result<Response, Problem> {
-    match row {
-        Row::Keyed(route) => handle_keyed(app, route, arrived).await,
-        Row::Callback(row) => handle_callback(app, row, arrived).await,
-        Row::Keyless(row) => {
-            match row.counted {
-                Counted::No => (),
-                Counted::ByAddress => throttle::stranger(app, arrived.address).await?,
+async fn handle(
+    app: &Arc<App>,
+    route: &MatchedRoute,
+    incoming: &mut IncomingRequest,
+) -> Result<Response, Problem> {
+    match route {
+        MatchedRoute::Keyed(route) => handle_keyed(app, route, incoming).await,
+        MatchedRoute::Callback(row) => handle_callback(app, row, incoming).await,
+        MatchedRoute::Keyless(row) => {
+            match row.address_limit {
+                AddressLimit::Exempt => (),
+                AddressLimit::Counted => throttle::count_anonymous(app, incoming.address).await?,
             }
-            Ok((row.handler)(Arc::clone(app), arrived.trace.clone()).await)
+            Ok((row.handler)(Arc::clone(app), incoming.trace.clone()).await)
         }
-        Row::Nowhere(problem) => {
-            throttle::stranger(app, arrived.address).await?;
-            Ok(problem.response(&arrived.trace))
+        MatchedRoute::Unmatched(problem) => {
+            throttle::count_anonymous(app, incoming.address).await?;
+            Ok(problem.response(&incoming.trace))
         }
     }
 }
@@ -216,157 +223,186 @@ async fn handle(app: &Arc<App>, row: &Row, arrived: &mut Arrived) -> Result<Resp
 /// Counted before anything is read or looked up.
 async fn handle_callback(
     app: &Arc<App>,
-    row: &'static Outside,
-    arrived: &mut Arrived,
+    route: &'static CallbackRoute,
+    incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
-    let Arrived { head, body, trace, address } = arrived;
-    throttle::stranger(app, *address).await?;
-    check_content_type(Some(row.sent.content_type), &head.headers)?;
+    let IncomingRequest { head, body, trace, address } = incoming;
+    throttle::count_anonymous(app, *address).await?;
+    check_content_type(Some(route.format.content_type), &head.headers)?;
     // A browser announces the length of a form; a body without it only holds memory open.
-    if row.sent.needs_length && body.size_hint().exact().is_none() {
+    if route.format.needs_length && body.size_hint().exact().is_none() {
         return Err(Problem::LengthRequired);
     }
-    let mut reservation = app.keyless_body_memory.begin_keyless(Network::of(*address));
-    let (deadline, bytes_max) = (app.limits.keyless_deadline(), row.sent.bytes_max);
+    let mut reservation =
+        app.keyless_body_memory.start_keyless_reservation(ClientNetwork::from_address(*address));
+    let (deadline, bytes_max) = (app.limits.keyless_deadline(), route.format.bytes_max);
     let body = read_body(app, body, deadline, bytes_max, &mut reservation).await?;
     let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
-    let (id, secret) = path_ids(names(row.path), head).await;
-    let heard = Heard {
+    let (id, secret) = extract_path_ids(count_path_parameters(route.path), head).await;
+    let heard = CallbackRequest {
         app: Arc::clone(app),
         directory,
-        origin: Origin { trace: Arc::clone(&trace.0), address: *address },
+        origin: RequestOrigin { trace: Arc::clone(&trace.0), address: *address },
         id,
         secret: Zeroizing::new(secret),
         query: head.uri.query().map(str::to_owned),
         body,
     };
-    let answered = (row.handler)(heard).await;
+    let response = (route.handler)(heard).await;
     drop(reservation);
-    answered
+    response
 }
 
 async fn handle_keyed(
     app: &Arc<App>,
     route: &'static Route,
-    arrived: &mut Arrived,
+    incoming: &mut IncomingRequest,
 ) -> Result<Response, Problem> {
-    let address = arrived.address;
-    throttle::address(app, address)?;
-    let origin = Origin { trace: Arc::clone(&arrived.trace.0), address };
+    let address = incoming.address;
+    throttle::check_address(app, address)?;
+    let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address };
     let known_by = app.directory.load_full();
-    let caller = match authenticate(app, &arrived.head.headers, origin).await {
-        Ok(known) => throttle::caller(app, route.operation, known).await?,
+    let caller = match authenticate(app, &incoming.head.headers, origin).await {
+        Ok(known) => throttle::count_caller(app, route.operation, known).await?,
         Err(problem) => {
             if problem.status() == StatusCode::UNAUTHORIZED {
-                app.auth_failures.note(address);
+                app.auth_failures.record(address);
             }
-            throttle::stranger(app, address).await?;
+            throttle::count_anonymous(app, address).await?;
             return Err(problem);
         }
     };
-    let budget = AnswerBudget::new(app, address);
+    let budget = ResponseBudget::new(app, address);
     budget.check()?;
-    let answered = let_in(app, route, arrived, known_by.as_ref(), caller.clone()).await;
-    let answered = match answered {
+    let response =
+        handle_authenticated(app, route, incoming, known_by.as_ref(), caller.clone()).await;
+    let response = match response {
         Ok(response) => budget.count(route, response).await,
         Err(problem) => Err(problem),
     };
-    if let Err(problem) = &answered {
-        record_refused(app, route, &mut arrived.head, &caller, problem).await;
+    if let Err(problem) = &response {
+        record_rejected_request(app, route, &mut incoming.head, &caller, problem).await;
     }
-    answered
+    response
 }
 
 /// A caller that is known and was told no. Should that not be recorded, it is told no all the same.
-async fn record_refused(
+async fn record_rejected_request(
     app: &App,
     route: &Route,
     head: &mut Parts,
     caller: &Caller,
     problem: &Problem,
 ) {
-    let Some(outcome) = problem.recorded() else { return };
-    let (id, inner_id) = path_ids(route.ids, head).await;
+    let Some(outcome) = problem.audit_outcome() else { return };
+    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
     // The first id of a key's path is its application's.
     let of_key = route.operation.entity_type() == Some(EntityType::ApiKey);
     let entity = if of_key { &inner_id } else { &id };
-    let refused = Refused { operation: route.operation, needs: route.needs, entity, outcome };
-    if let Err(error) = record_refusal(&app.vault, caller, refused).await {
+    let rejected = RejectedRequest {
+        operation: route.operation,
+        requirement: route.requirement,
+        entity,
+        outcome,
+    };
+    if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
         let trace = &*caller.origin().trace;
         tracing::error!(trace, ?error, outcome, "a refused request could not be recorded");
     }
 }
 
-/// One request of a caller that is known.
-async fn let_in(
+/// Reads the body of a request when its route uses one.
+async fn read_route_body(
+    app: &Arc<App>,
+    kind: BodyKind,
+    body: &mut Body,
+    reservation: &mut BodyReservation,
+) -> Result<Bytes, Problem> {
+    match kind {
+        BodyKind::None | BodyKind::Ignored => Ok(Bytes::new()),
+        BodyKind::Json | BodyKind::ReadOnlyJson | BodyKind::MergePatch => {
+            let (deadline, bytes_max) = (app.limits.body_deadline, app.limits.body_bytes_max);
+            read_body(app, body, deadline, bytes_max, reservation).await
+        }
+    }
+}
+
+/// Handles a request of an authenticated caller.
+async fn handle_authenticated(
     app: &Arc<App>,
     route: &'static Route,
-    arrived: &mut Arrived,
-    known_by: Option<&Arc<Directory>>,
+    incoming: &mut IncomingRequest,
+    directory_at_authentication: Option<&Arc<Directory>>,
     caller: Caller,
 ) -> Result<Response, Problem> {
-    let Arrived { head, body, .. } = arrived;
-    caller.meets(route.needs)?;
-    deprecation::admit(route.operation, &app.switched_off).map_err(Problem::Gone)?;
+    let IncomingRequest { head, body, .. } = incoming;
+    caller.check_requirement(route.requirement)?;
+    deprecation::check_enabled(route.operation, &app.disabled_operations).map_err(Problem::Gone)?;
     check_content_type(route.body.content_type(), &head.headers)?;
     // Where many clients share a key, the body decides whether a response is theirs: it is read first.
     let is_compared = caller.is_browser();
     let mut claim = None;
     if route.body.is_idempotent() && !is_compared {
-        match idempotency::next(app, &caller, route.operation, &head.headers, None).await? {
-            Next::Proceed(proceed) => claim = proceed,
-            Next::Replay(response) => return Ok(response),
+        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, None)
+            .await?
+        {
+            IdempotencyStep::Proceed(proceed) => claim = proceed,
+            IdempotencyStep::Replay(response) => return Ok(response),
         }
     }
-    let (id, inner_id) = path_ids(route.ids, head).await;
-    let mut reservation = app.body_memory.begin(Network::of(caller.origin().address));
-    let body = match route.body {
-        BodyKind::None | BodyKind::Unread => Bytes::new(),
-        BodyKind::Json | BodyKind::Question | BodyKind::MergePatch => {
-            let (deadline, bytes_max) = (app.limits.body_deadline, app.limits.body_bytes_max);
-            read_body(app, body, deadline, bytes_max, &mut reservation).await?
-        }
-    };
-    let caller = still(app, known_by, caller, &head.headers).await?;
-    caller.meets(route.needs)?;
-    let compared = if is_compared { Compared::read(route, head, &body)? } else { None };
+    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
+    let mut reservation =
+        app.body_memory.start_reservation(ClientNetwork::from_address(caller.origin().address));
+    let body = read_route_body(app, route.body, body, &mut reservation).await?;
+    let caller =
+        reauthenticate_if_changed(app, directory_at_authentication, caller, &head.headers).await?;
+    caller.check_requirement(route.requirement)?;
+    let compared = if is_compared { ComparedRequest::read(route, head, &body)? } else { None };
     if compared.is_some() {
         let compared = compared.as_ref();
-        match idempotency::next(app, &caller, route.operation, &head.headers, compared).await? {
-            Next::Proceed(proceed) => claim = proceed,
-            Next::Replay(response) => return Ok(response),
+        match idempotency::claim_or_replay(app, &caller, route.operation, &head.headers, compared)
+            .await?
+        {
+            IdempotencyStep::Proceed(proceed) => claim = proceed,
+            IdempotencyStep::Replay(response) => return Ok(response),
         }
     }
-    let claimed = claim.is_some();
-    let needs = route.needs;
-    let query = head.uri.query().map(str::to_owned);
-    let accept = head.headers.get(ACCEPT).cloned();
-    let asker = caller.clone();
-    let asked =
-        Asked { app: Arc::clone(app), caller, needs, id, inner_id, query, accept, body, claim };
-    // The memory belongs to the handler: it may outlive its client.
-    let handling = (route.handler)(asked);
+    let has_claim = claim.is_some();
+    let request = AuthenticatedRequest {
+        app: Arc::clone(app),
+        caller: caller.clone(),
+        requirement: route.requirement,
+        id,
+        inner_id,
+        query: head.uri.query().map(str::to_owned),
+        accept: head.headers.get(ACCEPT).cloned(),
+        body,
+        claim,
+    };
+    // The handler keeps the reservation, because it can outlive the connection of its client.
+    let handling = (route.handler)(request);
     let handling = async move {
         let handled = handling.await;
         drop(reservation);
         handled
     };
-    if !claimed {
-        return unless_rejected(&asker, handling.await);
+    if !has_claim {
+        return prefer_overload_error(&caller, handling.await);
     }
     // In a task of its own: a client that breaks off ends this future, and would end the claim
     // while its write is still on the way to a commit.
     let handled = tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
-        app.metrics.panics.one();
+        app.metrics.panics.increment();
         Err(Error::Internal("a handler panicked".into()).into())
     });
-    match unless_rejected(&asker, handled) {
+    match prefer_overload_error(&caller, handled) {
         // Somebody else may have been told yes to the same request, and this is what that changed.
         Err(problem) if problem.status().is_client_error() => {
             let operation = route.operation;
             let (headers, compared) = (&head.headers, compared.as_ref());
             let meanwhile =
-                idempotency::meanwhile(app, &asker, operation, headers, compared).await?;
+                idempotency::find_concurrent_response(app, &caller, operation, headers, compared)
+                    .await?;
             meanwhile.ok_or(problem)
         }
         handled => handled,
@@ -375,11 +411,11 @@ async fn let_in(
 
 /// An evaluation that did not run because too many others did is no fault of the request: 503 and
 /// not 400.
-fn unless_rejected(
+fn prefer_overload_error(
     caller: &Caller,
-    handled: Result<Response, Problem>,
+    result: Result<Response, Problem>,
 ) -> Result<Response, Problem> {
-    match handled {
+    match result {
         Err(problem) if problem.status().is_client_error() => {
             caller.work().check()?;
             Err(problem)
@@ -389,22 +425,24 @@ fn unless_rejected(
 }
 
 /// A body may take its time to arrive, and its sender may have lost its rights meanwhile.
-async fn still(
+async fn reauthenticate_if_changed(
     app: &App,
-    known_by: Option<&Arc<Directory>>,
+    directory_at_authentication: Option<&Arc<Directory>>,
     caller: Caller,
     headers: &HeaderMap,
 ) -> Result<Caller, Problem> {
     let now = app.directory.load();
-    let same = known_by.zip(now.as_ref()).is_some_and(|(then, now)| Arc::ptr_eq(then, now));
+    let same = directory_at_authentication
+        .zip(now.as_ref())
+        .is_some_and(|(then, now)| Arc::ptr_eq(then, now));
     drop(now);
-    if same && caller.session().is_none() && !app.is_sealed() {
+    if same && caller.access_session().is_none() && !app.is_sealed() {
         return Ok(caller);
     }
     Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
 }
 
-async fn path_ids(count: usize, head: &mut Parts) -> (String, String) {
+async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
     match count {
         0 => (String::new(), String::new()),
         1 => {
@@ -417,9 +455,9 @@ async fn path_ids(count: usize, head: &mut Parts) -> (String, String) {
     }
 }
 
-fn check_content_type(wanted: Option<&'static str>, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(wanted) = wanted else { return Ok(()) };
-    let given = single(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
+fn check_content_type(expected: Option<&'static str>, headers: &HeaderMap) -> Result<(), Problem> {
+    let Some(wanted) = expected else { return Ok(()) };
+    let given = single_header(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
     let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
     if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted)) {
         return Ok(());
@@ -435,18 +473,18 @@ mod tests {
 
     use super::*;
 
-    async fn broken() -> Response {
+    async fn panicking_handler() -> Response {
         panic!("4242424242424242")
     }
 
     #[tokio::test]
-    async fn a_panic_is_a_500_that_tells_nothing() {
-        let router = Router::new().route("/broken", get(broken));
+    async fn panic_becomes_500_without_details() {
+        let router = Router::new().route("/broken", get(panicking_handler));
         let request = Request::builder().uri("/broken/").header("bt-trace-id", "trace-7");
         let client = [127, 0, 0, 1].into();
         let metrics = Metrics::new(Timestamp { unix_ms: 0 });
         let request = request.body(Body::empty()).unwrap();
-        let response = answer(&metrics, router, client, request).await;
+        let response = serve_api_request(&metrics, router, client, request).await;
         assert_eq!(metrics.panics.get(), 1);
         assert_eq!(response.status(), 500);
         assert_eq!(response.headers()["bt-trace-id"], "trace-7");

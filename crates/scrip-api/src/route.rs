@@ -8,8 +8,8 @@ use hyper::header::HeaderValue;
 use scrip_core::{
     audit::Operation,
     error::Error,
-    idempotency::{Claim, Remember, Rendered},
-    policy::{Caller, Directory, Mandate, Needs, Origin},
+    idempotency::{IdempotencyClaim, RenderedResponse, ResponseRecorder},
+    policy::{Caller, CallerRequirement, Directory, PolicyPermit, RequestOrigin},
 };
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use zeroize::Zeroizing;
@@ -18,7 +18,7 @@ use crate::{app::App, middleware::trace::TraceId, problem::Problem};
 
 /// What a handler returns.
 pub(crate) type Handled = Result<Response, Problem>;
-pub(crate) type Handling = Pin<Box<dyn Future<Output = Handled> + Send>>;
+pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Handled> + Send>>;
 
 /// One row: everything that is decided about a route, in one place.
 #[derive(Debug, Clone, Copy)]
@@ -26,11 +26,11 @@ pub struct Route {
     pub operation: Operation,
     pub(crate) method: MethodFilter,
     pub path: &'static str,
-    pub needs: Needs,
+    pub requirement: CallerRequirement,
     pub(crate) body: BodyKind,
     /// How many names the path has.
-    pub(crate) ids: usize,
-    pub(crate) handler: fn(Asked) -> Handling,
+    pub(crate) path_parameter_count: usize,
+    pub(crate) handler: fn(AuthenticatedRequest) -> HandlerFuture,
 }
 
 impl Route {
@@ -52,11 +52,11 @@ impl Route {
 pub(crate) enum BodyKind {
     None,
     /// Whatever comes is passed over, but the idempotency key counts.
-    Unread,
+    Ignored,
     Json,
     /// JSON that changes nothing, or nothing more when it comes twice: there is no answer to
     /// remember.
-    Question,
+    ReadOnlyJson,
     MergePatch,
 }
 
@@ -64,26 +64,26 @@ impl BodyKind {
     /// Whether a response is stored for a request with an idempotency key.
     pub(crate) fn is_idempotent(self) -> bool {
         match self {
-            Self::Unread | Self::Json | Self::MergePatch => true,
-            Self::None | Self::Question => false,
+            Self::Ignored | Self::Json | Self::MergePatch => true,
+            Self::None | Self::ReadOnlyJson => false,
         }
     }
 
     /// The one that is read.
     pub(crate) fn content_type(self) -> Option<&'static str> {
         match self {
-            Self::None | Self::Unread => None,
-            Self::Json | Self::Question => Some("application/json"),
+            Self::None | Self::Ignored => None,
+            Self::Json | Self::ReadOnlyJson => Some("application/json"),
             Self::MergePatch => Some("application/merge-patch+json"),
         }
     }
 }
 
 /// What the handler of a route is given.
-pub(crate) struct Asked {
+pub(crate) struct AuthenticatedRequest {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
-    pub(crate) needs: Needs,
+    pub(crate) requirement: CallerRequirement,
     /// What stands in the path where the route has a name for it.
     pub(crate) id: String,
     pub(crate) inner_id: String,
@@ -91,47 +91,50 @@ pub(crate) struct Asked {
     /// What the client says it reads.
     pub(crate) accept: Option<HeaderValue>,
     pub(crate) body: Bytes,
-    pub(crate) claim: Option<Claim>,
+    pub(crate) claim: Option<IdempotencyClaim>,
 }
 
-impl Asked {
-    pub(crate) fn mandate(&self) -> Result<Mandate, Problem> {
-        Ok(self.caller.mandate(self.needs)?)
+impl AuthenticatedRequest {
+    pub(crate) fn policy_permit(&self) -> Result<PolicyPermit, Problem> {
+        Ok(self.caller.permit_policy(self.requirement)?)
     }
 
     /// What remembers the answer, when the request has an idempotency key.
-    pub(crate) fn remember<T: ?Sized>(
+    pub(crate) fn response_recorder<T: ?Sized>(
         &mut self,
-        render: impl Fn(&T) -> Rendered + Send + Sync + 'static,
-    ) -> Option<Remember<T>> {
-        self.claim.take().map(|claim| Remember::new(claim, render))
+        render: impl Fn(&T) -> RenderedResponse + Send + Sync + 'static,
+    ) -> Option<ResponseRecorder<T>> {
+        self.claim.take().map(|claim| ResponseRecorder::new(claim, render))
     }
 }
 
 /// Parses an id of a path. A text that is not an id is a 404, as an unknown id is.
-pub(crate) fn path_id<T>(text: &str, parse: impl FnOnce(&str) -> Option<T>) -> Result<T, Problem> {
+pub(crate) fn parse_path_id<T>(
+    text: &str,
+    parse: impl FnOnce(&str) -> Option<T>,
+) -> Result<T, Problem> {
     parse(text).ok_or(Problem::Failed(Error::NotFound))
 }
 
 /// A row of what browsers and directory servers tell without a key.
-pub(crate) struct Outside {
+pub(crate) struct CallbackRoute {
     pub(crate) operation: Operation,
     pub(crate) path: &'static str,
-    pub(crate) sent: Sent,
+    pub(crate) format: CallbackFormat,
     /// Renders a refusal for whoever sent this.
-    pub(crate) refuse: fn(Response, &Problem) -> Response,
-    pub(crate) handler: fn(Heard) -> Handling,
+    pub(crate) render_rejection: fn(Response, &Problem) -> Response,
+    pub(crate) handler: fn(CallbackRequest) -> HandlerFuture,
 }
 
 /// What is posted, and how it must arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Sent {
+pub(crate) struct CallbackFormat {
     pub(crate) content_type: &'static str,
     pub(crate) needs_length: bool,
     pub(crate) bytes_max: usize,
 }
 
-impl Sent {
+impl CallbackFormat {
     /// By a page, for a person to see what comes of it.
     pub(crate) const FORM: Self = Self {
         content_type: "application/x-www-form-urlencoded",
@@ -147,34 +150,34 @@ impl Sent {
 }
 
 /// What the handler of a callback is given.
-pub(crate) struct Heard {
+pub(crate) struct CallbackRequest {
     pub(crate) app: Arc<App>,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) origin: Origin,
+    pub(crate) origin: RequestOrigin,
     pub(crate) id: String,
     pub(crate) secret: Zeroizing<String>,
     pub(crate) query: Option<String>,
     pub(crate) body: Bytes,
 }
 
-pub(crate) type Answering = Pin<Box<dyn Future<Output = Response> + Send>>;
+pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
 /// A row of what needs no key.
-pub(crate) struct Keyless {
-    pub(crate) counted: Counted,
+pub(crate) struct KeylessRoute {
+    pub(crate) address_limit: AddressLimit,
     pub(crate) path: &'static str,
-    pub(crate) handler: fn(Arc<App>, TraceId) -> Answering,
+    pub(crate) handler: fn(Arc<App>, TraceId) -> ResponseFuture,
 }
 
 /// Whether asking counts against an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Counted {
+pub(crate) enum AddressLimit {
     /// A probe is asked by machines that must be answered.
-    No,
-    ByAddress,
+    Exempt,
+    Counted,
 }
 
-pub(crate) const fn names(path: &str) -> usize {
+pub(crate) const fn count_path_parameters(path: &str) -> usize {
     let mut count = 0_usize;
     let mut rest = path.as_bytes();
     while let [first, tail @ ..] = rest {

@@ -9,21 +9,24 @@ pub mod chain;
 pub mod head_file;
 pub(crate) mod log_page;
 pub mod message;
-pub mod record_seen;
-pub mod seen;
+pub mod read_log;
+pub mod record_reads;
+pub mod record_scan;
 pub mod trail;
 pub mod vault_rows;
 pub mod verify;
-pub mod walk;
 
 pub use self::{
     authentic_time::AuthenticTime,
-    chain::{Chain, Checkpoint, Entry, Head, HeadSigner, Log, LogRecord, LogRow, PruneChain, Tip},
-    head_file::{KeptHead, KeptHeads},
-    seen::{Access, Seen},
-    trail::{AuditTrail, Reads},
-    vault_rows::{DeletedTenant, NotedTime},
-    walk::{RecordFilter, WalkRecords, Walked},
+    chain::{
+        Chain, ChainHead, ChainTip, Checkpoint, HeadSigner, LogKind, LogRecord, LogRow, PruneChain,
+        RecordSubject,
+    },
+    head_file::{SavedHead, SavedHeads},
+    read_log::{ReadLogBatch, ReadLogEntry},
+    record_scan::{RecordFilter, ScanRecords, ScannedRecords},
+    trail::{AuditTrail, ReadRecording},
+    vault_rows::{DeletedTenant, SignedWatermark},
 };
 
 use std::{net::Ipv4Addr, sync::Arc};
@@ -32,7 +35,7 @@ use scrip_seal::AuditKey;
 
 use crate::{
     id::ApiKeyId,
-    policy::{Actor, Caller, Mandate, Origin, Transform},
+    policy::{Actor, Caller, PolicyPermit, RequestOrigin, Transform},
     time::Timestamp,
 };
 
@@ -115,20 +118,20 @@ operations! {
     DeleteApiKey "delete_api_key" of ApiKey;
     ImportApiKey "import_api_key" of ApiKey;
     ListPermissions "list_permissions";
-    CreateAccessSession "create_access_session" of Session;
-    AuthorizeAccessSession "authorize_access_session" of Session;
-    ListAccessSessions "list_access_sessions" of Session;
-    RevokeAccessSession "revoke_access_session" of Session;
-    CreateSession "create_session" of ThreedsSession;
-    GetSession "get_session" of ThreedsSession;
-    UpdateSession "update_session" of ThreedsSession;
-    AuthenticateSession "authenticate_session" of ThreedsSession;
-    GetChallengeResult "get_challenge_result" of ThreedsSession;
+    CreateAccessSession "create_access_session" of AccessSession;
+    AuthorizeAccessSession "authorize_access_session" of AccessSession;
+    ListAccessSessions "list_access_sessions" of AccessSession;
+    RevokeAccessSession "revoke_access_session" of AccessSession;
+    CreateThreeDsSession "create_threeds_session" of ThreeDsSession;
+    GetThreeDsSession "get_threeds_session" of ThreeDsSession;
+    UpdateThreeDsSession "update_threeds_session" of ThreeDsSession;
+    AuthenticateThreeDsSession "authenticate_threeds_session" of ThreeDsSession;
+    GetChallengeResult "get_challenge_result" of ThreeDsSession;
     // What others than callers do to a session: a browser, a directory server, time.
-    NotifyMethod "notify_method" of ThreedsSession;
-    NotifyChallenge "notify_challenge" of ThreedsSession;
-    ReceiveResult "receive_result" of ThreedsSession;
-    ExpireSession "expire_session" of ThreedsSession;
+    NotifyMethod "notify_method" of ThreeDsSession;
+    NotifyChallenge "notify_challenge" of ThreeDsSession;
+    ReceiveResult "receive_result" of ThreeDsSession;
+    ExpireThreeDsSession "expire_threeds_session" of ThreeDsSession;
     ListConnectionFormulas "list_connection_formulas";
     ListLogs "list_logs" of Tenant;
     ListLogEntityTypes "list_log_entity_types";
@@ -149,8 +152,8 @@ words! {
         Application = "application",
         ApiKey = "api_key",
         Tenant = "tenant",
-        Session = "session",
-        ThreedsSession = "3ds_session",
+        AccessSession = "session",
+        ThreeDsSession = "3ds_session",
     }
 }
 
@@ -164,15 +167,15 @@ impl EntityType {
             Self::Application => "Application",
             Self::ApiKey => "API key",
             Self::Tenant => "Tenant",
-            Self::Session => "Session",
-            Self::ThreedsSession => "3DS session",
+            Self::AccessSession => "Session",
+            Self::ThreeDsSession => "3DS session",
         }
     }
 }
 
 /// What a caller saw of a token, as a record says it.
 #[must_use]
-pub fn seen(transform: Transform) -> &'static str {
+pub fn read_outcome(transform: Transform) -> &'static str {
     match transform {
         Transform::Redact => "redacted",
         Transform::Mask => "masked",
@@ -209,37 +212,42 @@ impl AuditRecord {
     }
 
     #[must_use]
-    pub fn of(operation: Operation, mandate: &Mandate, at: Timestamp) -> Self {
-        match mandate.caller() {
+    pub fn for_policy(operation: Operation, permit: &PolicyPermit, at: Timestamp) -> Self {
+        match permit.caller() {
             Some(caller) => Self::new(operation, caller, at),
             None => Self {
-                os_user: mandate.os_user().cloned(),
-                ..Self::of_operator(operation, &mandate.tenant().audit_key, at)
+                os_user: permit.os_user().cloned(),
+                ..Self::for_operator(operation, &permit.tenant().audit_key, at)
             },
         }
     }
 
     /// From this machine, by no request.
     #[must_use]
-    pub fn of_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
-        Self::of_nobody(Actor::Operator, operation, key, at)
+    pub fn for_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::without_request(Actor::Operator, operation, key, at)
     }
 
     /// What nobody asked for: its time was over.
     #[must_use]
-    pub fn of_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
-        Self::of_nobody(Actor::Vault, operation, key, at)
+    pub fn for_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
+        Self::without_request(Actor::Vault, operation, key, at)
     }
 
-    fn of_nobody(actor: Actor, operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
-        let origin = Origin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
+    fn without_request(
+        actor: Actor,
+        operation: Operation,
+        key: &Arc<AuditKey>,
+        at: Timestamp,
+    ) -> Self {
+        let origin = RequestOrigin { trace: "".into(), address: Ipv4Addr::LOCALHOST.into() };
         Self::for_request(actor, operation, &origin, key, at)
     }
 
     pub(crate) fn for_request(
         actor: Actor,
         operation: Operation,
-        origin: &Origin,
+        origin: &RequestOrigin,
         key: &Arc<AuditKey>,
         at: Timestamp,
     ) -> Self {
@@ -258,7 +266,7 @@ impl AuditRecord {
 
     /// What the same request does to something of another kind.
     #[must_use]
-    pub fn also(&self, operation: Operation) -> Self {
+    pub fn with_operation(&self, operation: Operation) -> Self {
         Self { operation, ..self.clone() }
     }
 
@@ -268,7 +276,7 @@ impl AuditRecord {
 
     /// What the vault does by itself on the way.
     #[must_use]
-    pub fn by_vault(&self, operation: Operation) -> Self {
-        Self::of_vault(operation, &self.key, self.at)
+    pub fn as_vault(&self, operation: Operation) -> Self {
+        Self::for_vault(operation, &self.key, self.at)
     }
 }

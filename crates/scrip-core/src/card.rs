@@ -10,15 +10,17 @@ use serde_json::Value;
 
 use crate::{
     card::{
-        bin_data::{BinData, Facts, Known, Origin, is_sandbox_number},
-        fields::{out_of_range, required},
+        bin_data::{BinData, BinDetails, BinLookup, BinSource, is_sandbox_number},
+        fields::{check_required, is_out_of_range},
     },
     error::FieldError,
     policy::TenantKind,
 };
 
-pub(crate) use self::number::{bin_len, covered, disguised, looks_like, names_lookalike};
-pub use self::number::{check_number, holds_number};
+pub(crate) use self::number::{
+    bin_len, contains_lookalike, has_same_mask, make_lookalike, mask_number,
+};
+pub use self::number::{check_number, contains_card_number};
 
 /// What an answer tells about a card besides its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +30,8 @@ pub struct CardDetails {
     pub expiration_month: Option<u64>,
     pub expiration_year: Option<u64>,
     /// What is known of its issuer.
-    pub facts: Facts,
-    pub origin: Origin,
+    pub bin_details: BinDetails,
+    pub bin_source: BinSource,
 }
 
 /// The data of a card: what is not part of one is dropped, so that a code under a name of its own
@@ -45,14 +47,14 @@ pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<F
         object.insert("cvc".to_owned(), text);
     }
     let errors: Vec<_> = [
-        required(object, "number", "data.number", |it| check_or_sandbox(it, kind)),
+        check_required(object, "number", "data.number", |it| check_number_or_sandbox(it, kind)),
         object
             .contains_key("cvc")
-            .then(|| required(object, "cvc", "data.cvc", check_cvc))
+            .then(|| check_required(object, "cvc", "data.cvc", check_cvc))
             .flatten(),
-        out_of_range(object.get("expiration_month"), 1..=12)
+        is_out_of_range(object.get("expiration_month"), 1..=12)
             .then(|| FieldError::new("data.expiration_month", "must be an integer from 1 to 12")),
-        out_of_range(object.get("expiration_year"), 1000..=9999)
+        is_out_of_range(object.get("expiration_year"), 1000..=9999)
             .then(|| FieldError::new("data.expiration_year", "must be an integer of four digits")),
     ]
     .into_iter()
@@ -62,7 +64,7 @@ pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<F
 }
 
 /// Some of the sandbox's cards have a wrong checksum, and are cards to test tenants all the same.
-fn check_or_sandbox(text: &str, kind: TenantKind) -> Result<(), &'static str> {
+fn check_number_or_sandbox(text: &str, kind: TenantKind) -> Result<(), &'static str> {
     if kind == TenantKind::Test && is_sandbox_number(text) {
         return Ok(());
     }
@@ -76,9 +78,9 @@ fn check_cvc(text: &str) -> Result<(), &'static str> {
 
 /// For an object with a number, and for the number alone. The BIN can be shorter than what masks may
 /// show, when the issuer's is, and is never longer.
-pub(crate) fn details(data: &Value, bins: &BinData, kind: TenantKind) -> Option<CardDetails> {
-    let number = number_of(data)?;
-    let Known { facts, origin } = bins.find(kind, number);
+pub(crate) fn card_details(data: &Value, bins: &BinData, kind: TenantKind) -> Option<CardDetails> {
+    let number = card_number(data)?;
+    let BinLookup { details: facts, source: origin } = bins.find(kind, number);
     let shown = bin_len(number);
     let shown = facts.bin_digits.map_or(shown, |it| it.count().min(shown));
     Some(CardDetails {
@@ -86,12 +88,12 @@ pub(crate) fn details(data: &Value, bins: &BinData, kind: TenantKind) -> Option<
         last4: number.get(number.len().checked_sub(4)?..)?.to_owned(),
         expiration_month: data.get("expiration_month").and_then(Value::as_u64),
         expiration_year: data.get("expiration_year").and_then(Value::as_u64),
-        facts,
-        origin,
+        bin_details: facts,
+        bin_source: origin,
     })
 }
 
-pub(crate) fn number_of(data: &Value) -> Option<&str> {
+pub(crate) fn card_number(data: &Value) -> Option<&str> {
     data.as_str().or_else(|| data.get("number")?.as_str())
 }
 
@@ -100,7 +102,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::card::bin_data::{BinDigits, BinTable, Block, Brand, Row};
+    use crate::card::bin_data::{BinDigits, BinRow, BinTable, Brand, PrefixRange};
 
     #[track_caller]
     fn check(text: &str, valid: bool) {
@@ -108,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn card_number_check_accepts_only_valid_length_and_checksum() {
         check("4242424242424242", true);
         check("4242424242424241", false);
         check("378282246310005", true);
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn cards() {
+    fn card_data_is_normalized_and_invalid_fields_are_listed() {
         let mut card = json!({"number": "4242424242424242", "cvc": 123, "cvv": "999", "expiration_month": null});
         check_card(&mut card, TenantKind::Test).unwrap();
         assert_eq!(card, json!({"number": "4242424242424242", "cvc": "123"}));
@@ -145,31 +147,32 @@ mod tests {
     }
 
     #[test]
-    fn covering() {
-        assert_eq!(covered("4242424242424242"), "42424242XXXX4242");
-        assert_eq!(covered("378282246310005"), "378282XXXXX0005");
-        assert_eq!(covered("000000000000"), "000000XX0000");
+    fn masked_card_number_shows_bin_and_last_four() {
+        assert_eq!(mask_number("4242424242424242"), "42424242XXXX4242");
+        assert_eq!(mask_number("378282246310005"), "378282XXXXX0005");
+        assert_eq!(mask_number("000000000000"), "000000XX0000");
     }
 
     #[test]
-    fn the_bin_is_the_issuers_and_never_longer_than_what_masks_show() {
+    fn bin_is_the_issuers_and_never_longer_than_masks_show() {
         let bins = BinData::default();
         let bin = |number: &str| {
-            let details = details(&json!(number), &bins, TenantKind::Production).unwrap();
+            let details = card_details(&json!(number), &bins, TenantKind::Production).unwrap();
             assert_eq!(details.last4, &number[number.len() - 4..]);
-            assert!(covered(number).starts_with(&details.bin), "{number}");
+            assert!(mask_number(number).starts_with(&details.bin), "{number}");
             details.bin
         };
         assert_eq!(bin("4242424242424242"), "42424242");
         assert_eq!(bin("378282246310005"), "378282");
         let row = |(prefix, digits): (&str, usize)| {
-            let bin_digits = Some(BinDigits::of_len(digits));
-            let facts = Facts { brand: Some(Brand::Visa), bin_digits, ..Facts::default() };
-            Row { range: Block::of_prefix(prefix).unwrap(), facts }
+            let bin_digits = Some(BinDigits::from_len(digits));
+            let facts =
+                BinDetails { brand: Some(Brand::Visa), bin_digits, ..BinDetails::default() };
+            BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details: facts }
         };
         let rows =
             [("424242", 6), ("4111111", 7), ("51051051", 8), ("378282", 8), ("4", 1)].map(row);
-        bins.replace(Some(BinTable::build(rows.to_vec())));
+        bins.replace_imported(Some(BinTable::build(rows.to_vec())));
         assert_eq!(bin("4242424242424242"), "424242");
         assert_eq!(bin("4111111111111111"), "4111111");
         assert_eq!(bin("5105105105105100"), "51051051");
@@ -178,21 +181,21 @@ mod tests {
     }
 
     #[test]
-    fn texts_with_a_number() {
+    fn text_containing_a_card_number_is_detected() {
         for text in ["4242424242424242", "/a/4242-4242 4242.4242/", "x14242424242424242y"] {
-            assert!(holds_number(text), "{text}");
+            assert!(contains_card_number(text), "{text}");
         }
         let none = ["", "/pci/high/", "1000000000000", "424242a424242424242", "424242424242"];
         for text in none {
-            assert!(!holds_number(text), "{text}");
+            assert!(!contains_card_number(text), "{text}");
         }
     }
 
     #[test]
-    fn looks() {
-        assert!(looks_like("4242424242424242", "4242424200004242"));
-        assert!(!looks_like("4242424242424242", "4242424142424242"));
-        assert!(!looks_like("4242424242424242", "4242424242424241"));
-        assert!(!looks_like("4242424242424242", "42424242424242424"));
+    fn lookalike_card_numbers_share_length_bin_and_last_four() {
+        assert!(has_same_mask("4242424242424242", "4242424200004242"));
+        assert!(!has_same_mask("4242424242424242", "4242424142424242"));
+        assert!(!has_same_mask("4242424242424242", "4242424242424241"));
+        assert!(!has_same_mask("4242424242424242", "42424242424242424"));
     }
 }

@@ -4,7 +4,7 @@ pub mod field_error;
 
 use std::{error, time::Duration};
 
-use scrip_seal::{CannotOpen, EpochKeysAway, KeySourceError};
+use scrip_seal::{EpochKeyError, KeySourceError, OpenError};
 
 use crate::{
     policy::{ApplicationKind, Permission},
@@ -21,13 +21,13 @@ pub enum Error {
     Invalid(Vec<FieldError>),
     /// Ask an administrator for a rule.
     #[error("{0}")]
-    Forbidden(Refusal),
+    Forbidden(Denial),
     /// It is not there, or it is not yours to know.
     #[error("there is no such thing in this tenant")]
     NotFound,
     /// It is there, but what is asked of it is not.
     #[error("{reason}")]
-    NothingYet { reason: &'static str },
+    NotReady { reason: &'static str },
     /// Something else holds it; look again.
     #[error("{reason}")]
     Conflict { reason: &'static str },
@@ -36,38 +36,38 @@ pub enum Error {
     Unprocessable { reason: &'static str },
     /// Wait.
     #[error("more requests than the limit {} allows; wait", .0.limit)]
-    TooMany(Excess),
+    RateLimited(RateLimitExceeded),
     /// A search or guessing budget is spent. Waiting a moment does not help, so no time is given.
     #[error("too many searches for values like this one; a key with a reveal right is not limited")]
-    BudgetSpent,
+    BudgetExhausted,
     /// Somebody we had to ask did not answer as they should; for a card, perhaps nobody takes part.
     #[error("{}", .0.message)]
     Service(Box<ServiceFailure>),
     /// Try again; we are looking at it.
     #[error("the vault cannot do this now; try again shortly")]
-    Unavailable(#[source] Cause),
+    Unavailable(#[source] ErrorCause),
     /// Our fault. The cause goes to the log, never to the caller.
     #[error("something went wrong on our side")]
-    Internal(#[source] Cause),
+    Internal(#[source] ErrorCause),
 }
 
-pub type Cause = Box<dyn error::Error + Send + Sync>;
+pub type ErrorCause = Box<dyn error::Error + Send + Sync>;
 
 /// What there was too much of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Excess {
+pub struct RateLimitExceeded {
     /// The limit's name, as the operator knows it.
     pub limit: &'static str,
     pub requests: u32,
     /// Whoever waits so long is let in, unless somebody else takes the place.
-    pub wait: Duration,
+    pub retry_after: Duration,
     /// The same as an instant.
-    pub until: Timestamp,
+    pub retry_at: Timestamp,
 }
 
 /// What exactly was not allowed. Names rules and attributes, never values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Refusal {
+pub enum Denial {
     #[error("no permission or access rule grants {} here", .0.as_str())]
     NoRule(Permission),
     /// Only applications of this kind may.
@@ -75,16 +75,16 @@ pub enum Refusal {
     WrongKind(ApplicationKind),
     /// The session would be granted more than the application that authorizes it has.
     #[error("the session would have more of {} than this application has", .0.as_str())]
-    MoreThanOwn(Permission),
+    ExceedsAuthorizer(Permission),
     /// Changing this attribute would show the caller what it may not read.
     #[error("changing {0} needs a reveal right on the token")]
     NeedsReveal(&'static str),
     /// This expression would tell the caller about data that it may not read.
     #[error("{0} would tell of data that this key may not read; that needs a reveal right")]
-    BlindExpression(&'static str),
+    ExposingExpression(&'static str),
     /// The operator has not switched 3-D Secure on for this tenant.
     #[error("3-D Secure is not switched on for this tenant")]
-    NoThreeds,
+    ThreeDsDisabled,
     /// Only the application that created the session may.
     #[error("only the application that created the session may change it")]
     NotCreator,
@@ -105,8 +105,8 @@ impl From<FieldError> for Error {
 }
 
 /// A stored value that does not open was altered or belongs elsewhere: never the caller's fault.
-impl From<CannotOpen> for Error {
-    fn from(error: CannotOpen) -> Self {
+impl From<OpenError> for Error {
+    fn from(error: OpenError) -> Self {
         Self::Internal(error.into())
     }
 }
@@ -118,8 +118,8 @@ impl From<KeySourceError> for Error {
 }
 
 /// A code whose key others have, who do not answer.
-impl From<EpochKeysAway> for Error {
-    fn from(error: EpochKeysAway) -> Self {
+impl From<EpochKeyError> for Error {
+    fn from(error: EpochKeyError) -> Self {
         Self::Unavailable(error.into())
     }
 }

@@ -32,9 +32,9 @@ macro_rules! uuid_id {
 uuid_id! {
     TenantId ApplicationId ApiKeyId TokenIntentId
     /// Of a 3-D Secure session; also what all its messages call the transaction.
-    SessionId
+    ThreeDsSessionId
     /// Of one writing of a card's number. It says nothing about the number.
-    NumberVersion
+    CardNumberVersion
 }
 
 impl TenantId {
@@ -43,18 +43,18 @@ impl TenantId {
     pub const VAULT: Self = Self(Uuid::nil());
 }
 
-impl NumberVersion {
+impl CardNumberVersion {
     #[must_use]
-    pub fn random(chance: fn(&mut [u8])) -> Self {
-        Self(random_uuid(chance))
+    pub fn random(fill_random: fn(&mut [u8])) -> Self {
+        Self(random_uuid(fill_random))
     }
 }
 
 /// A new random (version 4) identifier.
 #[must_use]
-pub fn random_uuid(chance: fn(&mut [u8])) -> Uuid {
+pub fn random_uuid(fill_random: fn(&mut [u8])) -> Uuid {
     let mut bytes = [0; 16];
-    chance(&mut bytes);
+    fill_random(&mut bytes);
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
@@ -65,13 +65,13 @@ pub struct TokenId(String);
 const TOKEN_ID_CHARS_MIN: usize = 3;
 const TOKEN_ID_CHARS_MAX: usize = 400;
 /// What stands at its place in a path.
-const RESERVED: &str = "search";
+const RESERVED_TOKEN_ID: &str = "search";
 const TOKEN_ID_FORBIDDEN: &str = "#/\\+?[]|&=%<>{}^";
 
 impl TokenId {
     #[must_use]
-    pub fn random(chance: fn(&mut [u8])) -> Self {
-        Self(random_uuid(chance).to_string())
+    pub fn random(fill_random: fn(&mut [u8])) -> Self {
+        Self(random_uuid(fill_random).to_string())
     }
 
     /// # Errors
@@ -86,7 +86,7 @@ impl TokenId {
                 "must have no control character and none of # / \\ + ? [ ] | & = % < > { } ^";
             return Err(FieldError::new("id", rule));
         }
-        if text == RESERVED {
+        if text == RESERVED_TOKEN_ID {
             return Err(FieldError::new("id", "is the name of an operation"));
         }
         Ok(Self(text.to_owned()))
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn token_ids() {
+    fn token_id_rejects_bad_lengths_and_reserved_characters() {
         check("abc", true);
         check("ab", false);
         check("customer-7 card", true);

@@ -36,7 +36,7 @@ pub mod error;
 pub mod id;
 pub mod idempotency;
 pub mod listing;
-pub mod measure;
+pub mod metrics;
 pub mod operations;
 pub mod policy;
 pub mod store;

@@ -2,13 +2,13 @@
 
 pub(crate) mod cursor;
 pub mod cursor_page;
-pub mod numbered_page;
+pub mod offset_page;
 pub mod page;
 
 pub use self::{
-    cursor_page::{CursorPage, TokenFilter, TokensAsked},
-    numbered_page::NumberedAsked,
-    page::{Page, PageAsked},
+    cursor_page::{CursorPage, ListTokensQuery, TokenFilter},
+    offset_page::OffsetPageQuery,
+    page::{Page, PageRequest},
 };
 
 use scrip_seal::{Fingerprint, IndexDigest};
@@ -16,7 +16,7 @@ use scrip_seal::{Fingerprint, IndexDigest};
 use crate::{
     id::TokenId,
     time::Timestamp,
-    token::{Container, Containers, Spans, StoredToken, TokenRecord, TokenType},
+    token::{Container, ContainerRanges, Containers, StoredToken, TokenRecord, TokenType},
 };
 
 /// By what a token can be asked for. Each of its record's is an entry of an index.
@@ -28,7 +28,7 @@ pub enum Facet {
 }
 
 impl Facet {
-    pub fn of_record(record: &TokenRecord) -> impl Iterator<Item = Self> {
+    pub fn all_for_record(record: &TokenRecord) -> impl Iterator<Item = Self> {
         let by_type = Self::Type(record.token_type);
         let by_fingerprint = record.fingerprint.map(Self::Fingerprint);
         let by_index = record.indexes.iter().copied().map(Self::Index);
@@ -36,7 +36,7 @@ impl Facet {
     }
 
     #[must_use]
-    pub fn is_of(&self, record: &TokenRecord) -> bool {
+    pub fn matches(&self, record: &TokenRecord) -> bool {
         match self {
             Self::Type(token_type) => record.token_type == *token_type,
             Self::Fingerprint(fingerprint) => record.fingerprint == Some(*fingerprint),
@@ -47,63 +47,63 @@ impl Facet {
 
 /// Where a token stands in a list: by container, then by creation, both descending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Position {
+pub struct ListPosition {
     pub container: Container,
     pub created_at: Timestamp,
     /// The engine's own number of the token: it tells apart what one instant made, and never
     /// changes while the token is there.
-    pub number: i64,
+    pub row_number: i64,
 }
 
 /// A stretch ends early when its tokens are this large together.
-pub const STRETCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+pub const SCAN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
 /// A stretch of a list.
 #[derive(Debug, Clone)]
-pub struct ListTokens {
+pub struct TokenScan {
     /// All tokens when there is none.
     pub facet: Option<Facet>,
-    pub spans: Spans,
-    pub after: Option<Position>,
+    pub ranges: ContainerRanges,
+    pub after: Option<ListPosition>,
     /// How many entries are looked at.
     pub entries_max: usize,
     pub now: Timestamp,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Listing {
+pub struct ScannedTokens {
     /// The live ones.
-    pub tokens: Vec<(Position, StoredToken)>,
+    pub tokens: Vec<(ListPosition, StoredToken)>,
     /// The last entry that was looked at, when there may be more.
-    pub rest: Option<Position>,
+    pub resume_after: Option<ListPosition>,
 }
 
 /// What the pages with totals are made from: the newest tokens that have every one of the facets.
 #[derive(Debug, Clone)]
-pub struct SurveyTokens {
+pub struct NewestTokensScan {
     pub facets: Vec<Facet>,
-    pub spans: Spans,
+    pub ranges: ContainerRanges,
     pub now: Timestamp,
 }
 
 /// Counting and skipping go through every token before the page, so there is an end to it.
-pub const SURVEY_TOKENS_MAX: usize = 10_000;
+pub const NEWEST_TOKENS_MAX: usize = 10_000;
 /// Tokens that lack one of several facets are looked at and not counted; that ends, too.
-pub const SURVEY_ENTRIES_MAX: usize = 3 * SURVEY_TOKENS_MAX;
+pub const NEWEST_ENTRIES_MAX: usize = 3 * NEWEST_TOKENS_MAX;
 /// Newest first means to look into every container at once.
-pub const SURVEY_CONTAINERS_MAX: usize = 4096;
+pub const NEWEST_CONTAINERS_MAX: usize = 4096;
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum Surveyed {
+pub enum NewestTokens {
     /// Newest first; [`SURVEY_TOKENS_MAX`] of them when there are more.
-    Found(Vec<Outline>),
+    Found(Vec<TokenOutline>),
     /// They lie in too many containers, or among too many others.
-    TooSpread,
+    TooManyToScan,
 }
 
 /// Enough of a live token to know whether it is the caller's to count.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Outline {
+pub struct TokenOutline {
     pub id: TokenId,
     pub containers: Containers,
 }

@@ -2,11 +2,11 @@
 
 pub mod access_sessions;
 pub mod applications;
-pub mod claim_answer;
+pub mod claim_idempotency_key;
 pub mod logs;
-pub mod record_refusal;
-pub mod sessions;
+pub mod record_rejection;
 pub mod tenants;
+pub mod threeds_sessions;
 pub mod token_intents;
 pub mod tokens;
 
@@ -15,7 +15,7 @@ use std::{future::poll_fn, task::Poll};
 use crate::error::{Error, FieldError};
 
 /// Between two pieces of work of one request, so that others go on meanwhile.
-pub(crate) async fn give_way() {
+pub(crate) async fn yield_now() {
     let mut given = false;
     poll_fn(|context| {
         if std::mem::replace(&mut given, true) {
@@ -28,7 +28,7 @@ pub(crate) async fn give_way() {
 }
 
 /// What a tenant's quota allows in one request.
-fn check_count(count: usize, limit: u64, quota: &'static str) -> Result<(), Error> {
+fn check_request_quota(count: usize, limit: u64, quota: &'static str) -> Result<(), Error> {
     if u64::try_from(count).is_ok_and(|it| it <= limit) {
         return Ok(());
     }

@@ -16,20 +16,25 @@ pub mod guessing_budget;
 pub mod permission;
 pub mod principal;
 pub mod rate_limit;
-pub mod signed;
+pub mod signed_row;
 pub mod tenant;
 
 pub use self::{
-    access::{AccessPolicy, AccessRule, Condition, Reach, Subject},
+    access::{AccessCondition, AccessPolicy, AccessRule, AccessScope, AccessTarget},
     access_session::{AccessSessionId, AccessSessionRecord},
-    application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, Name},
-    caller::{Actor, Caller, Inquiry, Mandate, Needs, Origin, Permit, TenantDeletion},
+    application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, DisplayName},
+    caller::{
+        Actor, Caller, CallerRequirement, LookupPermit, Permit, PolicyPermit, RequestOrigin,
+        TenantDeletion,
+    },
     change_record::{DecidePolicy, PolicyEdit},
-    directory::{Directory, Known},
+    directory::{ApiKeyLookup, Directory},
     directory_records::{DirectoryRecords, SystemKeys},
     permission::{ApplicationKind, Permission, Permissions, Transform},
     principal::Principal,
-    tenant::{DeduplicationBehavior, Settings, Tenant, TenantKind, TenantRecord, quota::Quotas},
+    tenant::{
+        DeduplicationBehavior, Tenant, TenantKind, TenantRecord, TenantSettings, quota::Quotas,
+    },
 };
 
 use scrip_seal::{Mac, Place, TenantKeys};
@@ -42,9 +47,9 @@ use crate::{
 /// All rows of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRecords {
-    pub tenant: Signed<TenantRecord>,
-    pub applications: Vec<Signed<ApplicationRecord>>,
-    pub api_keys: Vec<Signed<ApiKeyRecord>>,
+    pub tenant: SignedRow<TenantRecord>,
+    pub applications: Vec<SignedRow<ApplicationRecord>>,
+    pub api_keys: Vec<SignedRow<ApiKeyRecord>>,
     pub seal: PolicySeal,
 }
 
@@ -58,9 +63,9 @@ pub struct PolicySeal {
 /// One row to write, or to take away.
 #[derive(Debug, Clone)]
 pub enum PolicyWrite {
-    PutTenant(Signed<TenantRecord>),
-    PutApplication(Signed<ApplicationRecord>),
-    PutApiKey(Signed<ApiKeyRecord>),
+    PutTenant(SignedRow<TenantRecord>),
+    PutApplication(SignedRow<ApplicationRecord>),
+    PutApiKey(SignedRow<ApiKeyRecord>),
     /// With its keys.
     RemoveApplication(ApplicationId),
     RemoveApiKey(ApiKeyId),
@@ -68,17 +73,18 @@ pub enum PolicyWrite {
 
 /// What somebody else did to a policy. Names rows, never what is in them.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Alteration {
+pub struct PolicyAlteration {
     pub tenant: Option<TenantId>,
-    pub what: String,
+    pub description: String,
 }
 
 impl PolicySeal {
     /// Whether this is the one that was seen, or a later one. Another one of the same count was
     /// made of a policy that somebody brought back.
     #[must_use]
-    pub fn follows(&self, seen: &Self) -> bool {
-        self.counter > seen.counter || (self.counter == seen.counter && self.mac.is(&seen.mac))
+    pub fn is_same_or_newer(&self, known: &Self) -> bool {
+        self.counter > known.counter
+            || (self.counter == known.counter && self.mac.constant_time_eq(&known.mac))
     }
 }
 
@@ -87,7 +93,7 @@ impl PolicyRecords {
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let mut records = Self {
-            tenant: Signed::new(keys, tenant),
+            tenant: SignedRow::new(keys, tenant),
             applications: Vec::new(),
             api_keys: Vec::new(),
             seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
@@ -98,20 +104,21 @@ impl PolicyRecords {
 
     /// All that is wrong with it; nothing, when it is as we wrote it.
     #[must_use]
-    pub fn alterations(&self, keys: &TenantKeys) -> Vec<Alteration> {
+    pub fn find_alterations(&self, keys: &TenantKeys) -> Vec<PolicyAlteration> {
         let id = self.tenant.record.id;
         let mut found = Vec::new();
-        let mut say = |what: String| found.push(Alteration { tenant: Some(id), what });
-        if !self.tenant.is_ours(keys) {
+        let mut say =
+            |what: String| found.push(PolicyAlteration { tenant: Some(id), description: what });
+        if !self.tenant.has_valid_mac(keys) {
             say("the row of the tenant was altered".to_owned());
         }
-        for it in self.applications.iter().filter(|it| !it.is_ours(keys)) {
+        for it in self.applications.iter().filter(|it| !it.has_valid_mac(keys)) {
             say(format!("the row of application {} was altered", it.record.id));
         }
-        for it in self.api_keys.iter().filter(|it| !it.is_ours(keys)) {
+        for it in self.api_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
             say(format!("the row of API key {} was altered", it.record.id));
         }
-        if !self.seal.mac.is(&self.mac(keys, self.seal.counter)) {
+        if !self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter)) {
             say("a row of its policy was added, removed or brought back from earlier".to_owned());
         }
         found
@@ -152,11 +159,11 @@ impl PolicyRecords {
     #[must_use]
     pub fn next_seal(&self, keys: &TenantKeys) -> PolicySeal {
         let counter = self.seal.counter.saturating_add(1);
-        PolicySeal { counter, mac: self.mac(keys, counter) }
+        PolicySeal { counter, mac: self.compute_mac(keys, counter) }
     }
 
     /// Over the macs of the rows, whatever order they come in.
-    fn mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
+    fn compute_mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
         let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
         macs.extend(self.api_keys.iter().map(|it| it.mac));
         macs.sort_unstable();
@@ -171,4 +178,4 @@ impl PolicyRecords {
 #[cfg(test)]
 mod tests;
 
-pub use self::signed::{Policy, Signed, Stamp};
+pub use self::signed_row::{ChangeStamp, PolicyRow, SignedRow};

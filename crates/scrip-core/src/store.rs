@@ -1,34 +1,34 @@
 //! What the vault needs kept. Engines implement this; they are not trusted with plaintext.
 
 mod access_sessions;
-mod answers;
 mod audit;
 pub mod commit_extras;
 mod directory;
 pub mod error;
-mod events;
 pub mod guesses;
+mod idempotency;
 mod listing;
 mod maintenance;
 mod policy;
-mod sessions;
+mod threeds_events;
+mod threeds_sessions;
 mod token_intents;
 mod tokens;
 mod usage;
 
-pub use self::commit_extras::{Beside, Changed};
+pub use self::commit_extras::{ChangeOutcome, CommitExtras};
 pub use self::guesses::GuessStore;
 pub use self::{
-    access_sessions::AccessSessionStore, answers::AnswerStore, audit::AuditStore,
-    directory::DirectoryStore, events::EventStore, listing::ListingStore, maintenance::Maintenance,
-    policy::PolicyStore, sessions::SessionStore, token_intents::TokenIntentStore,
-    tokens::TokenStore, usage::UsageStore,
+    access_sessions::AccessSessionStore, audit::AuditStore, directory::DirectoryStore,
+    idempotency::IdempotencyStore, listing::ListingStore, maintenance::Maintenance,
+    policy::PolicyStore, threeds_events::ThreeDsEventStore, threeds_sessions::ThreeDsSessionStore,
+    token_intents::TokenIntentStore, tokens::TokenStore, usage::UsageStore,
 };
 
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
-pub use self::maintenance::{Ending, StoreStatus};
+pub use self::maintenance::{ExpiringEntity, StoreStatus};
 
 /// All of these concerns together.
 macro_rules! store {
@@ -42,6 +42,6 @@ macro_rules! store {
 }
 
 store! {
-    TokenStore ListingStore TokenIntentStore AnswerStore DirectoryStore PolicyStore
-    AccessSessionStore SessionStore EventStore AuditStore UsageStore Maintenance GuessStore
+    TokenStore ListingStore TokenIntentStore IdempotencyStore DirectoryStore PolicyStore
+    AccessSessionStore ThreeDsSessionStore ThreeDsEventStore AuditStore UsageStore Maintenance GuessStore
 }

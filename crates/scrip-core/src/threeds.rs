@@ -5,36 +5,40 @@
 
 mod card;
 mod card_reference;
-mod converted;
 mod directory_servers;
 mod event;
 mod event_record;
 mod failure;
-mod held;
+mod intent_conversion;
+mod loaded_session;
 mod lookup;
-mod notify;
+mod notification;
 mod number;
-mod rail;
 mod record;
+mod scheme_support;
 mod view;
 
 pub use card_reference::CardReference;
-pub use converted::{Conversion, ConvertedIntent, SessionCard, SessionCardColumns};
 pub use directory_servers::{
-    Asking, DirectoryServers, Link, NoDirectoryServers, SchemeRanges, Terms, Unanswered,
+    DirectoryServerError, DirectoryServerFuture, DirectoryServers, NoDirectoryServers,
+    SchemeConnection, SchemeRanges, ThreeDsSettings,
 };
-pub use event_record::{EVENT_RETENTION, EventRecord};
+pub use event_record::{THREEDS_EVENT_RETENTION, ThreeDsEventRecord};
 pub use failure::{FailureReason, ServiceFailure};
-pub use rail::Rail;
-pub use record::{ChallengeMode, SessionBody, SessionRecord, SessionWrite};
-pub use view::{AuthenticationView, SessionView};
+pub use intent_conversion::{
+    Conversion, ConvertedIntent, ThreeDsSessionCard, ThreeDsSessionCardColumns,
+};
+pub use record::{ChallengeMode, ThreeDsSessionBody, ThreeDsSessionRecord, ThreeDsSessionWrite};
+pub use scheme_support::SchemeSupport;
+pub use view::{AuthenticationView, ThreeDsSessionView};
 
 pub(crate) use card::{FoundCard, find_card};
-pub(crate) use event::{Cause, SessionStep};
-pub(crate) use held::{
-    Held, OpenedSession, TRIES_MAX, Writing, check_access, check_outcome, find_held, find_notified,
-    moment, not_possible, overtaken,
+pub(crate) use event::{EventCause, SessionTransition};
+pub(crate) use loaded_session::{
+    LoadedSession, OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, check_replayed_outcome,
+    check_threeds_enabled, load_notified_session, load_session, rejection_error,
+    session_conflict_error, to_moment,
 };
-pub(crate) use lookup::find_rails;
-pub(crate) use notify::notify;
-pub(crate) use number::{named_by_session, names_number, refuse_number_change};
+pub(crate) use lookup::find_supported_schemes;
+pub(crate) use notification::apply_notification;
+pub(crate) use number::{number_in_use_error, patch_has_card_number, reject_number_change};

@@ -33,22 +33,22 @@ pub trait Clock: Send + Sync {
 
     /// Begins again after what the vault is known to have seen, for a server whose vault has just
     /// been opened.
-    fn start_after(&self, _known: Option<KnownTime>) {}
+    fn start_after(&self, _watermark: Option<ClockWatermark>) {}
 }
 
 /// Counts from an instant that means nothing and never goes back: two readings tell how long
 /// something took, and none tells when.
-pub type Ticks = fn() -> Duration;
+pub type MonotonicClock = fn() -> Duration;
 
 impl Timestamp {
     #[must_use]
-    pub fn after(self, duration: Duration) -> Self {
+    pub fn plus(self, duration: Duration) -> Self {
         let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self { unix_ms: self.unix_ms.saturating_add(ms) }
     }
 
     #[must_use]
-    pub fn before(self, duration: Duration) -> Self {
+    pub fn minus(self, duration: Duration) -> Self {
         let ms = i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Self { unix_ms: self.unix_ms.saturating_sub(ms) }
     }
@@ -68,7 +68,7 @@ impl Timestamp {
     /// # Errors
     /// As for [`Timestamp::parse_expiry`].
     pub fn parse_date(field: &'static str, text: &str) -> Result<Self, FieldError> {
-        let parsed = if text.contains('/') { american(text) } else { rfc3339(text) };
+        let parsed = if text.contains('/') { parse_us_date(text) } else { parse_rfc3339(text) };
         let rule = "must be a date and time such as 2030-08-27T02:23:57+00:00, or 8/27/2030";
         parsed.ok_or_else(|| FieldError::new(field, rule))
     }
@@ -81,7 +81,7 @@ pub struct Month(pub i64);
 impl Month {
     /// The first there is for an instant that no calendar has.
     #[must_use]
-    pub fn of(instant: Timestamp) -> Self {
+    pub fn from_timestamp(instant: Timestamp) -> Self {
         let found = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
         let at = found.map(|it| Offset::UTC.to_datetime(it));
         let number = |it: DateTime| i64::from(it.year()) * 100 + i64::from(it.month());
@@ -90,7 +90,7 @@ impl Month {
 
     /// The same one of the year before.
     #[must_use]
-    pub fn a_year_before(self) -> Self {
+    pub fn one_year_earlier(self) -> Self {
         Self(self.0.saturating_sub(100))
     }
 }
@@ -106,7 +106,7 @@ impl fmt::Display for Timestamp {
     }
 }
 
-fn rfc3339(text: &str) -> Option<Timestamp> {
+fn parse_rfc3339(text: &str) -> Option<Timestamp> {
     // The parser also reads forms that are not RFC 3339, such as time zone names in brackets.
     let bytes = text.as_bytes();
     let clock = bytes.get(10).is_some_and(|it| matches!(it, b'T' | b't' | b' '));
@@ -116,41 +116,41 @@ fn rfc3339(text: &str) -> Option<Timestamp> {
     }
     match text.parse::<jiff::Timestamp>() {
         Ok(instant) => Some(Timestamp { unix_ms: instant.as_millisecond() }),
-        Err(_) => in_utc(text.parse::<DateTime>().ok()?, Offset::UTC),
+        Err(_) => to_timestamp(text.parse::<DateTime>().ok()?, Offset::UTC),
     }
 }
 
-fn american(text: &str) -> Option<Timestamp> {
+fn parse_us_date(text: &str) -> Option<Timestamp> {
     let mut words = text.split(' ');
-    let day = words.next().and_then(month_day_year)?;
+    let day = words.next().and_then(parse_month_day_year)?;
     let Some(clock) = words.next() else {
-        return in_utc(day.to_datetime(time(0, 0, 0, 0)), Offset::UTC);
+        return to_timestamp(day.to_datetime(time(0, 0, 0, 0)), Offset::UTC);
     };
     let half = words.next()?;
-    let offset = words.next().and_then(offset)?;
+    let offset = words.next().and_then(parse_offset)?;
     if words.next().is_some() {
         return None;
     }
-    let [hour, minute, second] = parts(clock, ':')?;
+    let [hour, minute, second] = split_numbers(clock, ':')?;
     let hour = match (half, hour) {
         ("AM" | "PM", hour) if !(1..=12).contains(&hour) => return None,
         ("AM", hour) => hour % 12,
         ("PM", hour) => hour % 12 + 12,
         _ => return None,
     };
-    let clock = jiff::civil::Time::new(small(hour)?, small(minute)?, small(second)?, 0).ok()?;
-    in_utc(day.to_datetime(clock), offset)
+    let clock = jiff::civil::Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, 0).ok()?;
+    to_timestamp(day.to_datetime(clock), offset)
 }
 
-fn month_day_year(text: &str) -> Option<jiff::civil::Date> {
-    let [month, day, year] = parts(text, '/')?;
+fn parse_month_day_year(text: &str) -> Option<jiff::civil::Date> {
+    let [month, day, year] = split_numbers(text, '/')?;
     if !(1..=9999).contains(&year) || text.len() - text.rfind('/')? != 5 {
         return None;
     }
-    jiff::civil::Date::new(i16::try_from(year).ok()?, small(month)?, small(day)?).ok()
+    jiff::civil::Date::new(i16::try_from(year).ok()?, to_i8(month)?, to_i8(day)?).ok()
 }
 
-fn offset(text: &str) -> Option<Offset> {
+fn parse_offset(text: &str) -> Option<Offset> {
     let (sign, rest) = match text.split_at_checked(1)? {
         ("+", rest) => (1, rest),
         ("-", rest) => (-1, rest),
@@ -160,14 +160,14 @@ fn offset(text: &str) -> Option<Offset> {
     if hours.len() != 2 || minutes.len() != 2 {
         return None;
     }
-    let [hours, minutes] = parts(rest, ':')?;
+    let [hours, minutes] = split_numbers(rest, ':')?;
     if hours > 23 || minutes > 59 {
         return None;
     }
     Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).ok()
 }
 
-fn parts<const N: usize>(text: &str, separator: char) -> Option<[i32; N]> {
+fn split_numbers<const N: usize>(text: &str, separator: char) -> Option<[i32; N]> {
     let number = |it: &str| {
         let digits = (1..=4).contains(&it.len()) && it.bytes().all(|b| b.is_ascii_digit());
         digits.then(|| it.parse().ok()).flatten()
@@ -176,11 +176,11 @@ fn parts<const N: usize>(text: &str, separator: char) -> Option<[i32; N]> {
     numbers?.try_into().ok()
 }
 
-fn small(number: i32) -> Option<i8> {
+fn to_i8(number: i32) -> Option<i8> {
     i8::try_from(number).ok()
 }
 
-fn in_utc(at: DateTime, offset: Offset) -> Option<Timestamp> {
+fn to_timestamp(at: DateTime, offset: Offset) -> Option<Timestamp> {
     let zoned = at.to_zoned(TimeZone::fixed(offset)).ok()?;
     Some(Timestamp { unix_ms: zoned.timestamp().as_millisecond() })
 }
@@ -188,7 +188,7 @@ fn in_utc(at: DateTime, offset: Offset) -> Option<Timestamp> {
 /// How late it was by a server's clock, and how late at least: a run whose clock was ahead must not
 /// make the next one destroy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct KnownTime {
+pub struct ClockWatermark {
     pub now: Timestamp,
     pub earliest: Timestamp,
 }
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn expiry_formats() {
+    fn expiry_accepts_rfc3339_and_us_dates() {
         check("2030-08-27T02:23:57+00:00", Some("2030-08-27T02:23:57+00:00"));
         check("2030-08-27T02:23:57Z", Some("2030-08-27T02:23:57+00:00"));
         check("2030-08-27T02:23:57.25-07:00", Some("2030-08-27T09:23:57+00:00"));
@@ -218,8 +218,8 @@ mod tests {
     }
 
     #[test]
-    fn refused_expiries() {
-        let refused = [
+    fn invalid_expiry_dates_are_rejected() {
+        let rejected = [
             "",
             "tomorrow",
             "2030-08-27",
@@ -237,7 +237,7 @@ mod tests {
             "２030-08-27T02:23:57Z",
             "8/27/2030 7:23:57 PM +2:00",
         ];
-        for text in refused {
+        for text in rejected {
             check(text, None);
         }
     }

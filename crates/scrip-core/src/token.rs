@@ -3,12 +3,12 @@
 pub mod attribute_path;
 pub mod body;
 pub mod container;
-pub mod container_span;
+pub mod container_range;
 pub mod cvc;
 pub mod disclosure;
 pub mod expression;
 pub mod intent;
-pub mod plain;
+pub mod plaintext;
 pub mod record;
 pub mod reveal;
 pub mod token_type;
@@ -17,21 +17,21 @@ pub mod write;
 
 pub use self::{
     attribute_path::AttributePath,
-    body::{Body, Withheld},
+    body::{TokenBody, WithheldDigests},
     container::{Container, Containers},
-    container_span::{Span, Spans},
+    container_range::{ContainerRange, ContainerRanges},
     cvc::{Cvc, CvcRecord},
-    expression::{marks::ExpressionMarks, work::WorkMeter},
+    expression::{provenance::ExpressionProvenance, work_meter::WorkMeter},
     intent::{
         IntentAuthentication, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
     },
-    plain::Plain,
-    record::{Modified, StoredToken, TokenRecord},
+    plaintext::Plaintext,
+    record::{StoredToken, TokenModification, TokenRecord},
     token_type::TokenType,
-    usage::{TypeUsage, Usage},
+    usage::{TenantUsage, TokenTypeUsage},
     write::{
-        Batched, CvcChange, Deduplicate, DeleteToken, InsertToken, Obstacle, Outcome, Render,
-        TokenBatch, TokenWrite, UpdateToken,
+        BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, DeleteToken, InsertToken,
+        TokenBatch, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
     },
 };
 
@@ -66,7 +66,7 @@ pub struct NewToken {
 impl NewToken {
     /// One of which nothing more is said.
     #[must_use]
-    pub fn plain(token_type: TokenType, data: Plain) -> Self {
+    pub fn with_data(token_type: TokenType, data: Plaintext) -> Self {
         Self {
             id: None,
             source: TokenSource::Data { token_type, data },
@@ -84,7 +84,7 @@ impl NewToken {
 /// Where a new token's data comes from.
 #[derive(Debug)]
 pub enum TokenSource {
-    Data { token_type: TokenType, data: Plain },
+    Data { token_type: TokenType, data: Plaintext },
     Intent(String),
 }
 
@@ -92,7 +92,7 @@ pub enum TokenSource {
 /// to what the type assumes.
 #[derive(Debug, Default)]
 pub struct TokenPatch {
-    pub data: Option<Plain>,
+    pub data: Option<Plaintext>,
     pub mask: Option<Value>,
     pub metadata: Option<Value>,
     pub containers: Option<Option<Containers>>,
@@ -118,7 +118,7 @@ pub struct TokenView {
 
 #[derive(Debug)]
 pub struct TokenDetail {
-    pub shown: Shown,
+    pub visible: VisibleData,
     pub mask: Option<Cow<'static, Value>>,
     pub card: Option<CardDetails>,
     pub network_token: Option<CardDetails>,
@@ -129,32 +129,32 @@ pub struct TokenDetail {
     pub expires_at: Option<Timestamp>,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
-    pub modified: Option<Modified>,
+    pub modified: Option<TokenModification>,
 }
 
 /// The data, as far as the transform lets it be seen.
 #[derive(Debug)]
-pub struct Shown {
+pub struct VisibleData {
     pub transform: Transform,
-    pub data: Option<Plain>,
+    pub data: Option<Plaintext>,
     /// Apart from the data, so that what is remembered of an answer cannot hold it.
     pub cvc: Option<Cvc>,
     /// What a weaker caller would have seen. Only made to be remembered, for a later replay at a
     /// weaker right.
-    pub masked: Option<Plain>,
+    pub masked: Option<Plaintext>,
 }
 
-impl Shown {
+impl VisibleData {
     /// The data as a caller sees it: with the code, where that is shown.
     #[must_use]
-    pub fn into_data(self) -> Option<Plain> {
+    pub fn into_data(self) -> Option<Plaintext> {
         Some(with_cvc(self.data?, self.cvc.as_ref()))
     }
 }
 
 /// The outcome of creating or updating a token.
 #[derive(Debug)]
-pub struct Written {
+pub struct WrittenToken {
     pub token: TokenView,
     /// Set when the token was there already, with what became of it.
     pub deduplicated: Option<DeduplicationBehavior>,

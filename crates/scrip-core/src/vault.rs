@@ -13,17 +13,17 @@ use crate::{
 #[derive(Clone)]
 pub struct Vault {
     pub store: Arc<dyn Store>,
-    pub epochs: Arc<EpochKeys>,
-    pub bins: Arc<BinData>,
+    pub epoch_keys: Arc<EpochKeys>,
+    pub bin_data: Arc<BinData>,
     pub clock: Arc<dyn Clock>,
-    pub audit: Arc<AuditTrail>,
+    pub audit_trail: Arc<AuditTrail>,
     pub directory_servers: Arc<dyn DirectoryServers>,
     /// Which expression may meet which data: all rules, in production.
     pub disclosure: DisclosureRules,
     /// Counts of the guessing budget and the search budget.
-    pub guesses: Arc<GuessLedger>,
+    pub guess_ledger: Arc<GuessLedger>,
     /// Fills the bytes with chance: the ids that are not given.
-    pub chance: fn(&mut [u8]),
+    pub fill_random: fn(&mut [u8]),
 }
 
 impl std::fmt::Debug for Vault {

@@ -18,14 +18,14 @@ fn model(target: &Value, patch: &Value) -> Value {
     Value::Object(result)
 }
 
-fn merged(target: &Value, patch: &Value) -> Value {
+fn merge(target: &Value, patch: &Value) -> Value {
     let mut merged = target.clone();
     json_patch::merge(&mut merged, patch);
     merged
 }
 
 #[test]
-fn the_examples_of_the_rfc() {
+fn merge_patch_matches_rfc_7386_examples() {
     let examples = [
         (json!({"a": "b"}), json!({"a": "c"}), json!({"a": "c"})),
         (json!({"a": "b"}), json!({"b": "c"}), json!({"a": "b", "b": "c"})),
@@ -44,7 +44,7 @@ fn the_examples_of_the_rfc() {
         (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
     ];
     for (target, patch, expected) in examples {
-        assert_eq!(merged(&target, &patch), expected, "{target} {patch}");
+        assert_eq!(merge(&target, &patch), expected, "{target} {patch}");
         assert_eq!(model(&target, &patch), expected, "{target} {patch}");
     }
 }
@@ -67,13 +67,13 @@ fn value() -> impl Strategy<Value = Value> {
 
 proptest! {
     #[test]
-    fn merging_agrees_with_the_model(target in value(), patch in value()) {
-        prop_assert_eq!(merged(&target, &patch), model(&target, &patch));
+    fn merge_patch_agrees_with_model(target in value(), patch in value()) {
+        prop_assert_eq!(merge(&target, &patch), model(&target, &patch));
     }
 
     #[test]
-    fn a_patch_that_was_applied_changes_nothing_more(target in value(), patch in value()) {
-        let once = merged(&target, &patch);
-        prop_assert_eq!(merged(&once, &patch), once);
+    fn merge_patch_is_idempotent(target in value(), patch in value()) {
+        let once = merge(&target, &patch);
+        prop_assert_eq!(merge(&once, &patch), once);
     }
 }

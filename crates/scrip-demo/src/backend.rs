@@ -6,8 +6,10 @@ use axum::{Router, body::Body, extract::Request, response::Response};
 use http_body_util::BodyExt;
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use jiff::{Timestamp, tz::TimeZone};
-use scrip_api::{app::App, middleware::body::read_body, pipeline, problem::Problem, wire::answer};
-use scrip_core::{error::Error, id::SessionId, policy::rate_limit::Network};
+use scrip_api::{
+    app::App, middleware::body::read_body, pipeline, problem::Problem, wire::response,
+};
+use scrip_core::{error::Error, id::ThreeDsSessionId, policy::rate_limit::ClientNetwork};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -16,20 +18,21 @@ use crate::Demo;
 /// More than the page ever sends.
 const BODY_BYTES_MAX: usize = 4 * 1024;
 
-pub(super) type Ask = for<'a> fn(&'a Shop<'a>, Body) -> Answering<'a>;
-type Answering<'a> = std::pin::Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
+pub(super) type BackendHandler = for<'a> fn(&'a ShopBackend<'a>, Body) -> BackendFuture<'a>;
+type BackendFuture<'a> =
+    std::pin::Pin<Box<dyn Future<Output = Result<Response, Problem>> + Send + 'a>>;
 
-pub(super) struct Shop<'a> {
+pub(super) struct ShopBackend<'a> {
     pub(super) app: &'a App,
     pub(super) demo: &'a Demo,
     /// The vault, as its clients see it.
-    pub(super) api: &'a Router,
+    pub(super) router: &'a Router,
     pub(super) client: IpAddr,
 }
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Payer {
+struct PayerRequest {
     session_id: String,
     name: String,
     email: String,
@@ -37,37 +40,37 @@ struct Payer {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Payment {
+struct PaymentRequest {
     session_id: String,
 }
 
 /// What the page may know.
-pub(super) fn settings<'a>(shop: &'a Shop<'a>, _: Body) -> Answering<'a> {
+pub(super) fn settings<'a>(shop: &'a ShopBackend<'a>, _: Body) -> BackendFuture<'a> {
     Box::pin(async {
         let key = shop.demo.public_key.as_str();
-        Ok(answer::json(200, json!({ "public_key": key }).to_string()))
+        Ok(response::json(200, json!({ "public_key": key }).to_string()))
     })
 }
 
-pub(super) fn authenticate<'a>(shop: &'a Shop<'a>, body: Body) -> Answering<'a> {
+pub(super) fn authenticate<'a>(shop: &'a ShopBackend<'a>, body: Body) -> BackendFuture<'a> {
     Box::pin(async move {
-        let payer: Payer = shop.read(body).await?;
-        let id = session_id(&payer.session_id)?;
-        let body = order(&payer, shop.app.vault.clock.now().unix_ms);
-        shop.ask("POST", &format!("/3ds/sessions/{id}/authenticate"), Some(body)).await
+        let payer: PayerRequest = shop.read_json(body).await?;
+        let id = parse_session_id(&payer.session_id)?;
+        let body = authenticate_request(&payer, shop.app.vault.clock.now().unix_ms);
+        shop.call_vault("POST", &format!("/3ds/sessions/{id}/authenticate"), Some(body)).await
     })
 }
 
-pub(super) fn challenge_result<'a>(shop: &'a Shop<'a>, body: Body) -> Answering<'a> {
+pub(super) fn challenge_result<'a>(shop: &'a ShopBackend<'a>, body: Body) -> BackendFuture<'a> {
     Box::pin(async move {
-        let payment: Payment = shop.read(body).await?;
-        let id = session_id(&payment.session_id)?;
-        shop.ask("GET", &format!("/3ds/sessions/{id}/challenge-result"), None).await
+        let payment: PaymentRequest = shop.read_json(body).await?;
+        let id = parse_session_id(&payment.session_id)?;
+        shop.call_vault("GET", &format!("/3ds/sessions/{id}/challenge-result"), None).await
     })
 }
 
 /// What is bought is the shop's word; who buys it is the page's.
-fn order(payer: &Payer, unix_ms: i64) -> Value {
+fn authenticate_request(payer: &PayerRequest, unix_ms: i64) -> Value {
     let now = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     let date = now.to_zoned(TimeZone::UTC).strftime("%Y%m%d%H%M%S").to_string();
     json!({
@@ -88,13 +91,16 @@ fn order(payer: &Payer, unix_ms: i64) -> Value {
     })
 }
 
-fn session_id(text: &str) -> Result<SessionId, Problem> {
-    SessionId::parse(text).ok_or(Problem::Failed(Error::NotFound))
+fn parse_session_id(text: &str) -> Result<ThreeDsSessionId, Problem> {
+    ThreeDsSessionId::parse(text).ok_or(Problem::Failed(Error::NotFound))
 }
 
-impl Shop<'_> {
-    async fn read<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
-        let mut reservation = self.app.keyless_body_memory.begin(Network::of(self.client));
+impl ShopBackend<'_> {
+    async fn read_json<T: for<'de> Deserialize<'de>>(&self, mut body: Body) -> Result<T, Problem> {
+        let mut reservation = self
+            .app
+            .keyless_body_memory
+            .start_reservation(ClientNetwork::from_address(self.client));
         let deadline = self.app.limits.body_deadline;
         let bytes =
             read_body(self.app, &mut body, deadline, BODY_BYTES_MAX, &mut reservation).await?;
@@ -103,7 +109,7 @@ impl Shop<'_> {
     }
 
     /// Asks the vault with the private key, and shows the page both: that is what it is for.
-    async fn ask(
+    async fn call_vault(
         &self,
         method: &'static str,
         path: &str,
@@ -111,11 +117,14 @@ impl Shop<'_> {
     ) -> Result<Response, Problem> {
         let failed = |it: axum::http::Error| Problem::Failed(Error::Internal(it.into()));
         let sent = body.as_ref().map(Value::to_string).unwrap_or_default();
-        let request = Request::builder().method(method).uri(path).header("bt-api-key", self.key()?);
+        let request = Request::builder()
+            .method(method)
+            .uri(path)
+            .header("bt-api-key", self.private_key_header()?);
         let json = HeaderValue::from_static("application/json");
         let request = request.header(CONTENT_TYPE, json).body(Body::from(sent)).map_err(failed)?;
-        let (metrics, api) = (&self.app.metrics, self.api.clone());
-        let response = pipeline::answer(metrics, api, self.client, request).await;
+        let (metrics, api) = (&self.app.metrics, self.router.clone());
+        let response = pipeline::serve_api_request(metrics, api, self.client, request).await;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.map(|it| it.to_bytes());
         let answered: Value =
@@ -125,10 +134,10 @@ impl Shop<'_> {
             "status": status,
             "answer": answered,
         });
-        Ok(answer::json(200, shown.to_string()))
+        Ok(response::json(200, shown.to_string()))
     }
 
-    fn key(&self) -> Result<HeaderValue, Problem> {
+    fn private_key_header(&self) -> Result<HeaderValue, Problem> {
         let key = HeaderValue::from_bytes(self.demo.private_key.expose());
         let mut key = key.map_err(|it| Problem::Failed(Error::Internal(it.into())))?;
         key.set_sensitive(true);

@@ -25,7 +25,7 @@ use hyper::{
 use scrip_api::{app::App, middleware::trace, pipeline, problem::Problem};
 use scrip_seal::Secret;
 
-use crate::backend::{Ask, Shop};
+use crate::backend::{BackendHandler, ShopBackend};
 
 /// The keys of the shop.
 #[derive(Debug)]
@@ -35,20 +35,20 @@ pub struct Demo {
     /// For its backend, and nobody else.
     pub private_key: Secret,
     /// The authorities of the addresses that the vault itself gives as its own.
-    pub known_as: Vec<String>,
+    pub own_authorities: Vec<String>,
 }
 
 impl Demo {
     /// Whether a request means this machine. A page elsewhere can make its own name lead here; it cannot make
     /// a browser say another name than its own.
-    fn is_meant(&self, authority: &str) -> bool {
+    fn is_own_host(&self, authority: &str) -> bool {
         let host = authority.parse::<Authority>().map(|it| it.host().to_owned());
         let host = host.unwrap_or_default().to_ascii_lowercase();
         let bare = host.trim_start_matches('[').trim_end_matches(']');
         let is_loopback = bare.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
         is_loopback
             || host == "localhost"
-            || self.known_as.iter().any(|it| it.eq_ignore_ascii_case(authority))
+            || self.own_authorities.iter().any(|it| it.eq_ignore_ascii_case(authority))
     }
 }
 
@@ -90,20 +90,21 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
     for (path, kind, text) in FILES {
         let demo = Arc::clone(demo);
         let shown = async move |request: Request| {
-            let trace = trace::of(&request);
-            if demo.is_meant(asked_of(&request)) {
-                file(kind, text)
+            let trace = trace::trace_id_of(&request);
+            if demo.is_own_host(request_host(&request)) {
+                file_response(kind, text)
             } else {
                 Problem::NoRoute.response(&trace)
             }
         };
         router = router.route(path, get(shown));
     }
-    let question = |ask: Ask| {
+    let question = |ask: BackendHandler| {
         let (app, demo, api) = (Arc::clone(app), Arc::clone(demo), api.clone());
         async move |request: Request| {
-            let client = pipeline::client(request.extensions());
-            answer(&Shop { app: &app, demo: &demo, api: &api, client }, ask, request).await
+            let client = pipeline::client_address(request.extensions());
+            respond(&ShopBackend { app: &app, demo: &demo, router: &api, client }, ask, request)
+                .await
         }
     };
     router
@@ -112,7 +113,7 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
         .route("/demo/challenge-result", post(question(backend::challenge_result)))
 }
 
-fn file(kind: &'static str, text: &'static str) -> Response {
+fn file_response(kind: &'static str, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
     let mut put = |name: HeaderName, value| {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
@@ -125,26 +126,26 @@ fn file(kind: &'static str, text: &'static str) -> Response {
 }
 
 /// One question of the page.
-async fn answer(shop: &Shop<'_>, ask: Ask, request: Request) -> Response {
-    let trace = trace::of(&request);
+async fn respond(shop: &ShopBackend<'_>, handler: BackendHandler, request: Request) -> Response {
+    let trace = trace::trace_id_of(&request);
     // Any site may ask the vault, with a key; only the shop's page may use the shop's.
-    let host = asked_of(&request);
-    if !shop.demo.is_meant(host) || !is_of_this_page(host, request.headers()) {
+    let host = request_host(&request);
+    if !shop.demo.is_own_host(host) || !is_same_origin(host, request.headers()) {
         return Problem::NoRoute.response(&trace);
     }
-    let answered = ask(shop, request.into_body()).await;
-    answered.unwrap_or_else(|problem| problem.response(&trace))
+    let response = handler(shop, request.into_body()).await;
+    response.unwrap_or_else(|problem| problem.response(&trace))
 }
 
 /// Whom a request is for: HTTP/2 says it in the address, HTTP/1.1 in a header.
-fn asked_of(request: &Request) -> &str {
+fn request_host(request: &Request) -> &str {
     let header = || request.headers().get(HOST).and_then(|it| it.to_str().ok());
     request.uri().authority().map(|it| it.as_str()).or_else(header).unwrap_or_default()
 }
 
 /// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
 /// that somebody else could have written.
-fn is_of_this_page(host: &str, headers: &HeaderMap) -> bool {
+fn is_same_origin(host: &str, headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
     let from_here =
         |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whose_page_asks() {
+    fn only_requests_from_the_demo_page_are_same_origin() {
         for (uri, headers, expected) in [
             ("/x", &[("host", "a:1")][..], true),
             ("/x", &[("host", "a:1"), ("origin", "http://a:1")], true),
@@ -177,7 +178,7 @@ mod tests {
             }
             let request = request.body(Body::empty()).unwrap();
             assert_eq!(
-                is_of_this_page(asked_of(&request), request.headers()),
+                is_same_origin(request_host(&request), request.headers()),
                 expected,
                 "{uri} {headers:?}"
             );
@@ -185,10 +186,10 @@ mod tests {
     }
 
     #[test]
-    fn only_names_of_this_machine_are_meant() {
+    fn only_loopback_and_configured_hosts_are_accepted() {
         let known_as = vec!["vault.example:4242".to_owned()];
         let private_key = Secret::new(Vec::new());
-        let demo = Demo { public_key: String::new(), private_key, known_as };
+        let demo = Demo { public_key: String::new(), private_key, own_authorities: known_as };
         for authority in [
             "127.0.0.1:4242",
             "127.0.0.1",
@@ -199,7 +200,7 @@ mod tests {
             "LocalHost:4242",
             "vault.example:4242",
         ] {
-            assert!(demo.is_meant(authority), "{authority}");
+            assert!(demo.is_own_host(authority), "{authority}");
         }
         for authority in [
             "",
@@ -212,16 +213,16 @@ mod tests {
             "0.0.0.0:4242",
             "a b",
         ] {
-            assert!(!demo.is_meant(authority), "{authority}");
+            assert!(!demo.is_own_host(authority), "{authority}");
         }
     }
 
     #[test]
-    fn whom_a_request_is_for() {
+    fn request_host_is_read_from_uri_or_host_header() {
         let builder = || Request::builder().header(HOST, "localhost:2");
-        let made = |it: &str| builder().uri(it).body(Body::empty()).unwrap();
-        assert_eq!(asked_of(&made("/demo")), "localhost:2");
-        assert_eq!(asked_of(&made("https://localhost:1/demo")), "localhost:1");
-        assert_eq!(asked_of(&Request::new(Body::empty())), "");
+        let created = |it: &str| builder().uri(it).body(Body::empty()).unwrap();
+        assert_eq!(request_host(&created("/demo")), "localhost:2");
+        assert_eq!(request_host(&created("https://localhost:1/demo")), "localhost:1");
+        assert_eq!(request_host(&Request::new(Body::empty())), "");
     }
 }

@@ -15,25 +15,26 @@ use crate::{Expression, ExpressionError};
 
 const SHARDS: usize = 16;
 /// What a compiled expression takes, about: its tree is some times its source.
-const TREE_PER_SOURCE_BYTE: usize = 16;
+const TREE_BYTES_PER_SOURCE_BYTE: usize = 16;
 const TREE_BYTES: usize = 512;
 
 /// Shared by all threads.
 pub struct ExpressionCache {
     /// Nothing when no expression fits.
-    kept: Option<Cache<Arc<str>, Arc<Expression>, Weight, RandomState>>,
+    cache: Option<Cache<Arc<str>, Arc<Expression>, ExpressionWeighter, RandomState>>,
 }
 
 /// What an expression weighs: its bytes, but no less than its share of the count.
 #[derive(Clone)]
-struct Weight {
-    least: usize,
+struct ExpressionWeighter {
+    min_weight: usize,
 }
 
-impl Weighter<Arc<str>, Arc<Expression>> for Weight {
+impl Weighter<Arc<str>, Arc<Expression>> for ExpressionWeighter {
     fn weight(&self, source: &Arc<str>, _: &Arc<Expression>) -> u64 {
-        let bytes = source.len().saturating_mul(TREE_PER_SOURCE_BYTE).saturating_add(TREE_BYTES);
-        u64::try_from(bytes.max(self.least)).unwrap_or(u64::MAX)
+        let bytes =
+            source.len().saturating_mul(TREE_BYTES_PER_SOURCE_BYTE).saturating_add(TREE_BYTES);
+        u64::try_from(bytes.max(self.min_weight)).unwrap_or(u64::MAX)
     }
 }
 
@@ -47,35 +48,35 @@ impl ExpressionCache {
     /// At most so many expressions of about so many bytes together.
     #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Self {
-        let kept = options(count_max, bytes_max).map(|options| {
-            let weight = Weight { least: bytes_max.div_ceil(count_max.max(1)) };
+        let cache = cache_options(count_max, bytes_max).map(|options| {
+            let weight = ExpressionWeighter { min_weight: bytes_max.div_ceil(count_max.max(1)) };
             let lifecycle = DefaultLifecycle::default();
             Cache::with_options(options, weight, RandomState::new(), lifecycle)
         });
-        Self { kept }
+        Self { cache }
     }
 
     /// # Errors
     /// As [`Expression::parse`].
     pub fn parse(&self, source: &str) -> Result<Arc<Expression>, ExpressionError> {
-        let Some(kept) = &self.kept else { return Expression::parse(source).map(Arc::new) };
-        if let Some(expression) = kept.get(source) {
+        let Some(cache) = &self.cache else { return Expression::parse(source).map(Arc::new) };
+        if let Some(expression) = cache.get(source) {
             return Ok(expression);
         }
         let expression = Arc::new(Expression::parse(source)?);
-        kept.insert(source.into(), Arc::clone(&expression));
+        cache.insert(source.into(), Arc::clone(&expression));
         Ok(expression)
     }
 
     /// How often one was found, and how often not, so far.
     #[must_use]
-    pub fn looked_up(&self) -> (u64, u64) {
-        self.kept.as_ref().map_or((0, 0), |it| (it.hits(), it.misses()))
+    pub fn hit_and_miss_counts(&self) -> (u64, u64) {
+        self.cache.as_ref().map_or((0, 0), |it| (it.hits(), it.misses()))
     }
 
     #[must_use]
     pub fn len(&self) -> usize {
-        self.kept.as_ref().map_or(0, Cache::len)
+        self.cache.as_ref().map_or(0, Cache::len)
     }
 
     #[must_use]
@@ -85,7 +86,7 @@ impl ExpressionCache {
 }
 
 /// Nothing when there is room for no expression.
-fn options(count_max: usize, bytes_max: usize) -> Option<Options> {
+fn cache_options(count_max: usize, bytes_max: usize) -> Option<Options> {
     let count = count_max.min(bytes_max / TREE_BYTES);
     let bytes = u64::try_from(bytes_max).ok().filter(|_| count > 0)?;
     let mut options = OptionsBuilder::new();

@@ -10,14 +10,14 @@
 //! belongs to the id. Read the wrong way, an id is unknown, so nothing shows that should not.
 //! There are no tags and no whitespace control: a dash after `{{` is the id's own.
 
-mod read;
+mod reader;
 
 use serde_json::Value;
 
 use crate::{
     ExpressionError, LeafError, OUTPUT_BYTES_MAX, Scope,
-    evaluation::evaluate::{Rendered, Run},
-    json_tree::{JsonTree, whole},
+    evaluation::evaluate::{BoundedText, Evaluator},
+    json_tree::{JsonTree, root_error},
     syntax::ast::Output,
 };
 
@@ -40,25 +40,25 @@ pub struct Reference {
 /// JSON with its detokenization expressions compiled.
 #[derive(Debug, Clone)]
 pub struct Detokenization {
-    form: JsonTree<Leaf>,
+    root: JsonTree<Leaf>,
     references: Vec<Reference>,
 }
 
 #[derive(Debug, Clone)]
 enum Leaf {
     /// A text that is one expression: it becomes the value itself.
-    Lone(Piece),
-    Text(Vec<Part>),
+    Expression(ReferenceOutput),
+    Text(Vec<TextPart>),
 }
 
 #[derive(Debug, Clone)]
-enum Part {
+enum TextPart {
     Text(String),
-    Piece(Piece),
+    Expression(ReferenceOutput),
 }
 
 #[derive(Debug, Clone)]
-struct Piece {
+struct ReferenceOutput {
     /// Which of the references.
     reference: usize,
     output: Output,
@@ -68,7 +68,7 @@ impl Detokenization {
     /// # Errors
     /// A text has an expression that is not well formed, or the JSON is too deep.
     pub fn parse(source: &Value) -> Result<Self, LeafError> {
-        read::read(source)
+        reader::read_json(source)
     }
 
     /// Each once, in the order of their first use.
@@ -99,43 +99,48 @@ impl Detokenization {
         scope: &Scope<'_>,
     ) -> Result<Value, LeafError> {
         let values: Vec<_> = self.references.iter().map(resolve).collect();
-        let evaluation = Evaluation { scope, values: &values };
-        self.form.evaluate(&scope.budget, &|leaf| evaluation.leaf(leaf))
+        let evaluation = DetokenizationEvaluator { scope, values: &values };
+        self.root.evaluate(&scope.budget, &|leaf| evaluation.leaf(leaf))
     }
 }
 
-struct Evaluation<'e, 's> {
+struct DetokenizationEvaluator<'e, 's> {
     scope: &'e Scope<'s>,
     values: &'e [Option<&'e Value>],
 }
 
-impl<'e> Evaluation<'e, '_> {
+impl<'e> DetokenizationEvaluator<'e, '_> {
     fn leaf(&self, leaf: &'e Leaf) -> Result<Value, ExpressionError> {
         match leaf {
-            Leaf::Lone(piece) => self.run(piece)?.lone(&piece.output),
-            Leaf::Text(parts) => self.text(parts).map(Value::String),
+            Leaf::Expression(piece) => self.evaluator_for(piece)?.evaluate_to_value(&piece.output),
+            Leaf::Text(parts) => self.evaluate_text(parts).map(Value::String),
         }
     }
 
     /// The text around is the request's own; what the tokens add is bounded.
-    fn text(&self, parts: &'e [Part]) -> Result<String, ExpressionError> {
-        let mut rendered = Rendered { text: String::new(), bytes_max: OUTPUT_BYTES_MAX };
+    fn evaluate_text(&self, parts: &'e [TextPart]) -> Result<String, ExpressionError> {
+        let mut rendered = BoundedText { text: String::new(), bytes_max: OUTPUT_BYTES_MAX };
         for part in parts {
             match part {
-                Part::Text(text) => {
+                TextPart::Text(text) => {
                     rendered.bytes_max = rendered.bytes_max.saturating_add(text.len());
-                    rendered.push(text, &self.scope.budget).map_err(whole)?;
+                    rendered.push(text, &self.scope.budget).map_err(root_error)?;
                 }
-                Part::Piece(piece) => self.run(piece)?.render(&piece.output, &mut rendered)?,
+                TextPart::Expression(piece) => {
+                    self.evaluator_for(piece)?.render_output(&piece.output, &mut rendered)?
+                }
             }
         }
         Ok(rendered.text)
     }
 
-    fn run(&self, piece: &Piece) -> Result<Run<'e>, ExpressionError> {
-        let value = self.values.get(piece.reference).copied().flatten();
-        let position = piece.output.position;
+    fn evaluator_for(
+        &self,
+        expression: &ReferenceOutput,
+    ) -> Result<Evaluator<'e>, ExpressionError> {
+        let value = self.values.get(expression.reference).copied().flatten();
+        let position = expression.output.position;
         let problem = "nothing has this id";
-        Ok(Run::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
+        Ok(Evaluator::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
     }
 }

@@ -29,7 +29,7 @@ impl From<ExpressionError> for LeafError {
 }
 
 impl LeafError {
-    fn within(mut self, step: PathStep) -> Self {
+    fn inside(mut self, step: PathStep) -> Self {
         self.path.insert(0, step);
         self
     }
@@ -51,7 +51,7 @@ impl<L> JsonTree<L> {
         compile: &mut impl FnMut(&str) -> Option<Result<L, ExpressionError>>,
         depth_left: usize,
     ) -> Result<Self, LeafError> {
-        let inner = depth_left.checked_sub(1).ok_or(whole("the JSON is nested too deep"));
+        let inner = depth_left.checked_sub(1).ok_or(root_error("the JSON is nested too deep"));
         match source {
             Value::String(text) => match compile(text) {
                 Some(leaf) => Ok(Self::Leaf(leaf?)),
@@ -61,7 +61,7 @@ impl<L> JsonTree<L> {
                 let inner = inner?;
                 let item = |(at, it)| {
                     let item = Self::compile(it, compile, inner);
-                    item.map_err(|error| error.within(PathStep::Index(at)))
+                    item.map_err(|error| error.inside(PathStep::Index(at)))
                 };
                 Ok(Self::Array(
                     items.iter().enumerate().map(item).collect::<Result<_, LeafError>>()?,
@@ -70,7 +70,7 @@ impl<L> JsonTree<L> {
             Value::Object(object) => {
                 let inner = inner?;
                 let property = |(name, value): (&String, _)| {
-                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    let within = |error: LeafError| error.inside(PathStep::Name(name.clone()));
                     let value = Self::compile(value, compile, inner).map_err(within)?;
                     Ok((name.clone(), value))
                 };
@@ -97,7 +97,7 @@ impl<L> JsonTree<L> {
     ) -> Result<Value, LeafError> {
         match self {
             Self::Literal(value) => {
-                budget.value(value).map_err(whole)?;
+                budget.charge_value(value).map_err(root_error)?;
                 count_value(value);
                 Ok(value.clone())
             }
@@ -105,7 +105,7 @@ impl<L> JsonTree<L> {
             Self::Array(items) => {
                 let item = |(at, it): (_, &'t Self)| {
                     let item = it.evaluate(budget, evaluate);
-                    item.map_err(|error| error.within(PathStep::Index(at)))
+                    item.map_err(|error| error.inside(PathStep::Index(at)))
                 };
                 Ok(Value::Array(
                     items.iter().enumerate().map(item).collect::<Result<_, LeafError>>()?,
@@ -114,9 +114,9 @@ impl<L> JsonTree<L> {
             Self::Object(properties) => {
                 let mut object = Map::new();
                 for (name, value) in properties {
-                    budget.bytes(name.len()).map_err(whole)?;
+                    budget.charge_bytes(name.len()).map_err(root_error)?;
                     count(name.len());
-                    let within = |error: LeafError| error.within(PathStep::Name(name.clone()));
+                    let within = |error: LeafError| error.inside(PathStep::Name(name.clone()));
                     let value = value.evaluate(budget, evaluate).map_err(within)?;
                     object.insert(name.clone(), value);
                 }
@@ -127,6 +127,6 @@ impl<L> JsonTree<L> {
 }
 
 /// A problem of a text as a whole.
-pub(crate) fn whole(problem: &'static str) -> ExpressionError {
+pub(crate) fn root_error(problem: &'static str) -> ExpressionError {
     ExpressionError { position: 1, problem }
 }

@@ -10,9 +10,9 @@ mod cache;
 mod detokenize;
 mod evaluation;
 mod filter;
+mod host_functions;
 mod inner_steps;
 mod json_tree;
-mod outside;
 mod syntax;
 mod template;
 mod value;
@@ -28,11 +28,11 @@ pub use crate::{
     cache::ExpressionCache,
     detokenize::{Detokenization, Reference, ReferenceKind},
     evaluation::{
-        budget::weight,
-        scope::{Scope, Spent},
+        budget::value_cost,
+        scope::{Scope, SpentWork},
     },
+    host_functions::{HmacAlgorithm, HostFunctions},
     json_tree::{LeafError, PathStep},
-    outside::{HmacAlgorithm, Outside},
     syntax::{PlainPart, ast::Expression},
     template::Template,
 };
@@ -64,7 +64,7 @@ pub const NESTING_MAX: usize = 16;
 pub const JSON_DEPTH_MAX: usize = 64;
 
 /// The problem of an evaluation that reached the bound of [`Scope::within_work`].
-pub const OVER_SHARED_WORK: &str =
+pub const SHARED_WORK_EXCEEDED: &str =
     "the expressions of this request are too much to evaluate together";
 
 /// Why an expression cannot be used, and where in its text.

@@ -2,7 +2,7 @@
 //! be verified when its own keys are gone.
 
 use crate::{
-    KeySource, KeySourceError, Mac, Place, Sealed, Secret, chance::random, digest::DigestKey,
+    KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
 };
 
 #[derive(Debug)]
@@ -14,7 +14,7 @@ impl AuditKey {
     /// # Errors
     /// The key source did not answer.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
-        let key = Secret::new(random::<32>().to_vec());
+        let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
         Ok((Self::from_key(&key), wrapped))
     }
@@ -50,19 +50,19 @@ mod tests {
     }
 
     #[test]
-    fn one_that_is_opened_again_makes_the_same_macs() {
+    fn unwrapped_audit_key_computes_the_same_macs() {
         let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
-        let (made, wrapped) = AuditKey::create(&source).unwrap();
+        let (created, wrapped) = AuditKey::create(&source).unwrap();
         let opened = AuditKey::unwrap(&source, &wrapped).unwrap();
         let [one, other] = ["a", "b"].map(|it| Place::new("row").text(it));
-        assert_eq!(made.mac(&one), opened.mac(&one));
-        assert_ne!(made.mac(&one), made.mac(&other));
+        assert_eq!(created.mac(&one), opened.mac(&one));
+        assert_ne!(created.mac(&one), created.mac(&other));
         let (second, _) = AuditKey::create(&source).unwrap();
-        assert_ne!(made.mac(&one), second.mac(&one));
+        assert_ne!(created.mac(&one), second.mac(&one));
     }
 
     #[test]
-    fn it_opens_under_its_own_root_key_and_name_only() {
+    fn audit_key_unwraps_only_with_its_root_key_and_place() {
         let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
         let (_, wrapped) = AuditKey::create(&source).unwrap();
         let other = root("ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");

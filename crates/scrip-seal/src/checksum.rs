@@ -46,7 +46,7 @@ mod tests {
 
     /// The example of FIPS 180-2, in two pieces.
     #[test]
-    fn it_is_the_published_one() {
+    fn checksum_matches_fips_180_2_example() {
         let mut sum = Checksum::new();
         sum.add(b"a");
         sum.add(b"bc");

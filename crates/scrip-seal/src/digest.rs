@@ -5,7 +5,9 @@ use std::fmt;
 
 use aws_lc_rs::{constant_time::verify_slices_are_equal, hmac};
 
-use crate::{KeySource, KeySourceError, Place, Sealed, Secret, chance::random, record::derive};
+use crate::{
+    KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
+};
 
 /// Tells whether two tokens of one tenant and type hold the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -21,7 +23,7 @@ pub struct ExpressionDigest(pub [u8; 16]);
 
 impl IndexDigest {
     #[expect(clippy::expect_used, reason = "a digest has 32 bytes")]
-    pub(crate) fn of(digest: &[u8; 32]) -> Self {
+    pub(crate) fn from_digest(digest: &[u8; 32]) -> Self {
         let (half, _) = digest.split_first_chunk().expect("32 bytes have a first half");
         Self(*half)
     }
@@ -46,7 +48,7 @@ pub struct Mac(pub [u8; 32]);
 impl Mac {
     /// In the same time wherever the two differ.
     #[must_use]
-    pub fn is(&self, other: &Self) -> bool {
+    pub fn constant_time_eq(&self, other: &Self) -> bool {
         verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 
@@ -97,7 +99,7 @@ pub(crate) struct DigestKey(hmac::Key);
 
 impl DigestKey {
     pub(crate) fn new(key: &Secret, label: &'static str) -> Self {
-        Self(hmac::Key::new(hmac::HMAC_SHA256, derive(key, label).as_ref()))
+        Self(hmac::Key::new(hmac::HMAC_SHA256, derive_key(key, label).as_ref()))
     }
 
     /// Every part stands behind its length, as in a [`Place`].
@@ -136,7 +138,7 @@ impl Pepper {
     /// # Errors
     /// The key source did not answer.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
-        let key = Secret::new(random::<32>().to_vec());
+        let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
         Ok((Self::from_key(&key), wrapped))
     }
@@ -148,7 +150,7 @@ impl Pepper {
     }
 
     #[must_use]
-    pub fn digest(&self, api_key: &str) -> [u8; 32] {
+    pub fn api_key_digest(&self, api_key: &str) -> [u8; 32] {
         self.api_keys.digest(&[api_key.as_bytes()])
     }
 
@@ -176,20 +178,20 @@ mod tests {
 
     /// A counter's name is no digest of a key, and parts that join alike are two names.
     #[test]
-    fn counters_have_names_of_their_own() {
+    fn counter_names_differ_between_peppers_and_from_api_key_digests() {
         let pepper = Pepper::from_key(&Secret::new(vec![7; 32]));
         let same = Pepper::from_key(&Secret::new(vec![7; 32]));
         let other = Pepper::from_key(&Secret::new(vec![8; 32]));
         let name = pepper.counter_name(&[b"key"]);
         assert_eq!(name, same.counter_name(&[b"key"]));
         assert_ne!(name, other.counter_name(&[b"key"]));
-        assert_ne!(name, pepper.digest("key"));
+        assert_ne!(name, pepper.api_key_digest("key"));
         assert_ne!(pepper.counter_name(&[b"ab", b"c"]), pepper.counter_name(&[b"a", b"bc"]));
     }
 
     /// The second case of RFC 2202 and RFC 4231.
     #[test]
-    fn keyed_hashes_are_the_published_ones() {
+    fn keyed_hashes_match_rfc_test_vectors() {
         let hex = |hash: KeyedHash| {
             let digest = hash.digest(b"Jefe", b"what do ya want for nothing?");
             digest.iter().take(8).map(|it| format!("{it:02x}")).collect::<String>()

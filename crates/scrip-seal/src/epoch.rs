@@ -4,8 +4,8 @@
 //! no copy, log page or root key brings back what it sealed. Losing one early costs codes under an
 //! hour old, never a card number.
 
-mod file;
-mod shared;
+mod key_file;
+mod shared_storage;
 
 use std::{
     collections::BTreeMap,
@@ -18,36 +18,37 @@ use std::{
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-pub use crate::epoch::shared::{
-    Asked, EpochKeysAway, KeyExchange, Leave, NamedEpoch, Presence, WrappedEpochKey,
+pub use crate::epoch::shared_storage::{
+    EpochKeyError, KeyExchange, KeyExchangeFuture, KeyOffer, KeyPresence, SharedEpoch,
+    WrappedEpochKey,
 };
 use crate::{
-    CannotOpen, Place, Sealed, Secret,
-    chance::random,
-    epoch::{file::KeyFile, shared::Shared},
+    OpenError, Place, Sealed, Secret,
+    epoch::{key_file::KeyFile, shared_storage::SharedStorage},
+    random::random_bytes,
     record::RecordKey,
 };
 
 /// The keys of the epochs that have not ended.
 pub struct EpochKeys {
     epoch_ms: i64,
-    keeping: Keeping,
-    state: Mutex<State>,
+    storage: KeyStorage,
+    state: Mutex<EpochKeyState>,
 }
 
 /// Where the keys are, besides this process's memory.
-enum Keeping {
+enum KeyStorage {
     /// Nowhere: they end with the process.
     Memory,
     /// In a file that ends with the machine's run. A key that never leaves its hardware would be
     /// another of these.
     File(KeyFile),
     /// Where other nodes find them, wrapped.
-    Shared(Shared),
+    Shared(SharedStorage),
 }
 
 #[derive(Default)]
-struct State {
+struct EpochKeyState {
     /// By the instant at which the epoch ends, and the key's version. Of several keys of one epoch,
     /// which only nodes that lost sight of each other make, everybody seals with the first.
     keys: BTreeMap<(i64, u32), EpochKey>,
@@ -57,12 +58,12 @@ struct State {
     destroyed_until_ms: Option<i64>,
 }
 
-impl State {
-    fn of_epoch(&self, end: i64) -> impl Iterator<Item = &EpochKey> {
+impl EpochKeyState {
+    fn keys_in_epoch(&self, end: i64) -> impl Iterator<Item = &EpochKey> {
         self.keys.range((end, 0)..=(end, u32::MAX)).map(|(_, key)| key)
     }
 
-    fn is_over(&self, end: i64) -> bool {
+    fn is_destroyed(&self, end: i64) -> bool {
         self.destroyed_until_ms.is_some_and(|it| end <= it)
     }
 }
@@ -70,11 +71,11 @@ impl State {
 /// Its version is random, so that a key that was lost is told from an altered record.
 struct EpochKey {
     record: RecordKey,
-    twin: Twin,
+    copy: KeyCopy,
 }
 
 /// What is kept of a key to be written elsewhere: a key that is in memory only is not here twice.
-enum Twin {
+enum KeyCopy {
     None,
     /// For the file.
     Bytes(Secret),
@@ -83,31 +84,31 @@ enum Twin {
 }
 
 impl EpochKey {
-    fn new(version: u32, bytes: Secret, keeping: &Keeping) -> Self {
+    fn new(version: u32, bytes: Secret, storage: &KeyStorage) -> Self {
         let record = RecordKey::new(version, &bytes, "epoch");
-        let twin = match keeping {
-            Keeping::Memory | Keeping::Shared(_) => Twin::None,
-            Keeping::File(_) => Twin::Bytes(bytes),
+        let twin = match storage {
+            KeyStorage::Memory | KeyStorage::Shared(_) => KeyCopy::None,
+            KeyStorage::File(_) => KeyCopy::Bytes(bytes),
         };
-        Self { record, twin }
+        Self { record, copy: twin }
     }
 
     fn bytes(&self) -> Option<&Secret> {
-        match &self.twin {
-            Twin::Bytes(bytes) => Some(bytes),
-            Twin::None | Twin::Wrapped(_) => None,
+        match &self.copy {
+            KeyCopy::Bytes(bytes) => Some(bytes),
+            KeyCopy::None | KeyCopy::Wrapped(_) => None,
         }
     }
 }
 
 /// What became of a value sealed under an epoch key.
 #[derive(Debug)]
-pub enum OpenEpoch {
+pub enum OpenedValue {
     Open(Secret),
     /// Its key was destroyed, or this process never had it.
-    Gone,
+    KeyDestroyed,
     /// Another node may have its key: see [`EpochKeys::find`].
-    Unasked,
+    KeyNotLoaded,
 }
 
 /// Why the file of epoch keys is of no use.
@@ -128,7 +129,7 @@ pub enum EpochFileError {
 impl EpochKeys {
     #[must_use]
     pub fn in_memory(epoch: Duration) -> Self {
-        Self::keeping(epoch, Keeping::Memory)
+        Self::with_storage(epoch, KeyStorage::Memory)
     }
 
     /// Keys that another process left in this file, and new ones beside them. The caller has seen
@@ -139,11 +140,11 @@ impl EpochKeys {
     pub fn in_file(epoch: Duration, path: &Path) -> Result<Self, EpochFileError> {
         let file = KeyFile::lock(path)?;
         let found = file.load()?;
-        let keys = Self::keeping(epoch, Keeping::File(file));
+        let keys = Self::with_storage(epoch, KeyStorage::File(file));
         {
             let mut state = keys.state();
             for (ends_ms, version, bytes) in found {
-                let key = EpochKey::new(version, bytes, &keys.keeping);
+                let key = EpochKey::new(version, bytes, &keys.storage);
                 state.keys.insert((ends_ms, version), key);
             }
             state.unsaved = true;
@@ -155,15 +156,15 @@ impl EpochKeys {
     /// Keys that nodes of one vault have in common. Nothing can be sealed before [`EpochKeys::unlock`].
     #[must_use]
     pub fn shared(epoch: Duration, exchange: Arc<dyn KeyExchange>) -> Self {
-        Self::keeping(epoch, Keeping::Shared(Shared::new(exchange)))
+        Self::with_storage(epoch, KeyStorage::Shared(SharedStorage::new(exchange)))
     }
 
-    fn keeping(epoch: Duration, keeping: Keeping) -> Self {
+    fn with_storage(epoch: Duration, keeping: KeyStorage) -> Self {
         let epoch_ms = i64::try_from(epoch.as_millis()).unwrap_or(i64::MAX).max(1);
-        Self { epoch_ms, keeping, state: Mutex::default() }
+        Self { epoch_ms, storage: keeping, state: Mutex::default() }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, EpochKeyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -176,18 +177,18 @@ impl EpochKeys {
         place: &Place,
         plaintext: &Secret,
         ends_ms: i64,
-    ) -> Result<Sealed, EpochKeysAway> {
+    ) -> Result<Sealed, EpochKeyError> {
         let state = &mut *self.state();
         let end = self.epoch_end(ends_ms);
-        if let Some(key) = state.of_epoch(end).next() {
+        if let Some(key) = state.keys_in_epoch(end).next() {
             return Ok(key.record.seal(place, plaintext.expose()));
         }
-        if matches!(self.keeping, Keeping::Shared(_)) {
-            return Err(EpochKeysAway::Unasked);
+        if matches!(self.storage, KeyStorage::Shared(_)) {
+            return Err(EpochKeyError::NotLoaded);
         }
-        let version = u32::from_be_bytes(random());
-        let bytes = Secret::new(Zeroizing::new(random::<32>()).to_vec());
-        let key = EpochKey::new(version, bytes, &self.keeping);
+        let version = u32::from_be_bytes(random_bytes());
+        let bytes = Secret::new(Zeroizing::new(random_bytes::<32>()).to_vec());
+        let key = EpochKey::new(version, bytes, &self.storage);
         let sealed = key.record.seal(place, plaintext.expose());
         state.keys.insert((end, version), key);
         state.unsaved = true;
@@ -205,15 +206,15 @@ impl EpochKeys {
         place: &Place,
         sealed: &Sealed,
         ends_ms: i64,
-    ) -> Result<OpenEpoch, CannotOpen> {
+    ) -> Result<OpenedValue, OpenError> {
         let version = sealed.key_version()?;
         let state = self.state();
         if let Some(key) = state.keys.values().find(|it| it.record.version == version) {
-            return Ok(OpenEpoch::Open(key.record.open(place, sealed)?));
+            return Ok(OpenedValue::Open(key.record.open(place, sealed)?));
         }
-        let shared = matches!(self.keeping, Keeping::Shared(_));
-        let over = state.is_over(self.epoch_end(ends_ms));
-        Ok(if shared && !over { OpenEpoch::Unasked } else { OpenEpoch::Gone })
+        let shared = matches!(self.storage, KeyStorage::Shared(_));
+        let over = state.is_destroyed(self.epoch_end(ends_ms));
+        Ok(if shared && !over { OpenedValue::KeyNotLoaded } else { OpenedValue::KeyDestroyed })
     }
 
     /// Destroys the keys of every epoch that has ended: here, and in the file if there is one.
@@ -221,7 +222,7 @@ impl EpochKeys {
     /// # Errors
     /// The file could not be written anew. What was destroyed is then not in it either, if it can
     /// be written at all: all of it was wiped, and the other keys would not outlive this process.
-    pub fn destroy_ended(&self, now_ms: i64) -> Result<(), EpochFileError> {
+    pub fn destroy_expired(&self, now_ms: i64) -> Result<(), EpochFileError> {
         let state = &mut *self.state();
         let had = state.keys.len();
         state.keys.retain(|(end, _), _| *end > now_ms);
@@ -232,18 +233,18 @@ impl EpochKeys {
 
     /// When the next key is to be destroyed.
     #[must_use]
-    pub fn next_end_ms(&self) -> Option<i64> {
+    pub fn next_expiry_ms(&self) -> Option<i64> {
         self.state().keys.keys().next().map(|(end, _)| *end)
     }
 
     /// How many keys there are now.
     #[must_use]
-    pub fn held(&self) -> usize {
+    pub fn key_count(&self) -> usize {
         self.state().keys.len()
     }
 
-    fn save(&self, state: &mut State) -> Result<(), EpochFileError> {
-        if let (true, Keeping::File(file)) = (state.unsaved, &self.keeping) {
+    fn save(&self, state: &mut EpochKeyState) -> Result<(), EpochFileError> {
+        if let (true, KeyStorage::File(file)) = (state.unsaved, &self.storage) {
             let keys = state.keys.iter();
             file.save(keys.filter_map(|((end, version), it)| Some((*end, *version, it.bytes()?))))?;
         }

@@ -6,11 +6,11 @@
 #![warn(clippy::arithmetic_side_effects)]
 
 mod audit;
-mod chance;
 mod checksum;
 mod digest;
 mod epoch;
 mod place;
+mod random;
 mod record;
 mod root;
 mod sealed;
@@ -19,19 +19,19 @@ mod tenant;
 
 pub use crate::{
     audit::AuditKey,
-    chance::fill_random,
     checksum::Checksum,
     digest::{ExpressionDigest, Fingerprint, IndexDigest, KeyedHash, Mac, Pepper},
     epoch::{
-        Asked, EpochFileError, EpochKeys, EpochKeysAway, KeyExchange, Leave, NamedEpoch, OpenEpoch,
-        Presence, WrappedEpochKey,
+        EpochFileError, EpochKeyError, EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer,
+        KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
     place::Place,
+    random::fill_random,
     root::{KeySource, KeySourceError, RootKey},
-    sealed::{CannotOpen, Sealed},
+    sealed::{OpenError, Sealed},
     secret::Secret,
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
 };
 
 /// The stored form, the algorithms behind it and the limits of both are one decision.
-pub const FORMAT: u8 = 1;
+pub const FORMAT_VERSION: u8 = 1;

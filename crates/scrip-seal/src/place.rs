@@ -1,6 +1,6 @@
 //! Where a sealed value lives; authenticated along with it.
 
-use crate::FORMAT;
+use crate::FORMAT_VERSION;
 
 /// What a ciphertext is bound to: copied to another tenant, row, container or expiry it must not
 /// open there.
@@ -13,10 +13,10 @@ pub struct Place(Vec<u8>);
 impl Place {
     /// `what` names the kind of row and column, such as `token.body`.
     #[must_use]
-    pub fn new(what: &'static str) -> Self {
+    pub fn new(kind: &'static str) -> Self {
         let mut bytes = Vec::with_capacity(256);
-        bytes.push(FORMAT);
-        Self(bytes).text(what)
+        bytes.push(FORMAT_VERSION);
+        Self(bytes).text(kind)
     }
 
     #[must_use]
@@ -64,14 +64,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn neighbouring_places_differ() {
+    fn place_parts_are_length_prefixed() {
         let one = Place::new("data").text("a:b").text("c");
         let two = Place::new("data").text("a").text("b:c");
         assert_ne!(one.as_bytes(), two.as_bytes());
     }
 
     #[test]
-    fn absent_is_not_empty() {
+    fn absent_place_part_differs_from_empty_and_zero() {
         let absent = Place::new("data").optional_bytes(None);
         let empty = Place::new("data").optional_bytes(Some(b""));
         let zero = Place::new("data").optional_number(Some(0));

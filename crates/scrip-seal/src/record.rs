@@ -7,10 +7,10 @@ use aws_lc_rs::{
 use zeroize::Zeroizing;
 
 use crate::{
-    FORMAT, Secret,
-    chance::random,
+    FORMAT_VERSION, Secret,
     place::Place,
-    sealed::{self, CannotOpen, HEADER_LEN, SALT_LEN, Sealed, TAG_LEN},
+    random::random_bytes,
+    sealed::{self, HEADER_LEN, OpenError, SALT_LEN, Sealed, TAG_LEN},
 };
 
 /// Every record has its own key, so the nonce need not vary; and no counter or random nonce can
@@ -23,16 +23,16 @@ pub(crate) struct RecordKey {
     prk: Prk,
 }
 
-struct Length(usize);
+struct OutputLength(usize);
 
-impl KeyType for Length {
+impl KeyType for OutputLength {
     fn len(&self) -> usize {
         self.0
     }
 }
 
 /// The labels that keep one key's uses apart.
-pub(crate) fn derive(key: &Secret, label: &'static str) -> Zeroizing<[u8; 32]> {
+pub(crate) fn derive_key(key: &Secret, label: &'static str) -> Zeroizing<[u8; 32]> {
     let prk = Salt::new(HKDF_SHA256, b"scrip").extract(key.expose());
     expand(&prk, label.as_bytes())
 }
@@ -41,51 +41,51 @@ pub(crate) fn derive(key: &Secret, label: &'static str) -> Zeroizing<[u8; 32]> {
 fn expand(prk: &Prk, info: &[u8]) -> Zeroizing<[u8; 32]> {
     let mut key = Zeroizing::new([0; 32]);
     let info = [info];
-    let okm = prk.expand(&info, Length(32)).expect("32 bytes can be expanded");
+    let okm = prk.expand(&info, OutputLength(32)).expect("32 bytes can be expanded");
     okm.fill(key.as_mut()).expect("the buffer is 32 bytes");
     key
 }
 
 impl RecordKey {
     pub(crate) fn new(version: u32, key: &Secret, label: &'static str) -> Self {
-        let derived = derive(key, label);
+        let derived = derive_key(key, label);
         Self { version, prk: Prk::new_less_safe(HKDF_SHA256, derived.as_ref()) }
     }
 
     #[expect(clippy::expect_used, reason = "32 bytes are an AES-256 key")]
-    fn for_salt(&self, salt: &[u8; SALT_LEN]) -> LessSafeKey {
+    fn derive_for_salt(&self, salt: &[u8; SALT_LEN]) -> LessSafeKey {
         let key = expand(&self.prk, salt);
         LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).expect("a 32-byte key"))
     }
 
     #[expect(clippy::expect_used, reason = "fails only past 64 GiB, far over any body's limit")]
     pub(crate) fn seal(&self, place: &Place, plaintext: &[u8]) -> Sealed {
-        let salt: [u8; SALT_LEN] = random();
+        let salt: [u8; SALT_LEN] = random_bytes();
         let capacity = HEADER_LEN.saturating_add(plaintext.len()).saturating_add(TAG_LEN);
         let mut bytes = Vec::with_capacity(capacity);
-        bytes.push(FORMAT);
+        bytes.push(FORMAT_VERSION);
         bytes.push(sealed::AES_256_GCM);
         bytes.extend_from_slice(&self.version.to_be_bytes());
-        let aad = associated(&bytes, place);
+        let aad = associated_data(&bytes, place);
         bytes.extend_from_slice(&salt);
         bytes.extend_from_slice(plaintext);
         let (_, body) = bytes.split_at_mut(HEADER_LEN);
         let tag = self
-            .for_salt(&salt)
+            .derive_for_salt(&salt)
             .seal_in_place_separate_tag(Nonce::assume_unique_for_key(NONCE), Aad::from(aad), body)
             .expect("the plaintext is within the cipher's limit");
         bytes.extend_from_slice(tag.as_ref());
         Sealed::from_stored(bytes)
     }
 
-    pub(crate) fn open(&self, place: &Place, sealed: &Sealed) -> Result<Secret, CannotOpen> {
+    pub(crate) fn open(&self, place: &Place, sealed: &Sealed) -> Result<Secret, OpenError> {
         let parts = sealed.parts()?;
-        let aad = Aad::from(associated(parts.header, place));
+        let aad = Aad::from(associated_data(parts.header, place));
         let mut bytes = Zeroizing::new(parts.ciphertext_and_tag.to_vec());
         let opened = self
-            .for_salt(parts.salt)
+            .derive_for_salt(parts.salt)
             .open_in_place(Nonce::assume_unique_for_key(NONCE), aad, &mut bytes)
-            .map_err(|_| CannotOpen::Altered)?
+            .map_err(|_| OpenError::Altered)?
             .len();
         bytes.truncate(opened);
         Ok(Secret::new(std::mem::take(&mut *bytes)))
@@ -93,7 +93,7 @@ impl RecordKey {
 }
 
 /// The header is authenticated with the place; the salt is, by being part of the key.
-fn associated(header: &[u8], place: &Place) -> Vec<u8> {
+fn associated_data(header: &[u8], place: &Place) -> Vec<u8> {
     [header, place.as_bytes()].concat()
 }
 

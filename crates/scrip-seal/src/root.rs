@@ -12,7 +12,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use thiserror::Error;
 use zeroize::Zeroizing;
 
-use crate::{CannotOpen, Place, Sealed, Secret, chance::random, record::RecordKey};
+use crate::{OpenError, Place, Sealed, Secret, random::random_bytes, record::RecordKey};
 
 /// Wraps the keys below it. What wrapped them is never stored beside them in clear.
 pub trait KeySource: Send + Sync {
@@ -39,7 +39,7 @@ pub enum KeySourceError {
     #[error("the root key file cannot be used: {0}")]
     Io(#[from] io::Error),
     #[error("this root key did not wrap the keys of this vault: {0}")]
-    Foreign(#[from] CannotOpen),
+    Foreign(#[from] OpenError),
 }
 
 /// A root key held by this process, read from a file or given as text.
@@ -79,7 +79,7 @@ impl RootKey {
     /// # Errors
     /// The file exists or cannot be written.
     pub fn create_file(path: &Path) -> Result<(), KeySourceError> {
-        let key = Zeroizing::new(random::<32>());
+        let key = Zeroizing::new(random_bytes::<32>());
         let text = Zeroizing::new(STANDARD.encode(key.as_ref()));
         let mut file =
             fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_created_file_is_private_and_never_overwritten() {
+    fn created_root_key_file_is_private_and_never_overwritten() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("root.key");
         RootKey::create_file(&path).unwrap();
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_readable_file_is_refused() {
+    fn root_key_file_readable_by_others_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("root.key");
         RootKey::create_file(&path).unwrap();
@@ -132,14 +132,14 @@ mod tests {
     }
 
     #[test]
-    fn malformed_texts_are_refused() {
+    fn malformed_root_key_text_is_rejected() {
         for text in ["", "AAAA", "not base64 at all", &STANDARD.encode([1; 31])] {
             assert!(matches!(RootKey::from_text(text), Err(KeySourceError::Malformed)), "{text:?}");
         }
     }
 
     #[test]
-    fn key_with_fewer_than_eight_different_bytes_is_refused() {
+    fn root_key_with_fewer_than_eight_different_bytes_is_rejected() {
         let of = |different: u8| {
             let bytes: Vec<_> = (0..different).cycle().take(32).collect();
             RootKey::from_text(&STANDARD.encode(bytes))
@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn another_root_key_opens_nothing() {
+    fn key_does_not_unwrap_with_another_root_key() {
         let of = |bytes: std::ops::Range<u8>| {
             RootKey::from_text(&STANDARD.encode(bytes.collect::<Vec<_>>())).unwrap()
         };

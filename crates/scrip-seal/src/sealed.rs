@@ -6,7 +6,7 @@
 
 use thiserror::Error;
 
-use crate::FORMAT;
+use crate::FORMAT_VERSION;
 
 /// AES-256-GCM under HKDF-SHA-256(key, salt), once per key, so the nonce is constant.
 pub(crate) const AES_256_GCM: u8 = 1;
@@ -20,17 +20,17 @@ pub struct Sealed(Vec<u8>);
 
 /// Why a value could not be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
-pub enum CannotOpen {
+pub enum OpenError {
     #[error("the sealed bytes are too short or of an unknown format")]
     Malformed,
     #[error("the key that sealed this is not here")]
-    KeyGone,
+    KeyMissing,
     #[error("the sealed bytes were altered, or belong to another place")]
     Altered,
 }
 
 /// A borrowed view of the parts.
-pub(crate) struct Parts<'a> {
+pub(crate) struct SealedParts<'a> {
     pub key_version: u32,
     pub salt: &'a [u8; SALT_LEN],
     /// The two bytes and the version, which are authenticated too.
@@ -53,22 +53,22 @@ impl Sealed {
     ///
     /// # Errors
     /// The bytes are not a sealed value.
-    pub fn key_version(&self) -> Result<u32, CannotOpen> {
+    pub fn key_version(&self) -> Result<u32, OpenError> {
         Ok(self.parts()?.key_version)
     }
 
-    pub(crate) fn parts(&self) -> Result<Parts<'_>, CannotOpen> {
+    pub(crate) fn parts(&self) -> Result<SealedParts<'_>, OpenError> {
         let (header, ciphertext_and_tag) =
-            self.0.split_at_checked(HEADER_LEN).ok_or(CannotOpen::Malformed)?;
-        let (fixed, salt) = header.split_at_checked(6).ok_or(CannotOpen::Malformed)?;
-        let &[FORMAT, AES_256_GCM, a, b, c, d] = fixed else {
-            return Err(CannotOpen::Malformed);
+            self.0.split_at_checked(HEADER_LEN).ok_or(OpenError::Malformed)?;
+        let (fixed, salt) = header.split_at_checked(6).ok_or(OpenError::Malformed)?;
+        let &[FORMAT_VERSION, AES_256_GCM, a, b, c, d] = fixed else {
+            return Err(OpenError::Malformed);
         };
-        let salt = salt.try_into().map_err(|_| CannotOpen::Malformed)?;
+        let salt = salt.try_into().map_err(|_| OpenError::Malformed)?;
         if ciphertext_and_tag.len() < TAG_LEN {
-            return Err(CannotOpen::Malformed);
+            return Err(OpenError::Malformed);
         }
         let key_version = u32::from_be_bytes([a, b, c, d]);
-        Ok(Parts { key_version, salt, header: fixed, ciphertext_and_tag })
+        Ok(SealedParts { key_version, salt, header: fixed, ciphertext_and_tag })
     }
 }

@@ -23,7 +23,7 @@ impl Secret {
 
     /// In the same time wherever the two differ; only their length may show.
     #[must_use]
-    pub fn is(&self, other: &[u8]) -> bool {
+    pub fn constant_time_eq(&self, other: &[u8]) -> bool {
         verify_slices_are_equal(&self.0, other).is_ok()
     }
 }
@@ -39,16 +39,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_the_same_bytes_are_the_same() {
+    fn secret_equals_only_the_same_bytes() {
         let secret = Secret::new(b"4242".to_vec());
-        assert!(secret.is(b"4242"));
+        assert!(secret.constant_time_eq(b"4242"));
         for other in [b"".as_slice(), b"4243", b"424", b"42424"] {
-            assert!(!secret.is(other));
+            assert!(!secret.constant_time_eq(other));
         }
     }
 
     #[test]
-    fn debug_shows_the_length_only() {
+    fn debug_output_of_secret_shows_only_its_length() {
         assert_eq!(format!("{:?}", Secret::new(b"4242".to_vec())), "Secret(4 bytes)");
     }
 }

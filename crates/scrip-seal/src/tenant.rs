@@ -1,8 +1,8 @@
 //! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
 
 use crate::{
-    CannotOpen, ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, Place,
-    Sealed, Secret, chance::random, digest::DigestKey, record::RecordKey,
+    ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
+    Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
 };
 
 /// What a sealed value is for. Each purpose has a key of its own under the tenant key.
@@ -11,7 +11,7 @@ pub enum Purpose {
     /// A token's body.
     Data,
     /// A remembered answer to a request with an idempotency key.
-    Answer,
+    Response,
     /// Where a list goes on.
     Cursor,
 }
@@ -23,7 +23,7 @@ pub struct WrappedTenantKeys {
     pub sealing: Vec<(u32, Sealed)>,
     /// Made once and only ever rewrapped: rotating it would change every fingerprint that a
     /// client stored.
-    pub lasting: Sealed,
+    pub permanent: Sealed,
 }
 
 /// Unwrapped and derived once, when the tenant is loaded.
@@ -44,7 +44,7 @@ pub struct TenantKeys {
 #[derive(Debug)]
 struct SealingKeys {
     data: RecordKey,
-    answer: RecordKey,
+    response: RecordKey,
     cursor: RecordKey,
 }
 
@@ -52,7 +52,7 @@ impl SealingKeys {
     fn derive(version: u32, key: &Secret) -> Self {
         Self {
             data: RecordKey::new(version, key, "data"),
-            answer: RecordKey::new(version, key, "idempotency"),
+            response: RecordKey::new(version, key, "idempotency"),
             cursor: RecordKey::new(version, key, "cursor"),
         }
     }
@@ -60,7 +60,7 @@ impl SealingKeys {
     fn key(&self, purpose: Purpose) -> &RecordKey {
         match purpose {
             Purpose::Data => &self.data,
-            Purpose::Answer => &self.answer,
+            Purpose::Response => &self.response,
             Purpose::Cursor => &self.cursor,
         }
     }
@@ -77,10 +77,10 @@ impl TenantKeys {
         source: &dyn KeySource,
         tenant: &str,
     ) -> Result<WrappedTenantKeys, KeySourceError> {
-        let new = || Secret::new(random::<32>().to_vec());
+        let new = || Secret::new(random_bytes::<32>().to_vec());
         let sealing = source.wrap(&sealing_place(tenant, FIRST_VERSION), &new())?;
-        let lasting = source.wrap(&lasting_place(tenant), &new())?;
-        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], lasting })
+        let lasting = source.wrap(&permanent_place(tenant), &new())?;
+        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], permanent: lasting })
     }
 
     /// # Errors
@@ -90,7 +90,7 @@ impl TenantKeys {
         tenant: &str,
         wrapped: &WrappedTenantKeys,
     ) -> Result<Self, KeySourceError> {
-        let lasting = source.unwrap(&lasting_place(tenant), &wrapped.lasting)?;
+        let lasting = source.unwrap(&permanent_place(tenant), &wrapped.permanent)?;
         let mut sealing = Vec::with_capacity(wrapped.sealing.len());
         for (version, key) in &wrapped.sealing {
             let key = source.unwrap(&sealing_place(tenant, *version), key)?;
@@ -98,7 +98,7 @@ impl TenantKeys {
         }
         sealing.sort_by_key(|it| it.data.version);
         if sealing.is_empty() {
-            return Err(CannotOpen::KeyGone.into());
+            return Err(OpenError::KeyMissing.into());
         }
         Ok(Self {
             sealing,
@@ -128,10 +128,10 @@ impl TenantKeys {
         purpose: Purpose,
         place: &Place,
         sealed: &Sealed,
-    ) -> Result<Secret, CannotOpen> {
+    ) -> Result<Secret, OpenError> {
         let version = sealed.key_version()?;
         let keys = self.sealing.iter().find(|it| it.data.version == version);
-        keys.ok_or(CannotOpen::KeyGone)?.key(purpose).open(place, sealed)
+        keys.ok_or(OpenError::KeyMissing)?.key(purpose).open(place, sealed)
     }
 
     #[must_use]
@@ -140,28 +140,28 @@ impl TenantKeys {
     }
 
     #[must_use]
-    pub fn index(&self, value: &[u8]) -> IndexDigest {
-        IndexDigest::of(&self.index.digest(&[value]))
+    pub fn index_digest(&self, value: &[u8]) -> IndexDigest {
+        IndexDigest::from_digest(&self.index.digest(&[value]))
     }
 
     /// The same for one entry of a token's metadata. Under a key of its own: no value of a token's
     /// data is found by asking for metadata, nor the other way round.
     #[must_use]
-    pub fn metadata_index(&self, name: &[u8], value: &[u8]) -> IndexDigest {
-        IndexDigest::of(&self.metadata.digest(&[name, value]))
+    pub fn metadata_index_digest(&self, name: &[u8], value: &[u8]) -> IndexDigest {
+        IndexDigest::from_digest(&self.metadata.digest(&[name, value]))
     }
 
     /// Of the sources of a token's expressions.
     #[must_use]
-    pub fn expressions(&self, sources: &[&[u8]]) -> ExpressionDigest {
-        ExpressionDigest(IndexDigest::of(&self.expressions.digest(sources)).0)
+    pub fn expression_digest(&self, sources: &[&[u8]]) -> ExpressionDigest {
+        ExpressionDigest(IndexDigest::from_digest(&self.expressions.digest(sources)).0)
     }
 
     /// Under what an answer is remembered. Clients put anything into an idempotency key, so the
     /// store never sees it.
     #[must_use]
-    pub fn idempotency(&self, asker: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
-        self.idempotency.digest(&[asker, idempotency_key])
+    pub fn idempotency_digest(&self, caller: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
+        self.idempotency.digest(&[caller, idempotency_key])
     }
 
     /// Recognizes a request that is sent again with the same idempotency key.
@@ -174,12 +174,12 @@ impl TenantKeys {
     /// enumerated, so an unkeyed hash would reveal them.
     #[must_use]
     pub fn guess_digest(&self, parts: &[&[u8]]) -> IndexDigest {
-        IndexDigest::of(&self.guesses.digest(parts))
+        IndexDigest::from_digest(&self.guesses.digest(parts))
     }
 
     /// Tells whether a card still has the number for which a 3-D Secure session was created.
     #[must_use]
-    pub fn card_number(&self, number: &[u8]) -> [u8; 32] {
+    pub fn card_number_digest(&self, number: &[u8]) -> [u8; 32] {
         self.card_number.digest(&[number])
     }
 
@@ -194,7 +194,7 @@ fn sealing_place(tenant: &str, version: u32) -> Place {
     Place::new("tenant.sealing-key").text(tenant).number(i64::from(version))
 }
 
-fn lasting_place(tenant: &str) -> Place {
+fn permanent_place(tenant: &str) -> Place {
     Place::new("tenant.lasting-key").text(tenant)
 }
 

@@ -19,30 +19,33 @@ use std::{
 use anyhow::Context;
 use scrip_core::{
     Vault,
-    audit::{Head, Log, LogRecord},
+    audit::{ChainHead, LogKind, LogRecord},
 };
 use scrip_seal::Mac;
 use tokio::task::spawn_blocking;
 
 use crate::{
     audit_sink::{
-        position::{Chain, Positions, Told},
-        sink::Sink,
+        position::{ChainKey, SinkPosition, SinkPositions},
+        sink::LineSink,
     },
-    background::every,
-    config::Export,
+    background::delayed_interval,
+    config::AuditSinkTarget,
     storage::explain,
 };
 
-const EVERY: Duration = Duration::from_secs(1);
-const RECORDS_AT_ONCE: usize = 500;
+const POLL_EVERY: Duration = Duration::from_secs(1);
+const BATCH_RECORDS_MAX: usize = 500;
 
 /// Until the process ends.
-pub async fn follow(to: Export, data: PathBuf, vault: Vault) {
-    let begin =
-        move || Outside { sink: Sink::new(to.clone()), data: data.clone(), positions: None };
-    let mut exporter = Exporter { outside: None, begin: Box::new(begin) };
-    let mut ticks = every(EVERY);
+pub async fn run_sink(target: AuditSinkTarget, data: PathBuf, vault: Vault) {
+    let begin = move || SinkState {
+        sink: LineSink::new(target.clone()),
+        data_dir: data.clone(),
+        positions: None,
+    };
+    let mut exporter = SinkWriter { state: None, open_state: Box::new(begin) };
+    let mut ticks = delayed_interval(POLL_EVERY);
     let mut failing = false;
     loop {
         ticks.tick().await;
@@ -62,122 +65,143 @@ pub async fn follow(to: Export, data: PathBuf, vault: Vault) {
     }
 }
 
-struct Exporter {
-    outside: Option<Box<Outside>>,
-    begin: Box<dyn Fn() -> Outside + Send>,
+struct SinkWriter {
+    state: Option<Box<SinkState>>,
+    open_state: Box<dyn Fn() -> SinkState + Send>,
 }
 
-impl Exporter {
+impl SinkWriter {
     async fn catch_up(&mut self, vault: &Vault) -> anyhow::Result<()> {
-        for log in Log::ALL {
+        for log in LogKind::ALL {
             let heads = vault.store.list_heads(log).await.map_err(explain)?;
             for head in heads {
-                while self.tell_some(vault, log, &head).await? {}
+                while self.write_next_batch(vault, log, &head).await? {}
             }
         }
         Ok(())
     }
 
     /// Whether there may be more of this chain.
-    async fn tell_some(&mut self, vault: &Vault, log: Log, head: &Head) -> anyhow::Result<bool> {
-        let mut outside = self.outside.take().unwrap_or_else(|| Box::new((self.begin)()));
+    async fn write_next_batch(
+        &mut self,
+        vault: &Vault,
+        log: LogKind,
+        head: &ChainHead,
+    ) -> anyhow::Result<bool> {
+        let mut outside = self.state.take().unwrap_or_else(|| Box::new((self.open_state)()));
         let of = (log, head.tenant);
-        let told = outside.positions()?.of(of);
-        if told.map_or(head.n == 0, |it| it.n == head.n && it.link.is(&head.link)) {
-            self.outside = Some(outside);
+        let told = outside.positions()?.chain(of);
+        if told.map_or(head.sequence == 0, |it| {
+            it.n == head.sequence && it.link.constant_time_eq(&head.link)
+        }) {
+            self.state = Some(outside);
             return Ok(false);
         }
-        let batch = batch(vault, log, head, told).await?;
+        let batch = read_batch(vault, log, head, told).await?;
         // Disks and daemons may take their time, and no request waits behind them.
         let tell = move || {
-            let told = outside.tell(&batch.lines, of, batch.last);
+            let told = outside.write_lines(&batch.lines, of, batch.last_position);
             (outside, told)
         };
         let (outside, told) = spawn_blocking(tell).await?;
-        self.outside = Some(outside);
+        self.state = Some(outside);
         told.map(|()| true)
     }
 }
 
 /// What is told at once, and how far that is.
-struct Batch {
+struct SinkBatch {
     lines: Vec<String>,
-    last: Told,
+    last_position: SinkPosition,
 }
 
 /// The next records of a chain up to its head as it was listed: one that is told beyond it would
 /// look like a chain that has become shorter.
-async fn batch(vault: &Vault, log: Log, head: &Head, told: Option<Told>) -> anyhow::Result<Batch> {
+async fn read_batch(
+    vault: &Vault,
+    log: LogKind,
+    head: &ChainHead,
+    position: Option<SinkPosition>,
+) -> anyhow::Result<SinkBatch> {
     let list = async |after| {
-        let records = vault.store.list_records(log, head.tenant, after, RECORDS_AT_ONCE).await;
+        let records = vault.store.list_records(log, head.tenant, after, BATCH_RECORDS_MAX).await;
         let mut records = records.map_err(explain)?;
-        records.retain(|it| it.n <= head.n);
+        records.retain(|it| it.sequence <= head.sequence);
         anyhow::Ok(records)
     };
-    let mut lines = Vec::with_capacity(RECORDS_AT_ONCE.saturating_add(1));
+    let mut lines = Vec::with_capacity(BATCH_RECORDS_MAX.saturating_add(1));
     // With the one that was told last, to see that it is still the same.
-    let mut records = list(told.map_or(0, |it| it.n.saturating_sub(1))).await?;
-    match told {
+    let mut records = list(position.map_or(0, |it| it.n.saturating_sub(1))).await?;
+    match position {
         None => (),
-        Some(told) if is_another(told, head, records.first()) => {
+        Some(told) if is_different_chain(told, head, records.first()) => {
             tracing::warn!("a log is not the one that was exported: an older one was brought back");
-            lines.push(line::rolled_back(log, head.tenant, told.n));
+            lines.push(line::format_rolled_back(log, head.tenant, told.n));
             records = list(0).await?;
         }
         Some(told) => {
-            records.retain(|it| it.n > told.n);
-            let first = records.first().map_or(head.n.saturating_add(1), |it| it.n);
+            records.retain(|it| it.sequence > told.n);
+            let first = records.first().map_or(head.sequence.saturating_add(1), |it| it.sequence);
             let missing = first.saturating_sub(told.n).saturating_sub(1);
             if missing > 0 {
                 tracing::warn!(missing, "records were pruned before they could be exported");
-                lines.push(line::missing(log, head.tenant, told.n, missing));
+                lines.push(line::format_missing(log, head.tenant, told.n, missing));
             }
         }
     }
-    lines.extend(records.iter().map(|it| line::of(log, it)));
+    lines.extend(records.iter().map(|it| line::format_record(log, it)));
     // When nothing is left, all of it was pruned up to the head.
-    let last = records.last().map_or((head.n, head.link), |it| (it.n, it.link));
-    Ok(Batch { lines, last: Told { n: last.0, link: last.1 } })
+    let last = records.last().map_or((head.sequence, head.link), |it| (it.sequence, it.link));
+    Ok(SinkBatch { lines, last_position: SinkPosition { n: last.0, link: last.1 } })
 }
 
 /// Whether a chain is not the one that was told: it ends before that, or has another record there.
 /// Of one that was pruned there it cannot be said.
-fn is_another(told: Told, head: &Head, found: Option<&LogRecord>) -> bool {
-    let differs = |(n, link): (i64, Mac)| n == told.n && !link.is(&told.link);
-    let found = found.is_some_and(|it| differs((it.n, it.link)));
-    head.n < told.n || found || differs((head.n, head.link))
+fn is_different_chain(
+    position: SinkPosition,
+    head: &ChainHead,
+    record: Option<&LogRecord>,
+) -> bool {
+    let differs = |(n, link): (i64, Mac)| n == position.n && !link.constant_time_eq(&position.link);
+    let found = record.is_some_and(|it| differs((it.sequence, it.link)));
+    head.sequence < position.n || found || differs((head.sequence, head.link))
 }
 
 /// What is outside of the vault: who takes the lines, and how far that is.
-struct Outside {
-    sink: Sink,
-    data: PathBuf,
+struct SinkState {
+    sink: LineSink,
+    data_dir: PathBuf,
     /// As they were last read or written.
-    positions: Option<Positions>,
+    positions: Option<SinkPositions>,
 }
 
-impl Outside {
-    fn positions(&mut self) -> anyhow::Result<&mut Positions> {
+impl SinkState {
+    fn positions(&mut self) -> anyhow::Result<&mut SinkPositions> {
         if self.positions.is_none() {
-            self.positions = Some(Positions::read(&self.data)?);
+            self.positions = Some(SinkPositions::read(&self.data_dir)?);
         }
         self.positions.as_mut().context("they were read just now")
     }
 
-    fn tell(&mut self, lines: &[String], of: Chain, last: Told) -> anyhow::Result<()> {
+    fn write_lines(
+        &mut self,
+        lines: &[String],
+        chain: ChainKey,
+        position: SinkPosition,
+    ) -> anyhow::Result<()> {
         if !lines.is_empty() {
-            self.sink.take(lines).context("it cannot be written")?;
+            self.sink.write(lines).context("it cannot be written")?;
         }
-        let data = self.data.clone();
+        let data = self.data_dir.clone();
         let positions = self.positions()?;
-        positions.set(of, last);
+        positions.set(chain, position);
         positions.write(&data)
     }
 }
 
 /// Where positions are.
-fn path(data: &Path) -> PathBuf {
-    data.join("audit.exported")
+fn position_file(data_dir: &Path) -> PathBuf {
+    data_dir.join("audit.exported")
 }
 
 #[cfg(test)]
@@ -186,40 +210,43 @@ mod tests {
 
     use scrip_core::{
         operations::tenants::{
-            create_tenant::{create_tenant, found_vault},
+            create_tenant::{create_tenant, initialize_vault_keys},
             delete_tenant::delete_tenant_by_id,
         },
-        policy::{Directory, Name, Settings as TenantSettings, TenantKind},
+        policy::{Directory, DisplayName, TenantKind, TenantSettings},
     };
 
     use super::*;
     use crate::config::{Environment, Settings};
 
     #[tokio::test]
-    async fn nothing_is_told_beyond_the_head_that_was_listed() {
+    async fn records_beyond_the_listed_head_are_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let flag = ("storage.data_dir", folder.path().display().to_string());
         let settings = Settings::without_file(&[flag], &Environment::default()).unwrap();
         settings.create_store().await.unwrap();
         settings.create_root_key().unwrap();
         let (vault, source) =
-            (settings.open_vault_beside().await.unwrap(), settings.key_source().unwrap());
-        found_vault(&vault, &*source).await.unwrap();
+            (settings.open_vault_for_command().await.unwrap(), settings.key_source().unwrap());
+        initialize_vault_keys(&vault, &*source).await.unwrap();
         let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
-        vault.audit.open(directory.audit_key());
-        let (name, kind) = (Name::parse("Acme").unwrap(), TenantKind::Test);
-        let made = create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
-        let listed = vault.store.list_heads(Log::Audit).await.unwrap();
+        vault.audit_trail.set_key(directory.audit_key());
+        let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);
+        let created = create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
+        let listed = vault.store.list_heads(LogKind::Audit).await.unwrap();
         // The chain goes on after it was listed.
-        delete_tenant_by_id(&vault, made.unwrap(), None).await.unwrap();
+        delete_tenant_by_id(&vault, created.unwrap(), None).await.unwrap();
         let file = folder.path().join("trail.jsonl");
-        let (to, data) = (Export::File(file.clone()), folder.path().to_owned());
-        let begin =
-            move || Outside { sink: Sink::new(to.clone()), data: data.clone(), positions: None };
-        let mut exporter = Exporter { outside: None, begin: Box::new(begin) };
+        let (to, data) = (AuditSinkTarget::File(file.clone()), folder.path().to_owned());
+        let begin = move || SinkState {
+            sink: LineSink::new(to.clone()),
+            data_dir: data.clone(),
+            positions: None,
+        };
+        let mut exporter = SinkWriter { state: None, open_state: Box::new(begin) };
         let lines = || fs::read_to_string(&file).unwrap().lines().count();
-        assert!(exporter.tell_some(&vault, Log::Audit, &listed[0]).await.unwrap());
-        assert!(!exporter.tell_some(&vault, Log::Audit, &listed[0]).await.unwrap());
+        assert!(exporter.write_next_batch(&vault, LogKind::Audit, &listed[0]).await.unwrap());
+        assert!(!exporter.write_next_batch(&vault, LogKind::Audit, &listed[0]).await.unwrap());
         assert_eq!(lines(), 1);
         exporter.catch_up(&vault).await.unwrap();
         assert_eq!(lines(), 2);

@@ -21,20 +21,21 @@ use scrip_seal::Secret;
 
 pub use crate::config::{
     table::{
-        CvcSettings, Deprecated, Log, RateLimits, Server, Settings, Storage, TelemetrySettings, Tls,
+        CvcSettings, DeprecatedSettings, LogSettings, RateLimitSettings, ServerSettings, Settings,
+        StorageSettings, TelemetrySettings, TlsSettings,
     },
-    value::{Endpoint, EpochKeysAt, Export, LockMemory, LogFormat, Switch},
+    value::{AuditSinkTarget, CollectorUrl, EpochKeyLocation, LockMemory, LogFormat, Switch},
 };
 use crate::config::{
     table::{SETTINGS, Setting},
-    value::Value,
+    value::SettingValue,
 };
 
 /// Read when nobody names another.
-const FILE: &str = "scrip.toml";
+const DEFAULT_FILE: &str = "scrip.toml";
 /// Variables that are no settings. Those of the tests are nobody's mistake.
-const KNOWN: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
-const OF_TESTS: &str = "SCRIP_TEST_";
+const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
+const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
 /// What the environment says. Empty is as good as absent.
 #[derive(Debug, Default)]
@@ -76,20 +77,20 @@ impl Environment {
     }
 
     /// The variable of a setting; `SCRIP_LOG` is the old and short name of one.
-    fn of(&self, setting: &Setting) -> Option<(&str, &str)> {
+    fn value_of(&self, setting: &Setting) -> Option<(&str, &str)> {
         let alias = || self.get("SCRIP_LOG").filter(|_| setting.path() == "log.filter");
         self.get(&setting.variable()).or_else(alias)
     }
 
     /// Whether it says something about the setting with this path.
     pub fn sets(&self, path: &str) -> bool {
-        SETTINGS.iter().any(|it| it.path() == path && self.of(it).is_some())
+        SETTINGS.iter().any(|it| it.path() == path && self.value_of(it).is_some())
     }
 
-    fn unknown(&self) -> impl Iterator<Item = &str> {
+    fn unknown_variables(&self) -> impl Iterator<Item = &str> {
         let is_known = |name: &str| {
-            KNOWN.contains(&name)
-                || name.starts_with(OF_TESTS)
+            OTHER_VARIABLES.contains(&name)
+                || name.starts_with(TEST_VARIABLE_PREFIX)
                 || SETTINGS.iter().any(|it| it.variable() == name)
         };
         self.variables.keys().map(String::as_str).filter(move |it| !is_known(it))
@@ -112,14 +113,14 @@ fn os_user(uid: Uid, sudo_user: Option<&str>) -> String {
 
 /// Where a value comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Origin {
+pub(crate) enum SettingSource {
     Default,
     File,
     Environment,
     Flag,
 }
 
-impl fmt::Display for Origin {
+impl fmt::Display for SettingSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Default => "default",
@@ -132,20 +133,20 @@ impl fmt::Display for Origin {
 
 /// A setting as it is in force, with what may be printed of it.
 #[derive(Debug, Clone)]
-pub struct Effective {
+pub struct EffectiveSetting {
     pub(crate) setting: &'static Setting,
     pub(crate) text: String,
-    pub(crate) origin: Origin,
+    pub(crate) source: SettingSource,
 }
 
 /// Everything that is wrong, one line each. The lines quote no value: it may be a secret in the
 /// wrong place.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
-pub(crate) struct Problems(pub(crate) Vec<String>);
+pub(crate) struct SettingProblems(pub(crate) Vec<String>);
 
 /// What a flag of the command line says about the setting with this path.
-pub type Flag = (&'static str, String);
+pub type FlagValue = (&'static str, String);
 
 impl Settings {
     /// From the file at this path, else the one that `SCRIP_CONFIG` names, else `scrip.toml` when
@@ -163,28 +164,30 @@ impl Settings {
     /// As [`Settings::load`].
     pub fn load_with(
         path: Option<&Path>,
-        flags: &[Flag],
+        flags: &[FlagValue],
         environment: &Environment,
     ) -> anyhow::Result<Self> {
         let named = environment.get("SCRIP_CONFIG").map(|(_, value)| PathBuf::from(value));
         let path = path.map(Path::to_path_buf).or(named);
-        let path = path.or_else(|| Some(PathBuf::from(FILE)).filter(|it| it.exists()));
-        let mut layers = Layers { environment, file: BTreeMap::new(), flags, found: vec![] };
+        let path = path.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|it| it.exists()));
+        let mut layers =
+            SettingLayers { environment, file: BTreeMap::new(), flags, problems: vec![] };
         if let Some(path) = &path {
             let text = fs::read_to_string(path).map_err(|error| {
-                Problems(vec![format!("{} cannot be read: {error}", path.display())])
+                SettingProblems(vec![format!("{} cannot be read: {error}", path.display())])
             })?;
-            (layers.file, layers.found) = file::read(&path.display().to_string(), &text);
+            (layers.file, layers.problems) = file::read(&path.display().to_string(), &text);
         }
-        let mut settings = layers.settle()?;
+        let mut settings = layers.resolve()?;
         settings.file = path;
         Ok(settings)
     }
 
     /// The file of the settings, when the password of PostgreSQL is in it.
     pub(crate) fn file_with_password(&self) -> Option<&Path> {
-        let from_file =
-            |it: &Effective| it.setting.path() == "storage.url" && it.origin == Origin::File;
+        let from_file = |it: &EffectiveSetting| {
+            it.setting.path() == "storage.url" && it.source == SettingSource::File
+        };
         let has_password = self.storage.has_password() && self.effective.iter().any(from_file);
         self.file.as_deref().filter(|_| has_password)
     }
@@ -193,70 +196,79 @@ impl Settings {
     ///
     /// # Errors
     /// [`Problems`], all of them.
-    pub fn without_file(flags: &[Flag], environment: &Environment) -> anyhow::Result<Self> {
-        Ok(Layers { environment, file: BTreeMap::new(), flags, found: Vec::new() }.settle()?)
+    pub fn without_file(flags: &[FlagValue], environment: &Environment) -> anyhow::Result<Self> {
+        Ok(SettingLayers { environment, file: BTreeMap::new(), flags, problems: Vec::new() }
+            .resolve()?)
     }
 }
 
 /// The sources, the strongest last asked.
-struct Layers<'a> {
+struct SettingLayers<'a> {
     environment: &'a Environment,
-    file: BTreeMap<String, file::Entry>,
-    flags: &'a [Flag],
-    found: Vec<String>,
+    file: BTreeMap<String, file::FileEntry>,
+    flags: &'a [FlagValue],
+    problems: Vec<String>,
 }
 
-impl Layers<'_> {
-    fn settle(mut self) -> Result<Settings, Problems> {
+impl SettingLayers<'_> {
+    fn resolve(mut self) -> Result<Settings, SettingProblems> {
         for name in &self.environment.unreadable {
-            self.found.push(format!("{name}: is not UTF-8 text"));
+            self.problems.push(format!("{name}: is not UTF-8 text"));
         }
         let mut effective = Vec::new();
         let settings = Settings::read(&mut |setting| {
-            let (text, origin, place) = self.say(setting);
-            effective.push(Effective { setting, text: (setting.shown)(&text), origin });
-            SettingText { text, place }
+            let (text, origin, place) = self.look_up(setting);
+            effective.push(EffectiveSetting {
+                setting,
+                text: (setting.redact)(&text),
+                source: origin,
+            });
+            SettingText { text, location: place }
         });
-        let (settings, broken) = settings;
-        self.found.extend(broken);
-        let schemes = threeds::read(&self.file, &mut self.found);
-        let Some(mut settings) = settings.filter(|_| self.found.is_empty()) else {
-            return Err(Problems(self.found));
+        let (settings, problems) = settings;
+        self.problems.extend(problems);
+        let schemes = threeds::read_schemes(&self.file, &mut self.problems);
+        let Some(mut settings) = settings.filter(|_| self.problems.is_empty()) else {
+            return Err(SettingProblems(self.problems));
         };
         settings.schemes = schemes;
         let contradictions = contradictions(&settings);
         if !contradictions.is_empty() {
-            return Err(Problems(contradictions));
+            return Err(SettingProblems(contradictions));
         }
         let warn = |name| format!("{name} is not a setting; it has no effect");
-        settings.warnings = self.environment.unknown().map(warn).collect();
+        settings.warnings = self.environment.unknown_variables().map(warn).collect();
         settings.effective = effective;
-        settings.of_schemes = self.of_schemes();
+        settings.of_schemes = self.scheme_settings();
         settings.root_key.clone_from(&self.environment.root_key);
         settings.os_user.clone_from(&self.environment.os_user);
         Ok(settings)
     }
 
     /// What the file says of schemes, by path.
-    fn of_schemes(&self) -> Vec<(String, String)> {
+    fn scheme_settings(&self) -> Vec<(String, String)> {
         let is_flat = |path: &String| SETTINGS.iter().any(|it| it.path() == *path);
         let rest = self.file.iter().filter(|(path, _)| !is_flat(path));
         rest.map(|(path, entry)| (path.clone(), entry.text.clone())).collect()
     }
 
     /// The text of a setting, its origin, and how to name the place in a complaint.
-    fn say(&self, setting: &'static Setting) -> (String, Origin, String) {
+    fn look_up(&self, setting: &'static Setting) -> (String, SettingSource, String) {
         let path = setting.path();
         if let Some((_, text)) = self.flags.iter().find(|(name, _)| *name == path) {
-            return (text.clone(), Origin::Flag, path);
+            return (text.clone(), SettingSource::Flag, path);
         }
-        if let Some((name, text)) = self.environment.of(setting) {
-            return (text.to_owned(), Origin::Environment, name.to_owned());
+        if let Some((name, text)) = self.environment.value_of(setting) {
+            return (text.to_owned(), SettingSource::Environment, name.to_owned());
         }
         if let Some(entry) = self.file.get(&path) {
-            return (entry.text.clone(), Origin::File, format!("{}: {path}", entry.place));
+            return (
+                entry.text.clone(),
+                SettingSource::File,
+                format!("{}: {path}", entry.location),
+            );
         }
-        (setting.default.to_owned(), Origin::Default, path)
+        (setting.default.to_owned(), SettingSource::Default, path)
     }
 }
 
@@ -279,7 +291,9 @@ fn contradictions(settings: &Settings) -> Vec<String> {
         found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
     }
     let cvc = &settings.cvc;
-    if cvc.epoch_keys_password_file.is_some() && !matches!(cvc.epoch_keys, EpochKeysAt::Redis(_)) {
+    if cvc.epoch_keys_password_file.is_some()
+        && !matches!(cvc.epoch_keys, EpochKeyLocation::Redis(_))
+    {
         found
             .push("cvc.epoch_keys_password_file: cvc.epoch_keys is no address of Redis".to_owned());
     }
@@ -298,25 +312,25 @@ pub(crate) fn setting_names() -> impl Iterator<Item = (String, String)> {
 #[derive(Default)]
 pub(crate) struct SettingText {
     text: String,
-    place: String,
+    location: String,
 }
 
 /// One value of its text, or what is wrong with it.
-fn parse<T: Value>(said: SettingText, broken: &mut Vec<String>) -> Option<T> {
-    let SettingText { text, place } = said;
-    T::parse(&text).map_err(|rule| broken.push(format!("{place}: {rule}"))).ok()
+fn parse<T: SettingValue>(setting: SettingText, problems: &mut Vec<String>) -> Option<T> {
+    let SettingText { text, location: place } = setting;
+    T::parse(&text).map_err(|rule| problems.push(format!("{place}: {rule}"))).ok()
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
     use std::collections::BTreeSet;
 
-    use scrip_api::deprecation::switchable;
+    use scrip_api::deprecation::switchable_operations;
 
     use super::*;
 
     #[test]
-    fn os_user_names_the_system_user_and_marks_the_word_of_sudo() {
+    fn os_user_is_the_system_user_with_sudo_user_marked() {
         let root = Uid::from_raw(0);
         assert_eq!(os_user(root, None), "root");
         assert_eq!(os_user(root, Some("")), "root");
@@ -328,92 +342,95 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_deprecated_operation_that_works_can_be_switched_off() {
+    fn every_working_deprecated_operation_has_a_setting() {
         let expected: BTreeSet<_> =
-            switchable().map(|it| format!("deprecated.{}", it.as_str())).collect();
+            switchable_operations().map(|it| format!("deprecated.{}", it.as_str())).collect();
         let settings =
             setting_names().map(|(path, _)| path).filter(|it| it.starts_with("deprecated."));
         assert_eq!(settings.collect::<BTreeSet<_>>(), expected);
     }
 
     #[test]
-    fn numbers_may_be_written_in_groups() {
+    fn numbers_may_contain_underscores() {
         let settings = load("[server]\nbody_bytes_max = 2_000_000", &[]).unwrap();
         assert_eq!(settings.server.body_bytes_max.get(), 2_000_000);
     }
 
-    pub(crate) fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Problems> {
+    pub(crate) fn load(
+        text: &str,
+        variables: &[(&str, &str)],
+    ) -> Result<Settings, SettingProblems> {
         let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
         let variables = variables.iter().map(owned).collect();
         let environment = Environment { variables, ..Environment::default() };
         let (file, found) = file::read("scrip.toml", text);
-        Layers { environment: &environment, file, flags: &[], found }.settle()
+        SettingLayers { environment: &environment, file, flags: &[], problems: found }.resolve()
     }
 
     #[track_caller]
-    fn refused(text: &str, expected: &str) {
-        let Problems(lines) = load(text, &[]).unwrap_err();
+    fn rejects(text: &str, expected: &str) {
+        let SettingProblems(lines) = load(text, &[]).unwrap_err();
         assert!(lines.iter().any(|it| it.contains(expected)), "{lines:?}");
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_place() {
-        refused("[server]\nlisten = \"here\"", "scrip.toml:2:10: server.listen: must be an add");
-        refused("[server]\nlisten = 4242", "scrip.toml:2:10: server.listen: must be text");
-        refused("[server]\nconnections_max = 0", "scrip.toml:2:19: server.connections_max: must");
-        refused("[server]\nconnections_max = \"9\"", "connections_max: must be a whole number");
-        refused("[server]\nbody_bytes_max = 0x400", "body_bytes_max: must be a whole number");
-        refused("[server]\nplain_http = \"yes\"", "scrip.toml:2:14: server.plain_http: must be t");
-        refused("[server]\n\n  lissten = 1", "scrip.toml:3:3: server.lissten: is not a setting");
-        refused("[sever]\nlisten = 1", "scrip.toml:1:2: sever: is not a section");
-        refused("listen = 1", "scrip.toml:1:1: listen: is not a section");
-        refused("server = 1", "scrip.toml:1:10: server: must be a section");
-        refused(
+    fn invalid_settings_are_reported_with_line_and_column() {
+        rejects("[server]\nlisten = \"here\"", "scrip.toml:2:10: server.listen: must be an add");
+        rejects("[server]\nlisten = 4242", "scrip.toml:2:10: server.listen: must be text");
+        rejects("[server]\nconnections_max = 0", "scrip.toml:2:19: server.connections_max: must");
+        rejects("[server]\nconnections_max = \"9\"", "connections_max: must be a whole number");
+        rejects("[server]\nbody_bytes_max = 0x400", "body_bytes_max: must be a whole number");
+        rejects("[server]\nplain_http = \"yes\"", "scrip.toml:2:14: server.plain_http: must be t");
+        rejects("[server]\n\n  lissten = 1", "scrip.toml:3:3: server.lissten: is not a setting");
+        rejects("[sever]\nlisten = 1", "scrip.toml:1:2: is not a section");
+        rejects("listen = 1", "scrip.toml:1:1: is not a section");
+        rejects("server = 1", "scrip.toml:1:10: must be a section");
+        rejects(
             "[deprecated]\nlist_tokens_v1 = \"no\"",
             "2:18: deprecated.list_tokens_v1: must be on or",
         );
-        refused(
+        rejects(
             "[deprecated]\nlist_tokens_v1 = false",
             "2:18: deprecated.list_tokens_v1: must be te",
         );
-        refused("[deprecated]\nlist_tokens = \"off\"", "2:1: deprecated.list_tokens: is not a set");
-        refused("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or");
-        refused("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
-        refused("[server]\nlisten = \"::1", "scrip.toml:2:");
-        refused("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key");
-        refused("[metrics]\nlisten = \"9464\"", "scrip.toml:2:10: metrics.listen: must be an addr");
+        rejects("[deprecated]\nlist_tokens = \"off\"", "2:1: deprecated.list_tokens: is not a set");
+        rejects("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or");
+        rejects("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
+        rejects("[server]\nlisten = \"::1", "scrip.toml:2:");
+        rejects("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key");
+        rejects("[metrics]\nlisten = \"9464\"", "scrip.toml:2:10: metrics.listen: must be an addr");
         for endpoint in ["https://a:1", "a:4318", "http://u:p@a", "http://a/?b=c", "http://"] {
             let text = format!("[telemetry]\notlp_endpoint = \"{endpoint}\"");
-            refused(&text, "2:17: telemetry.otlp_endpoint: must be an address in plain HTTP");
+            rejects(&text, "2:17: telemetry.otlp_endpoint: must be an address in plain HTTP");
         }
-        refused("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
-        refused("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
-        refused("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
-        refused("[limits]\nmode = \"slow\"", "2:8: limits.mode: must be on or off");
-        refused("[limits]\naddress = \"0/10s\"", "2:11: limits.address: must be such as 50/10s");
-        refused(
+        rejects("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
+        rejects("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
+        rejects("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
+        rejects("[limits]\nmode = \"slow\"", "2:8: limits.mode: must be on or off");
+        rejects("[limits]\naddress = \"0/10s\"", "2:11: limits.address: must be such as 50/10s");
+        rejects(
             "[limits]\nadress = \"1/1s\"",
             "2:1: limits.adress: is not a setting; [limits] has",
         );
-        refused("[limits]\ntrusted_proxies = \"10.0.0.0/33\"", "2:19: limits.trusted_proxies: mu");
-        refused("[limits]\nredis_url = \"http://x\"", "limits.redis_url: must be such as redis://");
-        refused("[limits]\nredis_away = \"open\"", "limits.redis_away: must be local or closed");
-        refused("[limits]\nredis_password_file = \"p\"", "limits.redis_password_file: there is no");
-        refused("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be text");
+        rejects("[limits]\ntrusted_proxies = \"10.0.0.0/33\"", "2:19: limits.trusted_proxies: mu");
+        rejects("[limits]\nredis_url = \"http://x\"", "limits.redis_url: must be such as redis://");
+        rejects("[limits]\nredis_away = \"open\"", "limits.redis_away: must be local or closed");
+        rejects("[limits]\nredis_password_file = \"p\"", "limits.redis_password_file: there is no");
+        rejects("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be text");
     }
 
     #[test]
-    fn everything_wrong_is_said_at_once_and_no_value_is_repeated() {
+    fn all_problems_are_reported_together_without_values() {
         let text = "[server]\nlisten = \"4242424242424242\"\nnone = 1\nconnections_max = 0";
         let variables = [("SCRIP_LOG_FORMAT", "4242424242424242")];
-        let Problems(lines) = load(text, &variables).unwrap_err();
+        let SettingProblems(lines) = load(text, &variables).unwrap_err();
         assert_eq!(lines.len(), 4, "{lines:?}");
         assert!(lines.iter().any(|it| it.starts_with("SCRIP_LOG_FORMAT: must be auto")));
         assert!(!lines.concat().contains("4242424242424242"));
     }
 
     #[test]
-    fn the_environment_is_stronger_than_the_file() {
+    fn environment_overrides_the_file() {
         let text =
             "[server]\nlisten = \"127.0.0.1:1\"\nconnections_max = 7\n[log]\nfilter = \"warn\"";
         let variables = [("SCRIP_SERVER_LISTEN", "[::1]:2"), ("SCRIP_LOG", "debug")];
@@ -423,16 +440,16 @@ pub(crate) mod tests {
         assert_eq!(settings.log.filter.0, "debug");
         let of = |path: &str| {
             let found = settings.effective.iter().find(|it| it.setting.path() == path);
-            found.map(|it| it.origin.clone()).unwrap()
+            found.map(|it| it.source.clone()).unwrap()
         };
-        assert_eq!(of("server.listen"), Origin::Environment);
-        assert_eq!(of("server.connections_max"), Origin::File);
-        assert_eq!(of("storage.data_dir"), Origin::Default);
-        assert_eq!(of("log.filter"), Origin::Environment);
+        assert_eq!(of("server.listen"), SettingSource::Environment);
+        assert_eq!(of("server.connections_max"), SettingSource::File);
+        assert_eq!(of("storage.data_dir"), SettingSource::Default);
+        assert_eq!(of("log.filter"), SettingSource::Environment);
     }
 
     #[test]
-    fn traces_go_to_the_path_of_the_protocol() {
+    fn otlp_endpoint_gets_the_traces_path() {
         for given in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
             let text = format!("[telemetry]\notlp_endpoint = \"{given}\"");
             let endpoint = load(&text, &[]).unwrap().telemetry.otlp_endpoint.unwrap();
@@ -441,16 +458,16 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn every_setting_has_a_variable_and_a_good_default() {
+    fn every_setting_has_a_variable_and_a_valid_default() {
         for setting in SETTINGS {
             let variable = setting.variable();
             assert!(load("", &[(&variable, setting.default)]).is_ok(), "{variable}");
-            assert!(!setting.about.is_empty(), "{variable}");
+            assert!(!setting.description.is_empty(), "{variable}");
         }
     }
 
     #[test]
-    fn unknown_variables_are_noticed() {
+    fn unknown_variables_cause_a_warning() {
         let known = [("SCRIP_TEST_LONG", "1"), ("SCRIP_CONFIG", "x"), ("SCRIP_LOG", "info")];
         assert!(load("", &known).unwrap().warnings.is_empty());
         let warnings = load("", &[("SCRIP_SERVER_LISEN", "1")]).unwrap().warnings;

@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::Context;
 use scrip_api::app::App;
-use scrip_core::{measure::ReaderMeasures, time::Timestamp};
+use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{
     io::AsyncWriteExt,
@@ -22,17 +22,17 @@ use tokio::{
 };
 
 use crate::{
-    directory_servers::{self, Peer},
+    directory_servers::{self, ConnectedScheme},
     node::Node,
 };
 
-const FILE: &str = "scrip.sock";
+const SOCKET_FILE: &str = "scrip.sock";
 const DEADLINE: Duration = Duration::from_secs(5);
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
 /// What a running server says about itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct ServerStatus {
     pub version: String,
     pub pid: u32,
     pub started_at: String,
@@ -44,7 +44,7 @@ pub struct Status {
     pub queue: u64,
     /// Connections to the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub pool: Option<Pool>,
+    pub pool: Option<PoolStatus>,
     /// Of the BIN data it has taken over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bin_rows: Option<u32>,
@@ -55,21 +55,21 @@ pub struct Status {
 
 /// What they do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pool {
+pub struct PoolStatus {
     pub busy: u64,
     pub idle: u64,
 }
 
-fn pool(app: &App) -> Pool {
-    let ReaderMeasures { busy, idle, .. } = app.vault.store.measures().readers;
-    Pool { busy, idle }
+fn pool_status(app: &App) -> PoolStatus {
+    let ReaderPoolMetrics { busy, idle, .. } = app.vault.store.metrics().readers;
+    PoolStatus { busy, idle }
 }
 
 /// One scheme that is connected.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemeStatus {
     /// For which tenants.
-    pub world: String,
+    pub tenant_type: String,
     pub scheme: String,
     pub card_ranges: usize,
     /// Since when these are in force; nothing before the first.
@@ -77,13 +77,13 @@ pub struct SchemeStatus {
     pub fetched_at: Option<String>,
 }
 
-fn schemes(node: &Node) -> Vec<SchemeStatus> {
-    let peers = node.settings.schemes.iter().flat_map(|it| it.peers());
-    let status = |it: Arc<dyn Peer>| {
-        let fetched = i64::try_from(it.counts().fetched.get()).unwrap_or(i64::MAX);
+fn scheme_statuses(node: &Node) -> Vec<SchemeStatus> {
+    let peers = node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes());
+    let status = |it: Arc<dyn ConnectedScheme>| {
+        let fetched = i64::try_from(it.metrics().ranges_fetched_at.get()).unwrap_or(i64::MAX);
         let fetched = Some(Timestamp { unix_ms: fetched }).filter(|it| it.unix_ms > 0);
         SchemeStatus {
-            world: directory_servers::world(it.kind()).to_owned(),
+            tenant_type: directory_servers::tenant_kind_name(it.kind()).to_owned(),
             scheme: it.scheme().slug().to_owned(),
             card_ranges: it.ranges().map_or(0, |it| it.len()),
             fetched_at: fetched.map(|it| it.to_string()),
@@ -93,8 +93,8 @@ fn schemes(node: &Node) -> Vec<SchemeStatus> {
 }
 
 /// The server that has this data directory open, if one answers.
-pub fn ask(data_dir: &Path) -> Option<Status> {
-    let stream = net::UnixStream::connect(data_dir.join(FILE)).ok()?;
+pub fn query_status(data_dir: &Path) -> Option<ServerStatus> {
+    let stream = net::UnixStream::connect(data_dir.join(SOCKET_FILE)).ok()?;
     stream.set_read_timeout(Some(DEADLINE)).ok()?;
     let mut line = String::new();
     BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line).ok()?;
@@ -103,53 +103,54 @@ pub fn ask(data_dir: &Path) -> Option<Status> {
 
 /// Answers until it is dropped, and then takes the file away.
 #[derive(Debug)]
-pub struct Control {
+pub struct ControlSocket {
     path: PathBuf,
-    answering: tokio::task::JoinHandle<()>,
+    task: tokio::task::JoinHandle<()>,
 }
 
-impl Control {
+impl ControlSocket {
     /// Call it with the store open: its lock proves that a socket found here is nobody's.
     ///
     /// # Errors
     /// The socket cannot be made.
     pub fn start(data_dir: &Path, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
-        let path = data_dir.join(FILE);
-        let listener = bind(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+        let path = data_dir.join(SOCKET_FILE);
+        let listener =
+            bind_private(&path).with_context(|| format!("{} cannot be made", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
-        let status = move || Status {
+        let status = move || ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: started_at.clone(),
             sealed: node.app.is_sealed(),
             url: url.clone(),
             connections: node.connections.open.load(Ordering::Relaxed),
-            queue: node.app.vault.store.measures().waiting(),
-            pool: Some(pool(&node.app)),
-            bin_rows: node.app.vault.bins.imported().map(|it| it.rows()),
-            threeds: schemes(&node),
+            queue: node.app.vault.store.metrics().queued(),
+            pool: Some(pool_status(&node.app)),
+            bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
+            threeds: scheme_statuses(&node),
         };
         let answering = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => tell(stream, &status()).await,
+                    Ok((stream, _)) => send_status(stream, &status()).await,
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 }
             }
         });
-        Ok(Self { path, answering })
+        Ok(Self { path, task: answering })
     }
 }
 
-impl Drop for Control {
+impl Drop for ControlSocket {
     fn drop(&mut self) {
-        self.answering.abort();
+        self.task.abort();
         drop(fs::remove_file(&self.path));
     }
 }
 
 /// Made under another name: it has its place only once it is private. A stale one is replaced.
-fn bind(path: &Path) -> anyhow::Result<UnixListener> {
+fn bind_private(path: &Path) -> anyhow::Result<UnixListener> {
     let draft = path.with_extension("draft");
     drop(fs::remove_file(&draft));
     let listener = UnixListener::bind(&draft)?;
@@ -159,7 +160,7 @@ fn bind(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// One after the other: nobody but the operator asks, and a line fits into any buffer.
-async fn tell(mut stream: UnixStream, status: &Status) {
+async fn send_status(mut stream: UnixStream, status: &ServerStatus) {
     let Ok(mut line) = serde_json::to_vec(status) else { return };
     line.push(b'\n');
     drop(timeout(DEADLINE, stream.write_all(&line)).await);

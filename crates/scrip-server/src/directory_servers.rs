@@ -3,17 +3,20 @@
 
 pub mod address;
 mod client;
-mod connected;
-mod noting;
 mod ranges;
 pub mod results;
-mod way;
+mod scheme_client;
+mod transport;
+mod write_tracking_stream;
 
 use std::sync::Arc;
 
 use scrip_core::{
     policy::TenantKind,
-    threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms, Unanswered},
+    threeds::{
+        DirectoryServerError, DirectoryServerFuture, DirectoryServers, SchemeConnection,
+        SchemeRanges, ThreeDsSettings,
+    },
     time::Timestamp,
 };
 use scrip_threeds::code::Scheme;
@@ -22,24 +25,28 @@ use zeroize::Zeroizing;
 use crate::{
     directory_servers::{
         address::LoopbackUrl,
-        connected::{Connected, Serves},
-        way::{ForTests, Secured, Simulated},
+        scheme_client::{SchemeClient, TenantTransport},
+        transport::{MutualTlsTransport, SimulatorTransport, TestTenantTransport},
     },
-    listen::tls::Reload,
+    listen::tls::ReloadFiles,
 };
 
-pub use crate::directory_servers::{client::Timing, ranges::Failure, way::SecuredPlan};
-pub(crate) use crate::directory_servers::{connected::Peer, ranges::keep_ranges};
+pub use crate::directory_servers::{
+    client::ExchangeTimeouts, ranges::RangeFetchError, transport::MutualTlsPlan,
+};
+pub(crate) use crate::directory_servers::{
+    ranges::refresh_periodically, scheme_client::ConnectedScheme,
+};
 
 /// What the simulator is told of us. It asks nobody for an approval.
-const SIMULATED_REFERENCE: &str = "3DS_LOA_SER_SCRP_020200_00000";
-const SIMULATED_OPERATOR: &str = "SCRIP-SIMULATED";
+const SIMULATOR_REFERENCE_NUMBER: &str = "3DS_LOA_SER_SCRP_020200_00000";
+const SIMULATOR_OPERATOR_ID: &str = "SCRIP-SIMULATED";
 
 /// Whom to connect, and how.
 #[derive(Debug)]
-pub struct Plan {
-    pub terms: Terms,
-    pub timing: Timing,
+pub struct DirectoryServersPlan {
+    pub settings: ThreeDsSettings,
+    pub timeouts: ExchangeTimeouts,
     pub production: Vec<SchemePlan>,
     pub test: Vec<SchemePlan>,
     /// For test tenants, and every scheme that they have no server of.
@@ -49,136 +56,163 @@ pub struct Plan {
 #[derive(Debug, Clone)]
 pub struct SchemePlan {
     pub scheme: Scheme,
-    pub way: SecuredPlan,
-    pub link: Link,
+    pub transport: MutualTlsPlan,
+    pub connection: SchemeConnection,
 }
 
 /// Every scheme that is connected. What production tenants reach has a type of its own, in which
 /// there is no room for the simulator.
 #[derive(Debug)]
-pub struct Servers {
-    terms: Terms,
-    production: Vec<Arc<Connected<Secured>>>,
-    test: Vec<Arc<Connected<ForTests>>>,
+pub struct HttpDirectoryServers {
+    settings: ThreeDsSettings,
+    production: Vec<Arc<SchemeClient<MutualTlsTransport>>>,
+    test: Vec<Arc<SchemeClient<TestTenantTransport>>>,
 }
 
-impl Servers {
+impl HttpDirectoryServers {
     /// Nothing is asked yet.
     ///
     /// # Errors
     /// A file is missing or damaged, or a key is not the certificate's.
-    pub fn new(plan: &Plan) -> anyhow::Result<Self> {
+    pub fn new(plan: &DirectoryServersPlan) -> anyhow::Result<Self> {
         let (mut production, mut test) = (Vec::new(), Vec::new());
         // The order of the schemes is also the one in which a card with two brands prefers them.
         for scheme in Scheme::ALL {
-            let timing = plan.timing;
+            let timing = plan.timeouts;
             if let Some(it) = plan.production.iter().find(|it| it.scheme == *scheme) {
-                let way = Secured::new(&it.way)?;
-                production.push(Arc::new(Connected::new(*scheme, way, it.link.clone(), timing)));
+                let transport = MutualTlsTransport::new(&it.transport)?;
+                production.push(Arc::new(SchemeClient::new(
+                    *scheme,
+                    transport,
+                    it.connection.clone(),
+                    timing,
+                )));
             }
-            let (way, link) = match plan.test.iter().find(|it| it.scheme == *scheme) {
-                Some(it) => (ForTests::Secured(Secured::new(&it.way)?), it.link.clone()),
+            let (transport, link) = match plan.test.iter().find(|it| it.scheme == *scheme) {
+                Some(it) => (
+                    TestTenantTransport::MutualTls(MutualTlsTransport::new(&it.transport)?),
+                    it.connection.clone(),
+                ),
                 None => match &plan.simulator {
                     Some(url) => {
-                        let way = ForTests::Simulated(Simulated::new(url, *scheme));
-                        (way, simulated_link(&plan.terms))
+                        let transport =
+                            TestTenantTransport::Simulator(SimulatorTransport::new(url, *scheme));
+                        (transport, simulator_connection(&plan.settings))
                     }
                     None => continue,
                 },
             };
-            test.push(Arc::new(Connected::new(*scheme, way, link, timing)));
+            test.push(Arc::new(SchemeClient::new(*scheme, transport, link, timing)));
         }
-        Ok(Self { terms: plan.terms.clone(), production, test })
+        Ok(Self { settings: plan.settings.clone(), production, test })
     }
 
     /// Asks a scheme for its card ranges now, and takes them over; how many there are.
     ///
     /// # Errors
     /// Why they stay as they were.
-    pub async fn refresh(
+    pub async fn refresh_ranges(
         &self,
         kind: TenantKind,
         scheme: Scheme,
         now: Timestamp,
-    ) -> Result<usize, Failure> {
-        let mut peers = self.peers().into_iter();
+    ) -> Result<usize, RangeFetchError> {
+        let mut peers = self.connected_schemes().into_iter();
         let found = peers.find(|it| it.kind() == kind && it.scheme() == scheme);
-        let cause = || Failure::Unanswered(Unanswered::NotSent, "is not connected".to_owned());
-        found.ok_or_else(cause)?.refresh(now).await
+        let cause = || {
+            RangeFetchError::NoResponse(
+                DirectoryServerError::NotSent,
+                "is not connected".to_owned(),
+            )
+        };
+        found.ok_or_else(cause)?.refresh_ranges(now).await
     }
 
     /// Everybody who is connected, and for whom.
-    pub(crate) fn peers(&self) -> Vec<Arc<dyn Peer>> {
-        let production = self.production.iter().map(peer);
-        production.chain(self.test.iter().map(peer)).collect()
+    pub(crate) fn connected_schemes(&self) -> Vec<Arc<dyn ConnectedScheme>> {
+        let production = self.production.iter().map(as_connected_scheme);
+        production.chain(self.test.iter().map(as_connected_scheme)).collect()
     }
 
     /// The files that may change while the server runs.
-    pub fn credentials(&self) -> Vec<Arc<dyn Reload>> {
-        let of_tests = self.test.iter().filter_map(|it| match &it.way {
-            ForTests::Secured(it) => Some(it),
-            ForTests::Simulated(_) => None,
+    pub fn credentials(&self) -> Vec<Arc<dyn ReloadFiles>> {
+        let of_tests = self.test.iter().filter_map(|it| match &it.transport {
+            TestTenantTransport::MutualTls(it) => Some(it),
+            TestTenantTransport::Simulator(_) => None,
         });
-        let all = self.production.iter().map(|it| &it.way).chain(of_tests);
-        all.map(|it| it.credentials.reloaded()).collect()
+        let all = self.production.iter().map(|it| &it.transport).chain(of_tests);
+        all.map(|it| it.credentials.as_reload_files()).collect()
     }
 }
 
-fn simulated_link(terms: &Terms) -> Link {
-    Link {
-        reference_number: SIMULATED_REFERENCE.to_owned(),
-        operator_id: Some(SIMULATED_OPERATOR.to_owned()),
-        results_url: terms.public_url.clone(),
+fn simulator_connection(settings: &ThreeDsSettings) -> SchemeConnection {
+    SchemeConnection {
+        reference_number: SIMULATOR_REFERENCE_NUMBER.to_owned(),
+        operator_id: Some(SIMULATOR_OPERATOR_ID.to_owned()),
+        results_url: settings.public_url.clone(),
     }
 }
 
-impl DirectoryServers for Servers {
-    fn terms(&self) -> &Terms {
-        &self.terms
+impl DirectoryServers for HttpDirectoryServers {
+    fn settings(&self) -> &ThreeDsSettings {
+        &self.settings
     }
 
     fn ranges(&self, kind: TenantKind) -> Vec<SchemeRanges> {
         match kind {
-            TenantKind::Production => self.production.iter().map(|it| it.told()).collect(),
-            TenantKind::Test => self.test.iter().map(|it| it.told()).collect(),
+            TenantKind::Production => self.production.iter().map(|it| it.scheme_ranges()).collect(),
+            TenantKind::Test => self.test.iter().map(|it| it.scheme_ranges()).collect(),
         }
     }
 
-    fn link(&self, kind: TenantKind, scheme: Scheme) -> Option<Link> {
+    fn connection(&self, kind: TenantKind, scheme: Scheme) -> Option<SchemeConnection> {
         match kind {
-            TenantKind::Production => find(&self.production, scheme).map(|it| it.link.clone()),
-            TenantKind::Test => find(&self.test, scheme).map(|it| it.link.clone()),
+            TenantKind::Production => {
+                find_client(&self.production, scheme).map(|it| it.connection.clone())
+            }
+            TenantKind::Test => find_client(&self.test, scheme).map(|it| it.connection.clone()),
         }
     }
 
-    fn ask<'a>(
+    fn send_message<'a>(
         &'a self,
         kind: TenantKind,
         scheme: Scheme,
         message: Zeroizing<Vec<u8>>,
-    ) -> Asking<'a> {
+    ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
-            let missing = Unanswered::NotSent;
+            let missing = DirectoryServerError::NotSent;
             match kind {
                 TenantKind::Production => {
-                    find(&self.production, scheme).ok_or(missing)?.ask(message).await
+                    find_client(&self.production, scheme)
+                        .ok_or(missing)?
+                        .send_authentication(message)
+                        .await
                 }
-                TenantKind::Test => find(&self.test, scheme).ok_or(missing)?.ask(message).await,
+                TenantKind::Test => {
+                    find_client(&self.test, scheme)
+                        .ok_or(missing)?
+                        .send_authentication(message)
+                        .await
+                }
             }
         })
     }
 }
 
-fn peer<W: Serves>(it: &Arc<Connected<W>>) -> Arc<dyn Peer> {
-    Arc::<Connected<W>>::clone(it)
+fn as_connected_scheme<W: TenantTransport>(it: &Arc<SchemeClient<W>>) -> Arc<dyn ConnectedScheme> {
+    Arc::<SchemeClient<W>>::clone(it)
 }
 
-fn find<W: Serves>(connected: &[Arc<Connected<W>>], scheme: Scheme) -> Option<&Connected<W>> {
-    connected.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
+fn find_client<W: TenantTransport>(
+    clients: &[Arc<SchemeClient<W>>],
+    scheme: Scheme,
+) -> Option<&SchemeClient<W>> {
+    clients.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
 }
 
 /// A kind of tenant, where settings and labels name it.
-pub(crate) fn world(kind: TenantKind) -> &'static str {
+pub(crate) fn tenant_kind_name(kind: TenantKind) -> &'static str {
     match kind {
         TenantKind::Test => "test",
         TenantKind::Production => "production",

@@ -2,7 +2,7 @@
 //! other nodes in Redis.
 
 pub mod persistence;
-pub mod shared;
+pub mod redis_exchange;
 
 use std::{fs, os::unix::fs::MetadataExt, path::Path, time::Duration};
 
@@ -12,25 +12,26 @@ use redis::Client;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    config::{CvcSettings, EpochKeysAt, Settings},
-    epoch_keys::shared::{Disks, SharedKeys},
+    config::{CvcSettings, EpochKeyLocation, Settings},
+    epoch_keys::redis_exchange::{DiskPolicy, RedisKeyExchange},
     storage::create_folder,
 };
 
 /// How long after the end of its retention a code's key is destroyed, at the latest.
-pub(crate) const EPOCH: Duration = Duration::from_secs(15 * 60);
+pub(crate) const EPOCH_LENGTH: Duration = Duration::from_secs(15 * 60);
 
 /// # Errors
 /// They are where a key that was destroyed could be found again, or where others could read it; or
 /// where other nodes could not find them.
-pub(crate) async fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
+pub(crate) async fn open_epoch_keys(settings: &Settings) -> anyhow::Result<EpochKeys> {
     match &settings.cvc.epoch_keys {
-        EpochKeysAt::Memory => Ok(EpochKeys::in_memory(EPOCH)),
-        EpochKeysAt::File(path) => open_file(settings, path),
-        EpochKeysAt::Redis(_) => {
-            let shared = SharedKeys::start(settings.cvc.client()?, settings.cvc.disks()).await;
+        EpochKeyLocation::Memory => Ok(EpochKeys::in_memory(EPOCH_LENGTH)),
+        EpochKeyLocation::File(path) => open_file(settings, path),
+        EpochKeyLocation::Redis(_) => {
+            let shared =
+                RedisKeyExchange::start(settings.cvc.client()?, settings.cvc.disk_policy()).await;
             let shared = shared.map_err(|it| anyhow::anyhow!("cvc.epoch_keys: {it}"))?;
-            Ok(EpochKeys::shared(EPOCH, shared))
+            Ok(EpochKeys::shared(EPOCH_LENGTH, shared))
         }
     }
 }
@@ -40,7 +41,7 @@ pub(crate) async fn open(settings: &Settings) -> anyhow::Result<EpochKeys> {
 /// # Errors
 /// Nothing says that they can, or that there are none.
 pub fn check_sharing(settings: &Settings) -> anyhow::Result<()> {
-    let shared = matches!(settings.cvc.epoch_keys, EpochKeysAt::Redis(_));
+    let shared = matches!(settings.cvc.epoch_keys, EpochKeyLocation::Redis(_));
     if settings.storage.url.is_none() || settings.storage.only_node || shared {
         return Ok(());
     }
@@ -57,14 +58,14 @@ impl CvcSettings {
     /// # Errors
     /// It names none, or its password cannot be read.
     pub fn client(&self) -> anyhow::Result<Client> {
-        let EpochKeysAt::Redis(url) = &self.epoch_keys else {
+        let EpochKeyLocation::Redis(url) = &self.epoch_keys else {
             bail!("cvc.epoch_keys: is no address of Redis");
         };
         url.client(self.epoch_keys_password_file.as_deref()).context("cvc.epoch_keys")
     }
 
-    fn disks(&self) -> Disks {
-        if self.epoch_keys_on_disk { Disks::Allowed } else { Disks::Refused }
+    fn disk_policy(&self) -> DiskPolicy {
+        if self.epoch_keys_on_disk { DiskPolicy::Allowed } else { DiskPolicy::Forbidden }
     }
 }
 
@@ -83,7 +84,7 @@ fn open_file(settings: &Settings, path: &Path) -> anyhow::Result<EpochKeys> {
         }
         tracing::warn!("epoch keys are on a disk, where destroyed ones may be found again");
     }
-    let keys = EpochKeys::in_file(EPOCH, path);
+    let keys = EpochKeys::in_file(EPOCH_LENGTH, path);
     keys.with_context(|| format!("cvc.epoch_keys: {}", path.display()))
 }
 

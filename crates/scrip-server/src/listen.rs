@@ -26,7 +26,7 @@ use hyper_util::{
 };
 use nix::errno::Errno;
 use scrip_api::{app::App, router};
-use scrip_core::policy::rate_limit::Network;
+use scrip_core::policy::rate_limit::ClientNetwork;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::watch,
@@ -37,14 +37,14 @@ use tokio_rustls::server::TlsStream;
 use crate::{
     background,
     listen::{
-        connection::{Activity, Connection},
-        connection_counts::{ConnectionEvicted, ConnectionRefused},
+        connection::{Activity, ConnectionService},
+        connection_counts::{ConnectionRejection, EvictionReason},
         connection_limits::ConnectionLimits,
-        connection_table::{Admission, ConnectionTable, Eviction, Slot},
+        connection_table::{Admission, ConnectionSlot, ConnectionTable, Eviction},
         limited_stream::{LimitedStream, StreamLimits},
         tls::{Certificates, H2},
     },
-    metrics::access,
+    metrics::endpoint,
     node::Node,
 };
 
@@ -63,27 +63,27 @@ const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
 /// A socket, and how to speak on it: in clear when there are no certificates.
 #[derive(Debug)]
-pub struct Listening {
+pub struct ListenSocket {
     pub tcp: TcpListener,
     pub tls: Option<Arc<Certificates>>,
 }
 
 /// Serves in clear until `stop` is ready, then lets what is in flight finish within its deadline.
-pub async fn serve(node: Arc<Node>, listener: TcpListener, stop: impl Future<Output = ()>) {
-    serve_on(node, Listening { tcp: listener, tls: None }, |it| it, stop).await;
+pub async fn serve_plain(node: Arc<Node>, listener: TcpListener, stop: impl Future<Output = ()>) {
+    serve_on(node, ListenSocket { tcp: listener, tls: None }, |it| it, stop).await;
 }
 
 /// The same, with certificates or without. `extend` adds routes that are none of the interface.
 pub async fn serve_on(
     node: Arc<Node>,
-    listening: Listening,
+    socket: ListenSocket,
     extend: impl FnOnce(Router) -> Router,
     stop: impl Future<Output = ()>,
 ) {
     background::start(&node);
-    let Listening { tcp, tls } = listening;
+    let ListenSocket { tcp, tls } = socket;
     let (app, limits) = (&node.app, &node.settings.connections);
-    let front = Arc::new(Front::new(&node, tls, extend));
+    let front = Arc::new(ConnectionServer::new(&node, tls, extend));
     let (drain, draining) = watch::channel(());
     let table = connection_table(&node);
     let mut is_accept_reported = false;
@@ -108,7 +108,7 @@ pub async fn serve_on(
         let Some(place) = admitted else { continue };
         let (front, draining) = (Arc::clone(&front), draining.clone());
         tokio::spawn(async move {
-            front.connect(stream, peer, &place, draining).await;
+            front.serve_connection(stream, peer, &place, draining).await;
             drop(place);
         });
     }
@@ -117,11 +117,12 @@ pub async fn serve_on(
     if timeout(limits.drain_deadline, drain.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
-    if let Err(error) = app.vault.guesses.flush(&*app.vault.store, app.vault.clock.now()).await {
+    if let Err(error) = app.vault.guess_ledger.flush(&*app.vault.store, app.vault.clock.now()).await
+    {
         tracing::warn!(?error, "the last counts of the guessing budget were not written");
     }
     // What was sent cannot be taken back: without its outcome the session would be lost.
-    if !app.authenticating.ended(limits.authentication_deadline).await {
+    if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {
         tracing::warn!("the outcome of some authentications is not known");
     }
 }
@@ -157,141 +158,153 @@ async fn recover_from_accept(
         return sleep(Duration::from_millis(50)).await;
     }
     if table.evict_idlest().await {
-        node.connections.evicted.one(ConnectionEvicted::Descriptors);
+        node.connections.evicted.increment(EvictionReason::Descriptors);
     }
 }
 
 /// A connection's slot, and what it does.
-struct Place {
-    slot: Slot,
+struct AdmittedConnection {
+    slot: ConnectionSlot,
     activity: Arc<Activity>,
     node: Arc<Node>,
 }
 
 /// A slot for a new connection; none when its network has all of its slots in use.
-async fn admit(node: &Arc<Node>, table: &Arc<ConnectionTable>, peer: SocketAddr) -> Option<Place> {
+async fn admit(
+    node: &Arc<Node>,
+    table: &Arc<ConnectionTable>,
+    peer: SocketAddr,
+) -> Option<AdmittedConnection> {
     // A proxy speaks for many clients.
-    let is_proxy = node.app.proxies.has(peer.ip().to_canonical());
-    let network = (!is_proxy).then(|| Network::of(peer.ip()));
-    let activity = Arc::new(Activity::stalled_after(node.settings.connections.evictable_after));
+    let is_proxy = node.app.trusted_proxies.contains(peer.ip().to_canonical());
+    let network = (!is_proxy).then(|| ClientNetwork::from_address(peer.ip()));
+    let activity = Arc::new(Activity::with_stall_time(node.settings.connections.evictable_after));
     let counts = &node.connections;
     let (slot, eviction) = match table.admit(network, &activity).await {
         Admission::Admitted(slot, eviction) => (slot, eviction),
         Admission::NetworkFull => {
-            counts.refused.one(ConnectionRefused::NetworkFull);
+            counts.rejected.increment(ConnectionRejection::NetworkFull);
             return None;
         }
     };
     match eviction {
         Eviction::None => (),
-        Eviction::OfNetwork => counts.evicted.one(ConnectionEvicted::NetworkFull),
-        Eviction::OfAll => counts.evicted.one(ConnectionEvicted::Full),
+        Eviction::FromNetwork => counts.evicted.increment(EvictionReason::NetworkFull),
+        Eviction::FromAll => counts.evicted.increment(EvictionReason::Full),
     }
     counts.open.fetch_add(1, Ordering::Relaxed);
-    counts.accepted.one();
-    Some(Place { slot, activity, node: Arc::clone(node) })
+    counts.accepted.increment();
+    Some(AdmittedConnection { slot, activity, node: Arc::clone(node) })
 }
 
-impl Drop for Place {
+impl Drop for AdmittedConnection {
     fn drop(&mut self) {
         let counts = &self.node.connections;
         counts.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(cut) = self.activity.reason() {
-            counts.cut.one(cut);
+        if let Some(cut) = self.activity.close_reason() {
+            counts.closed.increment(cut);
         }
     }
 }
 
 /// Ready when the server is to stop.
-type Draining = watch::Receiver<()>;
+type DrainSignal = watch::Receiver<()>;
 
 /// What all connections have in common.
-struct Front {
+struct ConnectionServer {
     app: Arc<App>,
     limits: ConnectionLimits,
     tls: Option<Arc<Certificates>>,
-    open: Router,
-    sealed: Router,
-    http1: http1::Builder,
+    unsealed_router: Router,
+    sealed_router: Router,
+    http1_builder: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
 }
 
-impl Front {
+impl ConnectionServer {
     fn new(
         node: &Arc<Node>,
         tls: Option<Arc<Certificates>>,
         extend: impl FnOnce(Router) -> Router,
     ) -> Self {
         let (app, limits) = (Arc::clone(&node.app), node.settings.connections.clone());
-        let http1 = http1(limits.header_deadline, BUFFER_BYTES_MAX);
-        let http2 = http2(&limits);
-        let open = router::router(&app, |it| extend(access::with_metrics(it, node)));
-        let sealed = router::sealed_router(&app, |it| access::with_metrics(it, node));
-        Self { app, limits, tls, open, sealed, http1, http2 }
+        let http1_builder = http1_builder(limits.header_deadline, BUFFER_BYTES_MAX);
+        let http2 = http2_builder(&limits);
+        let open = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
+        let sealed = router::sealed_router(&app, |it| endpoint::with_metrics(it, node));
+        Self {
+            app,
+            limits,
+            tls,
+            unsealed_router: open,
+            sealed_router: sealed,
+            http1_builder,
+            http2,
+        }
     }
 
     /// One connection, from its first byte to its last. A client that breaks off is no event of
     /// ours.
-    async fn connect(
+    async fn serve_connection(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
-        place: &Place,
-        draining: Draining,
+        admitted: &AdmittedConnection,
+        draining: DrainSignal,
     ) {
         // Answers are written whole, so there is nothing to wait for.
         if let Err(error) = stream.set_nodelay(true) {
             tracing::debug!(%error, "nodelay");
         }
-        let service = Connection {
+        let service = ConnectionService {
             app: Arc::clone(&self.app),
-            open: self.open.clone(),
-            sealed: self.sealed.clone(),
+            unsealed_router: self.unsealed_router.clone(),
+            sealed_router: self.sealed_router.clone(),
             peer,
-            activity: Arc::clone(&place.activity),
+            activity: Arc::clone(&admitted.activity),
         };
-        let limits = StreamLimits::of(&self.limits);
-        let stream = LimitedStream::new(stream, limits, Arc::clone(&place.activity));
+        let limits = StreamLimits::from_connection_limits(&self.limits);
+        let stream = LimitedStream::new(stream, limits, Arc::clone(&admitted.activity));
         let Some(tls) = &self.tls else {
-            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            return self.drive(connection, place, draining, pending()).await;
+            let connection = self.http1_builder.serve_connection(TokioIo::new(stream), service);
+            return self.run_connection(connection, admitted, draining, pending()).await;
         };
-        let shaken = self.shake_hands(tls, stream, place, draining.clone()).await;
+        let shaken = self.accept_tls(tls, stream, admitted, draining.clone()).await;
         let Some(stream) = shaken else { return };
         if stream.get_ref().1.alpn_protocol() == Some(H2) {
-            let idle = Arc::clone(&place.activity).idle(self.limits.header_deadline);
+            let idle = Arc::clone(&admitted.activity).wait_until_idle(self.limits.header_deadline);
             let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, place, draining, idle).await;
+            self.run_connection(connection, admitted, draining, idle).await;
         } else {
-            let connection = self.http1.serve_connection(TokioIo::new(stream), service);
-            self.drive(connection, place, draining, pending()).await;
+            let connection = self.http1_builder.serve_connection(TokioIo::new(stream), service);
+            self.run_connection(connection, admitted, draining, pending()).await;
         }
     }
 
     /// A client that is silent or slow is cut off, and so is one that has not said anything yet
     /// when the server stops.
-    async fn shake_hands(
+    async fn accept_tls(
         &self,
         tls: &Certificates,
         stream: LimitedStream<TcpStream>,
-        place: &Place,
-        mut draining: Draining,
+        admitted: &AdmittedConnection,
+        mut draining: DrainSignal,
     ) -> Option<TlsStream<LimitedStream<TcpStream>>> {
         let shaking = timeout(self.limits.header_deadline, tls.acceptor().accept(stream));
         tokio::select! {
             shaken = shaking => shaken.ok()?.ok(),
-            () = place.slot.evicted.notified() => None,
+            () = admitted.slot.evicted.notified() => None,
             _ = draining.changed() => None,
         }
     }
 
     /// Lets a connection run until it ends, until the server stops, until it was idle for too long,
     /// or until another one takes its slot; the last three let requests in flight finish.
-    async fn drive(
+    async fn run_connection(
         &self,
         connection: impl GracefulConnection,
-        place: &Place,
-        mut draining: Draining,
+        admitted: &AdmittedConnection,
+        mut draining: DrainSignal,
         idle: impl Future<Output = ()>,
     ) {
         let mut connection = pin!(connection);
@@ -306,19 +319,19 @@ impl Front {
                 connection.as_mut().graceful_shutdown();
                 drop(timeout(self.limits.drain_deadline, connection).await);
             }
-            () = place.slot.evicted.notified() => {
+            () = admitted.slot.evicted.notified() => {
                 // A request may have begun since the choice was made.
-                let is_idle = place.activity.idle_since().is_some();
-                let most = if is_idle { EVICTION_GRACE } else { self.limits.drain_deadline };
+                let is_idle = admitted.activity.idle_since().is_some();
+                let maximum = if is_idle { EVICTION_GRACE } else { self.limits.drain_deadline };
                 connection.as_mut().graceful_shutdown();
-                drop(timeout(most, connection).await);
+                drop(timeout(maximum, connection).await);
             }
         }
     }
 }
 
 /// The deadline is for the head of a request, which must fit into the buffer.
-pub(crate) fn http1(header_deadline: Duration, buffer_bytes_max: usize) -> http1::Builder {
+pub(crate) fn http1_builder(header_deadline: Duration, buffer_bytes_max: usize) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
@@ -329,7 +342,7 @@ pub(crate) fn http1(header_deadline: Duration, buffer_bytes_max: usize) -> http1
 
 /// Under TLS only. Telling HTTP/2 from HTTP/1.1 in clear means to wait for a client's first bytes
 /// without a deadline; over TLS the handshake tells.
-fn http2(limits: &ConnectionLimits) -> http2::Builder<TokioExecutor> {
+fn http2_builder(limits: &ConnectionLimits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
         .timer(TokioTimer::new())

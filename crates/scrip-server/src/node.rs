@@ -5,14 +5,14 @@ use std::{sync::Arc, time::Duration};
 use scrip_api::app::App;
 
 use crate::{
-    directory_servers::Servers,
+    directory_servers::HttpDirectoryServers,
     listen::{connection_counts::ConnectionCounts, connection_limits::ConnectionLimits},
     metrics::key::MetricsKey,
     process,
 };
 
 /// What EMV allows.
-const RANGES_EVERY: Duration = Duration::from_secs(24 * 60 * 60);
+const RANGES_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[derive(Debug)]
 pub struct Node {
@@ -30,9 +30,9 @@ pub struct NodeSettings {
     /// With this key, `/metrics` is among the paths of the clients too.
     pub metrics_key: Option<MetricsKey>,
     /// The schemes that are connected: the same that the vault asks.
-    pub schemes: Option<Arc<Servers>>,
+    pub directory_servers: Option<Arc<HttpDirectoryServers>>,
     /// How old their card ranges may get.
-    pub ranges_every: Duration,
+    pub ranges_age_max: Duration,
 }
 
 impl Default for NodeSettings {
@@ -41,8 +41,8 @@ impl Default for NodeSettings {
             connections: ConnectionLimits::default(),
             descriptor_slots: process::descriptor_slots(),
             metrics_key: None,
-            schemes: None,
-            ranges_every: RANGES_EVERY,
+            directory_servers: None,
+            ranges_age_max: RANGES_AGE_MAX,
         }
     }
 }

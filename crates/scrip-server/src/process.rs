@@ -9,13 +9,13 @@ use nix::{
     unistd::{Uid, User},
 };
 
-use crate::config::{LockMemory, Server};
+use crate::config::{LockMemory, ServerSettings};
 
 /// Whether memory is locked, which decides how the database is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemoryState {
     Locked,
-    Free,
+    Unlocked,
 }
 
 /// Everything below, in the one order that works. Call it after binding the listener, which may
@@ -23,14 +23,14 @@ pub enum Memory {
 ///
 /// # Errors
 /// A setting asks for what this process may not do.
-pub fn confine(server: &Server) -> anyhow::Result<Memory> {
-    hide()?;
+pub fn confine(server: &ServerSettings) -> anyhow::Result<MemoryState> {
+    disable_core_dumps()?;
     raise_limits(server);
     if let Some(name) = &server.user {
         become_user(name)?;
     }
     // Changing the user puts this back to what the system prefers.
-    not_dumpable()?;
+    set_undumpable()?;
     lock_memory(server.lock_memory)
 }
 
@@ -39,22 +39,22 @@ pub fn confine(server: &Server) -> anyhow::Result<Memory> {
 ///
 /// # Errors
 /// As [`confine`].
-pub fn confine_command(server: &Server) -> anyhow::Result<()> {
-    hide()?;
+pub fn confine_command(server: &ServerSettings) -> anyhow::Result<()> {
+    disable_core_dumps()?;
     if let Some(name) = &server.user {
         become_user(name)?;
     }
-    not_dumpable()
+    set_undumpable()
 }
 
 /// No core file, and nobody but root looks into memory.
-fn hide() -> anyhow::Result<()> {
+fn disable_core_dumps() -> anyhow::Result<()> {
     setrlimit(Resource::RLIMIT_CORE, 0, 0).context("core dumps cannot be turned off")?;
-    not_dumpable()
+    set_undumpable()
 }
 
 #[cfg(target_os = "linux")]
-fn not_dumpable() -> anyhow::Result<()> {
+fn set_undumpable() -> anyhow::Result<()> {
     nix::sys::prctl::set_dumpable(false).context("the process cannot be made undumpable")
 }
 
@@ -65,7 +65,7 @@ fn not_dumpable() -> anyhow::Result<()> {
 
 /// As many files as are allowed, since every connection is one; and memory to lock, which only root
 /// may raise past the hard limit.
-fn raise_limits(server: &Server) {
+fn raise_limits(server: &ServerSettings) {
     if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE)
         && soft < hard
         && let Err(error) = setrlimit(Resource::RLIMIT_NOFILE, hard, hard)
@@ -83,11 +83,11 @@ const OTHER_DESCRIPTORS: u64 = 256;
 /// How many connections of clients the limit of open files allows.
 pub(crate) fn descriptor_slots() -> usize {
     let limit = getrlimit(Resource::RLIMIT_NOFILE).map_or(u64::MAX, |(soft, _)| soft);
-    slots_within(limit)
+    slots_for_limit(limit)
 }
 
 /// Of a small limit, half.
-fn slots_within(limit: u64) -> usize {
+fn slots_for_limit(limit: u64) -> usize {
     let slots = limit.saturating_sub(OTHER_DESCRIPTORS.min(limit / 2));
     usize::try_from(slots).unwrap_or(usize::MAX).max(1)
 }
@@ -148,22 +148,22 @@ fn set_identity(_: &User) -> anyhow::Result<()> {
     bail!("this system's groups cannot be given up; start as that user instead")
 }
 
-fn lock_memory(wanted: LockMemory) -> anyhow::Result<Memory> {
-    if wanted == LockMemory::Off {
-        return Ok(Memory::Free);
+fn lock_memory(mode: LockMemory) -> anyhow::Result<MemoryState> {
+    if mode == LockMemory::Off {
+        return Ok(MemoryState::Unlocked);
     }
     match try_lock() {
         Ok(()) => {
             tracing::info!("memory is locked: it is never written to swap");
-            Ok(Memory::Locked)
+            Ok(MemoryState::Locked)
         }
-        Err(cause) if wanted == LockMemory::On => {
+        Err(cause) if mode == LockMemory::On => {
             Err(cause.context("server.lock_memory: memory cannot be locked"))
         }
         Err(cause) => {
             let cause = format!("{cause:#}");
             tracing::info!(cause, "memory is not locked: it may be written to swap");
-            Ok(Memory::Free)
+            Ok(MemoryState::Unlocked)
         }
     }
 }
@@ -180,7 +180,7 @@ fn try_lock() -> anyhow::Result<()> {
         },
     };
     let (limit, _) = getrlimit(Resource::RLIMIT_MEMLOCK)?;
-    if limit != RLIM_INFINITY && !may_lock_anything() {
+    if limit != RLIM_INFINITY && !has_ipc_lock_capability() {
         bail!("the limit of locked memory is {limit} bytes; it must be unlimited");
     }
     // On fault: pages that were reserved and never used stay unused.
@@ -196,7 +196,7 @@ fn try_lock() -> anyhow::Result<()> {
 
 /// Whether the process holds `CAP_IPC_LOCK`, for which the limit does not count.
 #[cfg(target_os = "linux")]
-fn may_lock_anything() -> bool {
+fn has_ipc_lock_capability() -> bool {
     const CAP_IPC_LOCK: u32 = 14;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let held = status.lines().find_map(|it| it.strip_prefix("CapEff:"));
@@ -206,14 +206,14 @@ fn may_lock_anything() -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::slots_within;
+    use super::slots_for_limit;
 
     #[test]
     fn connections_leave_descriptors_for_everything_else() {
         for (limit, slots) in [(0, 1), (1, 1), (64, 32), (512, 256), (1024, 768), (20_000, 19_744)]
         {
-            assert_eq!(slots_within(limit), slots, "{limit}");
+            assert_eq!(slots_for_limit(limit), slots, "{limit}");
         }
-        assert!(slots_within(u64::MAX) > 1_000_000);
+        assert!(slots_for_limit(u64::MAX) > 1_000_000);
     }
 }

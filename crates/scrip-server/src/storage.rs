@@ -18,23 +18,23 @@ use scrip_core::{
 };
 use scrip_seal::{EpochKeys, KeySource, RootKey};
 use scrip_store::{
-    Pages, PostgresStore, SqliteStore,
-    postgres::{Migrated, PostgresSettings, transfer::PostgresRows},
-    sqlite::transfer::SqliteRows,
-    transfer::Rows,
+    PageMode, PostgresStore, SqliteStore,
+    postgres::{MigrationResult, PostgresSettings, transfer::PostgresTransfer},
+    sqlite::transfer::SqliteTransfer,
+    transfer::TransferEngine,
 };
 
 use crate::{
     config::{Settings, Switch},
     control, epoch_keys,
     process::{
-        Memory,
+        MemoryState,
         clock::{SteadyClock, SystemClock, ticks},
     },
 };
 
 impl Settings {
-    pub fn database(&self) -> PathBuf {
+    pub fn database_file(&self) -> PathBuf {
         self.storage.data_dir.join("scrip.db")
     }
 
@@ -83,8 +83,8 @@ impl Settings {
         if self.root_key.is_some() || file.exists() {
             return Ok(false);
         }
-        let made = RootKey::create_file(&file);
-        made.with_context(|| format!("the root key {} cannot be made", file.display()))?;
+        let created = RootKey::create_file(&file);
+        created.with_context(|| format!("the root key {} cannot be made", file.display()))?;
         Ok(true)
     }
 
@@ -93,19 +93,19 @@ impl Settings {
     /// # Errors
     /// The directory is missing or open elsewhere, or its database is not ours; PostgreSQL cannot be
     /// reached, or its schema is of another version.
-    pub(crate) async fn open_store(&self, memory: Memory) -> anyhow::Result<Arc<dyn Store>> {
+    pub(crate) async fn open_store(&self, memory: MemoryState) -> anyhow::Result<Arc<dyn Store>> {
         if let Some(postgres) = self.storage.postgres()? {
             return self.open_postgres(postgres).await;
         }
-        let folder = self.folder()?;
+        let folder = self.existing_data_dir()?;
         // A page of the database that is mapped would be locked too, and stay in memory for good.
         let pages = match memory {
-            Memory::Locked => Pages::Copied,
-            Memory::Free => Pages::Mapped,
+            MemoryState::Locked => PageMode::Cached,
+            MemoryState::Unlocked => PageMode::Mapped,
         };
-        let store = SqliteStore::open_with(&self.database(), pages, ticks);
+        let store = SqliteStore::open_with(&self.database_file(), pages, ticks);
         let store = store.map_err(explain);
-        let store = store.with_context(|| match control::ask(folder) {
+        let store = store.with_context(|| match control::query_status(folder) {
             Some(it) => format!("{} is served by process {}", folder.display(), it.pid),
             None => format!("{} cannot be opened", folder.display()),
         });
@@ -117,19 +117,19 @@ impl Settings {
     async fn open_postgres(&self, postgres: PostgresSettings) -> anyhow::Result<Arc<dyn Store>> {
         let may_migrate = self.storage.migrate == Switch::On;
         if may_migrate && schema_version(&postgres).await?.is_some() {
-            let Migrated { from, to } = migrate(&postgres).await?;
+            let MigrationResult { from, to } = migrate_postgres(&postgres).await?;
             if from != to {
                 tracing::info!(from, to, "the schema was brought up to date");
             }
         }
-        Ok(Arc::new(connect(postgres).await?))
+        Ok(Arc::new(connect_postgres(postgres).await?))
     }
 
     /// Keeps others from serving with this data directory, where the store does not do so itself.
     ///
     /// # Errors
     /// Another server has it.
-    pub fn hold_folder(&self) -> anyhow::Result<Option<File>> {
+    pub fn lock_data_dir(&self) -> anyhow::Result<Option<File>> {
         if self.storage.url.is_none() {
             return Ok(None);
         }
@@ -139,7 +139,7 @@ impl Settings {
         let mut options = File::options();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&file);
         let lock = lock.with_context(cannot)?;
-        lock.try_lock().map_err(|_| match control::ask(folder) {
+        lock.try_lock().map_err(|_| match control::query_status(folder) {
             Some(it) => anyhow::anyhow!("{} is served by process {}", folder.display(), it.pid),
             None => anyhow::anyhow!("another process has {} open", folder.display()),
         })?;
@@ -152,18 +152,18 @@ impl Settings {
     /// As [`Settings::open_store`]; or the epoch keys have no place that will do.
     pub async fn open_vault(
         &self,
-        memory: Memory,
+        memory: MemoryState,
         directory_servers: Arc<dyn DirectoryServers>,
     ) -> anyhow::Result<Vault> {
         epoch_keys::check_sharing(self)?;
         let store = self.open_store(memory).await?;
         Ok(Vault {
-            epochs: Arc::new(epoch_keys::open(self).await?),
+            epoch_keys: Arc::new(epoch_keys::open_epoch_keys(self).await?),
             // What the vault knows about the time can be checked when it is open, and counts then.
             clock: Arc::new(SteadyClock::start(None, self.clock.start)),
-            audit: Arc::new(AuditTrail::new(self.audit.reads)),
+            audit_trail: Arc::new(AuditTrail::new(self.audit.reads)),
             directory_servers,
-            ..vault(store)
+            ..command_vault(store)
         })
     }
 
@@ -171,15 +171,15 @@ impl Settings {
     ///
     /// # Errors
     /// The directory is missing, or its database is not ours; or as [`Settings::open_store`].
-    pub async fn open_vault_beside(&self) -> anyhow::Result<Vault> {
+    pub async fn open_vault_for_command(&self) -> anyhow::Result<Vault> {
         if let Some(postgres) = self.storage.postgres()? {
-            return Ok(vault(Arc::new(connect(postgres).await?)));
+            return Ok(command_vault(Arc::new(connect_postgres(postgres).await?)));
         }
-        let folder = self.folder()?;
-        let store = SqliteStore::open_beside(&self.database());
+        let folder = self.existing_data_dir()?;
+        let store = SqliteStore::open_for_command(&self.database_file());
         let store = store.map_err(explain);
         let store = store.with_context(|| format!("{} cannot be opened", folder.display()))?;
-        Ok(vault(Arc::new(store)))
+        Ok(command_vault(Arc::new(store)))
     }
 
     /// The vault, row by row, which nobody else may use meanwhile. An embedded one is made if there is
@@ -187,16 +187,16 @@ impl Settings {
     ///
     /// # Errors
     /// A server runs with this data directory, or as [`Settings::open_store`].
-    pub async fn open_rows(&self) -> anyhow::Result<Box<dyn Rows>> {
+    pub async fn open_rows(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
         let folder = &self.storage.data_dir;
-        if let Some(it) = control::ask(folder) {
+        if let Some(it) = control::query_status(folder) {
             anyhow::bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
         }
         if let Some(postgres) = self.storage.postgres()? {
-            let rows = PostgresRows::open(postgres.clone()).await;
-            return Ok(Box::new(rows.map_err(|it| of_postgres(&postgres, it))?));
+            let rows = PostgresTransfer::open(postgres.clone()).await;
+            return Ok(Box::new(rows.map_err(|it| postgres_error(&postgres, it))?));
         }
-        let rows = SqliteRows::open(&self.database()).map_err(explain);
+        let rows = SqliteTransfer::open(&self.database_file()).map_err(explain);
         let rows = rows.with_context(|| format!("{} cannot be opened", folder.display()))?;
         let busy = || format!("another process has {} open; stop it first", folder.display());
         Ok(Box::new(rows.with_context(busy)?))
@@ -206,12 +206,12 @@ impl Settings {
     ///
     /// # Errors
     /// Either is missing.
-    pub fn folder(&self) -> anyhow::Result<&Path> {
+    pub fn existing_data_dir(&self) -> anyhow::Result<&Path> {
         let folder = &self.storage.data_dir;
         if !folder.is_dir() {
             anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
         }
-        if self.storage.url.is_none() && !self.database().is_file() {
+        if self.storage.url.is_none() && !self.database_file().is_file() {
             anyhow::bail!("there is no vault in {}; run: scrip init", folder.display());
         }
         Ok(folder)
@@ -228,10 +228,10 @@ impl Settings {
             // An older one is for `scrip migrate`, once its servers have stopped.
             return match schema_version(&postgres).await? {
                 Some(_) => Ok(()),
-                None => migrate(&postgres).await.map(drop),
+                None => migrate_postgres(&postgres).await.map(drop),
             };
         }
-        let store = SqliteStore::open_beside(&self.database());
+        let store = SqliteStore::open_for_command(&self.database_file());
         let store = store.map_err(explain);
         let folder = self.storage.data_dir.display();
         store.map(drop).with_context(|| format!("{folder} cannot be opened"))
@@ -239,40 +239,40 @@ impl Settings {
 }
 
 /// What went wrong with PostgreSQL, and where that is. Its password is not in it.
-fn of_postgres(postgres: &PostgresSettings, error: StoreError) -> anyhow::Error {
-    explain(error).context(format!("{} cannot be used", postgres.shown()))
+fn postgres_error(postgres: &PostgresSettings, error: StoreError) -> anyhow::Error {
+    explain(error).context(format!("{} cannot be used", postgres.redacted()))
 }
 
 /// # Errors
 /// It cannot be reached, or its schema is of another version.
-pub async fn connect(postgres: PostgresSettings) -> anyhow::Result<PostgresStore> {
+pub async fn connect_postgres(postgres: PostgresSettings) -> anyhow::Result<PostgresStore> {
     let opened = PostgresStore::open(postgres.clone()).await;
-    opened.map_err(|it| of_postgres(&postgres, it))
+    opened.map_err(|it| postgres_error(&postgres, it))
 }
 
 /// # Errors
 /// It cannot be reached, does not let us, or has a newer schema.
-pub async fn migrate(postgres: &PostgresSettings) -> anyhow::Result<Migrated> {
+pub async fn migrate_postgres(postgres: &PostgresSettings) -> anyhow::Result<MigrationResult> {
     let migrated = PostgresStore::migrate(postgres.clone()).await;
-    migrated.map_err(|it| of_postgres(postgres, it))
+    migrated.map_err(|it| postgres_error(postgres, it))
 }
 
 async fn schema_version(postgres: &PostgresSettings) -> anyhow::Result<Option<i64>> {
     let version = PostgresStore::schema_version(postgres.clone()).await;
-    version.map_err(|it| of_postgres(postgres, it))
+    version.map_err(|it| postgres_error(postgres, it))
 }
 
 /// A command's, which neither seals nor opens a code.
-fn vault(store: Arc<dyn Store>) -> Vault {
+fn command_vault(store: Arc<dyn Store>) -> Vault {
     Vault {
         store,
-        epochs: Arc::new(EpochKeys::in_memory(epoch_keys::EPOCH)),
-        bins: Arc::default(),
+        epoch_keys: Arc::new(EpochKeys::in_memory(epoch_keys::EPOCH_LENGTH)),
+        bin_data: Arc::default(),
         clock: Arc::new(SystemClock),
-        chance: scrip_seal::fill_random,
+        fill_random: scrip_seal::fill_random,
         disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
-        audit: Arc::default(),
-        guesses: Arc::default(),
+        audit_trail: Arc::default(),
+        guess_ledger: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
     }
 }
@@ -285,8 +285,8 @@ pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
     }
-    let made = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    made.with_context(|| format!("{} cannot be made", folder.display()))?;
+    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    created.with_context(|| format!("{} cannot be made", folder.display()))?;
     Ok(true)
 }
 
@@ -300,11 +300,11 @@ pub fn explain(error: impl Into<Error>) -> anyhow::Error {
         }
         other @ (Error::Forbidden(_)
         | Error::NotFound
-        | Error::NothingYet { .. }
+        | Error::NotReady { .. }
         | Error::Conflict { .. }
         | Error::Unprocessable { .. }
-        | Error::TooMany(_)
-        | Error::BudgetSpent
+        | Error::RateLimited(_)
+        | Error::BudgetExhausted
         | Error::Service(_)) => other.into(),
     }
 }

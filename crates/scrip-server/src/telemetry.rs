@@ -5,7 +5,7 @@ pub(crate) mod traces;
 
 use std::io::{self, IsTerminal};
 
-use scrip_core::measure::SPAN_TARGET;
+use scrip_core::metrics::SPAN_TARGET;
 use tracing_subscriber::{
     EnvFilter, Layer, Registry,
     filter::{FilterExt, filter_fn},
@@ -15,15 +15,15 @@ use tracing_subscriber::{
 };
 
 use crate::{
-    config::{Log, LogFormat, Settings},
+    config::{LogFormat, LogSettings, Settings},
     telemetry::traces::Traces,
 };
 
-type Boxed = Box<dyn Layer<Registry> + Send + Sync>;
+type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
 /// Logs from now on; and what makes traces, if the settings have a place for them.
 pub fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
-    let mut layers = vec![logs(&settings.log)?];
+    let mut layers = vec![log_layer(&settings.log)?];
     let traces = Traces::new(&settings.telemetry);
     layers.extend(traces.as_ref().map(Traces::layer));
     tracing_subscriber::registry().with(layers).try_init()?;
@@ -36,16 +36,16 @@ pub fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
 }
 
 /// The interface was part of the server once: who names the server in a filter means both.
-fn with_interface(filter: &str) -> String {
+fn with_api_target(filter: &str) -> String {
     if !filter.contains("scrip_server") {
         return filter.to_owned();
     }
     format!("{filter},{}", filter.replace("scrip_server", "scrip_api"))
 }
 
-fn logs(log: &Log) -> anyhow::Result<Boxed> {
+fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
     // What is traced is no business of the log, whatever its filter says.
-    let filter = EnvFilter::try_new(with_interface(&log.filter.0))?
+    let filter = EnvFilter::try_new(with_api_target(&log.filter.0))?
         .and(filter_fn(|it| it.target() != SPAN_TARGET));
     let text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),
@@ -65,9 +65,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filter_for_the_server_covers_the_interface() {
-        assert_eq!(with_interface("info,hyper=off"), "info,hyper=off");
-        let both = with_interface("scrip_server=debug");
+    fn filter_for_scrip_server_also_covers_scrip_api() {
+        assert_eq!(with_api_target("info,hyper=off"), "info,hyper=off");
+        let both = with_api_target("scrip_server=debug");
         assert_eq!(both, "scrip_server=debug,scrip_api=debug");
         assert!(EnvFilter::try_new(both).is_ok());
     }

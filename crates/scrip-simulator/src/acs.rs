@@ -1,28 +1,28 @@
 //! The access control server: what the bank of a card does.
 
-mod answer;
-mod app;
+mod app_challenge;
+mod app_encryption;
+mod ares;
+mod browser_challenge;
+mod challenge_result;
 mod cryptogram;
-mod decide;
-mod finish;
-mod method;
-mod page;
-mod sealed;
-mod sign;
-mod timer;
+mod decision;
+mod method_page;
+mod signer;
+mod timers;
 
-pub(crate) use answer::authenticate;
-pub(crate) use app::receive as receive_app;
-pub(crate) use method::receive as receive_method;
-pub(crate) use page::{receive_answer, receive_creq};
-pub(crate) use sealed::AppKeys;
-pub(crate) use sign::Signer;
+pub(crate) use app_challenge::receive_creq as receive_app;
+pub(crate) use app_encryption::AppKeys;
+pub(crate) use ares::authenticate;
+pub(crate) use browser_challenge::{receive_action, receive_creq};
+pub(crate) use method_page::receive as receive_method;
+pub(crate) use signer::Signer;
 
 use bytes::Bytes;
 
 /// A field of a form, if it is there once.
-fn field(body: &Bytes, name: &str) -> Option<String> {
-    let mut found = form_urlencoded::parse(body).filter(|(it, _)| it == name);
-    let value = found.next().map(|(_, value)| value.into_owned());
-    value.filter(|_| found.next().is_none())
+fn form_field(body: &Bytes, name: &str) -> Option<String> {
+    let mut matching_values = form_urlencoded::parse(body).filter(|(it, _)| it == name);
+    let value = matching_values.next().map(|(_, value)| value.into_owned());
+    value.filter(|_| matching_values.next().is_none())
 }

@@ -9,30 +9,30 @@ use scrip_threeds::code::{Status, StatusReason};
 
 /// What a card's issuer does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Script {
+pub enum CardScenario {
     /// Without a challenge, this status.
-    Frictionless(Ending),
+    Frictionless(ScenarioOutcome),
     /// With one.
-    Challenge(Challenge),
+    Challenge(ChallengeScenario),
     /// The directory server fails.
     DirectoryError,
     /// No version that the 3DS server speaks.
     NoCommonVersion,
     /// In no range.
-    Unsupported,
+    NotEnrolled,
 }
 
 /// How a challenge looks, and how it ends whatever is typed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Challenge {
-    pub means: Means,
-    pub mandate: Mandate,
-    pub method: MethodPage,
-    pub ending: Ending,
+pub struct ChallengeScenario {
+    pub kind: ChallengeKind,
+    pub mandate: ChallengeMandate,
+    pub method_page: MethodPage,
+    pub outcome: ScenarioOutcome,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Means {
+pub enum ChallengeKind {
     /// A code is typed.
     Code,
     /// The bank's app asks.
@@ -40,9 +40,9 @@ pub enum Means {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mandate {
-    ByLaw,
-    ByChoice,
+pub enum ChallengeMandate {
+    Mandated,
+    NotMandated,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,7 +52,7 @@ pub enum MethodPage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ScenarioOutcome {
     Successful,
     Attempted,
     Failed,
@@ -60,7 +60,7 @@ pub enum Ending {
     Rejected,
 }
 
-impl Ending {
+impl ScenarioOutcome {
     #[must_use]
     pub fn status(self) -> Status {
         match self {
@@ -89,54 +89,54 @@ pub struct Card {
     pub number: &'static str,
     /// More than one if it is co-badged.
     pub schemes: &'static [Scheme],
-    pub script: Script,
+    pub scenario: CardScenario,
 }
 
 impl fmt::Debug for Card {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Card").field(&self.script).finish()
+        f.debug_tuple("Card").field(&self.scenario).finish()
     }
 }
 
-const fn frictionless(ending: Ending) -> Script {
-    Script::Frictionless(ending)
+const fn frictionless(outcome: ScenarioOutcome) -> CardScenario {
+    CardScenario::Frictionless(outcome)
 }
 
-const fn challenge(means: Means, ending: Ending) -> Script {
-    let (mandate, method) = (Mandate::ByChoice, MethodPage::Offered);
-    Script::Challenge(Challenge { means, mandate, method, ending })
+const fn challenge(kind: ChallengeKind, outcome: ScenarioOutcome) -> CardScenario {
+    let (mandate, method) = (ChallengeMandate::NotMandated, MethodPage::Offered);
+    CardScenario::Challenge(ChallengeScenario { kind, mandate, method_page: method, outcome })
 }
 
-const FS: Script = frictionless(Ending::Successful);
-const A: Script = frictionless(Ending::Attempted);
-const F: Script = frictionless(Ending::Failed);
-const U: Script = frictionless(Ending::Unavailable);
-const R: Script = frictionless(Ending::Rejected);
-const CS: Script = challenge(Means::Code, Ending::Successful);
-const CM: Script = Script::Challenge(Challenge {
-    means: Means::Code,
-    mandate: Mandate::ByChoice,
-    method: MethodPage::None,
-    ending: Ending::Successful,
+const FS: CardScenario = frictionless(ScenarioOutcome::Successful);
+const A: CardScenario = frictionless(ScenarioOutcome::Attempted);
+const F: CardScenario = frictionless(ScenarioOutcome::Failed);
+const U: CardScenario = frictionless(ScenarioOutcome::Unavailable);
+const R: CardScenario = frictionless(ScenarioOutcome::Rejected);
+const CS: CardScenario = challenge(ChallengeKind::Code, ScenarioOutcome::Successful);
+const CM: CardScenario = CardScenario::Challenge(ChallengeScenario {
+    kind: ChallengeKind::Code,
+    mandate: ChallengeMandate::NotMandated,
+    method_page: MethodPage::None,
+    outcome: ScenarioOutcome::Successful,
 });
-const CX: Script = Script::Challenge(Challenge {
-    means: Means::Code,
-    mandate: Mandate::ByLaw,
-    method: MethodPage::Offered,
-    ending: Ending::Successful,
+const CX: CardScenario = CardScenario::Challenge(ChallengeScenario {
+    kind: ChallengeKind::Code,
+    mandate: ChallengeMandate::Mandated,
+    method_page: MethodPage::Offered,
+    outcome: ScenarioOutcome::Successful,
 });
-const CO: Script = challenge(Means::OutOfBand, Ending::Successful);
-const CA: Script = challenge(Means::Code, Ending::Attempted);
-const CF: Script = challenge(Means::Code, Ending::Failed);
-const CFO: Script = challenge(Means::OutOfBand, Ending::Failed);
-const CU: Script = challenge(Means::Code, Ending::Unavailable);
-const CR: Script = challenge(Means::Code, Ending::Rejected);
-const DE: Script = Script::DirectoryError;
-const SE: Script = Script::NoCommonVersion;
-const NO: Script = Script::Unsupported;
+const CO: CardScenario = challenge(ChallengeKind::OutOfBand, ScenarioOutcome::Successful);
+const CA: CardScenario = challenge(ChallengeKind::Code, ScenarioOutcome::Attempted);
+const CF: CardScenario = challenge(ChallengeKind::Code, ScenarioOutcome::Failed);
+const CFO: CardScenario = challenge(ChallengeKind::OutOfBand, ScenarioOutcome::Failed);
+const CU: CardScenario = challenge(ChallengeKind::Code, ScenarioOutcome::Unavailable);
+const CR: CardScenario = challenge(ChallengeKind::Code, ScenarioOutcome::Rejected);
+const DE: CardScenario = CardScenario::DirectoryError;
+const SE: CardScenario = CardScenario::NoCommonVersion;
+const NO: CardScenario = CardScenario::NotEnrolled;
 
-const fn card(number: &'static str, schemes: &'static [Scheme], script: Script) -> Card {
-    Card { number, schemes, script }
+const fn card(number: &'static str, schemes: &'static [Scheme], scenario: CardScenario) -> Card {
+    Card { number, schemes, scenario }
 }
 
 /// Every card with a part of its own. Any other of a known brand succeeds without a challenge.
@@ -204,6 +204,6 @@ pub const CARDS: &[Card] = &[
 
 /// What comes of a number: its own part, or the one of all others.
 #[must_use]
-pub fn script_of(number: &str) -> Script {
-    CARDS.iter().find(|it| it.number == number).map_or(FS, |it| it.script)
+pub fn scenario_for_number(number: &str) -> CardScenario {
+    CARDS.iter().find(|it| it.number == number).map_or(FS, |it| it.scenario)
 }

@@ -1,8 +1,8 @@
 //! The directory server of each scheme: which cards there are, and the way to their issuer.
 
-mod answer;
 mod message;
-mod report;
+mod response;
+mod result_report;
 
 pub(crate) use message::receive;
-pub(crate) use report::report;
+pub(crate) use result_report::send_result;

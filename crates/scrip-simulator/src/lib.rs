@@ -4,17 +4,17 @@
 //! time. What comes of a card is written in a table; what goes wrong on the way is set by knobs.
 
 mod acs;
+pub mod behavior;
 pub mod card;
 mod directory;
-mod door;
-pub mod knob;
-mod outgoing;
+mod outgoing_client;
 mod page;
 mod range;
+mod request_checks;
 mod server;
 mod settings;
+mod state;
 mod transaction;
-mod world;
 
-pub use server::{Handle, Simulator, start};
-pub use settings::{Results, Settings, Timers, Unusable};
+pub use server::{Simulator, SimulatorHandle, start};
+pub use settings::{ResultDestinations, SimulatorSettings, StartError, Timers};

@@ -2,10 +2,12 @@
 //! and send nothing anywhere but what it was made for.
 
 mod purchase;
-mod write;
+mod templates;
 
 pub(crate) use purchase::Purchase;
-pub(crate) use write::{Complaint, Prompt, challenge, error, go_back, method};
+pub(crate) use templates::{
+    ChallengePrompt, PromptNotice, challenge_page, error_page, method_page, return_page,
+};
 
 use std::fmt::Write as _;
 
@@ -16,86 +18,86 @@ use axum::{
 
 const STYLE: &str = include_str!("page/style.css");
 /// Sends the one form there is.
-const SUBMIT: &str = "document.forms[0].submit()";
+const SUBMIT_SCRIPT: &str = "document.forms[0].submit()";
 
 /// What a page does by itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Acting {
-    Waits,
-    SubmitsItself,
+enum PageAction {
+    None,
+    SubmitForm,
 }
 
 struct Page<'a> {
     status: StatusCode,
     title: &'a str,
     body: String,
-    acting: Acting,
+    action: PageAction,
     /// Where its form may go, besides here.
-    origin: Option<String>,
+    form_origin: Option<String>,
 }
 
 impl Page<'_> {
     fn render(self) -> Response {
         // Random, and new for each page: nobody can have written it into a value beforehand.
         let nonce = uuid::Uuid::new_v4().simple().to_string();
-        let origin = self.origin.unwrap_or_default();
+        let origin = self.form_origin.unwrap_or_default();
         let policy = format!(
             "default-src 'none'; style-src 'nonce-{nonce}'; script-src 'nonce-{nonce}'; \
              form-action 'self' {origin}; base-uri 'none'"
         );
-        let script = match self.acting {
-            Acting::Waits => String::new(),
-            Acting::SubmitsItself => format!("<script nonce=\"{nonce}\">{SUBMIT}</script>"),
+        let script = match self.action {
+            PageAction::None => String::new(),
+            PageAction::SubmitForm => format!("<script nonce=\"{nonce}\">{SUBMIT_SCRIPT}</script>"),
         };
         let html = format!(
             "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\">\
              <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
              <title>{}</title><style nonce=\"{nonce}\">{STYLE}</style></head>\
              <body><main>{}</main>{script}</body></html>",
-            escape(self.title),
+            escape_html(self.title),
             self.body,
         );
         let Ok(policy) = HeaderValue::try_from(policy) else {
             return StatusCode::INTERNAL_SERVER_ERROR.into_response();
         };
-        let fixed = HeaderValue::from_static;
+        let header_value = HeaderValue::from_static;
         let headers = [
-            (header::CONTENT_TYPE, fixed("text/html; charset=utf-8")),
-            (header::CACHE_CONTROL, fixed("no-store")),
+            (header::CONTENT_TYPE, header_value("text/html; charset=utf-8")),
+            (header::CACHE_CONTROL, header_value("no-store")),
             (header::CONTENT_SECURITY_POLICY, policy),
-            (header::REFERRER_POLICY, fixed("no-referrer")),
-            (header::X_CONTENT_TYPE_OPTIONS, fixed("nosniff")),
+            (header::REFERRER_POLICY, header_value("no-referrer")),
+            (header::X_CONTENT_TYPE_OPTIONS, header_value("nosniff")),
         ];
         (self.status, headers, html).into_response()
     }
 }
 
 /// For text and for values in double quotes.
-fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
+fn escape_html(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
     for it in text.chars() {
         match it {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
             // Would turn the text around it the other way.
-            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => safe.push('\u{fffd}'),
-            _ => safe.push(it),
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
+            _ => escaped.push(it),
         }
     }
-    safe
+    escaped
 }
 
-fn hidden(fields: &[(&str, &str)]) -> String {
+fn hidden_inputs(fields: &[(&str, &str)]) -> String {
     let mut html = String::new();
     for (name, value) in fields {
         let written = write!(
             html,
             "<input type=\"hidden\" name=\"{}\" value=\"{}\">",
-            escape(name),
-            escape(value)
+            escape_html(name),
+            escape_html(value)
         );
         debug_assert!(written.is_ok(), "memory can be written to");
     }
@@ -104,7 +106,7 @@ fn hidden(fields: &[(&str, &str)]) -> String {
 
 /// What a page's policy calls the place of an address. None if its host has signs that would mean
 /// something else in a policy.
-pub(crate) fn origin(address: &str) -> Option<String> {
+pub(crate) fn policy_origin(address: &str) -> Option<String> {
     let (scheme, rest) = address.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
     let host = rest.split(['/', '?', '#']).next().filter(|it| !it.is_empty())?;
@@ -113,11 +115,11 @@ pub(crate) fn origin(address: &str) -> Option<String> {
     }
     if host.starts_with('[') {
         // Policies have no word for such a host: the scheme has to do.
-        let known = |it: u8| it.is_ascii_hexdigit() || matches!(it, b'[' | b']' | b':' | b'.');
-        return host.bytes().all(known).then(|| format!("{scheme}:"));
+        let is_allowed = |it: u8| it.is_ascii_hexdigit() || matches!(it, b'[' | b']' | b':' | b'.');
+        return host.bytes().all(is_allowed).then(|| format!("{scheme}:"));
     }
-    let known = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.' | b':' | b'_');
-    host.bytes().all(known).then(|| format!("{scheme}://{host}"))
+    let is_allowed = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'.' | b':' | b'_');
+    host.bytes().all(is_allowed).then(|| format!("{scheme}://{host}"))
 }
 
 #[cfg(test)]
@@ -125,13 +127,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_that_means_something() {
-        assert_eq!(escape("<a b=\"c\" d='e'>&"), "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;");
-        assert_eq!(escape("x\u{202e}y"), "x\u{fffd}y");
+    fn escape_html_neutralizes_markup_and_bidi_characters() {
+        assert_eq!(
+            escape_html("<a b=\"c\" d='e'>&"),
+            "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;"
+        );
+        assert_eq!(escape_html("x\u{202e}y"), "x\u{fffd}y");
     }
 
     #[test]
-    fn places_of_addresses() {
+    fn policy_origin_is_derived_only_from_safe_http_urls() {
         for (address, expected) in [
             ("https://shop.example/a?b", Some("https://shop.example")),
             ("HTTP://127.0.0.1:4001", Some("http://127.0.0.1:4001")),
@@ -144,7 +149,7 @@ mod tests {
             ("ftp://a.example", None),
             ("a.example", None),
         ] {
-            assert_eq!(origin(address).as_deref(), expected, "{address}");
+            assert_eq!(policy_origin(address).as_deref(), expected, "{address}");
         }
     }
 }

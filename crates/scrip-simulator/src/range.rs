@@ -4,15 +4,15 @@
 use std::fmt;
 
 use scrip_threeds::{
-    code::{AcsInformation, Action, Scheme},
+    code::{AcsInformation, RangeAction, Scheme},
     format::{Digits, List, Text, Url, Version, VersionNumber},
     message::{CardRange, RANGES_MAX},
 };
 
 use crate::{
-    card::{CARDS, Card, Challenge, MethodPage, Script},
-    knob::Edition,
-    settings::Unusable,
+    behavior::RangeEdition,
+    card::{CARDS, Card, CardScenario, ChallengeScenario, MethodPage},
+    settings::StartError,
 };
 
 /// What belongs to a brand, from and to, in one length each.
@@ -40,194 +40,224 @@ const BRANDS: &[(Scheme, &str, &str)] = &[
 /// What the second edition does to the first, of Visa.
 const ADDED: &str = "4100000000000003";
 const CHANGED: &str = "4242424242424242";
-const GONE: &str = "4111111111111111";
+const REMOVED: &str = "4111111111111111";
 
 /// A version that nobody here speaks.
-const FOREIGN: &str = "2.3.1";
+const UNSUPPORTED_VERSION: &str = "2.3.1";
 
 /// One range, before it is written into a message. Not to be printed: most are one card.
 #[derive(Clone, PartialEq, Eq)]
-struct Row {
+struct SimulatedRange {
     digits: usize,
     start: u64,
     end: u64,
-    shape: Shape,
+    variant: RangeVariant,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Shape {
-    Common,
+enum RangeVariant {
+    Standard,
     WithoutMethod,
-    Foreign,
+    UnsupportedVersion,
 }
 
 /// The ranges of one scheme in both editions.
-pub(crate) struct Ranges {
-    first: Vec<Row>,
-    second: Vec<Row>,
+pub(crate) struct SchemeRangeEditions {
+    first_edition: Vec<SimulatedRange>,
+    second_edition: Vec<SimulatedRange>,
     method_url: Url<256>,
-    foreign: VersionNumber,
+    unsupported_version: VersionNumber,
     /// The serial numbers of both.
     serials: [Text<1, 20>; 2],
 }
 
-impl fmt::Debug for Ranges {
+impl fmt::Debug for SchemeRangeEditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ranges({})", self.first.len())
+        write!(f, "Ranges({})", self.first_edition.len())
     }
 }
 
 /// What a question is answered with.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct RangeUpdate {
     pub(crate) serial_number: Text<1, 20>,
     pub(crate) ranges: Option<List<CardRange, RANGES_MAX>>,
 }
 
-impl Ranges {
-    pub(crate) fn of(scheme: Scheme, method_url: Url<256>) -> Result<Self, Unusable> {
-        let table = |name| move |_| Unusable::Table(name);
+impl SchemeRangeEditions {
+    pub(crate) fn for_scheme(scheme: Scheme, method_url: Url<256>) -> Result<Self, StartError> {
+        let table = |name| move |_| StartError::Table(name);
         let serial = |text| Text::parse(text).map_err(table("serials"));
         Ok(Self {
-            first: rows(scheme, Edition::First).ok_or(Unusable::Table("ranges"))?,
-            second: rows(scheme, Edition::Second).ok_or(Unusable::Table("ranges"))?,
+            first_edition: build_ranges(scheme, RangeEdition::First)
+                .ok_or(StartError::Table("ranges"))?,
+            second_edition: build_ranges(scheme, RangeEdition::Second)
+                .ok_or(StartError::Table("ranges"))?,
             method_url,
-            foreign: VersionNumber::parse(FOREIGN).ok_or(Unusable::Table("versions"))?,
+            unsupported_version: VersionNumber::parse(UNSUPPORTED_VERSION)
+                .ok_or(StartError::Table("versions"))?,
             serials: [serial("1")?, serial("2")?],
         })
     }
 
     /// Everything, or what changed since a serial number; none if that was never one.
-    pub(crate) fn tell(&self, now: Edition, since: Option<&Text<1, 20>>) -> Option<Told> {
-        let current = self.rows(now);
+    pub(crate) fn update_since(
+        &self,
+        edition: RangeEdition,
+        since: Option<&Text<1, 20>>,
+    ) -> Option<RangeUpdate> {
+        let current = self.ranges_in(edition);
         let changes = match since {
-            None => changes(&[], current),
-            Some(serial) => changes(self.rows(self.edition(serial)?), current),
+            None => diff_ranges(&[], current),
+            Some(serial) => diff_ranges(self.ranges_in(self.edition_with_serial(serial)?), current),
         };
-        let ranges = changes.iter().map(|(action, row)| self.write(*action, row));
+        let ranges = changes.iter().map(|(action, row)| self.to_card_range(*action, row));
         let ranges = ranges.collect::<Option<Vec<_>>>()?;
         let [first, second] = &self.serials;
-        let serial_number = if now == Edition::First { first } else { second }.clone();
-        Some(Told { serial_number, ranges: List::new(ranges) })
+        let serial_number = if edition == RangeEdition::First { first } else { second }.clone();
+        Some(RangeUpdate { serial_number, ranges: List::new(ranges) })
     }
 
-    fn rows(&self, edition: Edition) -> &[Row] {
+    fn ranges_in(&self, edition: RangeEdition) -> &[SimulatedRange] {
         match edition {
-            Edition::First => &self.first,
-            Edition::Second => &self.second,
+            RangeEdition::First => &self.first_edition,
+            RangeEdition::Second => &self.second_edition,
         }
     }
 
-    fn edition(&self, serial: &Text<1, 20>) -> Option<Edition> {
+    fn edition_with_serial(&self, serial: &Text<1, 20>) -> Option<RangeEdition> {
         let [first, second] = &self.serials;
-        let second = (serial == second).then_some(Edition::Second);
-        (serial == first).then_some(Edition::First).or(second)
+        let second = (serial == second).then_some(RangeEdition::Second);
+        (serial == first).then_some(RangeEdition::First).or(second)
     }
 
     /// Whether an authentication of this card can come here.
-    pub(crate) fn has(&self, edition: Edition, number: &str) -> bool {
-        let Some(Number { digits, value: number }) = point(number) else { return false };
-        let within = |it: &Row| it.digits == digits && (it.start..=it.end).contains(&number);
-        self.rows(edition).iter().any(|it| within(it) && it.shape != Shape::Foreign)
+    pub(crate) fn contains_card(&self, edition: RangeEdition, number: &str) -> bool {
+        let Some(CardNumberValue { digits, value: number }) = parse_number(number) else {
+            return false;
+        };
+        let within =
+            |it: &SimulatedRange| it.digits == digits && (it.start..=it.end).contains(&number);
+        self.ranges_in(edition)
+            .iter()
+            .any(|it| within(it) && it.variant != RangeVariant::UnsupportedVersion)
     }
 
-    fn write(&self, action: Action, row: &Row) -> Option<CardRange> {
-        let end = |number: u64| Digits::parse(&format!("{number:0width$}", width = row.digits));
-        let kept = action != Action::Delete;
-        let foreign = row.shape == Shape::Foreign;
-        let version = |it: Version| if foreign { self.foreign } else { it.number() };
-        let can = vec![
+    fn to_card_range(&self, action: RangeAction, range: &SimulatedRange) -> Option<CardRange> {
+        let parse_digits =
+            |number: u64| Digits::parse(&format!("{number:0width$}", width = range.digits));
+        let is_present = action != RangeAction::Delete;
+        let is_unsupported = range.variant == RangeVariant::UnsupportedVersion;
+        let version =
+            |it: Version| if is_unsupported { self.unsupported_version } else { it.number() };
+        let information = vec![
             AcsInformation::Authentication,
             AcsInformation::Attempts,
             AcsInformation::Decoupled,
         ];
         Some(CardRange {
-            start: end(row.start).ok()?,
-            end: end(row.end).ok()?,
+            start: parse_digits(range.start).ok()?,
+            end: parse_digits(range.end).ok()?,
             action: Some(action),
-            acs_start: kept.then(|| version(Version::V210)),
-            acs_end: kept.then(|| version(Version::V220)),
+            acs_start: is_present.then(|| version(Version::V210)),
+            acs_end: is_present.then(|| version(Version::V220)),
             ds_start: None,
             ds_end: None,
-            acs_information: List::new(can).filter(|_| kept),
-            method_url: (kept && row.shape == Shape::Common).then(|| self.method_url.clone()),
+            acs_information: List::new(information).filter(|_| is_present),
+            method_url: (is_present && range.variant == RangeVariant::Standard)
+                .then(|| self.method_url.clone()),
         })
     }
 }
 
 /// From some ranges to others: what goes, what is changed, what comes.
-fn changes<'a>(old: &'a [Row], new: &'a [Row]) -> Vec<(Action, &'a Row)> {
-    let same = |one: &Row, other: &Row| {
+fn diff_ranges<'a>(
+    old: &'a [SimulatedRange],
+    new: &'a [SimulatedRange],
+) -> Vec<(RangeAction, &'a SimulatedRange)> {
+    let same = |one: &SimulatedRange, other: &SimulatedRange| {
         (one.digits, one.start, one.end) == (other.digits, other.start, other.end)
     };
-    let gone = old.iter().filter(|it| !new.iter().any(|other| same(it, other)));
-    let kept = new.iter().filter_map(|it| match old.iter().find(|other| same(it, other)) {
-        None => Some((Action::Add, it)),
-        Some(before) if before.shape != it.shape => Some((Action::Modify, it)),
-        Some(_) => None,
-    });
-    gone.map(|it| (Action::Delete, it)).chain(kept).collect()
+    let removed = old.iter().filter(|it| !new.iter().any(|other| same(it, other)));
+    let added_or_changed =
+        new.iter().filter_map(|it| match old.iter().find(|other| same(it, other)) {
+            None => Some((RangeAction::Add, it)),
+            Some(before) if before.variant != it.variant => Some((RangeAction::Modify, it)),
+            Some(_) => None,
+        });
+    removed.map(|it| (RangeAction::Delete, it)).chain(added_or_changed).collect()
 }
 
-fn rows(scheme: Scheme, edition: Edition) -> Option<Vec<Row>> {
+fn build_ranges(scheme: Scheme, edition: RangeEdition) -> Option<Vec<SimulatedRange>> {
     let cards: Vec<_> = CARDS.iter().filter(|it| it.schemes.contains(&scheme)).collect();
-    let mut rows = Vec::new();
+    let mut ranges = Vec::new();
     for card in &cards {
-        let Number { digits, value: start } = point(card.number)?;
-        let shape = shape(card, edition);
-        rows.extend(shape.map(|shape| Row { digits, start, end: start, shape }));
+        let CardNumberValue { digits, value: start } = parse_number(card.number)?;
+        let variant = variant_for_card(card, edition);
+        ranges.extend(variant.map(|shape| SimulatedRange {
+            digits,
+            start,
+            end: start,
+            variant: shape,
+        }));
     }
     for (_, start, end) in BRANDS.iter().filter(|(of, ..)| *of == scheme) {
-        rows.extend(around(&cards, point(start)?, point(end)?)?);
+        ranges.extend(gaps_between_cards(&cards, parse_number(start)?, parse_number(end)?)?);
     }
-    rows.sort_unstable_by_key(|it| (it.digits, it.start));
-    Some(rows)
+    ranges.sort_unstable_by_key(|it| (it.digits, it.start));
+    Some(ranges)
 }
 
 /// How a card's own range looks; none if it has none.
-fn shape(card: &Card, edition: Edition) -> Option<Shape> {
-    let second = edition == Edition::Second;
-    match card.script {
-        _ if second && card.number == ADDED => Some(Shape::Common),
-        _ if second && card.number == GONE => None,
-        _ if second && card.number == CHANGED => Some(Shape::WithoutMethod),
-        Script::Unsupported => None,
-        Script::NoCommonVersion => Some(Shape::Foreign),
-        Script::Challenge(Challenge { method: MethodPage::None, .. }) => Some(Shape::WithoutMethod),
-        Script::Challenge(_) | Script::Frictionless(_) | Script::DirectoryError => {
-            Some(Shape::Common)
+fn variant_for_card(card: &Card, edition: RangeEdition) -> Option<RangeVariant> {
+    let second = edition == RangeEdition::Second;
+    match card.scenario {
+        _ if second && card.number == ADDED => Some(RangeVariant::Standard),
+        _ if second && card.number == REMOVED => None,
+        _ if second && card.number == CHANGED => Some(RangeVariant::WithoutMethod),
+        CardScenario::NotEnrolled => None,
+        CardScenario::NoCommonVersion => Some(RangeVariant::UnsupportedVersion),
+        CardScenario::Challenge(ChallengeScenario { method_page: MethodPage::None, .. }) => {
+            Some(RangeVariant::WithoutMethod)
         }
+        CardScenario::Challenge(_)
+        | CardScenario::Frictionless(_)
+        | CardScenario::DirectoryError => Some(RangeVariant::Standard),
     }
 }
 
 /// What is left between the cards that have ranges of their own, or are to have none.
-fn around(cards: &[&Card], from: Number, to: Number) -> Option<Vec<Row>> {
-    let Number { digits, value: end } = to;
-    let mut own: Vec<_> = cards.iter().filter_map(|it| point(it.number)).collect();
-    own.sort_unstable();
-    let mut rows = Vec::new();
+fn gaps_between_cards(
+    cards: &[&Card],
+    from: CardNumberValue,
+    to: CardNumberValue,
+) -> Option<Vec<SimulatedRange>> {
+    let CardNumberValue { digits, value: end } = to;
+    let mut card_numbers: Vec<_> = cards.iter().filter_map(|it| parse_number(it.number)).collect();
+    card_numbers.sort_unstable();
+    let mut gaps = Vec::new();
     let mut start = from.value;
-    let within = own.into_iter().filter(|it| (from..=to).contains(it));
+    let within = card_numbers.into_iter().filter(|it| (from..=to).contains(it));
     for number in within.map(|it| it.value) {
         if start < number {
             let end = number.checked_sub(1)?;
-            rows.push(Row { digits, start, end, shape: Shape::Common });
+            gaps.push(SimulatedRange { digits, start, end, variant: RangeVariant::Standard });
         }
         start = number.checked_add(1)?;
     }
     if start <= end {
-        rows.push(Row { digits, start, end, shape: Shape::Common });
+        gaps.push(SimulatedRange { digits, start, end, variant: RangeVariant::Standard });
     }
-    Some(rows)
+    Some(gaps)
 }
 
 /// A card number. Those of one length stand together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Number {
+struct CardNumberValue {
     digits: usize,
     value: u64,
 }
 
-fn point(number: &str) -> Option<Number> {
-    number.parse().ok().map(|value| Number { digits: number.len(), value })
+fn parse_number(number: &str) -> Option<CardNumberValue> {
+    number.parse().ok().map(|value| CardNumberValue { digits: number.len(), value })
 }

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use crate::knob::Knobs;
+use crate::behavior::SimulatedBehavior;
 
 /// How the simulator runs.
 #[derive(Debug, Clone)]
-pub struct Settings {
+pub struct SimulatorSettings {
     /// How browsers and the 3DS server reach it, without a slash at the end. If there is none, the
     /// address it listens on.
     pub base_url: Option<String>,
@@ -14,22 +14,22 @@ pub struct Settings {
     /// Transactions that are remembered. The oldest goes for the next.
     pub transactions_max: usize,
     /// What the knobs are at the start, and after a reset.
-    pub knobs: Knobs,
+    pub behavior: SimulatedBehavior,
     /// Certificates in PEM that a 3DS server's `https` address is checked against.
     pub trusted_roots: Vec<u8>,
     /// Whom results are sent to.
-    pub results: Results,
+    pub result_destinations: ResultDestinations,
 }
 
 /// Where results may go: whoever reaches the simulator names the address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Results {
+pub enum ResultDestinations {
     /// And, by `https`, to whoever the trusted roots vouch for.
     #[default]
-    ThisMachine,
+    Loopback,
     /// And to this host and port, as they stand in an address.
-    AndTo(String),
-    Anywhere,
+    LoopbackAndHost(String),
+    AnyHost,
 }
 
 /// EMV's times, and those that it leaves to the issuer.
@@ -44,24 +44,24 @@ pub struct Timers {
     /// The length of one minute of `threeDSRequestorDecMaxTime`, so that it can be waited for.
     pub decoupled_minute: Duration,
     /// For the answer of a 3DS server.
-    pub outgoing: Duration,
+    pub outgoing_timeout: Duration,
     /// How long a silence lasts that a knob asks for, if nobody hangs up before.
     pub silence: Duration,
     /// How long after the browser a result comes that a knob makes late.
     pub late_result: Duration,
     /// How long a transaction is remembered.
-    pub keep: Duration,
+    pub transaction_lifetime: Duration,
 }
 
-impl Default for Settings {
+impl Default for SimulatorSettings {
     fn default() -> Self {
         Self {
             base_url: None,
             timers: Timers::default(),
             transactions_max: 10_000,
-            knobs: Knobs::default(),
+            behavior: SimulatedBehavior::default(),
             trusted_roots: Vec::new(),
-            results: Results::default(),
+            result_destinations: ResultDestinations::default(),
         }
     }
 }
@@ -73,10 +73,10 @@ impl Default for Timers {
             interaction: Duration::from_secs(600),
             decoupled: Duration::from_secs(3),
             decoupled_minute: Duration::from_secs(60),
-            outgoing: Duration::from_secs(10),
+            outgoing_timeout: Duration::from_secs(10),
             silence: Duration::from_secs(120),
             late_result: Duration::from_secs(5),
-            keep: Duration::from_secs(3600),
+            transaction_lifetime: Duration::from_secs(3600),
         }
     }
 }
@@ -91,7 +91,7 @@ impl Timers {
 
 /// Why it cannot start.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum StartError {
     #[error(
         "the base URL must be http or https with a host, and without query or slash at the end"
     )]

@@ -2,7 +2,7 @@
 
 mod progress;
 
-pub(crate) use progress::{Phase, Progress, Visit};
+pub(crate) use progress::{ChallengePhase, ChallengeProgress, ChallengeStart};
 
 use std::{
     collections::{HashMap, VecDeque},
@@ -14,15 +14,15 @@ use std::{
 use scrip_threeds::{
     code::{AuthenticationCategory, DeviceChannel, Scheme},
     format::{Text, TransId, Url, Version},
-    message::{AcsRendering, Scene},
+    message::{AcsRendering, TransactionContext},
 };
 use tokio::{task::AbortHandle, time::Instant};
 
-use crate::{acs::AppKeys, card::Challenge, page::Purchase};
+use crate::{acs::AppKeys, card::ChallengeScenario, page::Purchase};
 
 /// What does not change.
 #[derive(Debug)]
-pub(crate) struct Facts {
+pub(crate) struct TransactionDetails {
     pub(crate) scheme: Scheme,
     pub(crate) version: Version,
     pub(crate) channel: DeviceChannel,
@@ -34,23 +34,23 @@ pub(crate) struct Facts {
     pub(crate) server_url: Url<2048>,
     pub(crate) notification_url: Option<Url<256>>,
     pub(crate) rendering: Option<AcsRendering>,
-    pub(crate) challenge: Challenge,
-    pub(crate) course: Course,
+    pub(crate) challenge: ChallengeScenario,
+    pub(crate) flow: ChallengeFlow,
     pub(crate) purchase: Purchase,
-    pub(crate) app: Option<AppKeys>,
+    pub(crate) app_keys: Option<AppKeys>,
 }
 
-impl Facts {
-    pub(crate) fn scene(&self) -> Scene {
-        Scene::of(self.version).within(self.channel, self.category)
+impl TransactionDetails {
+    pub(crate) fn transaction_context(&self) -> TransactionContext {
+        TransactionContext::for_version(self.version).with_channel(self.channel, self.category)
     }
 }
 
 /// Who asks the cardholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Course {
+pub(crate) enum ChallengeFlow {
     /// A page of ours.
-    Page,
+    Browser,
     /// An app, with an SDK in it.
     App,
     /// The bank, somewhere else.
@@ -60,38 +60,38 @@ pub(crate) enum Course {
 /// One transaction.
 #[derive(Debug)]
 pub(crate) struct Transaction {
-    pub(crate) facts: Facts,
-    pub(crate) progress: Progress,
+    pub(crate) details: TransactionDetails,
+    pub(crate) progress: ChallengeProgress,
     /// Codes that were typed, right or wrong.
-    pub(crate) tries: Mutex<u8>,
+    pub(crate) attempts: Mutex<u8>,
     /// Messages of an app, which are numbered.
-    pub(crate) messages: Mutex<u16>,
+    pub(crate) app_message_count: Mutex<u16>,
     /// Comes with the `CReq` and goes with the `CRes`.
     pub(crate) session_data: Mutex<Option<Text<1, 1024>>>,
-    timer: Mutex<Option<Timer>>,
+    timer: Mutex<Option<AbortOnDrop>>,
 }
 
-struct Timer(AbortHandle);
+struct AbortOnDrop(AbortHandle);
 
-impl Drop for Timer {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
-impl fmt::Debug for Timer {
+impl fmt::Debug for AbortOnDrop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Timer")
     }
 }
 
 impl Transaction {
-    pub(crate) fn new(facts: Facts) -> Self {
+    pub(crate) fn new(details: TransactionDetails) -> Self {
         Self {
-            facts,
-            progress: Progress::new(),
-            tries: Mutex::new(0),
-            messages: Mutex::new(0),
+            details,
+            progress: ChallengeProgress::new(),
+            attempts: Mutex::new(0),
+            app_message_count: Mutex::new(0),
             session_data: Mutex::new(None),
             timer: Mutex::new(None),
         }
@@ -99,71 +99,73 @@ impl Transaction {
 
     /// The new timer stops the old one; forgetting the transaction stops them all.
     pub(crate) fn set_timer(&self, task: AbortHandle) {
-        let old = self.timer.lock().unwrap_or_else(PoisonError::into_inner).replace(Timer(task));
+        let old =
+            self.timer.lock().unwrap_or_else(PoisonError::into_inner).replace(AbortOnDrop(task));
         drop(old);
     }
 
     /// Another code was typed; how many that makes.
-    pub(crate) fn count_try(&self) -> u8 {
-        let mut tries = self.tries.lock().unwrap_or_else(PoisonError::into_inner);
-        *tries = tries.saturating_add(1);
-        *tries
+    pub(crate) fn count_attempt(&self) -> u8 {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        *attempts = attempts.saturating_add(1);
+        *attempts
     }
 
-    pub(crate) fn tries(&self) -> u8 {
-        *self.tries.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn attempt_count(&self) -> u8 {
+        *self.attempts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// As many as fit, for as long as they may stay.
 #[derive(Debug)]
 pub(crate) struct Transactions {
-    places: usize,
-    inner: Mutex<Inner>,
+    capacity: usize,
+    table: Mutex<TransactionTable>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct TransactionTable {
     by_id: HashMap<String, (Instant, Arc<Transaction>)>,
     order: VecDeque<String>,
-    swept: Option<Instant>,
+    last_expiry_check: Option<Instant>,
 }
 
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const EXPIRY_INTERVAL: Duration = Duration::from_secs(60);
 
 impl Transactions {
-    pub(crate) fn new(places: usize) -> Self {
-        Self { places: places.max(1), inner: Mutex::default() }
+    pub(crate) fn new(capacity: usize) -> Self {
+        Self { capacity: capacity.max(1), table: Mutex::default() }
     }
 
-    pub(crate) fn insert(&self, transaction: Transaction, keep: Duration) -> Arc<Transaction> {
+    pub(crate) fn insert(&self, transaction: Transaction, lifetime: Duration) -> Arc<Transaction> {
         let transaction = Arc::new(transaction);
         let now = Instant::now();
-        let id = name(&transaction.facts.acs_trans_id);
-        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        inner.sweep(now);
-        while inner.order.len() >= self.places {
-            let Some(oldest) = inner.order.pop_front() else { break };
-            inner.by_id.remove(&oldest);
+        let id = normalize_id(&transaction.details.acs_trans_id);
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        table.remove_expired(now);
+        while table.order.len() >= self.capacity {
+            let Some(oldest) = table.order.pop_front() else { break };
+            table.by_id.remove(&oldest);
         }
-        let until = now.checked_add(keep).unwrap_or(now);
-        inner.by_id.insert(id.clone(), (until, Arc::clone(&transaction)));
-        inner.order.push_back(id);
+        let expires_at = now.checked_add(lifetime).unwrap_or(now);
+        table.by_id.insert(id.clone(), (expires_at, Arc::clone(&transaction)));
+        table.order.push_back(id);
         transaction
     }
 
     pub(crate) fn find(&self, acs_trans_id: &TransId) -> Option<Arc<Transaction>> {
-        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
-        let (until, transaction) = inner.by_id.get(&name(acs_trans_id))?;
-        (*until > Instant::now()).then(|| Arc::clone(transaction))
+        let table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
+        let (expires_at, transaction) = table.by_id.get(&normalize_id(acs_trans_id))?;
+        (*expires_at > Instant::now()).then(|| Arc::clone(transaction))
     }
 }
 
-impl Inner {
-    fn sweep(&mut self, now: Instant) {
-        let due = self.swept.is_none_or(|it| now.duration_since(it) >= SWEEP_INTERVAL);
-        if due {
-            self.swept = Some(now);
+impl TransactionTable {
+    fn remove_expired(&mut self, now: Instant) {
+        let is_due =
+            self.last_expiry_check.is_none_or(|it| now.duration_since(it) >= EXPIRY_INTERVAL);
+        if is_due {
+            self.last_expiry_check = Some(now);
             self.by_id.retain(|_, (until, _)| *until > now);
             self.order.retain(|it| self.by_id.contains_key(it));
         }
@@ -171,6 +173,6 @@ impl Inner {
 }
 
 /// Ids may come back in another case.
-fn name(id: &TransId) -> String {
+fn normalize_id(id: &TransId) -> String {
     id.expose().to_ascii_lowercase()
 }

@@ -7,7 +7,7 @@ use scrip_core::{
 
 /// A letter that keeps the facets apart, and what is looked for. Half a fingerprint is enough to
 /// find it by: the token's row has it whole.
-pub(crate) fn facet_bytes(facet: &Facet) -> Vec<u8> {
+pub(crate) fn encode_facet(facet: &Facet) -> Vec<u8> {
     let (letter, bytes) = match facet {
         Facet::Type(token_type) => (b't', token_type.as_str().as_bytes()),
         Facet::Fingerprint(fingerprint) => (b'f', fingerprint.0.split_at(16).0),
@@ -20,25 +20,26 @@ pub(crate) fn facet_bytes(facet: &Facet) -> Vec<u8> {
 }
 
 /// The facets to look under. Every token has one type, so all of them together are all tokens.
-pub(crate) fn facets(facet: Option<Facet>) -> Vec<Facet> {
+pub(crate) fn facets_or_all_types(facet: Option<Facet>) -> Vec<Facet> {
     let every = || TokenType::ALL.iter().copied().map(Facet::Type).collect();
     facet.map_or_else(every, |it| vec![it])
 }
 
 /// Facet and container of each entry of a token.
-pub(crate) fn entries(record: &TokenRecord) -> impl Iterator<Item = (Vec<u8>, &str)> {
-    Facet::of_record(record).flat_map(|facet| {
-        let facet = facet_bytes(&facet);
+pub(crate) fn index_entries(record: &TokenRecord) -> impl Iterator<Item = (Vec<u8>, &str)> {
+    Facet::all_for_record(record).flat_map(|facet| {
+        let facet = encode_facet(&facet);
         record.containers.iter().map(move |it| (facet.clone(), it.as_str()))
     })
 }
 
 /// The facets and containers of a token's entries, side by side.
-pub(crate) fn entry_columns(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
-    entries(record).unzip()
+pub(crate) fn index_entry_columns(record: &TokenRecord) -> (Vec<Vec<u8>>, Vec<&str>) {
+    index_entries(record).unzip()
 }
 
 /// Whether two versions of a token have the same entries.
-pub(crate) fn is_found_alike(before: &TokenRecord, after: &TokenRecord) -> bool {
-    before.containers == after.containers && Facet::of_record(before).eq(Facet::of_record(after))
+pub(crate) fn has_same_index_entries(before: &TokenRecord, after: &TokenRecord) -> bool {
+    before.containers == after.containers
+        && Facet::all_for_record(before).eq(Facet::all_for_record(after))
 }

@@ -3,14 +3,14 @@
 pub mod claims;
 mod facets;
 pub mod postgres;
-mod rules;
+mod shared;
 mod sql;
 pub mod sqlite;
 mod stores;
+mod token_activity;
 pub mod transfer;
-mod uses;
 
 pub use crate::{
     postgres::PostgresStore,
-    sqlite::{Pages, SqliteStore},
+    sqlite::{PageMode, SqliteStore},
 };

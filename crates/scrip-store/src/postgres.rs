@@ -2,99 +2,100 @@
 //! docs/decisions/0034-postgresql.md.
 
 mod audit;
+pub mod bench_statements;
 mod connect;
 mod engine;
 mod maintenance;
 mod policy;
-pub mod sent;
 mod tokens;
 pub mod transfer;
 
-use scrip_core::{audit::Log, id::TenantId, store::StoreError};
+use scrip_core::{audit::LogKind, id::TenantId, store::StoreError};
 
 use crate::{
-    claims::Claims,
+    claims::InFlightClaims,
     postgres::{
-        audit::access_log::AccessLog,
-        connect::listen::Changes,
+        audit::read_log::PostgresReadLog,
+        connect::directory_listener::DirectoryListener,
         engine::{
-            lane::Lane,
-            pool::Pool,
-            scope::Scope,
-            statement::{Instant, Single},
-            transaction::Transaction,
+            pool::ConnectionPool,
+            scope::RowScope,
+            statement::{AutocommitClient, ReadSnapshot},
+            tenant_lock::TenantLog,
+            transaction::PostgresTransaction,
         },
-        tokens::group::Writes,
+        tokens::write_group::TokenWriteQueue,
     },
-    rules::audit::log::{ChainStatements, POSTGRES_ACCESS_LOG, POSTGRES_AUDIT_LOG},
+    shared::audit::log::{ChainStatements, POSTGRES_ACCESS_LOG, POSTGRES_AUDIT_LOG},
     sql::{DeleteSome, Execute, Outcome, Parameter, parameters},
 };
 
 pub use crate::postgres::connect::{
-    address::Transport,
-    health::Health,
-    migrate::Migrated,
-    settings::{PostgresSettings, WrongAddress},
+    address::PostgresTransport,
+    health::ServerHealth,
+    migrate::MigrationResult,
+    settings::{InvalidAddress, PostgresSettings},
 };
 pub use tokio_postgres_rustls::MakeRustlsConnect;
 
 #[derive(Debug)]
 pub struct PostgresStore {
-    pool: Pool,
-    pub(crate) access: AccessLog,
-    writes: Writes,
+    pool: ConnectionPool,
+    pub(crate) read_log: PostgresReadLog,
+    write_queue: TokenWriteQueue,
     /// Of this node. Another node's are known by the rows that they commit.
-    pub(crate) claims: Claims,
-    changes: Changes,
+    pub(crate) claims: InFlightClaims,
+    directory_listener: DirectoryListener,
 }
 
 impl PostgresStore {
-    pub(crate) fn chain_statements(log: Log) -> &'static ChainStatements {
+    pub(crate) fn chain_statements(log: LogKind) -> &'static ChainStatements {
         match log {
-            Log::Audit => &POSTGRES_AUDIT_LOG,
-            Log::Access => &POSTGRES_ACCESS_LOG,
+            LogKind::Audit => &POSTGRES_AUDIT_LOG,
+            LogKind::Read => &POSTGRES_ACCESS_LOG,
         }
     }
 
     /// Single statements about the chains of a log.
-    pub(crate) fn chains(&self, _: Log) -> Single<'_> {
-        self.of_every_tenant()
+    pub(crate) fn chains(&self, _: LogKind) -> AutocommitClient<'_> {
+        self.for_all_tenants()
     }
 
     /// The same, about one of them.
-    pub(crate) fn chain(&self, _: Log, tenant: TenantId) -> Single<'_> {
-        self.of(tenant)
+    pub(crate) fn chain_reader(&self, _: LogKind, tenant: TenantId) -> AutocommitClient<'_> {
+        self.for_tenant(tenant)
     }
 
     /// Statements about one tenant, which see both logs and their heads in one snapshot.
-    pub(crate) async fn at_one_instant<T>(
+    pub(crate) async fn read_snapshot<T>(
         &self,
-        _: Log,
+        _: LogKind,
         tenant: TenantId,
-        read: impl AsyncFnOnce(&Instant) -> Result<T, StoreError>,
+        read: impl AsyncFnOnce(&ReadSnapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let it = Instant::new(&self.pool, Scope::of(tenant)).await?;
-        let given = read(&it).await;
-        it.end(given).await
+        let it = ReadSnapshot::new(&self.pool, RowScope::for_tenant(tenant)).await?;
+        let value = read(&it).await;
+        it.end(value).await
     }
 
     /// Writes for a tenant in a transaction, which keeps what the outcome says is kept.
     pub(crate) async fn write<T: Outcome>(
         &self,
         tenant: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+        work: impl AsyncFnOnce(&mut PostgresTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.write_log(Log::Audit, tenant, work).await
+        self.write_log(LogKind::Audit, tenant, work).await
     }
 
     /// The same, which writes to a log.
     pub(crate) async fn write_log<T: Outcome>(
         &self,
-        log: Log,
+        log: LogKind,
         tenant: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+        work: impl AsyncFnOnce(&mut PostgresTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let mut transaction = Transaction::begin(&self.pool, Lane { log, tenant }, 0).await?;
+        let mut transaction =
+            PostgresTransaction::begin(&self.pool, TenantLog { log, tenant }, 0).await?;
         let outcome = work(&mut transaction).await?;
         match outcome.is_kept() {
             true => transaction.commit().await?,
@@ -107,18 +108,18 @@ impl PostgresStore {
     pub(crate) async fn write_waiting<T: Outcome>(
         &self,
         tenant: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction) -> Result<T, StoreError>,
+        work: impl AsyncFnOnce(&mut PostgresTransaction) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.write(tenant, work).await
     }
 
     pub(crate) async fn delete_some(
         &self,
-        _: Log,
+        _: LogKind,
         delete: &DeleteSome,
         by: impl Into<Parameter<'static>>,
     ) -> Result<usize, StoreError> {
         let some = parameters![by.into(), delete.postgres_rows_max];
-        self.of_every_tenant().execute(delete.postgres, &some).await
+        self.for_all_tenants().execute(delete.postgres, &some).await
     }
 }

@@ -12,32 +12,32 @@ use std::{fs::File, path::PathBuf, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::Log,
+    audit::LogKind,
     id::TenantId,
     store::{StoreError, StoreFuture},
 };
 
 use crate::{
-    claims::Claims,
-    rules::audit::log::{ChainStatements, SQLITE_LOG},
+    claims::InFlightClaims,
+    shared::audit::log::{ChainStatements, SQLITE_LOG},
     sql::{DeleteSome, Outcome, Parameter, parameters, run_ready},
     sqlite::{
-        audit::access_log::AccessLog,
+        audit::read_log::SqliteReadLog,
         engine::{
             checkpoint::Checkpointer,
             readers::Readers,
-            statement::{at_one_instant, execute},
-            transaction::Transaction,
+            statement::{execute, with_snapshot},
+            transaction::SqliteTransaction,
             writer::Writer,
         },
     },
 };
 
-pub use crate::sqlite::{audit::trail, engine::connection::Pages, maintenance::backup};
+pub use crate::sqlite::{audit::verify, engine::connection::PageMode, maintenance::backup};
 
 /// What a crowd of other writes may keep one waiting that must not be refused.
-const TURNS_MAX: u32 = 200;
-const TURN: Duration = Duration::from_millis(50);
+const BUSY_RETRIES_MAX: u32 = 200;
+const BUSY_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
 /// Fields end in this order: the checkpointer and the readers before the writer, whose connection
 /// is then the last and tidies the log away; the lock after all of them.
@@ -46,8 +46,8 @@ pub struct SqliteStore {
     _checkpointer: Option<Checkpointer>,
     readers: Readers,
     writer: Writer,
-    pub(crate) access: AccessLog,
-    pub(crate) claims: Claims,
+    pub(crate) read_log: SqliteReadLog,
+    pub(crate) claims: InFlightClaims,
     path: PathBuf,
     _lock: Option<File>,
 }
@@ -62,66 +62,66 @@ impl SqliteStore {
     }
 
     /// Single statements about the chains of a log, each of which has a database of its own.
-    pub(crate) fn chains(&self, log: Log) -> &Readers {
+    pub(crate) fn chains(&self, log: LogKind) -> &Readers {
         match log {
-            Log::Audit => &self.readers,
-            Log::Access => &self.access.readers,
+            LogKind::Audit => &self.readers,
+            LogKind::Read => &self.read_log.readers,
         }
     }
 
     /// The same, about one of them.
-    pub(crate) fn chain(&self, log: Log, _: TenantId) -> &Readers {
+    pub(crate) fn chain_reader(&self, log: LogKind, _: TenantId) -> &Readers {
         self.chains(log)
     }
 
-    pub(crate) fn chain_statements(_: Log) -> &'static ChainStatements {
+    pub(crate) fn chain_statements(_: LogKind) -> &'static ChainStatements {
         &SQLITE_LOG
     }
 
-    fn log_writer(&self, log: Log) -> &Writer {
+    fn log_writer(&self, log: LogKind) -> &Writer {
         match log {
-            Log::Audit => &self.writer,
-            Log::Access => &self.access.writer,
+            LogKind::Audit => &self.writer,
+            LogKind::Read => &self.read_log.writer,
         }
     }
 
     /// Single statements about one tenant, which they name.
-    pub(crate) fn of(&self, _: TenantId) -> &Readers {
+    pub(crate) fn for_tenant(&self, _: TenantId) -> &Readers {
         &self.readers
     }
 
     /// Single statements about every tenant.
-    pub(crate) fn of_every_tenant(&self) -> &Readers {
+    pub(crate) fn for_all_tenants(&self) -> &Readers {
         &self.readers
     }
 
     /// Statements about one tenant, in the database of a log, which see it at one instant.
-    pub(crate) async fn at_one_instant<T>(
+    pub(crate) async fn read_snapshot<T>(
         &self,
-        log: Log,
+        log: LogKind,
         _: TenantId,
         read: impl AsyncFnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.chains(log).read(|it| at_one_instant(it, || run_ready(read(it))))
+        self.chains(log).read(|it| with_snapshot(it, || run_ready(read(it))))
     }
 
     /// Writes for a tenant in the next commit, which keeps what the outcome says is kept.
     pub(crate) async fn write<T: Outcome + Send + 'static>(
         &self,
         tenant: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl AsyncFnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        self.write_log(Log::Audit, tenant, work).await
+        self.write_log(LogKind::Audit, tenant, work).await
     }
 
     /// The same, in the database of a log.
     pub(crate) async fn write_log<T: Outcome + Send + 'static>(
         &self,
-        log: Log,
+        log: LogKind,
         _: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Send + 'static,
+        work: impl AsyncFnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let work = move |it: &mut Transaction<'_>| run_ready(work(it));
+        let work = move |it: &mut SqliteTransaction<'_>| run_ready(work(it));
         self.log_writer(log).write_if(work, T::is_kept).await
     }
 
@@ -129,11 +129,14 @@ impl SqliteStore {
     pub(crate) async fn write_waiting<T: Outcome + Send + 'static>(
         &self,
         tenant: TenantId,
-        work: impl AsyncFnOnce(&mut Transaction<'_>) -> Result<T, StoreError> + Clone + Send + 'static,
+        work: impl AsyncFnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError>
+        + Clone
+        + Send
+        + 'static,
     ) -> Result<T, StoreError> {
-        for _ in 0..TURNS_MAX {
+        for _ in 0..BUSY_RETRIES_MAX {
             match self.write(tenant, work.clone()).await {
-                Err(StoreError::Busy) => tokio::time::sleep(TURN).await,
+                Err(StoreError::Busy) => tokio::time::sleep(BUSY_RETRY_PAUSE).await,
                 done => return done,
             }
         }
@@ -142,11 +145,11 @@ impl SqliteStore {
 
     pub(crate) async fn delete_some(
         &self,
-        log: Log,
+        log: LogKind,
         delete: &'static DeleteSome,
         by: impl Into<Parameter<'static>> + Send + 'static,
     ) -> Result<usize, StoreError> {
-        let some = move |it: &mut Transaction<'_>| {
+        let some = move |it: &mut SqliteTransaction<'_>| {
             execute(it, delete.sqlite, &parameters![by.into(), delete.sqlite_rows_max])
         };
         self.log_writer(log).write(some).await

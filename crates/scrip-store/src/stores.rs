@@ -1,10 +1,10 @@
 //! Store traits whose methods are the same in both engines.
 
 mod access_sessions;
-mod answers;
+mod idempotency;
 mod listing;
 mod logs;
 mod policy;
-pub(crate) mod sessions;
+pub(crate) mod threeds_sessions;
 mod token_intents;
 mod usage;

@@ -3,28 +3,28 @@
 //!
 //! What the file is and why is in docs/decisions/0035-moving-a-vault.md.
 
+mod error;
 mod export;
-mod fault;
 mod file;
+mod frames;
 mod import;
 mod kind;
-mod parts;
 mod row;
-mod standing;
 pub(crate) mod table;
-mod tally;
 mod token;
+mod totals;
+mod vault_digest;
 
 use scrip_core::store::StoreFuture;
 
-pub(crate) use crate::transfer::token::entries;
+pub(crate) use crate::transfer::token::token_entries;
 pub use crate::transfer::{
-    export::{Exported, Exporting, export},
-    fault::MoveError,
-    file::{About, Summary, check},
-    import::{Imported, Step, Whole, import},
-    kind::{Column, Form, Kind},
-    row::{Row, Value},
+    error::TransferError,
+    export::{ExportOptions, ExportResult, export},
+    file::{ExportInfo, ExportSummary, check_export},
+    import::{CheckedExport, ImportPhase, ImportResult, import},
+    kind::{ColumnType, RowColumn, RowKind},
+    row::{RowValue, TransferRow},
 };
 
 /// Why nobody else may use a vault.
@@ -33,23 +33,23 @@ pub(crate) const UNFINISHED_IMPORT: &str =
 
 /// How much of a vault is read, and written, at once.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
-    pub rows: usize,
+pub struct PageBounds {
+    pub rows_max: usize,
     /// It ends behind the row that goes past it.
-    pub bytes: usize,
+    pub bytes_max: usize,
 }
 
-impl Default for Bounds {
+impl Default for PageBounds {
     /// Little enough to be kept in memory, and enough that a commit for each costs little.
     fn default() -> Self {
-        Self { rows: 256, bytes: 4 * 1024 * 1024 }
+        Self { rows_max: 256, bytes_max: 4 * 1024 * 1024 }
     }
 }
 
 /// Rows of one kind, in the order in which the engine has them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Page {
-    pub rows: Vec<Row>,
+pub struct RowPage {
+    pub rows: Vec<TransferRow>,
     /// Where the engine goes on behind the last of them. Nobody else understands it.
     pub position: Vec<u8>,
 }
@@ -57,31 +57,31 @@ pub struct Page {
 /// Rows of a file that go into a vault together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portion {
-    pub kind: Kind,
+    pub kind: RowKind,
     /// How many rows of this kind come before.
-    pub before: u64,
-    pub page: Page,
+    pub rows_before: u64,
+    pub page: RowPage,
 }
 
 /// How far an import has come. It is in the vault, and changes in the transaction of each portion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct State {
+pub struct ImportState {
     /// Which file: the checksum of its beginning.
     pub file: [u8; 32],
     pub portions: u64,
     /// Of the file up to there.
-    pub sum: [u8; 32],
+    pub checksum: [u8; 32],
 }
 
 /// How many rows are done, of how many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Done {
+pub struct TransferProgress {
     pub rows: u64,
-    pub all: u64,
+    pub total: u64,
 }
 
 /// An engine, row by row. Nothing else uses the vault meanwhile.
-pub trait Rows: Send {
+pub trait TransferEngine: Send {
     fn engine(&self) -> &'static str;
 
     fn schema(&self) -> u32;
@@ -91,31 +91,35 @@ pub trait Rows: Send {
 
     fn end_reading(&mut self) -> StoreFuture<'_, ()>;
 
-    fn count(&mut self, kind: Kind) -> StoreFuture<'_, u64>;
+    fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64>;
 
     /// How many entries there are by which tokens are found. They do not travel: a token's row
     /// says all of its own.
-    fn count_entries(&mut self) -> StoreFuture<'_, u64>;
+    fn count_index_entries(&mut self) -> StoreFuture<'_, u64>;
 
     /// The next rows behind a position; none at the end. Those of tokens in the order of their
     /// numbers, of each tenant.
-    fn page<'a>(
+    fn read_page<'a>(
         &'a mut self,
-        kind: Kind,
+        kind: RowKind,
         after: Option<&'a [u8]>,
-        bounds: Bounds,
-    ) -> StoreFuture<'a, Page>;
+        bounds: PageBounds,
+    ) -> StoreFuture<'a, RowPage>;
 
     /// How far an import has come that has not ended.
-    fn begun(&mut self) -> StoreFuture<'_, Option<State>>;
+    fn find_import_state(&mut self) -> StoreFuture<'_, Option<ImportState>>;
 
     /// From now on nobody serves this vault, until the import has ended.
-    fn begin(&mut self, state: State) -> StoreFuture<'_, ()>;
+    fn start_import(&mut self, state: ImportState) -> StoreFuture<'_, ()>;
 
     /// In one transaction with the state after it. After a crash between the two, where an engine
     /// cannot, the same portion comes again and changes nothing.
-    fn put<'a>(&'a mut self, portion: &'a Portion, state: State) -> StoreFuture<'a, ()>;
+    fn write_portion<'a>(
+        &'a mut self,
+        portion: &'a Portion,
+        state: ImportState,
+    ) -> StoreFuture<'a, ()>;
 
     /// The vault's own keys, without which it is none; and there is no import any more.
-    fn finish<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()>;
+    fn complete_import<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()>;
 }

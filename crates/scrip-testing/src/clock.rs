@@ -21,7 +21,7 @@ impl StoppedClock {
     }
 
     pub fn advance(&self, by: Duration) {
-        self.0.store(self.now().after(by).unix_ms, Ordering::SeqCst);
+        self.0.store(self.now().plus(by).unix_ms, Ordering::SeqCst);
     }
 
     /// Moves the clock, also back.
@@ -37,25 +37,25 @@ impl Clock for StoppedClock {
 }
 
 /// Another clock, moved by hand.
-pub struct MovedClock {
+pub struct OffsetClock {
     base: Box<dyn Clock>,
-    moved_ms: AtomicI64,
+    offset_ms: AtomicI64,
 }
 
-impl MovedClock {
+impl OffsetClock {
     #[must_use]
-    pub fn of(base: impl Clock + 'static) -> Self {
-        Self { base: Box::new(base), moved_ms: AtomicI64::new(0) }
+    pub fn new(base: impl Clock + 'static) -> Self {
+        Self { base: Box::new(base), offset_ms: AtomicI64::new(0) }
     }
 
     pub fn advance(&self, by: Duration) {
-        self.moved_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+        self.offset_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
     }
 }
 
-impl Clock for MovedClock {
+impl Clock for OffsetClock {
     fn now(&self) -> Timestamp {
-        Timestamp { unix_ms: self.base.now().unix_ms + self.moved_ms.load(Ordering::SeqCst) }
+        Timestamp { unix_ms: self.base.now().unix_ms + self.offset_ms.load(Ordering::SeqCst) }
     }
 }
 

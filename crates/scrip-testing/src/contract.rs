@@ -8,7 +8,7 @@ use std::{collections::HashMap, sync::LazyLock};
 
 use serde_json::Value;
 
-pub use schema::{SchemaRules, matches};
+pub use schema::{SchemaRules, matches_pattern};
 
 /// The OpenAPI document. It is read as a file, so that tests of a store need not build the API.
 static DOCUMENT: LazyLock<Value> = LazyLock::new(|| {
@@ -42,13 +42,13 @@ pub struct Contract {
 
 /// A sealed server refuses all requests alike, so it does not say which operations are deprecated. The
 /// document does not make this difference.
-fn is_unrouted(exchange: &Exchange, header: &str) -> bool {
+fn is_omitted_when_sealed(exchange: &Exchange, header: &str) -> bool {
     let is_sealed = exchange.status == 503 && exchange.body.contains("the vault is sealed");
     is_sealed && ["Deprecation", "Sunset", "Link"].contains(&header)
 }
 
 /// Statuses of a path that is not in the document.
-const STATUSES_OF_NO_ROUTE: [u16; 4] = [404, 405, 429, 503];
+const UNROUTED_STATUSES: [u16; 4] = [404, 405, 429, 503];
 
 impl Contract {
     /// Each undocumented path stands for all paths below it, too.
@@ -75,7 +75,7 @@ impl Contract {
         for (header, described) in response["headers"].as_object().into_iter().flatten() {
             let is_required = self.resolve(described)["required"] == true;
             if is_required
-                && !is_unrouted(exchange, header)
+                && !is_omitted_when_sealed(exchange, header)
                 && !headers.contains_key(&header.to_ascii_lowercase())
             {
                 return Err(format!("{name} answers {status} without {header}"));
@@ -94,13 +94,13 @@ impl Contract {
             return Ok(());
         }
         let value = serde_json::from_str(body).map_err(|it| format!("{name}: {it}: {body}"))?;
-        let rules = SchemaRules::of(self.document);
+        let rules = SchemaRules::new(self.document);
         rules.check(&media["schema"], &value).map_err(|it| format!("{name}: {it}: {body}"))
     }
 
     fn check_undocumented(&self, exchange: &Exchange) -> Result<(), String> {
         let Exchange { method, path, status, .. } = exchange;
-        let has_no_route = STATUSES_OF_NO_ROUTE.contains(status);
+        let has_no_route = UNROUTED_STATUSES.contains(status);
         let bare = path.split('?').next().unwrap_or_default();
         let is_below =
             |it: &str| bare.strip_prefix(it).is_some_and(|it| it.is_empty() || it.starts_with('/'));
@@ -127,6 +127,6 @@ impl Contract {
     /// The value that a reference leads to; any other value is itself.
     #[must_use]
     pub fn resolve(&self, value: &'static Value) -> &'static Value {
-        SchemaRules::of(self.document).resolve(value)
+        SchemaRules::new(self.document).resolve(value)
     }
 }

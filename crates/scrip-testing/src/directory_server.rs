@@ -21,7 +21,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use rustls::ServerConfig;
-use scrip_core::threeds::Link;
+use scrip_core::threeds::SchemeConnection;
 use serde_json::{Value, json};
 use tokio::{
     io::{AsyncRead, AsyncWrite},
@@ -32,10 +32,10 @@ use tokio_rustls::TlsAcceptor;
 
 /// What it does with a request, after it has read it.
 #[derive(Debug, Clone)]
-pub enum Manner {
-    Answer(Value),
+pub enum ServerBehavior {
+    Json(Value),
     /// The same, with the id of the question put in.
-    Reply(Value),
+    JsonWithTransactionId(Value),
     Bytes(Vec<u8>),
     Status(u16),
     RedirectTo(String),
@@ -46,14 +46,14 @@ pub enum Manner {
 }
 
 #[derive(Debug, Clone)]
-pub struct Seen {
+pub struct ReceivedRequest {
     pub path: String,
     pub content_type: String,
     pub host: String,
     pub body: Vec<u8>,
 }
 
-impl Seen {
+impl ReceivedRequest {
     pub fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap()
     }
@@ -61,21 +61,25 @@ impl Seen {
 
 pub struct DirectoryServer {
     pub address: SocketAddr,
-    state: Arc<State>,
+    state: Arc<DirectoryServerState>,
 }
 
 #[derive(Default)]
-struct State {
+struct DirectoryServerState {
     /// The last one stays.
-    manners: Mutex<VecDeque<Manner>>,
-    seen: Mutex<Vec<Seen>>,
+    behaviors: Mutex<VecDeque<ServerBehavior>>,
+    received: Mutex<Vec<ReceivedRequest>>,
 }
 
 impl DirectoryServer {
     /// In clear without a configuration.
-    pub fn start(runtime: &Handle, tls: Option<Arc<ServerConfig>>, manners: &[Manner]) -> Self {
-        let state = Arc::new(State::default());
-        state.manners.lock().unwrap().extend(manners.iter().cloned());
+    pub fn start(
+        runtime: &Handle,
+        tls: Option<Arc<ServerConfig>>,
+        behaviors: &[ServerBehavior],
+    ) -> Self {
+        let state = Arc::new(DirectoryServerState::default());
+        state.behaviors.lock().unwrap().extend(behaviors.iter().cloned());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let serving = Arc::clone(&state);
@@ -103,63 +107,71 @@ impl DirectoryServer {
         format!("https://{}/ds", self.address)
     }
 
-    pub fn seen(&self) -> Vec<Seen> {
-        self.state.seen.lock().unwrap().clone()
+    pub fn received_requests(&self) -> Vec<ReceivedRequest> {
+        self.state.received.lock().unwrap().clone()
     }
 
     /// From the next request on.
-    pub fn set(&self, manners: &[Manner]) {
-        *self.state.manners.lock().unwrap() = manners.iter().cloned().collect();
+    pub fn set_behaviors(&self, behaviors: &[ServerBehavior]) {
+        *self.state.behaviors.lock().unwrap() = behaviors.iter().cloned().collect();
     }
 }
 
-async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<State>) {
-    let service = service_fn(async |request| answer(&state, request).await);
+async fn serve(stream: impl AsyncRead + AsyncWrite + Unpin, state: Arc<DirectoryServerState>) {
+    let service = service_fn(async |request| respond(&state, request).await);
     drop(http1::Builder::new().serve_connection(TokioIo::new(stream), service).await);
 }
 
-type Body = BoxBody<Bytes, io::Error>;
+type ResponseBody = BoxBody<Bytes, io::Error>;
 
-fn whole(bytes: Vec<u8>) -> Body {
+fn full_body(bytes: Vec<u8>) -> ResponseBody {
     BodyExt::boxed(Full::new(Bytes::from(bytes)).map_err(|it| match it {}))
 }
 
-async fn answer(state: &State, request: Request<Incoming>) -> Result<Response<Body>, io::Error> {
+async fn respond(
+    state: &DirectoryServerState,
+    request: Request<Incoming>,
+) -> Result<Response<ResponseBody>, io::Error> {
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).map_or("", |it| it.to_str().unwrap()).to_owned();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
     let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
     let (path, content_type) = (head.uri.path().to_owned(), header("content-type"));
-    state.seen.lock().unwrap().push(Seen { path, content_type, host: header("host"), body });
+    state.received.lock().unwrap().push(ReceivedRequest {
+        path,
+        content_type,
+        host: header("host"),
+        body,
+    });
     let manner = {
-        let mut manners = state.manners.lock().unwrap();
+        let mut manners = state.behaviors.lock().unwrap();
         if manners.len() > 1 { manners.pop_front() } else { manners.front().cloned() }
     };
     let builder = Response::builder();
-    let made = match manner.expect("a manner") {
-        Manner::Answer(it) => builder.body(whole(serde_json::to_vec(&it).unwrap())),
-        Manner::Reply(mut it) => {
+    let created = match manner.expect("a manner") {
+        ServerBehavior::Json(it) => builder.body(full_body(serde_json::to_vec(&it).unwrap())),
+        ServerBehavior::JsonWithTransactionId(mut it) => {
             it["threeDSServerTransID"] = asked["threeDSServerTransID"].clone();
-            builder.body(whole(serde_json::to_vec(&it).unwrap()))
+            builder.body(full_body(serde_json::to_vec(&it).unwrap()))
         }
-        Manner::Bytes(it) => builder.body(whole(it)),
-        Manner::Status(it) => builder.status(it).body(whole(b"{}".to_vec())),
-        Manner::RedirectTo(it) => {
-            builder.status(307).header("location", it).body(whole(Vec::new()))
+        ServerBehavior::Bytes(it) => builder.body(full_body(it)),
+        ServerBehavior::Status(it) => builder.status(it).body(full_body(b"{}".to_vec())),
+        ServerBehavior::RedirectTo(it) => {
+            builder.status(307).header("location", it).body(full_body(Vec::new()))
         }
-        Manner::Endless => {
+        ServerBehavior::Endless => {
             let piece = || Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[b' '; 4096])));
             let pieces = stream::repeat_with(piece);
             builder.body(BodyExt::boxed(StreamBody::new(pieces)))
         }
-        Manner::HangUp => return Err(io::Error::other("hung up")),
-        Manner::Silent => pending().await,
+        ServerBehavior::HangUp => return Err(io::Error::other("hung up")),
+        ServerBehavior::Silent => pending().await,
     };
-    Ok(made.unwrap())
+    Ok(created.unwrap())
 }
 
 /// Ranges, each of them given as the first and last number and what is to be done with it.
-pub fn ranges(serial: &str, ranges: &[(&str, &str, &str)]) -> Value {
+pub fn card_ranges_response(serial: &str, ranges: &[(&str, &str, &str)]) -> Value {
     let ranges: Vec<_> = ranges
         .iter()
         .map(|(start, end, action)| {
@@ -181,7 +193,7 @@ pub fn ranges(serial: &str, ranges: &[(&str, &str, &str)]) -> Value {
     answer
 }
 
-pub fn erro(code: &str) -> Value {
+pub fn error_message(code: &str) -> Value {
     json!({
         "messageType": "Erro", "messageVersion": "2.2.0", "errorCode": code,
         "errorComponent": "D", "errorDescription": "no", "errorDetail": "no",
@@ -191,8 +203,8 @@ pub fn erro(code: &str) -> Value {
 
 /// What connects a vault to a scheme whose results come to this URL.
 #[must_use]
-pub fn link_with(results_url: &str) -> Link {
-    Link {
+pub fn scheme_connection(results_url: &str) -> SchemeConnection {
+    SchemeConnection {
         reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
         operator_id: Some("10001".to_owned()),
         results_url: results_url.to_owned(),

@@ -1,73 +1,73 @@
 //! The model engine: obviously correct, and what the other engines are compared with.
 
 mod access_sessions;
-mod answers;
 mod batch;
 mod guesses;
+mod idempotency;
 mod intents;
 mod listing;
 mod logs;
 mod maintenance;
 mod policy;
-mod sessions;
 mod snapshot;
+mod threeds_sessions;
 mod tokens;
 mod usage;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use scrip_core::{
-    audit::{DeletedTenant, NotedTime},
+    audit::{DeletedTenant, SignedWatermark},
     id::TenantId,
-    policy::{AccessSessionRecord, DirectoryRecords, Signed, guessing_budget::GuessRecord},
+    policy::{AccessSessionRecord, DirectoryRecords, SignedRow, guessing_budget::GuessRecord},
     store::{StoreError, StoreFuture},
-    threeds::{EventRecord, SessionRecord},
+    threeds::{ThreeDsEventRecord, ThreeDsSessionRecord},
     time::Timestamp,
     token::{StoredToken, StoredTokenIntent},
 };
-use scrip_store::claims::Claims;
+use scrip_store::claims::InFlightClaims;
 
-use crate::memory::{answers::Answer, logs::Chains, usage::Counted};
+use crate::memory::{idempotency::MemoryIdempotencyRecord, logs::LogChains, usage::UsageCounts};
 
 pub use self::snapshot::MemorySnapshot;
 
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    state: Mutex<State>,
-    claims: Claims,
+    state: Mutex<MemoryStoreState>,
+    claims: InFlightClaims,
 }
 
 #[derive(Debug, Default, Clone)]
-struct State {
+struct MemoryStoreState {
     /// In the order of their making.
-    tokens: Vec<Row>,
+    tokens: Vec<TokenRow>,
     /// The last number of a token, where numbers are never reused.
     last_number: Option<i64>,
     intents: Vec<(TenantId, StoredTokenIntent)>,
-    answers: Vec<Answer>,
-    audit: Chains,
-    access: Chains,
+    idempotency_records: Vec<MemoryIdempotencyRecord>,
+    audit: LogChains,
+    read_log: LogChains,
     directory: DirectoryRecords,
-    access_sessions: Vec<Signed<AccessSessionRecord>>,
-    sessions: Vec<SessionRecord>,
+    access_sessions: Vec<SignedRow<AccessSessionRecord>>,
+    threeds_sessions: Vec<ThreeDsSessionRecord>,
     /// Each with its number, of which none is given twice.
-    events: Vec<(i64, EventRecord)>,
+    events: Vec<(i64, ThreeDsEventRecord)>,
     last_event: i64,
     deleted_tenants: Vec<DeletedTenant>,
-    known_time: Option<NotedTime>,
-    counted: Counted,
+    clock_watermark: Option<SignedWatermark>,
+    usage: UsageCounts,
     guesses: Vec<(TenantId, GuessRecord)>,
 }
 
 #[derive(Debug, Clone)]
-struct Row {
+struct TokenRow {
     number: i64,
     tenant: TenantId,
     token: StoredToken,
 }
 
-impl Row {
-    fn age(&self) -> (Timestamp, i64) {
+impl TokenRow {
+    fn creation_order(&self) -> (Timestamp, i64) {
         (self.token.record.created_at, self.number)
     }
 }
@@ -77,17 +77,17 @@ impl MemoryStore {
     /// model of SQLite, which reuses the highest number.
     #[must_use]
     pub fn with_unique_token_numbers() -> Self {
-        let state = State { last_number: Some(0), ..State::default() };
-        Self { state: Mutex::new(state), claims: Claims::default() }
+        let state = MemoryStoreState { last_number: Some(0), ..MemoryStoreState::default() };
+        Self { state: Mutex::new(state), claims: InFlightClaims::default() }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, MemoryStoreState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn with<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&mut State) -> T + Send + 'a,
+        work: impl FnOnce(&mut MemoryStoreState) -> T + Send + 'a,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move { Ok(work(&mut self.lock())) })
     }
@@ -95,7 +95,7 @@ impl MemoryStore {
     /// Work that fails takes back what it did.
     fn attempt<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
+        work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError> + Send + 'a,
     ) -> StoreFuture<'a, T> {
         self.attempt_if(work, |_| true)
     }
@@ -103,14 +103,14 @@ impl MemoryStore {
     /// The same, where some outcomes take it back too.
     fn attempt_if<'a, T: Send + 'a>(
         &'a self,
-        work: impl FnOnce(&mut State) -> Result<T, StoreError> + Send + 'a,
-        keeps: fn(&T) -> bool,
+        work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError> + Send + 'a,
+        should_keep: fn(&T) -> bool,
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let mut state = self.lock();
             let mut after = state.clone();
             let outcome = work(&mut after)?;
-            if keeps(&outcome) {
+            if should_keep(&outcome) {
                 *state = after;
             }
             Ok(outcome)

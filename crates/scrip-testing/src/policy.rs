@@ -2,7 +2,7 @@
 
 use scrip_core::{
     policy::{
-        AccessPolicy, AccessRule, ApplicationKind, Permission, Permissions, Reach, Transform,
+        AccessPolicy, AccessRule, AccessScope, ApplicationKind, Permission, Permissions, Transform,
     },
     token::Container,
 };
@@ -17,31 +17,35 @@ pub const TOKENS: &[Permission] = &[
 
 /// Rights without a rule.
 #[must_use]
-pub fn plain(permissions: &[Permission]) -> AccessPolicy {
-    AccessPolicy { permissions: Permissions::of(permissions), rules: vec![] }
+pub fn access_without_rules(permissions: &[Permission]) -> AccessPolicy {
+    AccessPolicy { parse_permissions: Permissions::from_list(permissions), rules: vec![] }
 }
 
 /// Rights by rules, the first of which goes first.
 #[must_use]
-pub fn ruled(rules: impl IntoIterator<Item = AccessRule>) -> AccessPolicy {
+pub fn access_with_rules(rules: impl IntoIterator<Item = AccessRule>) -> AccessPolicy {
     let rules = (0..).zip(rules).map(|(priority, rule)| AccessRule { priority, ..rule });
-    AccessPolicy { permissions: Permissions::default(), rules: rules.collect() }
+    AccessPolicy { parse_permissions: Permissions::default(), rules: rules.collect() }
 }
 
 /// A rule of the first priority.
 #[must_use]
-pub fn rule(container: &str, transform: Transform, permissions: &[Permission]) -> AccessRule {
+pub fn access_rule(
+    container: &str,
+    transform: Transform,
+    permissions: &[Permission],
+) -> AccessRule {
     AccessRule {
         description: String::new(),
         priority: 1,
-        reach: Reach::Container(Container::parse(container).unwrap()),
+        scope: AccessScope::Container(Container::parse(container).unwrap()),
         transform,
-        permissions: Permissions::of(permissions),
+        parse_permissions: Permissions::from_list(permissions),
     }
 }
 
 /// Every permission that an application of this kind can have.
 #[must_use]
-pub fn permissions_of(kind: ApplicationKind) -> Vec<Permission> {
+pub fn permissions_for_kind(kind: ApplicationKind) -> Vec<Permission> {
     Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind)).collect()
 }

@@ -27,12 +27,12 @@ use uuid::Uuid;
 const TEMPLATE: &str = "scrip_template";
 
 /// Owns databases, and what is in them.
-pub const OWNER: &str = "scrip_owner";
+pub const OWNER_ROLE: &str = "scrip_owner";
 /// May do what it was granted. A name that must be quoted.
-pub const SERVING: &str = "scrip \"serves\"";
+pub const SERVE_ROLE: &str = "scrip \"serves\"";
 
 /// Ends when its input does, which is when this process does.
-const SCRIPT: &str = r#"
+const SERVER_SCRIPT: &str = r#"
 set -e
 umask 077
 mkdir "$1"
@@ -54,19 +54,19 @@ kill -QUIT $server
 wait $server || true
 "#;
 
-struct Server {
+struct PostgresServer {
     folder: PathBuf,
     /// It ends when its input does, which is open as long as this is there.
     _shell: Child,
     /// Names of databases that nobody needs any more.
-    unneeded: Mutex<Vec<String>>,
-    made: AtomicUsize,
+    unused_databases: Mutex<Vec<String>>,
+    databases_created: AtomicUsize,
     roles: OnceCell<()>,
     template: OnceCell<()>,
 }
 
 /// Where the programs are: the newest version of those that Debian keeps side by side.
-fn programs() -> PathBuf {
+fn postgres_programs() -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
         let version = entry.file_name().to_str().and_then(|it| it.parse().ok());
@@ -82,7 +82,7 @@ fn programs() -> PathBuf {
 }
 
 /// PostgreSQL does not run as root.
-fn shell() -> Command {
+fn unprivileged_shell() -> Command {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     if !is_root {
         return Command::new("sh");
@@ -94,9 +94,9 @@ fn shell() -> Command {
 
 /// Starts a shell script that serves PostgreSQL from this folder. The script ends with its input.
 fn start_script(script: &str, folder: &Path) -> Child {
-    let child = shell()
+    let child = unprivileged_shell()
         .args(["-c", script, "sh"])
-        .args([folder, programs().as_path()])
+        .args([folder, postgres_programs().as_path()])
         .current_dir("/")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -104,42 +104,52 @@ fn start_script(script: &str, folder: &Path) -> Child {
     child.expect("sh and setpriv are there")
 }
 
-fn server() -> &'static Server {
-    static SERVER: OnceLock<Server> = OnceLock::new();
+fn server() -> &'static PostgresServer {
+    static SERVER: OnceLock<PostgresServer> = OnceLock::new();
     SERVER.get_or_init(|| {
         let folder = std::env::temp_dir().join(format!("scrip-pg-{}", Uuid::new_v4().simple()));
-        let mut child = start_script(SCRIPT, &folder);
-        let mut said = String::new();
+        let mut child = start_script(SERVER_SCRIPT, &folder);
+        let mut output = String::new();
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if line == "ready" {
-                let (unneeded, made, template, roles) = Default::default();
-                return Server { folder, _shell: child, unneeded, made, template, roles };
+                let (unneeded, created, template, roles) = Default::default();
+                return PostgresServer {
+                    folder,
+                    _shell: child,
+                    unused_databases: unneeded,
+                    databases_created: created,
+                    template,
+                    roles,
+                };
             }
-            writeln!(said, "{line}").unwrap();
+            writeln!(output, "{line}").unwrap();
         }
         let status = child.wait().unwrap();
-        panic!("PostgreSQL does not start ({status}): {said}")
+        panic!("PostgreSQL does not start ({status}): {output}")
     })
 }
 
-async fn execute(statements: &[String]) {
+async fn execute_statements(statements: &[String]) {
     let server = server();
     let roles = async || {
-        let serving = quoted(SERVING);
-        run(&[format!("CREATE ROLE {OWNER} LOGIN; CREATE ROLE {serving} LOGIN")]).await;
+        let serving = quote_identifier(SERVE_ROLE);
+        execute_as_superuser(&[format!(
+            "CREATE ROLE {OWNER_ROLE} LOGIN; CREATE ROLE {serving} LOGIN"
+        )])
+        .await;
     };
     server.roles.get_or_init(roles).await;
-    run(statements).await;
+    execute_as_superuser(statements).await;
 }
 
-fn quoted(name: &str) -> String {
+fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
 /// As a superuser.
-async fn run(statements: &[String]) {
-    let url = url(&server().folder, "scrip", "postgres");
+async fn execute_as_superuser(statements: &[String]) {
+    let url = database_address(&server().folder, "scrip", "postgres");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
     for statement in statements {
@@ -149,7 +159,7 @@ async fn run(statements: &[String]) {
     connection.await.unwrap().unwrap();
 }
 
-fn url(folder: &Path, role: &str, database: &str) -> String {
+fn database_address(folder: &Path, role: &str, database: &str) -> String {
     let host = folder.to_str().unwrap().replace('/', "%2F");
     let role = role.replace('"', "%22").replace(' ', "%20");
     format!("postgres://{role}@{host}/{database}")
@@ -159,8 +169,8 @@ fn url(folder: &Path, role: &str, database: &str) -> String {
 #[must_use]
 pub fn server_url() -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    runtime.block_on(execute(&[]));
-    url(&server().folder, "scrip", "postgres")
+    runtime.block_on(execute_statements(&[]));
+    database_address(&server().folder, "scrip", "postgres")
 }
 
 /// A database of that server, for its owner.
@@ -168,74 +178,74 @@ pub fn server_url() -> String {
 pub fn database_url(server: &str, name: &str) -> String {
     let place =
         server.strip_prefix("postgres://scrip@").and_then(|it| it.strip_suffix("/postgres"));
-    format!("postgres://{OWNER}@{}/{name}", place.expect("the address of a server"))
+    format!("postgres://{OWNER_ROLE}@{}/{name}", place.expect("the address of a server"))
 }
 
 /// One of its own for a test.
 #[derive(Debug)]
-pub struct Database {
+pub struct TestDatabase {
     name: String,
     role: &'static str,
 }
 
-impl Database {
+impl TestDatabase {
     /// A copy of one that was migrated by its owner, whoever comes first, and which [`SERVING`]
     /// was granted.
     pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Self {
         let server = server();
         let template = async || {
-            execute(&[format!("CREATE DATABASE {TEMPLATE} OWNER {OWNER}")]).await;
-            let superuser = url(&server.folder, "scrip", TEMPLATE);
+            execute_statements(&[format!("CREATE DATABASE {TEMPLATE} OWNER {OWNER_ROLE}")]).await;
+            let superuser = database_address(&server.folder, "scrip", TEMPLATE);
             let (client, connection) = tokio_postgres::connect(&superuser, NoTls).await.unwrap();
             let connection = tokio::spawn(connection);
             // As it is by itself from PostgreSQL 15 on.
             let sql = format!(
-                "REVOKE CREATE ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO {OWNER}"
+                "REVOKE CREATE ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO {OWNER_ROLE}"
             );
             client.batch_execute(&sql).await.unwrap();
             drop(client);
             connection.await.unwrap().unwrap();
-            migrate(&url(&server.folder, OWNER, TEMPLATE)).await;
+            migrate(&database_address(&server.folder, OWNER_ROLE, TEMPLATE)).await;
         };
         server.template.get_or_init(template).await;
-        let name = format!("test_{}", server.made.fetch_add(1, Ordering::Relaxed));
-        let unneeded = std::mem::take(&mut *lock(&server.unneeded));
+        let name = format!("test_{}", server.databases_created.fetch_add(1, Ordering::Relaxed));
+        let unneeded = std::mem::take(&mut *lock(&server.unused_databases));
         let mut statements: Vec<_> =
             unneeded.iter().map(|it| format!("DROP DATABASE {it} WITH (FORCE)")).collect();
-        statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER {OWNER}"));
-        execute(&statements).await;
-        Self { name, role: SERVING }
+        statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER {OWNER_ROLE}"));
+        execute_statements(&statements).await;
+        Self { name, role: SERVE_ROLE }
     }
 
     /// Without a schema, for one role that makes it and serves.
     pub async fn create_empty() -> Self {
-        let name = format!("test_{}", server().made.fetch_add(1, Ordering::Relaxed));
-        execute(&[format!("CREATE DATABASE {name} OWNER {OWNER}")]).await;
-        Self { name, role: OWNER }
+        let name = format!("test_{}", server().databases_created.fetch_add(1, Ordering::Relaxed));
+        execute_statements(&[format!("CREATE DATABASE {name} OWNER {OWNER_ROLE}")]).await;
+        Self { name, role: OWNER_ROLE }
     }
 
     /// For a node.
     #[must_use]
     pub fn url(&self) -> String {
-        url(&server().folder, self.role, &self.name)
+        database_address(&server().folder, self.role, &self.name)
     }
 
     /// For whoever migrates.
     #[must_use]
     pub fn owner_url(&self) -> String {
-        url(&server().folder, OWNER, &self.name)
+        database_address(&server().folder, OWNER_ROLE, &self.name)
     }
 
     /// For whoever looks, or alters something, behind the vault's back.
     #[must_use]
     pub fn superuser_url(&self) -> String {
-        url(&server().folder, "scrip", &self.name)
+        database_address(&server().folder, "scrip", &self.name)
     }
 }
 
-impl Drop for Database {
+impl Drop for TestDatabase {
     fn drop(&mut self) {
-        lock(&server().unneeded).push(std::mem::take(&mut self.name));
+        lock(&server().unused_databases).push(std::mem::take(&mut self.name));
     }
 }
 

@@ -13,13 +13,13 @@ use std::{
 
 use serde_json::Value;
 
-use crate::process::client::Access;
+use crate::process::client::ServerAddress;
 
 /// A server that listens without TLS.
 #[derive(Debug)]
 pub struct ServerProcess {
     pub child: Child,
-    pub access: Access,
+    pub server_address: ServerAddress,
     /// Open as long as the server is, which may write to it.
     _stdout: BufReader<ChildStdout>,
 }
@@ -30,7 +30,11 @@ impl ServerProcess {
         let (child, stdout, hello) = start(command.stdin(Stdio::null()));
         let address = hello["url"].as_str().and_then(|it| it.strip_prefix("http://"));
         let address = address.and_then(|it| it.parse().ok()).expect("it says where it is");
-        Self { child, access: Access { address, hello }, _stdout: stdout }
+        Self {
+            child,
+            server_address: ServerAddress { address, ready_message: hello },
+            _stdout: stdout,
+        }
     }
 }
 
@@ -52,7 +56,7 @@ fn start(command: &mut Command) -> (Child, BufReader<ChildStdout>, Value) {
 }
 
 /// `scrip dev` of this program: the vault as it is shipped, on any free port.
-pub fn scrip_dev(program: &str, data: &Path) -> Command {
+pub fn scrip_dev_command(program: &str, data: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
     command.args(["--rate-limits", "off"]);
@@ -67,10 +71,10 @@ pub fn terminate(child: &Child) {
 }
 
 /// Nothing when it still runs after that long.
-pub fn wait(child: &mut Child, most: Duration) -> Option<ExitStatus> {
+pub fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
     let step = Duration::from_millis(20);
     let mut waited = Duration::ZERO;
-    while waited < most {
+    while waited < timeout {
         if let Some(status) = child.try_wait().expect("it is ours to wait for") {
             return Some(status);
         }

@@ -23,8 +23,8 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn between(&mut self, least: i64, most: i64) -> i64 {
-        least + i64::try_from(self.next_u64() % u64::try_from(most - least + 1).unwrap()).unwrap()
+    pub fn between(&mut self, min: i64, max: i64) -> i64 {
+        min + i64::try_from(self.next_u64() % u64::try_from(max - min + 1).unwrap()).unwrap()
     }
 
     pub fn below(&mut self, bound: usize) -> usize {
@@ -32,7 +32,7 @@ impl SeededRandom {
         usize::try_from(self.next_u64() % bound).unwrap()
     }
 
-    pub fn percent(&mut self, percent: usize) -> bool {
+    pub fn is_within_percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 

@@ -8,28 +8,28 @@ use std::{
 };
 
 #[derive(Debug)]
-pub struct Redis {
+pub struct RedisServer {
     child: Option<Child>,
     port: u16,
     folder: tempfile::TempDir,
-    more: Vec<String>,
+    arguments: Vec<String>,
 }
 
-impl Redis {
+impl RedisServer {
     pub fn start() -> Self {
-        Self::with(&[])
+        Self::start_with(&[])
     }
 
-    pub fn with(more: &[&str]) -> Self {
+    pub fn start_with(arguments: &[&str]) -> Self {
         // Somebody else may take the port before Redis does; then another one is tried.
         for _ in 0..20 {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
             drop(listener);
-            let more = more.iter().map(|it| (*it).to_owned()).collect();
+            let more = arguments.iter().map(|it| (*it).to_owned()).collect();
             let folder = tempfile::tempdir().unwrap();
-            let mut redis = Self { child: None, port, folder, more };
-            if redis.run() {
+            let mut redis = Self { child: None, port, folder, arguments: more };
+            if redis.restart() {
                 return redis;
             }
         }
@@ -37,17 +37,17 @@ impl Redis {
     }
 
     /// The same with other settings from now on.
-    pub fn run_with(&mut self, more: &[&str]) -> bool {
-        self.more = more.iter().map(|it| (*it).to_owned()).collect();
-        self.run()
+    pub fn restart_with(&mut self, arguments: &[&str]) -> bool {
+        self.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
+        self.restart()
     }
 
     /// Again on the same port, with nothing in it. Whether it answers.
-    pub fn run(&mut self) -> bool {
+    pub fn restart(&mut self) -> bool {
         let port = self.port.to_string();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
-        command.arg("--dir").arg(self.folder.path()).args(&self.more);
+        command.arg("--dir").arg(self.folder.path()).args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let child = command.spawn().expect("redis-server; ./test installs it");
         let child = self.child.insert(child);
@@ -86,7 +86,7 @@ impl Redis {
     }
 
     /// What it answers to a command.
-    pub fn ask<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
+    pub fn query<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         let mut connection = self.client().get_connection().unwrap();
         let mut asked = redis::cmd(command[0]);
         for word in &command[1..] {
@@ -96,7 +96,7 @@ impl Redis {
     }
 }
 
-impl Drop for Redis {
+impl Drop for RedisServer {
     fn drop(&mut self) {
         self.kill();
     }

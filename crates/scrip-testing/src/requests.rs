@@ -2,13 +2,13 @@
 
 use scrip_core::{
     Vault,
-    error::{Error, Refusal},
+    error::{Denial, Error},
     id::TokenId,
     operations::tokens::{
         create_token::create_token, get_token::get_token, update_token::update_token,
     },
     policy::Caller,
-    token::{NewToken, Plain, TokenPatch, TokenSource, TokenType, TokenView, Written},
+    token::{NewToken, Plaintext, TokenPatch, TokenSource, TokenType, TokenView, WrittenToken},
 };
 use serde_json::{Value, json};
 
@@ -18,7 +18,7 @@ pub const DEBIT: &str = "4000056655665556";
 pub fn new_token(token_type: TokenType, data: Value) -> NewToken {
     NewToken {
         id: None,
-        source: TokenSource::Data { token_type, data: Plain::new(data) },
+        source: TokenSource::Data { token_type, data: Plaintext::new(data) },
         mask: None,
         containers: None,
         metadata: None,
@@ -37,8 +37,8 @@ pub fn card_with_cvc(number: &str, cvc: &str) -> NewToken {
     new_token(TokenType::Card, json!({"number": number, "cvc": cvc}))
 }
 
-pub fn patch_of(data: Value) -> TokenPatch {
-    TokenPatch { data: Some(Plain::new(data)), ..TokenPatch::default() }
+pub fn data_patch(data: Value) -> TokenPatch {
+    TokenPatch { data: Some(Plaintext::new(data)), ..TokenPatch::default() }
 }
 
 /// The same caller with the evaluation budget of a new request.
@@ -49,7 +49,7 @@ fn new_request(caller: &Caller) -> Caller {
     })
 }
 
-pub async fn create(vault: &Vault, caller: &Caller, new: NewToken) -> Result<Written, Error> {
+pub async fn create(vault: &Vault, caller: &Caller, new: NewToken) -> Result<WrittenToken, Error> {
     create_token(vault, &new_request(caller), new, None).await
 }
 
@@ -58,7 +58,7 @@ pub async fn update(
     caller: &Caller,
     id: &TokenId,
     patch: TokenPatch,
-) -> Result<Written, Error> {
+) -> Result<WrittenToken, Error> {
     update_token(vault, &new_request(caller), id, patch, None).await
 }
 
@@ -67,33 +67,33 @@ pub async fn get(vault: &Vault, caller: &Caller, id: &TokenId) -> TokenView {
 }
 
 /// The data that an answer shows; nothing when it shows none.
-pub fn data(view: &TokenView) -> Option<Value> {
-    view.detail.as_ref()?.shown.data.as_ref().map(|it| it.expose().clone())
+pub fn visible_data(view: &TokenView) -> Option<Value> {
+    view.detail.as_ref()?.visible.data.as_ref().map(|it| it.expose().clone())
 }
 
-pub fn cvc(view: &TokenView) -> Option<String> {
-    view.detail.as_ref()?.shown.cvc.as_ref().map(|it| it.expose().to_owned())
+pub fn visible_cvc(view: &TokenView) -> Option<String> {
+    view.detail.as_ref()?.visible.cvc.as_ref().map(|it| it.expose().to_owned())
 }
 
 #[track_caller]
-pub fn refusal<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Refusal {
-    let Err(Error::Forbidden(refusal)) = outcome else { panic!("{outcome:?}") };
-    refusal
+pub fn expect_denial<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Denial {
+    let Err(Error::Forbidden(denial)) = outcome else { panic!("{outcome:?}") };
+    denial
 }
 
 /// The attribute that an answer complains about.
 #[track_caller]
-pub fn invalid<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
+pub fn expect_invalid_field<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     let Err(Error::Invalid(fields)) = outcome else { panic!("{outcome:?}") };
     fields[0].field.to_string()
 }
 
 /// The number with this place in a series of distinct and valid card numbers. Its digits look random: a number such as
 /// 4000000000000002 would be found in any file with a run of zero bytes.
-pub fn card_number(place: u64) -> String {
+pub fn card_number(index: u64) -> String {
     const SPACE: u128 = 100_000_000_000_000;
     // Coprime to the space, so that no two places share a number.
-    let scrambled = (u128::from(place) * 61_803_398_874_989 + 31_415_926_535_897) % SPACE;
+    let scrambled = (u128::from(index) * 61_803_398_874_989 + 31_415_926_535_897) % SPACE;
     let payload = format!("4{scrambled:014}");
     let weigh = |(at, digit): (usize, u8)| {
         let digit = u32::from(digit - b'0');

@@ -7,14 +7,14 @@ use std::time::Duration;
 use scrip_core::{
     audit::{AuditRecord, Operation},
     id::ApplicationId,
-    idempotency::{AnswerPart, AnswerRecord, AskedAnswer, Claimed},
-    policy::{Caller, Inquiry, Permission, Permit, Settings},
-    store::{Changed, Ending, Store, StoreError},
+    idempotency::{ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData},
+    policy::{Caller, LookupPermit, Permission, Permit, TenantSettings},
+    store::{ChangeOutcome, ExpiringEntity, Store, StoreError},
     time::{Clock, Month, Timestamp},
     token::{
-        Batched, CvcChange, CvcRecord, Deduplicate, DeleteToken, ExpressionMarks, Modified,
-        Obstacle, Outcome, Render, StoredToken, TokenBatch, TokenRecord, TokenType, TokenWrite,
-        write,
+        BatchOutcome, BuildIdempotencyRecord, CvcChange, CvcRecord, Deduplicate, DeleteToken,
+        ExpressionProvenance, StoredToken, TokenBatch, TokenModification, TokenRecord, TokenType,
+        TokenWrite, WriteConflict, WriteOutcome, write,
     },
 };
 use scrip_seal::{Fingerprint, Sealed};
@@ -22,7 +22,7 @@ use uuid::Uuid;
 
 use crate::{
     clock::START,
-    policy::{TOKENS, plain},
+    policy::{TOKENS, access_without_rules},
     vault_harness::{Engine, VaultHarness, containers, token_id},
 };
 
@@ -33,29 +33,29 @@ pub struct StoreHarness {
     pub caller: Caller,
     /// Somebody of another tenant.
     pub stranger: Caller,
-    pub world: VaultHarness,
+    pub vault_harness: VaultHarness,
 }
 
 /// A batch of one insert.
-pub struct InsertToken {
+pub struct SingleInsert {
     pub token: StoredToken,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
-    pub render: Option<Render>,
+    pub build_record: Option<BuildIdempotencyRecord>,
 }
 
 /// A batch of one update.
-pub struct UpdateToken {
+pub struct SingleUpdate {
     pub token: TokenRecord,
     pub cvc: CvcChange,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
-    pub render: Option<Render>,
+    pub build_record: Option<BuildIdempotencyRecord>,
 }
 
 /// What became of one insert.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Inserted {
+pub enum InsertOutcome {
     New,
     Existing(Box<StoredToken>),
     IdTaken,
@@ -63,64 +63,68 @@ pub enum Inserted {
 
 /// What became of one update.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Updated {
+pub enum UpdateOutcome {
     Done,
     Duplicate(Box<StoredToken>),
     Stale,
 }
 
-pub fn inserted(batched: Result<Batched, StoreError>) -> Result<Inserted, StoreError> {
-    Ok(match one(batched?) {
-        Ok(Outcome::New) => Inserted::New,
-        Ok(Outcome::Existing(found)) => Inserted::Existing(found),
-        Err(Obstacle::IdTaken) => Inserted::IdTaken,
-        Err(Obstacle::Duplicate(found)) => Inserted::Existing(found),
+pub fn insert_outcome(
+    batched: Result<BatchOutcome, StoreError>,
+) -> Result<InsertOutcome, StoreError> {
+    Ok(match single_outcome(batched?) {
+        Ok(WriteOutcome::New) => InsertOutcome::New,
+        Ok(WriteOutcome::Existing(found)) => InsertOutcome::Existing(found),
+        Err(WriteConflict::IdTaken) => InsertOutcome::IdTaken,
+        Err(WriteConflict::Duplicate(found)) => InsertOutcome::Existing(found),
         other => panic!("{other:?}"),
     })
 }
 
-pub fn updated(batched: Result<Batched, StoreError>) -> Result<Updated, StoreError> {
-    Ok(match one(batched?) {
-        Ok(Outcome::Updated) => Updated::Done,
-        Ok(Outcome::Existing(found)) => Updated::Duplicate(found),
-        Err(Obstacle::Stale) => Updated::Stale,
+pub fn update_outcome(
+    batched: Result<BatchOutcome, StoreError>,
+) -> Result<UpdateOutcome, StoreError> {
+    Ok(match single_outcome(batched?) {
+        Ok(WriteOutcome::Updated) => UpdateOutcome::Done,
+        Ok(WriteOutcome::Existing(found)) => UpdateOutcome::Duplicate(found),
+        Err(WriteConflict::Stale) => UpdateOutcome::Stale,
         other => panic!("{other:?}"),
     })
 }
 
-fn one(batched: Batched) -> Result<Outcome, Obstacle> {
+fn single_outcome(batched: BatchOutcome) -> Result<WriteOutcome, WriteConflict> {
     match batched {
-        Batched::Written(mut outcomes) if outcomes.len() == 1 => Ok(outcomes.remove(0)),
-        Batched::Refused(mut obstacles) if obstacles.len() == 1 => Err(obstacles.remove(0).1),
-        other @ (Batched::Written(_) | Batched::Refused(_)) => panic!("{other:?}"),
+        BatchOutcome::Written(mut outcomes) if outcomes.len() == 1 => Ok(outcomes.remove(0)),
+        BatchOutcome::Rejected(mut obstacles) if obstacles.len() == 1 => Err(obstacles.remove(0).1),
+        other @ (BatchOutcome::Written(_) | BatchOutcome::Rejected(_)) => panic!("{other:?}"),
     }
 }
 
 impl StoreHarness {
     pub async fn open(engine: Engine) -> Self {
-        let world = VaultHarness::open(engine).await;
-        let ours = world.tenant(Settings::default()).await;
-        let theirs = world.tenant(Settings::default()).await;
-        let caller = world.caller(&ours, plain(TOKENS)).await;
-        let stranger = world.caller(&theirs, plain(TOKENS)).await;
-        Self { caller, stranger, world }
+        let harness = VaultHarness::open(engine).await;
+        let ours = harness.tenant(TenantSettings::default()).await;
+        let theirs = harness.tenant(TenantSettings::default()).await;
+        let caller = harness.caller(&ours, access_without_rules(TOKENS)).await;
+        let stranger = harness.caller(&theirs, access_without_rules(TOKENS)).await;
+        Self { caller, stranger, vault_harness: harness }
     }
 
     /// The same desk with the stranger in front of it.
-    pub fn turned(self) -> Self {
-        Self { caller: self.stranger, stranger: self.caller, world: self.world }
+    pub fn with_callers_swapped(self) -> Self {
+        Self { caller: self.stranger, stranger: self.caller, vault_harness: self.vault_harness }
     }
 
     pub fn store(&self) -> &dyn Store {
-        &*self.world.vault.store
+        &*self.vault_harness.vault.store
     }
 
     pub fn now(&self) -> Timestamp {
-        self.world.clock.now()
+        self.vault_harness.clock.now()
     }
 
     pub fn advance(&self, by: Duration) {
-        self.world.clock.advance(by);
+        self.vault_harness.clock.advance(by);
     }
 
     pub fn permit(&self, permission: Permission) -> Permit {
@@ -131,57 +135,60 @@ impl StoreHarness {
         AuditRecord::new(operation, &self.caller, self.now())
     }
 
-    pub fn insertion(&self, token: StoredToken, deduplicate: Deduplicate) -> InsertToken {
+    pub fn new_insert(&self, token: StoredToken, deduplicate: Deduplicate) -> SingleInsert {
         let audit = self.audit(Operation::CreateToken);
-        InsertToken { token, deduplicate, audit, render: None }
+        SingleInsert { token, deduplicate, audit, build_record: None }
     }
 
-    pub fn inquiry(&self) -> Inquiry {
-        self.caller.inquire(Permission::TokenCreate).unwrap()
+    pub fn lookup_permit(&self) -> LookupPermit {
+        self.caller.permit_lookup(Permission::TokenCreate).unwrap()
     }
 
     /// An insert as the store takes it.
-    pub fn sent(&self, insert: InsertToken) -> (Inquiry, TokenBatch) {
-        let InsertToken { token, deduplicate, audit, render } = insert;
+    pub fn insert_batch(&self, insert: SingleInsert) -> (LookupPermit, TokenBatch) {
+        let SingleInsert { token, deduplicate, audit, build_record: render } = insert;
         let permit = self.permit(Permission::TokenCreate);
         let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit };
-        (self.inquiry(), TokenBatch { writes: vec![TokenWrite::Insert(insert)], render })
+        (
+            self.lookup_permit(),
+            TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record: render },
+        )
     }
 
-    pub async fn insert_token(&self, insert: InsertToken) -> Result<Inserted, StoreError> {
-        let (inquiry, batch) = self.sent(insert);
-        inserted(self.store().write_tokens(inquiry, batch).await)
+    pub async fn insert_token(&self, insert: SingleInsert) -> Result<InsertOutcome, StoreError> {
+        let (lookup, batch) = self.insert_batch(insert);
+        insert_outcome(self.store().write_tokens(lookup, batch).await)
     }
 
-    pub async fn insert(&self, record: TokenRecord) -> Inserted {
-        self.insert_token(self.insertion(bare(record), Deduplicate::No)).await.unwrap()
+    pub async fn insert(&self, record: TokenRecord) -> InsertOutcome {
+        self.insert_token(self.new_insert(without_cvc(record), Deduplicate::No)).await.unwrap()
     }
 
-    pub async fn insert_once(&self, record: TokenRecord) -> Inserted {
-        self.insert_token(self.insertion(bare(record), Deduplicate::Yes)).await.unwrap()
+    pub async fn insert_deduplicated(&self, record: TokenRecord) -> InsertOutcome {
+        self.insert_token(self.new_insert(without_cvc(record), Deduplicate::Yes)).await.unwrap()
     }
 
-    pub async fn insert_answered(
+    pub async fn insert_with_record(
         &self,
         token: StoredToken,
-        render: Render,
-    ) -> Result<Inserted, StoreError> {
-        let insert = self.insertion(token, Deduplicate::Yes);
-        self.insert_token(InsertToken { render: Some(render), ..insert }).await
+        build_record: BuildIdempotencyRecord,
+    ) -> Result<InsertOutcome, StoreError> {
+        let insert = self.new_insert(token, Deduplicate::Yes);
+        self.insert_token(SingleInsert { build_record: Some(build_record), ..insert }).await
     }
 
     pub async fn find(&self, id: &str) -> Option<StoredToken> {
-        let inquiry = self.caller.inquire(Permission::TokenRead).unwrap();
-        self.store().find_token(inquiry, &token_id(id), self.now()).await.unwrap()
+        let lookup = self.caller.permit_lookup(Permission::TokenRead).unwrap();
+        self.store().find_token(lookup, &token_id(id), self.now()).await.unwrap()
     }
 
-    pub fn change(&self, token: TokenRecord, deduplicate: Deduplicate) -> UpdateToken {
+    pub fn new_update(&self, token: TokenRecord, deduplicate: Deduplicate) -> SingleUpdate {
         let audit = self.audit(Operation::UpdateToken);
-        UpdateToken { token, cvc: CvcChange::Keep, deduplicate, audit, render: None }
+        SingleUpdate { token, cvc: CvcChange::Keep, deduplicate, audit, build_record: None }
     }
 
-    pub async fn update_token(&self, update: UpdateToken) -> Result<Updated, StoreError> {
-        let UpdateToken { token, cvc, deduplicate, audit, render } = update;
+    pub async fn update_token(&self, update: SingleUpdate) -> Result<UpdateOutcome, StoreError> {
+        let SingleUpdate { token, cvc, deduplicate, audit, build_record: render } = update;
         let permit = self.permit(Permission::TokenUpdate);
         let update = write::UpdateToken {
             permit,
@@ -189,50 +196,59 @@ impl StoreHarness {
             cvc,
             intent: None,
             deduplicate,
-            unless_named: None,
+            reject_if_in_session_at: None,
             audit,
         };
-        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], render };
-        updated(self.store().write_tokens(self.inquiry(), batch).await)
+        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], build_record: render };
+        update_outcome(self.store().write_tokens(self.lookup_permit(), batch).await)
     }
 
-    pub async fn update(&self, update: UpdateToken) -> Updated {
+    pub async fn update(&self, update: SingleUpdate) -> UpdateOutcome {
         self.update_token(update).await.unwrap()
     }
 
-    pub async fn delete(&self, id: &str, revision: i64) -> Changed {
+    pub async fn delete(&self, id: &str, revision: i64) -> ChangeOutcome {
         let audit = self.audit(Operation::DeleteToken);
         let delete = DeleteToken { id: token_id(id), revision, audit };
         self.store().delete_token(self.permit(Permission::TokenDelete), delete).await.unwrap()
     }
 
     /// In as many steps as it takes; how many tokens went.
-    pub async fn sweep(&self, ended: Timestamp) -> usize {
+    pub async fn delete_expired_tokens(&self, expired_by: Timestamp) -> usize {
         let mut swept = 0;
         loop {
-            let audit = self.world.vault.audit.of_vault(Operation::ExpireToken, self.now());
+            let audit = self
+                .vault_harness
+                .vault
+                .audit_trail
+                .record_for_vault(Operation::ExpireToken, self.now());
             let audit = audit.unwrap();
-            match self.store().sweep(Ending::Token, ended, audit).await.unwrap() {
+            match self
+                .store()
+                .delete_expired(ExpiringEntity::Token, expired_by, audit)
+                .await
+                .unwrap()
+            {
                 0 => return swept,
                 some => swept += some,
             }
         }
     }
 
-    pub async fn sweep_cvcs(&self, ended: Timestamp) -> usize {
+    pub async fn erase_expired_cvcs(&self, expired_by: Timestamp) -> usize {
         let mut swept = 0;
         loop {
-            match self.store().sweep_cvcs(ended).await.unwrap() {
+            match self.store().erase_expired_cvcs(expired_by).await.unwrap() {
                 0 => return swept,
                 some => swept += some,
             }
         }
     }
 
-    pub async fn sweep_usage(&self, month: Month) -> usize {
+    pub async fn delete_old_usage(&self, month: Month) -> usize {
         let mut swept = 0;
         loop {
-            match self.store().sweep_usage(month).await.unwrap() {
+            match self.store().delete_old_usage(month).await.unwrap() {
                 0 => return swept,
                 some => swept += some,
             }
@@ -240,36 +256,39 @@ impl StoreHarness {
     }
 
     /// Tokens, codes, and records of what was done.
-    pub async fn counts(&self) -> [u64; 3] {
+    pub async fn row_counts(&self) -> [u64; 3] {
         let status = self.store().status().await.unwrap();
         ["tokens", "verification_codes", "audit_records"]
             .map(|name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1)
     }
 
-    pub async fn claim(&self, digest: [u8; 32]) -> Claimed {
+    pub async fn claim_digest(&self, digest: [u8; 32]) -> ClaimOutcome {
         let now = self.now();
         let tenant = self.caller.tenant().id;
-        let asked = AskedAnswer { tenant, digest, now, since: now.before(DAY) };
-        self.store().claim_answer(asked).await.unwrap()
+        let lookup = IdempotencyLookup { tenant, digest, now, since: now.minus(DAY) };
+        self.store().claim_idempotency_key(lookup).await.unwrap()
     }
 
-    pub fn answer(&self, digest: [u8; 32]) -> AnswerRecord {
-        AnswerRecord {
+    pub fn idempotency_record(&self, digest: [u8; 32]) -> IdempotencyRecord {
+        IdempotencyRecord {
             digest,
             created_at: self.now(),
             head: Sealed::from_stored(b"head".to_vec()),
-            parts: vec![AnswerPart { at: 0, sealed: Sealed::from_stored(b"data".to_vec()) }],
+            token_data: vec![ResponseTokenData {
+                write_index: 0,
+                sealed: Sealed::from_stored(b"data".to_vec()),
+            }],
         }
     }
 }
 
 /// A token that differs from another sample only by its id.
-pub fn record(id: &str) -> TokenRecord {
+pub fn token_record(id: &str) -> TokenRecord {
     TokenRecord {
         id: token_id(id),
         token_type: TokenType::Token,
         fingerprint: Some(Fingerprint([7; 32])),
-        expressions: ExpressionMarks::default(),
+        expressions: ExpressionProvenance::default(),
         containers: containers(&["/b/", "/a/"]),
         created_by: ApplicationId(Uuid::from_bytes([3; 16])),
         created_at: START,
@@ -282,21 +301,21 @@ pub fn record(id: &str) -> TokenRecord {
 }
 
 /// What a record becomes by an update.
-pub fn revised(before: &TokenRecord) -> TokenRecord {
+pub fn revised_record(before: &TokenRecord) -> TokenRecord {
     let by = ApplicationId(Uuid::from_bytes([4; 16]));
     TokenRecord {
-        modified: Some(Modified { by, at: START.after(Duration::from_secs(1)) }),
+        modified: Some(TokenModification { by, at: START.plus(Duration::from_secs(1)) }),
         revision: before.revision + 1,
         body: Sealed::from_stored(b"revised".to_vec()),
         ..before.clone()
     }
 }
 
-pub fn bare(record: TokenRecord) -> StoredToken {
+pub fn without_cvc(record: TokenRecord) -> StoredToken {
     StoredToken { record, cvc: None }
 }
 
-pub fn code(text: &str) -> CvcRecord {
+pub fn cvc_record(text: &str) -> CvcRecord {
     let sealed = Sealed::from_stored(text.as_bytes().to_vec());
-    CvcRecord { expires_at: START.after(Duration::from_secs(60)), sealed }
+    CvcRecord { expires_at: START.plus(Duration::from_secs(60)), sealed }
 }

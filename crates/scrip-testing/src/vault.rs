@@ -6,7 +6,7 @@ use scrip_core::{
     Vault,
     id::ApplicationId,
     operations::applications::create_application::{CreateKey, NewApplication, create_application},
-    policy::{AccessPolicy, ApplicationKind, Mandate, Name},
+    policy::{AccessPolicy, ApplicationKind, DisplayName, PolicyPermit},
     store::Store,
     threeds::NoDirectoryServers,
     time::Clock,
@@ -24,16 +24,16 @@ pub fn root_key() -> RootKey {
 
 /// A vault as a server opens it, without directory servers.
 #[must_use]
-pub fn vault_with(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Vault {
+pub fn new_vault(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Vault {
     Vault {
         store,
         clock,
-        epochs: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
-        bins: Arc::default(),
-        audit: Arc::default(),
-        guesses: Arc::default(),
+        epoch_keys: Arc::new(EpochKeys::in_memory(Duration::from_secs(900))),
+        bin_data: Arc::default(),
+        audit_trail: Arc::default(),
+        guess_ledger: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
-        chance: fill_random,
+        fill_random,
         disclosure: DisclosureRules::default(),
     }
 }
@@ -49,13 +49,13 @@ pub struct CreatedKey {
 pub async fn create_key(
     vault: &Vault,
     pepper: &Pepper,
-    mandate: Mandate,
+    permit: PolicyPermit,
     kind: ApplicationKind,
     access: AccessPolicy,
 ) -> CreatedKey {
-    let name = Name::parse(kind.as_str()).unwrap();
+    let name = DisplayName::parse(kind.as_str()).unwrap();
     let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
-    let created = create_application(vault, mandate, pepper, new, None).await.unwrap();
+    let created = create_application(vault, permit, pepper, new, None).await.unwrap();
     let key = created.api_key.unwrap().expose().to_owned();
     CreatedKey { application: created.application.record.id, key }
 }

@@ -6,10 +6,10 @@ use scrip_core::{
     Vault,
     error::Error,
     id::{ApplicationId, TokenId},
-    operations::tenants::create_tenant::{create_tenant, found_vault},
+    operations::tenants::create_tenant::{create_tenant, initialize_vault_keys},
     policy::{
-        AccessPolicy, ApplicationKind, Caller, Directory, Known, Mandate, Name, Origin, Principal,
-        Settings, Tenant, TenantKind,
+        AccessPolicy, ApiKeyLookup, ApplicationKind, Caller, Directory, DisplayName, PolicyPermit,
+        Principal, RequestOrigin, Tenant, TenantKind, TenantSettings,
     },
     store::{Store, StoreError},
     token::Containers,
@@ -17,28 +17,28 @@ use scrip_core::{
 use scrip_seal::{EpochKeys, RootKey};
 use scrip_store::{
     PostgresStore, SqliteStore,
-    postgres::{PostgresSettings, transfer::PostgresRows},
-    sqlite::transfer::SqliteRows,
-    transfer::Rows,
+    postgres::{PostgresSettings, transfer::PostgresTransfer},
+    sqlite::transfer::SqliteTransfer,
+    transfer::TransferEngine,
 };
 use tempfile::TempDir;
 
 use crate::{
     clock::StoppedClock,
     memory::MemoryStore,
-    postgres::{Database, SERVING},
-    vault::{create_key, root_key, vault_with},
+    postgres::{SERVE_ROLE, TestDatabase},
+    vault::{create_key, new_vault, root_key},
 };
 
 /// For one node of a test.
-pub fn settings(database: &Database) -> PostgresSettings {
-    let settings = PostgresSettings::parse(&database.url()).unwrap().connections(8);
-    settings.trusting_the_clock_of_the_node()
+pub fn node_settings(database: &TestDatabase) -> PostgresSettings {
+    let settings = PostgresSettings::parse(&database.url()).unwrap().with_connections(8);
+    settings.with_node_clock()
 }
 
 async fn migrate(url: &str) {
     let settings = PostgresSettings::parse(url).unwrap();
-    PostgresStore::migrate(settings.served_by(SERVING)).await.unwrap();
+    PostgresStore::migrate(settings.with_serve_role(SERVE_ROLE)).await.unwrap();
 }
 
 /// The engine that a vault is stored on.
@@ -56,7 +56,7 @@ pub struct VaultHarness {
     pub clock: Arc<StoppedClock>,
     root: RootKey,
     folder: TempDir,
-    database: Option<Database>,
+    database: Option<TestDatabase>,
 }
 
 impl VaultHarness {
@@ -65,8 +65,8 @@ impl VaultHarness {
         let mut database = None;
         let store: Arc<dyn Store> = match engine {
             Engine::Postgres => {
-                let made = database.insert(Database::create(migrate).await);
-                Arc::new(PostgresStore::open(settings(made)).await.unwrap())
+                let created = database.insert(TestDatabase::create(migrate).await);
+                Arc::new(PostgresStore::open(node_settings(created)).await.unwrap())
             }
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
@@ -84,43 +84,45 @@ impl VaultHarness {
         Self::found(Arc::new(store), tempfile::tempdir().unwrap(), None).await
     }
 
-    async fn found(store: Arc<dyn Store>, folder: TempDir, database: Option<Database>) -> Self {
-        let (vault, clock) = vault_on(store);
+    async fn found(store: Arc<dyn Store>, folder: TempDir, database: Option<TestDatabase>) -> Self {
+        let (vault, clock) = vault_with_stopped_clock(store);
         let root = root_key();
-        found_vault(&vault, &root).await.unwrap();
+        initialize_vault_keys(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder, database }
     }
 
     /// A place for a vault, and none in it.
-    pub async fn empty(engine: Engine) -> Self {
+    pub async fn without_vault(engine: Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = match engine {
-            Engine::Postgres => Some(Database::create(migrate).await),
+            Engine::Postgres => Some(TestDatabase::create(migrate).await),
             Engine::Memory | Engine::Sqlite => None,
         };
-        let (vault, clock) = vault_on(Arc::new(MemoryStore::default()));
+        let (vault, clock) = vault_with_stopped_clock(Arc::new(MemoryStore::default()));
         Self { vault, clock, root: root_key(), folder, database }
     }
 
     /// One that somebody fills first, row by row.
-    pub async fn filled(engine: Engine, fill: impl AsyncFnOnce(&mut dyn Rows)) -> Self {
-        let mut world = Self::empty(engine).await;
-        fill(&mut *world.rows().await).await;
-        world.open_again().await;
-        found_vault(&world.vault, &world.root).await.unwrap();
-        world
+    pub async fn imported(engine: Engine, fill: impl AsyncFnOnce(&mut dyn TransferEngine)) -> Self {
+        let mut harness = Self::without_vault(engine).await;
+        fill(&mut *harness.transfer_engine().await).await;
+        harness.reopen().await;
+        initialize_vault_keys(&harness.vault, &harness.root).await.unwrap();
+        harness
     }
 
     /// The vault, row by row: until it is opened again, nobody else has it.
-    pub async fn rows(&mut self) -> Box<dyn Rows> {
+    pub async fn transfer_engine(&mut self) -> Box<dyn TransferEngine> {
         self.vault.store = Arc::new(MemoryStore::default());
         match &self.database {
-            Some(database) => Box::new(PostgresRows::open(settings(database)).await.unwrap()),
-            None => Box::new(SqliteRows::open(&self.file()).unwrap().unwrap()),
+            Some(database) => {
+                Box::new(PostgresTransfer::open(node_settings(database)).await.unwrap())
+            }
+            None => Box::new(SqliteTransfer::open(&self.file()).unwrap().unwrap()),
         }
     }
 
-    pub async fn open_again(&mut self) {
+    pub async fn reopen(&mut self) {
         // One at a time.
         self.vault.store = Arc::new(MemoryStore::default());
         self.vault.store = self.try_open().await.unwrap();
@@ -129,7 +131,7 @@ impl VaultHarness {
     /// As a server would.
     pub async fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match &self.database {
-            Some(database) => Arc::new(PostgresStore::open(settings(database)).await?),
+            Some(database) => Arc::new(PostgresStore::open(node_settings(database)).await?),
             None => Arc::new(SqliteStore::open(&self.file())?),
         })
     }
@@ -140,7 +142,7 @@ impl VaultHarness {
     }
 
     /// What a second node would be told.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &TestDatabase {
         self.database.as_ref().unwrap()
     }
 
@@ -152,8 +154,8 @@ impl VaultHarness {
     }
 
     /// The same vault in a process that was started later.
-    pub fn restarted(&self) -> Vault {
-        Vault { epochs: Arc::new(epochs()), ..self.vault.clone() }
+    pub fn restart(&self) -> Vault {
+        Vault { epoch_keys: Arc::new(epochs()), ..self.vault.clone() }
     }
 
     pub async fn directory(&self) -> Directory {
@@ -165,8 +167,8 @@ impl VaultHarness {
         Directory::load(&*self.vault.store, &self.root, before).await
     }
 
-    pub async fn tenant(&self, settings: Settings) -> Arc<Tenant> {
-        let name = Name::parse("acme").unwrap();
+    pub async fn tenant(&self, settings: TenantSettings) -> Arc<Tenant> {
+        let name = DisplayName::parse("acme").unwrap();
         let created = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
         let id = created.await.unwrap();
         Arc::clone(self.directory().await.tenant(id).unwrap())
@@ -174,42 +176,42 @@ impl VaultHarness {
 
     /// A new application's caller, by the way a request takes: its key.
     pub async fn caller(&self, tenant: &Arc<Tenant>, access: AccessPolicy) -> Caller {
-        self.caller_of(tenant, ApplicationKind::Private, access).await
+        self.caller_of_kind(tenant, ApplicationKind::Private, access).await
     }
 
-    pub async fn caller_of(
+    pub async fn caller_of_kind(
         &self,
         tenant: &Arc<Tenant>,
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> Caller {
-        self.known(&self.key_of(tenant, kind, access).await).await
+        self.authenticate(&self.create_api_key(tenant, kind, access).await).await
     }
 
     /// A new application's key.
-    pub async fn key_of(
+    pub async fn create_api_key(
         &self,
         tenant: &Arc<Tenant>,
         kind: ApplicationKind,
         access: AccessPolicy,
     ) -> String {
         let directory = self.directory().await;
-        let mandate = Mandate::of_operator(Arc::clone(tenant));
-        create_key(&self.vault, directory.pepper(), mandate, kind, access).await.key
+        let permit = PolicyPermit::for_operator(Arc::clone(tenant));
+        create_key(&self.vault, directory.pepper(), permit, kind, access).await.key
     }
 
     /// Whoever has this key.
-    pub async fn known(&self, key: &str) -> Caller {
+    pub async fn authenticate(&self, key: &str) -> Caller {
         match self.directory().await.authenticate(key) {
-            Some(Known::Principal { principal, api_key }) => {
-                Caller::new(Arc::clone(principal), origin()).with_api_key(Some(*api_key))
+            Some(ApiKeyLookup::Found { principal, api_key }) => {
+                Caller::new(Arc::clone(principal), test_origin()).with_api_key(Some(*api_key))
             }
             other => panic!("{other:?}"),
         }
     }
 
     /// The same application after its rights were changed.
-    pub fn changed(
+    pub fn caller_with_access(
         &self,
         tenant: &Arc<Tenant>,
         application: ApplicationId,
@@ -217,23 +219,23 @@ impl VaultHarness {
     ) -> Caller {
         let kind = ApplicationKind::Private;
         let principal = Principal::new(Arc::clone(tenant), application, kind, access);
-        Caller::new(Arc::new(principal), origin())
+        Caller::new(Arc::new(principal), test_origin())
     }
 }
 
 /// A vault on this store, with a clock that stands still.
-pub fn vault_on(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
+pub fn vault_with_stopped_clock(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let clock = Arc::new(StoppedClock::default());
-    let vault = vault_with(store, Arc::<StoppedClock>::clone(&clock));
-    (Vault { epochs: Arc::new(epochs()), ..vault }, clock)
+    let vault = new_vault(store, Arc::<StoppedClock>::clone(&clock));
+    (Vault { epoch_keys: Arc::new(epochs()), ..vault }, clock)
 }
 
 fn epochs() -> EpochKeys {
     EpochKeys::in_memory(Duration::from_secs(10 * 60))
 }
 
-pub fn origin() -> Origin {
-    Origin { trace: "test".into(), address: [127, 0, 0, 1].into() }
+pub fn test_origin() -> RequestOrigin {
+    RequestOrigin { trace: "test".into(), address: [127, 0, 0, 1].into() }
 }
 
 pub fn containers(texts: &[&str]) -> Containers {

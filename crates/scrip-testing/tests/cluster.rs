@@ -3,40 +3,40 @@
 use scrip_testing::postgres::cluster::{Cluster, Replication};
 
 fn count(cluster: &Cluster) -> Vec<String> {
-    cluster.query("SELECT count(*) FROM it")
+    cluster.query_primary("SELECT count(*) FROM it")
 }
 
 #[test]
-fn what_was_committed_outlives_a_kill_and_a_failover() {
+fn committed_rows_survive_a_kill_and_a_failover() {
     let mut cluster = Cluster::start(&[]);
-    let role = cluster.query("SELECT rolsuper::text FROM pg_roles WHERE rolname = 'scrip'");
+    let role = cluster.query_primary("SELECT rolsuper::text FROM pg_roles WHERE rolname = 'scrip'");
     assert_eq!(role, ["false"]);
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
-        assert_eq!(cluster.query(&format!("SHOW {setting}")), ["on"]);
+        assert_eq!(cluster.query_primary(&format!("SHOW {setting}")), ["on"]);
     }
-    cluster.query("CREATE TABLE it (n INTEGER)");
-    cluster.query("INSERT INTO it VALUES (1)");
-    let before = cluster.query("SELECT pg_postmaster_start_time()::text");
-    cluster.kill();
-    cluster.revive();
-    assert_ne!(cluster.query("SELECT pg_postmaster_start_time()::text"), before);
+    cluster.query_primary("CREATE TABLE it (n INTEGER)");
+    cluster.query_primary("INSERT INTO it VALUES (1)");
+    let before = cluster.query_primary("SELECT pg_postmaster_start_time()::text");
+    cluster.kill_primary();
+    cluster.restart_primary();
+    assert_ne!(cluster.query_primary("SELECT pg_postmaster_start_time()::text"), before);
     assert_eq!(count(&cluster), ["1"]);
     // There and back again.
     for expected in ["2", "3"] {
         cluster.add_standby(Replication::Synchronous);
-        cluster.query("INSERT INTO it VALUES (2)");
+        cluster.query_primary("INSERT INTO it VALUES (2)");
         cluster.fail_over();
         assert_eq!(count(&cluster), [expected]);
     }
 }
 
 #[test]
-fn a_standby_that_is_cut_off_lacks_what_came_after() {
+fn disconnected_standby_lacks_later_commits() {
     let mut cluster = Cluster::start(&[]);
-    cluster.query("CREATE TABLE it (n INTEGER)");
+    cluster.query_primary("CREATE TABLE it (n INTEGER)");
     cluster.add_standby(Replication::Asynchronous);
-    cluster.cut_off_standby();
-    cluster.query("INSERT INTO it VALUES (1)");
+    cluster.disconnect_standby();
+    cluster.query_primary("INSERT INTO it VALUES (1)");
     assert_eq!(count(&cluster), ["1"]);
     cluster.fail_over();
     assert_eq!(count(&cluster), ["0"]);

@@ -8,14 +8,14 @@ use crate::{
         AuthenticationCategory, ChallengeCancel, ChallengePreference, ChallengeType, Scheme,
         Status, StatusReason, WhitelistSource, WhitelistStatus, YesNo,
     },
-    format::{Alphanumeric, AuthenticationValue, Compact, Digits, Text, TransId, Url, Version},
+    format::{Alphanumeric, AuthenticationValue, Digits, JoseCompact, Text, TransId, Url, Version},
     message::{ARes, AcsRendering, Extensions, RReq},
 };
 
 /// What was asked for, as far as the outcome is read in its light.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Asked {
+pub struct AuthenticationParameters {
     pub version: Version,
     pub scheme: Scheme,
     pub category: AuthenticationCategory,
@@ -29,7 +29,7 @@ pub struct Asked {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authentication {
-    pub asked: Asked,
+    pub parameters: AuthenticationParameters,
     pub acs_transaction_id: TransId,
     pub ds_transaction_id: TransId,
     pub sdk_transaction_id: Option<TransId>,
@@ -46,7 +46,7 @@ pub struct Authentication {
     pub acs_decoupled_authentication: Option<YesNo>,
     pub challenge_type: Option<ChallengeType>,
     pub acs_challenge_url: Option<Url<2048>>,
-    pub acs_signed_content: Option<Compact<3, 65_536>>,
+    pub acs_signed_content: Option<JoseCompact<3, 65_536>>,
     pub acs_rendering: Option<AcsRendering>,
     pub challenge_attempts: Option<Digits<2, 2>>,
     pub challenge_cancel: Option<ChallengeCancel>,
@@ -58,41 +58,41 @@ pub struct Authentication {
 
 impl Authentication {
     #[must_use]
-    pub fn of(answer: &ARes, asked: Asked) -> Self {
+    pub fn from_ares(ares: &ARes, parameters: AuthenticationParameters) -> Self {
         let mut authentication = Self {
-            asked,
-            acs_transaction_id: answer.acs_trans_id.clone(),
-            ds_transaction_id: answer.ds_trans_id.clone(),
-            sdk_transaction_id: answer.sdk_trans_id.clone(),
-            acs_reference_number: answer.acs_reference_number.clone(),
-            ds_reference_number: answer.ds_reference_number.clone(),
-            acs_operator_id: answer.acs_operator_id.clone(),
-            authentication_value: answer.authentication_value.clone(),
-            status: answer.status,
-            directory_status: answer.status,
-            reason: answer.status_reason,
-            eci: answer.eci.clone(),
-            acs_challenge_mandated: answer.challenge_mandated,
-            acs_decoupled_authentication: answer.decoupled,
-            challenge_type: answer.challenge_type,
-            acs_challenge_url: answer.acs_url.clone(),
-            acs_signed_content: answer.acs_signed_content.clone(),
-            acs_rendering: answer.acs_rendering.clone(),
+            parameters,
+            acs_transaction_id: ares.acs_trans_id.clone(),
+            ds_transaction_id: ares.ds_trans_id.clone(),
+            sdk_transaction_id: ares.sdk_trans_id.clone(),
+            acs_reference_number: ares.acs_reference_number.clone(),
+            ds_reference_number: ares.ds_reference_number.clone(),
+            acs_operator_id: ares.acs_operator_id.clone(),
+            authentication_value: ares.authentication_value.clone(),
+            status: ares.status,
+            directory_status: ares.status,
+            reason: ares.status_reason,
+            eci: ares.eci.clone(),
+            acs_challenge_mandated: ares.challenge_mandated,
+            acs_decoupled_authentication: ares.decoupled,
+            challenge_type: ares.challenge_type,
+            acs_challenge_url: ares.acs_url.clone(),
+            acs_signed_content: ares.acs_signed_content.clone(),
+            acs_rendering: ares.acs_rendering.clone(),
             challenge_attempts: None,
             challenge_cancel: None,
-            cardholder_info: answer.cardholder_info.clone(),
-            whitelist_status: answer.whitelist_status,
-            whitelist_source: answer.whitelist_source,
-            message_extensions: answer.extensions.clone(),
+            cardholder_info: ares.cardholder_info.clone(),
+            whitelist_status: ares.whitelist_status,
+            whitelist_source: ares.whitelist_source,
+            message_extensions: ares.extensions.clone(),
         };
-        authentication.complete_eci();
+        authentication.fill_missing_eci();
         authentication
     }
 
     /// After a challenge. What only the first answer had stays; what the result decides is its own,
     /// also where it says nothing.
     #[must_use]
-    pub fn after(&self, result: &RReq) -> Self {
+    pub fn with_result(&self, result: &RReq) -> Self {
         let mut authentication = Self {
             authentication_value: result.authentication_value.clone(),
             status: result.status,
@@ -106,32 +106,32 @@ impl Authentication {
             message_extensions: result.extensions.clone().or(self.message_extensions.clone()),
             ..self.clone()
         };
-        authentication.complete_eci();
+        authentication.fill_missing_eci();
         authentication
     }
 
     /// Some directories leave the indicator to the reader. Where it decides who is liable it is
     /// filled in by the scheme's rule; elsewhere its absence is told as it is.
-    fn complete_eci(&mut self) {
-        let decided = matches!(self.status, Status::Successful | Status::Attempted);
-        if self.eci.is_none() && decided {
-            let eci = self.asked.scheme.eci(self.status, self.asked.category);
-            self.eci = Some(Alphanumeric::ours(eci));
+    fn fill_missing_eci(&mut self) {
+        let is_authenticated = matches!(self.status, Status::Successful | Status::Attempted);
+        if self.eci.is_none() && is_authenticated {
+            let eci = self.parameters.scheme.eci(self.status, self.parameters.category);
+            self.eci = Some(Alphanumeric::from_trusted(eci));
         }
     }
 
     /// The issuer answers for fraud: a success or an attempt, proven by a value, in a payment.
     #[must_use]
     pub fn liability_shifted(&self) -> bool {
-        let proven = matches!(self.status, Status::Successful | Status::Attempted)
+        let is_proven = matches!(self.status, Status::Successful | Status::Attempted)
             && self.authentication_value.is_some();
-        proven && self.asked.category == AuthenticationCategory::Payment
+        is_proven && self.parameters.category == AuthenticationCategory::Payment
     }
 
     /// None where a scheme's code has no public meaning; the code is there all the same.
     #[must_use]
     pub fn authentication_status_reason(&self) -> Option<&'static str> {
-        self.reason.and_then(|it| it.name_with(self.asked.scheme))
+        self.reason.and_then(|it| it.name_for_scheme(self.parameters.scheme))
     }
 
     #[must_use]

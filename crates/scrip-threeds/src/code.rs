@@ -52,22 +52,22 @@ macro_rules! codes {
             }
         }
 
-        impl $crate::code::Coded for $Name {
-            fn read_code(code: &str) -> Option<Self> {
+        impl $crate::code::EmvCode for $Name {
+            fn parse_code(code: &str) -> Option<Self> {
                 Self::from_code(code)
             }
 
-            fn written(&self) -> String {
+            fn to_code(&self) -> String {
                 self.code().to_owned()
             }
 
             #[cfg(test)]
-            fn codes() -> Vec<String> {
+            fn sample_codes() -> Vec<String> {
                 Self::ALL.iter().map(|it| it.code().to_owned()).collect()
             }
         }
 
-        $crate::code::coded! { $Name }
+        $crate::code::impl_code_serde! { $Name }
     };
 }
 
@@ -121,31 +121,31 @@ macro_rules! open_codes {
             }
         }
 
-        impl $crate::code::Coded for $Name {
-            fn read_code(code: &str) -> Option<Self> {
+        impl $crate::code::EmvCode for $Name {
+            fn parse_code(code: &str) -> Option<Self> {
                 Self::from_code(code)
             }
 
-            fn written(&self) -> String {
+            fn to_code(&self) -> String {
                 self.code()
             }
 
             #[cfg(test)]
-            fn codes() -> Vec<String> {
+            fn sample_codes() -> Vec<String> {
                 Self::ALL.iter().map(|it| it.code()).chain(["80".into(), "99".into()]).collect()
             }
         }
 
-        $crate::code::coded! { $Name }
+        $crate::code::impl_code_serde! { $Name }
     };
 }
 
 /// In stored sessions a code stands for itself, as it does in messages.
-macro_rules! coded {
+macro_rules! impl_code_serde {
     ($Name:ident) => {
         impl serde::Serialize for $Name {
             fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-                serializer.serialize_str(&$crate::code::Coded::written(self))
+                serializer.serialize_str(&$crate::code::EmvCode::to_code(self))
             }
         }
 
@@ -158,14 +158,14 @@ macro_rules! coded {
     };
 }
 
-pub(crate) use {coded, codes, open_codes};
+pub(crate) use {codes, impl_code_serde, open_codes};
 
 /// What all lists of codes have in common.
-pub(crate) trait Coded: Sized {
-    fn read_code(code: &str) -> Option<Self>;
-    fn written(&self) -> String;
+pub(crate) trait EmvCode: Sized {
+    fn parse_code(code: &str) -> Option<Self>;
+    fn to_code(&self) -> String;
     #[cfg(test)]
-    fn codes() -> Vec<String>;
+    fn sample_codes() -> Vec<String>;
 }
 
 /// 80 to 99: whatever a scheme means by it.

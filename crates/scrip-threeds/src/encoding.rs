@@ -12,7 +12,7 @@ use crate::{
     fault::{ErrorCode, Fault},
     format::{TransId, Url},
     json,
-    message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, Scene},
+    message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext},
 };
 
 /// Without padding, as EMV writes it. Some browsers' scripts pad nevertheless, which tells nothing
@@ -26,7 +26,7 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
 
 /// A field of a form, to bytes.
 pub fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
-    let invalid = || Fault::of(ErrorCode::MessageInvalid);
+    let invalid = || Fault::new(ErrorCode::MessageInvalid);
     if text.len() > MESSAGE_BYTES_MAX {
         return Err(invalid());
     }
@@ -39,19 +39,19 @@ pub fn encode(bytes: &[u8]) -> String {
 }
 
 /// The field `creq`, as an ACS gets it.
-pub fn read_creq(text: &str, scene: &Scene) -> Result<CReq, Fault> {
-    CReq::parse(&decode(text)?, scene)
+pub fn decode_creq(text: &str, transaction: &TransactionContext) -> Result<CReq, Fault> {
+    CReq::parse(&decode(text)?, transaction)
 }
 
 /// The field `cres`, as it comes back: checked by a version that is the message's own.
-pub fn read_cres(text: &str) -> Result<CRes, Fault> {
-    let document = Document::read(&decode(text)?)?;
+pub fn decode_cres(text: &str) -> Result<CRes, Fault> {
+    let document = Document::parse(&decode(text)?)?;
     let version = document.version()?;
-    document.read_as(&Scene::of(version))
+    document.parse_as(&TransactionContext::for_version(version))
 }
 
 #[must_use]
-pub fn write<M: Message>(message: &M) -> String {
+pub fn encode_message<M: Message>(message: &M) -> String {
     encode(&message.to_json())
 }
 
@@ -67,11 +67,14 @@ const TRANS_ID: &str = "threeDSServerTransID";
 const NOTIFICATION_URL: &str = "threeDSMethodNotificationURL";
 
 impl MethodData {
-    pub fn read(text: &str) -> Result<Self, Fault> {
-        let invalid = |name| Fault::at(ErrorCode::FormatInvalid, name);
-        let object = json::read(&decode(text)?);
-        let object = object.map_err(|_| Fault::of(ErrorCode::MessageInvalid))?;
-        let id = object.0.get(TRANS_ID).ok_or(Fault::at(ErrorCode::ElementMissing, TRANS_ID))?;
+    pub fn decode(text: &str) -> Result<Self, Fault> {
+        let invalid = |name| Fault::for_element(ErrorCode::FormatInvalid, name);
+        let object = json::parse_object(&decode(text)?);
+        let object = object.map_err(|_| Fault::new(ErrorCode::MessageInvalid))?;
+        let id = object
+            .0
+            .get(TRANS_ID)
+            .ok_or(Fault::for_element(ErrorCode::ElementMissing, TRANS_ID))?;
         let id = id.as_str().and_then(|it| TransId::parse(it).ok()).ok_or(invalid(TRANS_ID))?;
         let url = object.0.get(NOTIFICATION_URL).map(|it| {
             let url = it.as_str().and_then(|it| Url::parse(it).ok());
@@ -81,7 +84,7 @@ impl MethodData {
     }
 
     #[must_use]
-    pub fn write(&self) -> String {
+    pub fn encode(&self) -> String {
         let mut object = Map::new();
         let text = |it: &str| Value::String(it.to_owned());
         object.insert(TRANS_ID.to_owned(), text(self.server_trans_id.expose()));
@@ -103,7 +106,7 @@ mod tests {
     const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
 
     #[test]
-    fn padding_is_let_through_and_nothing_else() {
+    fn base64url_accepts_padding_and_no_other_deviation() {
         assert_eq!(*decode("-_8").unwrap(), [0xFB, 0xFF]);
         assert_eq!(*decode("-_8=").unwrap(), [0xFB, 0xFF]);
         assert_eq!(encode(&[0xFB, 0xFF]), "-_8");
@@ -114,44 +117,53 @@ mod tests {
     }
 
     #[test]
-    fn method_data_both_ways() {
+    fn method_data_round_trips_and_rejects_invalid_fields() {
         let to_acs = MethodData {
             server_trans_id: TransId::parse(ID).unwrap(),
             notification_url: Some(Url::parse("https://vault.example/3ds/n").unwrap()),
         };
-        assert_eq!(MethodData::read(&to_acs.write()), Ok(to_acs.clone()));
-        let back = MethodData { notification_url: None, ..to_acs };
-        assert_eq!(MethodData::read(&back.write()), Ok(back.clone()));
+        assert_eq!(MethodData::decode(&to_acs.encode()), Ok(to_acs.clone()));
+        let notification = MethodData { notification_url: None, ..to_acs };
+        assert_eq!(MethodData::decode(&notification.encode()), Ok(notification.clone()));
         for (json, code) in [
             ("{}", "201"),
             ("[]", "101"),
             (r#"{"threeDSServerTransID":7}"#, "203"),
             (r#"{"threeDSServerTransID":"7"}"#, "203"),
         ] {
-            let fault = MethodData::read(&encode(json.as_bytes())).unwrap_err();
+            let fault = MethodData::decode(&encode(json.as_bytes())).unwrap_err();
             assert_eq!(fault.code.code(), code, "{json}");
         }
         let script = format!(
             r#"{{"threeDSServerTransID":"{ID}","threeDSMethodNotificationURL":"javascript:0"}}"#
         );
-        assert!(MethodData::read(&encode(script.as_bytes())).is_err());
+        assert!(MethodData::decode(&encode(script.as_bytes())).is_err());
     }
 
     /// What the browser's script sends, and what comes back at the end.
     #[test]
-    fn a_challenge_both_ways() {
-        let sent = format!(
+    fn creq_and_cres_decode_from_form_fields() {
+        let creq_json = format!(
             r#"{{"messageType":"CReq","messageVersion":"2.2.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeWindowSize":"03"}}"#
         );
-        let request = read_creq(&encode(sent.as_bytes()), &Scene::of(Version::V220)).unwrap();
+        let request = decode_creq(
+            &encode(creq_json.as_bytes()),
+            &TransactionContext::for_version(Version::V220),
+        )
+        .unwrap();
         assert_eq!(request.window_size, Some(ChallengeWindowSize::W500H600));
-        assert_eq!(read_creq(&write(&request), &Scene::of(Version::V220)).unwrap().cancel, None);
-        let told = format!(
+        assert_eq!(
+            decode_creq(&encode_message(&request), &TransactionContext::for_version(Version::V220))
+                .unwrap()
+                .cancel,
+            None
+        );
+        let cres_json = format!(
             r#"{{"messageType":"CRes","messageVersion":"2.1.0","threeDSServerTransID":"{ID}","acsTransID":"{ID}","challengeCompletionInd":"Y","transStatus":"N"}}"#
         );
-        let answer = read_cres(&encode(told.as_bytes())).unwrap();
-        assert_eq!((answer.completed, answer.status), (YesNo::Yes, Some(Status::Failed)));
-        let erro = told.replace("CRes", "Erro");
-        assert_eq!(read_cres(&encode(erro.as_bytes())).unwrap_err().code.code(), "101");
+        let cres = decode_cres(&encode(cres_json.as_bytes())).unwrap();
+        assert_eq!((cres.completed, cres.status), (YesNo::Yes, Some(Status::Failed)));
+        let erro = cres_json.replace("CRes", "Erro");
+        assert_eq!(decode_cres(&encode(erro.as_bytes())).unwrap_err().code.code(), "101");
     }
 }

@@ -37,37 +37,37 @@ codes! {
 }
 
 /// More names than this help nobody, and `errorDetail` ends somewhere.
-const NAMES_MAX: usize = 20;
+const ELEMENTS_MAX: usize = 20;
 
 /// Why a message is refused. The names are ours, from the tables of elements.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", code.name())]
 pub struct Fault {
     pub code: ErrorCode,
-    pub names: Vec<String>,
+    pub elements: Vec<String>,
 }
 
 impl Fault {
     #[must_use]
-    pub fn of(code: ErrorCode) -> Self {
-        Self { code, names: Vec::new() }
+    pub fn new(code: ErrorCode) -> Self {
+        Self { code, elements: Vec::new() }
     }
 
     #[must_use]
-    pub fn at(code: ErrorCode, name: &str) -> Self {
-        Self { code, names: vec![name.to_owned()] }
+    pub fn for_element(code: ErrorCode, name: &str) -> Self {
+        Self { code, elements: vec![name.to_owned()] }
     }
 }
 
 /// Everything that was found, until one answer is made of it.
 #[derive(Debug, Default)]
-pub(crate) struct Faults(Vec<(ErrorCode, String)>);
+pub(crate) struct FaultList(Vec<(ErrorCode, String)>);
 
-impl Faults {
+impl FaultList {
     pub(crate) fn add(&mut self, code: ErrorCode, name: String) {
         // One of a kind that is not there yet may be the one to be answered.
         let is_new = !self.0.iter().any(|(it, _)| *it == code);
-        if self.0.len() < NAMES_MAX || is_new {
+        if self.0.len() < ELEMENTS_MAX || is_new {
             self.0.push((code, name));
         }
     }
@@ -76,15 +76,15 @@ impl Faults {
         self.0.is_empty()
     }
 
-    pub(crate) fn into_all(self) -> Vec<(ErrorCode, String)> {
+    pub(crate) fn into_vec(self) -> Vec<(ErrorCode, String)> {
         self.0
     }
 
     /// An answer has one code. The lowest is answered, as a missing element explains most others.
-    pub(crate) fn into_fault(self) -> Option<Fault> {
+    pub(crate) fn into_lowest_fault(self) -> Option<Fault> {
         let code = self.0.iter().map(|(code, _)| *code).min()?;
         let names = self.0.into_iter().filter(|(it, _)| *it == code).map(|(_, name)| name);
-        Some(Fault { code, names: names.take(NAMES_MAX).collect() })
+        Some(Fault { code, elements: names.take(ELEMENTS_MAX).collect() })
     }
 }
 
@@ -93,15 +93,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_lowest_code_is_answered_with_all_its_names() {
-        let mut faults = Faults::default();
+    fn fault_list_reports_the_lowest_code_with_its_elements() {
+        let mut faults = FaultList::default();
         for _ in 0..30 {
             faults.add(ErrorCode::FormatInvalid, "b".to_owned());
         }
         faults.add(ErrorCode::ElementMissing, "a".to_owned());
-        let fault = faults.into_fault().unwrap();
-        assert_eq!(fault, Fault::at(ErrorCode::ElementMissing, "a"));
+        let fault = faults.into_lowest_fault().unwrap();
+        assert_eq!(fault, Fault::for_element(ErrorCode::ElementMissing, "a"));
         assert_eq!(fault.to_string(), "required data element missing");
-        assert!(Faults::default().into_fault().is_none());
+        assert!(FaultList::default().into_lowest_fault().is_none());
     }
 }

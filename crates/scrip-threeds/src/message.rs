@@ -12,32 +12,32 @@ mod device;
 mod document;
 mod erro;
 mod extension;
-mod need;
+mod preparation;
+mod presence;
 mod record;
 mod results;
 mod risk;
-mod versions;
 
 #[cfg(test)]
 mod tests;
 
-pub use account::{AccountInfo, Authentication, Phone, PriorAuthentication};
+pub use account::{AccountInfo, AuthenticationInfo, Phone, PriorAuthenticationInfo};
 pub use areq::AReq;
 pub use ares::{ARes, AcsRendering};
 pub use challenge::{CReq, CRes};
 pub use challenge_app::{CHOICES_MAX, Image, SelectInfo};
 pub use device::{DeviceRendering, EphemeralKey, KeyCurve, KeyKind};
 pub use document::{Document, MESSAGE_BYTES_MAX, Message, MessageType, RANGES_BYTES_MAX};
-pub use erro::{About, Erro, FailureKind};
+pub use erro::{Erro, ErroSubject, FailureKind};
 pub use extension::{DATA_CHARS_MAX, EXTENSIONS_MAX, Extension, Extensions};
+pub use preparation::{CardRange, PReq, PRes, RANGES_MAX};
 pub use results::{RReq, RRes};
 pub use risk::MerchantRisk;
-pub use versions::{CardRange, PReq, PRes, RANGES_MAX};
 
-pub(crate) use document::read_whole;
-pub(crate) use need::{Facts, Need};
+pub(crate) use document::read_message;
+pub(crate) use presence::{ElementPresence, MessageElements};
 
-use self::record::Record;
+use self::record::ElementTable;
 use crate::{
     code::{AuthenticationCategory, DeviceChannel},
     format::Version,
@@ -46,52 +46,52 @@ use crate::{
 /// What is known of a transaction before its message is read. `AReq` tells all of it itself; an
 /// answer is read in the light of its question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Scene {
+pub struct TransactionContext {
     pub version: Version,
     pub channel: Option<DeviceChannel>,
     pub category: Option<AuthenticationCategory>,
-    pub extensions: Known,
+    pub known_extensions: KnownExtensions,
 }
 
 /// Which extensions the reader understands, by their ids: any other must not be critical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Known {
-    These(&'static [&'static str]),
+pub enum KnownExtensions {
+    Ids(&'static [&'static str]),
     /// For who only writes or hands on: understanding is up to the one who reads.
     All,
 }
 
-impl Known {
-    pub(crate) fn has(self, id: &str) -> bool {
+impl KnownExtensions {
+    pub(crate) fn contains(self, id: &str) -> bool {
         match self {
-            Self::These(ids) => ids.contains(&id),
+            Self::Ids(ids) => ids.contains(&id),
             Self::All => true,
         }
     }
 }
 
-impl Scene {
+impl TransactionContext {
     #[must_use]
-    pub fn of(version: Version) -> Self {
-        Self { version, channel: None, category: None, extensions: Known::These(&[]) }
+    pub fn for_version(version: Version) -> Self {
+        Self { version, channel: None, category: None, known_extensions: KnownExtensions::Ids(&[]) }
     }
 
     #[must_use]
-    pub fn within(self, channel: DeviceChannel, category: AuthenticationCategory) -> Self {
+    pub fn with_channel(self, channel: DeviceChannel, category: AuthenticationCategory) -> Self {
         Self { channel: Some(channel), category: Some(category), ..self }
     }
 }
 
 /// The elements of every message and of every object within one.
-fn tables() -> [&'static [record::Field]; 20] {
+fn element_tables() -> [&'static [record::ElementDefinition]; 20] {
     [
         PReq::FIELDS,
         PRes::FIELDS,
         CardRange::FIELDS,
         AReq::FIELDS,
         AccountInfo::FIELDS,
-        Authentication::FIELDS,
-        PriorAuthentication::FIELDS,
+        AuthenticationInfo::FIELDS,
+        PriorAuthenticationInfo::FIELDS,
         Phone::FIELDS,
         MerchantRisk::FIELDS,
         DeviceRendering::FIELDS,

@@ -1,13 +1,13 @@
 //! Which cards take part: the ranges of one directory server, and the versions they have in common
 //! with us.
 
-mod change;
+mod changes;
 mod versions;
 
 use std::collections::BTreeMap;
 
-pub use change::RangeFault;
-pub use versions::{Negotiated, Span, negotiate};
+pub use changes::RangeError;
+pub use versions::{NegotiatedVersions, VersionSpan, negotiate_versions};
 
 use crate::{
     code::AcsInformation,
@@ -17,26 +17,27 @@ use crate::{
 /// A card number as a place in order. Ranges are of numbers of one length: a card of 16 digits is
 /// in none of 19.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Point {
+pub(crate) struct CardNumberKey {
     digits: usize,
     // 19 digits fit: the greatest is below 2^64.
     number: u64,
 }
 
-impl Point {
-    pub(crate) fn of(digits: &str) -> Option<Self> {
-        let decimal = digits.bytes().all(|it| it.is_ascii_digit());
-        let number = digits.parse().ok().filter(|_| decimal && (13..=19).contains(&digits.len()));
+impl CardNumberKey {
+    pub(crate) fn parse(digits: &str) -> Option<Self> {
+        let is_decimal = digits.bytes().all(|it| it.is_ascii_digit());
+        let number =
+            digits.parse().ok().filter(|_| is_decimal && (13..=19).contains(&digits.len()));
         number.map(|number| Self { digits: digits.len(), number })
     }
 }
 
 /// What is known of the cards of one range.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Range {
-    pub(crate) end: Point,
-    pub acs: Span,
-    pub ds: Span,
+pub struct CardRangeDetails {
+    pub(crate) end: CardNumberKey,
+    pub acs: VersionSpan,
+    pub ds: VersionSpan,
     pub acs_information: Vec<AcsInformation>,
     pub method_url: Option<Url<256>>,
 }
@@ -44,17 +45,17 @@ pub struct Range {
 /// The ranges of one directory server, as of a serial number.
 #[derive(Debug, Clone, Default)]
 pub struct CardRanges {
-    pub(crate) by_start: BTreeMap<Point, Range>,
+    pub(crate) by_start: BTreeMap<CardNumberKey, CardRangeDetails>,
     pub(crate) serial_number: Option<Text<1, 20>>,
 }
 
 impl CardRanges {
     /// The range of a card, in the time of a search in a sorted list.
     #[must_use]
-    pub fn find(&self, card: &CardNumber) -> Option<&Range> {
-        let point = Point::of(card.expose())?;
-        let (start, range) = self.by_start.range(..=point).next_back()?;
-        (start.digits == point.digits && point <= range.end).then_some(range)
+    pub fn find(&self, card: &CardNumber) -> Option<&CardRangeDetails> {
+        let key = CardNumberKey::parse(card.expose())?;
+        let (start, range) = self.by_start.range(..=key).next_back()?;
+        (start.digits == key.digits && key <= range.end).then_some(range)
     }
 
     /// To be sent with the next question.

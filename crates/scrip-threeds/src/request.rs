@@ -4,17 +4,17 @@
 //! attributes of the client's request; the formats are those of the message itself.
 
 mod areq;
-mod compose;
+mod attribute_reader;
+mod attributes;
+mod defaults;
 mod elements;
-mod parts;
-mod read;
 mod rules;
 
-pub use areq::{Card, Question, Server, Subject, make_areq};
-pub use compose::{Strictness, completed};
-pub use parts::*;
-pub use read::{Part, Reader, Shape};
-pub use rules::{Rule, Situation, Violation, violations};
+pub use areq::{AReqCard, AReqInput, AReqSession, ServerIdentity, build_areq};
+pub use attribute_reader::{AttributeReader, AttributeShape, AttributeValue};
+pub use attributes::*;
+pub use defaults::{Strictness, fill_defaults};
+pub use rules::{AuthenticateContext, RequestRule, Violation, violations};
 
 #[cfg(test)]
 mod tests;

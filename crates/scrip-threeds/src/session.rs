@@ -5,15 +5,17 @@
 //! cannot be taken back: the state after "authenticate" says that the fate of the `AReq` is unknown,
 //! and a process that dies there leaves just that behind.
 
+mod challenge_result;
 mod effect;
 mod event;
-mod result;
 mod state;
 mod step;
 
-pub use effect::{Effect, Refusal};
-pub use event::{Event, SecretFact};
-pub use state::{Failure, Method, Moment, Phase, Session, Waiting};
+pub use effect::{StateMachineEffect, ThreeDsRejection};
+pub use event::{SecretCheck, StateMachineEvent};
+pub use state::{
+    MethodState, PendingChallenge, ThreeDsFailure, ThreeDsPhase, ThreeDsSession, UnixSeconds,
+};
 
 #[cfg(test)]
 mod tests;

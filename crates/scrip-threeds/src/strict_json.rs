@@ -9,7 +9,7 @@ use zeroize::Zeroize;
 
 /// How the parser hands over a number that no integer holds, without rounding it: as a map with this
 /// one name. No sender may write that name, or its object would pass for a number.
-const NUMBER: &str = "$serde_json::private::Number";
+const NUMBER_MARKER: &str = "$serde_json::private::Number";
 
 /// What parts of a parsed value take in memory, about, with what the allocator adds.
 const VALUE_BYTES: usize = 32;
@@ -20,7 +20,7 @@ const NODE_PROPERTIES: usize = 6;
 
 /// How much is read.
 #[derive(Debug, Clone, Copy)]
-pub struct Bounds {
+pub struct JsonLimits {
     pub depth_max: usize,
     /// What the parsed value may take in memory, about.
     pub memory_max: usize,
@@ -28,47 +28,48 @@ pub struct Bounds {
 
 /// Why a text is not read, and where that was seen.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Refused {
-    pub rule: Rule,
-    pub place: Option<Place>,
+pub struct StrictJsonError {
+    pub rule: JsonRule,
+    pub position: Option<JsonPosition>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct JsonPosition {
     pub line: usize,
     pub column: usize,
 }
 
 /// The rule that a text breaks.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Rule {
+pub enum JsonRule {
     Syntax,
     /// A name stands twice in one object. It is the sender's text: to be compared, not to be shown.
     Duplicate(String),
     TooDeep,
-    Reserved,
-    TooDense,
+    ReservedName,
+    TooMuchMemory,
 }
 
 /// The whole text as one value.
 ///
 /// # Errors
 /// The first rule that it breaks.
-pub fn read(text: &str, bounds: Bounds) -> Result<Value, Refused> {
-    if text.contains(NUMBER) {
-        return Err(Refused { rule: Rule::Reserved, place: None });
+pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, StrictJsonError> {
+    if text.contains(NUMBER_MARKER) {
+        return Err(StrictJsonError { rule: JsonRule::ReservedName, position: None });
     }
     let mut deserializer = serde_json::Deserializer::from_str(text);
-    let (memory_left, broken) = (Cell::new(bounds.memory_max), Cell::new(None));
-    let (depth_left, memory_left, broken) = (bounds.depth_max, &memory_left, &broken);
-    let read = Strict { depth_left, memory_left, broken }.deserialize(&mut deserializer);
-    let read = read.and_then(|mut value| {
+    let (memory_left, broken_rule) = (Cell::new(limits.memory_max), Cell::new(None));
+    let (depth_left, memory_left, broken_rule) = (limits.depth_max, &memory_left, &broken_rule);
+    let parsed =
+        StrictVisitor { depth_left, memory_left, broken_rule }.deserialize(&mut deserializer);
+    let parsed = parsed.and_then(|mut value| {
         deserializer.end().inspect_err(|_| wipe(&mut value))?;
         Ok(value)
     });
-    read.map_err(|error: serde_json::Error| Refused {
-        rule: broken.take().unwrap_or(Rule::Syntax),
-        place: Some(Place { line: error.line(), column: error.column() }),
+    parsed.map_err(|error: serde_json::Error| StrictJsonError {
+        rule: broken_rule.take().unwrap_or(JsonRule::Syntax),
+        position: Some(JsonPosition { line: error.line(), column: error.column() }),
     })
 }
 
@@ -84,48 +85,48 @@ pub(crate) fn wipe(value: &mut Value) {
 
 /// An object that cannot be printed and is wiped when dropped, also when it is given up half read.
 #[derive(Default, PartialEq)]
-pub(crate) struct Plain(pub(crate) Map<String, Value>);
+pub(crate) struct WipedObject(pub(crate) Map<String, Value>);
 
-impl Drop for Plain {
+impl Drop for WipedObject {
     fn drop(&mut self) {
         self.0.values_mut().for_each(wipe);
     }
 }
 
-impl fmt::Debug for Plain {
+impl fmt::Debug for WipedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Plain")
     }
 }
 
 #[derive(Clone, Copy)]
-struct Strict<'m> {
+struct StrictVisitor<'m> {
     depth_left: usize,
     memory_left: &'m Cell<usize>,
     /// Set by whoever finds it; the parser only tells where.
-    broken: &'m Cell<Option<Rule>>,
+    broken_rule: &'m Cell<Option<JsonRule>>,
 }
 
-impl Strict<'_> {
-    fn refuse<E: Error>(self, rule: Rule) -> E {
-        self.broken.set(Some(rule));
+impl StrictVisitor<'_> {
+    fn reject<E: Error>(self, rule: JsonRule) -> E {
+        self.broken_rule.set(Some(rule));
         E::custom("refused")
     }
 
     fn reserve<E: Error>(self, bytes: usize) -> Result<(), E> {
         let left = self.memory_left.get().checked_sub(bytes);
-        self.memory_left.set(left.ok_or_else(|| self.refuse::<E>(Rule::TooDense))?);
+        self.memory_left.set(left.ok_or_else(|| self.reject::<E>(JsonRule::TooMuchMemory))?);
         Ok(())
     }
 
-    fn deeper<E: Error>(self) -> Result<Self, E> {
+    fn descend<E: Error>(self) -> Result<Self, E> {
         let depth_left = self.depth_left.checked_sub(1);
-        let depth_left = depth_left.ok_or_else(|| self.refuse::<E>(Rule::TooDeep))?;
+        let depth_left = depth_left.ok_or_else(|| self.reject::<E>(JsonRule::TooDeep))?;
         Ok(Self { depth_left, ..self })
     }
 }
 
-impl<'de> DeserializeSeed<'de> for Strict<'_> {
+impl<'de> DeserializeSeed<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Value, D::Error> {
@@ -134,7 +135,7 @@ impl<'de> DeserializeSeed<'de> for Strict<'_> {
     }
 }
 
-impl<'de> Visitor<'de> for Strict<'_> {
+impl<'de> Visitor<'de> for StrictVisitor<'_> {
     type Value = Value;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,9 +164,9 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
-        let deeper = self.deeper()?;
+        let child = self.descend()?;
         let mut array = Vec::new();
-        while let Some(item) = items.next_element_seed(deeper)? {
+        while let Some(item) = items.next_element_seed(child)? {
             array.push(item);
         }
         // A list of one item has room for four.
@@ -175,29 +176,31 @@ impl<'de> Visitor<'de> for Strict<'_> {
     }
 
     fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Value, A::Error> {
-        let mut object = Plain::default();
-        let Some(mut name) = entries.next_key_seed(Name(self))? else {
-            self.deeper::<A::Error>()?;
+        let mut object = WipedObject::default();
+        let Some(mut name) = entries.next_key_seed(NameSeed(self))? else {
+            self.descend::<A::Error>()?;
             return Ok(Value::Object(Map::new()));
         };
-        if let NameRead::Number = name {
+        if let ObjectName::Number = name {
             let text: String = entries.next_value()?;
             let number: Number = text.parse().map_err(A::Error::custom)?;
             return Ok(Value::Number(number));
         }
-        let deeper = self.deeper()?;
+        let child = self.descend()?;
         loop {
-            let NameRead::Plain(text) = name else { return Err(self.refuse(Rule::Reserved)) };
+            let ObjectName::Plain(text) = name else {
+                return Err(self.reject(JsonRule::ReservedName));
+            };
             if object.0.len().is_multiple_of(NODE_PROPERTIES) {
                 self.reserve(NODE_BYTES)?;
             }
             self.reserve(text.len().saturating_add(ALLOCATION_BYTES))?;
-            let value = entries.next_value_seed(deeper)?;
+            let value = entries.next_value_seed(child)?;
             if object.0.contains_key(&text) {
-                return Err(self.refuse(Rule::Duplicate(text)));
+                return Err(self.reject(JsonRule::Duplicate(text)));
             }
             object.0.insert(text, value);
-            match entries.next_key_seed(Name(self))? {
+            match entries.next_key_seed(NameSeed(self))? {
                 Some(next) => name = next,
                 None => return Ok(Value::Object(std::mem::take(&mut object.0))),
             }
@@ -207,36 +210,40 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
 /// A name as it came: a number's is lent by the parser, and so is one that stands in the text as
 /// it is, which [`read`] has ruled out. One written with escapes is a copy.
-struct Name<'m>(Strict<'m>);
+struct NameSeed<'m>(StrictVisitor<'m>);
 
-enum NameRead {
+enum ObjectName {
     Plain(String),
     Number,
 }
 
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = NameRead;
+impl<'de> DeserializeSeed<'de> for NameSeed<'_> {
+    type Value = ObjectName;
 
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<NameRead, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<ObjectName, D::Error> {
         deserializer.deserialize_str(self)
     }
 }
 
-impl<'de> Visitor<'de> for Name<'_> {
-    type Value = NameRead;
+impl<'de> Visitor<'de> for NameSeed<'_> {
+    type Value = ObjectName;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("a name")
     }
 
-    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<NameRead, E> {
-        Ok(if name == NUMBER { NameRead::Number } else { NameRead::Plain(name.to_owned()) })
+    fn visit_borrowed_str<E>(self, name: &'de str) -> Result<ObjectName, E> {
+        Ok(if name == NUMBER_MARKER {
+            ObjectName::Number
+        } else {
+            ObjectName::Plain(name.to_owned())
+        })
     }
 
-    fn visit_str<E: Error>(self, name: &str) -> Result<NameRead, E> {
-        if name == NUMBER {
-            return Err(self.0.refuse(Rule::Reserved));
+    fn visit_str<E: Error>(self, name: &str) -> Result<ObjectName, E> {
+        if name == NUMBER_MARKER {
+            return Err(self.0.reject(JsonRule::ReservedName));
         }
-        Ok(NameRead::Plain(name.to_owned()))
+        Ok(ObjectName::Plain(name.to_owned()))
     }
 }

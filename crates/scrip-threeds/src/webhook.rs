@@ -7,7 +7,7 @@ use crate::code::{Status, codes};
 
 codes! {
     /// The types of events.
-    pub enum EventType {
+    pub enum WebhookEventType {
         Created = "3ds.session.created" "3ds.session.created",
         MethodCompleted = "3ds.session.method-completed" "3ds.session.method-completed",
         Authenticated = "3ds.session.authenticated" "3ds.session.authenticated",
@@ -21,16 +21,16 @@ codes! {
 
 /// All that an event may tell of a session, as the vault has it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SessionFacts {
+pub struct WebhookSession {
     pub id: String,
     pub kind: String,
     pub tenant_id: String,
-    pub origin: Origin,
+    pub origin: WebhookSessionOrigin,
 }
 
 /// What an event tells of its session: each type leaves out what is not its own.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionPayload {
+pub struct WebhookSessionPayload {
     pub id: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -39,12 +39,12 @@ pub struct SessionPayload {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub authentication_status: Option<String>,
     #[serde(flatten)]
-    pub origin: Option<Origin>,
+    pub origin: Option<WebhookSessionOrigin>,
 }
 
 /// Where a session came from.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Origin {
+pub struct WebhookSessionOrigin {
     pub created_at: String,
     pub created_by: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -60,42 +60,42 @@ pub struct Origin {
 }
 
 /// Which parts an event has.
-struct Parts {
+struct PayloadParts {
     tenant: bool,
     origin: bool,
     status: bool,
 }
 
-impl EventType {
-    fn parts(self) -> Parts {
+impl WebhookEventType {
+    fn payload_parts(self) -> PayloadParts {
         let (tenant, origin, status) = match self {
             Self::Created | Self::ChallengeResultRetrieved => (true, true, false),
             Self::MethodCompleted | Self::DecoupledChallengeNotification => (true, false, false),
             Self::Authenticated => (false, true, true),
             Self::ChallengeCompleted => (true, false, true),
         };
-        Parts { tenant, origin, status }
+        PayloadParts { tenant, origin, status }
     }
 
     /// The session as this event tells it. A challenge that is over was successful or failed; the
     /// other statuses are not a browser's to tell.
     #[must_use]
-    pub fn payload(self, facts: SessionFacts, status: Option<Status>) -> SessionPayload {
-        let parts = self.parts();
+    pub fn payload(self, session: WebhookSession, status: Option<Status>) -> WebhookSessionPayload {
+        let parts = self.payload_parts();
         let status = status.map(|it| it.name().to_owned());
-        SessionPayload {
-            id: facts.id,
-            kind: facts.kind,
-            tenant_id: parts.tenant.then_some(facts.tenant_id),
+        WebhookSessionPayload {
+            id: session.id,
+            kind: session.kind,
+            tenant_id: parts.tenant.then_some(session.tenant_id),
             authentication_status: status.filter(|_| parts.status),
-            origin: parts.origin.then_some(facts.origin),
+            origin: parts.origin.then_some(session.origin),
         }
     }
 }
 
 /// Who caused an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Actor {
+pub struct WebhookActor {
     pub id: String,
     #[serde(rename = "type")]
     pub kind: String,
@@ -105,29 +105,29 @@ pub struct Actor {
 
 /// What an event is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct EventData {
-    pub session: SessionPayload,
+pub struct WebhookEventData {
+    pub session: WebhookSessionPayload,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub actor: Option<Actor>,
+    pub actor: Option<WebhookActor>,
 }
 
 /// An event, as it is kept until it is delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SessionEvent {
+pub struct WebhookEvent {
     pub id: String,
     #[serde(rename = "type")]
-    pub kind: EventType,
+    pub kind: WebhookEventType,
     pub timestamp: String,
     pub tenant_id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace_id: Option<String>,
-    pub data: EventData,
+    pub data: WebhookEventData,
 }
 
 /// An event on its way.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Delivery {
-    pub event: SessionEvent,
+pub struct WebhookDelivery {
+    pub event: WebhookEvent,
     pub delivered_at: String,
 }
 

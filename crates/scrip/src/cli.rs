@@ -11,12 +11,12 @@ use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
 use scrip_server::config::{
     Environment,
-    check::{self, Saying},
+    check::{self, OutputFormat},
 };
 
 use crate::{
     commands::{
-        Where,
+        CommonArguments,
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
         doctor, init, migrate,
@@ -105,18 +105,18 @@ enum Command {
     /// What there is, how much of it, and who serves it.
     Status {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// What could go wrong here, and what to do about it.
     Doctor {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Bring PostgreSQL's schema up to what this program needs, or make it.
     #[command(after_help = migrate::EXAMPLES)]
     Migrate {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Write the vault as it is now to one file, beside a running server; or check such a file.
     Backup(BackupArguments),
@@ -213,16 +213,16 @@ Examples:
   scrip completions zsh > ~/.zfunc/_scrip";
 
 pub(crate) fn run() -> ExitCode {
-    match obey(Cli::parse().command, &Environment::read()) {
+    match dispatch(Cli::parse().command, &Environment::read()) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            complain(&error);
+            print_error(&error);
             ExitCode::FAILURE
         }
     }
 }
 
-fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
+fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
     match command {
         Command::Dev(arguments) => dev::run(&arguments, environment),
         Command::Serve(ServeArguments { config, json }) => {
@@ -231,8 +231,8 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         }
         Command::Init(ConfigArgument { config }) => init::run(config.as_deref(), environment),
         Command::Config(ConfigCommand::Check { config, json }) => {
-            let saying = if json { Saying::Json } else { Saying::Text };
-            check::run(config.config.as_deref(), saying, environment)
+            let saying = if json { OutputFormat::Json } else { OutputFormat::Text };
+            check::check_settings(config.config.as_deref(), saying, environment)
         }
         Command::Config(ConfigCommand::Example) => check::print_example(),
         Command::Tenant(command) => tenant::run(&command, environment),
@@ -241,19 +241,19 @@ fn obey(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
-        Command::Status { at } => status::run(&at, environment),
-        Command::Doctor { at } => doctor::run(&at, environment),
-        Command::Migrate { at } => migrate::run(&at, environment),
+        Command::Status { common: at } => status::run(&at, environment),
+        Command::Doctor { common: at } => doctor::run(&at, environment),
+        Command::Migrate { common: at } => migrate::run(&at, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
         Command::Export(arguments) => export::run(&arguments, environment),
         Command::Import(arguments) => import::run(&arguments, environment),
         Command::Simulator(arguments) => simulator::run(&arguments, environment),
-        Command::Completions { shell } => complete(shell),
+        Command::Completions { shell } => print_completions(shell),
     }
 }
 
-fn complete(shell: Shell) -> anyhow::Result<()> {
+fn print_completions(shell: Shell) -> anyhow::Result<()> {
     // Into memory first: the library panics when nobody reads.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "scrip", &mut script);
@@ -261,6 +261,6 @@ fn complete(shell: Shell) -> anyhow::Result<()> {
 }
 
 #[expect(clippy::print_stderr, reason = "the last word of a command that failed")]
-fn complain(error: &anyhow::Error) {
+fn print_error(error: &anyhow::Error) {
     eprintln!("scrip: {error:#}");
 }

@@ -19,7 +19,7 @@ use clap::Args;
 use scrip_core::{
     Vault,
     id::{ApplicationId, TenantId},
-    policy::{Alteration, Application, Directory, Mandate, Tenant},
+    policy::{Application, Directory, PolicyAlteration, PolicyPermit, Tenant},
 };
 use scrip_seal::KeySource;
 use scrip_server::{
@@ -30,13 +30,13 @@ use scrip_server::{
 };
 
 use crate::commands::{
-    output::Said,
-    transfer::progress::{Progress, Unit},
+    output::CommandOutput,
+    transfer::progress::{Progress, ProgressUnit},
 };
 
 /// Where the vault is, and how to speak.
 #[derive(Debug, Args)]
-pub(crate) struct Where {
+pub(crate) struct CommonArguments {
     /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -48,7 +48,7 @@ pub(crate) struct Where {
     json: bool,
 }
 
-impl Where {
+impl CommonArguments {
     pub(crate) fn settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
         let flags = self.data_dir.clone().map(|it| ("storage.data_dir", it));
         let flags: Vec<_> = flags.into_iter().collect();
@@ -56,7 +56,7 @@ impl Where {
     }
 
     /// The settings, for a command that acts as the user that serves from now on.
-    pub(crate) fn confined(&self, environment: &Environment) -> anyhow::Result<Settings> {
+    pub(crate) fn confined_settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
         let settings = self.settings(environment)?;
         process::confine_command(&settings.server)?;
         Ok(settings)
@@ -67,33 +67,33 @@ impl Where {
         &self,
         environment: &Environment,
         command: &str,
-        act: impl AsyncFnOnce(&Operator) -> anyhow::Result<Said>,
+        action: impl AsyncFnOnce(&Operator) -> anyhow::Result<CommandOutput>,
     ) -> anyhow::Result<()> {
-        let settings = self.confined(environment)?;
-        let said = runtime()?.block_on(async {
+        let settings = self.confined_settings(environment)?;
+        let output = runtime()?.block_on(async {
             let operator = Operator::open(&settings).await?;
-            let said = operator.recorded(command, act(&operator)).await;
+            let output = operator.run_recorded(command, action(&operator)).await;
             // A server does it too; but there may be none.
             if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
                 warn(&error);
             }
-            said
+            output
         })?;
-        self.say(&said)
+        self.print_output(&output)
     }
 
     /// How far a step has come, for whoever looks.
     pub(crate) fn progress(&self, step: &'static str) -> Progress {
-        Progress::new(step, Unit::Bytes, self.json)
+        Progress::new(step, ProgressUnit::Bytes, self.json)
     }
 
     /// The same where what is counted is records.
-    pub(crate) fn progress_of_records(&self, step: &'static str) -> Progress {
-        Progress::new(step, Unit::Records, self.json)
+    pub(crate) fn record_progress(&self, step: &'static str) -> Progress {
+        Progress::new(step, ProgressUnit::Records, self.json)
     }
 
-    pub(crate) fn say(&self, said: &Said) -> anyhow::Result<()> {
-        said.print(self.json)
+    pub(crate) fn print_output(&self, output: &CommandOutput) -> anyhow::Result<()> {
+        output.print(self.json)
     }
 }
 
@@ -145,55 +145,55 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
 #[derive(Debug)]
 pub(crate) struct Operator {
     pub(crate) vault: Vault,
-    pub(crate) source: Arc<dyn KeySource>,
+    pub(crate) key_source: Arc<dyn KeySource>,
     pub(crate) directory: Directory,
     os_user: Option<Arc<str>>,
 }
 
 impl Operator {
     pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
-        let vault = settings.open_vault_beside().await?;
+        let vault = settings.open_vault_for_command().await?;
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
-        vault.audit.open(directory.audit_key());
+        vault.audit_trail.set_key(directory.audit_key());
         if let Some(os_user) = &settings.os_user {
-            vault.audit.set_os_user(os_user);
+            vault.audit_trail.set_os_user(os_user);
         }
         let os_user = settings.os_user.clone();
-        Ok(Self { vault, source, directory, os_user })
+        Ok(Self { vault, key_source: source, directory, os_user })
     }
 
     /// Runs a command between two records in the vault's own chain: that it started, and how it
     /// ended. A command that cannot be recorded does not run.
-    pub(crate) async fn recorded<T>(
+    pub(crate) async fn run_recorded<T>(
         &self,
         command: &str,
-        act: impl Future<Output = anyhow::Result<T>>,
+        action: impl Future<Output = anyhow::Result<T>>,
     ) -> anyhow::Result<T> {
         let record = async |outcome| {
             let recorded = self.vault.record_command(command, outcome).await;
             recorded.map_err(explain).context("the command cannot be recorded in the audit trail")
         };
         record("started").await?;
-        let done = act.await;
+        let done = action.await;
         let ended = record(if done.is_ok() { "completed" } else { "aborted" }).await;
         let done = done?;
         ended.map(|()| done)
     }
 
     /// The operator's right to act on a tenant, in the name of the system's user.
-    pub(crate) fn mandate(&self, tenant: &Arc<Tenant>) -> Mandate {
-        Mandate::of_operator(Arc::clone(tenant)).with_os_user(self.os_user.clone())
+    pub(crate) fn policy_permit(&self, tenant: &Arc<Tenant>) -> PolicyPermit {
+        PolicyPermit::for_operator(Arc::clone(tenant)).with_os_user(self.os_user.clone())
     }
 
     /// The directory as it is after a change.
     pub(crate) async fn reload(&self) -> anyhow::Result<Directory> {
         let (store, before) = (&*self.vault.store, Some(&self.directory));
-        Directory::load(store, &*self.source, before).await.map_err(explain)
+        Directory::load(store, &*self.key_source, before).await.map_err(explain)
     }
 
     /// By id, or by a name that only one has.
-    pub(crate) fn tenant(&self, text: &str) -> anyhow::Result<&Arc<Tenant>> {
+    pub(crate) fn find_tenant(&self, text: &str) -> anyhow::Result<&Arc<Tenant>> {
         if let Some(id) = TenantId::parse(text) {
             if let Some(tenant) = self.directory.tenant(id) {
                 return Ok(tenant);
@@ -213,15 +213,18 @@ impl Operator {
     }
 
     /// A deleted tenant whose keys are not destroyed yet, by id, or by a name that only one has.
-    pub(crate) fn deleted_tenant(&self, text: &str) -> Option<&Arc<Tenant>> {
+    pub(crate) fn find_deleted_tenant(&self, text: &str) -> Option<&Arc<Tenant>> {
         let id = TenantId::parse(text);
         let is = |it: &&Arc<Tenant>| Some(it.id) == id || it.name.as_str() == text;
-        let mut found = self.directory.deleting().iter().filter(is);
+        let mut found = self.directory.pending_deletion().iter().filter(is);
         found.next().filter(|_| found.next().is_none())
     }
 
     /// An application of any tenant, by its id.
-    pub(crate) fn application(&self, text: &str) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
+    pub(crate) fn find_application(
+        &self,
+        text: &str,
+    ) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
         let id = ApplicationId::parse(text).context("that is no id of an application")?;
         let found = self.directory.tenants().into_iter().find_map(|tenant| {
             let application = tenant.applications.get(&id)?;
@@ -237,17 +240,17 @@ impl Operator {
     /// One tenant, by its id or name, or all of them.
     pub(crate) fn tenants(&self, text: Option<&str>) -> anyhow::Result<Vec<&Arc<Tenant>>> {
         match text {
-            Some(text) => Ok(vec![self.tenant(text)?]),
+            Some(text) => Ok(vec![self.find_tenant(text)?]),
             None => Ok(self.directory.tenants()),
         }
     }
 }
 
 /// Prints a warning in addition to the output of the command.
-pub(crate) fn alterations(directory: &Directory) -> Vec<String> {
-    let say = |it: &Alteration| match it.tenant {
-        Some(id) => format!("tenant {id}: {}", it.what),
-        None => it.what.clone(),
+pub(crate) fn describe_alterations(directory: &Directory) -> Vec<String> {
+    let say = |it: &PolicyAlteration| match it.tenant {
+        Some(id) => format!("tenant {id}: {}", it.description),
+        None => it.description.clone(),
     };
     directory.alterations().iter().map(say).collect()
 }

@@ -13,11 +13,11 @@ use scrip_core::{
     Vault,
     operations::{
         applications::create_application::{CreateKey, NewApplication, create_application},
-        tenants::create_tenant::{begin_vault_chain, create_tenant, found_vault},
+        tenants::create_tenant::{create_tenant, create_vault_chain, initialize_vault_keys},
     },
     policy::{
-        AccessPolicy, AccessRule, ApplicationKind, Directory, Mandate, Name, Permission,
-        Permissions, Reach, Tenant, TenantKind, Transform,
+        AccessPolicy, AccessRule, AccessScope, ApplicationKind, Directory, DisplayName, Permission,
+        Permissions, PolicyPermit, Tenant, TenantKind, Transform,
         tenant::{self},
     },
     token::Container,
@@ -25,7 +25,7 @@ use scrip_core::{
 use scrip_demo::{Demo, authority};
 use scrip_seal::{KeySource, Pepper, Secret};
 use scrip_server::{
-    config::{Environment, Flag, Settings, Switch},
+    config::{Environment, FlagValue, Settings, Switch},
     files::{atomic_file, head_file},
     storage::{create_folder, explain},
 };
@@ -34,18 +34,18 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cli::DevArguments,
     commands::runtime,
-    serve::{self, Addresses, Simulate},
+    serve::{self, Addresses, SimulatorMode},
 };
 
 /// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
 #[derive(Debug, Serialize, Deserialize)]
 struct DevKeys {
     tenant_id: String,
-    keys: Keys,
+    keys: DevApiKeys,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Keys {
+struct DevApiKeys {
     management: String,
     private: String,
     public: String,
@@ -53,29 +53,35 @@ struct Keys {
 
 /// The same server as `serve`, with a vault that is made on the way.
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = Settings::without_file(&flags(arguments, environment), environment)?;
+    let settings = Settings::without_file(&setting_flags(arguments, environment), environment)?;
     create_folder(&settings.storage.data_dir)?;
     runtime()?.block_on(settings.create_store())?;
     let json = arguments.json;
     serve::start(
         settings,
-        Simulate::InThisProcess,
+        SimulatorMode::InProcess,
         async |settings: &Settings, app: &App, addresses: &Addresses| {
             // After the lock that the store takes: two first starts at once must not make two keys.
             settings.create_root_key()?;
             let source = settings.key_source()?;
             let folder = &settings.storage.data_dir;
-            let keys = keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+            let keys =
+                load_or_create_keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
             app.start_clock(&directory).await.map_err(explain)?;
-            app.open(directory, source);
+            app.unseal(directory, source);
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
                 tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
             }
-            let shop = open_shop(settings, addresses, &keys);
+            let shop = open_demo(settings, addresses, &keys);
             let demo = shop.is_some().then(|| format!("{}/demo", addresses.url));
-            let found = Found { addresses, demo, simulator: simulator(settings), keys: &keys };
+            let found = DevAnnouncement {
+                addresses,
+                demo,
+                simulator: simulator_url(settings),
+                keys: &keys,
+            };
             if json {
                 announce_json(&found)?
             } else {
@@ -88,20 +94,20 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
 
 /// The demo checkout, with the keys of this vault. Its backend asks nobody for a key, so
 /// there is none where others than this machine can reach it.
-fn open_shop(settings: &Settings, addresses: &Addresses, known: &DevKeys) -> Option<Demo> {
+fn open_demo(settings: &Settings, addresses: &Addresses, dev_keys: &DevKeys) -> Option<Demo> {
     let url = &addresses.url;
     if !settings.server.listen.ip().is_loopback() {
         return None;
     }
-    let Keys { public, private, .. } = &known.keys;
+    let DevApiKeys { public, private, .. } = &dev_keys.keys;
     let private_key = Secret::new(private.as_bytes().to_vec());
-    let public_url = settings.threeds_plan(url).terms.public_url;
+    let public_url = settings.threeds_plan(url).settings.public_url;
     let known_as = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
-    Some(Demo { public_key: public.clone(), private_key, known_as })
+    Some(Demo { public_key: public.clone(), private_key, own_authorities: known_as })
 }
 
 /// What is said on the command line, and what is not worth its trouble here.
-fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
+fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<FlagValue> {
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
     // It makes its own tenant and keys, so nobody else serves its vault.
     flags.push(("storage.only_node", "true".to_owned()));
@@ -122,9 +128,13 @@ fn flags(arguments: &DevArguments, environment: &Environment) -> Vec<Flag> {
 }
 
 /// The keys of the earlier runs, or new ones.
-async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Result<DevKeys> {
-    found_vault(vault, source).await.map_err(explain)?;
-    begin_vault_chain(vault).await.map_err(explain)?;
+async fn load_or_create_keys(
+    vault: &Vault,
+    source: &dyn KeySource,
+    file: &Path,
+) -> anyhow::Result<DevKeys> {
+    initialize_vault_keys(vault, source).await.map_err(explain)?;
+    create_vault_chain(vault).await.map_err(explain)?;
     if file.exists() {
         let text = fs::read_to_string(file)?;
         return serde_json::from_str(&text)
@@ -142,8 +152,8 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
     let id = match known {
         Some(id) => id,
         None => {
-            let name = Name::parse("Development").map_err(explain)?;
-            create_tenant(vault, source, name, TenantKind::Test, tenant::Settings::default())
+            let name = DisplayName::parse("Development").map_err(explain)?;
+            create_tenant(vault, source, name, TenantKind::Test, tenant::TenantSettings::default())
                 .await
                 .map_err(explain)?
         }
@@ -152,43 +162,46 @@ async fn keys(vault: &Vault, source: &dyn KeySource, file: &Path) -> anyhow::Res
     let tenant = directory.tenant(id).context("the new tenant is not there")?;
     let keys = DevKeys {
         tenant_id: id.to_string(),
-        keys: applications(vault, tenant, directory.pepper()).await?,
+        keys: create_applications(vault, tenant, directory.pepper()).await?,
     };
     let text = serde_json::to_string_pretty(&keys)?;
     atomic_file::replace(file, &file.with_extension("draft"), |out| writeln!(out, "{text}"))?;
     Ok(keys)
 }
 
-async fn applications(
+async fn create_applications(
     vault: &Vault,
     tenant: &Arc<Tenant>,
     pepper: &Pepper,
-) -> anyhow::Result<Keys> {
+) -> anyhow::Result<DevApiKeys> {
     let create = async |name, kind, access| {
-        let name = Name::parse(name).map_err(explain)?;
+        let name = DisplayName::parse(name).map_err(explain)?;
         let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
-        let mandate = Mandate::of_operator(Arc::clone(tenant));
-        let created = create_application(vault, mandate, pepper, new, None).await;
+        let permit = PolicyPermit::for_operator(Arc::clone(tenant));
+        let created = create_application(vault, permit, pepper, new, None).await;
         let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
         anyhow::Ok(key.expose().to_owned())
     };
     let held_by =
         |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
     let management = AccessPolicy {
-        permissions: held_by(ApplicationKind::Management).collect(),
+        parse_permissions: held_by(ApplicationKind::Management).collect(),
         rules: Vec::new(),
     };
     let everything = AccessRule {
         description: "Everything, in clear".to_owned(),
         priority: 1,
-        reach: Reach::Container(Container::root()),
+        scope: AccessScope::Container(Container::root()),
         transform: Transform::Reveal,
-        permissions: held_by(ApplicationKind::Private).collect(),
+        parse_permissions: held_by(ApplicationKind::Private).collect(),
     };
-    let private = AccessPolicy { permissions: Permissions::default(), rules: vec![everything] };
-    let public =
-        AccessPolicy { permissions: held_by(ApplicationKind::Public).collect(), rules: Vec::new() };
-    Ok(Keys {
+    let private =
+        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![everything] };
+    let public = AccessPolicy {
+        parse_permissions: held_by(ApplicationKind::Public).collect(),
+        rules: Vec::new(),
+    };
+    Ok(DevApiKeys {
         management: create("Management", ApplicationKind::Management, management).await?,
         private: create("Private", ApplicationKind::Private, private).await?,
         public: create("Public", ApplicationKind::Public, public).await?,
@@ -196,20 +209,21 @@ async fn applications(
 }
 
 /// What is told when everything listens.
-struct Found<'a> {
+struct DevAnnouncement<'a> {
     addresses: &'a Addresses,
     demo: Option<String>,
     simulator: Option<String>,
     keys: &'a DevKeys,
 }
 
-fn simulator(settings: &Settings) -> Option<String> {
+fn simulator_url(settings: &Settings) -> Option<String> {
     let url = settings.threeds.simulator_url.as_ref();
-    url.map(|it| format!("http://{}", it.at(String::new()).authority))
+    url.map(|it| format!("http://{}", it.with_path(String::new()).authority))
 }
 
-fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
-    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
+fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
+    let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
+        announcement;
     let mut out = io::stdout().lock();
     let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
@@ -220,12 +234,13 @@ fn announce_json(found: &Found<'_>) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
-fn announce(settings: &Settings, found: &Found<'_>) -> anyhow::Result<()> {
+fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
     let limits = match settings.limits.mode {
         Switch::On => "as for every test tenant; --rate-limits off for none",
         Switch::Off => "off",
     };
-    let Found { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } = found;
+    let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
+        announcement;
     let Addresses { url, metrics, .. } = addresses;
     let demo = demo.as_ref().map_or_else(
         || "No demo: a shop that anybody could use is opened on a loopback address only".to_owned(),

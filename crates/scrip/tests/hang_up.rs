@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, io::Write, net::TcpStream, thread::sleep, time:
 use scrip_testing::{
     process::{
         ServerProcess,
-        client::{Access, Client},
-        scrip_dev,
+        client::{HttpClient, ServerAddress},
+        scrip_dev_command,
     },
     requests::card_number,
 };
@@ -19,8 +19,8 @@ use serde_json::json;
 const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 /// Sends a whole request, gives the server that long to take it up, and is gone.
-fn hang_up(access: &Access, key: &str, body: &str, after: Duration) {
-    let api_key = access.hello["keys"]["private"].as_str().expect("a key");
+fn send_and_disconnect(access: &ServerAddress, key: &str, body: &str, after: Duration) {
+    let api_key = access.ready_message["keys"]["private"].as_str().expect("a key");
     let request = format!(
         "POST /tokens HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {api_key}\r\n\
          Content-Type: application/json\r\nBT-IDEMPOTENCY-KEY: {key}\r\n\
@@ -33,21 +33,21 @@ fn hang_up(access: &Access, key: &str, body: &str, after: Duration) {
 }
 
 #[test]
-fn a_repeat_waits_or_is_replayed() {
+fn retry_after_disconnect_is_rejected_as_in_flight_or_replayed() {
     let folder = tempfile::tempdir().expect("a folder");
-    let server = ServerProcess::start(&mut scrip_dev(SCRIP, folder.path()));
-    let mut client = Client::connect(&server.access).expect("it listens");
+    let server = ServerProcess::start(&mut scrip_dev_command(SCRIP, folder.path()));
+    let mut client = HttpClient::connect(&server.server_address).expect("it listens");
     let mut statuses = BTreeMap::new();
     for place in 0..400 {
         let key = format!("key-{place}");
         let body = json!({ "type": "card", "data": { "number": card_number(place) } }).to_string();
         // The moment that matters is between the claim and the commit; somewhere in here.
-        hang_up(&server.access, &key, &body, Duration::from_micros(place * 10));
+        send_and_disconnect(&server.server_address, &key, &body, Duration::from_micros(place * 10));
         let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", &*key)];
-        let answer = client.ask("POST /tokens", &headers, &body).expect("an answer");
-        let shown = answer.body.contains(&card_number(place));
-        assert_eq!(shown, answer.status == 201, "an answer is the token or a refusal");
-        *statuses.entry(answer.status).or_insert(0) += 1;
+        let response = client.send("POST /tokens", &headers, &body).expect("an answer");
+        let shown = response.body.contains(&card_number(place));
+        assert_eq!(shown, response.status == 201, "an answer is the token or a refusal");
+        *statuses.entry(response.status).or_insert(0) += 1;
     }
     let expected = |status: &u16| [201, 409].contains(status);
     assert!(statuses.keys().all(expected), "{statuses:?}");

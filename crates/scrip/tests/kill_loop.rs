@@ -6,12 +6,12 @@
 #![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
 #![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
 
-#[path = "kill_loop/deeds.rs"]
-mod deeds;
-#[path = "kill_loop/faulty.rs"]
-mod faulty;
-#[path = "kill_loop/rows.rs"]
-mod rows;
+#[path = "kill_loop/database_rows.rs"]
+mod database_rows;
+#[path = "kill_loop/faulty_server.rs"]
+mod faulty_server;
+#[path = "kill_loop/token_histories.rs"]
+mod token_histories;
 
 use std::{
     collections::BTreeMap,
@@ -24,11 +24,11 @@ use std::{
 
 use scrip_testing::{
     faults::store_fault::StoreFault,
-    process::{ServerProcess, scrip_dev},
+    process::{ServerProcess, scrip_dev_command},
     random::random_duration,
 };
 
-use crate::deeds::Deed;
+use crate::token_histories::TokenHistory;
 
 /// The program under test.
 const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
@@ -39,55 +39,55 @@ const SERVE: &str = "serve";
 
 /// What must not be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Finding {
+enum DurabilityViolation {
     /// Acknowledged before the kill, and not there after it.
     Lost,
     /// Acknowledged after the restart, and not there.
-    Vanished,
+    LostAfterRestart,
     /// Not what was written.
-    Altered,
+    WrongContent,
     /// Changed, and there.
-    Undead,
+    DeleteUndone,
     /// Two rows of one request whose outcome was unknown.
-    Redone,
+    CreatedTwiceAfterUnknownOutcome,
     /// Two rows of one request that had been answered.
-    Doubled,
+    CreatedTwiceAfterResponse,
     /// The same idempotency key got another answer.
-    Forgotten,
+    ResponseChanged,
     /// The rows are not the tokens that the clients know.
-    Strange,
+    UnknownRows,
     /// Shown before the kill, and no record of it after.
-    Unseen,
+    ReadNotRecorded,
     /// The trail is not whole.
-    Broken,
+    AuditChainBroken,
     /// The audit has another number of creations than there were.
-    Unrecorded,
+    CreateNotRecorded,
     /// The counts of tokens are not how many there are.
-    Miscounted,
-    Corrupt,
+    UsageMiscounted,
+    DatabaseCorrupt,
     /// An answer with a status that this request cannot have.
-    Refused,
+    UnexpectedStatus,
 }
 
 /// What was counted and what was found.
 #[derive(Debug, Default)]
-struct Tally {
+struct RunReport {
     counts: BTreeMap<&'static str, usize>,
-    findings: BTreeMap<Finding, usize>,
+    violations: BTreeMap<DurabilityViolation, usize>,
 }
 
-impl Tally {
-    fn add(&mut self, what: &'static str) {
-        *self.counts.entry(what).or_default() += 1;
+impl RunReport {
+    fn add(&mut self, counter: &'static str) {
+        *self.counts.entry(counter).or_default() += 1;
     }
 
-    fn note(&mut self, finding: Finding) {
-        *self.findings.entry(finding).or_default() += 1;
+    fn add_violation(&mut self, violation: DurabilityViolation) {
+        *self.violations.entry(violation).or_default() += 1;
     }
 
-    fn expect(&mut self, status: u16, expected: u16) {
+    fn expect_status(&mut self, status: u16, expected: u16) {
         if status != expected {
-            self.note(Finding::Refused);
+            self.add_violation(DurabilityViolation::UnexpectedStatus);
         }
     }
 
@@ -95,13 +95,13 @@ impl Tally {
         for (what, count) in &other.counts {
             *self.counts.entry(what).or_default() += count;
         }
-        for (finding, count) in &other.findings {
-            *self.findings.entry(*finding).or_default() += count;
+        for (finding, count) in &other.violations {
+            *self.violations.entry(*finding).or_default() += count;
         }
     }
 
-    fn has(&self, finding: Finding) -> bool {
-        self.findings.contains_key(&finding)
+    fn has_violation(&self, violation: DurabilityViolation) -> bool {
+        self.violations.contains_key(&violation)
     }
 }
 
@@ -110,7 +110,7 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match arguments.as_slice() {
         [SERVE, fault, data] => {
-            faulty::run(StoreFault::parse(fault), Path::new(data));
+            faulty_server::run(StoreFault::parse(fault), Path::new(data));
             return ExitCode::SUCCESS;
         }
         // `cargo test` passes its filter to every program.
@@ -121,37 +121,57 @@ fn main() -> ExitCode {
     }
     let rounds = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 100 } else { 10 };
     let outcomes = [
-        scenario("honest", None, rounds, |it| it.has(Finding::Refused), clean),
-        scenario("late", Some(StoreFault::Late), 3, |_| false, clean_and_replayed),
-        scenario("early", Some(StoreFault::Early), 5, found_loss, found_loss),
-        scenario("forgetful", Some(StoreFault::Forgetful), 5, found_second, found_second),
-        scenario("unseen", Some(StoreFault::Unseen), 5, found_unseen, found_unseen),
+        scenario(
+            "honest",
+            None,
+            rounds,
+            |it| it.has_violation(DurabilityViolation::UnexpectedStatus),
+            is_clean,
+        ),
+        scenario("late", Some(StoreFault::LateResponse), 3, |_| false, is_clean_with_replays),
+        scenario("early", Some(StoreFault::EarlyResponse), 5, found_lost_write, found_lost_write),
+        scenario(
+            "forgetful",
+            Some(StoreFault::LostIdempotencyRecord),
+            5,
+            found_second_effect,
+            found_second_effect,
+        ),
+        scenario(
+            "unseen",
+            Some(StoreFault::UnrecordedRead),
+            5,
+            found_unrecorded_read,
+            found_unrecorded_read,
+        ),
     ];
     let failed = outcomes.iter().filter(|passed| !**passed).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn clean(tally: &Tally) -> bool {
-    tally.findings.is_empty()
+fn is_clean(report: &RunReport) -> bool {
+    report.violations.is_empty()
 }
 
 /// Clean means little unless a kill has come between a commit and its answer.
-fn clean_and_replayed(tally: &Tally) -> bool {
-    clean(tally) && tally.counts.contains_key("replayed")
+fn is_clean_with_replays(report: &RunReport) -> bool {
+    is_clean(report) && report.counts.contains_key("replayed")
 }
 
-fn found_loss(tally: &Tally) -> bool {
-    tally.has(Finding::Lost)
+fn found_lost_write(report: &RunReport) -> bool {
+    report.has_violation(DurabilityViolation::Lost)
 }
 
-fn found_unseen(tally: &Tally) -> bool {
-    tally.has(Finding::Unseen) && !tally.has(Finding::Broken)
+fn found_unrecorded_read(report: &RunReport) -> bool {
+    report.has_violation(DurabilityViolation::ReadNotRecorded)
+        && !report.has_violation(DurabilityViolation::AuditChainBroken)
 }
 
 /// Both ways to see it: in the rows after an unknown outcome, and in the answer to a known one.
-fn found_second(tally: &Tally) -> bool {
-    tally.has(Finding::Redone) && tally.has(Finding::Forgotten)
+fn found_second_effect(report: &RunReport) -> bool {
+    report.has_violation(DurabilityViolation::CreatedTwiceAfterUnknownOutcome)
+        && report.has_violation(DurabilityViolation::ResponseChanged)
 }
 
 /// Rounds on one data directory, until `enough` or the last.
@@ -159,77 +179,80 @@ fn scenario(
     name: &str,
     fault: Option<StoreFault>,
     rounds: usize,
-    enough: fn(&Tally) -> bool,
-    pass: fn(&Tally) -> bool,
+    is_finished: fn(&RunReport) -> bool,
+    is_passed: fn(&RunReport) -> bool,
 ) -> bool {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data = folder.path().join("data");
     // The first start makes the keys that a faulty server then finds.
-    drop(ServerProcess::start(&mut scrip_dev(SCRIP, &data)));
-    let (places, mut deeds, mut tally) = (AtomicU64::new(0), Vec::new(), Tally::default());
+    drop(ServerProcess::start(&mut scrip_dev_command(SCRIP, &data)));
+    let (places, mut histories, mut report) = (AtomicU64::new(0), Vec::new(), RunReport::default());
     for _ in 0..rounds {
-        round(fault, &data, &places, &mut deeds, &mut tally);
-        tally.add("rounds");
-        if enough(&tally) {
+        round(fault, &data, &places, &mut histories, &mut report);
+        report.add("rounds");
+        if is_finished(&report) {
             break;
         }
     }
     if fault.is_none() {
         // Once more from the first round on: later kills must not have harmed earlier tokens.
-        let server = ServerProcess::start(&mut scrip_dev(SCRIP, &data));
-        deeds::check(&server.access, &mut deeds, &mut tally);
+        let server = ServerProcess::start(&mut scrip_dev_command(SCRIP, &data));
+        token_histories::check_tokens(&server.server_address, &mut histories, &mut report);
     }
-    let passed = pass(&tally);
+    let passed = is_passed(&report);
     let word = if passed { "ok" } else { "FAILED" };
-    println!("kill_loop {name} ... {word}  {:?}  found {:?}", tally.counts, tally.findings);
+    println!("kill_loop {name} ... {word}  {:?}  found {:?}", report.counts, report.violations);
     passed
 }
 
 fn round(
     fault: Option<StoreFault>,
     data: &Path,
-    places: &AtomicU64,
-    deeds: &mut Vec<Deed>,
-    tally: &mut Tally,
+    next_number: &AtomicU64,
+    histories: &mut Vec<TokenHistory>,
+    report: &mut RunReport,
 ) {
-    let first_new = deeds.len();
-    let mut server = ServerProcess::start(&mut command(fault, data));
-    let access = server.access.clone();
+    let first_new = histories.len();
+    let mut server = ServerProcess::start(&mut server_command(fault, data));
+    let access = server.server_address.clone();
     thread::scope(|scope| {
-        let clients: Vec<_> =
-            (0..CLIENTS).map(|_| scope.spawn(|| deeds::work(&access, places))).collect();
-        let read_before = deeds::READS.load(Ordering::Relaxed);
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|_| scope.spawn(|| token_histories::run_client(&access, next_number)))
+            .collect();
+        let read_before = token_histories::READS.load(Ordering::Relaxed);
         thread::sleep(random_duration(50..400));
-        if fault == Some(StoreFault::Unseen) {
+        if fault == Some(StoreFault::UnrecordedRead) {
             // However slow the machine is: only a read that was answered can have gone unseen.
             let mut waits = 0..400;
-            while deeds::READS.load(Ordering::Relaxed) == read_before && waits.next().is_some() {
+            while token_histories::READS.load(Ordering::Relaxed) == read_before
+                && waits.next().is_some()
+            {
                 thread::sleep(Duration::from_millis(50));
             }
         }
         server.child.kill().expect("the server was running");
         for client in clients {
             let (done, counted) = client.join().expect("a client does not panic");
-            deeds.extend(done);
-            tally.merge(&counted);
+            histories.extend(done);
+            report.merge(&counted);
         }
     });
     drop(server);
 
-    let server = ServerProcess::start(&mut command(fault, data));
-    let new = deeds.get_mut(first_new..).expect("deeds only grow");
-    deeds::repeat(&server.access, new, tally);
-    deeds::check(&server.access, new, tally);
+    let server = ServerProcess::start(&mut server_command(fault, data));
+    let new = histories.get_mut(first_new..).expect("deeds only grow");
+    token_histories::retry_requests(&server.server_address, new, report);
+    token_histories::check_tokens(&server.server_address, new, report);
     drop(server);
-    rows::check(&data.join("scrip.db"), deeds, tally);
-    rows::check_reads(&data.join("access.db"), deeds, tally);
-    if !is_trail_whole(data) {
-        tally.note(Finding::Broken);
+    database_rows::check_rows(&data.join("scrip.db"), histories, report);
+    database_rows::check_read_log(&data.join("access.db"), histories, report);
+    if !is_audit_chain_valid(data) {
+        report.add_violation(DurabilityViolation::AuditChainBroken);
     }
 }
 
 /// By the program as shipped, which goes through every record.
-fn is_trail_whole(data: &Path) -> bool {
+fn is_audit_chain_valid(data: &Path) -> bool {
     let mut command = Command::new(SCRIP);
     command.args(["audit", "verify", "--json", "--data-dir"]).arg(data);
     let verified = command.output().expect("scrip runs");
@@ -237,8 +260,8 @@ fn is_trail_whole(data: &Path) -> bool {
 }
 
 /// The program as shipped, or this one with a fault.
-fn command(fault: Option<StoreFault>, data: &Path) -> Command {
-    let Some(fault) = fault else { return scrip_dev(SCRIP, data) };
+fn server_command(fault: Option<StoreFault>, data: &Path) -> Command {
+    let Some(fault) = fault else { return scrip_dev_command(SCRIP, data) };
     let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
     command.args([SERVE, fault.name()]).arg(data).stderr(Stdio::null());
     command

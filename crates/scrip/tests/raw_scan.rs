@@ -14,7 +14,7 @@ use std::{
 use aho_corasick::AhoCorasick;
 use base64::{Engine, engine::general_purpose::STANDARD};
 use scrip_testing::{
-    process::{ServerProcess, client::Client, scrip_dev, terminate, wait},
+    process::{ServerProcess, client::HttpClient, scrip_dev_command, terminate, wait},
     requests::card_number,
 };
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ const JSON: (&str, &str) = ("Content-Type", "application/json");
 const MERGE_PATCH: (&str, &str) = ("Content-Type", "application/merge-patch+json");
 
 /// A number in every form it might have on disk, with the name of the form.
-fn forms(number: &str) -> Vec<(&'static str, Vec<u8>)> {
+fn encoded_forms(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     let digits: Vec<u8> = number.bytes().map(|it| it - b'0').collect();
     let wide = |place: fn(u8) -> [u8; 2]| number.bytes().flat_map(place).collect();
     // Whole bytes only: with an odd start or an odd length, what fills up the byte is anyone's.
@@ -55,14 +55,14 @@ fn forms(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-struct Scan {
+struct NumberScan {
     names: Vec<&'static str>,
     finder: AhoCorasick,
 }
 
-impl Scan {
+impl NumberScan {
     fn new(numbers: impl Iterator<Item = String>) -> Self {
-        let (names, patterns): (Vec<_>, Vec<_>) = numbers.flat_map(|it| forms(&it)).unzip();
+        let (names, patterns): (Vec<_>, Vec<_>) = numbers.flat_map(|it| encoded_forms(&it)).unzip();
         Self { names, finder: AhoCorasick::new(patterns).expect("the patterns fit") }
     }
 
@@ -73,7 +73,7 @@ impl Scan {
     }
 
     /// How many bytes were looked at; every file of the folder is clean.
-    fn folder(&self, folder: &Path) -> usize {
+    fn scan_folder(&self, folder: &Path) -> usize {
         let mut seen = 0;
         for entry in fs::read_dir(folder).expect("the folder reads") {
             let path = entry.expect("the folder reads").path();
@@ -91,36 +91,36 @@ impl Scan {
 }
 
 /// Sends every number of one client in one way or another; how many tokens were made.
-fn work(server: &ServerProcess, client: u64) -> usize {
-    let mut connection = Client::connect(&server.access).expect("it listens");
-    let mut made = 0;
+fn send_numbers(server: &ServerProcess, client: u64) -> usize {
+    let mut connection = HttpClient::connect(&server.server_address).expect("it listens");
+    let mut created = 0;
     for place in (client..NUMBERS).step_by(usize::try_from(CLIENTS).expect("a small number")) {
         let number = card_number(place);
         let key = format!("key-{place}");
         let with_key = [JSON, ("BT-IDEMPOTENCY-KEY", key.as_str())];
         let headers = if place.is_multiple_of(3) { &with_key[..] } else { &[JSON] };
-        let (body, expected) = request(place, &number);
-        let answer = connection.ask("POST /tokens", headers, &body).expect("an answer");
-        assert_eq!(answer.status, expected, "{}", place % 20);
-        if answer.status != 201 {
-            assert!(!answer.body.contains(&number), "a refusal quotes nothing");
+        let (body, expected) = request_body(place, &number);
+        let response = connection.send("POST /tokens", headers, &body).expect("an answer");
+        assert_eq!(response.status, expected, "{}", place % 20);
+        if response.status != 201 {
+            assert!(!response.body.contains(&number), "a refusal quotes nothing");
             continue;
         }
-        made += 1;
+        created += 1;
         if place.is_multiple_of(11) {
-            patch(&mut connection, &answer.body, place);
+            patch_token(&mut connection, &response.body, place);
         }
     }
-    made
+    created
 }
 
 /// The number as a card, most of the time; else where one does not look for it.
-fn request(place: u64, number: &str) -> (String, u16) {
-    let cvc = format!("{:03}", place % 1000);
+fn request_body(number_index: u64, number: &str) -> (String, u16) {
+    let cvc = format!("{:03}", number_index % 1000);
     let card =
         json!({ "number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": cvc });
-    let metadata = json!({ "order": place.to_string() });
-    match place % 20 {
+    let metadata = json!({ "order": number_index.to_string() });
+    match number_index % 20 {
         0 => (json!({ "type": "card_number", "data": number }).to_string(), 201),
         1 => {
             let nested = json!({ "a": [{ "deep": { "pan": number } }, number] });
@@ -144,20 +144,20 @@ fn request(place: u64, number: &str) -> (String, u16) {
     }
 }
 
-fn patch(connection: &mut Client, created: &str, place: u64) {
+fn patch_token(connection: &mut HttpClient, created: &str, number_index: u64) {
     let created: Value = serde_json::from_str(created).expect("it is JSON");
     let line = format!("PATCH /tokens/{}", created["id"].as_str().expect("an id"));
     // From a series of its own, which is scanned for too.
     let data = match created["type"].as_str() {
-        Some("card") => json!({ "number": card_number(NUMBERS + place) }),
-        _ => json!(card_number(NUMBERS + place)),
+        Some("card") => json!({ "number": card_number(NUMBERS + number_index) }),
+        _ => json!(card_number(NUMBERS + number_index)),
     };
     let body = json!({ "data": data }).to_string();
-    let answer = connection.ask(&line, &[MERGE_PATCH], &body).expect("an answer");
-    assert_eq!(answer.status, 200);
-    let wrong = json!({ "data": card_number(NUMBERS + place), "metadata": 1 }).to_string();
-    let answer = connection.ask(&line, &[MERGE_PATCH], &wrong).expect("an answer");
-    assert_eq!(answer.status, 400);
+    let response = connection.send(&line, &[MERGE_PATCH], &body).expect("an answer");
+    assert_eq!(response.status, 200);
+    let wrong = json!({ "data": card_number(NUMBERS + number_index), "metadata": 1 }).to_string();
+    let response = connection.send(&line, &[MERGE_PATCH], &wrong).expect("an answer");
+    assert_eq!(response.status, 400);
 }
 
 #[test]
@@ -169,36 +169,36 @@ fn no_card_number_is_on_disk() {
     let log = File::create(logs.join("stderr")).expect("a file");
     // As talkative as can be.
     let mut server =
-        ServerProcess::start(scrip_dev(SCRIP, &data).env("SCRIP_LOG", "trace").stderr(log));
-    let made: usize = thread::scope(|scope| {
+        ServerProcess::start(scrip_dev_command(SCRIP, &data).env("SCRIP_LOG", "trace").stderr(log));
+    let created: usize = thread::scope(|scope| {
         let server = &server;
         let clients: Vec<_> =
-            (0..CLIENTS).map(|it| scope.spawn(move || work(server, it))).collect();
+            (0..CLIENTS).map(|it| scope.spawn(move || send_numbers(server, it))).collect();
         clients.into_iter().map(|it| it.join().expect("a client does not panic")).sum()
     });
-    assert!(made > 7_000, "{made}");
+    assert!(created > 7_000, "{created}");
 
     let patched = (NUMBERS..2 * NUMBERS).filter(|it| (it - NUMBERS).is_multiple_of(11));
-    let scan = Scan::new((0..NUMBERS).chain(patched).map(card_number));
+    let scan = NumberScan::new((0..NUMBERS).chain(patched).map(card_number));
     assert!(data.join("scrip.db-wal").metadata().expect("there is a log").len() > 1_000_000);
-    let with_wal = scan.folder(&data);
+    let with_wal = scan.scan_folder(&data);
     let backups = folder.path().join("backups");
-    let backup = back_up(&data, &backups);
-    let backed_up = scan.folder(&backups);
+    let backup = create_backup(&data, &backups);
+    let backed_up = scan.scan_folder(&backups);
     terminate(&server.child);
     let status = wait(&mut server.child, Duration::from_secs(15)).expect("it ends");
     assert!(status.success());
-    let after_stop = scan.folder(&data);
-    let logged = scan.folder(&logs);
+    let after_stop = scan.scan_folder(&data);
+    let logged = scan.scan_folder(&logs);
     // Each holds something of every request: else there was nothing to find a number in.
-    assert!(with_wal > made * 500 && after_stop > made * 500 && logged > made * 50);
-    assert!(backed_up > made * 500);
-    no_key(&data, &backup);
+    assert!(with_wal > created * 500 && after_stop > created * 500 && logged > created * 50);
+    assert!(backed_up > created * 500);
+    expect_no_keys(&data, &backup);
 
     // The control: a number planted in the database is found, in every form.
     let database = fs::read(data.join("scrip.db")).expect("the database reads");
     for original in [database, backup] {
-        for (name, bytes) in planted(&card_number(4_321)) {
+        for (name, bytes) in planted_forms(&card_number(4_321)) {
             let mut copy = original.clone();
             let middle = copy.len() / 2;
             copy.splice(middle..middle + bytes.len(), bytes);
@@ -208,7 +208,7 @@ fn no_card_number_is_on_disk() {
 }
 
 /// Beside the server, into a folder of its own.
-fn back_up(data: &Path, folder: &Path) -> Vec<u8> {
+fn create_backup(data: &Path, folder: &Path) -> Vec<u8> {
     fs::create_dir(folder).expect("a folder");
     let file = folder.join("backup");
     let mut command = Command::new(SCRIP);
@@ -218,7 +218,7 @@ fn back_up(data: &Path, folder: &Path) -> Vec<u8> {
 }
 
 /// Neither the root key, as bytes or as text, nor an API key is in a backup.
-fn no_key(data: &Path, backup: &[u8]) {
+fn expect_no_keys(data: &Path, backup: &[u8]) {
     let text = fs::read_to_string(data.join("root.key")).expect("there is a root key");
     let bytes = STANDARD.decode(text.trim()).expect("it is base64");
     let keys = fs::read_to_string(data.join("dev-keys.json")).expect("there are keys");
@@ -237,7 +237,7 @@ fn no_key(data: &Path, backup: &[u8]) {
 }
 
 /// The forms as others make them, so that a mistake in ours would show.
-fn planted(number: &str) -> Vec<(&'static str, Vec<u8>)> {
+fn planted_forms(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     let text = |before: &str| STANDARD.encode(format!("{before}{number}\"}}")).into_bytes();
     let digits = u128::from_str_radix(number, 16).expect("digits are hexadecimal digits");
     vec![

@@ -17,24 +17,24 @@ pub(crate) const WINDOW: Duration = Duration::from_secs(60);
 /// Addresses that have a record of their own in one window; all others share one.
 const ADDRESSES_MAX: usize = 128;
 /// The address in the record that all others share.
-const OTHERS: &str = "others";
+const OTHER_ADDRESSES: &str = "others";
 
 #[derive(Debug, Default)]
-pub struct AuthFailures(Mutex<Counts>);
+pub struct AuthFailures(Mutex<FailureCounts>);
 
 #[derive(Debug, Default)]
-struct Counts {
+struct FailureCounts {
     by_address: HashMap<IpAddr, i64>,
-    others: i64,
+    other_addresses: i64,
 }
 
 impl AuthFailures {
-    pub fn note(&self, address: IpAddr) {
-        let address = network(address);
+    pub fn record(&self, address: IpAddr) {
+        let address = mask_to_network(address);
         let mut counts = self.lock();
         let is_full = counts.by_address.len() >= ADDRESSES_MAX;
         if is_full && !counts.by_address.contains_key(&address) {
-            counts.others = counts.others.saturating_add(1);
+            counts.other_addresses = counts.other_addresses.saturating_add(1);
             return;
         }
         let count = counts.by_address.entry(address).or_default();
@@ -43,21 +43,23 @@ impl AuthFailures {
 
     /// Writes one record for each address. What cannot be written is counted again, and written
     /// with the next window.
-    pub async fn write(&self, vault: &Vault) {
-        let Counts { by_address, others } = std::mem::take(&mut *self.lock());
+    pub async fn write_audit_records(&self, vault: &Vault) {
+        let FailureCounts { by_address, other_addresses: others } =
+            std::mem::take(&mut *self.lock());
         let mut failed = None;
         for (address, count) in by_address {
             let text = address.to_string().into();
             if let Err(error) = vault.record_failed_authentication(text, count).await {
-                self.put_back(address, count);
+                self.restore_count(address, count);
                 failed = Some(error);
             }
         }
         if others > 0
-            && let Err(error) = vault.record_failed_authentication(OTHERS.into(), others).await
+            && let Err(error) =
+                vault.record_failed_authentication(OTHER_ADDRESSES.into(), others).await
         {
             let mut counts = self.lock();
-            counts.others = counts.others.saturating_add(others);
+            counts.other_addresses = counts.other_addresses.saturating_add(others);
             drop(counts);
             failed = Some(error);
         }
@@ -66,19 +68,19 @@ impl AuthFailures {
         }
     }
 
-    fn put_back(&self, address: IpAddr, count: i64) {
+    fn restore_count(&self, address: IpAddr, count: i64) {
         let mut counts = self.lock();
         let before = counts.by_address.entry(address).or_default();
         *before = before.saturating_add(count);
     }
 
-    fn lock(&self) -> MutexGuard<'_, Counts> {
+    fn lock(&self) -> MutexGuard<'_, FailureCounts> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 /// One client has as many IPv6 addresses of its network as it likes.
-fn network(address: IpAddr) -> IpAddr {
+fn mask_to_network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
         IpAddr::V6(it) => {
@@ -89,12 +91,12 @@ fn network(address: IpAddr) -> IpAddr {
 }
 
 /// Every window, until the process ends.
-pub async fn follow(failures: Arc<AuthFailures>, vault: Vault) {
+pub async fn write_periodically(failures: Arc<AuthFailures>, vault: Vault) {
     let mut ticks = tokio::time::interval(WINDOW);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         ticks.tick().await;
-        failures.write(&vault).await;
+        failures.write_audit_records(&vault).await;
     }
 }
 
@@ -103,23 +105,23 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_beyond_the_bound_share_one_count() {
+    fn addresses_above_the_maximum_share_one_count() {
         let failures = AuthFailures::default();
         for last in 0..=255 {
-            failures.note(IpAddr::from([192, 0, 2, last]));
-            failures.note(IpAddr::from([192, 0, 2, last]));
+            failures.record(IpAddr::from([192, 0, 2, last]));
+            failures.record(IpAddr::from([192, 0, 2, last]));
         }
         let counts = failures.lock();
         assert_eq!(counts.by_address.len(), ADDRESSES_MAX);
         assert!(counts.by_address.values().all(|it| *it == 2));
-        assert_eq!(counts.others, 2 * (256 - 128));
+        assert_eq!(counts.other_addresses, 2 * (256 - 128));
     }
 
     #[test]
     fn addresses_of_one_ipv6_network_have_one_count() {
         let failures = AuthFailures::default();
         for last in 0..1000_u16 {
-            failures.note(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 1, 2, 3, last).into());
+            failures.record(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 1, 2, 3, last).into());
         }
         let counts = failures.lock();
         let all: Vec<_> = counts.by_address.iter().collect();

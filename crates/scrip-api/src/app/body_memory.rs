@@ -7,16 +7,16 @@
 
 use std::sync::Arc;
 
-use scrip_core::policy::rate_limit::Network;
+use scrip_core::policy::rate_limit::ClientNetwork;
 
-use crate::app::memory_pool::{Bounds, Exhausted, MemoryPool};
+use crate::app::memory_pool::{MemoryExhausted, MemoryPool, PoolBounds};
 
 /// What the parsed form of a body may take, in lengths of the body.
 pub const PARSED_FACTOR: usize = 16;
 
 /// What arrives of bodies without a key may take one part in so many of the pool for each client
 /// network: anybody can send them, and a client decides how long they take to arrive.
-const KEYLESS_ARRIVING_SHARE: usize = 64;
+const KEYLESS_INCOMING_SHARE: usize = 64;
 
 /// So much of a body without a key is not counted. Notifications are shorter, and are read however
 /// full the pool is. The cap on connections bounds what this takes.
@@ -26,69 +26,69 @@ const KEYLESS_UNCOUNTED_BYTES: usize = 4096;
 pub struct BodyMemory {
     pool: MemoryPool,
     network_bytes_max: usize,
-    keyless_arriving_bytes_max: usize,
+    keyless_incoming_bytes_max: usize,
 }
 
 /// What one request has of the pool, until it is dropped.
 #[derive(Debug)]
 pub struct BodyReservation {
     memory: Arc<BodyMemory>,
-    network: Network,
+    network: ClientNetwork,
     bytes: usize,
     /// What bodies of the network that still arrive may take.
-    arriving_bytes_max: usize,
+    incoming_bytes_max: usize,
     /// How much of the body is not counted, and how much of that has not arrived.
-    uncounted: usize,
-    uncounted_left: usize,
+    uncounted_bytes: usize,
+    uncounted_bytes_left: usize,
 }
 
 impl BodyMemory {
     /// A network may use one part in `network_share` of the pool.
     #[must_use]
     pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
-        Self::for_bodies_of(0, bytes_max, network_share)
+        Self::with_body_size(0, bytes_max, network_share)
     }
 
     /// The same, where both are at least what one body of the largest size needs.
     #[must_use]
-    pub fn for_bodies_of(
+    pub fn with_body_size(
         body_bytes_max: usize,
         bytes_max: usize,
         network_share: usize,
     ) -> Arc<Self> {
-        let least = body_bytes_max.saturating_mul(PARSED_FACTOR.saturating_add(1));
-        let bytes_max = bytes_max.max(least);
+        let minimum = body_bytes_max.saturating_mul(PARSED_FACTOR.saturating_add(1));
+        let bytes_max = bytes_max.max(minimum);
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
-        let network_bytes_max = network_bytes_max.max(least);
-        let arriving = bytes_max.checked_div(KEYLESS_ARRIVING_SHARE).unwrap_or(bytes_max);
+        let network_bytes_max = network_bytes_max.max(minimum);
+        let arriving = bytes_max.checked_div(KEYLESS_INCOMING_SHARE).unwrap_or(bytes_max);
         Arc::new(Self {
             pool: MemoryPool::new(bytes_max),
             network_bytes_max,
-            keyless_arriving_bytes_max: arriving.max(body_bytes_max).min(network_bytes_max),
+            keyless_incoming_bytes_max: arriving.max(body_bytes_max).min(network_bytes_max),
         })
     }
 
     /// Nothing is reserved yet.
     #[must_use]
-    pub fn begin(self: &Arc<Self>, network: Network) -> BodyReservation {
+    pub fn start_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
         BodyReservation {
             memory: Arc::clone(self),
             network,
             bytes: 0,
-            arriving_bytes_max: self.network_bytes_max,
-            uncounted: 0,
-            uncounted_left: 0,
+            incoming_bytes_max: self.network_bytes_max,
+            uncounted_bytes: 0,
+            uncounted_bytes_left: 0,
         }
     }
 
     /// The same for a request that needs no key: with a smaller share while its body arrives, and
     /// without counting its beginning.
     #[must_use]
-    pub fn begin_keyless(self: &Arc<Self>, network: Network) -> BodyReservation {
-        let mut reservation = self.begin(network);
-        reservation.arriving_bytes_max = self.keyless_arriving_bytes_max;
-        reservation.uncounted = KEYLESS_UNCOUNTED_BYTES;
-        reservation.uncounted_left = KEYLESS_UNCOUNTED_BYTES;
+    pub fn start_keyless_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
+        let mut reservation = self.start_reservation(network);
+        reservation.incoming_bytes_max = self.keyless_incoming_bytes_max;
+        reservation.uncounted_bytes = KEYLESS_UNCOUNTED_BYTES;
+        reservation.uncounted_bytes_left = KEYLESS_UNCOUNTED_BYTES;
         reservation
     }
 
@@ -100,26 +100,26 @@ impl BodyMemory {
 
 impl BodyReservation {
     /// Counts bytes of the body that have arrived: all of them, or nothing more than before.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Exhausted> {
-        let counted = bytes.saturating_sub(self.uncounted_left);
-        self.take(counted, self.arriving_bytes_max)?;
-        self.uncounted_left = self.uncounted_left.saturating_sub(bytes);
+    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
+        let counted = bytes.saturating_sub(self.uncounted_bytes_left);
+        self.reserve(counted, self.incoming_bytes_max)?;
+        self.uncounted_bytes_left = self.uncounted_bytes_left.saturating_sub(bytes);
         Ok(())
     }
 
     /// Counts what parsing a body of this length takes.
-    pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), Exhausted> {
-        let counted = body_bytes.saturating_sub(self.uncounted);
-        self.take(counted.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
+    pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), MemoryExhausted> {
+        let counted = body_bytes.saturating_sub(self.uncounted_bytes);
+        self.reserve(counted.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
     }
 
-    fn take(&mut self, bytes: usize, network_bytes: usize) -> Result<(), Exhausted> {
+    fn reserve(&mut self, bytes: usize, network_bytes: usize) -> Result<(), MemoryExhausted> {
         if bytes == 0 {
             return Ok(());
         }
         let pool = &self.memory.pool;
-        let bounds = Bounds { pool_bytes: pool.bytes_max(), network_bytes };
-        pool.take(Some(self.network), bytes, bounds)?;
+        let bounds = PoolBounds { pool_bytes: pool.bytes_max(), network_bytes };
+        pool.reserve(Some(self.network), bytes, bounds)?;
         self.bytes = self.bytes.saturating_add(bytes);
         Ok(())
     }
@@ -128,7 +128,7 @@ impl BodyReservation {
 impl Drop for BodyReservation {
     fn drop(&mut self) {
         if self.bytes > 0 {
-            self.memory.pool.give_back(Some(self.network), self.bytes);
+            self.memory.pool.release(Some(self.network), self.bytes);
         }
     }
 }
@@ -137,24 +137,24 @@ impl Drop for BodyReservation {
 mod tests {
     use super::*;
 
-    fn network(last: u8) -> Network {
-        Network::of([192, 0, 2, last].into())
+    fn network(last: u8) -> ClientNetwork {
+        ClientNetwork::from_address([192, 0, 2, last].into())
     }
 
     #[test]
-    fn pool_and_network_share_bound_reservations_and_get_them_back() {
+    fn pool_and_network_share_limit_reservations_until_they_are_dropped() {
         let memory = BodyMemory::new(100, 2);
-        let mut first = memory.begin(network(1));
+        let mut first = memory.start_reservation(network(1));
         assert_eq!(memory.free_bytes(), 100);
         first.grow(30).unwrap();
-        let mut same = memory.begin(network(1));
-        assert_eq!(same.grow(21), Err(Exhausted::NetworkShare));
+        let mut same = memory.start_reservation(network(1));
+        assert_eq!(same.grow(21), Err(MemoryExhausted::NetworkShare));
         same.grow(20).unwrap();
-        let mut other = memory.begin(network(2));
-        assert_eq!(other.grow(51), Err(Exhausted::Pool));
+        let mut other = memory.start_reservation(network(2));
+        assert_eq!(other.grow(51), Err(MemoryExhausted::Pool));
         other.grow(50).unwrap();
         assert_eq!(memory.free_bytes(), 0);
-        assert_eq!(memory.begin(network(3)).grow(1), Err(Exhausted::Pool));
+        assert_eq!(memory.start_reservation(network(3)).grow(1), Err(MemoryExhausted::Pool));
         drop(first);
         same.grow(30).unwrap();
         drop((same, other));
@@ -163,33 +163,33 @@ mod tests {
     }
 
     #[test]
-    fn largest_body_fits_whatever_the_settings() {
-        let memory = BodyMemory::for_bodies_of(1000, 1, 64);
-        let mut reservation = memory.begin(network(1));
+    fn largest_body_fits_with_any_settings() {
+        let memory = BodyMemory::with_body_size(1000, 1, 64);
+        let mut reservation = memory.start_reservation(network(1));
         reservation.grow(1000).unwrap();
         reservation.grow_for_parsing(1000).unwrap();
         assert!(reservation.grow(1).is_err());
     }
 
     #[test]
-    fn keyless_bodies_have_a_small_share_while_they_arrive_and_an_uncounted_beginning() {
-        let memory = BodyMemory::for_bodies_of(65_536, 16 * 1024 * 1024, 4);
-        let mut first = memory.begin_keyless(network(1));
+    fn keyless_bodies_have_a_small_share_and_uncounted_first_bytes() {
+        let memory = BodyMemory::with_body_size(65_536, 16 * 1024 * 1024, 4);
+        let mut first = memory.start_keyless_reservation(network(1));
         first.grow(4_000).unwrap();
         assert_eq!(memory.free_bytes(), 16 * 1024 * 1024);
         first.grow(61_536).unwrap();
         assert_eq!(memory.free_bytes(), 16 * 1024 * 1024 - 61_440);
         let mut others = Vec::new();
-        let refused = loop {
-            let mut other = memory.begin_keyless(network(1));
+        let rejected = loop {
+            let mut other = memory.start_keyless_reservation(network(1));
             if let Err(exhausted) = other.grow(65_536) {
                 break exhausted;
             }
             others.push(other);
         };
-        assert_eq!((refused, others.len()), (Exhausted::NetworkShare, 3));
+        assert_eq!((rejected, others.len()), (MemoryExhausted::NetworkShare, 3));
         // A notification is read all the same, and the largest body can be parsed.
-        let mut notification = memory.begin_keyless(network(1));
+        let mut notification = memory.start_keyless_reservation(network(1));
         notification.grow(4_096).unwrap();
         notification.grow_for_parsing(4_096).unwrap();
         first.grow_for_parsing(65_536).unwrap();
@@ -198,9 +198,9 @@ mod tests {
     }
 
     #[test]
-    fn largest_keyless_body_fits_whatever_the_settings() {
-        let memory = BodyMemory::for_bodies_of(100_000, 1, 64);
-        let mut reservation = memory.begin_keyless(network(1));
+    fn largest_keyless_body_fits_with_any_settings() {
+        let memory = BodyMemory::with_body_size(100_000, 1, 64);
+        let mut reservation = memory.start_keyless_reservation(network(1));
         reservation.grow(100_000).unwrap();
         reservation.grow_for_parsing(100_000).unwrap();
     }

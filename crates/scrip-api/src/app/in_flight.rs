@@ -6,28 +6,28 @@ use tokio::{sync::watch, time::timeout};
 
 /// Everything that has begun and not ended.
 #[derive(Debug)]
-pub struct Ongoing(watch::Sender<()>);
+pub struct InFlightTasks(watch::Sender<()>);
 
 /// One of them, until it is dropped.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    _share: watch::Receiver<()>,
+pub(crate) struct InFlightGuard {
+    _receiver: watch::Receiver<()>,
 }
 
-impl Default for Ongoing {
+impl Default for InFlightTasks {
     fn default() -> Self {
         Self(watch::Sender::new(()))
     }
 }
 
-impl Ongoing {
-    pub(crate) fn begin(&self) -> Counted {
-        Counted { _share: self.0.subscribe() }
+impl InFlightTasks {
+    pub(crate) fn track(&self) -> InFlightGuard {
+        InFlightGuard { _receiver: self.0.subscribe() }
     }
 
     /// Whether all of it ended within that time.
-    pub async fn ended(&self, most: Duration) -> bool {
-        timeout(most, self.0.closed()).await.is_ok()
+    pub async fn wait_until_idle(&self, timeout_after: Duration) -> bool {
+        timeout(timeout_after, self.0.closed()).await.is_ok()
     }
 }
 
@@ -36,14 +36,14 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn it_waits_for_the_last() {
-        let (ongoing, moment) = (Ongoing::default(), Duration::from_millis(1));
-        assert!(ongoing.ended(moment).await);
-        let (one, other) = (ongoing.begin(), ongoing.begin());
-        assert!(!ongoing.ended(moment).await);
+    async fn wait_until_idle_waits_for_the_last_task() {
+        let (ongoing, moment) = (InFlightTasks::default(), Duration::from_millis(1));
+        assert!(ongoing.wait_until_idle(moment).await);
+        let (one, other) = (ongoing.track(), ongoing.track());
+        assert!(!ongoing.wait_until_idle(moment).await);
         drop(one);
-        assert!(!ongoing.ended(moment).await);
+        assert!(!ongoing.wait_until_idle(moment).await);
         drop(other);
-        assert!(ongoing.ended(moment).await);
+        assert!(ongoing.wait_until_idle(moment).await);
     }
 }

@@ -7,7 +7,7 @@ pub const RATE_WINDOW: Duration = Duration::from_secs(30);
 
 /// How much one client may ask of a request.
 #[derive(Debug, Clone)]
-pub struct Limits {
+pub struct RequestLimits {
     pub body_bytes_max: usize,
     /// From the last byte of the head to the last of the body.
     pub body_deadline: Duration,
@@ -17,14 +17,14 @@ pub struct Limits {
     pub request_rate: MinimumRate,
 }
 
-impl Limits {
+impl RequestLimits {
     /// For a request that needs no key, which anybody can send: it has less time.
     pub(crate) fn keyless_deadline(&self) -> Duration {
         self.body_deadline.min(self.keyless_body_deadline)
     }
 }
 
-impl Default for Limits {
+impl Default for RequestLimits {
     fn default() -> Self {
         Self {
             body_bytes_max: 1024 * 1024,
@@ -47,8 +47,8 @@ impl MinimumRate {
     /// Whether so many bytes in one window are too few.
     #[must_use]
     pub fn is_missed(&self, bytes: u64) -> bool {
-        let wanted = self.window.as_millis().saturating_mul(self.bytes_per_second.into());
-        u128::from(bytes).saturating_mul(1000) < wanted
+        let expected = self.window.as_millis().saturating_mul(self.bytes_per_second.into());
+        u128::from(bytes).saturating_mul(1000) < expected
     }
 }
 

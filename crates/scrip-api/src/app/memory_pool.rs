@@ -9,7 +9,7 @@ use std::{
     },
 };
 
-use scrip_core::policy::rate_limit::Network;
+use scrip_core::policy::rate_limit::ClientNetwork;
 
 /// So that requests of different networks rarely wait for the same lock.
 const SHARDS: usize = 16;
@@ -17,32 +17,32 @@ const SHARDS: usize = 16;
 #[derive(Debug)]
 pub(crate) struct MemoryPool {
     bytes_max: usize,
-    used: AtomicUsize,
-    networks: [Mutex<HashMap<Network, usize>>; SHARDS],
+    used_bytes: AtomicUsize,
+    bytes_by_network: [Mutex<HashMap<ClientNetwork, usize>>; SHARDS],
 }
 
 /// Why there is no memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exhausted {
+pub enum MemoryExhausted {
     Pool,
     NetworkShare,
 }
 
 /// How much of the pool may be in use once more is taken.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bounds {
+pub(crate) struct PoolBounds {
     pub(crate) pool_bytes: usize,
     pub(crate) network_bytes: usize,
 }
 
-impl Bounds {
-    pub(crate) const NONE: Self = Self { pool_bytes: usize::MAX, network_bytes: usize::MAX };
+impl PoolBounds {
+    pub(crate) const UNBOUNDED: Self = Self { pool_bytes: usize::MAX, network_bytes: usize::MAX };
 }
 
 impl MemoryPool {
     pub(crate) fn new(bytes_max: usize) -> Self {
         let networks = std::array::from_fn(|_| Mutex::default());
-        Self { bytes_max, used: AtomicUsize::new(0), networks }
+        Self { bytes_max, used_bytes: AtomicUsize::new(0), bytes_by_network: networks }
     }
 
     pub(crate) fn bytes_max(&self) -> usize {
@@ -50,32 +50,32 @@ impl MemoryPool {
     }
 
     pub(crate) fn free_bytes(&self) -> usize {
-        self.bytes_max.saturating_sub(self.used.load(Ordering::Relaxed))
+        self.bytes_max.saturating_sub(self.used_bytes.load(Ordering::Relaxed))
     }
 
-    pub(crate) fn used_by(&self, network: Network) -> usize {
+    pub(crate) fn used_by(&self, network: ClientNetwork) -> usize {
         let Some(shard) = self.shard(network) else { return 0 };
         let networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
         networks.get(&network).copied().unwrap_or(0)
     }
 
-    fn shard(&self, network: Network) -> Option<&Mutex<HashMap<Network, usize>>> {
+    fn shard(&self, network: ClientNetwork) -> Option<&Mutex<HashMap<ClientNetwork, usize>>> {
         let mut hasher = DefaultHasher::new();
         network.hash(&mut hasher);
         let [first, ..] = hasher.finish().to_le_bytes();
-        self.networks.get(usize::from(first) % SHARDS)
+        self.bytes_by_network.get(usize::from(first) % SHARDS)
     }
 
     /// All of it or nothing. A network is None where no share applies.
-    pub(crate) fn take(
+    pub(crate) fn reserve(
         &self,
-        network: Option<Network>,
+        network: Option<ClientNetwork>,
         bytes: usize,
-        bounds: Bounds,
-    ) -> Result<(), Exhausted> {
+        bounds: PoolBounds,
+    ) -> Result<(), MemoryExhausted> {
         let more = |used: usize| used.checked_add(bytes).filter(|it| *it <= bounds.pool_bytes);
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| Exhausted::Pool)?;
+        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        taken.map_err(|_| MemoryExhausted::Pool)?;
         let Some(network) = network else { return Ok(()) };
         let Some(shard) = self.shard(network) else { return Ok(()) };
         let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -89,12 +89,12 @@ impl MemoryPool {
             networks.remove(&network);
         }
         drop(networks);
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
-        Err(Exhausted::NetworkShare)
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
+        Err(MemoryExhausted::NetworkShare)
     }
 
-    pub(crate) fn give_back(&self, network: Option<Network>, bytes: usize) {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    pub(crate) fn release(&self, network: Option<ClientNetwork>, bytes: usize) {
+        self.used_bytes.fetch_sub(bytes, Ordering::Relaxed);
         let Some(network) = network else { return };
         let Some(shard) = self.shard(network) else { return };
         let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -110,6 +110,6 @@ impl MemoryPool {
 
     #[cfg(test)]
     pub(crate) fn networks_in_use(&self) -> usize {
-        self.networks.iter().map(|it| it.lock().map_or(0, |it| it.len())).sum()
+        self.bytes_by_network.iter().map(|it| it.lock().map_or(0, |it| it.len())).sum()
     }
 }

@@ -15,67 +15,70 @@ use scrip_core::{
 
 use crate::{
     problem::Problem,
-    route::{Asked, Handled, path_id},
+    route::{AuthenticatedRequest, Handled, parse_path_id},
     wire::{
-        self, answer,
+        self,
         policy::application::{self, KIND_RULE},
-        query::{Query, invalid},
+        query::{QueryParameters, invalid_parameter},
+        response,
     },
 };
 
-pub(crate) async fn create(mut asked: Asked) -> Handled {
-    let new = application::parse_new(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(application::created);
-    let (vault, pepper) = (&asked.app.vault, asked.app.pepper()?);
-    let created = create_application(vault, asked.mandate()?, &pepper, new, remember).await?;
-    asked.app.reload().await?;
-    Ok(answer::rendered(application::created(&created)))
+pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
+    let new = application::parse_new(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(application::render_created);
+    let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
+    let created =
+        create_application(vault, request.policy_permit()?, &pepper, new, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(application::render_created(&created)))
 }
 
-pub(crate) async fn list(asked: Asked) -> Handled {
-    let query = Query::parse(asked.query.as_deref());
-    let (mandate, filter, page) = (asked.mandate()?, filter(&query)?, query.page()?);
-    let page = list_applications(&asked.app.vault, &mandate, &filter, page).await?;
-    Ok(answer::rendered(application::listed(&page)))
+pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
+    let query = QueryParameters::parse(request.query.as_deref());
+    let (permit, filter, page) = (request.policy_permit()?, parse_filter(&query)?, query.page()?);
+    let page = list_applications(&request.app.vault, &permit, &filter, page).await?;
+    Ok(response::from_rendered(application::render_list(&page)))
 }
 
 /// Ids that are none are nobody's, so they are passed over; a type that is none is a mistake.
-fn filter(query: &Query<'_>) -> Result<ApplicationFilter, Problem> {
+fn parse_filter(query: &QueryParameters<'_>) -> Result<ApplicationFilter, Problem> {
     let named: Vec<_> = query.all("id").collect();
     let mut ids: Vec<_> = named.iter().filter_map(|it| ApplicationId::parse(it)).collect();
     if ids.is_empty() && !named.is_empty() {
         ids.push(ApplicationId(uuid::Uuid::nil()));
     }
-    let kind = |it| ApplicationKind::parse(it).ok_or_else(|| invalid("type", KIND_RULE));
+    let kind = |it| ApplicationKind::parse(it).ok_or_else(|| invalid_parameter("type", KIND_RULE));
     let kinds = query.all("type").map(kind).collect::<Result<_, _>>()?;
     Ok(ApplicationFilter { ids, kinds })
 }
 
-pub(crate) async fn get(asked: Asked) -> Handled {
-    let (mandate, id) = (asked.mandate()?, path_id(&asked.id, ApplicationId::parse)?);
-    let found = get_application(&asked.app.vault, &mandate, id).await?;
-    Ok(answer::rendered(application::found(&found)))
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let (permit, id) =
+        (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
+    let found = get_application(&request.app.vault, &permit, id).await?;
+    Ok(response::from_rendered(application::render_application(&found)))
 }
 
 /// Whose key is this?
-pub(crate) async fn get_by_key(asked: Asked) -> Handled {
-    let found = get_application_by_key(&asked.app.vault, &asked.mandate()?).await?;
-    Ok(answer::rendered(application::found(&found)))
+pub(crate) async fn get_by_key(request: AuthenticatedRequest) -> Handled {
+    let found = get_application_by_key(&request.app.vault, &request.policy_permit()?).await?;
+    Ok(response::from_rendered(application::render_application(&found)))
 }
 
-pub(crate) async fn update(mut asked: Asked) -> Handled {
-    let id = path_id(&asked.id, ApplicationId::parse)?;
-    let (name, access) = application::parse_update(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(application::found);
-    let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
-    let updated = update_application(vault, mandate, id, name, access, remember).await?;
-    asked.app.reload().await?;
-    Ok(answer::rendered(application::found(&updated)))
+pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
+    let id = parse_path_id(&request.id, ApplicationId::parse)?;
+    let (name, access) = application::parse_update(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(application::render_application);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let updated = update_application(vault, permit, id, name, access, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(application::render_application(&updated)))
 }
 
-pub(crate) async fn delete(asked: Asked) -> Handled {
-    let id = path_id(&asked.id, ApplicationId::parse)?;
-    delete_application(&asked.app.vault, asked.mandate()?, id).await?;
-    asked.app.reload().await?;
-    Ok(answer::rendered(answer::done()))
+pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
+    let id = parse_path_id(&request.id, ApplicationId::parse)?;
+    delete_application(&request.app.vault, request.policy_permit()?, id).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(response::no_content()))
 }

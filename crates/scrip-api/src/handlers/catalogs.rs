@@ -3,20 +3,21 @@
 use scrip_core::policy::ApplicationKind;
 
 use crate::{
-    route::{Asked, Handled},
+    route::{AuthenticatedRequest, Handled},
     wire::{
-        answer, connection_formula,
+        connection_formula,
         policy::application::{self, KIND_RULE},
-        query::Query,
+        query::QueryParameters,
+        response,
     },
 };
 
-pub(crate) async fn connection_formulas(_: Asked) -> Handled {
-    Ok(answer::json(200, connection_formula::catalog()))
+pub(crate) async fn connection_formulas(_: AuthenticatedRequest) -> Handled {
+    Ok(response::json(200, connection_formula::catalog_json()))
 }
 
-pub(crate) async fn permissions(asked: Asked) -> Handled {
-    let query = Query::parse(asked.query.as_deref());
+pub(crate) async fn permissions(asked: AuthenticatedRequest) -> Handled {
+    let query = QueryParameters::parse(asked.query.as_deref());
     let kind = query.parse_choice("application_type", ApplicationKind::parse, KIND_RULE)?;
-    Ok(answer::rendered(application::permissions(kind)))
+    Ok(response::from_rendered(application::render_permissions(kind)))
 }

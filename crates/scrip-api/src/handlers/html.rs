@@ -7,27 +7,31 @@ use hyper::header::{
 };
 
 /// A policy that does not fit into a header is replaced by this one, under which nothing runs.
-const NOTHING: HeaderValue = HeaderValue::from_static("default-src 'none'");
+const DENY_ALL_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'");
 
-pub(crate) fn page(html: impl Into<Body>, policy: &str) -> Response {
-    instead_of(Response::new(Body::empty()), html, policy)
+pub(crate) fn html_response(html: impl Into<Body>, policy: &str) -> Response {
+    replace_with_html(Response::new(Body::empty()), html, policy)
 }
 
 /// The same answer, for a person.
-pub(crate) fn instead_of(response: Response, html: impl Into<Body>, policy: &str) -> Response {
+pub(crate) fn replace_with_html(
+    response: Response,
+    html: impl Into<Body>,
+    policy: &str,
+) -> Response {
     let (mut head, _) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
     let mut put = |name: HeaderName, value| head.headers.insert(name, value);
     put(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     put(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     put(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    put(CONTENT_SECURITY_POLICY, HeaderValue::from_str(policy).unwrap_or(NOTHING));
+    put(CONTENT_SECURITY_POLICY, HeaderValue::from_str(policy).unwrap_or(DENY_ALL_POLICY));
     Response::from_parts(head, html.into())
 }
 
 /// For one answer only: a script that somebody else brings in has another, or none.
-pub(crate) fn nonce(chance: fn(&mut [u8])) -> String {
+pub(crate) fn generate_nonce(fill_random: fn(&mut [u8])) -> String {
     let mut bytes = [0; 16];
-    chance(&mut bytes);
+    fill_random(&mut bytes);
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }

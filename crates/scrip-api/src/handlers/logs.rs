@@ -3,15 +3,17 @@
 use scrip_core::operations::logs::list_logs::list_logs;
 
 use crate::{
-    route::{Asked, Handled},
-    wire::{answer, log, query::Query},
+    route::{AuthenticatedRequest, Handled},
+    wire::{log, query::QueryParameters, response},
 };
 
-pub(crate) async fn list(asked: Asked) -> Handled {
-    let logs = log::parse(&Query::parse(asked.query.as_deref()))?;
-    Ok(answer::rendered(log::listed(&list_logs(&asked.app.vault, &asked.caller, logs).await?)))
+pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
+    let logs = log::parse(&QueryParameters::parse(request.query.as_deref()))?;
+    Ok(response::from_rendered(log::render_page(
+        &list_logs(&request.app.vault, &request.caller, logs).await?,
+    )))
 }
 
-pub(crate) async fn entity_types(_: Asked) -> Handled {
-    Ok(answer::rendered(log::entity_types()))
+pub(crate) async fn entity_types(_: AuthenticatedRequest) -> Handled {
+    Ok(response::from_rendered(log::render_entity_types()))
 }

@@ -5,27 +5,27 @@
 
 use axum::response::Response;
 
-use crate::handlers::html::{self, nonce};
+use crate::handlers::html::{self, generate_nonce};
 
-const METHOD: &str = include_str!("pages/method.html");
-const CHALLENGE: &str = include_str!("pages/challenge.html");
-const RELAY: &str = include_str!("pages/relay.js");
+const METHOD_PAGE: &str = include_str!("pages/method.html");
+const CHALLENGE_PAGE: &str = include_str!("pages/challenge.html");
+const RELAY_SCRIPT: &str = include_str!("pages/relay.js");
 
-pub(crate) fn method(chance: fn(&mut [u8])) -> Response {
-    framed(METHOD, chance)
+pub(crate) fn method_page(fill_random: fn(&mut [u8])) -> Response {
+    render_framed_page(METHOD_PAGE, fill_random)
 }
 
-pub(crate) fn challenge(chance: fn(&mut [u8])) -> Response {
-    framed(CHALLENGE, chance)
+pub(crate) fn challenge_page(fill_random: fn(&mut [u8])) -> Response {
+    render_framed_page(CHALLENGE_PAGE, fill_random)
 }
 
 /// The one script and the one style of the page, and frames of any bank.
-fn framed(page: &str, chance: fn(&mut [u8])) -> Response {
-    let nonce = nonce(chance);
-    let page = page.replace("{{script}}", RELAY).replace("{{nonce}}", &nonce);
+fn render_framed_page(page: &str, fill_random: fn(&mut [u8])) -> Response {
+    let nonce = generate_nonce(fill_random);
+    let page = page.replace("{{script}}", RELAY_SCRIPT).replace("{{nonce}}", &nonce);
     let policy = format!(
         "default-src 'none'; script-src 'nonce-{nonce}'; style-src 'nonce-{nonce}'; \
          frame-src http: https:; base-uri 'none'"
     );
-    html::page(page, &policy)
+    html::html_response(page, &policy)
 }

@@ -7,7 +7,7 @@ use scrip_core::store::StoreError;
 use tokio::time::timeout;
 
 use crate::{
-    app::{App, Checked},
+    app::{App, ReadinessCheck},
     middleware::trace::TraceId,
     problem::Problem,
     wire,
@@ -15,31 +15,31 @@ use crate::{
 
 /// The process answers.
 pub(crate) async fn healthz() -> Response {
-    healthy()
+    health_response()
 }
 
-pub fn healthy() -> Response {
-    wire::answer::json(200, r#"{"status":"ok"}"#.to_owned())
+pub fn health_response() -> Response {
+    wire::response::json(200, r#"{"status":"ok"}"#.to_owned())
 }
 
 /// Whoever asks gives up soon, and takes silence for what it likes.
-pub const READY_WITHIN: Duration = Duration::from_secs(2);
+pub const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Anybody may ask, and a check costs a transaction: at most four of them a second.
-const KEPT_FOR: Duration = Duration::from_millis(250);
+const CHECK_CACHE_TIME: Duration = Duration::from_millis(250);
 
-fn is_fresh(checked: Checked, app: &App) -> bool {
-    (app.ticks)().saturating_sub(checked.at) < KEPT_FOR
+fn is_fresh(last_check: ReadinessCheck, app: &App) -> bool {
+    (app.ticks)().saturating_sub(last_check.at) < CHECK_CACHE_TIME
 }
 
 /// The store serves. While the keys are not open, `sealed_router` answers instead.
 pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
-    answer(is_ready(app).await, trace)
+    readiness_response(is_ready(app).await, trace)
 }
 
-pub fn answer(is_ready: bool, trace: &TraceId) -> Response {
+pub fn readiness_response(is_ready: bool, trace: &TraceId) -> Response {
     if is_ready {
-        return wire::answer::json(200, r#"{"status":"ready"}"#.to_owned());
+        return wire::response::json(200, r#"{"status":"ready"}"#.to_owned());
     }
     Problem::NotReady.response(trace)
 }
@@ -53,23 +53,23 @@ pub async fn is_ready(app: &Arc<App>) -> bool {
     }
     // In a task of its own: a client that breaks off must not end the check, or each of many such
     // clients would start one.
-    let checking = tokio::spawn(check(Arc::clone(app)));
-    timeout(READY_WITHIN, checking).await.is_ok_and(|it| it.unwrap_or(false))
+    let checking = tokio::spawn(check_readiness(Arc::clone(app)));
+    timeout(READINESS_TIMEOUT, checking).await.is_ok_and(|it| it.unwrap_or(false))
 }
 
-async fn check(app: Arc<App>) -> bool {
+async fn check_readiness(app: Arc<App>) -> bool {
     let mut last = app.readiness.0.lock().await;
     if let Some(last) = last.filter(|it| is_fresh(*it, &app)) {
         return last.is_ready;
     }
-    app.metrics.readiness_checks.one();
-    let checked = timeout(READY_WITHIN, app.vault.store.check_ready()).await;
+    app.metrics.readiness_checks.increment();
+    let checked = timeout(READINESS_TIMEOUT, app.vault.store.check_ready()).await;
     let late = || Err(StoreError::Unavailable("the store does not answer".into()));
     let checked = checked.unwrap_or_else(|_| late());
     if let Err(error) = &checked {
         tracing::error!(?error, "readiness check failed");
     }
     let is_ready = checked.is_ok();
-    *last = Some(Checked { at: (app.ticks)(), is_ready });
+    *last = Some(ReadinessCheck { at: (app.ticks)(), is_ready });
     is_ready
 }

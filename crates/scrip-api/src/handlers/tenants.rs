@@ -8,39 +8,46 @@ use scrip_core::operations::tenants::{
 };
 
 use crate::{
-    route::{Asked, Handled},
+    route::{AuthenticatedRequest, Handled},
     wire::{
-        self, answer,
+        self,
         policy::{tenant, usage},
+        response,
     },
 };
 
-pub(crate) async fn get(asked: Asked) -> Handled {
-    let mandate = asked.mandate()?;
-    Ok(answer::rendered(tenant::found(get_tenant(&asked.app.vault, &mandate).await?)))
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let permit = request.policy_permit()?;
+    Ok(response::from_rendered(tenant::render_tenant(
+        get_tenant(&request.app.vault, &permit).await?,
+    )))
 }
 
-pub(crate) async fn update(mut asked: Asked) -> Handled {
-    let (name, edit) = tenant::parse_update(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(tenant::updated);
-    let (vault, mandate) = (&asked.app.vault, asked.mandate()?);
-    let updated = update_tenant(vault, mandate, name, edit, remember).await?;
-    asked.app.reload().await?;
-    Ok(answer::rendered(tenant::updated(&updated)))
+pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
+    let (name, edit) = tenant::parse_update(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(tenant::render_record);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let updated = update_tenant(vault, permit, name, edit, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(tenant::render_record(&updated)))
 }
 
-pub(crate) async fn delete(asked: Asked) -> Handled {
-    delete_tenant(&asked.app.vault, asked.mandate()?).await?;
-    asked.app.reload().await?;
-    Ok(answer::rendered(answer::done()))
+pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
+    delete_tenant(&request.app.vault, request.policy_permit()?).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(response::no_content()))
 }
 
-pub(crate) async fn quotas(asked: Asked) -> Handled {
-    let mandate = asked.mandate()?;
-    Ok(answer::rendered(tenant::quotas(get_tenant_quotas(&asked.app.vault, &mandate).await?)))
+pub(crate) async fn get_quotas(request: AuthenticatedRequest) -> Handled {
+    let permit = request.policy_permit()?;
+    Ok(response::from_rendered(tenant::render_quotas(
+        get_tenant_quotas(&request.app.vault, &permit).await?,
+    )))
 }
 
-pub(crate) async fn usage(asked: Asked) -> Handled {
-    let mandate = asked.mandate()?;
-    Ok(answer::rendered(usage::found(&get_tenant_usage(&asked.app.vault, &mandate).await?)))
+pub(crate) async fn get_usage(request: AuthenticatedRequest) -> Handled {
+    let permit = request.policy_permit()?;
+    Ok(response::from_rendered(usage::render_usage(
+        &get_tenant_usage(&request.app.vault, &permit).await?,
+    )))
 }

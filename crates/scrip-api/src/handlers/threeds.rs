@@ -4,72 +4,77 @@ use std::sync::Arc;
 
 use scrip_core::{
     error::Error,
-    id::SessionId,
-    operations::sessions::{
-        authenticate_session::authenticate_session, create_session::create_session,
-        get_challenge_result::get_challenge_result, get_session::get_session,
-        update_session::update_session,
+    id::ThreeDsSessionId,
+    operations::threeds_sessions::{
+        authenticate_threeds_session::authenticate_threeds_session,
+        create_threeds_session::create_threeds_session, get_challenge_result::get_challenge_result,
+        get_threeds_session::get_threeds_session, update_threeds_session::update_threeds_session,
     },
 };
 use tracing::Instrument;
 
 use crate::{
-    route::{Asked, Handled, path_id},
-    wire::{self, answer, threeds},
+    route::{AuthenticatedRequest, Handled, parse_path_id},
+    wire::{self, response, threeds},
 };
 
-pub(crate) async fn create(mut asked: Asked) -> Handled {
-    let new = threeds::parse_new(wire::json::read(&asked.body)?, seen(&asked))?;
-    let remember = asked.remember(threeds::created);
-    let created = create_session(&asked.app.vault, &asked.caller, new, remember).await?;
-    Ok(answer::rendered(threeds::created(&created)))
+pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
+    let new = threeds::parse_new(wire::json::read(&request.body)?, observe_client(&request))?;
+    let recorder = request.response_recorder(threeds::render_created);
+    let created =
+        create_threeds_session(&request.app.vault, &request.caller, new, recorder).await?;
+    Ok(response::from_rendered(threeds::render_created(&created)))
 }
 
-pub(crate) async fn get(asked: Asked) -> Handled {
-    let found =
-        get_session(&asked.app.vault, &asked.caller, path_id(&asked.id, SessionId::parse)?).await?;
-    Ok(answer::rendered(threeds::found(&found)))
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let found = get_threeds_session(
+        &request.app.vault,
+        &request.caller,
+        parse_path_id(&request.id, ThreeDsSessionId::parse)?,
+    )
+    .await?;
+    Ok(response::from_rendered(threeds::render_session(&found)))
 }
 
-pub(crate) async fn update(mut asked: Asked) -> Handled {
+pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     let (id, device) = (
-        path_id(&asked.id, SessionId::parse)?,
-        threeds::parse_device(wire::json::read(&asked.body)?)?,
+        parse_path_id(&request.id, ThreeDsSessionId::parse)?,
+        threeds::parse_device(wire::json::read(&request.body)?)?,
     );
-    let remember = asked.remember(threeds::updated);
-    let (vault, caller) = (&asked.app.vault, &asked.caller);
-    let updated = update_session(vault, caller, id, device, remember).await?;
-    Ok(answer::rendered(threeds::updated(&updated)))
+    let recorder = request.response_recorder(threeds::render_updated);
+    let (vault, caller) = (&request.app.vault, &request.caller);
+    let updated = update_threeds_session(vault, caller, id, device, recorder).await?;
+    Ok(response::from_rendered(threeds::render_updated(&updated)))
 }
 
 /// What is sent cannot be taken back, and its outcome has to be written down: so this goes on in a
 /// task of its own, whether its client stays or not; a server that stops waits for it.
-pub(crate) async fn authenticate(mut asked: Asked) -> Handled {
-    let id = path_id(&asked.id, SessionId::parse)?;
-    let new = threeds::parse_authentication(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(threeds::authenticated);
-    let app = Arc::clone(&asked.app);
-    let counted = app.authenticating.begin();
+pub(crate) async fn authenticate(mut request: AuthenticatedRequest) -> Handled {
+    let id = parse_path_id(&request.id, ThreeDsSessionId::parse)?;
+    let new = threeds::parse_authentication(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(threeds::render_authentication);
+    let app = Arc::clone(&request.app);
+    let counted = app.authentications_in_flight.track();
     let asking = async move {
         let _counted = counted;
-        authenticate_session(&asked.app.vault, &asked.caller, id, new, remember).await
+        authenticate_threeds_session(&request.app.vault, &request.caller, id, new, recorder).await
     };
-    let asked = tokio::spawn(asking.in_current_span()).await;
-    let asked = asked.unwrap_or_else(|_| {
-        app.metrics.panics.one();
+    let request = tokio::spawn(asking.in_current_span()).await;
+    let request = request.unwrap_or_else(|_| {
+        app.metrics.panics.increment();
         Err(Error::Internal("an authentication panicked".into()))
     });
-    Ok(answer::rendered(threeds::authenticated(&asked?)))
+    Ok(response::from_rendered(threeds::render_authentication(&request?)))
 }
 
-pub(crate) async fn challenge_result(asked: Asked) -> Handled {
-    let id = path_id(&asked.id, SessionId::parse)?;
-    let result = get_challenge_result(&asked.app.vault, &asked.caller, id).await?;
-    Ok(answer::rendered(threeds::authenticated(&result)))
+pub(crate) async fn get_result(request: AuthenticatedRequest) -> Handled {
+    let id = parse_path_id(&request.id, ThreeDsSessionId::parse)?;
+    let result = get_challenge_result(&request.app.vault, &request.caller, id).await?;
+    Ok(response::from_rendered(threeds::render_authentication(&result)))
 }
 
-fn seen(asked: &Asked) -> threeds::Seen {
-    let accept = asked.accept.as_ref().and_then(|it| it.to_str().ok());
+fn observe_client(request: &AuthenticatedRequest) -> threeds::ObservedClient {
+    let accept = request.accept.as_ref().and_then(|it| it.to_str().ok());
     let accept = accept.filter(|it| !it.is_empty()).map(str::to_owned);
-    threeds::Seen { accept, address: asked.caller.origin().address }
+    threeds::ObservedClient { accept, address: request.caller.origin().address }
 }

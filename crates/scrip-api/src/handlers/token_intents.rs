@@ -9,25 +9,29 @@ use scrip_core::{
 };
 
 use crate::{
-    route::{Asked, Handled, path_id},
-    wire::{self, answer, tokens::token_intent},
+    route::{AuthenticatedRequest, Handled, parse_path_id},
+    wire::{self, response, tokens::token_intent},
 };
 
-pub(crate) async fn create(mut asked: Asked) -> Handled {
-    let new = token_intent::parse_new(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(token_intent::created);
-    let created = create_token_intent(&asked.app.vault, &asked.caller, new, remember).await?;
-    Ok(answer::rendered(token_intent::created(&created)))
+pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
+    let new = token_intent::parse_new(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(token_intent::render_created);
+    let created = create_token_intent(&request.app.vault, &request.caller, new, recorder).await?;
+    Ok(response::from_rendered(token_intent::render_created(&created)))
 }
 
-pub(crate) async fn get(asked: Asked) -> Handled {
-    let id = path_id(&asked.id, TokenIntentId::parse)?;
-    let found = get_token_intent(&asked.app.vault, &asked.caller, id).await?;
-    Ok(answer::rendered(token_intent::found(&found)))
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let id = parse_path_id(&request.id, TokenIntentId::parse)?;
+    let found = get_token_intent(&request.app.vault, &request.caller, id).await?;
+    Ok(response::from_rendered(token_intent::render_token_intent(&found)))
 }
 
-pub(crate) async fn delete(asked: Asked) -> Handled {
-    delete_token_intent(&asked.app.vault, &asked.caller, path_id(&asked.id, TokenIntentId::parse)?)
-        .await?;
-    Ok(answer::rendered(answer::done()))
+pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
+    delete_token_intent(
+        &request.app.vault,
+        &request.caller,
+        parse_path_id(&request.id, TokenIntentId::parse)?,
+    )
+    .await?;
+    Ok(response::from_rendered(response::no_content()))
 }

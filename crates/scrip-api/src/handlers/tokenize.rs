@@ -4,29 +4,29 @@ use std::sync::Arc;
 
 use scrip_core::operations::tokens::{
     detokenize::detokenize,
-    tokenize::{check_tokens, tokenize},
+    tokenize::{check_tokenize_quota, tokenize},
 };
 
 use crate::{
-    route::{Asked, Handled},
-    wire::{self, answer},
+    route::{AuthenticatedRequest, Handled},
+    wire::{self, response},
 };
 
-pub(crate) async fn tokenize_body(mut asked: Asked) -> Handled {
-    let body = wire::json::read(&asked.body)?;
-    check_tokens(&asked.caller, wire::tokens::tokenize::count(body.expose()))?;
+pub(crate) async fn tokenize_body(mut request: AuthenticatedRequest) -> Handled {
+    let body = wire::json::read(&request.body)?;
+    check_tokenize_quota(&request.caller, wire::tokens::tokenize::count_tokens(body.expose()))?;
     let (form, requested) = wire::tokens::tokenize::parse(body)?;
     let form = Arc::new(form);
     let remembered = Arc::clone(&form);
-    let remember = asked.remember(move |written: &[_]| remembered.render(written));
-    let written = tokenize(&asked.app.vault, &asked.caller, requested, remember).await?;
+    let recorder = request.response_recorder(move |written: &[_]| remembered.render(written));
+    let written = tokenize(&request.app.vault, &request.caller, requested, recorder).await?;
     let rendered = form.render(&written);
-    Ok(answer::tokens(rendered, written.into_iter().map(|it| it.token).collect()))
+    Ok(response::with_tokens(rendered, written.into_iter().map(|it| it.token).collect()))
 }
 
-pub(crate) async fn detokenize_body(asked: Asked) -> Handled {
-    let body = wire::json::read(&asked.body)?;
-    let wholes = wire::tokens::detokenize::WHOLES;
-    let value = detokenize(&asked.app.vault, &asked.caller, &body, wholes).await?;
-    Ok(answer::json(200, value.expose().to_string()))
+pub(crate) async fn detokenize_body(request: AuthenticatedRequest) -> Handled {
+    let body = wire::json::read(&request.body)?;
+    let wholes = wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS;
+    let value = detokenize(&request.app.vault, &request.caller, &body, wholes).await?;
+    Ok(response::json(200, value.expose().to_string()))
 }

@@ -11,59 +11,60 @@ use scrip_core::{
 
 use crate::{
     problem::Problem,
-    route::{Asked, Handled, path_id},
+    route::{AuthenticatedRequest, Handled, parse_path_id},
     wire::{
-        self, answer,
-        query::Query,
+        self,
+        query::QueryParameters,
+        response,
         tokens::{list, search, token, token_response},
     },
 };
 
-pub(crate) async fn create(mut asked: Asked) -> Handled {
-    let new = token::parse_new(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(token_response::created);
-    let written = create_token(&asked.app.vault, &asked.caller, new, remember).await?;
-    Ok(answer::token(token_response::created(&written), written.token))
+pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
+    let new = token::parse_new(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(token_response::render_created);
+    let written = create_token(&request.app.vault, &request.caller, new, recorder).await?;
+    Ok(response::with_token(token_response::render_created(&written), written.token))
 }
 
-pub(crate) async fn get(asked: Asked) -> Handled {
-    let token = get_token(&asked.app.vault, &asked.caller, &token_id(&asked)?).await?;
-    Ok(answer::token(token_response::found(&token), token))
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let token = get_token(&request.app.vault, &request.caller, &token_id(&request)?).await?;
+    Ok(response::with_token(token_response::render_token(&token), token))
 }
 
-pub(crate) async fn update(mut asked: Asked) -> Handled {
-    let id = token_id(&asked)?;
-    let patch = token::parse_patch(wire::json::read(&asked.body)?)?;
-    let remember = asked.remember(token_response::updated);
-    let written = update_token(&asked.app.vault, &asked.caller, &id, patch, remember).await?;
-    Ok(answer::token(token_response::updated(&written), written.token))
+pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
+    let id = token_id(&request)?;
+    let patch = token::parse_patch(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(token_response::render_updated);
+    let written = update_token(&request.app.vault, &request.caller, &id, patch, recorder).await?;
+    Ok(response::with_token(token_response::render_updated(&written), written.token))
 }
 
-pub(crate) async fn delete(asked: Asked) -> Handled {
-    delete_token(&asked.app.vault, &asked.caller, &token_id(&asked)?).await?;
-    Ok(answer::rendered(answer::done()))
+pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
+    delete_token(&request.app.vault, &request.caller, &token_id(&request)?).await?;
+    Ok(response::from_rendered(response::no_content()))
 }
 
-pub(crate) async fn list(asked: Asked) -> Handled {
-    let tokens = list::parse(&Query::parse(asked.query.as_deref()))?;
-    Ok(list::listed(list_tokens(&asked.app.vault, &asked.caller, tokens).await?))
+pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
+    let tokens = list::parse_query(&QueryParameters::parse(request.query.as_deref()))?;
+    Ok(list::render_page(list_tokens(&request.app.vault, &request.caller, tokens).await?))
 }
 
-pub(crate) async fn list_v1(asked: Asked) -> Handled {
-    let tokens = list::parse_v1(&Query::parse(asked.query.as_deref()))?;
-    Ok(list::listed_v1(list_tokens_v1(&asked.app.vault, &asked.caller, tokens).await?))
+pub(crate) async fn list_v1(request: AuthenticatedRequest) -> Handled {
+    let tokens = list::parse_v1_query(&QueryParameters::parse(request.query.as_deref()))?;
+    Ok(list::render_v1_page(list_tokens_v1(&request.app.vault, &request.caller, tokens).await?))
 }
 
-pub(crate) async fn search(asked: Asked) -> Handled {
-    let tokens = search::parse(wire::json::read(&asked.body)?)?;
-    Ok(list::listed(search_tokens(&asked.app.vault, &asked.caller, tokens).await?))
+pub(crate) async fn search(request: AuthenticatedRequest) -> Handled {
+    let tokens = search::parse(wire::json::read(&request.body)?)?;
+    Ok(list::render_page(search_tokens(&request.app.vault, &request.caller, tokens).await?))
 }
 
-pub(crate) async fn search_v1(asked: Asked) -> Handled {
-    let tokens = search::parse_v1(wire::json::read(&asked.body)?)?;
-    Ok(list::listed_v1(search_tokens_v1(&asked.app.vault, &asked.caller, tokens).await?))
+pub(crate) async fn search_v1(request: AuthenticatedRequest) -> Handled {
+    let tokens = search::parse_v1(wire::json::read(&request.body)?)?;
+    Ok(list::render_v1_page(search_tokens_v1(&request.app.vault, &request.caller, tokens).await?))
 }
 
-fn token_id(asked: &Asked) -> Result<TokenId, Problem> {
-    path_id(&asked.id, |it| TokenId::parse(it).ok())
+fn token_id(request: &AuthenticatedRequest) -> Result<TokenId, Problem> {
+    parse_path_id(&request.id, |it| TokenId::parse(it).ok())
 }

@@ -3,7 +3,7 @@
 
 use std::marker::PhantomData;
 
-use scrip_core::measure::{Counter, Level};
+use scrip_core::metrics::{Counter, Gauge};
 
 /// A closed set of words.
 pub trait Label: Copy + 'static {
@@ -43,31 +43,31 @@ macro_rules! labels {
 /// One number for each word.
 #[derive(Debug)]
 pub struct PerLabel<L, N> {
-    numbers: Vec<N>,
-    of: PhantomData<L>,
+    values: Vec<N>,
+    label: PhantomData<L>,
 }
 
 pub type Counters<L> = PerLabel<L, Counter>;
-pub type Levels<L> = PerLabel<L, Level>;
+pub type Gauges<L> = PerLabel<L, Gauge>;
 
 impl<L: Label, N: Default> Default for PerLabel<L, N> {
     fn default() -> Self {
-        Self { numbers: L::ALL.iter().map(|_| N::default()).collect(), of: PhantomData }
+        Self { values: L::ALL.iter().map(|_| N::default()).collect(), label: PhantomData }
     }
 }
 
 impl<L: Label, N> PerLabel<L, N> {
     fn get(&self, label: L) -> Option<&N> {
-        self.numbers.get(label.index())
+        self.values.get(label.index())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, &N)> {
-        L::ALL.iter().map(|it| it.as_str()).zip(&self.numbers)
+        L::ALL.iter().map(|it| it.as_str()).zip(&self.values)
     }
 }
 
 impl<L: Label> Counters<L> {
-    pub fn one(&self, label: L) {
+    pub fn increment(&self, label: L) {
         self.add(label, 1);
     }
 
@@ -78,7 +78,7 @@ impl<L: Label> Counters<L> {
     }
 }
 
-impl<L: Label> Levels<L> {
+impl<L: Label> Gauges<L> {
     pub fn set(&self, label: L, level: u64) {
         if let Some(it) = self.get(label) {
             it.set(level);

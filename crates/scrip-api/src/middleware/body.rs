@@ -8,8 +8,8 @@ use http_body_util::BodyExt;
 use tokio::time::timeout;
 
 use crate::{
-    app::{App, body_memory::BodyReservation, memory_pool::Exhausted},
-    metrics::MemoryRefused,
+    app::{App, body_memory::BodyReservation, memory_pool::MemoryExhausted},
+    metrics::MemoryRejection,
     problem::Problem,
 };
 
@@ -24,28 +24,28 @@ pub async fn read_body(
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }
-    let arriving = Arriving { bytes_max, first: Bytes::new(), whole: Vec::new() };
+    let arriving = BodyBuffer { bytes_max, first_chunk: Bytes::new(), all_bytes: Vec::new() };
     let arrived = timeout(deadline, arriving.read(app, body, reservation)).await;
     let body = arrived.map_err(|_| Problem::BodyTimeout)??;
-    reservation.grow_for_parsing(body.len()).map_err(|it| refuse(app, it))?;
+    reservation.grow_for_parsing(body.len()).map_err(|it| reject(app, it))?;
     Ok(body)
 }
 
-fn refuse(app: &App, exhausted: Exhausted) -> Problem {
-    app.metrics.bodies_refused.one(MemoryRefused::of(exhausted));
+fn reject(app: &App, exhausted: MemoryExhausted) -> Problem {
+    app.metrics.bodies_rejected.increment(MemoryRejection::from_exhausted(exhausted));
     Problem::NoBodyMemory
 }
 
 /// What has come of a body. Nearly every body is one chunk, which is then not copied.
-struct Arriving {
+struct BodyBuffer {
     bytes_max: usize,
-    first: Bytes,
-    whole: Vec<u8>,
+    first_chunk: Bytes,
+    all_bytes: Vec<u8>,
 }
 
-impl Arriving {
+impl BodyBuffer {
     fn len(&self) -> usize {
-        self.first.len().max(self.whole.len())
+        self.first_chunk.len().max(self.all_bytes.len())
     }
 
     /// In windows, in each of which enough must come.
@@ -67,7 +67,7 @@ impl Arriving {
                 continue;
             };
             read?;
-            let Self { first, whole, .. } = self;
+            let Self { first_chunk: first, all_bytes: whole, .. } = self;
             return Ok(if whole.is_empty() { first } else { whole.into() });
         }
     }
@@ -84,15 +84,15 @@ impl Arriving {
             if self.len().saturating_add(chunk.len()) > self.bytes_max {
                 return Err(Problem::TooLarge);
             }
-            reservation.grow(chunk.len()).map_err(|it| refuse(app, it))?;
-            if self.first.is_empty() {
-                self.first = chunk;
+            reservation.grow(chunk.len()).map_err(|it| reject(app, it))?;
+            if self.first_chunk.is_empty() {
+                self.first_chunk = chunk;
                 continue;
             }
-            if self.whole.is_empty() {
-                self.whole.extend_from_slice(&self.first);
+            if self.all_bytes.is_empty() {
+                self.all_bytes.extend_from_slice(&self.first_chunk);
             }
-            self.whole.extend_from_slice(&chunk);
+            self.all_bytes.extend_from_slice(&chunk);
         }
         Ok(())
     }

@@ -15,29 +15,29 @@ pub struct TrustedProxies(pub Vec<IpNet>);
 impl TrustedProxies {
     /// The peer, unless it is a proxy of ours; then the last hop that is none. Every proxy appends
     /// whom it was asked by, so that only what stands right of a stranger was written by ours.
-    pub fn client(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
+    pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
         // Several headers are one list.
         let values = headers.get_all(HEADER).iter().rev();
         let hops = values.flat_map(|it| it.as_bytes().rsplit(|it| *it == b','));
         for hop in hops {
-            if !self.has(client) {
+            if !self.contains(client) {
                 return client;
             }
             // Whoever wrote this, what stands further left is no better.
-            let Some(hop) = parse(hop) else { return client };
+            let Some(hop) = parse_hop(hop) else { return client };
             client = hop.to_canonical();
         }
         client
     }
 
-    pub fn has(&self, address: IpAddr) -> bool {
+    pub fn contains(&self, address: IpAddr) -> bool {
         self.0.iter().any(|it| it.contains(&address))
     }
 }
 
 /// Some proxies add a port, and brackets with it.
-fn parse(hop: &[u8]) -> Option<IpAddr> {
+fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
     let bare = hop.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(hop);
     bare.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|it| it.ip()))
@@ -57,12 +57,12 @@ mod tests {
         for value in forwarded {
             headers.append(HEADER, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
-        let client = proxies.client(peer.parse().unwrap(), &headers);
+        let client = proxies.client_address(peer.parse().unwrap(), &headers);
         assert_eq!(client, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
     }
 
     #[test]
-    fn a_stranger_is_who_it_is_whatever_it_writes() {
+    fn forwarded_header_of_an_untrusted_peer_is_ignored() {
         check("203.0.113.9", &[], "203.0.113.9");
         check("203.0.113.9", &["198.51.100.1"], "203.0.113.9");
         check("203.0.113.9", &["10.0.0.1", "127.0.0.1"], "203.0.113.9");
@@ -71,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn behind_our_proxies_it_is_the_last_hop_that_is_not_one() {
+    fn client_behind_trusted_proxies_is_the_last_untrusted_hop() {
         check("10.0.0.1", &["198.51.100.1"], "198.51.100.1");
         check("::ffff:10.0.0.1", &["198.51.100.1"], "198.51.100.1");
         check("10.0.0.1", &["1.1.1.1, 198.51.100.1, 10.2.0.1"], "198.51.100.1");
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_ends_the_search() {
+    fn unreadable_hop_ends_the_search() {
         check("10.0.0.1", &["198.51.100.1, nonsense"], "10.0.0.1");
         check("10.0.0.1", &["198.51.100.1, nonsense, 10.0.0.2"], "10.0.0.2");
         check("10.0.0.1", &["198.51.100.1,"], "10.0.0.1");

@@ -10,7 +10,7 @@ use hyper::{
 };
 
 /// A key in a header is not a cookie, so any origin may ask: there is nothing it could borrow.
-const ON_EVERY_ANSWER: [(HeaderName, &str); 2] = [
+const RESPONSE_HEADERS: [(HeaderName, &str); 2] = [
     (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
     (
         ACCESS_CONTROL_EXPOSE_HEADERS,
@@ -19,7 +19,7 @@ const ON_EVERY_ANSWER: [(HeaderName, &str); 2] = [
     ),
 ];
 
-const ON_A_PREFLIGHT: [(HeaderName, &str); 3] = [
+const PREFLIGHT_HEADERS: [(HeaderName, &str); 3] = [
     (ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, PUT, PATCH, DELETE, OPTIONS"),
     (
         ACCESS_CONTROL_ALLOW_HEADERS,
@@ -30,20 +30,20 @@ const ON_A_PREFLIGHT: [(HeaderName, &str); 3] = [
     (ACCESS_CONTROL_MAX_AGE, "86400"),
 ];
 
-pub(crate) fn add(headers: &mut HeaderMap) {
-    for (name, value) in ON_EVERY_ANSWER {
+pub(crate) fn add_headers(headers: &mut HeaderMap) {
+    for (name, value) in RESPONSE_HEADERS {
         headers.insert(name, HeaderValue::from_static(value));
     }
 }
 
 /// Headers beyond the known ones are allowed when asked for: every BT header is, of today or later.
-pub(crate) fn preflight(asked: &HeaderMap) -> Response {
+pub(crate) fn preflight_response(request_headers: &HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
-    for (name, value) in ON_A_PREFLIGHT {
+    for (name, value) in PREFLIGHT_HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    if let Some(wanted) = asked.get("access-control-request-headers") {
+    if let Some(wanted) = request_headers.get("access-control-request-headers") {
         response.headers_mut().insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
     }
     response

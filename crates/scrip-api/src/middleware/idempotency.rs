@@ -5,88 +5,97 @@ use hyper::{HeaderMap, http::request::Parts};
 use scrip_core::{
     audit::Operation,
     error::Error,
-    idempotency::{Claim, SentRequest},
-    operations::claim_answer::{Turn, claim_answer},
+    idempotency::{IdempotencyClaim, RequestContent},
+    operations::claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
     policy::Caller,
-    token::Plain,
+    token::Plaintext,
 };
 
 use crate::{
     app::App,
     metrics,
-    middleware::authenticate::single,
+    middleware::authenticate::single_header,
     problem::Problem,
     route::{BodyKind, Route},
     wire,
 };
 
 /// What a request with or without a key may do next.
-pub(crate) enum Next {
-    Proceed(Option<Claim>),
+pub(crate) enum IdempotencyStep {
+    Proceed(Option<IdempotencyClaim>),
     Replay(Response),
 }
 
 /// A request whose stored response is replayed only to an equal one.
-pub(crate) struct Compared {
+pub(crate) struct ComparedRequest {
     method: &'static str,
     path: String,
-    body: Option<Plain>,
+    body: Option<Plaintext>,
 }
 
-impl Compared {
+impl ComparedRequest {
     /// `None` for a request without an idempotency key, and for a route that ignores it.
     pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
         let body = match route.body {
             _ if !head.headers.contains_key(HEADER) => return Ok(None),
-            BodyKind::None | BodyKind::Question => return Ok(None),
-            BodyKind::Unread => None,
+            BodyKind::None | BodyKind::ReadOnlyJson => return Ok(None),
+            BodyKind::Ignored => None,
             BodyKind::Json | BodyKind::MergePatch => Some(wire::json::read(body)?),
         };
         let (method, path) = (route.method_name(), head.uri.path().to_owned());
         Ok(Some(Self { method, path, body }))
     }
 
-    fn request(&self) -> SentRequest<'_> {
-        SentRequest { method: self.method, path: &self.path, body: self.body.as_ref() }
+    fn request(&self) -> RequestContent<'_> {
+        RequestContent { method: self.method, path: &self.path, body: self.body.as_ref() }
     }
 }
 
 const HEADER: &str = "bt-idempotency-key";
 
-pub(crate) async fn next(
+pub(crate) async fn claim_or_replay(
     app: &App,
     caller: &Caller,
     operation: Operation,
     headers: &HeaderMap,
-    compared: Option<&Compared>,
-) -> Result<Next, Problem> {
-    let Some(key) = single(headers, HEADER, "BT-IDEMPOTENCY-KEY")? else {
-        return Ok(Next::Proceed(None));
+    compared: Option<&ComparedRequest>,
+) -> Result<IdempotencyStep, Problem> {
+    let Some(key) = single_header(headers, HEADER, "BT-IDEMPOTENCY-KEY")? else {
+        return Ok(IdempotencyStep::Proceed(None));
     };
-    let turn = claim(app, caller, operation, key.as_bytes(), compared).await;
+    let turn = claim_key(app, caller, operation, key.as_bytes(), compared).await;
     let counted = match &turn {
-        Ok(Turn::Proceed(_)) => Some(metrics::Turn::First),
-        Ok(Turn::Replay(_)) => Some(metrics::Turn::Replay),
-        Err(Error::Conflict { .. }) => Some(metrics::Turn::Conflict),
+        Ok(ClaimDecision::Proceed(_)) => Some(metrics::IdempotencyOutcome::First),
+        Ok(ClaimDecision::Replay(_)) => Some(metrics::IdempotencyOutcome::Replay),
+        Err(Error::Conflict { .. }) => Some(metrics::IdempotencyOutcome::Conflict),
         Err(_) => None,
     };
     if let Some(counted) = counted {
-        app.metrics.idempotency.one(counted);
+        app.metrics.idempotency.increment(counted);
     }
     match turn? {
-        Turn::Proceed(claim) => Ok(Next::Proceed(Some(claim))),
-        Turn::Replay(replay) => Ok(Next::Replay(wire::answer::replayed(replay))),
+        ClaimDecision::Proceed(claim) => Ok(IdempotencyStep::Proceed(Some(claim))),
+        ClaimDecision::Replay(replay) => {
+            Ok(IdempotencyStep::Replay(wire::response::from_replay(replay)))
+        }
     }
 }
 
-async fn claim(
+async fn claim_key(
     app: &App,
     caller: &Caller,
     operation: Operation,
     key: &[u8],
-    compared: Option<&Compared>,
-) -> Result<Turn, Error> {
-    claim_answer(&app.vault, caller, operation, key, compared.map(Compared::request)).await
+    compared: Option<&ComparedRequest>,
+) -> Result<ClaimDecision, Error> {
+    claim_idempotency_key(
+        &app.vault,
+        caller,
+        operation,
+        key,
+        compared.map(ComparedRequest::request),
+    )
+    .await
 }
 
 /// The answer that another node gave while this one failed. A claim keeps others of this node away,
@@ -95,20 +104,20 @@ async fn claim(
 ///
 /// # Errors
 /// Nobody can tell, since somebody asks for the same right now, or the engine is away.
-pub(crate) async fn meanwhile(
+pub(crate) async fn find_concurrent_response(
     app: &App,
     caller: &Caller,
     operation: Operation,
     headers: &HeaderMap,
-    compared: Option<&Compared>,
+    compared: Option<&ComparedRequest>,
 ) -> Result<Option<Response>, Problem> {
-    let key = single(headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
+    let key = single_header(headers, HEADER, "BT-IDEMPOTENCY-KEY")?;
     let Some(key) = key else { return Ok(None) };
-    match claim(app, caller, operation, key.as_bytes(), compared).await? {
-        Turn::Proceed(_) => Ok(None),
-        Turn::Replay(replay) => {
-            app.metrics.idempotency.one(metrics::Turn::Replay);
-            Ok(Some(wire::answer::replayed(replay)))
+    match claim_key(app, caller, operation, key.as_bytes(), compared).await? {
+        ClaimDecision::Proceed(_) => Ok(None),
+        ClaimDecision::Replay(replay) => {
+            app.metrics.idempotency.increment(metrics::IdempotencyOutcome::Replay);
+            Ok(Some(wire::response::from_replay(replay)))
         }
     }
 }

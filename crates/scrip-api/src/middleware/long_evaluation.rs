@@ -19,13 +19,13 @@ use tokio::{
 const WAITING_MAX: usize = 32;
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
-static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
+static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
     let cores = available_parallelism().map_or(1, usize::from);
-    Slots::new((cores / 2).max(1), WAITING_MAX, WAIT_MAX)
+    EvaluationSlots::new((cores / 2).max(1), WAITING_MAX, WAIT_MAX)
 });
 
 /// Runs an evaluation in a slot; `false` if too many wait for one, or this one waited too long.
-pub(crate) fn run(evaluate: &mut dyn FnMut()) -> bool {
+pub(crate) fn run_in_slot(evaluate: &mut dyn FnMut()) -> bool {
     let on_worker = Handle::try_current()
         .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
     if !on_worker {
@@ -36,35 +36,35 @@ pub(crate) fn run(evaluate: &mut dyn FnMut()) -> bool {
     SLOTS.run(evaluate)
 }
 
-struct Slots {
+struct EvaluationSlots {
     running_max: usize,
     waiting_max: usize,
     wait_max: Duration,
-    state: Mutex<State>,
-    freed: Condvar,
+    state: Mutex<SlotCounts>,
+    slot_freed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct SlotCounts {
     running: usize,
     waiting: usize,
 }
 
 /// Gives the slot back when the evaluation is over, also by a panic.
-struct Slot<'a>(&'a Slots);
+struct EvaluationSlot<'a>(&'a EvaluationSlots);
 
-impl Drop for Slot<'_> {
+impl Drop for EvaluationSlot<'_> {
     fn drop(&mut self) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.running = state.running.saturating_sub(1);
-        self.0.freed.notify_one();
+        self.0.slot_freed.notify_one();
     }
 }
 
-impl Slots {
+impl EvaluationSlots {
     fn new(running_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
         let (state, freed) = (Mutex::default(), Condvar::new());
-        Self { running_max, waiting_max, wait_max, state, freed }
+        Self { running_max, waiting_max, wait_max, state, slot_freed: freed }
     }
 
     fn run(&self, evaluate: &mut dyn FnMut()) -> bool {
@@ -75,7 +75,7 @@ impl Slots {
         state.waiting = state.waiting.saturating_add(1);
         drop(state);
         block_in_place(|| {
-            let slot = self.wait();
+            let slot = self.wait_for_slot();
             if slot.is_some() {
                 evaluate();
             }
@@ -83,17 +83,17 @@ impl Slots {
         })
     }
 
-    fn wait(&self) -> Option<Slot<'_>> {
+    fn wait_for_slot(&self) -> Option<EvaluationSlot<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_full = |it: &mut State| it.running >= self.running_max;
-        let waited = self.freed.wait_timeout_while(state, self.wait_max, is_full);
+        let is_full = |it: &mut SlotCounts| it.running >= self.running_max;
+        let waited = self.slot_freed.wait_timeout_while(state, self.wait_max, is_full);
         let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
         state.waiting = state.waiting.saturating_sub(1);
         if timeout.timed_out() {
             return None;
         }
         state.running = state.running.saturating_add(1);
-        Some(Slot(self))
+        Some(EvaluationSlot(self))
     }
 }
 
@@ -115,16 +115,16 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_evaluation_leaves_its_worker_to_other_requests() {
         let (end, ended) = mpsc::channel::<()>();
-        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+        let (begin, started) = tokio::sync::oneshot::channel::<()>();
         let long = tokio::spawn(async move {
             let mut begin = Some(begin);
-            run(&mut || {
+            run_in_slot(&mut || {
                 let Some(begin) = begin.take() else { return };
                 begin.send(()).unwrap();
                 ended.recv_timeout(DEADLINE).unwrap();
             })
         });
-        begun.await.unwrap();
+        started.await.unwrap();
         // The only worker is free again, or this never runs.
         tokio::spawn(async move { end.send(()).unwrap() }).await.unwrap();
         assert!(long.await.unwrap());
@@ -132,9 +132,9 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn evaluation_that_waits_too_long_for_a_slot_is_rejected_and_leaves_the_queue() {
-        let slots = Arc::new(Slots::new(1, 2, Duration::from_millis(20)));
+        let slots = Arc::new(EvaluationSlots::new(1, 2, Duration::from_millis(20)));
         let (end, ended) = mpsc::channel::<()>();
-        let (begin, begun) = tokio::sync::oneshot::channel::<()>();
+        let (begin, started) = tokio::sync::oneshot::channel::<()>();
         let running = Arc::clone(&slots);
         let first = tokio::spawn(async move {
             let mut begin = Some(begin);
@@ -143,7 +143,7 @@ mod tests {
                 ended.recv_timeout(DEADLINE).unwrap();
             })
         });
-        begun.await.unwrap();
+        started.await.unwrap();
         let waiting = Arc::clone(&slots);
         let second = tokio::spawn(async move { waiting.run(&mut || panic!("there is no slot")) });
         assert!(!second.await.unwrap());
@@ -155,16 +155,17 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn evaluations_past_the_slots_wait_and_past_the_queue_are_rejected() {
-        let slots = Arc::new(Slots::new(1, 2, DEADLINE));
-        let (most, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let slots = Arc::new(EvaluationSlots::new(1, 2, DEADLINE));
+        let (maximum, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let (end, ended) = mpsc::channel::<()>();
         let ended = Arc::new(Mutex::new(ended));
         let spawn = || {
-            let (slots, most, now) = (Arc::clone(&slots), Arc::clone(&most), Arc::clone(&now));
+            let (slots, maximum, now) =
+                (Arc::clone(&slots), Arc::clone(&maximum), Arc::clone(&now));
             let ended = Arc::clone(&ended);
             tokio::spawn(async move {
                 slots.run(&mut || {
-                    most.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
+                    maximum.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
                     ended.lock().unwrap().recv_timeout(DEADLINE).unwrap();
                     now.fetch_sub(1, SeqCst);
                 })
@@ -188,6 +189,6 @@ mod tests {
         for it in accepted {
             assert!(it.await.unwrap());
         }
-        assert_eq!(most.load(SeqCst), 1);
+        assert_eq!(maximum.load(SeqCst), 1);
     }
 }

@@ -5,13 +5,13 @@ use opentelemetry::{
     Context,
     trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState},
 };
-use scrip_core::{audit::Operation, measure::SPAN_TARGET};
+use scrip_core::{audit::Operation, metrics::SPAN_TARGET};
 use tracing::{Span, field::Empty};
 use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::middleware::trace;
 
-const PARENT: &str = "traceparent";
+const TRACEPARENT: &str = "traceparent";
 
 /// A route as the table writes it.
 #[derive(Debug, Clone, Copy)]
@@ -22,7 +22,7 @@ pub(crate) struct RouteName {
 }
 
 /// Costs next to nothing where nobody collects.
-pub(crate) fn of_request(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
+pub(crate) fn request_span(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
     let RouteName { operation, method, path } = name;
     let span = tracing::info_span!(
         target: SPAN_TARGET,
@@ -37,14 +37,14 @@ pub(crate) fn of_request(name: &RouteName, trace: &trace::TraceId, headers: &Hea
         scrip.trace_id = &*trace.0,
     );
     if !span.is_disabled()
-        && let Some(parent) = parent(headers)
+        && let Some(parent) = parent_context(headers)
     {
         drop(span.set_parent(Context::new().with_remote_span_context(parent)));
     }
     span
 }
 
-pub(crate) fn answered(span: &Span, status: u16) {
+pub(crate) fn record_status(span: &Span, status: u16) {
     span.record("http.response.status_code", i64::from(status));
     if status >= 500 {
         span.record("otel.status_code", "ERROR");
@@ -53,8 +53,8 @@ pub(crate) fn answered(span: &Span, status: u16) {
 
 /// The caller's span, by W3C Trace Context. `tracestate` is left alone: it can say anything, and it
 /// would be passed on.
-fn parent(headers: &HeaderMap) -> Option<SpanContext> {
-    let mut given = headers.get_all(PARENT).iter();
+fn parent_context(headers: &HeaderMap) -> Option<SpanContext> {
+    let mut given = headers.get_all(TRACEPARENT).iter();
     let text = given.next().filter(|_| given.next().is_none())?.to_str().ok()?;
     let mut parts = text.split('-');
     let mut part = |length: usize| {
@@ -65,7 +65,7 @@ fn parent(headers: &HeaderMap) -> Option<SpanContext> {
     // A later version may have more to say behind this; the first has not. And an id of digits that
     // could be a card number is not written down.
     let ends = version != "00" || parts.next().is_none();
-    if version == "ff" || !ends || !trace::is_fit(trace) || !trace::is_fit(span) {
+    if version == "ff" || !ends || !trace::is_loggable(trace) || !trace::is_loggable(span) {
         return None;
     }
     let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
@@ -86,9 +86,9 @@ mod tests {
     fn check(sent: &[&str], expected: Option<bool>) {
         let mut headers = HeaderMap::new();
         for value in sent {
-            headers.append(PARENT, HeaderValue::from_str(value).unwrap());
+            headers.append(TRACEPARENT, HeaderValue::from_str(value).unwrap());
         }
-        let found = parent(&headers);
+        let found = parent_context(&headers);
         assert_eq!(found.as_ref().map(SpanContext::is_sampled), expected, "{sent:?}");
         if let Some(found) = found {
             assert_eq!(found.trace_id().to_string(), TRACE);
@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn a_parent_is_taken_as_the_standard_writes_it() {
+    fn traceparent_header_is_parsed_as_w3c_trace_context() {
         let good = format!("00-{TRACE}-b7ad6b7169203331-01");
         check(&[&good], Some(true));
         check(&[&format!("00-{TRACE}-b7ad6b7169203331-00")], Some(false));

@@ -5,67 +5,83 @@ use std::{net::IpAddr, time::Duration};
 
 use scrip_core::{
     audit::Operation,
-    error::{Error, Excess},
+    error::{Error, RateLimitExceeded},
     policy::{
         ApplicationKind, Caller,
-        rate_limit::{CallerFacts, Facts, Mark, Network, Target, counters::Refused},
+        rate_limit::{
+            ClientNetwork, CounterDigest, RateLimitCaller, RateLimitRequest, RateLimitTarget,
+            counters::RateLimitRejection,
+        },
     },
     time::Timestamp,
 };
 
 use crate::{
-    app::App, limiter::Stopped, middleware::authenticate::Authenticated, problem::Problem,
+    app::App, limiter::RateLimitError, middleware::authenticate::AuthenticatedCaller,
+    problem::Problem,
 };
 
 /// Whether the address may ask at all. It is counted later, when all there is to count is known.
-pub(crate) fn address(app: &App, address: IpAddr) -> Result<(), Problem> {
+pub(crate) fn check_address(app: &App, address: IpAddr) -> Result<(), Problem> {
     let now = app.vault.clock.now();
-    app.limiter.ask_address(now, Network::of(address)).map_err(|it| too_many(now, it))
+    app.limiter
+        .check_address(now, ClientNetwork::from_address(address))
+        .map_err(|it| too_many_requests(now, it))
 }
 
 /// Counts a request of somebody who is known.
-pub(crate) async fn caller(
+pub(crate) async fn count_caller(
     app: &App,
     operation: Operation,
-    known: Authenticated,
+    authenticated: AuthenticatedCaller,
 ) -> Result<Caller, Problem> {
-    let Authenticated { caller, api_key, is_legacy } = known;
+    let AuthenticatedCaller { caller, api_key_digest: api_key, is_legacy } = authenticated;
     let (tenant, principal) = (caller.tenant(), caller.principal());
-    let facts = CallerFacts {
+    let request = RateLimitCaller {
         api_key,
-        kind: if caller.session().is_some() { ApplicationKind::Public } else { principal.kind() },
+        kind: if caller.access_session().is_some() {
+            ApplicationKind::Public
+        } else {
+            principal.kind()
+        },
         is_legacy,
-        tenant: Mark(*tenant.id.0.as_bytes()),
+        tenant: CounterDigest(*tenant.id.0.as_bytes()),
         tenant_kind: tenant.kind,
         share: tenant.quotas.rate_limit,
     };
-    let address = Network::of(caller.origin().address);
-    let target = Target::Operation(operation);
-    count(app, &Facts { address, target, caller: Some(facts) }).await?;
+    let address = ClientNetwork::from_address(caller.origin().address);
+    let target = RateLimitTarget::Operation(operation);
+    count_request(app, &RateLimitRequest { address, target, caller: Some(request) }).await?;
     Ok(caller)
 }
 
 /// Counts a request of nobody in particular: its key is not known, or none is asked for.
-pub async fn stranger(app: &App, from: IpAddr) -> Result<(), Problem> {
-    address(app, from)?;
-    let address = Network::of(from);
-    count(app, &Facts { address, target: Target::Elsewhere, caller: None }).await
+pub async fn count_anonymous(app: &App, client: IpAddr) -> Result<(), Problem> {
+    check_address(app, client)?;
+    let address = ClientNetwork::from_address(client);
+    count_request(app, &RateLimitRequest { address, target: RateLimitTarget::Other, caller: None })
+        .await
 }
 
-async fn count(app: &App, facts: &Facts) -> Result<(), Problem> {
+async fn count_request(app: &App, request: &RateLimitRequest) -> Result<(), Problem> {
     let pepper = app.pepper().map_err(|_| Problem::Sealed)?;
-    let counted = app.limiter.count(&*app.vault.clock, &pepper, facts).await;
+    let counted = app.limiter.count_request(&*app.vault.clock, &pepper, request).await;
     counted.map_err(|stopped| match stopped {
-        Stopped::Refused(refused) => too_many(app.vault.clock.now(), refused),
-        Stopped::Away => Problem::Uncounted,
+        RateLimitError::Rejected(refused) => too_many_requests(app.vault.clock.now(), refused),
+        RateLimitError::Unavailable => Problem::RateLimiterUnavailable,
     })
 }
 
-fn too_many(now: Timestamp, refused: Refused) -> Problem {
-    let Refused { row, rate, wait } = refused;
+fn too_many_requests(now: Timestamp, rejection: RateLimitRejection) -> Problem {
+    let RateLimitRejection { limit: row, rate, retry_after: wait } = rejection;
     // Not a fraction of a millisecond too early.
-    let until = now.after(wait.saturating_add(Duration::from_micros(999)));
+    let until = now.plus(wait.saturating_add(Duration::from_micros(999)));
     let limit = row.as_str();
-    let excess = Excess { limit, requests: rate.requests.get(), wait, until };
-    Problem::Failed(Error::TooMany(excess))
+    let excess = RateLimitExceeded {
+        limit,
+        requests: rate.requests.get(),
+        retry_after: wait,
+        retry_at: until,
+    };
+    Problem::Failed(Error::RateLimited(excess))
 }

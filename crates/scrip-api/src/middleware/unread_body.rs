@@ -78,7 +78,7 @@ where
     B: HttpBody<Data = Bytes> + Unpin,
 {
     /// Drains what the handler left of the body, or marks the answer as the connection's last.
-    pub async fn settle(self, response: &mut Response) {
+    pub async fn drain_or_close(self, response: &mut Response) {
         let Some(body) = self.body else { return };
         let mut body = SharedBody(body);
         if body.is_end_stream() {

@@ -1,26 +1,26 @@
 //! The document as a page: plain HTML, no script, nothing from elsewhere.
 
-mod shape;
+mod schema_summary;
 
 use serde_json::Value;
 
-use crate::openapi::page::shape::{attributes, shape};
+use crate::openapi::page::schema_summary::{attribute_table, describe_schema};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// One operation where it stands in the document.
-struct Operation<'a> {
+struct PageOperation<'a> {
     method: &'static str,
     path: &'a str,
     value: &'a Value,
 }
 
-impl<'a> Operation<'a> {
+impl<'a> PageOperation<'a> {
     fn text(&self, name: &str) -> &'a str {
         text(self.value, name)
     }
 
-    fn is_of(&self, tag: &str) -> bool {
+    fn has_tag(&self, tag: &str) -> bool {
         list(self.value, "tags").any(|it| it == tag)
     }
 }
@@ -30,7 +30,7 @@ pub(super) fn render(document: &Value) -> String {
     let info = document.get("info").unwrap_or(&Value::Null);
     let (title, version) = (escape(text(info, "title")), escape(text(info, "version")));
     let index = index(document, &operations);
-    let about = prose(text(info, "description"));
+    let about = paragraphs(text(info, "description"));
     let sections: String =
         list(document, "tags").map(|tag| section(document, tag, &operations)).collect();
     let schemas = schemas(document);
@@ -46,19 +46,19 @@ pub(super) fn render(document: &Value) -> String {
     )
 }
 
-fn operations(document: &Value) -> Vec<Operation<'_>> {
+fn operations(document: &Value) -> Vec<PageOperation<'_>> {
     let mut operations = Vec::new();
     let paths = document.get("paths").and_then(Value::as_object);
     for (path, item) in paths.into_iter().flatten() {
         for method in METHODS {
-            operations.extend(item.get(method).map(|value| Operation { method, path, value }));
+            operations.extend(item.get(method).map(|value| PageOperation { method, path, value }));
         }
     }
     operations
 }
 
-fn index(document: &Value, operations: &[Operation<'_>]) -> String {
-    let entry = |it: &Operation<'_>| {
+fn index(document: &Value, operations: &[PageOperation<'_>]) -> String {
+    let entry = |it: &PageOperation<'_>| {
         let struck =
             if it.value.get("deprecated").is_some() { " class=\"deprecated\"" } else { "" };
         format!(
@@ -70,7 +70,7 @@ fn index(document: &Value, operations: &[Operation<'_>]) -> String {
     };
     let of_tag = |tag: &Value| {
         let name = text(tag, "name");
-        let entries: String = operations.iter().filter(|it| it.is_of(name)).map(entry).collect();
+        let entries: String = operations.iter().filter(|it| it.has_tag(name)).map(entry).collect();
         let (anchor, name) = (anchor(name), escape(name));
         format!("<p><a href=\"#{anchor}\">{name}</a></p>\n<ul>\n{entries}</ul>\n")
     };
@@ -78,33 +78,33 @@ fn index(document: &Value, operations: &[Operation<'_>]) -> String {
     format!("{tags}<p><a href=\"#shapes\">Shapes</a></p>\n")
 }
 
-fn section(document: &Value, tag: &Value, operations: &[Operation<'_>]) -> String {
+fn section(document: &Value, tag: &Value, operations: &[PageOperation<'_>]) -> String {
     let name = text(tag, "name");
-    let of_tag = operations.iter().filter(|it| it.is_of(name));
+    let of_tag = operations.iter().filter(|it| it.has_tag(name));
     let articles: String = of_tag.map(|it| article(document, it)).collect();
     format!(
         "<section id=\"{anchor}\">\n<h2>{name}</h2>\n{about}\n{articles}</section>\n",
         anchor = anchor(name),
         name = escape(name),
-        about = prose(text(tag, "description")),
+        about = paragraphs(text(tag, "description")),
     )
 }
 
-fn article(document: &Value, operation: &Operation<'_>) -> String {
+fn article(document: &Value, operation: &PageOperation<'_>) -> String {
     let id = escape(operation.text("operationId"));
     let gone = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
     format!(
         "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{gone}</h3>\n\
-         <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{samples}{parameters}{body}{answers}\
+         <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{samples}{parameters}{body}{responses}\
          </article>\n",
         summary = escape(operation.text("summary")),
         method = badge(operation.method),
         path = escape(operation.path),
-        about = prose(operation.text("description")),
+        about = paragraphs(operation.text("description")),
         samples = samples(&id, operation.value),
         parameters = parameters(document, operation.value),
         body = body(document, operation.value),
-        answers = answers(document, operation.value),
+        responses = responses(document, operation.value),
     )
 }
 
@@ -140,8 +140,8 @@ fn parameters(document: &Value, operation: &Value) -> String {
              <td>{about}</td></tr>\n",
             name = escape(text(it, "name")),
             place = escape(text(it, "in")),
-            shape = shape(schema),
-            about = inline(text(it, "description")),
+            shape = describe_schema(schema),
+            about = inline_code(text(it, "description")),
         )
     };
     let rows: String = list(operation, "parameters").map(row).collect();
@@ -152,19 +152,20 @@ fn body(document: &Value, operation: &Value) -> String {
     let Some(content) = operation.get("requestBody").and_then(|it| it.get("content")) else {
         return String::new();
     };
-    format!("<h4>Request</h4>\n{}", media(document, content))
+    format!("<h4>Request</h4>\n{}", render_content(document, content))
 }
 
 /// What succeeds at length, and problems in a line each.
-fn answers(document: &Value, operation: &Value) -> String {
+fn responses(document: &Value, operation: &Value) -> String {
     let responses = operation.get("responses").and_then(Value::as_object);
     let (mut good, mut bad) = (String::new(), String::new());
     for (status, response) in responses.into_iter().flatten() {
         let response = resolve(document, response);
-        let about = inline(text(response, "description"));
+        let about = inline_code(text(response, "description"));
         let status = escape(status);
         if status.starts_with('2') {
-            let content = response.get("content").map(|it| media(document, it)).unwrap_or_default();
+            let content =
+                response.get("content").map(|it| render_content(document, it)).unwrap_or_default();
             good.push_str(&format!("<p><b class=\"good\">{status}</b> {about}</p>\n{content}"));
         } else {
             bad.push_str(&format!(
@@ -182,11 +183,11 @@ fn answers(document: &Value, operation: &Value) -> String {
 }
 
 /// A body: its content type, its attributes and an example.
-fn media(document: &Value, content: &Value) -> String {
+fn render_content(document: &Value, content: &Value) -> String {
     let one = |(kind, media): (&String, &Value)| {
         let schema = media.get("schema").unwrap_or(&Value::Null);
         let resolved = resolve(document, schema);
-        let table = attributes(resolved);
+        let table = attribute_table(resolved);
         let table = if table.is_empty() {
             table
         } else {
@@ -200,7 +201,7 @@ fn media(document: &Value, content: &Value) -> String {
         format!(
             "<p><code>{kind}</code>: {shape}</p>\n{table}{example}",
             kind = escape(kind),
-            shape = shape(schema),
+            shape = describe_schema(schema),
             example = example.unwrap_or_default(),
         )
     };
@@ -211,13 +212,14 @@ fn schemas(document: &Value) -> String {
     let all = document.pointer("/components/schemas").and_then(Value::as_object);
     let one = |(name, schema): (&String, &Value)| {
         let examples: String = list(schema, "examples").map(example).collect();
-        let table = attributes(schema);
-        let table = if table.is_empty() { format!("<p>{}</p>\n", shape(schema)) } else { table };
+        let table = attribute_table(schema);
+        let table =
+            if table.is_empty() { format!("<p>{}</p>\n", describe_schema(schema)) } else { table };
         format!(
             "<article id=\"shape-{name}\">\n<h3><a href=\"#shape-{name}\">{name}</a></h3>\n{about}\n\
              {table}{examples}</article>\n",
             name = escape(name),
-            about = prose(text(schema, "description")),
+            about = paragraphs(text(schema, "description")),
         )
     };
     let all: String = all.into_iter().flatten().map(one).collect();
@@ -255,13 +257,13 @@ fn list<'a>(value: &'a Value, name: &str) -> impl Iterator<Item = &'a Value> {
     value.get(name).and_then(Value::as_array).into_iter().flatten()
 }
 
-fn prose(text: &str) -> String {
+fn paragraphs(text: &str) -> String {
     let paragraphs = text.split("\n\n").filter(|it| !it.is_empty());
-    paragraphs.map(|it| format!("<p>{}</p>\n", inline(it))).collect()
+    paragraphs.map(|it| format!("<p>{}</p>\n", inline_code(it))).collect()
 }
 
 /// What stands between backticks is code.
-fn inline(text: &str) -> String {
+fn inline_code(text: &str) -> String {
     let parts = text.split('`').enumerate();
     let part = |(at, part): (usize, &str)| match at.is_multiple_of(2) {
         true => escape(part),

@@ -12,30 +12,30 @@ use crate::openapi::document;
 pub(crate) const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
 /// One operation of the document.
-pub(crate) struct Operation {
+pub(crate) struct DocumentOperation {
     pub(crate) method: &'static str,
     pub(crate) path: &'static str,
     pub(crate) value: &'static Value,
 }
 
-pub(crate) fn operations() -> Vec<Operation> {
+pub(crate) fn operations() -> Vec<DocumentOperation> {
     let paths = document()["paths"].as_object().unwrap().iter();
     let of_path = |(path, item): (&'static String, &'static Value)| {
-        METHODS
-            .into_iter()
-            .filter_map(move |method| Some(Operation { method, path, value: item.get(method)? }))
+        METHODS.into_iter().filter_map(move |method| {
+            Some(DocumentOperation { method, path, value: item.get(method)? })
+        })
     };
     paths.flat_map(of_path).collect()
 }
 
 /// The examples of a schema, as the code that writes responses makes them.
 #[track_caller]
-pub(crate) fn assert_examples(schema: &str, made: impl IntoIterator<Item = Value>) {
-    let made = made.into_iter().collect::<Vec<_>>();
-    assert!(!made.is_empty());
-    let kept = document()["components"]["schemas"][schema]["examples"].as_array().unwrap();
-    let kept: Vec<_> = kept.iter().map(pretty).collect();
-    assert_eq!(kept, made.iter().map(pretty).collect::<Vec<_>>(), "examples of {schema}");
+pub(crate) fn assert_examples(schema: &str, expected: impl IntoIterator<Item = Value>) {
+    let created = expected.into_iter().collect::<Vec<_>>();
+    assert!(!created.is_empty());
+    let stored = document()["components"]["schemas"][schema]["examples"].as_array().unwrap();
+    let stored: Vec<_> = stored.iter().map(pretty).collect();
+    assert_eq!(stored, created.iter().map(pretty).collect::<Vec<_>>(), "examples of {schema}");
 }
 
 fn pretty(value: &Value) -> String {
@@ -68,34 +68,34 @@ pub(crate) fn assert_limit_usize(attributes: &[&str], keyword: &str, limit: usiz
 pub(crate) fn named_schemas() -> Vec<(String, &'static Value)> {
     let mut all = Vec::new();
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
-        collect(name, schema, &mut all);
+        collect_schemas(name, schema, &mut all);
     }
     for operation in operations() {
         let id = operation.value["operationId"].as_str().unwrap();
         let parameters = operation.value["parameters"].as_array().into_iter().flatten();
         for parameter in parameters.filter(|it| it.get("name").is_some()) {
             let name = parameter["name"].as_str().unwrap();
-            collect(&format!("{id}.{name}"), &parameter["schema"], &mut all);
+            collect_schemas(&format!("{id}.{name}"), &parameter["schema"], &mut all);
         }
         let body = operation.value.get("requestBody");
         let responses = operation.value["responses"].as_object().unwrap().values();
         for content in body.into_iter().chain(responses).filter_map(|it| it.get("content")) {
             for media in content.as_object().unwrap().values() {
-                collect(id, &media["schema"], &mut all);
+                collect_schemas(id, &media["schema"], &mut all);
             }
         }
     }
     all
 }
 
-fn collect(name: &str, schema: &'static Value, all: &mut Vec<(String, &'static Value)>) {
+fn collect_schemas(name: &str, schema: &'static Value, all: &mut Vec<(String, &'static Value)>) {
     all.push((name.to_owned(), schema));
     for (attribute, inner) in schema["properties"].as_object().into_iter().flatten() {
-        collect(&format!("{name}.{attribute}"), inner, all);
+        collect_schemas(&format!("{name}.{attribute}"), inner, all);
     }
     let branches = ["oneOf", "anyOf"].into_iter().filter_map(|it| schema[it].as_array()).flatten();
     let items = ["items", "additionalProperties"].into_iter().filter_map(|it| schema.get(it));
     for inner in branches.chain(items) {
-        collect(name, inner, all);
+        collect_schemas(name, inner, all);
     }
 }

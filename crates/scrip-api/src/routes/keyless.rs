@@ -11,41 +11,41 @@ use crate::{
     handlers::{html, pages, probes},
     middleware::trace::TraceId,
     openapi,
-    route::{Answering, Counted, Keyless},
+    route::{AddressLimit, KeylessRoute, ResponseFuture},
 };
 
 #[rustfmt::skip]
-pub(crate) const KEYLESS: &[Keyless] = &[
-    Keyless { counted: Counted::No, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()) },
-    Keyless { counted: Counted::No, path: "/readyz", handler: readyz },
-    Keyless { counted: Counted::ByAddress, path: "/openapi.json", handler: |_, _| ready(document()) },
-    Keyless { counted: Counted::ByAddress, path: "/docs", handler: |_, _| ready(html::page(openapi::html(), POLICY)) },
-    Keyless { counted: Counted::ByAddress, path: "/docs/style.css", handler: |_, _| ready(style()) },
-    Keyless { counted: Counted::ByAddress, path: "/pages/method.html", handler: |app, _| ready(pages::method(app.vault.chance)) },
-    Keyless { counted: Counted::ByAddress, path: "/pages/challenge.html", handler: |app, _| ready(pages::challenge(app.vault.chance)) },
+pub(crate) const KEYLESS_ROUTES: &[KeylessRoute] = &[
+    KeylessRoute { address_limit: AddressLimit::Exempt, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()) },
+    KeylessRoute { address_limit: AddressLimit::Exempt, path: "/readyz", handler: readyz },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/openapi.json", handler: |_, _| ready_response(document_response()) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs", handler: |_, _| ready_response(html::html_response(openapi::html(), POLICY)) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs/style.css", handler: |_, _| ready_response(style_response()) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/pages/method.html", handler: |app, _| ready_response(pages::method_page(app.vault.fill_random)) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/pages/challenge.html", handler: |app, _| ready_response(pages::challenge_page(app.vault.fill_random)) },
 ];
 
-fn ready(response: Response) -> Answering {
+fn ready_response(response: Response) -> ResponseFuture {
     Box::pin(std::future::ready(response))
 }
 
-fn readyz(app: Arc<App>, trace: TraceId) -> Answering {
+fn readyz(app: Arc<App>, trace: TraceId) -> ResponseFuture {
     Box::pin(async move { probes::readyz(&app, &trace).await })
 }
 
-fn document() -> Response {
-    with_type(openapi::json(), "application/json; charset=utf-8")
+fn document_response() -> Response {
+    response_with_type(openapi::json(), "application/json; charset=utf-8")
 }
 
 /// Nothing but our own stylesheet is loaded, and nobody puts the page into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 
-fn style() -> Response {
-    with_type(Bytes::from_static(openapi::STYLE.as_bytes()), "text/css; charset=utf-8")
+fn style_response() -> Response {
+    response_with_type(Bytes::from_static(openapi::STYLE.as_bytes()), "text/css; charset=utf-8")
 }
 
-fn with_type(body: Bytes, content_type: &'static str) -> Response {
+fn response_with_type(body: Bytes, content_type: &'static str) -> Response {
     let mut response = Response::new(Body::from(body));
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));

@@ -3,18 +3,20 @@
 use std::sync::LazyLock;
 
 use bytes::Bytes;
-use scrip_core::card::connection_formula::{CATALOG, Features, Field, Formula};
+use scrip_core::card::connection_formula::{
+    CATALOG, ConnectionFormula, CredentialField, ProcessorFeatures,
+};
 use serde::Serialize;
 
 /// Written once; an answer shares it.
-static RENDERED: LazyLock<Bytes> = LazyLock::new(|| {
-    let formulas: Vec<_> = CATALOG.iter().map(WireFormula::of).collect();
+static CATALOG_JSON: LazyLock<Bytes> = LazyLock::new(|| {
+    let formulas: Vec<_> = CATALOG.iter().map(WireFormula::from_formula).collect();
     // Writing texts and flags into memory cannot fail.
     Bytes::from(serde_json::to_vec(&formulas).unwrap_or_default())
 });
 
-pub(crate) fn catalog() -> Bytes {
-    Bytes::clone(&RENDERED)
+pub(crate) fn catalog_json() -> Bytes {
+    Bytes::clone(&CATALOG_JSON)
 }
 
 #[derive(Serialize)]
@@ -55,28 +57,28 @@ struct WireVoid {
 }
 
 impl WireFormula {
-    fn of(formula: &'static Formula) -> Self {
+    fn from_formula(formula: &'static ConnectionFormula) -> Self {
         Self {
             id: formula.id,
             display_name: formula.display_name,
             method: "card",
-            fields: formula.fields.iter().map(WireField::of).collect(),
+            fields: formula.fields.iter().map(WireField::from_field).collect(),
             supported_currencies: &formula.currencies,
             supported_countries: &formula.countries,
-            supported_features: WireFeatures::of(&formula.features),
+            supported_features: WireFeatures::from_features(&formula.features),
         }
     }
 }
 
 impl WireField {
-    fn of(field: &Field) -> Self {
-        let Field { key, display_name, required, secret } = *field;
+    fn from_field(field: &CredentialField) -> Self {
+        let CredentialField { key, display_name, required, secret } = *field;
         Self { key, display_name, required, format: "text", secret }
     }
 }
 
 impl WireFeatures {
-    fn of(features: &Features) -> Self {
+    fn from_features(features: &ProcessorFeatures) -> Self {
         Self {
             three_d_secure_pass_through: features.three_d_secure_pass_through,
             delayed_capture: features.delayed_capture,
@@ -94,16 +96,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_written_once() {
-        let (first, second) = (catalog(), catalog());
+    fn catalog_is_rendered_once_and_shared() {
+        let (first, second) = (catalog_json(), catalog_json());
         assert!(first.len() > 1000);
         assert!(std::ptr::eq(first.as_ptr(), second.as_ptr()));
     }
 
     #[test]
-    fn example_of_the_document_is_a_formula_of_the_catalog() {
+    fn documented_example_is_a_formula_of_the_catalog() {
         let short = CATALOG.iter().filter(|it| it.currencies.len() < 8 && it.countries.len() < 8);
-        let first = short.take(1).map(|it| serde_json::json!(WireFormula::of(it)));
+        let first = short.take(1).map(|it| serde_json::json!(WireFormula::from_formula(it)));
         crate::openapi::tests::assert_examples("ConnectionFormula", first);
     }
 }

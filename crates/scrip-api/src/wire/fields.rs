@@ -4,35 +4,35 @@ use std::{collections::BTreeMap, fmt};
 
 use scrip_core::{
     error::{Error, FieldError},
-    token::Plain,
+    token::Plaintext,
 };
-use scrip_threeds::request::{Part, Reader};
+use scrip_threeds::request::{AttributeReader, AttributeValue};
 use serde_json::{Map, Value};
 
 use crate::wire::ParseError;
 
-pub struct Fields {
+pub struct JsonFields {
     object: Map<String, Value>,
     pub(crate) errors: Vec<FieldError>,
 }
 
 /// Without the values, which may be secret.
-impl fmt::Debug for Fields {
+impl fmt::Debug for JsonFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Fields").finish_non_exhaustive()
     }
 }
 
 /// What a name has: nothing, null, or a value.
-pub(crate) enum Field<T> {
+pub(crate) enum JsonField<T> {
     Absent,
     Null,
     Given(T),
 }
 
-impl<T> Field<T> {
+impl<T> JsonField<T> {
     /// For requests in which null says the same as nothing.
-    pub(crate) fn given(self) -> Option<T> {
+    pub(crate) fn into_option(self) -> Option<T> {
         match self {
             Self::Given(value) => Some(value),
             Self::Absent | Self::Null => None,
@@ -40,7 +40,7 @@ impl<T> Field<T> {
     }
 
     /// For patches, in which null takes something back.
-    pub(crate) fn patched(self) -> Option<Option<T>> {
+    pub(crate) fn into_patch(self) -> Option<Option<T>> {
         match self {
             Self::Given(value) => Some(Some(value)),
             Self::Null => Some(None),
@@ -49,27 +49,27 @@ impl<T> Field<T> {
     }
 }
 
-impl Fields {
-    pub fn of(body: Plain) -> Result<Self, ParseError> {
+impl JsonFields {
+    pub fn from_body(body: Plaintext) -> Result<Self, ParseError> {
         let Value::Object(object) = body.into_exposed() else {
             return Err(ParseError::Malformed("the body must be a JSON object".to_owned()));
         };
         Ok(Self { object, errors: Vec::new() })
     }
 
-    pub(crate) fn any(&mut self, name: &str) -> Option<Value> {
+    pub(crate) fn take_any(&mut self, name: &str) -> Option<Value> {
         self.object.remove(name)
     }
 
-    pub(crate) fn text(&mut self, name: &'static str) -> Field<String> {
+    pub(crate) fn text(&mut self, name: &'static str) -> JsonField<String> {
         self.take(name, "must be text", into_text)
     }
 
     /// A text that must be there.
-    pub(crate) fn required_text(&mut self, name: &'static str) -> Field<String> {
+    pub(crate) fn required_text(&mut self, name: &'static str) -> JsonField<String> {
         let text = self.text(name);
-        if matches!(text, Field::Absent | Field::Null) {
-            self.require(name);
+        if matches!(text, JsonField::Absent | JsonField::Null) {
+            self.add_required_error(name);
         }
         text
     }
@@ -78,38 +78,38 @@ impl Fields {
     pub(crate) fn parse_choice<T>(
         &mut self,
         name: &'static str,
-        text: Field<String>,
+        text: JsonField<String>,
         parse: impl FnOnce(&str) -> Option<T>,
         rule: &'static str,
     ) -> Option<T> {
         let unknown = || vec![FieldError::new(name, rule)];
-        self.parse(text, |it| parse(&it).ok_or_else(unknown)).given()
+        self.parse(text, |it| parse(&it).ok_or_else(unknown)).into_option()
     }
 
-    pub(crate) fn boolean(&mut self, name: &'static str) -> Field<bool> {
+    pub(crate) fn boolean(&mut self, name: &'static str) -> JsonField<bool> {
         self.take(name, "must be true or false", |value| value.as_bool())
     }
 
     pub(crate) fn count(
         &mut self,
         name: &'static str,
-        most: usize,
+        maximum: usize,
         rule: &'static str,
-    ) -> Field<usize> {
+    ) -> JsonField<usize> {
         self.take(name, rule, |value| {
             let count = usize::try_from(value.as_u64()?).ok()?;
-            (1..=most).contains(&count).then_some(count)
+            (1..=maximum).contains(&count).then_some(count)
         })
     }
 
-    pub(crate) fn texts(&mut self, name: &'static str) -> Field<Vec<String>> {
+    pub(crate) fn texts(&mut self, name: &'static str) -> JsonField<Vec<String>> {
         self.take(name, "must be an array of texts", |value| {
             let Value::Array(items) = value else { return None };
             items.into_iter().map(into_text).collect()
         })
     }
 
-    pub(crate) fn text_map(&mut self, name: &'static str) -> Field<BTreeMap<String, String>> {
+    pub(crate) fn text_map(&mut self, name: &'static str) -> JsonField<BTreeMap<String, String>> {
         self.take(name, "must be a map from text to text", |value| {
             let Value::Object(object) = value else { return None };
             // Clients write null for what they leave out, inside a map too.
@@ -118,53 +118,53 @@ impl Fields {
         })
     }
 
-    pub(crate) fn object(&mut self, name: &'static str) -> Field<Map<String, Value>> {
+    pub(crate) fn object(&mut self, name: &'static str) -> JsonField<Map<String, Value>> {
         self.take(name, "must be an object", |value| {
             if let Value::Object(object) = value { Some(object) } else { None }
         })
     }
 
     /// An attribute whose parts are declared elsewhere, each with its type.
-    pub(crate) fn part<T: Part>(&mut self, name: &'static str) -> Option<T> {
-        let mut reader = Reader::default();
+    pub(crate) fn read_part<T: AttributeValue>(&mut self, name: &'static str) -> Option<T> {
+        let mut reader = AttributeReader::default();
         let read = reader.attribute(&mut self.object, name);
-        self.note(reader);
+        self.add_violations(reader);
         read
     }
 
     /// All attributes that were not taken yet, declared in the same way.
-    pub(crate) fn rest<T: Part>(&mut self) -> Option<T> {
-        let mut reader = Reader::default();
+    pub(crate) fn read_rest<T: AttributeValue>(&mut self) -> Option<T> {
+        let mut reader = AttributeReader::default();
         let read = T::read(Value::Object(std::mem::take(&mut self.object)), &mut reader);
-        self.note(reader);
+        self.add_violations(reader);
         read
     }
 
-    fn note(&mut self, reader: Reader) {
-        let found = reader.violations().into_iter();
+    fn add_violations(&mut self, reader: AttributeReader) {
+        let found = reader.into_violations().into_iter();
         self.errors.extend(found.map(|it| FieldError::new(it.path, it.message)));
     }
 
     /// What a parser makes of a given value; its complaints join the others.
     pub(crate) fn parse<T, U>(
         &mut self,
-        field: Field<T>,
+        field: JsonField<T>,
         parse: impl FnOnce(T) -> Result<U, Vec<FieldError>>,
-    ) -> Field<U> {
+    ) -> JsonField<U> {
         match field {
-            Field::Absent => Field::Absent,
-            Field::Null => Field::Null,
-            Field::Given(value) => match parse(value) {
-                Ok(parsed) => Field::Given(parsed),
+            JsonField::Absent => JsonField::Absent,
+            JsonField::Null => JsonField::Null,
+            JsonField::Given(value) => match parse(value) {
+                Ok(parsed) => JsonField::Given(parsed),
                 Err(errors) => {
                     self.errors.extend(errors);
-                    Field::Absent
+                    JsonField::Absent
                 }
             },
         }
     }
 
-    pub(crate) fn require(&mut self, name: &'static str) {
+    pub(crate) fn add_required_error(&mut self, name: &'static str) {
         if !self.errors.iter().any(|it| it.field == name) {
             self.errors.push(FieldError::new(name, "is required"));
         }
@@ -187,15 +187,15 @@ impl Fields {
         name: &'static str,
         rule: &'static str,
         read: impl FnOnce(Value) -> Option<T>,
-    ) -> Field<T> {
+    ) -> JsonField<T> {
         match self.object.remove(name) {
-            None => Field::Absent,
-            Some(Value::Null) => Field::Null,
+            None => JsonField::Absent,
+            Some(Value::Null) => JsonField::Null,
             Some(value) => match read(value) {
-                Some(value) => Field::Given(value),
+                Some(value) => JsonField::Given(value),
                 None => {
                     self.errors.push(FieldError::new(name, rule));
-                    Field::Absent
+                    JsonField::Absent
                 }
             },
         }

@@ -1,8 +1,8 @@
 //! The JSON of a body, read strictly: no duplicate names, bounded depth, numbers as they were
 //! written. An error tells the rule and the place, never the input.
 
-use scrip_core::token::Plain;
-use scrip_threeds::strict_json::{self, Bounds, Refused, Rule};
+use scrip_core::token::Plaintext;
+use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
 
 use crate::wire::ParseError;
 
@@ -16,28 +16,28 @@ const TOO_DENSE: &str = "the JSON has too many values for its size";
 /// Parsed JSON may take this many times the bytes of its text in memory, and a megabyte besides. A
 /// text of small objects would take a hundred times its size.
 const MEMORY_PER_BYTE: usize = 32;
-const MEMORY_FREE: usize = 1024 * 1024;
+const MEMORY_BASE: usize = 1024 * 1024;
 /// The whole body as one value.
 ///
 /// # Errors
 /// The rule that it breaks.
-pub fn read(body: &[u8]) -> Result<Plain, ParseError> {
+pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;
-    let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_FREE);
-    let read = strict_json::read(text, Bounds { depth_max: DEPTH_MAX, memory_max });
-    read.map(Plain::new).map_err(|it| ParseError::Malformed(explain(&it)))
+    let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_BASE);
+    let read = strict_json::parse(text, JsonLimits { depth_max: DEPTH_MAX, memory_max });
+    read.map(Plaintext::new).map_err(|it| ParseError::Malformed(explain(&it)))
 }
 
-fn explain(refused: &Refused) -> String {
-    let rule = match refused.rule {
-        Rule::Syntax => "the body is not valid JSON",
-        Rule::Duplicate(_) => DUPLICATE,
-        Rule::TooDeep => TOO_DEEP,
-        Rule::Reserved => RESERVED,
-        Rule::TooDense => TOO_DENSE,
+fn explain(rejection: &StrictJsonError) -> String {
+    let rule = match rejection.rule {
+        JsonRule::Syntax => "the body is not valid JSON",
+        JsonRule::Duplicate(_) => DUPLICATE,
+        JsonRule::TooDeep => TOO_DEEP,
+        JsonRule::ReservedName => RESERVED,
+        JsonRule::TooMuchMemory => TOO_DENSE,
     };
-    match refused.place {
+    match rejection.position {
         Some(place) => format!("{rule} (line {}, column {})", place.line, place.column),
         None => rule.to_owned(),
     }
@@ -48,13 +48,13 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str) {
-        let value = read(text.as_bytes()).map(Plain::into_exposed);
+    fn check_accepted(text: &str) {
+        let value = read(text.as_bytes()).map(Plaintext::into_exposed);
         assert_eq!(value.unwrap().to_string(), text);
     }
 
     #[track_caller]
-    fn refuse(text: &str, expected: &str) {
+    fn check_rejected(text: &str, expected: &str) {
         match read(text.as_bytes()) {
             Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(expected), "{rule}"),
             other => panic!("{other:?}"),
@@ -62,18 +62,18 @@ mod tests {
     }
 
     #[test]
-    fn values_come_back_as_they_went_in() {
-        check("12345678901234567890123");
-        check("-0.1000");
-        check("1e+400");
-        check(r#"{"a":[1,2.50,null,true],"b":{"c":"\" é"}}"#);
-        check("[]");
-        check("{}");
-        check(r#""text""#);
+    fn json_values_survive_parsing_unchanged() {
+        check_accepted("12345678901234567890123");
+        check_accepted("-0.1000");
+        check_accepted("1e+400");
+        check_accepted(r#"{"a":[1,2.50,null,true],"b":{"c":"\" é"}}"#);
+        check_accepted("[]");
+        check_accepted("{}");
+        check_accepted(r#""text""#);
     }
 
     #[test]
-    fn refused() {
+    fn invalid_json_is_rejected_with_the_rule() {
         let invalid = "the body is not valid JSON (line 1, column ";
         for text in [
             "",
@@ -86,25 +86,25 @@ mod tests {
             "\"\\ud800\"",
             "{\"a\" 4242424242424242}",
         ] {
-            refuse(text, invalid);
+            check_rejected(text, invalid);
         }
-        refuse(r#"{"a":1,"b":{"c":1,"c":2}}"#, DUPLICATE);
-        refuse(r#"{"a":1,"\u0061":2}"#, DUPLICATE);
-        refuse(&format!("{}{}", "[".repeat(33), "]".repeat(33)), TOO_DEEP);
-        refuse(&"[".repeat(100_000), TOO_DEEP);
-        refuse(&format!("{}{{}}{}", "[".repeat(32), "]".repeat(32)), TOO_DEEP);
+        check_rejected(r#"{"a":1,"b":{"c":1,"c":2}}"#, DUPLICATE);
+        check_rejected(r#"{"a":1,"\u0061":2}"#, DUPLICATE);
+        check_rejected(&format!("{}{}", "[".repeat(33), "]".repeat(33)), TOO_DEEP);
+        check_rejected(&"[".repeat(100_000), TOO_DEEP);
+        check_rejected(&format!("{}{{}}{}", "[".repeat(32), "]".repeat(32)), TOO_DEEP);
         assert!(read(&[b'"', 0xff, b'"']).is_err());
     }
 
     #[test]
-    fn an_object_cannot_pass_for_a_number() {
-        refuse(r#"{"$serde_json::private::Number":"12"}"#, RESERVED);
-        refuse(r#"{"\u0024serde_json::private::Number":"12"}"#, RESERVED);
-        refuse(r#"{"a":1,"\u0024serde_json::private::Number":"12"}"#, RESERVED);
+    fn object_with_the_private_number_key_is_rejected() {
+        check_rejected(r#"{"$serde_json::private::Number":"12"}"#, RESERVED);
+        check_rejected(r#"{"\u0024serde_json::private::Number":"12"}"#, RESERVED);
+        check_rejected(r#"{"a":1,"\u0024serde_json::private::Number":"12"}"#, RESERVED);
     }
 
     #[test]
-    fn parsed_values_are_bounded_by_the_size_of_their_text() {
+    fn parsed_size_is_limited_by_text_size() {
         let repeated = |item: &str, bytes: usize| {
             format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","))
         };
@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn depth_is_counted_exactly() {
-        check(&format!("{}{}", "[".repeat(32), "]".repeat(32)));
+    fn maximum_depth_is_accepted() {
+        check_accepted(&format!("{}{}", "[".repeat(32), "]".repeat(32)));
     }
 }

@@ -6,33 +6,33 @@ mod tests;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     audit::{
-        EntityType, Log, LogRecord, Operation, RecordFilter,
+        EntityType, LogKind, LogRecord, Operation, RecordFilter,
         message::{message, parse_outcome},
     },
     error::Error,
     id::ApplicationId,
-    idempotency::Rendered,
-    listing::page::PAGE_SIZE,
-    operations::logs::list_logs::{LogPage, LogsAsked},
+    idempotency::RenderedResponse,
+    listing::page::PAGE_SIZE_DEFAULT,
+    operations::logs::list_logs::{ListLogsQuery, LogPage},
     time::Timestamp,
 };
 use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    answer::render,
-    query::{Query, invalid},
+    query::{QueryParameters, invalid_parameter},
+    response::render,
     tokens::list::{CursorPagination, parse_cursor},
 };
 
 /// The longest name that an entity has, and some more.
 const ENTITY_CHARS_MAX: usize = 512;
 
-pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
+pub(crate) fn parse(query: &QueryParameters<'_>) -> Result<ListLogsQuery, ParseError> {
     let known = "is not one that records have";
     let entity = query.one("entity_id")?;
     if entity.is_some_and(|it| it.chars().count() > ENTITY_CHARS_MAX) {
-        return Err(invalid("entity_id", "must have at most 512 characters"));
+        return Err(invalid_parameter("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
         entity_type: query.parse_choice("entity_type", EntityType::parse, known)?,
@@ -44,28 +44,31 @@ pub(crate) fn parse(query: &Query<'_>) -> Result<LogsAsked, ParseError> {
             ApplicationId::parse,
             "must be the id of an application",
         )?,
-        from: date(query, "start_date")?,
-        to: date(query, "end_date")?,
+        from: parse_date(query, "start_date")?,
+        to: parse_date(query, "end_date")?,
         without_log_reads: false,
     };
-    Ok(LogsAsked {
+    Ok(ListLogsQuery {
         filter,
         start: query.one("start")?.map(parse_cursor).transpose()?,
-        page: page(query)?,
-        size: query.size()?.unwrap_or(PAGE_SIZE),
+        page: parse_page(query)?,
+        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
     })
 }
 
 /// As far as anybody counts.
-fn page(query: &Query<'_>) -> Result<Option<usize>, ParseError> {
+fn parse_page(query: &QueryParameters<'_>) -> Result<Option<usize>, ParseError> {
     let page = query.page_number()?;
     if page.is_some_and(|it| u32::try_from(it).is_err()) {
-        return Err(invalid("page", "must be at most 4294967295"));
+        return Err(invalid_parameter("page", "must be at most 4294967295"));
     }
     Ok(page)
 }
 
-fn date(query: &Query<'_>, name: &'static str) -> Result<Option<Timestamp>, ParseError> {
+fn parse_date(
+    query: &QueryParameters<'_>,
+    name: &'static str,
+) -> Result<Option<Timestamp>, ParseError> {
     let parse = |it: &str| Timestamp::parse_date(name, it);
     let date = query.one(name)?.map(parse).transpose();
     date.map_err(|error| ParseError::Failed(Error::from(error)))
@@ -94,11 +97,11 @@ pub struct LogBody<'a> {
     created_at: String,
 }
 
-pub fn body(log: Log, record: &LogRecord) -> LogBody<'_> {
+pub fn body(log: LogKind, record: &LogRecord) -> LogBody<'_> {
     let operation = Operation::parse(&record.operation);
     LogBody {
         // A record's number never changes and never comes again.
-        id: format!("{}-{}", log.as_str(), record.n),
+        id: format!("{}-{}", log.as_str(), record.sequence),
         tenant_id: record.tenant.to_string(),
         actor_id: record.actor.map(|it| it.to_string()),
         actor_type: &record.actor_kind,
@@ -120,7 +123,7 @@ struct LogPageBody<'a> {
     data: Vec<LogBody<'a>>,
 }
 
-pub(crate) fn listed(page: &LogPage) -> Rendered {
+pub(crate) fn render_page(page: &LogPage) -> RenderedResponse {
     let next = page.next.as_ref().map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
     let pagination = CursorPagination { page_size: page.size, next };
     let data = page.records.iter().map(|(log, it)| body(*log, it)).collect();
@@ -133,7 +136,7 @@ struct EntityTypeBody {
     value: &'static str,
 }
 
-pub(crate) fn entity_types() -> Rendered {
+pub(crate) fn render_entity_types() -> RenderedResponse {
     let body = |it: EntityType| EntityTypeBody { display_name: it.name(), value: it.as_str() };
     render(200, &EntityType::ALL.map(body))
 }

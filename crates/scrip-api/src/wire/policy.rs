@@ -1,7 +1,7 @@
 //! JSON of tenants, applications, access rules and access sessions.
 
 pub mod access;
+pub(crate) mod access_session;
 pub mod application;
-pub(crate) mod session;
 pub mod tenant;
 pub(crate) mod usage;

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 use scrip_core::{
     error::{Error, FieldError},
     listing::{
-        Page, PageAsked,
-        page::{PAGE_SIZE, PAGE_SIZE_MAX},
+        Page, PageRequest,
+        page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
     },
 };
 use serde::Serialize;
@@ -15,9 +15,9 @@ use serde_json::Value;
 use crate::wire::{ParseError, json};
 
 /// Names and values in the order they came, decoded.
-pub(crate) struct Query<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
+pub(crate) struct QueryParameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
-impl<'a> Query<'a> {
+impl<'a> QueryParameters<'a> {
     pub(crate) fn parse(text: Option<&'a str>) -> Self {
         let text = text.unwrap_or_default();
         Self(form_urlencoded::parse(text.as_bytes()).collect())
@@ -33,7 +33,7 @@ impl<'a> Query<'a> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
             (first, None) => Ok(first),
-            (_, Some(_)) => Err(invalid(name, "must be given once")),
+            (_, Some(_)) => Err(invalid_parameter(name, "must be given once")),
         }
     }
 
@@ -45,20 +45,20 @@ impl<'a> Query<'a> {
         rule: &'static str,
     ) -> Result<Option<T>, ParseError> {
         let Some(text) = self.one(name)? else { return Ok(None) };
-        parse(text).map(Some).ok_or_else(|| invalid(name, rule))
+        parse(text).map(Some).ok_or_else(|| invalid_parameter(name, rule))
     }
 
-    pub(crate) fn page(&self) -> Result<PageAsked, ParseError> {
+    pub(crate) fn page(&self) -> Result<PageRequest, ParseError> {
         let number = self.page_number()?.unwrap_or(1);
-        Ok(PageAsked { number, size: self.size()?.unwrap_or(PAGE_SIZE) })
+        Ok(PageRequest { number, size: self.size()?.unwrap_or(PAGE_SIZE_DEFAULT) })
     }
 
     pub(crate) fn page_number(&self) -> Result<Option<usize>, ParseError> {
-        self.number("page", usize::MAX)
+        self.parse_number("page", usize::MAX)
     }
 
     pub(crate) fn size(&self) -> Result<Option<usize>, ParseError> {
-        self.number("size", PAGE_SIZE_MAX)
+        self.parse_number("size", PAGE_SIZE_MAX)
     }
 
     /// Names and values. Clients write them as `metadata.k=v`, `metadata[k]=v` or
@@ -68,12 +68,15 @@ impl<'a> Query<'a> {
         for (name, value) in &self.0 {
             if &**name == "metadata" {
                 let rule = "must be a JSON object from text to text";
-                let read = json::read(value.as_bytes()).map_err(|_| invalid("metadata", rule))?;
+                let read = json::read(value.as_bytes())
+                    .map_err(|_| invalid_parameter("metadata", rule))?;
                 let Value::Object(object) = read.into_exposed() else {
-                    return Err(invalid("metadata", rule));
+                    return Err(invalid_parameter("metadata", rule));
                 };
                 for (name, value) in object {
-                    let Value::String(value) = value else { return Err(invalid("metadata", rule)) };
+                    let Value::String(value) = value else {
+                        return Err(invalid_parameter("metadata", rule));
+                    };
                     entries.push((name, value));
                 }
                 continue;
@@ -86,21 +89,25 @@ impl<'a> Query<'a> {
         Ok(entries)
     }
 
-    fn number(&self, name: &'static str, most: usize) -> Result<Option<usize>, ParseError> {
+    fn parse_number(
+        &self,
+        name: &'static str,
+        maximum: usize,
+    ) -> Result<Option<usize>, ParseError> {
         let Some(text) = self.one(name)? else { return Ok(None) };
         let digits = text.bytes().all(|it| it.is_ascii_digit());
-        let number = text.parse().ok().filter(|it| digits && (1..=most).contains(it));
+        let number = text.parse().ok().filter(|it| digits && (1..=maximum).contains(it));
         let rule = if name == "size" { "must be from 1 to 100" } else { "must be 1 or more" };
-        number.map(Some).ok_or_else(|| invalid(name, rule))
+        number.map(Some).ok_or_else(|| invalid_parameter(name, rule))
     }
 }
 
-pub(crate) fn invalid(name: &'static str, rule: &'static str) -> ParseError {
+pub(crate) fn invalid_parameter(name: &'static str, rule: &'static str) -> ParseError {
     ParseError::Failed(Error::from(FieldError::new(name, rule)))
 }
 
 #[derive(Serialize)]
-pub(crate) struct Paged<T> {
+pub(crate) struct PageBody<T> {
     pagination: Pagination,
     data: Vec<T>,
 }
@@ -114,15 +121,15 @@ pub(crate) struct Pagination {
 }
 
 /// A page on the wire.
-pub(crate) fn paged<'a, T, U>(page: &'a Page<T>, show: impl Fn(&'a T) -> U) -> Paged<U> {
-    Paged { pagination: pagination(page), data: page.items.iter().map(show).collect() }
+pub(crate) fn page_body<'a, T, U>(page: &'a Page<T>, render: impl Fn(&'a T) -> U) -> PageBody<U> {
+    PageBody { pagination: pagination_of(page), data: page.items.iter().map(render).collect() }
 }
 
-pub(crate) fn pagination<T>(page: &Page<T>) -> Pagination {
+pub(crate) fn pagination_of<T>(page: &Page<T>) -> Pagination {
     Pagination {
         total_items: page.total,
-        page_number: page.asked.number,
-        page_size: page.asked.size,
+        page_number: page.request.number,
+        page_size: page.request.size,
         total_pages: page.total_pages(),
     }
 }
@@ -132,35 +139,35 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, expected: Option<(usize, usize)>) {
-        let asked = Query::parse(Some(text)).page().ok();
-        assert_eq!(asked.map(|it| (it.number, it.size)), expected, "{text}");
+    fn check_page(text: &str, expected: Option<(usize, usize)>) {
+        let request = QueryParameters::parse(Some(text)).page().ok();
+        assert_eq!(request.map(|it| (it.number, it.size)), expected, "{text}");
     }
 
     #[test]
-    fn pages() {
-        check("", Some((1, 20)));
-        check("page=3&size=100", Some((3, 100)));
-        check("size=0", None);
-        check("size=101", None);
-        check("page=0", None);
-        check("page=-1", None);
-        check("page=%2B1", None);
-        check("page=", None);
-        check("page=1&page=2", None);
-        check("page=99999999999999999999999", None);
+    fn page_number_and_size_are_parsed_and_bounded() {
+        check_page("", Some((1, 20)));
+        check_page("page=3&size=100", Some((3, 100)));
+        check_page("size=0", None);
+        check_page("size=101", None);
+        check_page("page=0", None);
+        check_page("page=-1", None);
+        check_page("page=%2B1", None);
+        check_page("page=", None);
+        check_page("page=1&page=2", None);
+        check_page("page=99999999999999999999999", None);
     }
 
     #[track_caller]
     fn check_metadata(text: &str, expected: Option<&[(&str, &str)]>) {
-        let read = Query::parse(Some(text)).metadata().ok();
+        let read = QueryParameters::parse(Some(text)).metadata().ok();
         let read: Option<Vec<_>> =
             read.as_ref().map(|it| it.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
         assert_eq!(read.as_deref(), expected, "{text}");
     }
 
     #[test]
-    fn metadata_is_written_in_three_ways() {
+    fn metadata_is_accepted_in_three_notations() {
         check_metadata("metadata.k=v", Some(&[("k", "v")]));
         check_metadata("metadata%5Bk%5D=v", Some(&[("k", "v")]));
         check_metadata("metadata=%7B%22k%22%3A%22v%22%7D", Some(&[("k", "v")]));
@@ -171,8 +178,8 @@ mod tests {
     }
 
     #[test]
-    fn lists_are_decoded() {
-        let query = Query::parse(Some("id=a%20b&x=1&id=c"));
+    fn repeated_parameters_are_percent_decoded() {
+        let query = QueryParameters::parse(Some("id=a%20b&x=1&id=c"));
         assert_eq!(query.all("id").collect::<Vec<_>>(), ["a b", "c"]);
         assert_eq!(query.one("x").unwrap(), Some("1"));
         assert!(query.one("id").is_err());

@@ -7,6 +7,6 @@ mod session;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use authentication::authenticated;
-pub(crate) use request::{Seen, parse_authentication, parse_device, parse_new};
-pub(crate) use session::{created, found, updated};
+pub(crate) use authentication::render_authentication;
+pub(crate) use request::{ObservedClient, parse_authentication, parse_device, parse_new};
+pub(crate) use session::{render_created, render_session, render_updated};

@@ -2,12 +2,12 @@
 
 use scrip_seal::AuditKey;
 
-use crate::{audit::Log, error::Error, store::Store, time::KnownTime};
+use crate::{audit::LogKind, error::Error, store::Store, time::ClockWatermark};
 
 /// What the vault knows about the time, as far as it is authentic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct AuthenticTime {
-    pub known: Option<KnownTime>,
+    pub watermark: Option<ClockWatermark>,
     /// A time was noted that no server of this vault wrote.
     pub is_altered: bool,
 }
@@ -17,14 +17,20 @@ pub struct AuthenticTime {
 ///
 /// # Errors
 /// The store did not answer.
-pub async fn authentic_time(store: &dyn Store, key: &AuditKey) -> Result<AuthenticTime, Error> {
-    let noted = store.known_time().await?;
-    let is_altered = noted.is_some_and(|it| !it.is_ours(key));
+pub async fn load_authentic_time(
+    store: &dyn Store,
+    key: &AuditKey,
+) -> Result<AuthenticTime, Error> {
+    let noted = store.load_watermark().await?;
+    let is_altered = noted.is_some_and(|it| !it.has_valid_mac(key));
     if let Some(noted) = noted.filter(|_| !is_altered) {
-        return Ok(AuthenticTime { known: Some(noted.time), is_altered });
+        return Ok(AuthenticTime { watermark: Some(noted.watermark), is_altered });
     }
-    let heads = store.list_heads(Log::Audit).await?;
-    let ours = heads.iter().filter(|it| it.is_ours(key, Log::Audit));
+    let heads = store.list_heads(LogKind::Audit).await?;
+    let ours = heads.iter().filter(|it| it.has_valid_mac(key, LogKind::Audit));
     let latest = ours.map(|it| it.at).max();
-    Ok(AuthenticTime { known: latest.map(|at| KnownTime { now: at, earliest: at }), is_altered })
+    Ok(AuthenticTime {
+        watermark: latest.map(|at| ClockWatermark { now: at, earliest: at }),
+        is_altered,
+    })
 }

@@ -19,11 +19,11 @@ use crate::{
 
 words! {
     /// Which of the two.
-    pub enum Log {
+    pub enum LogKind {
         /// What was changed: beside the data, in the transaction of the change.
         Audit = "audit",
         /// What was seen, and what was refused: apart, so that no read waits for a writer.
-        Access = "access",
+        Read = "access",
     }
 }
 
@@ -35,7 +35,7 @@ impl Actor {
             Self::Application(id) => ("application", Some(id)),
             Self::Operator => ("operator", None),
             Self::Vault => ("vault", None),
-            Self::Outsider => ("outsider", None),
+            Self::Unauthenticated => ("outsider", None),
         }
     }
 }
@@ -45,7 +45,7 @@ impl Actor {
 pub struct LogColumns<T> {
     pub tenant: TenantId,
     /// From 1.
-    pub n: i64,
+    pub sequence: i64,
     pub at: Timestamp,
     pub actor_kind: T,
     pub actor: Option<ApplicationId>,
@@ -74,7 +74,7 @@ impl<T> LogColumns<T> {
     fn with_texts<'a, U>(&'a self, text: impl Fn(&'a T) -> U) -> LogColumns<U> {
         LogColumns {
             tenant: self.tenant,
-            n: self.n,
+            sequence: self.sequence,
             at: self.at,
             actor_kind: text(&self.actor_kind),
             actor: self.actor,
@@ -93,10 +93,10 @@ impl<T> LogColumns<T> {
 
 /// Where a chain ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Head {
+pub struct ChainHead {
     pub tenant: TenantId,
     /// Of the last record.
-    pub n: i64,
+    pub sequence: i64,
     pub at: Timestamp,
     pub link: Mac,
     /// How long the records of a deleted tenant are kept: what its quota said at the end. Only in
@@ -109,7 +109,7 @@ pub struct Head {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     pub tenant: TenantId,
-    pub n: i64,
+    pub sequence: i64,
     pub link: Mac,
     pub at: Timestamp,
     pub mac: Mac,
@@ -118,16 +118,16 @@ pub struct Checkpoint {
 /// A chain as the store knows it without reading it through.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
-    pub head: Head,
+    pub head: ChainHead,
     /// When its first record was made that is still there: by its own word or, when a command wrote
     /// that, by the first that a server wrote, if that is earlier.
-    pub oldest: Option<Timestamp>,
+    pub oldest_at: Option<Timestamp>,
 }
 
 /// What a new record is about.
 #[derive(Debug, Clone, Copy)]
-pub struct Entry<'a> {
-    pub log: Log,
+pub struct RecordSubject<'a> {
+    pub log: LogKind,
     pub tenant: TenantId,
     pub entity: &'a str,
     pub outcome: &'static str,
@@ -138,17 +138,17 @@ pub(crate) const NO_LINK: Mac = Mac([0; 32]);
 
 /// Where a chain goes on.
 #[derive(Debug, Clone, Copy)]
-pub struct Tip {
-    n: i64,
+pub struct ChainTip {
+    sequence: i64,
     at: Timestamp,
     link: Mac,
 }
 
-impl Tip {
+impl ChainTip {
     #[must_use]
-    pub fn of(head: Option<&Head>) -> Self {
-        let first = Self { n: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
-        head.map_or(first, |it| Self { n: it.n, at: it.at, link: it.link })
+    pub fn from_head(head: Option<&ChainHead>) -> Self {
+        let first = Self { sequence: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
+        head.map_or(first, |it| Self { sequence: it.sequence, at: it.at, link: it.link })
     }
 }
 
@@ -156,12 +156,12 @@ impl AuditRecord {
     /// The next record of a chain. It is to be written together with the head that the chain has
     /// when all are: [`HeadSigner::head`].
     #[must_use]
-    pub fn link<'a>(&'a self, tip: &mut Tip, entry: Entry<'a>) -> LogRow<'a> {
-        let Entry { log, tenant, entity, outcome } = entry;
+    pub fn link_to_chain<'a>(&'a self, tip: &mut ChainTip, entry: RecordSubject<'a>) -> LogRow<'a> {
+        let RecordSubject { log, tenant, entity, outcome } = entry;
         let (actor_kind, actor) = self.actor.columns();
         let mut row = LogRow {
             tenant,
-            n: tip.n.saturating_add(1),
+            sequence: tip.sequence.saturating_add(1),
             at: self.at,
             actor_kind,
             actor,
@@ -175,8 +175,8 @@ impl AuditRecord {
             repeats: self.repeats,
             link: NO_LINK,
         };
-        row.link = row.link_after(&self.key, log, tip.link);
-        *tip = Tip { n: row.n, at: row.at, link: row.link };
+        row.link = row.compute_link(&self.key, log, tip.link);
+        *tip = ChainTip { sequence: row.sequence, at: row.at, link: row.link };
         row
     }
 
@@ -188,13 +188,18 @@ impl AuditRecord {
 
     /// The head of a chain whose tenant ends with this record.
     #[must_use]
-    pub fn end(&self, head: Head, log: Log, retention_seconds: Option<i64>) -> Head {
-        if !head.is_ours(&self.key, log) {
+    pub fn close_chain(
+        &self,
+        head: ChainHead,
+        log: LogKind,
+        retention_seconds: Option<i64>,
+    ) -> ChainHead {
+        if !head.has_valid_mac(&self.key, log) {
             return head;
         }
-        let mut ended = Head { retention_seconds, ..head };
-        ended.mac = ended.mac_by(&self.key, log);
-        ended
+        let mut closed = ChainHead { retention_seconds, ..head };
+        closed.mac = closed.compute_mac(&self.key, log);
+        closed
     }
 }
 
@@ -208,12 +213,18 @@ impl HeadSigner {
     /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
     /// what follows is no more ours than it was, and verifying finds it for ever.
     #[must_use]
-    pub fn head(&self, log: Log, tenant: TenantId, before: Option<&Head>, tip: Tip) -> Head {
+    pub fn head(
+        &self,
+        log: LogKind,
+        tenant: TenantId,
+        before: Option<&ChainHead>,
+        tip: ChainTip,
+    ) -> ChainHead {
         let retention_seconds = before.and_then(|it| it.retention_seconds);
-        let Tip { n, at, link } = tip;
-        let mut head = Head { tenant, n, at, link, retention_seconds, mac: NO_LINK };
-        if before.is_none_or(|it| it.is_ours(&self.0, log)) {
-            head.mac = head.mac_by(&self.0, log);
+        let ChainTip { sequence: n, at, link } = tip;
+        let mut head = ChainHead { tenant, sequence: n, at, link, retention_seconds, mac: NO_LINK };
+        if before.is_none_or(|it| it.has_valid_mac(&self.0, log)) {
+            head.mac = head.compute_mac(&self.0, log);
         }
         head
     }
@@ -222,12 +233,12 @@ impl HeadSigner {
 impl LogRow<'_> {
     /// What its link has to be.
     #[must_use]
-    pub fn link_after(&self, key: &AuditKey, log: Log, before: Mac) -> Mac {
+    pub fn compute_link(&self, key: &AuditKey, log: LogKind, before: Mac) -> Mac {
         let actor = self.actor.as_ref().map(|it| it.0.as_bytes().as_slice());
         let place = Place::new("audit.record")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
-            .number(self.n)
+            .number(self.sequence)
             .bytes(&before.0)
             .number(self.at.unix_ms)
             .text(self.actor_kind)
@@ -252,35 +263,35 @@ impl LogRow<'_> {
 impl LogRecord {
     /// Whether an operator's command wrote it, and no server.
     #[must_use]
-    pub fn is_of_command(&self) -> bool {
+    pub fn is_from_command(&self) -> bool {
         self.actor_kind == Actor::Operator.columns().0
     }
 
     #[must_use]
-    pub fn row(&self) -> LogRow<'_> {
+    pub fn as_row(&self) -> LogRow<'_> {
         self.with_texts(String::as_str)
     }
 }
 
-impl Head {
+impl ChainHead {
     /// In the place of one that is lost: a chain goes on behind this record, and no head of it is
     /// ours again.
     #[must_use]
-    pub fn lost(tenant: TenantId, n: i64, link: Option<Mac>) -> Self {
+    pub fn placeholder(tenant: TenantId, sequence: i64, link: Option<Mac>) -> Self {
         let (at, link) = (Timestamp { unix_ms: 0 }, link.unwrap_or(NO_LINK));
-        Self { tenant, n, at, link, retention_seconds: None, mac: NO_LINK }
+        Self { tenant, sequence, at, link, retention_seconds: None, mac: NO_LINK }
     }
 
     #[must_use]
-    pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
-        self.mac.is(&self.mac_by(key, log))
+    pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
+        self.mac.constant_time_eq(&self.compute_mac(key, log))
     }
 
-    fn mac_by(&self, key: &AuditKey, log: Log) -> Mac {
+    fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
         let place = Place::new("audit.head")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
-            .number(self.n)
+            .number(self.sequence)
             .number(self.at.unix_ms)
             .bytes(&self.link.0)
             .optional_number(self.retention_seconds);
@@ -290,15 +301,15 @@ impl Head {
 
 impl Checkpoint {
     #[must_use]
-    pub fn is_ours(&self, key: &AuditKey, log: Log) -> bool {
-        self.mac.is(&self.mac_by(key, log))
+    pub fn has_valid_mac(&self, key: &AuditKey, log: LogKind) -> bool {
+        self.mac.constant_time_eq(&self.compute_mac(key, log))
     }
 
-    fn mac_by(&self, key: &AuditKey, log: Log) -> Mac {
+    fn compute_mac(&self, key: &AuditKey, log: LogKind) -> Mac {
         let place = Place::new("audit.checkpoint")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
-            .number(self.n)
+            .number(self.sequence)
             .bytes(&self.link.0)
             .number(self.at.unix_ms);
         key.mac(&place)
@@ -308,7 +319,7 @@ impl Checkpoint {
 /// What may be pruned of one chain, decided where the rows are read that it would remove.
 #[derive(Debug, Clone)]
 pub struct PruneChain {
-    pub log: Log,
+    pub log: LogKind,
     pub tenant: TenantId,
     /// Records from before this.
     pub(crate) before: Timestamp,
@@ -318,18 +329,18 @@ pub struct PruneChain {
 
 /// Why a chain is not pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broken;
+pub struct BrokenChain;
 
 impl PruneChain {
     /// How many of these, at the front. A command has the clock of its machine, which may be far
     /// ahead; what a server wrote behind it was written later, and its time is believed.
-    fn due(&self, records: &[LogRecord]) -> usize {
+    fn due_count(&self, records: &[LogRecord]) -> usize {
         let mut due = 0_usize;
         for (before, record) in records.iter().enumerate() {
             let is_due = record.at < self.before;
-            if is_due && (due == before || !record.is_of_command()) {
+            if is_due && (due == before || !record.is_from_command()) {
                 due = before.saturating_add(1);
-            } else if !is_due && !record.is_of_command() {
+            } else if !is_due && !record.is_from_command() {
                 break;
             }
         }
@@ -346,25 +357,29 @@ impl PruneChain {
         &self,
         before: Option<&Checkpoint>,
         records: &[LogRecord],
-    ) -> Result<Option<Checkpoint>, Broken> {
-        if before.is_some_and(|it| it.tenant != self.tenant || !it.is_ours(&self.key, self.log)) {
-            return Err(Broken);
+    ) -> Result<Option<Checkpoint>, BrokenChain> {
+        if before
+            .is_some_and(|it| it.tenant != self.tenant || !it.has_valid_mac(&self.key, self.log))
+        {
+            return Err(BrokenChain);
         }
-        let (mut n, mut link) = before.map_or((0, NO_LINK), |it| (it.n, it.link));
+        let (mut n, mut link) = before.map_or((0, NO_LINK), |it| (it.sequence, it.link));
         let first = n;
-        for record in records.iter().take(self.due(records)) {
-            let row = record.row();
-            let follows = row.tenant == self.tenant && n.checked_add(1) == Some(row.n);
-            if !follows || !row.link.is(&row.link_after(&self.key, self.log, link)) {
-                return Err(Broken);
+        for record in records.iter().take(self.due_count(records)) {
+            let row = record.as_row();
+            let follows = row.tenant == self.tenant && n.checked_add(1) == Some(row.sequence);
+            if !follows || !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, link))
+            {
+                return Err(BrokenChain);
             }
-            (n, link) = (row.n, row.link);
+            (n, link) = (row.sequence, row.link);
         }
         if n == first {
             return Ok(None);
         }
-        let mut made = Checkpoint { tenant: self.tenant, n, link, at: self.at, mac: NO_LINK };
-        made.mac = made.mac_by(&self.key, self.log);
-        Ok(Some(made))
+        let mut created =
+            Checkpoint { tenant: self.tenant, sequence: n, link, at: self.at, mac: NO_LINK };
+        created.mac = created.compute_mac(&self.key, self.log);
+        Ok(Some(created))
     }
 }

@@ -9,141 +9,145 @@ use std::collections::VecDeque;
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{Log, LogRecord, RecordFilter, WalkRecords, Walked},
-    operations::give_way,
+    audit::{LogKind, LogRecord, RecordFilter, ScanRecords, ScannedRecords},
+    operations::yield_now,
     policy::{Caller, Permission},
 };
 
 /// Records that are looked at for one page.
 const ROWS_MAX: usize = 50_000;
 /// And at once, before others get their turn.
-const ROWS_AT_ONCE_MAX: usize = 1000;
+const ROWS_PER_SCAN_MAX: usize = 1000;
 
 /// How far below a record the other log must have been looked at before it is known to be next.
 /// The order of a page must not depend on where a step ended, and times are not quite in order.
-const MERGE_MS: i64 = 10_000;
+const MERGE_WINDOW_MS: i64 = 10_000;
 
 /// Where each log goes on: below this number, in the order of [`Log::ALL`].
-pub(crate) type Positions = [i64; 2];
+pub(crate) type LogPositions = [i64; 2];
 
-pub(crate) const FROM_THE_TOP: Positions = [i64::MAX; 2];
+pub(crate) const NEWEST_POSITIONS: LogPositions = [i64::MAX; 2];
 
 /// Records that were found, and where to go on.
-pub(crate) struct Filled {
-    pub(crate) records: Vec<(Log, LogRecord)>,
+pub(crate) struct FilledLogPage {
+    pub(crate) records: Vec<(LogKind, LogRecord)>,
     /// Nothing when there are no more.
-    pub(crate) rest: Option<Positions>,
+    pub(crate) next_positions: Option<LogPositions>,
 }
 
 /// Some records that meet the filter, after so many that are passed over.
-pub(crate) struct Wanted<'a> {
+pub(crate) struct LogPageRequest<'a> {
     pub(crate) filter: &'a RecordFilter,
-    pub(crate) from: Positions,
-    pub(crate) pass_over: usize,
+    pub(crate) start: LogPositions,
+    pub(crate) skip: usize,
     pub(crate) size: usize,
 }
 
 /// # Errors
 /// The store did not answer.
-pub(crate) async fn fill(
+pub(crate) async fn fill_log_page(
     vault: &Vault,
     caller: &Caller,
-    wanted: Wanted<'_>,
-) -> Result<Filled, Error> {
-    let [audit, access] = wanted.from;
-    let mut merge = Merge { sides: [Side::new(Log::Audit, audit), Side::new(Log::Access, access)] };
+    request: LogPageRequest<'_>,
+) -> Result<FilledLogPage, Error> {
+    let [audit, access] = request.start;
+    let mut merge = LogMerge {
+        cursors: [LogCursor::new(LogKind::Audit, audit), LogCursor::new(LogKind::Read, access)],
+    };
     let (mut records, mut passed, mut left) = (Vec::new(), 0, ROWS_MAX);
-    let mut at_once = wanted.size.saturating_add(1);
+    let mut at_once = request.size.saturating_add(1);
     loop {
         while let Some(side) = merge.next() {
             // One more than the page has: whether there is a next one is part of the answer.
-            if records.len() >= wanted.size {
-                return Ok(Filled { records, rest: Some(merge.positions()) });
+            if records.len() >= request.size {
+                return Ok(FilledLogPage { records, next_positions: Some(merge.positions()) });
             }
             let Some(record) = side.found.pop_front() else { break };
-            if passed < wanted.pass_over {
+            if passed < request.skip {
                 passed = passed.saturating_add(1);
             } else {
                 records.push((side.log, record));
             }
         }
-        let Some(side) = merge.behind() else { return Ok(Filled { records, rest: None }) };
+        let Some(side) = merge.next_to_scan() else {
+            return Ok(FilledLogPage { records, next_positions: None });
+        };
         if left == 0 {
-            return Ok(Filled { records, rest: Some(merge.positions()) });
+            return Ok(FilledLogPage { records, next_positions: Some(merge.positions()) });
         }
         let rows_max = at_once.min(left);
-        let filter = wanted.filter.clone();
-        let walk = WalkRecords { log: side.log, before: side.before, filter, rows_max };
-        let inquiry = caller.inquire(Permission::LogRead)?;
-        let walked = vault.store.walk_records(inquiry, walk).await?;
+        let filter = request.filter.clone();
+        let walk = ScanRecords { log: side.log, before: side.before, filter, rows_max };
+        let lookup = caller.permit_lookup(Permission::LogRead)?;
+        let walked = vault.store.scan_records(lookup, walk).await?;
         // Where nothing is left, to have looked still took its time.
-        left = left.saturating_sub(walked.looked.max(1));
-        side.take(walked);
-        give_way().await;
-        at_once = at_once.saturating_mul(2).min(ROWS_AT_ONCE_MAX);
+        left = left.saturating_sub(walked.scanned.max(1));
+        side.add_scanned(walked);
+        yield_now().await;
+        at_once = at_once.saturating_mul(2).min(ROWS_PER_SCAN_MAX);
     }
 }
 
 /// One log on its way down.
-struct Side {
-    log: Log,
+struct LogCursor {
+    log: LogKind,
     found: VecDeque<LogRecord>,
     /// Where to look next, and when the record was made that was looked at last.
     before: i64,
-    seen: Option<Timestamp>,
+    last_scanned_at: Option<Timestamp>,
     is_done: bool,
 }
 
-impl Side {
-    fn new(log: Log, before: i64) -> Self {
-        Self { log, found: VecDeque::new(), before, seen: None, is_done: before <= 1 }
+impl LogCursor {
+    fn new(log: LogKind, before: i64) -> Self {
+        Self { log, found: VecDeque::new(), before, last_scanned_at: None, is_done: before <= 1 }
     }
 
-    fn take(&mut self, walked: Walked) {
-        self.found.extend(walked.found);
-        match walked.rest {
-            Some((n, at)) => (self.before, self.seen) = (n, Some(at)),
+    fn add_scanned(&mut self, walked: ScannedRecords) {
+        self.found.extend(walked.records);
+        match walked.last_scanned {
+            Some((n, at)) => (self.before, self.last_scanned_at) = (n, Some(at)),
             None => (self.before, self.is_done) = (1, true),
         }
     }
 
     /// Whether nothing of it can come before a record of this time.
-    fn is_below(&self, at: Timestamp) -> bool {
-        let below = |it: Timestamp| it.unix_ms.saturating_add(MERGE_MS) < at.unix_ms;
-        self.is_done || self.seen.is_some_and(below)
+    fn has_passed(&self, at: Timestamp) -> bool {
+        let below = |it: Timestamp| it.unix_ms.saturating_add(MERGE_WINDOW_MS) < at.unix_ms;
+        self.is_done || self.last_scanned_at.is_some_and(below)
     }
 
     fn position(&self) -> i64 {
-        self.found.front().map_or(self.before, |it| it.n.saturating_add(1))
+        self.found.front().map_or(self.before, |it| it.sequence.saturating_add(1))
     }
 }
 
-struct Merge {
-    sides: [Side; 2],
+struct LogMerge {
+    cursors: [LogCursor; 2],
 }
 
-impl Merge {
+impl LogMerge {
     /// The log that has the next record, when it is known which that is.
-    fn next(&mut self) -> Option<&mut Side> {
-        let [audit, access] = &mut self.sides;
+    fn next(&mut self) -> Option<&mut LogCursor> {
+        let [audit, access] = &mut self.cursors;
         match (audit.found.front(), access.found.front()) {
             (Some(first), Some(second)) if first.at >= second.at => Some(audit),
             (Some(_), Some(_)) => Some(access),
-            (Some(first), None) => access.is_below(first.at).then_some(audit),
-            (None, Some(second)) => audit.is_below(second.at).then_some(access),
+            (Some(first), None) => access.has_passed(first.at).then_some(audit),
+            (None, Some(second)) => audit.has_passed(second.at).then_some(access),
             (None, None) => None,
         }
     }
 
     /// The log to look further in: of those of which nothing is at hand, the one that was not
     /// looked at as far back.
-    fn behind(&mut self) -> Option<&mut Side> {
-        let open = self.sides.iter_mut().filter(|it| !it.is_done && it.found.is_empty());
-        open.max_by_key(|it| it.seen.map_or(i64::MAX, |it| it.unix_ms))
+    fn next_to_scan(&mut self) -> Option<&mut LogCursor> {
+        let open = self.cursors.iter_mut().filter(|it| !it.is_done && it.found.is_empty());
+        open.max_by_key(|it| it.last_scanned_at.map_or(i64::MAX, |it| it.unix_ms))
     }
 
-    fn positions(&self) -> Positions {
-        let [audit, access] = &self.sides;
+    fn positions(&self) -> LogPositions {
+        let [audit, access] = &self.cursors;
         [audit.position(), access.position()]
     }
 }

@@ -55,12 +55,12 @@ pub fn parse_outcome(text: &str) -> Option<&'static str> {
 #[must_use]
 pub fn message(operation: &str, outcome: &str) -> Option<String> {
     let operation = Operation::parse(operation)?;
-    let (_, told) = OUTCOMES.iter().find(|(it, _)| *it == outcome)?;
+    let (_, phrase) = OUTCOMES.iter().find(|(it, _)| *it == outcome)?;
     let what = operation.entity_type()?.name();
     let words = operation.as_str().replace('_', " ");
     let (first, rest) = words.split_at_checked(1)?;
     let what = if what.starts_with("API") { what.to_owned() } else { what.to_lowercase() };
-    Some(format!("{}{rest}: the {what} {told}.", first.to_uppercase()))
+    Some(format!("{}{rest}: the {what} {phrase}.", first.to_uppercase()))
 }
 
 #[cfg(test)]
@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn sentences() {
+    fn audit_message_states_operation_and_outcome() {
         check("create_token", "created", Some("Create token: the token was created."));
         check("get_token", "masked", Some("Get token: the token was shown masked."));
         check("create_api_key", "done", Some("Create api key: the API key was changed."));
@@ -83,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn outcomes_are_told_once() {
+    fn outcome_names_are_unique() {
         let mut names: Vec<_> = OUTCOMES.iter().map(|it| it.0).collect();
         names.sort_unstable();
         names.dedup();

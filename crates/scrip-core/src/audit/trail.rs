@@ -11,7 +11,7 @@ use crate::{
 
 /// Whether reads, and requests that were refused, are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Reads {
+pub enum ReadRecording {
     /// On disk, before the answer.
     #[default]
     Durable,
@@ -23,15 +23,15 @@ pub enum Reads {
 #[derive(Debug, Default)]
 pub struct AuditTrail {
     key: OnceLock<Arc<AuditKey>>,
-    pub(super) reads: Reads,
+    pub(super) read_recording: ReadRecording,
     /// The operating-system user of an operator's command.
     os_user: OnceLock<Arc<str>>,
 }
 
 impl AuditTrail {
     #[must_use]
-    pub fn new(reads: Reads) -> Self {
-        Self { key: OnceLock::new(), reads, os_user: OnceLock::new() }
+    pub fn new(read_recording: ReadRecording) -> Self {
+        Self { key: OnceLock::new(), read_recording, os_user: OnceLock::new() }
     }
 
     /// Names the operating-system user in all records of this command.
@@ -40,7 +40,7 @@ impl AuditTrail {
     }
 
     /// The first key stays: it is the vault's.
-    pub fn open(&self, key: &Arc<AuditKey>) {
+    pub fn set_key(&self, key: &Arc<AuditKey>) {
         self.key.get_or_init(|| Arc::clone(key));
     }
 
@@ -51,17 +51,17 @@ impl AuditTrail {
 
     /// What nobody asked for; nothing while the vault is sealed.
     #[must_use]
-    pub fn of_vault(&self, operation: Operation, at: Timestamp) -> Option<AuditRecord> {
-        self.key().map(|key| AuditRecord::of_vault(operation, key, at))
+    pub fn record_for_vault(&self, operation: Operation, at: Timestamp) -> Option<AuditRecord> {
+        self.key().map(|key| AuditRecord::for_vault(operation, key, at))
     }
 
-    pub(crate) fn of_operator(
+    pub(crate) fn record_for_operator(
         &self,
         operation: Operation,
         at: Timestamp,
     ) -> Result<AuditRecord, Error> {
         let key = self.key().ok_or_else(|| Error::Unavailable("the vault is sealed".into()))?;
         let os_user = self.os_user.get().cloned();
-        Ok(AuditRecord { os_user, ..AuditRecord::of_operator(operation, key, at) })
+        Ok(AuditRecord { os_user, ..AuditRecord::for_operator(operation, key, at) })
     }
 }

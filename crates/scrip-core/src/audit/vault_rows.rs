@@ -9,29 +9,29 @@ use scrip_seal::{AuditKey, Mac, Place};
 use crate::{
     audit::AuditRecord,
     id::TenantId,
-    time::{KnownTime, Timestamp},
+    time::{ClockWatermark, Timestamp},
 };
 
 /// The time as a server noted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NotedTime {
-    pub time: KnownTime,
+pub struct SignedWatermark {
+    pub watermark: ClockWatermark,
     pub mac: Mac,
 }
 
-impl NotedTime {
+impl SignedWatermark {
     #[must_use]
-    pub fn new(key: &AuditKey, time: KnownTime) -> Self {
-        Self { time, mac: Self::mac_by(key, time) }
+    pub fn new(key: &AuditKey, time: ClockWatermark) -> Self {
+        Self { watermark: time, mac: Self::compute_mac(key, time) }
     }
 
     #[must_use]
-    pub fn is_ours(&self, key: &AuditKey) -> bool {
-        self.mac.is(&Self::mac_by(key, self.time))
+    pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
+        self.mac.constant_time_eq(&Self::compute_mac(key, self.watermark))
     }
 
-    fn mac_by(key: &AuditKey, time: KnownTime) -> Mac {
-        let KnownTime { now, earliest } = time;
+    fn compute_mac(key: &AuditKey, time: ClockWatermark) -> Mac {
+        let ClockWatermark { now, earliest } = time;
         key.mac(&Place::new("vault.clock").number(now.unix_ms).number(earliest.unix_ms))
     }
 }
@@ -46,11 +46,11 @@ pub struct DeletedTenant {
 
 impl DeletedTenant {
     #[must_use]
-    pub fn is_ours(&self, key: &AuditKey) -> bool {
-        self.mac.is(&Self::mac_by(key, self.tenant, self.deleted_at))
+    pub fn has_valid_mac(&self, key: &AuditKey) -> bool {
+        self.mac.constant_time_eq(&Self::compute_mac(key, self.tenant, self.deleted_at))
     }
 
-    fn mac_by(key: &AuditKey, tenant: TenantId, deleted_at: Timestamp) -> Mac {
+    fn compute_mac(key: &AuditKey, tenant: TenantId, deleted_at: Timestamp) -> Mac {
         let place = Place::new("vault.deleted_tenant").bytes(tenant.0.as_bytes());
         key.mac(&place.number(deleted_at.unix_ms))
     }
@@ -59,8 +59,12 @@ impl DeletedTenant {
 impl AuditRecord {
     /// The row of a tenant that ends with this record.
     #[must_use]
-    pub fn deleted_tenant(&self, tenant: TenantId) -> DeletedTenant {
+    pub fn sign_deleted_tenant(&self, tenant: TenantId) -> DeletedTenant {
         let (deleted_at, key) = (self.at, self.key());
-        DeletedTenant { tenant, deleted_at, mac: DeletedTenant::mac_by(key, tenant, deleted_at) }
+        DeletedTenant {
+            tenant,
+            deleted_at,
+            mac: DeletedTenant::compute_mac(key, tenant, deleted_at),
+        }
     }
 }

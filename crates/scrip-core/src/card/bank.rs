@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::{card::fields::required, error::FieldError};
+use crate::{card::fields::check_required, error::FieldError};
 
 /// What an answer tells about a bank account besides its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +44,10 @@ pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
         matches!(name.as_str(), "routing_number" | "account_number") && !value.is_null()
     });
     let errors: Vec<_> = [
-        required(object, "routing_number", "data.routing_number", check_routing_number),
-        required(object, "account_number", "data.account_number", |it| check_account_number(it, 1)),
+        check_required(object, "routing_number", "data.routing_number", check_routing_number),
+        check_required(object, "account_number", "data.account_number", |it| {
+            check_account_number(it, 1)
+        }),
     ]
     .into_iter()
     .flatten()
@@ -53,7 +55,7 @@ pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-pub(crate) fn details(data: &Value) -> Option<BankDetails> {
+pub(crate) fn bank_details(data: &Value) -> Option<BankDetails> {
     let routing_number = data.get("routing_number")?.as_str()?.to_owned();
     let account = data.get("account_number")?.as_str()?;
     let hidden = account.len().checked_sub(4).filter(|it| *it > 0);
@@ -71,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn routing_numbers() {
+    fn routing_number_needs_nine_digits_and_a_valid_checksum() {
         check("021000021", true);
         check("021000022", false);
         check("02100002", false);
@@ -81,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn account_numbers() {
+    fn account_number_needs_digits_within_length_limits() {
         assert!(check_account_number("1", 1).is_ok());
         assert!(check_account_number("12", 3).is_err());
         assert!(check_account_number(&"1".repeat(17), 3).is_ok());

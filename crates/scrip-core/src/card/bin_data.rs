@@ -4,11 +4,11 @@
 //! which knows issuers too; and, for test tenants only, the sandbox cards. Only the digits that a
 //! masked reader sees anyway take part, so nothing that is told here tells more of the number.
 
+mod bin_file;
 mod brand;
 mod built_in;
 mod country;
-mod encoded;
-mod facts;
+mod details;
 mod sandbox;
 mod table;
 
@@ -19,12 +19,12 @@ use arc_swap::ArcSwapOption;
 use crate::policy::TenantKind;
 
 pub use self::{
-    brand::{Authentication, Brand, Funding},
+    bin_file::BinFileError,
+    brand::{AuthenticationRequirement, Brand, Funding},
     country::Country,
-    encoded::Damage,
-    facts::{Additional, AdditionalBrand, BinDigits, Facts},
+    details::{AdditionalBrand, AdditionalBrands, BinDetails, BinDigits},
     sandbox::is_sandbox_number,
-    table::{BinTable, Block, Row},
+    table::{BinRow, BinTable, PrefixRange},
 };
 
 /// BIN data as requests read it, while an import may replace it.
@@ -35,13 +35,13 @@ pub struct BinData {
 
 /// Facts, and who says so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Known {
-    pub facts: Facts,
-    pub origin: Origin,
+pub struct BinLookup {
+    pub details: BinDetails,
+    pub source: BinSource,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Origin {
+pub enum BinSource {
     /// The ranges of the schemes; also when nothing is known.
     BuiltIn,
     Imported,
@@ -50,7 +50,7 @@ pub enum Origin {
 
 impl BinData {
     /// Takes the place of what was imported before; nothing leaves the built-in ranges.
-    pub fn replace(&self, table: Option<BinTable>) {
+    pub fn replace_imported(&self, table: Option<BinTable>) {
         self.imported.store(table.map(Arc::new));
     }
 
@@ -66,19 +66,21 @@ impl BinData {
 
     /// What is known of the card with this number, for a tenant of this kind.
     #[must_use]
-    pub fn find(&self, kind: TenantKind, number: &str) -> Known {
+    pub fn find(&self, kind: TenantKind, number: &str) -> BinLookup {
         if kind == TenantKind::Test
             && let Some(facts) = sandbox::find(number)
         {
-            return Known { facts, origin: Origin::Sandbox };
+            return BinLookup { details: facts, source: BinSource::Sandbox };
         }
-        let Some(block) = Block::of_number(number) else {
-            return Known { facts: Facts::default(), origin: Origin::BuiltIn };
+        let Some(block) = PrefixRange::from_number(number) else {
+            return BinLookup { details: BinDetails::default(), source: BinSource::BuiltIn };
         };
         let built_in = built_in::table().find(block).unwrap_or_default();
         match self.imported.load().as_ref().and_then(|it| it.find(block)) {
-            Some(facts) => Known { facts: facts.over(built_in), origin: Origin::Imported },
-            None => Known { facts: built_in, origin: Origin::BuiltIn },
+            Some(facts) => {
+                BinLookup { details: facts.fill_from(built_in), source: BinSource::Imported }
+            }
+            None => BinLookup { details: built_in, source: BinSource::BuiltIn },
         }
     }
 }

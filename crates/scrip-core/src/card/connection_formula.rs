@@ -11,31 +11,32 @@ use std::sync::LazyLock;
 use serde::Deserialize;
 
 /// Every formula, by id. Read once; the texts borrow from the embedded file.
-pub static CATALOG: LazyLock<Vec<Formula>> =
-    LazyLock::new(|| serde_json::from_str(FILE).expect("the embedded catalog is well formed"));
+pub static CATALOG: LazyLock<Vec<ConnectionFormula>> = LazyLock::new(|| {
+    serde_json::from_str(CATALOG_JSON).expect("the embedded catalog is well formed")
+});
 
-const FILE: &str =
+const CATALOG_JSON: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/connection_formulas.json"));
 
 /// How one processor is connected. All are for cards; there are none for banks and wallets yet.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Formula {
+pub struct ConnectionFormula {
     pub id: &'static str,
     pub display_name: &'static str,
-    pub sources: Sources,
-    pub fields: Vec<Field>,
+    pub sources: FormulaSources,
+    pub fields: Vec<CredentialField>,
     /// ISO 4217, alphabetic.
     pub currencies: Vec<&'static str>,
     /// ISO 3166-1, two letters.
     pub countries: Vec<&'static str>,
-    pub features: Features,
+    pub features: ProcessorFeatures,
 }
 
 /// A credential. Every one so far is a line of text.
 #[derive(Debug, Clone, Copy, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Field {
+pub struct CredentialField {
     pub key: &'static str,
     pub display_name: &'static str,
     pub required: bool,
@@ -46,7 +47,7 @@ pub struct Field {
 /// Where the facts of a formula come from. Sources that a text calls known were not read again.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Sources {
+pub struct FormulaSources {
     /// The month in which the sources were read, such as `2026-11`.
     pub read: &'static str,
     pub note: Option<&'static str>,
@@ -58,7 +59,7 @@ pub struct Sources {
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Features {
+pub struct ProcessorFeatures {
     /// Takes the data of an authentication that was made elsewhere.
     pub three_d_secure_pass_through: bool,
     /// Authorizes now and captures later.

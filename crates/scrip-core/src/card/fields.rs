@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::error::FieldError;
 
-pub(crate) fn required(
+pub(crate) fn check_required(
     object: &Map<String, Value>,
     name: &str,
     field: &'static str,
@@ -21,6 +21,6 @@ pub(crate) fn required(
 }
 
 /// An absent value is in range.
-pub(crate) fn out_of_range(value: Option<&Value>, range: RangeInclusive<u64>) -> bool {
+pub(crate) fn is_out_of_range(value: Option<&Value>, range: RangeInclusive<u64>) -> bool {
     value.is_some_and(|it| !it.as_u64().is_some_and(|it| range.contains(&it)))
 }

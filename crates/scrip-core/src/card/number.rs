@@ -34,7 +34,7 @@ pub(crate) fn bin_len(number: &str) -> usize {
 
 /// A card number as an expression that decides what others see may know it: BIN and last four.
 /// Whatever such an expression does, there is nothing more to show.
-pub(crate) fn covered(number: &str) -> String {
+pub(crate) fn mask_number(number: &str) -> String {
     let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
     let cover = |(at, c)| if at < shown || at >= end { c } else { 'X' };
     number.chars().enumerate().map(cover).collect()
@@ -42,7 +42,7 @@ pub(crate) fn covered(number: &str) -> String {
 
 /// Another number with the same BIN, last four, length and checksum: what it has between them is made
 /// of `fill`. What an expression gives for two of these it gives for every card that looks like them.
-pub(crate) fn disguised(number: &str, fill: u8) -> String {
+pub(crate) fn make_lookalike(number: &str, fill: u8) -> String {
     let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
     let hide = |(at, c)| if at < shown || at >= end { c } else { char::from(fill) };
     let filled: String = number.chars().enumerate().map(hide).collect();
@@ -57,7 +57,7 @@ pub(crate) fn disguised(number: &str, fill: u8) -> String {
 
 /// Whether a text holds a number of this one's length, BIN and last four, whatever stands between
 /// its digits.
-pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
+pub(crate) fn contains_lookalike(text: &str, number: &str) -> bool {
     let digits: String = text.chars().filter(char::is_ascii_digit).collect();
     let last = number.len().saturating_sub(4);
     let alike = |it: &[u8]| {
@@ -71,7 +71,7 @@ pub(crate) fn names_lookalike(text: &str, number: &str) -> bool {
 /// Whether a text holds what could be a card's number, whatever stands between its digits but
 /// letters.
 #[must_use]
-pub fn holds_number(text: &str) -> bool {
+pub fn contains_card_number(text: &str) -> bool {
     let plain: String = text.chars().filter(|it| it.is_alphanumeric()).collect();
     let mut runs = plain.split(|it: char| !it.is_ascii_digit());
     let is_one = |it: &[u8]| std::str::from_utf8(it).is_ok_and(|it| check_number(it, 13).is_ok());
@@ -79,7 +79,7 @@ pub fn holds_number(text: &str) -> bool {
 }
 
 /// Whether a masked reader could not tell the two apart.
-pub(crate) fn looks_like(number: &str, other: &str) -> bool {
+pub(crate) fn has_same_mask(number: &str, other: &str) -> bool {
     let (shown, end) = (bin_len(number), number.len().saturating_sub(4));
     number.len() == other.len()
         && number.get(..shown) == other.get(..shown)

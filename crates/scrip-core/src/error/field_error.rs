@@ -19,7 +19,7 @@ impl FieldError {
 
     /// The same in a larger body, at this path.
     #[must_use]
-    pub fn within(self, path: &str) -> Self {
+    pub fn prefix_path(self, path: &str) -> Self {
         let field = match (path, self.field.as_ref()) {
             ("", _) => self.field,
             (_, "") => path.to_owned().into(),
@@ -29,7 +29,10 @@ impl FieldError {
     }
 
     #[must_use]
-    pub fn expression(field: impl Into<Cow<'static, str>>, error: ExpressionError) -> Self {
+    pub fn from_expression_error(
+        field: impl Into<Cow<'static, str>>,
+        error: ExpressionError,
+    ) -> Self {
         Self { field: field.into(), problem: Cow::Owned(error.to_string()) }
     }
 }

@@ -6,28 +6,28 @@
 
 use serde_json::Value;
 
-use crate::{policy::Caller, token::Plain};
+use crate::{policy::Caller, token::Plaintext};
 
 /// What a repeated request is compared by. The body is the parsed body; an encrypted body is
 /// decrypted first.
 #[derive(Debug, Clone, Copy)]
-pub struct SentRequest<'a> {
+pub struct RequestContent<'a> {
     pub method: &'a str,
     pub path: &'a str,
     /// `None` for an operation that reads no body.
-    pub body: Option<&'a Plain>,
+    pub body: Option<&'a Plaintext>,
 }
 
 /// The key under which a response is stored, and the digest of the request that it belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct AnswerKey {
-    pub digest: [u8; 32],
+pub struct IdempotencyDigests {
+    pub key: [u8; 32],
     /// `None` for private and management keys: their responses are replayed whatever the second
     /// request says.
     pub request: Option<[u8; 32]>,
 }
 
-impl SentRequest<'_> {
+impl RequestContent<'_> {
     pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
         // Capacity for a usual body, so that no copies of it are left by a growing buffer.
         let mut bytes = Vec::with_capacity(2048);
@@ -41,7 +41,7 @@ impl SentRequest<'_> {
 }
 
 /// A digest that covers a card verification code would let its holder test codes.
-const LEFT_OUT: &str = "cvc";
+const OMITTED_MEMBER: &str = "cvc";
 
 /// Every value begins with its kind, and texts with their length, so two different values never give
 /// the same bytes. Members are sorted by name.
@@ -59,7 +59,8 @@ fn write_value(value: &Value, bytes: &mut Vec<u8>) {
         }
         Value::Object(members) => {
             bytes.push(b'{');
-            let mut sorted: Vec<_> = members.iter().filter(|(name, _)| *name != LEFT_OUT).collect();
+            let mut sorted: Vec<_> =
+                members.iter().filter(|(name, _)| *name != OMITTED_MEMBER).collect();
             sorted.sort_unstable_by_key(|(name, _)| *name);
             for (name, member) in sorted {
                 write_text(b':', name, bytes);
@@ -82,7 +83,7 @@ mod tests {
 
     use super::*;
 
-    fn written(value: &Value) -> Vec<u8> {
+    fn encode(value: &Value) -> Vec<u8> {
         let mut bytes = Vec::new();
         write_value(value, &mut bytes);
         bytes
@@ -92,15 +93,15 @@ mod tests {
     fn request_digest_ignores_cvc_at_any_depth_and_member_order() {
         let first = json!({"type": "card", "data": {"number": "4242", "cvc": "123"}});
         let second = json!({"data": {"cvc": "456", "number": "4242"}, "type": "card"});
-        assert_eq!(written(&first), written(&second));
+        assert_eq!(encode(&first), encode(&second));
         assert_eq!(
-            written(&json!({"a": [{"cvc": 1, "b": {"cvc": {"c": 2}}}]})),
-            written(&json!({"a": [{"b": {}}]}))
+            encode(&json!({"a": [{"cvc": 1, "b": {"cvc": {"c": 2}}}]})),
+            encode(&json!({"a": [{"b": {}}]}))
         );
     }
 
     #[test]
-    fn different_bodies_give_different_bytes() {
+    fn different_request_bodies_encode_to_different_bytes() {
         let values = [
             json!(null),
             json!(1),
@@ -117,7 +118,7 @@ mod tests {
             json!({"a": {}, "b": 1}),
             json!({"cvv": "123"}),
         ];
-        let mut all: Vec<_> = values.iter().map(written).collect();
+        let mut all: Vec<_> = values.iter().map(encode).collect();
         all.sort();
         all.dedup();
         assert_eq!(all.len(), values.len());

@@ -3,71 +3,77 @@
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 
-use crate::{Error, FieldError, Timestamp, listing::Position, policy::Caller, token::Container};
+use crate::{
+    Error, FieldError, Timestamp, listing::ListPosition, policy::Caller, token::Container,
+};
 
 /// What a cursor is for. `asked` names the operation and every word of its filter.
-fn place(caller: &Caller, asked: Place) -> Place {
-    asked.bytes(caller.tenant().id.0.as_bytes()).bytes(caller.application().0.as_bytes())
+fn place(caller: &Caller, query: Place) -> Place {
+    query.bytes(caller.tenant().id.0.as_bytes()).bytes(caller.application().0.as_bytes())
 }
 
-pub(crate) fn seal(caller: &Caller, asked: Place, position: &Position) -> Sealed {
-    let Position { container, created_at, number } = position;
+pub(crate) fn seal_position(caller: &Caller, query: Place, position: &ListPosition) -> Sealed {
+    let ListPosition { container, created_at, row_number: number } = position;
     let mut bytes = Vec::with_capacity(64);
     bytes.extend_from_slice(&created_at.unix_ms.to_be_bytes());
     bytes.extend_from_slice(&number.to_be_bytes());
     bytes.extend_from_slice(container.as_str().as_bytes());
-    seal_bytes(caller, asked, bytes)
+    seal_bytes(caller, query, bytes)
 }
 
 /// # Errors
 /// It is not one that was given to this application for this question.
-pub(crate) fn open(caller: &Caller, asked: Place, cursor: &Sealed) -> Result<Position, Error> {
-    open_bytes(caller, asked, cursor, read)
+pub(crate) fn open_position(
+    caller: &Caller,
+    query: Place,
+    cursor: &Sealed,
+) -> Result<ListPosition, Error> {
+    open_bytes(caller, query, cursor, parse_position)
 }
 
 /// Where each of the two logs goes on.
-pub(crate) fn seal_numbers(caller: &Caller, asked: Place, numbers: [i64; 2]) -> Sealed {
+pub(crate) fn seal_log_positions(caller: &Caller, query: Place, numbers: [i64; 2]) -> Sealed {
     let bytes = numbers.iter().flat_map(|it| it.to_be_bytes()).collect();
-    seal_bytes(caller, asked, bytes)
+    seal_bytes(caller, query, bytes)
 }
 
 /// # Errors
 /// As for [`open`].
-pub(crate) fn open_numbers(
+pub(crate) fn open_log_positions(
     caller: &Caller,
-    asked: Place,
+    query: Place,
     cursor: &Sealed,
 ) -> Result<[i64; 2], Error> {
-    open_bytes(caller, asked, cursor, |bytes| {
+    open_bytes(caller, query, cursor, |bytes| {
         let (first, rest) = bytes.split_first_chunk()?;
         let second = rest.try_into().ok()?;
         Some([i64::from_be_bytes(*first), i64::from_be_bytes(second)])
     })
 }
 
-fn seal_bytes(caller: &Caller, asked: Place, bytes: Vec<u8>) -> Sealed {
-    caller.tenant().keys.seal(Purpose::Cursor, &place(caller, asked), &Secret::new(bytes))
+fn seal_bytes(caller: &Caller, query: Place, bytes: Vec<u8>) -> Sealed {
+    caller.tenant().keys.seal(Purpose::Cursor, &place(caller, query), &Secret::new(bytes))
 }
 
 fn open_bytes<T>(
     caller: &Caller,
-    asked: Place,
+    query: Place,
     cursor: &Sealed,
-    read: impl FnOnce(&[u8]) -> Option<T>,
+    parse: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<T, Error> {
-    let opened = caller.tenant().keys.open(Purpose::Cursor, &place(caller, asked), cursor);
-    let read = opened.ok().and_then(|it| read(it.expose()));
-    read.ok_or_else(|| FieldError::new("start", RULE).into())
+    let opened = caller.tenant().keys.open(Purpose::Cursor, &place(caller, query), cursor);
+    let read = opened.ok().and_then(|it| parse(it.expose()));
+    read.ok_or_else(|| FieldError::new("start", CURSOR_RULE).into())
 }
 
-const RULE: &str = "must be the next of an earlier page of the same list";
+const CURSOR_RULE: &str = "must be the next of an earlier page of the same list";
 
-fn read(bytes: &[u8]) -> Option<Position> {
+fn parse_position(bytes: &[u8]) -> Option<ListPosition> {
     let (created_at, bytes) = bytes.split_first_chunk()?;
     let (number, container) = bytes.split_first_chunk()?;
-    Some(Position {
+    Some(ListPosition {
         container: Container::parse(std::str::from_utf8(container).ok()?).ok()?,
         created_at: Timestamp { unix_ms: i64::from_be_bytes(*created_at) },
-        number: i64::from_be_bytes(*number),
+        row_number: i64::from_be_bytes(*number),
     })
 }

@@ -5,20 +5,20 @@ use scrip_seal::{Fingerprint, Place, Sealed};
 
 use crate::{
     Error, Vault,
-    audit::{Operation, Seen},
-    listing::{Facet, ListTokens, Position, cursor},
-    operations::give_way,
+    audit::{Operation, ReadLogEntry},
+    listing::{Facet, ListPosition, TokenScan, cursor},
+    operations::yield_now,
     policy::{Caller, Permission, Permit, Tenant},
     token::{
-        Body, Container, Spans, StoredToken, TokenType, TokenView,
-        expression::evaluation::metadata_index,
-        reveal::{Audience, show},
+        Container, ContainerRanges, StoredToken, TokenBody, TokenType, TokenView,
+        expression::evaluation::metadata_index_digest,
+        reveal::{Audience, build_view},
     },
 };
 
 /// Which tokens are asked for, and which page of them.
 #[derive(Debug)]
-pub struct TokensAsked {
+pub struct ListTokensQuery {
     /// In this one or beneath it.
     pub container: Option<Container>,
     pub filter: TokenFilter,
@@ -51,7 +51,7 @@ pub struct CursorPage {
 /// Rows that are looked at for one page. Past them the page ends early: who may see one in a
 /// thousand of the tokens in its own containers turns some pages that are not full.
 const ENTRIES_MAX: usize = 10_000;
-const ENTRIES_AT_ONCE_MAX: usize = 1000;
+const ENTRIES_PER_SCAN_MAX: usize = 1000;
 
 impl TokenFilter {
     fn facet(&self, tenant: &Tenant) -> Option<Facet> {
@@ -59,15 +59,15 @@ impl TokenFilter {
             Self::All => None,
             Self::Type(token_type) => Some(Facet::Type(*token_type)),
             Self::Fingerprint(fingerprint) => fingerprint.map(Facet::Fingerprint),
-            Self::Data(value) => Some(Facet::Index(tenant.keys.index(value.as_bytes()))),
+            Self::Data(value) => Some(Facet::Index(tenant.keys.index_digest(value.as_bytes()))),
             Self::Metadata { name, value } => {
-                Some(Facet::Index(metadata_index(tenant, name, value)))
+                Some(Facet::Index(metadata_index_digest(tenant, name, value)))
             }
         }
     }
 
     /// What the index does not tell: it knows no case.
-    fn is_met(&self, body: &Body) -> bool {
+    fn matches(&self, body: &TokenBody) -> bool {
         match self {
             Self::Metadata { name, value } => {
                 body.metadata.as_ref().and_then(|it| it.get(name)) == Some(value)
@@ -76,7 +76,7 @@ impl TokenFilter {
         }
     }
 
-    fn write(&self, place: Place) -> Place {
+    fn add_to_place(&self, place: Place) -> Place {
         match self {
             Self::All => place.text("all"),
             Self::Type(token_type) => place.text("type").text(token_type.as_str()),
@@ -89,39 +89,40 @@ impl TokenFilter {
     }
 }
 
-impl TokensAsked {
+impl ListTokensQuery {
     fn place(&self, permission: Permission) -> Place {
         let container = self.container.as_ref().map(|it| it.as_str().as_bytes());
         let place = Place::new("cursor").text(permission.as_str()).optional_bytes(container);
-        self.filter.write(place)
+        self.filter.add_to_place(place)
     }
 }
 
 /// # Errors
 /// No rule lets the caller look there, the cursor belongs to another question, or the read cannot be
 /// recorded.
-pub(crate) async fn turn_page(
+pub(crate) async fn load_cursor_page(
     vault: &Vault,
     caller: &Caller,
     operation: Operation,
     permission: Permission,
-    asked: TokensAsked,
+    query: ListTokensQuery,
 ) -> Result<CursorPage, Error> {
-    let spans = caller.spans(permission, asked.container.as_ref())?;
-    let start = asked.start.as_ref();
-    let start = start.map(|it| cursor::open(caller, asked.place(permission), it)).transpose()?;
-    let mut filling = Filling {
+    let spans = caller.container_ranges(permission, query.container.as_ref())?;
+    let start = query.start.as_ref();
+    let start =
+        start.map(|it| cursor::open_position(caller, query.place(permission), it)).transpose()?;
+    let mut filling = PageBuilder {
         vault,
         caller,
         permission,
-        filter: &asked.filter,
+        filter: &query.filter,
         page: Vec::new(),
-        size: asked.size,
-        room: Room::new(),
-        last: None,
-        passed: None,
+        size: query.size,
+        budget: PageBudget::new(),
+        last_shown: None,
+        last_scanned: None,
     };
-    let rest = match asked.filter {
+    let rest = match query.filter {
         TokenFilter::Fingerprint(None) => None,
         TokenFilter::All
         | TokenFilter::Type(_)
@@ -129,35 +130,37 @@ pub(crate) async fn turn_page(
         | TokenFilter::Data(_)
         | TokenFilter::Metadata { .. } => filling.fill(spans, start).await?,
     };
-    let next = rest.map(|it| cursor::seal(caller, asked.place(permission), &it));
+    let next = rest.map(|it| cursor::seal_position(caller, query.place(permission), &it));
     let tokens = filling.page;
-    let container = asked.container.as_ref().map_or("", Container::as_str);
-    vault.record_seen(caller, operation, vec![Seen::list(container, &tokens)]).await?;
-    Ok(CursorPage { tokens, size: asked.size, next })
+    let container = query.container.as_ref().map_or("", Container::as_str);
+    vault
+        .record_reads(caller, operation, vec![ReadLogEntry::for_token_list(container, &tokens)])
+        .await?;
+    Ok(CursorPage { tokens, size: query.size, next })
 }
 
 /// A page that is being filled.
-struct Filling<'a> {
+struct PageBuilder<'a> {
     vault: &'a Vault,
     caller: &'a Caller,
     permission: Permission,
     filter: &'a TokenFilter,
     page: Vec<TokenView>,
     size: usize,
-    room: Room,
+    budget: PageBudget,
     /// Where the last token of the page stands.
-    last: Option<Position>,
+    last_shown: Option<ListPosition>,
     /// Where the last token stands that was opened or is hidden from the caller.
-    passed: Option<Position>,
+    last_scanned: Option<ListPosition>,
 }
 
-impl Filling<'_> {
+impl PageBuilder<'_> {
     /// Where the next page begins; nothing when there is none.
     async fn fill(
         &mut self,
-        spans: Spans,
-        mut after: Option<Position>,
-    ) -> Result<Option<Position>, Error> {
+        spans: ContainerRanges,
+        mut after: Option<ListPosition>,
+    ) -> Result<Option<ListPosition>, Error> {
         let now = self.vault.clock.latest();
         let facet = self.filter.facet(self.caller.tenant());
         // One more than the page has: whether there is a next one is part of the answer.
@@ -165,51 +168,51 @@ impl Filling<'_> {
         let mut left = ENTRIES_MAX;
         while left > 0 {
             let entries_max = at_once.min(left);
-            let list = ListTokens { facet, spans: spans.clone(), after, entries_max, now };
-            let inquiry = self.caller.inquire(self.permission)?;
-            let listing = self.vault.store.list_tokens(inquiry, list).await?;
+            let list = TokenScan { facet, ranges: spans.clone(), after, entries_max, now };
+            let lookup = self.caller.permit_lookup(self.permission)?;
+            let listing = self.vault.store.scan_tokens(lookup, list).await?;
             for (position, mut stored) in listing.tokens {
-                if self.room.is_used_up(self.caller) {
-                    return Ok(self.passed.take());
+                if self.budget.is_exhausted(self.caller) {
+                    return Ok(self.last_scanned.take());
                 }
                 // To open a large row takes milliseconds: other requests go on after each.
-                give_way().await;
-                let Some((permit, body)) = self.sees(&stored)? else {
-                    self.passed = Some(position);
+                yield_now().await;
+                let Some((permit, body)) = self.open_visible(&stored)? else {
+                    self.last_scanned = Some(position);
                     continue;
                 };
                 if self.page.len() >= self.size {
-                    return Ok(self.last.take());
+                    return Ok(self.last_shown.take());
                 }
-                stored.settle_cvc(&self.vault.epochs, permit.transform(), now).await?;
+                stored.resolve_cvc(&self.vault.epoch_keys, permit.transform(), now).await?;
                 let audience = Audience::Caller { vault: self.vault, now };
-                let view = show(&permit, &stored, body, audience)?;
+                let view = build_view(&permit, &stored, body, audience)?;
                 self.page.push(view);
-                self.last = Some(position.clone());
-                self.passed = Some(position);
+                self.last_shown = Some(position.clone());
+                self.last_scanned = Some(position);
             }
-            let Some(rest) = listing.rest else { return Ok(None) };
+            let Some(rest) = listing.resume_after else { return Ok(None) };
             after = Some(rest);
             left = left.saturating_sub(entries_max);
-            at_once = at_once.saturating_mul(4).min(ENTRIES_AT_ONCE_MAX);
+            at_once = at_once.saturating_mul(4).min(ENTRIES_PER_SCAN_MAX);
         }
         Ok(after)
     }
 
     /// The token, opened, when it is one of those that were asked for and the caller's to see.
-    fn sees(&mut self, stored: &StoredToken) -> Result<Option<(Permit, Body)>, Error> {
+    fn open_visible(&mut self, stored: &StoredToken) -> Result<Option<(Permit, TokenBody)>, Error> {
         let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
             return Ok(None);
         };
-        self.room.take(stored);
-        let body = Body::open(self.caller.tenant(), &stored.record)?;
-        Ok(self.filter.is_met(&body).then_some((permit, body)))
+        self.budget.charge(stored);
+        let body = TokenBody::open(self.caller.tenant(), &stored.record)?;
+        Ok(self.filter.matches(&body).then_some((permit, body)))
     }
 }
 
 /// What one page may take: a hundred large tokens, or a hundred long masks, are several pages. Each
 /// row that is opened counts, also one that turns out not to be asked for.
-pub(crate) struct Room {
+pub(crate) struct PageBudget {
     bytes_left: usize,
 }
 
@@ -217,17 +220,17 @@ const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
 /// One more mask, the most expensive that is accepted, fits into the rest of the request's budget.
 const PAGE_WORK_MAX: usize = 5 * 1024 * 1024;
 
-impl Room {
+impl PageBudget {
     pub(crate) fn new() -> Self {
         Self { bytes_left: PAGE_BYTES_MAX }
     }
 
-    pub(crate) fn take(&mut self, stored: &StoredToken) {
+    pub(crate) fn charge(&mut self, stored: &StoredToken) {
         let bytes = stored.record.body.as_bytes().len();
         self.bytes_left = self.bytes_left.saturating_sub(bytes);
     }
 
-    pub(crate) fn is_used_up(&self, caller: &Caller) -> bool {
+    pub(crate) fn is_exhausted(&self, caller: &Caller) -> bool {
         self.bytes_left == 0 || caller.work().spent() >= PAGE_WORK_MAX
     }
 }

@@ -2,41 +2,41 @@
 
 /// Which page of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct PageAsked {
+pub struct PageRequest {
     /// The first is 1.
     pub number: usize,
     pub size: usize,
 }
 
-pub const PAGE_SIZE: usize = 20;
+pub const PAGE_SIZE_DEFAULT: usize = 20;
 pub const PAGE_SIZE_MAX: usize = 100;
 
-impl Default for PageAsked {
+impl Default for PageRequest {
     fn default() -> Self {
-        Self { number: 1, size: PAGE_SIZE }
+        Self { number: 1, size: PAGE_SIZE_DEFAULT }
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
-    pub asked: PageAsked,
+    pub request: PageRequest,
     pub total: usize,
 }
 
 impl<T: Clone> Page<T> {
     #[must_use]
-    pub fn of(all: &[&T], asked: PageAsked) -> Self {
-        let before = asked.number.saturating_sub(1).saturating_mul(asked.size);
-        let items = all.iter().skip(before).take(asked.size).copied().cloned().collect();
-        Self { items, asked, total: all.len() }
+    pub fn from_all(all: &[&T], request: PageRequest) -> Self {
+        let before = request.number.saturating_sub(1).saturating_mul(request.size);
+        let items = all.iter().skip(before).take(request.size).copied().cloned().collect();
+        Self { items, request, total: all.len() }
     }
 }
 
 impl<T> Page<T> {
     #[must_use]
     pub fn total_pages(&self) -> usize {
-        self.total.div_ceil(self.asked.size.max(1))
+        self.total.div_ceil(self.request.size.max(1))
     }
 }
 
@@ -47,13 +47,13 @@ mod tests {
     #[track_caller]
     fn check(number: usize, size: usize, expected: &[u8], pages: usize) {
         let all = [1, 2, 3, 4, 5];
-        let page = Page::of(&all.iter().collect::<Vec<_>>(), PageAsked { number, size });
+        let page = Page::from_all(&all.iter().collect::<Vec<_>>(), PageRequest { number, size });
         assert_eq!(page.items, expected);
         assert_eq!((page.total, page.total_pages()), (5, pages));
     }
 
     #[test]
-    fn pages() {
+    fn page_holds_its_slice_and_counts_all_pages() {
         check(1, 2, &[1, 2], 3);
         check(3, 2, &[5], 3);
         check(4, 2, &[], 3);

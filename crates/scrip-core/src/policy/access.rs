@@ -6,13 +6,13 @@ use crate::{
     error::FieldError,
     id::TokenId,
     policy::{ApplicationKind, Permission, Permissions, Transform},
-    token::{Container, Containers, Span},
+    token::{Container, ContainerRange, Containers},
 };
 
 /// Plain permissions, rules, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AccessPolicy {
-    pub permissions: Permissions,
+    pub parse_permissions: Permissions,
     pub rules: Vec<AccessRule>,
 }
 
@@ -22,24 +22,24 @@ pub struct AccessRule {
     pub description: String,
     pub priority: i64,
     #[serde(flatten)]
-    pub reach: Reach,
+    pub scope: AccessScope,
     pub transform: Transform,
-    pub permissions: Permissions,
+    pub parse_permissions: Permissions,
 }
 
 /// Which tokens a rule is about.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Reach {
+pub enum AccessScope {
     /// Those in this container and below.
     Container(Container),
     /// Those that meet all of these; for sessions only.
-    Conditions(Vec<Condition>),
+    Conditions(Vec<AccessCondition>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "StoredCondition", try_from = "StoredCondition")]
-pub enum Condition {
+#[serde(into = "StoredAccessCondition", try_from = "StoredAccessCondition")]
+pub enum AccessCondition {
     IdIs(String),
     IdStartsWith(String),
     ContainerIs(Container),
@@ -49,12 +49,12 @@ pub enum Condition {
 
 /// What a decision is about: a token, or one that does not exist yet and has no id.
 #[derive(Debug, Clone, Copy)]
-pub struct Subject<'a> {
+pub struct AccessTarget<'a> {
     pub containers: &'a Containers,
     pub id: Option<&'a TokenId>,
 }
 
-impl<'a> From<&'a Containers> for Subject<'a> {
+impl<'a> From<&'a Containers> for AccessTarget<'a> {
     fn from(containers: &'a Containers) -> Self {
         Self { containers, id: None }
     }
@@ -67,19 +67,19 @@ pub const RULES_MAX: usize = 64;
 const POLICY_BYTES_MAX: usize = 32 * 1024;
 const DESCRIPTION_CHARS_MAX: usize = 500;
 
-impl Reach {
+impl AccessScope {
     /// Whether a token with this id, in this container among others, is within reach.
     #[must_use]
     pub fn covers(&self, container: &Container, id: Option<&TokenId>) -> bool {
         match self {
             Self::Container(reach) => reach.covers(container),
-            Self::Conditions(conditions) => conditions.iter().all(|it| it.holds(container, id)),
+            Self::Conditions(conditions) => conditions.iter().all(|it| it.matches(container, id)),
         }
     }
 
     /// Whether some token in this container is within reach, whatever its id.
     pub(crate) fn may_cover(&self, container: &Container) -> bool {
-        let may = |it: &Condition| it.container().is_none() || it.holds(container, None);
+        let may = |it: &AccessCondition| it.container().is_none() || it.matches(container, None);
         match self {
             Self::Container(reach) => reach.covers(container),
             Self::Conditions(conditions) => conditions.iter().all(may),
@@ -87,12 +87,12 @@ impl Reach {
     }
 
     /// The containers in which it reaches every token.
-    pub(crate) fn span(&self) -> Option<Span> {
+    pub(crate) fn container_range(&self) -> Option<ContainerRange> {
         match self {
-            Self::Container(container) => Some(Span::beneath(container)),
+            Self::Container(container) => Some(ContainerRange::subtree(container)),
             Self::Conditions(conditions) => {
-                let root = Some(Span::beneath(&Container::root()));
-                conditions.iter().fold(root, |all, it| all?.meet(&it.span()?))
+                let root = Some(ContainerRange::subtree(&Container::root()));
+                conditions.iter().fold(root, |all, it| all?.intersect(&it.container_range()?))
             }
         }
     }
@@ -101,12 +101,12 @@ impl Reach {
     pub(crate) fn containers(&self) -> Vec<&Container> {
         match self {
             Self::Container(container) => vec![container],
-            Self::Conditions(all) => all.iter().filter_map(Condition::container).collect(),
+            Self::Conditions(all) => all.iter().filter_map(AccessCondition::container).collect(),
         }
     }
 }
 
-impl Condition {
+impl AccessCondition {
     /// # Errors
     /// The attribute that is wrong, and the rule it broke.
     pub fn parse(
@@ -146,16 +146,16 @@ impl Condition {
         }
     }
 
-    fn span(&self) -> Option<Span> {
+    fn container_range(&self) -> Option<ContainerRange> {
         match self {
-            Self::ContainerIs(container) => Some(Span::only(container)),
-            Self::ContainerStartsWith(container) => Some(Span::beneath(container)),
+            Self::ContainerIs(container) => Some(ContainerRange::single(container)),
+            Self::ContainerStartsWith(container) => Some(ContainerRange::subtree(container)),
             Self::IdIs(_) | Self::IdStartsWith(_) => None,
         }
     }
 
     /// A token without an id yet meets no condition about it.
-    fn holds(&self, container: &Container, id: Option<&TokenId>) -> bool {
+    fn matches(&self, container: &Container, id: Option<&TokenId>) -> bool {
         match self {
             Self::IdIs(value) => id.is_some_and(|it| it.as_str() == value),
             Self::IdStartsWith(value) => id.is_some_and(|it| it.as_str().starts_with(value)),
@@ -180,11 +180,11 @@ impl AccessPolicy {
                 "has a permission that a management application cannot hold"
             }
         };
-        if self.permissions.iter().any(|it| foreign(&it)) {
+        if self.parse_permissions.iter().any(|it| foreign(&it)) {
             errors.push(FieldError::new("permissions", rule));
         }
         for (at, it) in self.rules.iter().enumerate() {
-            if it.permissions.iter().any(|it| foreign(&it)) {
+            if it.parse_permissions.iter().any(|it| foreign(&it)) {
                 errors.push(FieldError::new(format!("rules[{at}].permissions"), rule));
             }
         }
@@ -194,13 +194,13 @@ impl AccessPolicy {
     /// Whether anything in it grants the permission, wherever.
     #[must_use]
     pub fn grants(&self, permission: Permission) -> bool {
-        self.permissions.has(permission)
-            || self.rules.iter().any(|it| it.permissions.has(permission))
+        self.parse_permissions.has(permission)
+            || self.rules.iter().any(|it| it.parse_permissions.has(permission))
     }
 
     fn check_size(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        if self.permissions.is_empty() && self.rules.is_empty() {
+        if self.parse_permissions.is_empty() && self.rules.is_empty() {
             let rule = "must not be empty when there are no rules";
             errors.push(FieldError::new("permissions", rule));
         }
@@ -210,7 +210,7 @@ impl AccessPolicy {
             errors.push(FieldError::new("rules", "must have at most 32 KiB together"));
         }
         for (at, it) in self.rules.iter().enumerate() {
-            if it.permissions.is_empty() {
+            if it.parse_permissions.is_empty() {
                 let field = format!("rules[{at}].permissions");
                 errors.push(FieldError::new(field, "must not be empty"));
             }
@@ -236,25 +236,25 @@ impl AccessPolicy {
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredCondition {
+struct StoredAccessCondition {
     attribute: String,
     operator: String,
     value: String,
 }
 
-impl From<Condition> for StoredCondition {
-    fn from(condition: Condition) -> Self {
+impl From<AccessCondition> for StoredAccessCondition {
+    fn from(condition: AccessCondition) -> Self {
         let (attribute, operator, value) = condition.parts();
         let [attribute, operator, value] = [attribute, operator, value].map(str::to_owned);
         Self { attribute, operator, value }
     }
 }
 
-impl TryFrom<StoredCondition> for Condition {
+impl TryFrom<StoredAccessCondition> for AccessCondition {
     type Error = &'static str;
 
-    fn try_from(stored: StoredCondition) -> Result<Self, Self::Error> {
-        let StoredCondition { attribute, operator, value } = stored;
+    fn try_from(to_stored: StoredAccessCondition) -> Result<Self, Self::Error> {
+        let StoredAccessCondition { attribute, operator, value } = to_stored;
         Self::parse(&attribute, &operator, &value).map_err(|(_, rule)| rule)
     }
 }
@@ -263,30 +263,36 @@ impl TryFrom<StoredCondition> for Condition {
 mod tests {
     use super::*;
 
-    fn rule(reach: Reach) -> AccessRule {
+    fn rule(reach: AccessScope) -> AccessRule {
         AccessRule {
             description: "cards".to_owned(),
             priority: 3,
-            reach,
+            scope: reach,
             transform: Transform::Reveal,
-            permissions: Permissions::of(&[Permission::TokenRead, Permission::TokenUse]),
+            parse_permissions: Permissions::from_list(&[
+                Permission::TokenRead,
+                Permission::TokenUse,
+            ]),
         }
     }
 
     #[test]
-    fn policies_are_read_back() {
+    fn access_policy_round_trips_through_text() {
         let container = Container::parse("/pci/").unwrap();
         let conditions = vec![
-            Condition::IdStartsWith("card-".to_owned()),
-            Condition::ContainerIs(container.clone()),
+            AccessCondition::IdStartsWith("card-".to_owned()),
+            AccessCondition::ContainerIs(container.clone()),
         ];
         let policy = AccessPolicy {
-            permissions: Permissions::of(&[Permission::TokenCreate]),
-            rules: vec![rule(Reach::Container(container)), rule(Reach::Conditions(conditions))],
+            parse_permissions: Permissions::from_list(&[Permission::TokenCreate]),
+            rules: vec![
+                rule(AccessScope::Container(container)),
+                rule(AccessScope::Conditions(conditions)),
+            ],
         };
-        let stored = r#"{"permissions":["token:create"],"rules":[{"description":"cards","priority":3,"container":"/pci/","transform":"reveal","permissions":["token:read","token:use"]},{"description":"cards","priority":3,"conditions":[{"attribute":"id","operator":"starts_with","value":"card-"},{"attribute":"container","operator":"equals","value":"/pci/"}],"transform":"reveal","permissions":["token:read","token:use"]}]}"#;
-        assert_eq!(policy.to_text(), stored);
-        assert_eq!(AccessPolicy::from_text(stored), Some(policy));
+        let to_stored = r#"{"permissions":["token:create"],"rules":[{"description":"cards","priority":3,"container":"/pci/","transform":"reveal","permissions":["token:read","token:use"]},{"description":"cards","priority":3,"conditions":[{"attribute":"id","operator":"starts_with","value":"card-"},{"attribute":"container","operator":"equals","value":"/pci/"}],"transform":"reveal","permissions":["token:read","token:use"]}]}"#;
+        assert_eq!(policy.to_text(), to_stored);
+        assert_eq!(AccessPolicy::from_text(to_stored), Some(policy));
         assert_eq!(AccessPolicy::from_text("{}"), None);
         for (from, to) in [
             ("token:create", "token:make"),
@@ -298,8 +304,8 @@ mod tests {
             ("\"container\":\"/pci/\"", "\"container\":\"/pci/\",\"conditions\":[]"),
             ("\"priority\":3", "\"priority\":3,\"more\":1"),
         ] {
-            let altered = stored.replacen(from, to, 1);
-            assert_ne!(altered, stored);
+            let altered = to_stored.replacen(from, to, 1);
+            assert_ne!(altered, to_stored);
             assert_eq!(AccessPolicy::from_text(&altered), None, "{altered}");
         }
     }
@@ -307,15 +313,15 @@ mod tests {
     #[track_caller]
     fn check(parts: [&str; 3], container: &str, id: Option<&str>, expected: bool) {
         let [attribute, operator, value] = parts;
-        let condition = Condition::parse(attribute, operator, value).unwrap();
+        let condition = AccessCondition::parse(attribute, operator, value).unwrap();
         let id = id.map(|it| TokenId::parse(it).unwrap());
-        let reach = Reach::Conditions(vec![condition]);
+        let reach = AccessScope::Conditions(vec![condition]);
         let container = Container::parse(container).unwrap();
         assert_eq!(reach.covers(&container, id.as_ref()), expected, "{parts:?}");
     }
 
     #[test]
-    fn conditions() {
+    fn access_conditions_match_ids_and_containers() {
         check(["id", "equals", "card-7"], "/", Some("card-7"), true);
         check(["id", "equals", "card-7"], "/", Some("card-77"), false);
         check(["id", "equals", "card-7"], "/", None, false);
@@ -328,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_conditions() {
+    fn invalid_access_conditions_are_rejected() {
         let wrong = [
             (("type", "equals", "card"), "attribute"),
             (("id", "contains", "x"), "operator"),
@@ -336,15 +342,15 @@ mod tests {
             (("container", "starts_with", "/pci"), "value"),
         ];
         for ((attribute, operator, value), named) in wrong {
-            let refused = Condition::parse(attribute, operator, value).unwrap_err();
-            assert_eq!(refused.0, named);
+            let error = AccessCondition::parse(attribute, operator, value).unwrap_err();
+            assert_eq!(error.0, named);
         }
     }
 
     #[test]
-    fn each_kind_holds_its_own_permissions() {
+    fn application_kind_is_granted_only_its_own_permissions() {
         let of = |permission| AccessPolicy {
-            permissions: Permissions::of(&[permission]),
+            parse_permissions: Permissions::from_list(&[permission]),
             rules: Vec::new(),
         };
         for permission in Permission::ALL {
@@ -355,8 +361,8 @@ mod tests {
         }
         assert!(AccessPolicy::default().check(ApplicationKind::Private).is_err());
         let ruled = AccessPolicy {
-            permissions: Permissions::default(),
-            rules: vec![rule(Reach::Container(Container::root()))],
+            parse_permissions: Permissions::default(),
+            rules: vec![rule(AccessScope::Container(Container::root()))],
         };
         assert!(ruled.check(ApplicationKind::Private).is_ok());
         let errors = ruled.check(ApplicationKind::Public).unwrap_err();

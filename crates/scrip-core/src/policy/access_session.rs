@@ -6,7 +6,7 @@ use scrip_seal::Place;
 
 use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{AccessPolicy, Policy, Tenant},
+    policy::{AccessPolicy, PolicyRow, Tenant},
     time::Timestamp,
 };
 
@@ -37,9 +37,9 @@ impl fmt::Display for AccessSessionId {
 }
 
 /// How long a session lasts when nobody says otherwise.
-pub const SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
+pub const ACCESS_SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
 /// And the longest that can be asked for.
-pub const SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+pub const ACCESS_SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// As the store keeps it: with a mac of its own, and outside the seal of the tenant's policy, for
 /// there are many of them and they are gone in minutes.
@@ -53,13 +53,13 @@ pub struct AccessSessionRecord {
     pub nonce: [u8; 32],
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
-    pub authorized: Option<Authorized>,
+    pub grant: Option<AccessSessionGrant>,
 }
 
 /// Once, and never again.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Authorized {
-    pub by: ApplicationId,
+pub struct AccessSessionGrant {
+    pub authorizer: ApplicationId,
     /// The API key that authorized the session. The session ends when this key is deleted.
     pub api_key: ApiKeyId,
     pub at: Timestamp,
@@ -71,16 +71,16 @@ impl AccessSessionRecord {
     /// to be authorized.
     #[must_use]
     pub fn is_authorizing_key_live(&self, tenant: &Tenant) -> bool {
-        self.authorized.as_ref().is_none_or(|it| {
-            let keys = tenant.applications.get(&it.by).map(|it| it.api_keys.as_slice());
+        self.grant.as_ref().is_none_or(|it| {
+            let keys = tenant.applications.get(&it.authorizer).map(|it| it.api_keys.as_slice());
             keys.is_some_and(|keys| keys.iter().any(|key| key.id == it.api_key))
         })
     }
 }
 
-impl Policy for AccessSessionRecord {
+impl PolicyRow for AccessSessionRecord {
     fn place(&self) -> Place {
-        let authorized = self.authorized.as_ref();
+        let authorized = self.grant.as_ref();
         let access = authorized.map(|it| it.access.to_text());
         Place::new("policy.access-session")
             .bytes(&self.id.0)
@@ -89,7 +89,7 @@ impl Policy for AccessSessionRecord {
             .bytes(&self.nonce)
             .number(self.created_at.unix_ms)
             .number(self.expires_at.unix_ms)
-            .optional_bytes(authorized.map(|it| it.by.0.as_bytes().as_slice()))
+            .optional_bytes(authorized.map(|it| it.authorizer.0.as_bytes().as_slice()))
             .optional_bytes(authorized.map(|it| it.api_key.0.as_bytes().as_slice()))
             .optional_number(authorized.map(|it| it.at.unix_ms))
             .optional_bytes(access.as_deref().map(str::as_bytes))

@@ -8,18 +8,18 @@ use zeroize::Zeroizing;
 use crate::{
     error::FieldError,
     id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{AccessPolicy, ApplicationKind, Policy, Stamp, TenantKind},
+    policy::{AccessPolicy, ApplicationKind, ChangeStamp, PolicyRow, TenantKind},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplicationRecord {
     pub id: ApplicationId,
     pub tenant: TenantId,
-    pub name: Name,
+    pub name: DisplayName,
     pub kind: ApplicationKind,
     pub access: AccessPolicy,
-    pub created: Stamp,
-    pub modified: Option<Stamp>,
+    pub created: ChangeStamp,
+    pub modified: Option<ChangeStamp>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +29,7 @@ pub struct ApiKeyRecord {
     pub application: ApplicationId,
     /// The key itself is shown once and never stored.
     pub digest: [u8; 32],
-    pub created: Stamp,
+    pub created: ChangeStamp,
 }
 
 /// An application with its keys, as its tenant knows it.
@@ -42,11 +42,11 @@ pub struct Application {
 
 /// What a person calls a tenant or an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name(String);
+pub struct DisplayName(String);
 
 const NAME_CHARS_MAX: usize = 200;
 
-impl Name {
+impl DisplayName {
     /// # Errors
     /// It is empty, too long, or would break a line.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
@@ -79,7 +79,7 @@ fn is_invisible(it: char) -> bool {
         | '\u{2060}'..='\u{206f}' | '\u{feff}')
 }
 
-impl Policy for ApplicationRecord {
+impl PolicyRow for ApplicationRecord {
     fn place(&self) -> Place {
         let place = Place::new("policy.application")
             .bytes(self.id.0.as_bytes())
@@ -87,18 +87,18 @@ impl Policy for ApplicationRecord {
             .text(self.name.as_str())
             .text(self.kind.as_str())
             .text(&self.access.to_text());
-        Stamp::bind(place, &[Some(self.created), self.modified])
+        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
     }
 }
 
-impl Policy for ApiKeyRecord {
+impl PolicyRow for ApiKeyRecord {
     fn place(&self) -> Place {
         let place = Place::new("policy.api-key")
             .bytes(self.id.0.as_bytes())
             .bytes(self.tenant.0.as_bytes())
             .bytes(self.application.0.as_bytes())
             .bytes(&self.digest);
-        Stamp::bind(place, &[Some(self.created)])
+        ChangeStamp::add_to_place(place, &[Some(self.created)])
     }
 }
 
@@ -107,14 +107,15 @@ impl Policy for ApiKeyRecord {
 pub struct ApiKeyText(Zeroizing<String>);
 
 /// A key of chance has far more.
-const API_KEY_DIFFERENT_BYTES_MIN: usize = 8;
+const API_KEY_DISTINCT_BYTES_MIN: usize = 8;
 const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
 
 impl ApiKeyText {
     /// A new one: `key_test_us_pvt_` and 195 bits of chance.
     #[must_use]
-    pub fn new(tenant: TenantKind, mark: &str, chance: fn(&mut [u8])) -> Self {
-        let text = format!("key_{}_us_{mark}_{}", tenant.key_mark(), random_text(chance));
+    pub fn new(tenant: TenantKind, segment: &str, fill_random: fn(&mut [u8])) -> Self {
+        let text =
+            format!("key_{}_us_{segment}_{}", tenant.key_segment(), random_text(fill_random));
         Self(Zeroizing::new(text))
     }
 
@@ -131,7 +132,7 @@ impl ApiKeyText {
             return Err(FieldError::new("key", "must have letters, digits and signs only"));
         }
         let different: std::collections::BTreeSet<_> = text.bytes().collect();
-        if different.len() < API_KEY_DIFFERENT_BYTES_MIN {
+        if different.len() < API_KEY_DISTINCT_BYTES_MIN {
             return Err(FieldError::new("key", "must not be easy to guess"));
         }
         Ok(Self(Zeroizing::new(text.to_owned())))
@@ -150,8 +151,8 @@ impl ApiKeyText {
 
     /// Whether it looks like a session's. Only the store knows.
     #[must_use]
-    pub fn is_of_session(text: &str) -> bool {
-        text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_MARK)
+    pub fn is_session_key(text: &str) -> bool {
+        text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_KEY_SEGMENT)
     }
 }
 
@@ -162,14 +163,14 @@ impl fmt::Debug for ApiKeyText {
 }
 
 /// What the text of a session's key has where an application's has its kind.
-pub const SESSION_MARK: &str = "ses";
+pub const SESSION_KEY_SEGMENT: &str = "ses";
 
 /// 195 bits of chance, in letters and digits that cannot be taken for one another.
 #[must_use]
-pub fn random_text(chance: fn(&mut [u8])) -> String {
+pub fn random_text(fill_random: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut bytes = Zeroizing::new([0; 39]);
-    chance(bytes.as_mut());
+    fill_random(bytes.as_mut());
     let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
     bytes.iter().filter_map(letter).collect()
 }
@@ -179,26 +180,27 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_tell_their_kind_and_hold_chance() {
-        let mark = ApplicationKind::Public.key_mark();
+    fn api_keys_state_their_kind_and_are_random() {
+        let mark = ApplicationKind::Public.key_segment();
         let key = || ApiKeyText::new(TenantKind::Test, mark, scrip_seal::fill_random);
         assert!(key().expose().starts_with("key_test_us_pub_"));
         assert_eq!(key().expose().len(), "key_test_us_pub_".len() + 39);
         assert_ne!(key().expose(), key().expose());
         assert!(!ApiKeyText::is_legacy(key().expose()));
-        assert!(!ApiKeyText::is_of_session(key().expose()));
-        let session = ApiKeyText::new(TenantKind::Test, SESSION_MARK, scrip_seal::fill_random);
-        assert!(ApiKeyText::is_of_session(session.expose()));
+        assert!(!ApiKeyText::is_session_key(key().expose()));
+        let session =
+            ApiKeyText::new(TenantKind::Test, SESSION_KEY_SEGMENT, scrip_seal::fill_random);
+        assert!(ApiKeyText::is_session_key(session.expose()));
         assert!(!format!("{session:?}").contains("key_"));
         assert!(ApiKeyText::is_legacy("key_pvt_us_0123456789abcdef"));
     }
 
     #[test]
-    fn names() {
-        assert_eq!(Name::parse(" Café 7 ").unwrap().as_str(), "Café 7");
+    fn display_name_rejects_empty_long_and_invisible_text() {
+        assert_eq!(DisplayName::parse(" Café 7 ").unwrap().as_str(), "Café 7");
         for text in ["", "  ", "a\nb", "a\u{202e}b", "a\u{200b}", &"x".repeat(201)] {
-            assert!(Name::parse(text).is_err(), "{text:?}");
+            assert!(DisplayName::parse(text).is_err(), "{text:?}");
         }
-        assert!(Name::parse(&"é".repeat(200)).is_ok());
+        assert!(DisplayName::parse(&"é".repeat(200)).is_ok());
     }
 }

@@ -3,21 +3,25 @@
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{
-    error::{Error, Refusal},
+    error::{Denial, Error},
     id::{ApiKeyId, ApplicationId, TenantId, TokenId},
     policy::{
-        AccessSessionId, ApplicationKind, ApplicationRecord, Permission, PolicyRecords, Principal,
-        Quotas, Signed, Stamp, Subject, Tenant, Transform, principal::SIGHT,
+        AccessSessionId, AccessTarget, ApplicationKind, ApplicationRecord, ChangeStamp, Permission,
+        PolicyRecords, Principal, Quotas, SignedRow, Tenant, Transform,
+        principal::VIEWING_PERMISSIONS,
     },
     time::Timestamp,
-    token::{Container, Containers, Span, Spans, WorkMeter, expression::work::RunLong},
+    token::{
+        Container, ContainerRange, ContainerRanges, Containers, WorkMeter,
+        expression::work_meter::RunLongEvaluation,
+    },
 };
 
 /// What a route asks of a caller before anything else.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Needs {
+pub enum CallerRequirement {
     /// Any key that is known.
-    Key,
+    AnyKey,
     /// A key of an application of this kind, whatever its rights.
     Kind(ApplicationKind),
     Permission(Permission),
@@ -25,7 +29,7 @@ pub enum Needs {
 
 /// Where a request came from, for the records.
 #[derive(Debug, Clone)]
-pub struct Origin {
+pub struct RequestOrigin {
     pub trace: Arc<str>,
     pub address: IpAddr,
 }
@@ -34,7 +38,7 @@ pub struct Origin {
 #[derive(Debug, Clone)]
 pub struct Caller {
     principal: Arc<Principal>,
-    origin: Origin,
+    origin: RequestOrigin,
     /// Shared by all copies: it belongs to the request.
     work: Arc<WorkMeter>,
     api_key: Option<ApiKeyId>,
@@ -43,18 +47,18 @@ pub struct Caller {
 /// Proof that the caller holds a permission somewhere in its tenant: enough to look for a token,
 /// not to open it.
 #[derive(Debug)]
-pub struct Inquiry {
+pub struct LookupPermit {
     tenant: Arc<Tenant>,
 }
 
 /// Proof that somebody may see or change a tenant's policy: an application that meets the need, or
 /// the operator, who holds the root key and needs nobody's permission.
 #[derive(Debug, Clone)]
-pub struct Mandate {
+pub struct PolicyPermit {
     tenant: Arc<Tenant>,
     /// Nobody is the operator.
     caller: Option<Caller>,
-    needs: Needs,
+    requirement: CallerRequirement,
     /// The operating-system user of an operator's command.
     os_user: Option<Arc<str>>,
 }
@@ -62,11 +66,11 @@ pub struct Mandate {
 /// Proof that a tenant may be deleted.
 #[derive(Debug)]
 pub enum TenantDeletion {
-    Asked(Mandate),
+    Requested(PolicyPermit),
     /// Its grace period was over by then.
     Due {
-        mandate: Mandate,
-        by: Timestamp,
+        permit: PolicyPermit,
+        due_at: Timestamp,
     },
     /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
     /// Without its quotas, what was recorded of it is kept for good.
@@ -80,7 +84,7 @@ impl TenantDeletion {
     #[must_use]
     pub fn tenant(&self) -> TenantId {
         match self {
-            Self::Asked(mandate) | Self::Due { mandate, .. } => mandate.tenant.id,
+            Self::Requested(mandate) | Self::Due { permit: mandate, .. } => mandate.tenant.id,
             Self::ByOperator { tenant, .. } => *tenant,
         }
     }
@@ -89,7 +93,9 @@ impl TenantDeletion {
     #[must_use]
     pub fn retention_seconds(&self) -> Option<i64> {
         let quotas = match self {
-            Self::Asked(mandate) | Self::Due { mandate, .. } => Some(&mandate.tenant.quotas),
+            Self::Requested(mandate) | Self::Due { permit: mandate, .. } => {
+                Some(&mandate.tenant.quotas)
+            }
             Self::ByOperator { quotas, .. } => quotas.as_ref(),
         };
         quotas.and_then(|it| i64::try_from(it.log_retention_seconds).ok())
@@ -97,9 +103,9 @@ impl TenantDeletion {
 
     /// Whether the policy has to be checked before it is deleted.
     #[must_use]
-    pub fn is_checked(&self) -> bool {
+    pub fn requires_policy_check(&self) -> bool {
         match self {
-            Self::Asked(_) | Self::Due { .. } => true,
+            Self::Requested(_) | Self::Due { .. } => true,
             Self::ByOperator { .. } => false,
         }
     }
@@ -111,8 +117,8 @@ impl TenantDeletion {
     pub fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
         match self {
             Self::ByOperator { .. } => Ok(()),
-            Self::Asked(mandate) => mandate.check(records),
-            Self::Due { mandate, by } => {
+            Self::Requested(mandate) => mandate.check(records),
+            Self::Due { permit: mandate, due_at: by } => {
                 mandate.check(records)?;
                 let is_due = records.tenant.record.deletes_at.is_some_and(|it| it <= *by);
                 is_due.then_some(()).ok_or(Error::NotFound)
@@ -129,7 +135,7 @@ pub enum Actor {
     /// By itself, because something's time was over.
     Vault,
     /// Somebody without a key: a browser, or a directory server.
-    Outsider,
+    Unauthenticated,
 }
 
 /// Proof that rules allowed one permission in all of these containers of this tenant.
@@ -145,18 +151,18 @@ pub struct Permit {
     id: Option<TokenId>,
     transform: Transform,
     /// Whether it shows no more than the right to read does.
-    as_reader: bool,
+    limited_to_read: bool,
 }
 
 impl Caller {
     #[must_use]
-    pub fn new(principal: Arc<Principal>, origin: Origin) -> Self {
+    pub fn new(principal: Arc<Principal>, origin: RequestOrigin) -> Self {
         Self { principal, origin, work: Arc::default(), api_key: None }
     }
 
     /// The same caller, whose long evaluations run in this way.
     #[must_use]
-    pub fn with_long_evaluations(mut self, run_long: RunLong) -> Self {
+    pub fn with_long_evaluations(mut self, run_long: RunLongEvaluation) -> Self {
         self.work = Arc::new(WorkMeter::new(run_long));
         self
     }
@@ -177,7 +183,7 @@ impl Caller {
     /// the session.
     #[must_use]
     pub fn api_key(&self) -> Option<ApiKeyId> {
-        self.api_key.or_else(|| self.principal.lent_by())
+        self.api_key.or_else(|| self.principal.authorizing_key())
     }
 
     #[must_use]
@@ -191,14 +197,14 @@ impl Caller {
     }
 
     #[must_use]
-    pub fn origin(&self) -> &Origin {
+    pub fn origin(&self) -> &RequestOrigin {
         &self.origin
     }
 
     /// The session that asks, when it is not an application itself.
     #[must_use]
-    pub fn session(&self) -> Option<AccessSessionId> {
-        self.principal.session_id()
+    pub fn access_session(&self) -> Option<AccessSessionId> {
+        self.principal.access_session_id()
     }
 
     #[must_use]
@@ -208,34 +214,40 @@ impl Caller {
 
     /// # Errors
     /// The caller is of another kind, or no rule grants it the permission anywhere.
-    pub fn meets(&self, needs: Needs) -> Result<(), Error> {
-        let refusal = match needs {
-            Needs::Key => return Ok(()),
-            Needs::Kind(kind) if self.principal.kind() == kind && self.session().is_none() => {
+    pub fn check_requirement(&self, requirement: CallerRequirement) -> Result<(), Error> {
+        let refusal = match requirement {
+            CallerRequirement::AnyKey => return Ok(()),
+            CallerRequirement::Kind(kind)
+                if self.principal.kind() == kind && self.access_session().is_none() =>
+            {
                 return Ok(());
             }
-            Needs::Kind(kind) => Refusal::WrongKind(kind),
-            Needs::Permission(permission) if self.principal.holds(permission) => return Ok(()),
-            Needs::Permission(permission) => Refusal::NoRule(permission),
+            CallerRequirement::Kind(kind) => Denial::WrongKind(kind),
+            CallerRequirement::Permission(permission)
+                if self.principal.has_permission(permission) =>
+            {
+                return Ok(());
+            }
+            CallerRequirement::Permission(permission) => Denial::NoRule(permission),
         };
         Err(Error::Forbidden(refusal))
     }
 
     /// # Errors
     /// No rule grants the permission anywhere.
-    pub fn inquire(&self, permission: Permission) -> Result<Inquiry, Error> {
-        self.meets(Needs::Permission(permission))?;
+    pub fn permit_lookup(&self, permission: Permission) -> Result<LookupPermit, Error> {
+        self.check_requirement(CallerRequirement::Permission(permission))?;
         // Every write comes by here, and none may store what was not evaluated.
         self.work.check()?;
-        Ok(Inquiry { tenant: Arc::clone(self.principal.tenant()) })
+        Ok(LookupPermit { tenant: Arc::clone(self.principal.tenant()) })
     }
 
     /// # Errors
     /// As for [`Caller::meets`].
-    pub fn mandate(&self, needs: Needs) -> Result<Mandate, Error> {
-        self.meets(needs)?;
+    pub fn permit_policy(&self, requirement: CallerRequirement) -> Result<PolicyPermit, Error> {
+        self.check_requirement(requirement)?;
         let tenant = Arc::clone(self.principal.tenant());
-        Ok(Mandate { tenant, caller: Some(self.clone()), needs, os_user: None })
+        Ok(PolicyPermit { tenant, caller: Some(self.clone()), requirement, os_user: None })
     }
 
     /// # Errors
@@ -243,21 +255,21 @@ impl Caller {
     pub fn permit<'a>(
         &self,
         permission: Permission,
-        subject: impl Into<Subject<'a>>,
+        target: impl Into<AccessTarget<'a>>,
     ) -> Result<Permit, Error> {
-        let subject = subject.into();
+        let subject = target.into();
         let transform = self.transform(permission, subject);
-        let transform = transform.ok_or(Error::Forbidden(Refusal::NoRule(permission)))?;
+        let transform = transform.ok_or(Error::Forbidden(Denial::NoRule(permission)))?;
         let containers = subject.containers.clone();
-        let id = self.session().and(subject.id.cloned());
+        let id = self.access_session().and(subject.id.cloned());
         let (caller, as_reader) = (self.clone(), false);
-        Ok(Permit { caller, permission, containers, id, transform, as_reader })
+        Ok(Permit { caller, permission, containers, id, transform, limited_to_read: as_reader })
     }
 
     /// Public applications and access sessions run in browsers that strangers control.
     #[must_use]
     pub fn is_browser(&self) -> bool {
-        self.session().is_some() || self.principal().kind() == ApplicationKind::Public
+        self.access_session().is_some() || self.principal().kind() == ApplicationKind::Public
     }
 
     /// In each container the first rule that covers it and grants the permission decides; over
@@ -266,9 +278,9 @@ impl Caller {
     pub fn transform<'a>(
         &self,
         permission: Permission,
-        subject: impl Into<Subject<'a>>,
+        target: impl Into<AccessTarget<'a>>,
     ) -> Option<Transform> {
-        let subject = subject.into();
+        let subject = target.into();
         let decide = |it: &Container| self.principal.decide(permission, it, subject.id);
         subject.containers.iter().map(decide).min().flatten()
     }
@@ -277,39 +289,39 @@ impl Caller {
     ///
     /// # Errors
     /// No rule grants the permission on the container that was asked for.
-    pub fn spans(
+    pub fn container_ranges(
         &self,
         permission: Permission,
         container: Option<&Container>,
-    ) -> Result<Spans, Error> {
-        let all = self.principal.spans(permission);
+    ) -> Result<ContainerRanges, Error> {
+        let all = self.principal.container_ranges(permission);
         let Some(container) = container else { return Ok(all) };
         if self.principal.decide(permission, container, None).is_none() {
-            return Err(Error::Forbidden(Refusal::NoRule(permission)));
+            return Err(Error::Forbidden(Denial::NoRule(permission)));
         }
-        Ok(all.meet(&Spans::of(vec![Span::beneath(container)])))
+        Ok(all.intersect(&ContainerRanges::from_ranges(vec![ContainerRange::subtree(container)])))
     }
 
     /// The most that the caller can be shown of a token in these containers, by any operation.
     #[must_use]
-    pub fn sight<'a>(&self, subject: impl Into<Subject<'a>>) -> Option<Transform> {
-        let subject = subject.into();
-        SIGHT.into_iter().filter_map(|it| self.transform(it, subject)).max()
+    pub fn max_transform<'a>(&self, target: impl Into<AccessTarget<'a>>) -> Option<Transform> {
+        let subject = target.into();
+        VIEWING_PERMISSIONS.into_iter().filter_map(|it| self.transform(it, subject)).max()
     }
 }
 
-impl Inquiry {
+impl LookupPermit {
     #[must_use]
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }
 }
 
-impl Mandate {
+impl PolicyPermit {
     /// The operator's: whoever has the root key may do anything here, and says so by this call.
     #[must_use]
-    pub fn of_operator(tenant: Arc<Tenant>) -> Self {
-        Self { tenant, caller: None, needs: Needs::Key, os_user: None }
+    pub fn for_operator(tenant: Arc<Tenant>) -> Self {
+        Self { tenant, caller: None, requirement: CallerRequirement::AnyKey, os_user: None }
     }
 
     /// The same mandate of an operator, exercised by this operating-system user.
@@ -334,7 +346,7 @@ impl Mandate {
     }
 
     /// The application behind it, for what only an application can do.
-    pub(crate) fn asker(&self) -> Result<&Caller, Error> {
+    pub(crate) fn require_caller(&self) -> Result<&Caller, Error> {
         self.caller
             .as_ref()
             .ok_or_else(|| Error::Internal("the operator has no application".into()))
@@ -342,8 +354,8 @@ impl Mandate {
 
     /// What the caller was asked for.
     #[must_use]
-    pub fn needs(&self) -> Needs {
-        self.needs
+    pub fn requirement(&self) -> CallerRequirement {
+        self.requirement
     }
 
     #[must_use]
@@ -355,28 +367,30 @@ impl Mandate {
     /// When a change is about to be made: whether the policy is ours and no older than what let the
     /// caller in, and whether the application that asks is still there and still may.
     pub(crate) fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
-        let follows = records.seal.follows(&self.tenant.seal);
-        if !follows || !records.alterations(&self.tenant.keys).is_empty() {
+        let follows = records.seal.is_same_or_newer(&self.tenant.seal);
+        if !follows || !records.find_alterations(&self.tenant.keys).is_empty() {
             let cause = "the policy of this tenant was altered by somebody else";
             return Err(Error::Unavailable(cause.into()));
         }
         let Some(caller) = &self.caller else { return Ok(()) };
-        let is = |it: &&Signed<ApplicationRecord>| it.record.id == caller.application();
+        let is = |it: &&SignedRow<ApplicationRecord>| it.record.id == caller.application();
         let record = &records.applications.iter().find(is).ok_or(Error::NotFound)?.record;
-        let refusal = match self.needs {
-            Needs::Permission(permission) if !record.access.grants(permission) => {
-                Refusal::NoRule(permission)
+        let refusal = match self.requirement {
+            CallerRequirement::Permission(permission) if !record.access.grants(permission) => {
+                Denial::NoRule(permission)
             }
-            Needs::Kind(kind) if record.kind != kind => Refusal::WrongKind(kind),
-            Needs::Key | Needs::Kind(_) | Needs::Permission(_) => return Ok(()),
+            CallerRequirement::Kind(kind) if record.kind != kind => Denial::WrongKind(kind),
+            CallerRequirement::AnyKey
+            | CallerRequirement::Kind(_)
+            | CallerRequirement::Permission(_) => return Ok(()),
         };
         Err(Error::Forbidden(refusal))
     }
 
     /// Who and when, for the row that is about to be written.
     #[must_use]
-    pub fn stamp(&self, at: Timestamp) -> Stamp {
-        Stamp { by: self.caller.as_ref().map(Caller::application), at }
+    pub fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
+        ChangeStamp { by: self.caller.as_ref().map(Caller::application), at }
     }
 }
 
@@ -414,28 +428,28 @@ impl Permit {
 
     /// The same proof, showing no more than this.
     #[must_use]
-    pub fn weakened(self, most: Transform) -> Self {
+    pub fn limit_transform(self, most: Transform) -> Self {
         Self { transform: self.transform.min(most), ..self }
     }
 
     /// The same proof, showing what the right to read shows: for data that the caller did not bring.
-    pub(crate) fn for_reader(self) -> Self {
+    pub(crate) fn limit_to_read(self) -> Self {
         let read = self.caller.transform(Permission::TokenRead, &self.containers);
-        Self { as_reader: true, ..self.weakened(read.unwrap_or(Transform::Redact)) }
+        Self { limited_to_read: true, ..self.limit_transform(read.unwrap_or(Transform::Redact)) }
     }
 
-    pub(crate) fn is_as_reader(&self) -> bool {
-        self.as_reader
+    pub(crate) fn is_limited_to_read(&self) -> bool {
+        self.limited_to_read
     }
 
     /// A second proof by a second check, for an answer made elsewhere. Never a stronger one.
     ///
     /// # Errors
     /// As for [`Caller::permit`].
-    pub fn again(&self) -> Result<Self, Error> {
-        let subject = Subject { containers: &self.containers, id: self.id.as_ref() };
+    pub fn recheck(&self) -> Result<Self, Error> {
+        let subject = AccessTarget { containers: &self.containers, id: self.id.as_ref() };
         let permit = self.caller.permit(self.permission, subject)?;
-        Ok(Self { as_reader: self.as_reader, ..permit.weakened(self.transform) })
+        Ok(Self { limited_to_read: self.limited_to_read, ..permit.limit_transform(self.transform) })
     }
 }
 

@@ -9,15 +9,15 @@ use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
     id::{ApiKeyId, ApplicationId, random_uuid},
-    idempotency::{Remember, answer::seal_plain_answer},
+    idempotency::{ResponseRecorder, response::seal_response},
     policy::{
-        ApiKeyRecord, ApiKeyText, Application, Mandate, PolicyEdit, PolicyRecords, PolicyWrite,
+        ApiKeyRecord, ApiKeyText, Application, PolicyEdit, PolicyPermit, PolicyRecords, PolicyWrite,
     },
-    store::Beside,
+    store::CommitExtras,
 };
 
 /// What an operation makes of the policy that it finds.
-pub(crate) struct Decision<T> {
+pub(crate) struct PolicyDecision<T> {
     pub(crate) writes: Vec<PolicyWrite>,
     /// What was touched.
     pub(crate) entity: String,
@@ -27,44 +27,47 @@ pub(crate) struct Decision<T> {
 /// The claim in `remember` is held until the change is on disk.
 pub(crate) async fn change_policy<T: Send + 'static>(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     operation: Operation,
     now: Timestamp,
-    remember: Option<Remember<T>>,
-    decide: impl FnOnce(&PolicyRecords) -> Result<Decision<T>, Error> + Send + 'static,
+    recorder: Option<ResponseRecorder<T>>,
+    decide: impl FnOnce(&PolicyRecords) -> Result<PolicyDecision<T>, Error> + Send + 'static,
 ) -> Result<T, Error> {
-    let audit = AuditRecord::of(operation, &mandate, now);
-    let answers = remember.as_ref().map(|it| (it.claim.digest, Arc::clone(&it.render)));
+    let audit = AuditRecord::for_policy(operation, &permit, now);
+    let recording = recorder.as_ref().map(|it| (it.claim.digests, Arc::clone(&it.render)));
     let slot = Arc::new(Mutex::new(None));
     let filled = Arc::clone(&slot);
-    let asker = mandate.clone();
+    let change_permit = permit.clone();
     let decide = move |mut records: PolicyRecords| {
-        let keys = &asker.tenant().keys;
-        asker.check(&records)?;
-        let Decision { writes, entity, outcome } = decide(&records)?;
+        let keys = &change_permit.tenant().keys;
+        change_permit.check(&records)?;
+        let PolicyDecision { writes, entity, outcome } = decide(&records)?;
         for write in &writes {
             records.apply(write);
         }
         records.check_size()?;
         let seal = records.next_seal(keys);
-        let answer = match (answers, asker.caller()) {
+        let idempotency = match (recording, change_permit.caller()) {
             (Some((digest, render)), Some(caller)) => {
                 let rendered = render(&outcome);
-                Some(seal_plain_answer(caller, digest, rendered, asker.needs(), now)?)
+                Some(seal_response(caller, digest, rendered, change_permit.requirement(), now)?)
             }
             (_, _) => None,
         };
         *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
-        Ok(PolicyEdit { writes, seal, written: Beside { audit, entity, answer } })
+        Ok(PolicyEdit { writes, seal, extras: CommitExtras { audit, entity, idempotency } })
     };
-    vault.store.change_policy(mandate, Box::new(decide)).await??;
-    drop(remember);
+    vault.store.change_policy(permit, Box::new(decide)).await??;
+    drop(recorder);
     let outcome = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     outcome.ok_or_else(|| Error::Internal("a change was committed and not decided".into()))
 }
 
 /// An application as the transaction finds it.
-pub(crate) fn found(records: &PolicyRecords, id: ApplicationId) -> Result<Application, Error> {
+pub(crate) fn load_application(
+    records: &PolicyRecords,
+    id: ApplicationId,
+) -> Result<Application, Error> {
     let application = records.applications.iter().find(|it| it.record.id == id);
     let record = application.ok_or(Error::NotFound)?.record.clone();
     let own = records.api_keys.iter().filter(|it| it.record.application == id);
@@ -74,19 +77,19 @@ pub(crate) fn found(records: &PolicyRecords, id: ApplicationId) -> Result<Applic
 }
 
 /// The record of a key, of which only the digest is kept.
-pub(crate) fn api_key_record(
+pub(crate) fn new_api_key_record(
     vault: &Vault,
-    mandate: &Mandate,
+    permit: &PolicyPermit,
     application: ApplicationId,
     key: &ApiKeyText,
     pepper: &Pepper,
     now: Timestamp,
 ) -> ApiKeyRecord {
     ApiKeyRecord {
-        id: ApiKeyId(random_uuid(vault.chance)),
-        tenant: mandate.tenant().id,
+        id: ApiKeyId(random_uuid(vault.fill_random)),
+        tenant: permit.tenant().id,
         application,
-        digest: pepper.digest(key.expose()),
-        created: mandate.stamp(now),
+        digest: pepper.api_key_digest(key.expose()),
+        created: permit.change_stamp(now),
     }
 }

@@ -3,7 +3,7 @@
 use crate::{
     error::Error,
     policy::{PolicyRecords, PolicySeal, PolicyWrite},
-    store::Beside,
+    store::CommitExtras,
 };
 
 /// Runs inside the transaction, on a tenant's policy as it is then.
@@ -14,5 +14,5 @@ pub type DecidePolicy = Box<dyn FnOnce(PolicyRecords) -> Result<PolicyEdit, Erro
 pub struct PolicyEdit {
     pub writes: Vec<PolicyWrite>,
     pub seal: PolicySeal,
-    pub written: Beside,
+    pub extras: CommitExtras,
 }

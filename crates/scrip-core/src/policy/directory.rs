@@ -11,7 +11,8 @@ use crate::{
     error::Error,
     id::{ApiKeyId, ApplicationId, TenantId},
     policy::{
-        Alteration, DirectoryRecords, PolicyRecords, PolicySeal, Principal, SystemKeys, Tenant,
+        DirectoryRecords, PolicyAlteration, PolicyRecords, PolicySeal, Principal, SystemKeys,
+        Tenant,
     },
     store::Store,
 };
@@ -23,23 +24,23 @@ pub struct Directory {
     wrapped: SystemKeys,
     pepper: Arc<Pepper>,
     audit_key: Arc<AuditKey>,
-    by_digest: HashMap<[u8; 32], Known>,
-    tenants: HashMap<TenantId, Loaded>,
+    by_digest: HashMap<[u8; 32], ApiKeyLookup>,
+    tenants: HashMap<TenantId, LoadedTenant>,
     principals: HashMap<ApplicationId, Arc<Principal>>,
     /// The last that was ours of every tenant there ever was, also while its rows are altered or
     /// gone: an older one is one that somebody brought back.
     seals: HashMap<TenantId, PolicySeal>,
     /// Tenants that were here and are not any more. Nobody comes back from there while this
     /// process runs.
-    ended: HashSet<TenantId>,
-    alterations: Vec<Alteration>,
+    deleted: HashSet<TenantId>,
+    alterations: Vec<PolicyAlteration>,
     /// Tenants that were deleted and whose keys are not destroyed yet. Their API keys are unknown.
-    deleting: Vec<Arc<Tenant>>,
+    pending_deletion: Vec<Arc<Tenant>>,
 }
 
 /// A tenant, and what tells whether it has to be opened again.
 #[derive(Debug)]
-struct Loaded {
+struct LoadedTenant {
     wrapped: WrappedTenantKeys,
     /// Nothing when its policy was altered.
     tenant: Option<Arc<Tenant>>,
@@ -47,14 +48,14 @@ struct Loaded {
 
 /// What a key is.
 #[derive(Debug, Clone)]
-pub enum Known {
-    Principal {
+pub enum ApiKeyLookup {
+    Found {
         principal: Arc<Principal>,
         api_key: ApiKeyId,
     },
     /// Somebody altered the policy of its tenant, and until that is put right nobody there is
     /// believed.
-    Refused,
+    PolicyAltered,
 }
 
 impl Directory {
@@ -66,9 +67,9 @@ impl Directory {
     pub async fn load(
         store: &dyn Store,
         source: &dyn KeySource,
-        before: Option<&Self>,
+        previous: Option<&Self>,
     ) -> Result<Self, Error> {
-        Self::open(store.load_directory().await?, source, before)
+        Self::open(store.load_directory().await?, source, previous)
     }
 
     /// The same for records that are at hand already.
@@ -78,10 +79,10 @@ impl Directory {
     pub fn open(
         records: DirectoryRecords,
         source: &dyn KeySource,
-        before: Option<&Self>,
+        previous: Option<&Self>,
     ) -> Result<Self, Error> {
-        let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY.into()))?;
-        let (pepper, audit_key) = match before.filter(|it| it.wrapped == wrapped) {
+        let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY_VAULT.into()))?;
+        let (pepper, audit_key) = match previous.filter(|it| it.wrapped == wrapped) {
             Some(same) => (Arc::clone(&same.pepper), Arc::clone(&same.audit_key)),
             None => (
                 Arc::new(Pepper::unwrap(source, &wrapped.pepper)?),
@@ -96,36 +97,36 @@ impl Directory {
             by_digest: HashMap::new(),
             tenants: HashMap::new(),
             principals: HashMap::new(),
-            seals: before.map(|it| it.seals.clone()).unwrap_or_default(),
-            ended: before.map(|it| it.ended.clone()).unwrap_or_default(),
+            seals: previous.map(|it| it.seals.clone()).unwrap_or_default(),
+            deleted: previous.map(|it| it.deleted.clone()).unwrap_or_default(),
             alterations: records.unreadable,
-            deleting: Vec::new(),
+            pending_deletion: Vec::new(),
         };
         let unreadable: HashSet<_> =
             directory.alterations.iter().filter_map(|it| it.tenant).collect();
         for records in records.tenants {
             let id = records.tenant.record.id;
-            directory.admit(records, source, before, unreadable.contains(&id));
+            directory.add_tenant(records, source, previous, unreadable.contains(&id));
         }
         // Without a trace, that is: one whose row cannot be read is altered, not gone.
-        let gone = before.iter().flat_map(|it| it.tenants.keys());
-        let gone = gone
+        let missing = previous.iter().flat_map(|it| it.tenants.keys());
+        let missing = missing
             .filter(|it| !directory.tenants.contains_key(it) && !unreadable.contains(it))
             .copied();
-        directory.ended.extend(gone.collect::<Vec<_>>());
+        directory.deleted.extend(missing.collect::<Vec<_>>());
         directory.alterations.sort();
         Ok(directory)
     }
 
-    fn admit(
+    fn add_tenant(
         &mut self,
         records: PolicyRecords,
         source: &dyn KeySource,
-        before: Option<&Self>,
-        refused: bool,
+        previous: Option<&Self>,
+        is_unreadable: bool,
     ) {
         let id = records.tenant.record.id;
-        let before = before.and_then(|it| it.tenants.get(&id));
+        let before = previous.and_then(|it| it.tenants.get(&id));
         let (wrapped, seal) = (records.tenant.record.keys.clone(), records.seal);
         let digests: Vec<_> = records
             .api_keys
@@ -137,29 +138,30 @@ impl Directory {
             _ => TenantKeys::unwrap(source, &id.to_string(), &wrapped).ok().map(Arc::new),
         };
         let mut say = |what: &str| {
-            self.alterations.push(Alteration { tenant: Some(id), what: what.to_owned() });
+            self.alterations
+                .push(PolicyAlteration { tenant: Some(id), description: what.to_owned() });
         };
         if keys.is_none() {
             say("its wrapped keys do not open");
         }
-        let follows = self.seals.get(&id).is_none_or(|seen| seal.follows(seen));
+        let follows = self.seals.get(&id).is_none_or(|seen| seal.is_same_or_newer(seen));
         if !follows {
             say("its policy is an older one, brought back");
         }
-        let ended = self.ended.contains(&id);
-        if ended {
+        let was_deleted = self.deleted.contains(&id);
+        if was_deleted {
             say("it was deleted, and brought back; if that was you, start the server again");
         }
-        let altered = keys.as_ref().map(|it| records.alterations(it)).unwrap_or_default();
-        let sound = !refused && !ended && altered.is_empty() && follows;
+        let altered = keys.as_ref().map(|it| records.find_alterations(it)).unwrap_or_default();
+        let sound = !is_unreadable && !was_deleted && altered.is_empty() && follows;
         self.alterations.extend(altered);
         let audit_key = Arc::clone(&self.audit_key);
         let tenant = keys.filter(|_| sound);
         let tenant = tenant.map(|keys| Arc::new(Tenant::new(keys, audit_key, records)));
         if let Some(deleted) = tenant.as_ref().filter(|it| it.deletes_at.is_some()) {
             self.seals.insert(id, seal);
-            self.deleting.push(Arc::clone(deleted));
-            self.tenants.insert(id, Loaded { wrapped, tenant: None });
+            self.pending_deletion.push(Arc::clone(deleted));
+            self.tenants.insert(id, LoadedTenant { wrapped, tenant: None });
             return;
         }
         if let Some(tenant) = &tenant {
@@ -173,31 +175,31 @@ impl Directory {
             let principal = self.principals.get(&application).filter(|it| it.tenant().id == id);
             let known = match (&tenant, principal) {
                 (Some(_), Some(principal)) => {
-                    Known::Principal { principal: Arc::clone(principal), api_key }
+                    ApiKeyLookup::Found { principal: Arc::clone(principal), api_key }
                 }
-                (_, _) => Known::Refused,
+                (_, _) => ApiKeyLookup::PolicyAltered,
             };
             self.by_digest.insert(digest, known);
         }
-        self.tenants.insert(id, Loaded { wrapped, tenant });
+        self.tenants.insert(id, LoadedTenant { wrapped, tenant });
     }
 
     /// The map is asked by a keyed digest, so the time it takes tells nothing about the key.
     #[must_use]
-    pub fn authenticate(&self, api_key: &str) -> Option<&Known> {
-        self.find(&self.digest(api_key))
+    pub fn authenticate(&self, api_key: &str) -> Option<&ApiKeyLookup> {
+        self.find_by_digest(&self.digest(api_key))
     }
 
     /// The same for a key whose digest is at hand.
     #[must_use]
-    pub fn find(&self, digest: &[u8; 32]) -> Option<&Known> {
+    pub fn find_by_digest(&self, digest: &[u8; 32]) -> Option<&ApiKeyLookup> {
         self.by_digest.get(digest)
     }
 
     /// Under what the store knows a key, or a nonce.
     #[must_use]
     pub fn digest(&self, text: &str) -> [u8; 32] {
-        self.pepper.digest(text)
+        self.pepper.api_key_digest(text)
     }
 
     #[must_use]
@@ -232,8 +234,8 @@ impl Directory {
 
     /// Deleted tenants that can still be restored.
     #[must_use]
-    pub fn deleting(&self) -> &[Arc<Tenant>] {
-        &self.deleting
+    pub fn pending_deletion(&self) -> &[Arc<Tenant>] {
+        &self.pending_deletion
     }
 
     /// Whether the store has a row of this tenant, whatever became of it.
@@ -249,10 +251,10 @@ impl Directory {
 
     /// What somebody else did to the rows, for whoever has to put it right.
     #[must_use]
-    pub fn alterations(&self) -> &[Alteration] {
+    pub fn alterations(&self) -> &[PolicyAlteration] {
         &self.alterations
     }
 }
 
 /// Why a directory cannot be loaded from a vault that was never founded.
-pub const EMPTY: &str = "the vault is empty; run scrip init";
+pub const EMPTY_VAULT: &str = "the vault is empty; run scrip init";

@@ -2,7 +2,7 @@
 
 use scrip_seal::Sealed;
 
-use crate::policy::{Alteration, PolicyRecords};
+use crate::policy::{PolicyAlteration, PolicyRecords};
 
 /// What the store keeps of it.
 #[derive(Debug, Clone, Default)]
@@ -12,7 +12,7 @@ pub struct DirectoryRecords {
     pub system_keys: Option<SystemKeys>,
     pub tenants: Vec<PolicyRecords>,
     /// Rows that nothing we wrote looks like.
-    pub unreadable: Vec<Alteration>,
+    pub unreadable: Vec<PolicyAlteration>,
 }
 
 /// The vault's own keys, wrapped. Made with it, both at once.

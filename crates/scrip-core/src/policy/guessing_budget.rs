@@ -18,22 +18,22 @@ use std::time::Duration;
 
 use crate::{
     Error, Vault,
-    audit::{Operation, Seen},
+    audit::{Operation, ReadLogEntry},
     policy::{
         Caller, Quotas,
         guessing_budget::{
-            ledger::Counting,
+            ledger::CountRequest,
             numbers::{
                 CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
             },
         },
-        tenant::quota::Limit,
+        tenant::quota::QuotaLimit,
     },
-    token::{Plain, TokenType},
+    token::{Plaintext, TokenType},
 };
 
-pub use self::bucket::{Bucket, GuessRecord};
-pub(crate) use self::bucket::{BucketKind, CallerClass};
+pub(crate) use self::bucket::{CallerClass, GuessBucketKind};
+pub use self::bucket::{GuessBucket, GuessRecord};
 
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// What the quotas call a quarter.
@@ -41,15 +41,15 @@ pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
 /// Whether the fingerprint of a number may be stored and shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Fingerprinting {
-    On,
+pub(crate) enum FingerprintDisclosure {
+    Allowed,
     /// A budget is spent: no fingerprint, no deduplication, whether the number is known or not.
     Withheld,
 }
 
 words! {
     /// The budgets that can be spent, each a label of the metric and the outcome of the audit record.
-    pub enum Budget {
+    pub enum GuessBudget {
         Day = "number_guesses_day",
         Quarter = "number_guesses_quarter",
         Application = "number_guesses_application",
@@ -61,13 +61,13 @@ words! {
 /// The limits that apply to one caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuessLimits {
-    pub(crate) day: Limit,
-    pub(crate) quarter: Limit,
-    pub(crate) application: Limit,
+    pub(crate) day: QuotaLimit,
+    pub(crate) quarter: QuotaLimit,
+    pub(crate) application: QuotaLimit,
 }
 
 impl GuessLimits {
-    fn of(quotas: &Quotas) -> Self {
+    fn from_quotas(quotas: &Quotas) -> Self {
         Self {
             day: quotas.number_guesses_day,
             quarter: quotas.number_guesses_quarter,
@@ -76,7 +76,7 @@ impl GuessLimits {
     }
 
     fn is_off(&self) -> bool {
-        [self.day, self.quarter, self.application].iter().all(|it| *it == Limit::Off)
+        [self.day, self.quarter, self.application].iter().all(|it| *it == QuotaLimit::Off)
     }
 }
 
@@ -84,7 +84,7 @@ impl GuessLimits {
 /// fingerprint expression and the search indexes gave for it.
 pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) token_type: TokenType,
-    pub(crate) data: &'a Plain,
+    pub(crate) data: &'a Plaintext,
     pub(crate) texts: &'a EvaluatedTexts,
 }
 
@@ -97,67 +97,71 @@ impl Vault {
         &self,
         caller: &Caller,
         evaluated: EvaluatedNumbers<'_>,
-    ) -> Result<Fingerprinting, Error> {
-        if !self.counts_numbers(caller) {
-            return Ok(Fingerprinting::On);
+    ) -> Result<FingerprintDisclosure, Error> {
+        if !self.is_counted(caller) {
+            return Ok(FingerprintDisclosure::Allowed);
         }
         let numbers = evaluated_numbers(caller, &evaluated);
-        self.count(caller, &numbers).await
+        self.count_guesses(caller, &numbers).await
     }
 
     /// Counts the numbers of a request body that is about to be compared with an earlier one.
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
-    pub(crate) async fn count_compared(
+    pub(crate) async fn count_request_numbers(
         &self,
         caller: &Caller,
-        body: &Plain,
-    ) -> Result<Fingerprinting, Error> {
-        if !self.counts_numbers(caller) {
-            return Ok(Fingerprinting::On);
+        body: &Plaintext,
+    ) -> Result<FingerprintDisclosure, Error> {
+        if !self.is_counted(caller) {
+            return Ok(FingerprintDisclosure::Allowed);
         }
-        self.count(caller, &compared_numbers(caller, body)).await
+        self.count_guesses(caller, &compared_numbers(caller, body)).await
     }
 
     /// Whether a budget is on and the caller could learn something by guessing. Where the new token
     /// is does not matter: its fingerprint can be compared with those of every container. A public
     /// key or an access session is in the hands of browsers, so a masked reader may have it too:
     /// its numbers are counted whatever it sees itself.
-    fn counts_numbers(&self, caller: &Caller) -> bool {
-        let is_public = CallerClass::of(caller) == CallerClass::Public;
-        !GuessLimits::of(&caller.tenant().quotas).is_off()
-            && (is_public || !caller.principal().sees_all_in_clear())
+    fn is_counted(&self, caller: &Caller) -> bool {
+        let is_public = CallerClass::for_caller(caller) == CallerClass::Public;
+        !GuessLimits::from_quotas(&caller.tenant().quotas).is_off()
+            && (is_public || !caller.principal().reveals_everywhere())
     }
 
-    pub(crate) async fn count(
+    pub(crate) async fn count_guesses(
         &self,
         caller: &Caller,
         numbers: &[CountedNumber],
-    ) -> Result<Fingerprinting, Error> {
-        let limits = GuessLimits::of(&caller.tenant().quotas);
+    ) -> Result<FingerprintDisclosure, Error> {
+        let limits = GuessLimits::from_quotas(&caller.tenant().quotas);
         if numbers.is_empty() || limits.is_off() {
-            return Ok(Fingerprinting::On);
+            return Ok(FingerprintDisclosure::Allowed);
         }
         if numbers.len() > NUMBERS_MAX {
-            return Ok(Fingerprinting::Withheld);
+            return Ok(FingerprintDisclosure::Withheld);
         }
-        let counting = Counting::of(caller, limits, self.clock.now());
-        let counted = self.guesses.count(&*self.store, counting, numbers).await?;
-        self.record_spent(caller, &counted.spent).await?;
-        Ok(counted.fingerprinting)
+        let counting = CountRequest::for_caller(caller, limits, self.clock.now());
+        let counted = self.guess_ledger.count(&*self.store, counting, numbers).await?;
+        self.record_exhausted_budgets(caller, &counted.exhausted).await?;
+        Ok(counted.disclosure)
     }
 
     /// One audit record and one count of the metric for each budget that was spent just now.
-    async fn record_spent(&self, caller: &Caller, spent: &[Budget]) -> Result<(), Error> {
+    async fn record_exhausted_budgets(
+        &self,
+        caller: &Caller,
+        spent: &[GuessBudget],
+    ) -> Result<(), Error> {
         if spent.is_empty() {
             return Ok(());
         }
         let application = caller.application().to_string();
-        let seen = spent.iter().map(|it| {
-            self.guesses.spent.count(*it);
-            Seen::new(application.clone(), it.as_str())
+        let entries = spent.iter().map(|it| {
+            self.guess_ledger.exhausted.count(*it);
+            ReadLogEntry::new(application.clone(), it.as_str())
         });
-        self.record_seen(caller, Operation::SpendBudget, seen.collect()).await
+        self.record_reads(caller, Operation::SpendBudget, entries.collect()).await
     }
 }

@@ -14,7 +14,7 @@ words! {
 impl ApplicationKind {
     /// The part of a key's text that tells its kind.
     #[must_use]
-    pub fn key_mark(self) -> &'static str {
+    pub fn key_segment(self) -> &'static str {
         match self {
             Self::Public => "pub",
             Self::Private => "pvt",
@@ -67,15 +67,15 @@ mod table {
         TokenCreate "token:create" [Public, Private], "Create tokens";
         TokenUpdate "token:update" [Public, Private], "Update tokens";
         TokenIntentCreate "token-intent:create" [Public, Private], "Create token intents";
-        SessionCreate "3ds:session:create" [Public, Private], "Create 3-D Secure sessions";
+        ThreeDsSessionCreate "3ds:session:create" [Public, Private], "Create 3-D Secure sessions";
         TokenRead "token:read" [Private], "Read and list tokens";
         TokenSearch "token:search" [Private], "Search tokens";
         TokenDelete "token:delete" [Private], "Delete tokens";
         TokenUse "token:use" [Private], "Use tokens in requests that the vault makes";
         TokenIntentRead "token-intent:read" [Private], "Read token intents";
         TokenIntentDelete "token-intent:delete" [Private], "Delete token intents";
-        SessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
-        SessionAuthenticate "3ds:session:authenticate" [Private], "Authenticate 3-D Secure sessions and read their results";
+        ThreeDsSessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
+        ThreeDsSessionAuthenticate "3ds:session:authenticate" [Private], "Authenticate 3-D Secure sessions and read their results";
         ConnectionFormulas "orchestration:connection_formulas" [Private], "Read the catalog of connection formulas";
         TenantRead "tenant:read" [Management], "Read the tenant, its settings and its quotas";
         TenantUpdate "tenant:update" [Management], "Update the tenant and its settings";
@@ -114,14 +114,14 @@ impl Permission {
 
     /// Whether it is decided container by container. The others are held or not.
     #[must_use]
-    pub fn is_of_containers(self) -> bool {
+    pub fn is_container_scoped(self) -> bool {
         use Permission::{
             TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
             TokenRead, TokenSearch, TokenUpdate, TokenUse,
         };
         let of_tokens = [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
         let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        of_tokens.contains(&self) || of_intents.contains(&self) || self.is_of_threeds()
+        of_tokens.contains(&self) || of_intents.contains(&self) || self.is_threeds()
     }
 
     /// Whether its transform decides how much of a token's data an answer shows.
@@ -129,14 +129,14 @@ impl Permission {
     pub fn shows_data(self) -> bool {
         use Permission::{TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
         let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        self.is_of_containers() && !of_intents.contains(&self) && !self.is_of_threeds()
+        self.is_container_scoped() && !of_intents.contains(&self) && !self.is_threeds()
     }
 
     /// Whether it is about 3-D Secure. Such a permission is decided in the containers of the card.
     #[must_use]
-    pub fn is_of_threeds(self) -> bool {
-        use Permission::{SessionAuthenticate, SessionCreate, SessionRead};
-        [SessionCreate, SessionRead, SessionAuthenticate].contains(&self)
+    pub fn is_threeds(self) -> bool {
+        use Permission::{ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead};
+        [ThreeDsSessionCreate, ThreeDsSessionRead, ThreeDsSessionAuthenticate].contains(&self)
     }
 
     /// The transform of a permission that was granted without a rule.
@@ -159,7 +159,7 @@ impl Permissions {
 
     /// Whether both have some permission.
     #[must_use]
-    pub const fn meets(self, other: Self) -> bool {
+    pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
     }
 
@@ -169,7 +169,7 @@ impl Permissions {
     }
 
     #[must_use]
-    pub const fn of(permissions: &[Permission]) -> Self {
+    pub const fn from_list(permissions: &[Permission]) -> Self {
         let mut bits = 0;
         let mut rest = permissions;
         while let [first, tail @ ..] = rest {
@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_are_unique_and_parsed_back() {
+    fn permission_names_are_unique_and_parse_back() {
         for permission in Permission::ALL {
             assert_eq!(Permission::parse(permission.as_str()), Some(*permission));
         }
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn weaker_is_less() {
+    fn transforms_are_ordered_from_redact_to_reveal() {
         assert!(Transform::Redact < Transform::Mask && Transform::Mask < Transform::Reveal);
     }
 }

@@ -4,30 +4,30 @@
 //! them have to have room, so the lowest rate decides.
 
 pub mod counters;
-mod log;
+mod sliding_window_log;
 mod table;
 
 use std::{net::IpAddr, num::NonZeroU32, time::Duration};
 
 use crate::{
     audit::Operation,
-    policy::{ApplicationKind, TenantKind, tenant::quota::RateLimit},
+    policy::{ApplicationKind, TenantKind, tenant::quota::RateLimitShare},
 };
 
-pub use self::table::{Figures, Row, TABLE};
+pub use self::table::{EffectiveRates, RATE_LIMITS, RateLimitName};
 
 /// One row of the table.
 #[derive(Debug, Clone, Copy)]
-pub struct Limit {
-    pub row: Row,
-    pub scope: Scope,
-    pub counter: Counter,
+pub struct RateLimitRule {
+    pub name: RateLimitName,
+    pub scope: RateLimitScope,
+    pub grouping: CounterGrouping,
     pub rate: Rate,
 }
 
 /// Which requests a row is about.
 #[derive(Debug, Clone, Copy)]
-pub enum Scope {
+pub enum RateLimitScope {
     Any,
     TestTenant,
     Operations(&'static [Operation]),
@@ -41,7 +41,7 @@ pub enum Scope {
 
 /// By what a row tells counters apart. *And* is one counter for each pair, *or* one for each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Counter {
+pub enum CounterGrouping {
     Address,
     ApiKey,
     ApiKeyAndAddress,
@@ -55,12 +55,12 @@ pub enum Counter {
 pub struct Rate {
     pub requests: NonZeroU32,
     pub window: Duration,
-    pub action: Action,
+    pub action: LimitAction,
 }
 
 /// What follows from a request too many.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Action {
+pub enum LimitAction {
     /// It is refused, and so is every other while the window is full.
     Throttle,
     /// Everything on that counter is refused for this long.
@@ -78,10 +78,10 @@ impl Rate {
     }
 
     #[must_use]
-    pub fn block(self) -> Option<Duration> {
+    pub fn block_duration(self) -> Option<Duration> {
         match self.action {
-            Action::Throttle => None,
-            Action::Block(time) => Some(time),
+            LimitAction::Throttle => None,
+            LimitAction::Block(time) => Some(time),
         }
     }
 }
@@ -89,11 +89,11 @@ impl Rate {
 /// An address as it is counted: an IPv4 address whole, an IPv6 address by its first 64 bits, which
 /// one customer of a provider has all to itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Network(pub [u8; 16]);
+pub struct ClientNetwork(pub [u8; 16]);
 
-impl Network {
+impl ClientNetwork {
     #[must_use]
-    pub fn of(address: IpAddr) -> Self {
+    pub fn from_address(address: IpAddr) -> Self {
         match address.to_canonical() {
             IpAddr::V4(address) => Self(address.to_ipv6_mapped().octets()),
             IpAddr::V6(address) => {
@@ -105,11 +105,11 @@ impl Network {
 
 /// A key, a proxy or a name: half of its keyed digest, so that none of them stands in a counter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Mark(pub [u8; 16]);
+pub struct CounterDigest(pub [u8; 16]);
 
-impl Mark {
+impl CounterDigest {
     #[must_use]
-    pub fn of(digest: &[u8; 32]) -> Self {
+    pub fn from_digest(digest: &[u8; 32]) -> Self {
         let mut half = [0; 16];
         for (to, from) in half.iter_mut().zip(digest) {
             *to = *from;
@@ -120,141 +120,150 @@ impl Mark {
 
 /// What a request is counted by, beside the row that counts it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Subject {
-    Address(Network),
-    Marked(Mark),
-    Pair(Mark, Network),
+pub enum CounterKey {
+    Address(ClientNetwork),
+    Digest(CounterDigest),
+    Pair(CounterDigest, ClientNetwork),
 }
 
 /// One counter, and the rate that this request meets there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Demand {
-    pub row: Row,
-    pub subject: Subject,
+pub struct CounterCheck {
+    pub limit: RateLimitName,
+    pub key: CounterKey,
     pub rate: Rate,
 }
 
 /// What a request is, so far as limits care.
 #[derive(Debug, Clone, Copy)]
-pub struct Facts {
-    pub address: Network,
-    pub target: Target,
+pub struct RateLimitRequest {
+    pub address: ClientNetwork,
+    pub target: RateLimitTarget,
     /// Nobody, for a request without a key that is known.
-    pub caller: Option<CallerFacts>,
+    pub caller: Option<RateLimitCaller>,
 }
 
 /// What is asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum RateLimitTarget {
     Operation(Operation),
     AccountUpdater,
     /// By its key, without one of ours.
-    KeylessProxy(Mark),
+    KeylessProxy(CounterDigest),
     /// By its name.
-    ProxyHostname(Mark),
+    ProxyHostname(CounterDigest),
     /// A path where nothing is, or what tells of the interface.
-    Elsewhere,
+    Other,
 }
 
 /// Who asks.
 #[derive(Debug, Clone, Copy)]
-pub struct CallerFacts {
-    pub api_key: Mark,
+pub struct RateLimitCaller {
+    pub api_key: CounterDigest,
     /// Of an access session: public, whoever authorized it.
     pub kind: ApplicationKind,
     pub is_legacy: bool,
-    pub tenant: Mark,
+    pub tenant: CounterDigest,
     pub tenant_kind: TenantKind,
-    pub share: RateLimit,
+    pub share: RateLimitShare,
 }
 
 /// The counters of a request, in the order of the table.
 #[must_use]
-pub fn demands(figures: &Figures, facts: &Facts) -> Vec<Demand> {
-    let mut demands = Vec::with_capacity(DEMANDS_USUAL);
-    for (limit, rate) in figures.rows() {
-        if !limit.scope.has(facts) {
+pub fn counter_checks(rates: &EffectiveRates, request: &RateLimitRequest) -> Vec<CounterCheck> {
+    let mut checks = Vec::with_capacity(CHECKS_USUAL);
+    for (limit, rate) in rates.iter_rules() {
+        if !limit.scope.matches(request) {
             continue;
         }
-        let Some(rate) = share(limit.scope, facts, rate) else { continue };
-        for subject in subjects(limit.counter, facts).into_iter().flatten() {
-            demands.push(Demand { row: limit.row, subject, rate });
+        let Some(rate) = scaled_rate(limit.scope, request, rate) else { continue };
+        for subject in counter_keys(limit.grouping, request).into_iter().flatten() {
+            checks.push(CounterCheck { limit: limit.name, key: subject, rate });
         }
     }
-    demands
+    checks
 }
 
 /// The one counter that is known before the caller is.
 #[must_use]
-pub fn address_demand(figures: &Figures, address: Network) -> Option<Demand> {
-    let rate = figures.rate(Row::Address)?;
-    Some(Demand { row: Row::Address, subject: Subject::Address(address), rate })
+pub fn address_check(rates: &EffectiveRates, address: ClientNetwork) -> Option<CounterCheck> {
+    let rate = rates.rate(RateLimitName::Address)?;
+    Some(CounterCheck { limit: RateLimitName::Address, key: CounterKey::Address(address), rate })
 }
 
 /// A test tenant's private key has five; six with a legacy key.
-const DEMANDS_USUAL: usize = 6;
+const CHECKS_USUAL: usize = 6;
 
-impl Scope {
-    fn has(self, facts: &Facts) -> bool {
-        let caller = facts.caller.as_ref();
+impl RateLimitScope {
+    fn matches(self, request: &RateLimitRequest) -> bool {
+        let caller = request.caller.as_ref();
         match self {
             Self::Any => true,
             Self::TestTenant => caller.is_some_and(|it| it.tenant_kind == TenantKind::Test),
             Self::Kind(kind) => caller.is_some_and(|it| it.kind == kind),
             Self::LegacyKey => caller.is_some_and(|it| it.is_legacy),
             Self::Operations(operations) => {
-                matches!(facts.target, Target::Operation(it) if operations.contains(&it))
+                matches!(request.target, RateLimitTarget::Operation(it) if operations.contains(&it))
             }
-            Self::AccountUpdater => facts.target == Target::AccountUpdater,
-            Self::KeylessProxy => matches!(facts.target, Target::KeylessProxy(_)),
-            Self::ProxyHostname => matches!(facts.target, Target::ProxyHostname(_)),
+            Self::AccountUpdater => request.target == RateLimitTarget::AccountUpdater,
+            Self::KeylessProxy => matches!(request.target, RateLimitTarget::KeylessProxy(_)),
+            Self::ProxyHostname => matches!(request.target, RateLimitTarget::ProxyHostname(_)),
         }
     }
 }
 
 /// What a tenant may have of a rate. The row of every address is nobody's to adjust.
-fn share(scope: Scope, facts: &Facts, rate: Rate) -> Option<Rate> {
+fn scaled_rate(scope: RateLimitScope, request: &RateLimitRequest, rate: Rate) -> Option<Rate> {
     let share = match scope {
-        Scope::Any => RateLimit::Default,
-        Scope::TestTenant
-        | Scope::Operations(_)
-        | Scope::AccountUpdater
-        | Scope::Kind(_)
-        | Scope::KeylessProxy
-        | Scope::ProxyHostname
-        | Scope::LegacyKey => facts.caller.map_or(RateLimit::Default, |it| it.share),
+        RateLimitScope::Any => RateLimitShare::Default,
+        RateLimitScope::TestTenant
+        | RateLimitScope::Operations(_)
+        | RateLimitScope::AccountUpdater
+        | RateLimitScope::Kind(_)
+        | RateLimitScope::KeylessProxy
+        | RateLimitScope::ProxyHostname
+        | RateLimitScope::LegacyKey => {
+            request.caller.map_or(RateLimitShare::Default, |it| it.share)
+        }
     };
     match share {
-        RateLimit::Default => Some(rate),
-        RateLimit::Percent(percent) => Some(rate.scaled(percent)),
-        RateLimit::Off => None,
+        RateLimitShare::Default => Some(rate),
+        RateLimitShare::Percent(percent) => Some(rate.scaled(percent)),
+        RateLimitShare::Off => None,
     }
 }
 
-fn subjects(counter: Counter, facts: &Facts) -> [Option<Subject>; 2] {
-    let address = facts.address;
-    let caller = facts.caller.as_ref();
-    let pair = |mark: Mark| Some(Subject::Pair(mark, address));
-    match counter {
-        Counter::Address => [Some(Subject::Address(address)), None],
-        Counter::ApiKey => [caller.map(|it| Subject::Marked(it.api_key)), None],
-        Counter::ApiKeyAndAddress => [caller.and_then(|it| pair(it.api_key)), None],
-        Counter::ApiKeyOrAddress => {
-            [caller.map(|it| Subject::Marked(it.api_key)), caller.map(|it| own(it, address))]
+fn counter_keys(grouping: CounterGrouping, request: &RateLimitRequest) -> [Option<CounterKey>; 2] {
+    let address = request.address;
+    let caller = request.caller.as_ref();
+    let pair = |mark: CounterDigest| Some(CounterKey::Pair(mark, address));
+    match grouping {
+        CounterGrouping::Address => [Some(CounterKey::Address(address)), None],
+        CounterGrouping::ApiKey => [caller.map(|it| CounterKey::Digest(it.api_key)), None],
+        CounterGrouping::ApiKeyAndAddress => [caller.and_then(|it| pair(it.api_key)), None],
+        CounterGrouping::ApiKeyOrAddress => [
+            caller.map(|it| CounterKey::Digest(it.api_key)),
+            caller.map(|it| tenant_address_key(it, address)),
+        ],
+        CounterGrouping::ProxyKeyAndAddress | CounterGrouping::HostnameAndAddress => {
+            match request.target {
+                RateLimitTarget::KeylessProxy(mark) | RateLimitTarget::ProxyHostname(mark) => {
+                    [pair(mark), None]
+                }
+                RateLimitTarget::Operation(_)
+                | RateLimitTarget::AccountUpdater
+                | RateLimitTarget::Other => [None, None],
+            }
         }
-        Counter::ProxyKeyAndAddress | Counter::HostnameAndAddress => match facts.target {
-            Target::KeylessProxy(mark) | Target::ProxyHostname(mark) => [pair(mark), None],
-            Target::Operation(_) | Target::AccountUpdater | Target::Elsewhere => [None, None],
-        },
     }
 }
 
 /// Tenants share the counter of an address, but for one whose rate is another: what the others ask
 /// for must not count against a smaller one, nor its own against theirs.
-fn own(caller: &CallerFacts, address: Network) -> Subject {
+fn tenant_address_key(caller: &RateLimitCaller, address: ClientNetwork) -> CounterKey {
     match caller.share {
-        RateLimit::Default | RateLimit::Off => Subject::Address(address),
-        RateLimit::Percent(_) => Subject::Pair(caller.tenant, address),
+        RateLimitShare::Default | RateLimitShare::Off => CounterKey::Address(address),
+        RateLimitShare::Percent(_) => CounterKey::Pair(caller.tenant, address),
     }
 }
 

@@ -14,13 +14,15 @@ use scrip_seal::{AuditKey, TenantKeys};
 
 use crate::{
     id::{ApplicationId, TenantId},
-    policy::{Application, ApplicationRecord, Name, PolicyRecords, PolicySeal, Quotas, Stamp},
+    policy::{
+        Application, ApplicationRecord, ChangeStamp, DisplayName, PolicyRecords, PolicySeal, Quotas,
+    },
     time::Timestamp,
 };
 
 pub use self::kind::TenantKind;
 
-pub use self::settings::{DeduplicationBehavior, Settings};
+pub use self::settings::{DeduplicationBehavior, TenantSettings};
 
 pub use self::record::TenantRecord;
 
@@ -29,12 +31,12 @@ pub use self::record::TenantRecord;
 #[derive(Debug)]
 pub struct Tenant {
     pub id: TenantId,
-    pub name: Name,
+    pub name: DisplayName,
     pub kind: TenantKind,
-    pub settings: Settings,
+    pub settings: TenantSettings,
     pub quotas: Quotas,
-    pub created: Stamp,
-    pub modified: Option<Stamp>,
+    pub created: ChangeStamp,
+    pub modified: Option<ChangeStamp>,
     /// When its keys are destroyed, for a tenant that was deleted.
     pub deletes_at: Option<Timestamp>,
     pub keys: Arc<TenantKeys>,

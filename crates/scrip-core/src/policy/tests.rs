@@ -6,13 +6,14 @@ use uuid::Uuid;
 use super::*;
 use crate::{
     policy::{
-        AccessPolicy, ApplicationKind, Name, Permission, Permissions, Quotas, Settings, TenantKind,
+        AccessPolicy, ApplicationKind, DisplayName, Permission, Permissions, Quotas, TenantKind,
+        TenantSettings,
     },
     time::Timestamp,
 };
 
-fn stamp(unix_ms: i64) -> Stamp {
-    Stamp { by: Some(ApplicationId(Uuid::from_bytes([9; 16]))), at: Timestamp { unix_ms } }
+fn stamp(unix_ms: i64) -> ChangeStamp {
+    ChangeStamp { by: Some(ApplicationId(Uuid::from_bytes([9; 16]))), at: Timestamp { unix_ms } }
 }
 
 fn keys() -> (TenantKeys, WrappedTenantKeys) {
@@ -25,10 +26,10 @@ fn application(byte: u8) -> ApplicationRecord {
     ApplicationRecord {
         id: ApplicationId(Uuid::from_bytes([byte; 16])),
         tenant: TenantId(Uuid::nil()),
-        name: Name::parse("app").unwrap(),
+        name: DisplayName::parse("app").unwrap(),
         kind: ApplicationKind::Private,
         access: AccessPolicy {
-            permissions: Permissions::of(&[Permission::TokenRead]),
+            parse_permissions: Permissions::from_list(&[Permission::TokenRead]),
             rules: Vec::new(),
         },
         created: stamp(1),
@@ -50,9 +51,9 @@ fn records() -> (TenantKeys, PolicyRecords) {
     let (keys, wrapped) = keys();
     let tenant = TenantRecord {
         id: TenantId(Uuid::nil()),
-        name: Name::parse("acme").unwrap(),
+        name: DisplayName::parse("acme").unwrap(),
         kind: TenantKind::Test,
-        settings: Settings::default(),
+        settings: TenantSettings::default(),
         quotas: Quotas::default_for(TenantKind::Test),
         keys: wrapped,
         created: stamp(1),
@@ -61,10 +62,10 @@ fn records() -> (TenantKeys, PolicyRecords) {
     };
     let mut records = PolicyRecords::new(&keys, tenant);
     for byte in [1, 2] {
-        let signed = Signed::new(&keys, application(byte));
-        records.apply(&PolicyWrite::PutApplication(signed));
-        let signed = Signed::new(&keys, api_key(byte + 10, byte));
-        records.apply(&PolicyWrite::PutApiKey(signed));
+        let signed_row = SignedRow::new(&keys, application(byte));
+        records.apply(&PolicyWrite::PutApplication(signed_row));
+        let signed_row = SignedRow::new(&keys, api_key(byte + 10, byte));
+        records.apply(&PolicyWrite::PutApiKey(signed_row));
     }
     records.seal = records.next_seal(&keys);
     (keys, records)
@@ -74,25 +75,25 @@ fn records() -> (TenantKeys, PolicyRecords) {
 #[track_caller]
 fn check(touch: impl FnOnce(&mut PolicyRecords, &TenantKeys), expected: bool) {
     let (keys, mut records) = records();
-    assert_eq!(records.alterations(&keys), []);
+    assert_eq!(records.find_alterations(&keys), []);
     touch(&mut records, &keys);
-    assert_eq!(!records.alterations(&keys).is_empty(), expected);
+    assert_eq!(!records.find_alterations(&keys).is_empty(), expected);
 }
 
 #[test]
-fn an_altered_column_is_noticed() {
+fn altered_policy_column_is_detected() {
     check(|_, _| (), false);
-    check(|it, _| it.tenant.record.name = Name::parse("x").unwrap(), true);
+    check(|it, _| it.tenant.record.name = DisplayName::parse("x").unwrap(), true);
     check(|it, _| it.tenant.record.kind = TenantKind::Production, true);
     check(|it, _| it.tenant.record.settings.deduplicate_tokens = true, true);
     check(|it, _| it.tenant.record.quotas.tokenize_limit = 6, true);
     check(|it, _| it.tenant.record.keys.sealing.push((2, Sealed::from_stored(vec![]))), true);
     check(|it, _| it.tenant.record.created.at.unix_ms = 2, true);
     check(|it, _| it.tenant.record.modified = Some(stamp(3)), true);
-    check(|it, _| it.applications[0].record.name = Name::parse("x").unwrap(), true);
+    check(|it, _| it.applications[0].record.name = DisplayName::parse("x").unwrap(), true);
     check(|it, _| it.applications[0].record.kind = ApplicationKind::Management, true);
-    let all = Permissions::of(&[Permission::TokenRead, Permission::TokenDelete]);
-    check(|it, _| it.applications[0].record.access.permissions = all, true);
+    let all = Permissions::from_list(&[Permission::TokenRead, Permission::TokenDelete]);
+    check(|it, _| it.applications[0].record.access.parse_permissions = all, true);
     check(|it, _| it.applications[0].record.created.by = None, true);
     check(|it, _| it.api_keys[0].record.digest = [0; 32], true);
     check(|it, _| it.api_keys[0].record.application = it.applications[1].record.id, true);
@@ -100,39 +101,39 @@ fn an_altered_column_is_noticed() {
 }
 
 #[test]
-fn a_row_more_or_less_is_noticed() {
+fn added_or_removed_policy_row_is_detected() {
     check(|it, _| it.applications.truncate(1), true);
     check(|it, _| it.api_keys.truncate(1), true);
-    check(|it, keys| it.api_keys.push(Signed::new(keys, api_key(99, 1))), true);
+    check(|it, keys| it.api_keys.push(SignedRow::new(keys, api_key(99, 1))), true);
     check(|it, _| it.api_keys.push(it.api_keys[0].clone()), true);
     check(|it, _| it.applications.reverse(), false);
 }
 
 #[test]
-fn an_old_row_cannot_come_back() {
+fn restored_old_policy_row_is_detected() {
     let (keys, mut records) = records();
     let removed = records.api_keys[0].clone();
     records.apply(&PolicyWrite::RemoveApiKey(removed.record.id));
     records.seal = records.next_seal(&keys);
-    assert_eq!(records.alterations(&keys), []);
-    assert!(removed.is_ours(&keys), "its own mac is as good as ever");
+    assert_eq!(records.find_alterations(&keys), []);
+    assert!(removed.has_valid_mac(&keys), "its own mac is as good as ever");
     records.api_keys.push(removed);
-    assert_eq!(records.alterations(&keys).len(), 1);
+    assert_eq!(records.find_alterations(&keys).len(), 1);
 }
 
 #[test]
-fn another_tenants_keys_sign_nothing_here() {
+fn policy_macs_do_not_verify_with_another_tenants_keys() {
     let (_, records) = records();
     let (others, _) = keys();
-    assert_eq!(records.alterations(&others).len(), 6);
+    assert_eq!(records.find_alterations(&others).len(), 6);
 }
 
 #[test]
-fn removing_an_application_takes_its_keys() {
+fn removing_an_application_removes_its_api_keys() {
     let (keys, mut records) = records();
     records.apply(&PolicyWrite::RemoveApplication(application(1).id));
     assert_eq!(records.applications.len(), 1);
     assert_eq!(records.api_keys.len(), 1);
     records.seal = records.next_seal(&keys);
-    assert_eq!(records.alterations(&keys), []);
+    assert_eq!(records.find_alterations(&keys), []);
 }

@@ -1,8 +1,8 @@
 //! Access sessions.
 
 use crate::{
-    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed},
-    store::{Beside, Changed, StoreFuture},
+    policy::{AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow},
+    store::{ChangeOutcome, CommitExtras, StoreFuture},
     time::Timestamp,
 };
 
@@ -11,48 +11,48 @@ use crate::{
 pub trait AccessSessionStore: Send + Sync {
     fn insert_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
+        permit: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()>;
 
     /// By its key's digest. The tenant is not known yet: the record says it.
     fn find_access_session(
         &self,
         id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>>;
+    ) -> StoreFuture<'_, Option<SignedRow<AccessSessionRecord>>>;
 
     fn find_access_session_by_nonce<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        permit: &'a PolicyPermit,
         nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>>;
+    ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>>;
 
     /// Replaces a session that nobody has authorized yet.
     fn authorize_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed>;
+        permit: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome>;
 
     /// Forgets some of the sessions that ended before this; how many.
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
+    fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
     /// The sessions of the tenant that end after `now`, the longest-lived first, at most
     /// `sessions_max`.
     fn list_access_sessions<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        permit: &'a PolicyPermit,
         now: Timestamp,
         sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>>;
+    ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>>;
 
     /// Deletes a session. [`Changed::Stale`] when the tenant has no such session.
     fn revoke_access_session(
         &self,
-        mandate: Mandate,
+        permit: PolicyPermit,
         id: AccessSessionId,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed>;
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome>;
 }

@@ -17,7 +17,7 @@ pub trait DirectoryStore: Send + Sync {
     /// Comes back when another node tells of such a change, so that nobody has to wait until the
     /// version is looked at the next time. That it stays out says nothing: an engine on which nobody
     /// can be told never comes back.
-    fn directory_changed(&self) -> StoreFuture<'_, ()> {
+    fn wait_for_directory_change(&self) -> StoreFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 

@@ -2,7 +2,7 @@
 
 use std::{future::Future, pin::Pin};
 
-use crate::error::{Cause, Error};
+use crate::error::{Error, ErrorCause};
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
@@ -15,10 +15,10 @@ pub enum StoreError {
     /// Too many writes are waiting; nothing was done.
     Busy,
     /// Somebody else answered this request first, perhaps on another node; nothing was done.
-    Answered,
+    AlreadyCompleted,
     /// The engine did not answer. For a write nobody knows what became of it: ask again with the
     /// same idempotency key.
-    Unavailable(Cause),
+    Unavailable(ErrorCause),
     /// The engine answered with something we could not have written.
     Corrupt(&'static str),
 }
@@ -27,7 +27,7 @@ impl From<StoreError> for Error {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Busy => Self::Unavailable("the write queue is full".into()),
-            StoreError::Answered => Self::Conflict { reason: IN_FLIGHT },
+            StoreError::AlreadyCompleted => Self::Conflict { reason: IN_FLIGHT },
             StoreError::Unavailable(cause) => Self::Unavailable(cause),
             StoreError::Corrupt(what) => Self::Internal(what.into()),
         }

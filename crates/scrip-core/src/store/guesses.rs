@@ -2,7 +2,7 @@
 
 use crate::{
     id::TenantId,
-    policy::guessing_budget::{Bucket, GuessRecord},
+    policy::guessing_budget::{GuessBucket, GuessRecord},
     store::StoreFuture,
     time::Timestamp,
 };
@@ -13,7 +13,7 @@ pub trait GuessStore {
     fn find_guesses<'a>(
         &'a self,
         tenant: TenantId,
-        buckets: &'a [Bucket],
+        buckets: &'a [GuessBucket],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>>;
 
@@ -21,5 +21,5 @@ pub trait GuessStore {
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()>;
 
     /// Removes some of the records that had expired by then; how many.
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize>;
+    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize>;
 }

@@ -1,8 +1,8 @@
 //! Lists and searches of tokens.
 
 use crate::{
-    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
-    policy::Inquiry,
+    listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
+    policy::LookupPermit,
     store::StoreFuture,
 };
 
@@ -10,8 +10,12 @@ use crate::{
 /// Each method is one transaction.
 pub trait ListingStore: Send + Sync {
     /// A stretch of the tenant's tokens by container, then by creation, both descending.
-    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing>;
+    fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens>;
 
     /// The newest tokens of some containers, for pages with totals.
-    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed>;
+    fn find_newest_tokens(
+        &self,
+        lookup: LookupPermit,
+        scan: NewestTokensScan,
+    ) -> StoreFuture<'_, NewestTokens>;
 }

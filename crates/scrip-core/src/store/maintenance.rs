@@ -1,8 +1,8 @@
 //! What the server does by itself: expiry, time, readiness, measurements.
 
 use crate::{
-    audit::{AuditRecord, NotedTime},
-    measure::StoreMeasures,
+    audit::{AuditRecord, SignedWatermark},
+    metrics::StoreMetrics,
     store::StoreFuture,
     time::Timestamp,
 };
@@ -12,30 +12,34 @@ use crate::{
 pub trait Maintenance: Send + Sync {
     /// Removes some of what had ended by then, each with a record of its own, which is this one; how
     /// many. Concurrent sweeps remove different rows.
-    fn sweep(&self, ending: Ending, ended: Timestamp, audit: AuditRecord)
-    -> StoreFuture<'_, usize>;
+    fn delete_expired(
+        &self,
+        ending: ExpiringEntity,
+        expired_by: Timestamp,
+        audit: AuditRecord,
+    ) -> StoreFuture<'_, usize>;
 
     /// Erases some of the codes whose time was over by then; how many.
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize>;
+    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize>;
 
     /// The earlier of this time and that of a clock which all nodes share, if there is one: a node
     /// whose own clock is ahead must not destroy what others still serve.
-    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+    fn cap_at_shared_clock(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
         Box::pin(std::future::ready(Ok(at)))
     }
 
     /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
     /// operator has put that clock right.
-    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()>;
+    fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()>;
 
     /// What was noted last. It is not checked here.
-    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>>;
+    fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>>;
 
     /// Whether a read and a write would be served now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
 
     /// What was counted so far. Cheap enough to be asked every second.
-    fn measures(&self) -> StoreMeasures;
+    fn metrics(&self) -> StoreMetrics;
 
     /// For the operator: what there is, and how much of it.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
@@ -43,10 +47,10 @@ pub trait Maintenance: Send + Sync {
 
 /// What ends by itself and leaves a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ending {
+pub enum ExpiringEntity {
     Token,
     TokenIntent,
-    Session,
+    ThreeDsSession,
 }
 
 /// How much of everything an engine holds.

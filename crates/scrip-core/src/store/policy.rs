@@ -4,8 +4,8 @@ use crate::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
-    store::{Changed, StoreFuture},
+    policy::{DecidePolicy, PolicyPermit, PolicyRecords, TenantDeletion},
+    store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
 };
 
@@ -19,7 +19,7 @@ pub trait PolicyStore: Send + Sync {
     /// then. [`Error::NotFound`] when the tenant is gone.
     fn change_policy(
         &self,
-        mandate: Mandate,
+        permit: PolicyPermit,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 
@@ -29,7 +29,7 @@ pub trait PolicyStore: Send + Sync {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>>;
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>>;
 
     /// The tenants whose rows are to be purged, as the list says: its rows are not checked here.
     fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>>;

@@ -3,8 +3,8 @@
 use crate::{
     audit::AuditRecord,
     id::TokenIntentId,
-    policy::Inquiry,
-    store::{Beside, Changed, StoreFuture},
+    policy::LookupPermit,
+    store::{ChangeOutcome, CommitExtras, StoreFuture},
     time::Timestamp,
     token::StoredTokenIntent,
 };
@@ -14,15 +14,15 @@ use crate::{
 pub trait TokenIntentStore: Send + Sync {
     fn insert_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         intent: StoredTokenIntent,
-        written: Beside,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()>;
 
     /// A live intent. Never waits for a writer.
     fn find_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: TokenIntentId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>>;
@@ -30,8 +30,8 @@ pub trait TokenIntentStore: Send + Sync {
     /// Deletes a live intent, with its cvc.
     fn delete_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed>;
+    ) -> StoreFuture<'_, ChangeOutcome>;
 }

@@ -2,10 +2,10 @@
 
 use crate::{
     id::TokenId,
-    policy::{Inquiry, Permit},
-    store::{Changed, StoreFuture},
+    policy::{LookupPermit, Permit},
+    store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
-    token::{Batched, DeleteToken, StoredToken, TokenBatch},
+    token::{BatchOutcome, DeleteToken, StoredToken, TokenBatch},
 };
 
 /// Tokens: written together, found by id, deleted.
@@ -13,12 +13,16 @@ use crate::{
 pub trait TokenStore: Send + Sync {
     /// Writes all of these or none of them, and says what became of each, or what stood in the way
     /// of which. A later one finds what an earlier one wrote.
-    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched>;
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome>;
 
     /// A live token. Never waits for a writer.
     fn find_token<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>>;
@@ -27,12 +31,12 @@ pub trait TokenStore: Send + Sync {
     /// instant.
     fn find_tokens<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         ids: &'a [TokenId],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>>;
 
     /// Deletes a live token if it still has the revision it was read with, and with it its cvc,
     /// its indexes and its data in remembered answers.
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed>;
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome>;
 }

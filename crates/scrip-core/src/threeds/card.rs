@@ -5,10 +5,10 @@ use serde_json::Value;
 
 use crate::{
     Error, Timestamp, Vault,
-    id::NumberVersion,
+    id::CardNumberVersion,
     policy::{Caller, Permission, Permit},
     threeds::card_reference::CardReference,
-    token::{Body, Plain, StoredToken, StoredTokenIntent, TokenType, intent::IntentBody},
+    token::{Plaintext, StoredToken, StoredTokenIntent, TokenBody, TokenType, intent::IntentBody},
 };
 
 /// A live card of the tenant that the caller may use.
@@ -21,9 +21,9 @@ pub(crate) struct FoundCard {
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) permit: Permit,
     /// A keyed digest of the number, as a session keeps it.
-    pub(crate) digest: String,
+    pub(crate) number_digest: String,
     /// Of a token. The number of an intent is written once.
-    pub(crate) number_version: Option<NumberVersion>,
+    pub(crate) number_version: Option<CardNumberVersion>,
 }
 
 /// Nothing when there is no such card.
@@ -36,20 +36,20 @@ pub(crate) async fn find_card(
     permission: Permission,
     card: &CardReference,
 ) -> Result<Option<FoundCard>, Error> {
-    let (inquiry, now) = (caller.inquire(permission)?, vault.clock.latest());
+    let (lookup, now) = (caller.permit_lookup(permission)?, vault.clock.latest());
     let (permit, data, expires_at, number_version) = match card {
         CardReference::Token(id) => {
-            let found = vault.store.find_token(inquiry, id, now).await?;
+            let found = vault.store.find_token(lookup, id, now).await?;
             let Some(StoredToken { record, .. }) = found else { return Ok(None) };
             let permit = caller.permit(permission, &record)?;
             if record.token_type != TokenType::Card {
                 return Ok(None);
             }
-            let body = Body::open(caller.tenant(), &record)?;
+            let body = TokenBody::open(caller.tenant(), &record)?;
             (permit, body.data, record.expires_at, body.number_version)
         }
         CardReference::TokenIntent(id) => {
-            let found = vault.store.find_token_intent(inquiry, *id, now).await?;
+            let found = vault.store.find_token_intent(lookup, *id, now).await?;
             let Some(StoredTokenIntent { record, .. }) = found else { return Ok(None) };
             let permit = caller.permit(permission, &record.containers)?;
             if record.token_type != TokenType::Card {
@@ -60,14 +60,21 @@ pub(crate) async fn find_card(
         }
     };
     let number = data.expose().get("number").and_then(Value::as_str).unwrap_or_default();
-    let digest = caller.tenant().keys.card_number(number.as_bytes());
+    let digest = caller.tenant().keys.card_number_digest(number.as_bytes());
     let digest = digest.iter().map(|it| format!("{it:02x}")).collect();
     let number = CardNumber::parse(number).ok();
-    let expiry = expiry(&data);
-    Ok(Some(FoundCard { number, expiry, expires_at, permit, digest, number_version }))
+    let expiry = expiry_yymm(&data);
+    Ok(Some(FoundCard {
+        number,
+        expiry,
+        expires_at,
+        permit,
+        number_digest: digest,
+        number_version,
+    }))
 }
 
-fn expiry(data: &Plain) -> Option<String> {
+fn expiry_yymm(data: &Plaintext) -> Option<String> {
     let part = |name| data.expose().get(name).and_then(Value::as_u64);
     let (year, month) = (part("expiration_year")?, part("expiration_month")?);
     Some(format!("{:02}{month:02}", year.checked_rem(100)?))

@@ -3,7 +3,7 @@
 use crate::{
     audit::Operation,
     id::{TokenId, TokenIntentId},
-    threeds::SessionCard,
+    threeds::ThreeDsSessionCard,
 };
 
 /// What a session was created with.
@@ -24,10 +24,10 @@ impl CardReference {
     }
 
     /// As the row of a new session names it.
-    pub(crate) fn of_session(&self) -> SessionCard {
+    pub(crate) fn to_session_card(&self) -> ThreeDsSessionCard {
         match self {
-            Self::Token(id) => SessionCard::Token(id.clone()),
-            Self::TokenIntent(id) => SessionCard::Intent { id: *id, converted: None },
+            Self::Token(id) => ThreeDsSessionCard::Token(id.clone()),
+            Self::TokenIntent(id) => ThreeDsSessionCard::Intent { id: *id, conversion: None },
         }
     }
 
@@ -48,7 +48,7 @@ impl CardReference {
 
     /// How its use is recorded, and of what.
     #[must_use]
-    pub fn recorded(&self) -> (Operation, String) {
+    pub fn audit_subject(&self) -> (Operation, String) {
         match self {
             Self::Token(id) => (Operation::UseToken, id.as_str().to_owned()),
             Self::TokenIntent(id) => (Operation::UseTokenIntent, id.to_string()),

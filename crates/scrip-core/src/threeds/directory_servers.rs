@@ -10,25 +10,26 @@ use crate::policy::TenantKind;
 /// Test tenants and production tenants have servers of their own: whoever asks says for which. A
 /// production tenant is never answered by the servers of the others.
 pub trait DirectoryServers: Send + Sync + fmt::Debug {
-    fn terms(&self) -> &Terms;
+    fn settings(&self) -> &ThreeDsSettings;
 
     /// What every connected scheme has told of its cards, in the order in which a card with several
     /// brands prefers them. Nothing is asked for it.
     fn ranges(&self, kind: TenantKind) -> Vec<SchemeRanges>;
 
     /// Who we are to a scheme; nothing when it is not connected.
-    fn link(&self, kind: TenantKind, scheme: Scheme) -> Option<Link>;
+    fn connection(&self, kind: TenantKind, scheme: Scheme) -> Option<SchemeConnection>;
 
     /// Sends a message with a card number in it, once, and waits for the answer.
-    fn ask<'a>(
+    fn send_message<'a>(
         &'a self,
         kind: TenantKind,
         scheme: Scheme,
         message: Zeroizing<Vec<u8>>,
-    ) -> Asking<'a>;
+    ) -> DirectoryServerFuture<'a>;
 }
 
-pub type Asking<'a> = Pin<Box<dyn Future<Output = Result<Vec<u8>, Unanswered>> + Send + 'a>>;
+pub type DirectoryServerFuture<'a> =
+    Pin<Box<dyn Future<Output = Result<Vec<u8>, DirectoryServerError>> + Send + 'a>>;
 
 /// The ranges of one scheme; nothing when they could not be fetched yet.
 #[derive(Debug, Clone)]
@@ -39,7 +40,7 @@ pub struct SchemeRanges {
 
 /// What the operator said of the service as a whole.
 #[derive(Debug, Clone, Default)]
-pub struct Terms {
+pub struct ThreeDsSettings {
     /// Where browsers reach this vault, without a slash at the end.
     pub public_url: String,
     /// Whether what official samples leave out is filled in.
@@ -50,7 +51,7 @@ pub struct Terms {
 
 /// What a scheme has to be told of us.
 #[derive(Debug, Clone)]
-pub struct Link {
+pub struct SchemeConnection {
     pub reference_number: String,
     pub operator_id: Option<String>,
     /// Where this scheme's results are received, without a slash at the end.
@@ -59,7 +60,7 @@ pub struct Link {
 
 /// Why there is no answer, sorted by what the other side may have seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unanswered {
+pub enum DirectoryServerError {
     /// Nobody can have seen it.
     NotSent,
     /// It was sent, and the time is over.
@@ -70,10 +71,10 @@ pub enum Unanswered {
 
 /// For whoever serves no sessions: no scheme is connected.
 #[derive(Debug, Default)]
-pub struct NoDirectoryServers(Terms);
+pub struct NoDirectoryServers(ThreeDsSettings);
 
 impl DirectoryServers for NoDirectoryServers {
-    fn terms(&self) -> &Terms {
+    fn settings(&self) -> &ThreeDsSettings {
         &self.0
     }
 
@@ -81,11 +82,16 @@ impl DirectoryServers for NoDirectoryServers {
         Vec::new()
     }
 
-    fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
+    fn connection(&self, _: TenantKind, _: Scheme) -> Option<SchemeConnection> {
         None
     }
 
-    fn ask<'a>(&'a self, _: TenantKind, _: Scheme, _: Zeroizing<Vec<u8>>) -> Asking<'a> {
-        Box::pin(std::future::ready(Err(Unanswered::NotSent)))
+    fn send_message<'a>(
+        &'a self,
+        _: TenantKind,
+        _: Scheme,
+        _: Zeroizing<Vec<u8>>,
+    ) -> DirectoryServerFuture<'a> {
+        Box::pin(std::future::ready(Err(DirectoryServerError::NotSent)))
     }
 }

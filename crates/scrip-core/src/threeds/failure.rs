@@ -5,13 +5,13 @@ use scrip_threeds::{
     message::{Erro, FailureKind},
 };
 
-use crate::{id::SessionId, threeds::Unanswered};
+use crate::{id::ThreeDsSessionId, threeds::DirectoryServerError};
 
 /// Never a value: codes, names of elements, and words of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceFailure {
     pub reason: FailureReason,
-    pub session: Option<SessionId>,
+    pub session: Option<ThreeDsSessionId>,
     pub source: Component,
     pub kind: FailureKind,
     pub message: &'static str,
@@ -31,13 +31,13 @@ pub enum FailureReason {
     TimedOut,
     Broken,
     /// The other side answered with an error.
-    Refused,
+    ErrorResponse,
     /// The other side answered with something that cannot be believed.
-    AnswerInvalid,
+    InvalidResponse,
 }
 
 impl ServiceFailure {
-    pub(crate) fn new(reason: FailureReason, session: Option<SessionId>) -> Self {
+    pub(crate) fn new(reason: FailureReason, session: Option<ThreeDsSessionId>) -> Self {
         let (source, kind, message, detail) = match reason {
             FailureReason::CardNotSupported => (
                 Component::DirectoryServer,
@@ -71,19 +71,19 @@ impl ServiceFailure {
             ),
             FailureReason::Broken => (
                 Component::DirectoryServer,
-                FailureKind::AnswerInvalid,
+                FailureKind::ResponseInvalid,
                 "The directory server did not give a whole answer",
                 "What became of the request is unknown: create a new session",
             ),
-            FailureReason::Refused => (
+            FailureReason::ErrorResponse => (
                 Component::DirectoryServer,
-                FailureKind::AnswerInvalid,
+                FailureKind::ResponseInvalid,
                 "The request was answered with an error",
                 "",
             ),
-            FailureReason::AnswerInvalid => (
+            FailureReason::InvalidResponse => (
                 Component::DirectoryServer,
-                FailureKind::AnswerInvalid,
+                FailureKind::ResponseInvalid,
                 "The answer is not valid",
                 "",
             ),
@@ -92,35 +92,38 @@ impl ServiceFailure {
         Self { reason, session, source, kind, message, detail }
     }
 
-    pub(crate) fn unanswered(why: Unanswered, session: SessionId) -> Self {
-        let reason = match why {
-            Unanswered::NotSent => FailureReason::NotSent,
-            Unanswered::TimedOut => FailureReason::TimedOut,
-            Unanswered::Broken => FailureReason::Broken,
+    pub(crate) fn from_directory_server_error(
+        error: DirectoryServerError,
+        session: ThreeDsSessionId,
+    ) -> Self {
+        let reason = match error {
+            DirectoryServerError::NotSent => FailureReason::NotSent,
+            DirectoryServerError::TimedOut => FailureReason::TimedOut,
+            DirectoryServerError::Broken => FailureReason::Broken,
         };
         Self::new(reason, Some(session))
     }
 
     /// The other side's own texts are not told on: they may hold anything.
-    pub(crate) fn refused(error: &Erro, session: SessionId) -> Self {
+    pub(crate) fn from_error_message(error: &Erro, session: ThreeDsSessionId) -> Self {
         let code = error.known_code().map_or("", ErrorCode::name);
         Self {
             source: error.component,
             kind: error.failure_kind(),
             detail: format!("Error {} {code}", error.code.expose()).trim_end().to_owned(),
-            ..Self::new(FailureReason::Refused, Some(session))
+            ..Self::new(FailureReason::ErrorResponse, Some(session))
         }
     }
 
-    pub(crate) fn invalid(fault: &Fault, session: SessionId) -> Self {
-        let names = fault.names.join(", ");
-        let kind = FailureKind::of(fault.code);
+    pub(crate) fn from_fault(fault: &Fault, session: ThreeDsSessionId) -> Self {
+        let names = fault.elements.join(", ");
+        let kind = FailureKind::from_code(fault.code);
         let detail = format!("Error {} {}: {names}", fault.code.code(), fault.code.name());
         Self {
             // Whatever is wrong with an answer is not the client's to correct.
-            kind: if kind == FailureKind::TimedOut { kind } else { FailureKind::AnswerInvalid },
+            kind: if kind == FailureKind::TimedOut { kind } else { FailureKind::ResponseInvalid },
             detail: detail.trim_end_matches([':', ' ']).to_owned(),
-            ..Self::new(FailureReason::AnswerInvalid, Some(session))
+            ..Self::new(FailureReason::InvalidResponse, Some(session))
         }
     }
 }

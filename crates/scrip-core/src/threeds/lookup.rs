@@ -3,21 +3,21 @@
 use scrip_threeds::{
     code::Scheme,
     format::{CardNumber, Version},
-    range::{Range, negotiate},
+    range::{CardRangeDetails, negotiate_versions},
 };
 
 use crate::{
     Error, Vault,
     policy::TenantKind,
-    threeds::{FailureReason, ServiceFailure, rail::Rail},
+    threeds::{FailureReason, ServiceFailure, scheme_support::SchemeSupport},
 };
 
 /// The first is the card's own brand, the others are those that it has besides.
-pub(crate) fn find_rails(
+pub(crate) fn find_supported_schemes(
     vault: &Vault,
     kind: TenantKind,
     number: Option<&CardNumber>,
-) -> Result<Vec<Rail>, Error> {
+) -> Result<Vec<SchemeSupport>, Error> {
     let connected = vault.directory_servers.ranges(kind);
     let fail = |reason| Err(Error::Service(Box::new(ServiceFailure::new(reason, None))));
     if connected.is_empty() {
@@ -26,7 +26,7 @@ pub(crate) fn find_rails(
     let mut rails = Vec::new();
     for it in &connected {
         let range = it.ranges.as_ref().zip(number).and_then(|(ranges, card)| ranges.find(card));
-        rails.extend(range.and_then(|range| rail(it.scheme, range)));
+        rails.extend(range.and_then(|range| scheme_support(it.scheme, range)));
     }
     if !rails.is_empty() {
         return Ok(rails);
@@ -38,9 +38,9 @@ pub(crate) fn find_rails(
     fail(FailureReason::CardNotSupported)
 }
 
-fn rail(scheme: Scheme, range: &Range) -> Option<Rail> {
-    let negotiated = negotiate(Version::ALL, range.ds, range.acs)?;
-    Some(Rail {
+fn scheme_support(scheme: Scheme, range: &CardRangeDetails) -> Option<SchemeSupport> {
+    let negotiated = negotiate_versions(Version::ALL, range.ds, range.acs)?;
+    Some(SchemeSupport {
         scheme,
         recommended: negotiated.recommended,
         available: negotiated.available,

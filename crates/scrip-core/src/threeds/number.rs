@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     policy::{Caller, Permission},
-    token::{Plain, TokenPatch, TokenRecord, TokenType},
+    token::{Plaintext, TokenPatch, TokenRecord, TokenType},
 };
 
 /// A public application or an access session may be in the hands of the payer, who could have one
@@ -14,31 +14,31 @@ use crate::{
 ///
 /// # Errors
 /// The patch has a number, and a session names the card.
-pub(crate) async fn refuse_number_change(
+pub(crate) async fn reject_number_change(
     vault: &Vault,
     caller: &Caller,
     token: &TokenRecord,
     patch: &TokenPatch,
 ) -> Result<(), Error> {
-    if !caller.is_browser() || !names_number(token.token_type, patch) {
+    if !caller.is_browser() || !patch_has_card_number(token.token_type, patch) {
         return Ok(());
     }
-    let inquiry = caller.inquire(Permission::TokenUpdate)?;
+    let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
     let now = vault.clock.latest();
-    if vault.store.is_named_by_session(inquiry, &token.id, now).await? {
-        return Err(named_by_session());
+    if vault.store.is_used_by_threeds_session(lookup, &token.id, now).await? {
+        return Err(number_in_use_error());
     }
     Ok(())
 }
 
 /// Whether a patch has the number of a card, whatever number it is.
-pub(crate) fn names_number(token_type: TokenType, patch: &TokenPatch) -> bool {
-    let data = patch.data.as_ref().map(Plain::expose);
+pub(crate) fn patch_has_card_number(token_type: TokenType, patch: &TokenPatch) -> bool {
+    let data = patch.data.as_ref().map(Plaintext::expose);
     let names = data.is_some_and(|it| it.get("number").is_some() || !it.is_object());
     names && token_type == TokenType::Card
 }
 
-pub(crate) fn named_by_session() -> Error {
+pub(crate) fn number_in_use_error() -> Error {
     let reason = "a 3-D Secure session was created for the number of this card";
     Error::Conflict { reason }
 }

@@ -1,17 +1,17 @@
 //! What a client sees of a session.
 
-use scrip_threeds::{authentication::Authentication, code::MethodCompletion, session::Method};
+use scrip_threeds::{authentication::Authentication, code::MethodCompletion, session::MethodState};
 
 use crate::{
     Error, Timestamp, Vault,
-    id::{ApplicationId, SessionId, TenantId},
-    threeds::{CardReference, Held, SessionBody},
+    id::{ApplicationId, TenantId, ThreeDsSessionId},
+    threeds::{CardReference, LoadedSession, ThreeDsSessionBody},
 };
 
 /// A session, whole. Which of it an answer has is up to whoever knows the wire.
 #[derive(Debug, Clone)]
-pub struct SessionView {
-    pub id: SessionId,
+pub struct ThreeDsSessionView {
+    pub id: ThreeDsSessionId,
     pub tenant_id: TenantId,
     pub card: CardReference,
     pub created_by: ApplicationId,
@@ -22,33 +22,33 @@ pub struct SessionView {
     pub method_notification_url: String,
     /// Nothing before it is known.
     pub method_completion: Option<MethodCompletion>,
-    pub body: SessionBody,
+    pub body: ThreeDsSessionBody,
 }
 
 /// The outcome of one session.
 #[derive(Debug, Clone)]
 pub struct AuthenticationView {
-    pub session_id: SessionId,
+    pub session_id: ThreeDsSessionId,
     pub card: CardReference,
     pub authentication: Authentication,
 }
 
-impl SessionView {
-    pub(crate) fn of(vault: &Vault, held: &Held) -> Result<Self, Error> {
-        let Held { record, body } = held;
-        let base = &vault.directory_servers.terms().public_url;
+impl ThreeDsSessionView {
+    pub(crate) fn new(vault: &Vault, session: &LoadedSession) -> Result<Self, Error> {
+        let LoadedSession { record, body } = session;
+        let base = &vault.directory_servers.settings().public_url;
         Ok(Self {
             id: record.id,
             tenant_id: record.tenant,
             card: body.card()?,
             created_by: record.created_by,
             created_at: record.created_at,
-            expires_at: body.ends_at().map(|_| body.expires_at()),
+            expires_at: body.deletes_at().map(|_| body.expires_at()),
             method_notification_url: format!(
                 "{base}/3ds/sessions/{}/method-notification",
                 record.id
             ),
-            method_completion: completion(body),
+            method_completion: method_completion(body),
             body: body.clone(),
         })
     }
@@ -61,12 +61,12 @@ impl SessionView {
 }
 
 /// While the page may still run, nobody can say that it did not.
-fn completion(body: &SessionBody) -> Option<MethodCompletion> {
-    match body.state.method() {
-        Some(Method::Pending) => None,
-        Some(Method::Created) => Some(MethodCompletion::Unavailable),
-        Some(Method::Completed) => Some(MethodCompletion::Completed),
-        Some(Method::TimedOut) => Some(MethodCompletion::NotCompleted),
-        None => body.method_sent,
+fn method_completion(body: &ThreeDsSessionBody) -> Option<MethodCompletion> {
+    match body.state.method_state() {
+        Some(MethodState::Pending) => None,
+        Some(MethodState::Created) => Some(MethodCompletion::Unavailable),
+        Some(MethodState::Completed) => Some(MethodCompletion::Completed),
+        Some(MethodState::TimedOut) => Some(MethodCompletion::NotCompleted),
+        None => body.sent_method_completion,
     }
 }

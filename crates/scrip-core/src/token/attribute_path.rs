@@ -8,7 +8,7 @@ pub struct AttributePath(String);
 
 /// Where a path was before it went deeper.
 #[derive(Debug, Clone, Copy)]
-pub struct Mark(usize);
+pub struct PathMark(usize);
 
 const NAME_BYTES_MAX: usize = 64;
 /// More of them could be a number that somebody keeps apart.
@@ -21,28 +21,28 @@ impl AttributePath {
     }
 
     /// A name that does not look like one of an attribute is told as `*`.
-    pub fn enter(&mut self, name: &str) -> Mark {
-        let mark = Mark(self.0.len());
+    pub fn enter(&mut self, name: &str) -> PathMark {
+        let mark = PathMark(self.0.len());
         if !self.0.is_empty() {
             self.0.push('.');
         }
-        self.0.push_str(if is_telling(name) { name } else { "*" });
+        self.0.push_str(if is_attribute_name(name) { name } else { "*" });
         mark
     }
 
-    pub fn enter_index(&mut self, at: usize) -> Mark {
-        let mark = Mark(self.0.len());
+    pub fn enter_index(&mut self, at: usize) -> PathMark {
+        let mark = PathMark(self.0.len());
         self.0.push_str(&format!("[{at}]"));
         mark
     }
 
     /// Back to where it was.
-    pub fn leave(&mut self, mark: Mark) {
+    pub fn leave(&mut self, mark: PathMark) {
         self.0.truncate(mark.0);
     }
 
     #[must_use]
-    pub fn of(steps: &[PathStep]) -> Self {
+    pub fn from_steps(steps: &[PathStep]) -> Self {
         let mut path = Self::default();
         for step in steps {
             match step {
@@ -54,7 +54,7 @@ impl AttributePath {
     }
 }
 
-fn is_telling(name: &str) -> bool {
+fn is_attribute_name(name: &str) -> bool {
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
     let part = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'-';
     (1..=NAME_BYTES_MAX).contains(&name.len())
@@ -68,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paths() {
+    fn attribute_path_enters_and_leaves_names_and_indexes() {
         let mut path = AttributePath::default();
         let whole = path.enter("customer");
         path.enter("cards");
@@ -85,13 +85,13 @@ mod tests {
     }
 
     #[test]
-    fn names_that_may_be_values_are_not_told() {
+    fn attribute_path_replaces_names_that_may_be_values() {
         for name in ["", "4242", "card4242", "7", "a b", "john@x.org", "a.b", "é", "[0]"] {
             let mut path = AttributePath::default();
             path.enter(name);
             path.enter("data");
             assert_eq!(path.as_str(), "*.data", "{name}");
         }
-        assert!(!is_telling(&"x".repeat(65)));
+        assert!(!is_attribute_name(&"x".repeat(65)));
     }
 }

@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::{
     error::{Error, FieldError},
-    id::{ApplicationId, NumberVersion, TenantId},
+    id::{ApplicationId, CardNumberVersion, TenantId},
     policy::Tenant,
-    token::{Plain, TokenRecord, TokenType},
+    token::{Plaintext, TokenRecord, TokenType},
 };
 
 /// More than a request can bring at once; patches must not add up to more either.
@@ -19,22 +19,22 @@ const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 /// Metadata in clear would tell a reader of the database who the customers are, so it is in here
 /// too. The cvc never is.
 #[derive(Debug, Default, Deserialize)]
-pub struct Body {
-    pub data: Plain,
+pub struct TokenBody {
+    pub data: Plaintext,
     pub mask: Option<Value>,
     pub metadata: Option<BTreeMap<String, String>>,
     pub search_indexes: Option<Vec<String>>,
     pub fingerprint_expression: Option<String>,
     /// Which application wrote mask, search indexes and fingerprint expression.
-    pub expressions_by: Option<ApplicationId>,
+    pub expressions_writer: Option<ApplicationId>,
     #[serde(default)]
-    pub withheld: Withheld,
+    pub withheld: WithheldDigests,
     /// Of a card: which writing of its number this is. 3-D Secure sessions are bound to it.
-    pub number_version: Option<NumberVersion>,
+    pub number_version: Option<CardNumberVersion>,
 }
 
 #[derive(Serialize)]
-struct Stored<'a> {
+struct TokenBodyRef<'a> {
     data: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     mask: Option<&'a Value>,
@@ -45,22 +45,22 @@ struct Stored<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     fingerprint_expression: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    expressions_by: Option<String>,
-    #[serde(skip_serializing_if = "Withheld::is_empty")]
-    withheld: &'a Withheld,
+    expressions_writer: Option<String>,
+    #[serde(skip_serializing_if = "WithheldDigests::is_empty")]
+    withheld: &'a WithheldDigests,
     #[serde(skip_serializing_if = "Option::is_none")]
     number_version: Option<String>,
 }
 
-impl Body {
+impl TokenBody {
     pub(crate) fn seal(&self, tenant: &Tenant, record: &TokenRecord) -> Result<Sealed, Error> {
-        let stored = Stored {
+        let stored = TokenBodyRef {
             data: self.data.expose(),
             mask: self.mask.as_ref(),
             metadata: self.metadata.as_ref(),
             search_indexes: self.search_indexes.as_deref(),
             fingerprint_expression: self.fingerprint_expression.as_deref(),
-            expressions_by: self.expressions_by.map(|it| it.0.to_string()),
+            expressions_writer: self.expressions_writer.map(|it| it.0.to_string()),
             withheld: &self.withheld,
             number_version: self.number_version.map(|it| it.to_string()),
         };
@@ -84,7 +84,7 @@ impl Body {
     }
 }
 
-impl Body {
+impl TokenBody {
     /// A second copy, said aloud.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
@@ -93,7 +93,7 @@ impl Body {
             metadata: self.metadata.clone(),
             search_indexes: self.search_indexes.clone(),
             fingerprint_expression: self.fingerprint_expression.clone(),
-            expressions_by: self.expressions_by,
+            expressions_writer: self.expressions_writer,
             withheld: self.withheld.clone(),
             number_version: self.number_version,
         }
@@ -101,15 +101,15 @@ impl Body {
 }
 
 /// Nothing for what is no card, and for a body that is not ours.
-pub(crate) fn number_version(
+pub(crate) fn read_number_version(
     keys: &TenantKeys,
     tenant: TenantId,
     record: &TokenRecord,
-) -> Option<NumberVersion> {
+) -> Option<CardNumberVersion> {
     if record.token_type != TokenType::Card {
         return None;
     }
-    Body::open_with(keys, tenant, record).ok()?.number_version
+    TokenBody::open_with(keys, tenant, record).ok()?.number_version
 }
 
 /// Every column beside the body is part of its place. Whoever writes to the database can neither
@@ -128,24 +128,24 @@ fn place(tenant: TenantId, record: &TokenRecord) -> Place {
         .optional_number(record.expires_at.map(|it| it.unix_ms))
         .number(record.revision);
     // How many come first: the end of one list is not the beginning of the next.
-    place = place.number(count(record.containers.iter().count()));
+    place = place.number(to_i64(record.containers.iter().count()));
     for container in record.containers.iter() {
         place = place.text(container.as_str());
     }
-    place = place.number(count(record.indexes.len()));
+    place = place.number(to_i64(record.indexes.len()));
     for index in &record.indexes {
         place = place.bytes(&index.0);
     }
     place
 }
 
-fn count(count: usize) -> i64 {
+fn to_i64(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
 /// What is not computed for a token.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Withheld {
+pub struct WithheldDigests {
     #[serde(default)]
     pub fingerprint: bool,
     /// The sources of search indexes.
@@ -153,7 +153,7 @@ pub struct Withheld {
     pub indexes: Vec<String>,
 }
 
-impl Withheld {
+impl WithheldDigests {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         !self.fingerprint && self.indexes.is_empty()

@@ -13,7 +13,7 @@ pub struct Container(String);
 const CONTAINER_BYTES_MAX: usize = 256;
 const CONTAINERS_MAX: usize = 16;
 /// Repetitions are dropped, but not for ever.
-const ENTRIES_READ: usize = 64;
+const ENTRIES_PARSED_MAX: usize = 64;
 
 impl Container {
     #[must_use]
@@ -76,7 +76,7 @@ impl Containers {
         let mut containers = Vec::new();
         let mut errors = Vec::new();
         for (at, text) in texts.into_iter().enumerate() {
-            if at >= ENTRIES_READ {
+            if at >= ENTRIES_PARSED_MAX {
                 return Err(vec![FieldError::new("containers", "must have 1 to 16 entries")]);
             }
             match Container::parse(text) {
@@ -100,7 +100,7 @@ impl Containers {
 
     /// The same set has the same text, whatever its order.
     #[must_use]
-    pub fn set_text(&self) -> String {
+    pub fn sorted_text(&self) -> String {
         let mut sorted: Vec<_> = self.iter().map(Container::as_str).collect();
         sorted.sort_unstable();
         sorted.join(",")
@@ -108,7 +108,7 @@ impl Containers {
 
     /// As it is stored; [`Containers::parse`] on the parts between commas reads it back.
     #[must_use]
-    pub fn text(&self) -> String {
+    pub fn to_text(&self) -> String {
         self.iter().map(Container::as_str).collect::<Vec<_>>().join(",")
     }
 }
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn covering() {
+    fn container_covers_itself_and_descendants_only() {
         check("/", "/pci/high/", true);
         check("/pci/", "/pci/high/", true);
         check("/pci/high/", "/pci/high/", true);
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn malformed_container_is_rejected() {
         let texts =
             ["", "pci", "/pci", "pci/", "//", "/a//b/", "/a b/", "/ä/", "/\u{212a}/", "/a,b/"];
         for text in texts {
@@ -153,10 +153,10 @@ mod tests {
     }
 
     #[test]
-    fn sets() {
+    fn containers_are_deduplicated_and_keep_their_order() {
         let one = Containers::parse(["/b/", "/a/", "/B/"]).unwrap();
-        assert_eq!(one.text(), "/b/,/a/");
-        assert_eq!(one.set_text(), "/a/,/b/");
+        assert_eq!(one.to_text(), "/b/,/a/");
+        assert_eq!(one.sorted_text(), "/a/,/b/");
         assert!(Containers::parse([]).is_err());
         assert_eq!(Containers::parse(["/a/", "b"]).unwrap_err()[0].field, "containers[1]");
     }
@@ -177,13 +177,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn coverage_agrees_with_the_reference(outer in path(), inner in path()) {
+        fn container_coverage_agrees_with_reference(outer in path(), inner in path()) {
             let expected = covers_by_segment(&outer, &inner);
             prop_assert_eq!(container(&outer).covers(&container(&inner)), expected);
         }
 
         #[test]
-        fn any_text_is_parsed_or_refused(text: String) {
+        fn parsing_any_container_text_never_panics(text: String) {
             drop(Container::parse(&text));
         }
     }

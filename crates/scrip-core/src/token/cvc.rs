@@ -1,13 +1,13 @@
 //! The card verification code: kept apart from the card, under a key that dies.
 
-use scrip_seal::{EpochKeys, EpochKeysAway, OpenEpoch, Place, Presence, Sealed, Secret};
+use scrip_seal::{EpochKeyError, EpochKeys, KeyPresence, OpenedValue, Place, Sealed, Secret};
 use serde_json::Value;
 
 use crate::{
     Error, Timestamp,
     id::{TenantId, TokenId},
     policy::Caller,
-    token::{Plain, TokenType},
+    token::{Plaintext, TokenType},
 };
 
 /// A code between parse and seal, or between open and answer. Cannot be printed.
@@ -57,10 +57,10 @@ impl CvcRecord {
             return Ok(None);
         }
         match epochs.open(place, &self.sealed, self.expires_at.unix_ms)? {
-            OpenEpoch::Open(secret) => Ok(Some(Cvc(secret))),
-            OpenEpoch::Gone => Ok(None),
+            OpenedValue::Open(secret) => Ok(Some(Cvc(secret))),
+            OpenedValue::KeyDestroyed => Ok(None),
             // To leave it out would say that there is none.
-            OpenEpoch::Unasked => Err(EpochKeysAway::Unasked.into()),
+            OpenedValue::KeyNotLoaded => Err(EpochKeyError::NotLoaded.into()),
         }
     }
 
@@ -68,12 +68,16 @@ impl CvcRecord {
     ///
     /// # Errors
     /// They do not answer.
-    pub(crate) async fn is_gone(&self, epochs: &EpochKeys, now: Timestamp) -> Result<bool, Error> {
+    pub(crate) async fn is_unrecoverable(
+        &self,
+        epochs: &EpochKeys,
+        now: Timestamp,
+    ) -> Result<bool, Error> {
         if self.expires_at <= now {
             return Ok(true);
         }
-        let presence = epochs.find(&self.sealed, self.expires_at.unix_ms).await?;
-        Ok(presence == Presence::Gone)
+        let presence = epochs.load_opening_key(&self.sealed, self.expires_at.unix_ms).await?;
+        Ok(presence == KeyPresence::Destroyed)
     }
 }
 
@@ -84,7 +88,7 @@ pub(crate) fn cvc_place(tenant: TenantId, token: &TokenId, expires_at: Timestamp
 }
 
 /// From here on the data has no cvc.
-pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
+pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plaintext) -> Option<Cvc> {
     if !token_type.has_cvc() {
         return None;
     }
@@ -97,12 +101,12 @@ pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plain) -> Option<Cvc> {
 }
 
 /// Whether [`take_cvc`] would find something there.
-pub(crate) fn gives_cvc(token_type: TokenType, data: &Plain) -> bool {
+pub(crate) fn has_cvc_value(token_type: TokenType, data: &Plaintext) -> bool {
     token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
 }
 
 /// The data with its code, for a caller that may see both.
-pub(crate) fn with_cvc(mut data: Plain, cvc: Option<&Cvc>) -> Plain {
+pub(crate) fn with_cvc(mut data: Plaintext, cvc: Option<&Cvc>) -> Plaintext {
     if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
         object.insert("cvc".to_owned(), cvc.expose().into());
     }
@@ -110,20 +114,20 @@ pub(crate) fn with_cvc(mut data: Plain, cvc: Option<&Cvc>) -> Plain {
 }
 
 /// When a code ends that is given now.
-pub(crate) fn cvc_end(caller: &Caller, now: Timestamp) -> Timestamp {
-    now.after(caller.tenant().quotas.cvc_retention())
+pub(crate) fn cvc_expiry(caller: &Caller, now: Timestamp) -> Timestamp {
+    now.plus(caller.tenant().quotas.cvc_retention())
 }
 
 /// Before a code is sealed that was just given: its key may be one that nodes share.
 ///
 /// # Errors
 /// It is, and cannot be asked for. Then nothing is done.
-pub(crate) async fn prepare_cvc(
+pub(crate) async fn load_cvc_key(
     epochs: &EpochKeys,
     caller: &Caller,
     now: Timestamp,
 ) -> Result<(), Error> {
-    Ok(epochs.prepare(cvc_end(caller, now).unix_ms).await?)
+    Ok(epochs.load_sealing_key(cvc_expiry(caller, now).unix_ms).await?)
 }
 
 /// Seals a code that was just given: its time runs from now.
@@ -137,6 +141,6 @@ pub(crate) fn seal_cvc(
     token: &TokenId,
     now: Timestamp,
 ) -> Result<CvcRecord, Error> {
-    let ends = cvc_end(caller, now);
+    let ends = cvc_expiry(caller, now);
     cvc.seal(epochs, &cvc_place(caller.tenant().id, token, ends), ends)
 }

@@ -16,33 +16,33 @@
 //! | searches | a search compares digests of values that the vault computed under the rules above |
 //! | reads under a mask | the mask was written under the rules above, and sees a card number covered |
 
+mod container_move;
 mod conversion;
 mod duplicates;
 mod lifetime;
-mod moves;
 mod partial_patch;
 mod rules;
 mod trust;
 
-use crate::policy::{Caller, Subject, Transform};
+use crate::policy::{AccessTarget, Caller, Transform};
 
 pub(crate) use self::{
+    container_move::check_no_added_rights,
     conversion::{check_conversion, is_harmless_fingerprint, is_last4_index},
-    lifetime::{LifeChange, check_life, check_public_move},
-    moves::check_gain,
-    partial_patch::{Named, PartialPatch, named_inputs},
+    lifetime::{LifetimeChange, check_lifetime_change, check_public_move},
+    partial_patch::{PartialPatch, PatchCoverage, patch_coverage},
     trust::{
         ExpressionSet, ExpressionTrust, check_expression_change, drop_inherited_expressions,
-        effective_mask, has_own_fingerprint_expression,
+        effective_mask, has_default_fingerprint_expression,
     },
 };
 pub use self::{
     duplicates::{DuplicateKey, DuplicateKeys, DuplicateLookup},
-    rules::{DisclosureRules, Rule},
+    rules::{DisclosureRule, DisclosureRules},
 };
 
 /// Whether the caller has a reveal right on a token: token:read, token:search or token:update there
 /// with the transform `reveal`.
-pub(crate) fn has_reveal_right<'a>(caller: &Caller, subject: impl Into<Subject<'a>>) -> bool {
-    caller.sight(subject) == Some(Transform::Reveal)
+pub(crate) fn has_reveal_right<'a>(caller: &Caller, target: impl Into<AccessTarget<'a>>) -> bool {
+    caller.max_transform(target) == Some(Transform::Reveal)
 }

@@ -1,7 +1,7 @@
 //! Expressions of tokens: compiled, evaluated, and bounded in work.
 
-pub mod compiled;
+pub mod compilation;
 pub mod enrichment;
 pub(crate) mod evaluation;
-pub mod marks;
-pub mod work;
+pub mod provenance;
+pub mod work_meter;

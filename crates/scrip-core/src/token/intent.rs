@@ -13,14 +13,14 @@ use crate::{
     },
     id::{ApplicationId, TenantId, TokenIntentId},
     policy::Tenant,
-    token::{Containers, CvcRecord, Plain, TokenType},
+    token::{Containers, CvcRecord, Plaintext, TokenType},
 };
 
 /// A create request after parsing.
 #[derive(Debug)]
 pub struct NewTokenIntent {
     pub token_type: TokenType,
-    pub data: Plain,
+    pub data: Plaintext,
     pub containers: Option<Containers>,
     pub authentication: Option<IntentAuthentication>,
 }
@@ -64,12 +64,12 @@ pub struct StoredTokenIntent {
 /// What is sealed of an intent. Never its cvc.
 #[derive(Debug, Deserialize)]
 pub(crate) struct IntentBody {
-    pub(crate) data: Plain,
+    pub(crate) data: Plaintext,
     pub(crate) authentication: Option<IntentAuthentication>,
 }
 
 #[derive(Serialize)]
-struct Written<'a> {
+struct IntentBodyRef<'a> {
     data: &'a Value,
     #[serde(skip_serializing_if = "Option::is_none")]
     authentication: Option<&'a IntentAuthentication>,
@@ -81,8 +81,10 @@ impl IntentBody {
         tenant: &Tenant,
         record: &TokenIntentRecord,
     ) -> Result<Sealed, Error> {
-        let written =
-            Written { data: self.data.expose(), authentication: self.authentication.as_ref() };
+        let written = IntentBodyRef {
+            data: self.data.expose(),
+            authentication: self.authentication.as_ref(),
+        };
         // Room for the whole text: a buffer that grows leaves copies of itself behind.
         let mut bytes = Vec::with_capacity(1024);
         serde_json::to_writer(&mut bytes, &written).map_err(|_| Error::Internal("body".into()))?;
@@ -134,7 +136,7 @@ pub struct TokenIntentView {
     pub created_at: Timestamp,
 }
 
-pub(crate) fn view(
+pub(crate) fn token_intent_view(
     bins: &BinData,
     tenant: &Tenant,
     record: &TokenIntentRecord,
@@ -142,7 +144,7 @@ pub(crate) fn view(
 ) -> TokenIntentView {
     let token_type = record.token_type;
     let data = body.data.expose();
-    let card = token_type.is_card().then(|| card::details(data, bins, tenant.kind)).flatten();
+    let card = token_type.is_card().then(|| card::card_details(data, bins, tenant.kind)).flatten();
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     TokenIntentView {
@@ -151,7 +153,7 @@ pub(crate) fn view(
         token_type,
         card,
         network_token,
-        bank: (token_type == TokenType::Bank).then(|| bank::details(data)).flatten(),
+        bank: (token_type == TokenType::Bank).then(|| bank::bank_details(data)).flatten(),
         authentication: body.authentication,
         fingerprint: record.fingerprint,
         containers: record.containers.clone(),

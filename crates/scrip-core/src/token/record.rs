@@ -5,8 +5,8 @@ use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 use crate::{
     Error, Timestamp,
     id::{ApplicationId, TokenId},
-    policy::{Subject, Transform},
-    token::{Containers, CvcRecord, ExpressionMarks, TokenType},
+    policy::{AccessTarget, Transform},
+    token::{Containers, CvcRecord, ExpressionProvenance, TokenType},
 };
 
 /// A token's row. What is not sealed is bound to what is.
@@ -15,11 +15,11 @@ pub struct TokenRecord {
     pub id: TokenId,
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
-    pub expressions: ExpressionMarks,
+    pub expressions: ExpressionProvenance,
     pub containers: Containers,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
-    pub modified: Option<Modified>,
+    pub modified: Option<TokenModification>,
     pub expires_at: Option<Timestamp>,
     /// Counts the updates.
     pub revision: i64,
@@ -36,7 +36,7 @@ impl TokenRecord {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Modified {
+pub struct TokenModification {
     pub by: ApplicationId,
     pub at: Timestamp,
 }
@@ -47,7 +47,7 @@ pub struct StoredToken {
     pub cvc: Option<CvcRecord>,
 }
 
-impl<'a> From<&'a TokenRecord> for Subject<'a> {
+impl<'a> From<&'a TokenRecord> for AccessTarget<'a> {
     fn from(token: &'a TokenRecord) -> Self {
         Self { containers: &token.containers, id: Some(&token.id) }
     }
@@ -59,7 +59,7 @@ impl StoredToken {
     ///
     /// # Errors
     /// Other nodes have the key, and do not answer.
-    pub(crate) async fn settle_cvc(
+    pub(crate) async fn resolve_cvc(
         &mut self,
         epochs: &EpochKeys,
         transform: Transform,
@@ -68,7 +68,7 @@ impl StoredToken {
         let Some(cvc) = self.cvc.as_ref().filter(|_| transform == Transform::Reveal) else {
             return Ok(());
         };
-        if cvc.is_gone(epochs, now).await? {
+        if cvc.is_unrecoverable(epochs, now).await? {
             self.cvc = None;
         }
         Ok(())

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use scrip_expression::{ExpressionError, OVER_SHARED_WORK, Scope, Template};
+use scrip_expression::{ExpressionError, SHARED_WORK_EXCEEDED, Scope, Template};
 use serde_json::Value;
 
 use crate::{
@@ -10,11 +10,12 @@ use crate::{
     card::{self, CardDetails, bank, bin_data::BinData},
     policy::{Caller, Permission, Permit, Transform},
     token::{
-        Body, Cvc, Plain, Shown, StoredToken, TokenDetail, TokenType, TokenView, WorkMeter,
+        Cvc, Plaintext, StoredToken, TokenBody, TokenDetail, TokenType, TokenView, VisibleData,
+        WorkMeter,
         cvc::cvc_place,
         expression::{
-            compiled::{Draw, compile_mask},
-            work::Attempt,
+            compilation::{ReplayableRandom, compile_mask},
+            work_meter::EvaluationAttempt,
         },
     },
 };
@@ -25,14 +26,14 @@ pub(crate) enum Audience<'a> {
     /// The caller, now.
     Caller { vault: &'a Vault, now: Timestamp },
     /// A remembered answer: never the cvc, but also what a weaker caller would have seen.
-    Memory { bins: &'a BinData },
+    StoredResponse { bins: &'a BinData },
 }
 
 impl<'a> Audience<'a> {
     fn bins(self) -> &'a BinData {
         match self {
-            Self::Caller { vault, .. } => &vault.bins,
-            Self::Memory { bins } => bins,
+            Self::Caller { vault, .. } => &vault.bin_data,
+            Self::StoredResponse { bins } => bins,
         }
     }
 }
@@ -43,36 +44,36 @@ pub(crate) fn reveal(
     stored: &StoredToken,
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
-    let body = Body::open(permit.tenant(), &stored.record)?;
-    show(permit, stored, body, audience)
+    let body = TokenBody::open(permit.tenant(), &stored.record)?;
+    build_view(permit, stored, body, audience)
 }
 
 /// The same for a token whose body is at hand, such as one just written.
-pub(crate) fn show(
+pub(crate) fn build_view(
     permit: &Permit,
     stored: &StoredToken,
-    body: Body,
+    body: TokenBody,
     audience: Audience<'_>,
 ) -> Result<TokenView, Error> {
     let cvc = match (audience, &stored.cvc) {
         (Audience::Caller { vault, now }, Some(cvc)) if permit.transform() == Transform::Reveal => {
             let place = cvc_place(permit.tenant().id, &stored.record.id, cvc.expires_at);
-            cvc.open(&vault.epochs, &place, now)?
+            cvc.open(&vault.epoch_keys, &place, now)?
         }
-        (Audience::Caller { .. } | Audience::Memory { .. }, _) => None,
+        (Audience::Caller { .. } | Audience::StoredResponse { .. }, _) => None,
     };
     let token_type = stored.record.token_type;
-    let masked = masked(permit, token_type, &body, audience)?;
-    let mut view = outline(permit.caller(), stored);
-    let card = || card::details(body.data.expose(), audience.bins(), permit.tenant().kind);
+    let masked = masked_for_audience(permit, token_type, &body, audience)?;
+    let mut view = outline_view(permit.caller(), stored);
+    let card = || card::card_details(body.data.expose(), audience.bins(), permit.tenant().kind);
     let card = token_type.is_card().then(card).flatten();
-    view.detail = Some(detail(stored, body, card, permit.transform(), masked, cvc));
+    view.detail = Some(build_detail(stored, body, card, permit.transform(), masked, cvc));
     Ok(view)
 }
 
 /// A token that was found by asking for another: in full only for a caller that may read it, and
 /// never by a stronger right than that.
-pub(crate) fn reveal_found(
+pub(crate) fn reveal_existing(
     permit: &Permit,
     stored: &StoredToken,
     audience: Audience<'_>,
@@ -81,12 +82,12 @@ pub(crate) fn reveal_found(
     match caller.permit(Permission::TokenRead, &stored.record) {
         Ok(read) if read.transform() <= permit.transform() => reveal(&read, stored, audience),
         Ok(_) => reveal(permit, stored, audience),
-        Err(_) => Ok(outline(caller, stored)),
+        Err(_) => Ok(outline_view(caller, stored)),
     }
 }
 
 /// What says that a token is there, and nothing about it.
-pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
+pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken) -> TokenView {
     let record = &stored.record;
     TokenView {
         id: record.id.clone(),
@@ -101,41 +102,41 @@ pub(crate) fn outline(caller: &Caller, stored: &StoredToken) -> TokenView {
 
 /// The masked data for an answer. A mask that is over the request's budget shows none: one caller
 /// wrote it, and the requests of others must not fail by it.
-pub(crate) fn mask_to_show(
+pub(crate) fn mask_within_budget(
     work: &WorkMeter,
     token_type: TokenType,
-    body: &Body,
-) -> Result<Option<Plain>, Error> {
-    let masked = mask(work, token_type, body);
+    body: &TokenBody,
+) -> Result<Option<Plaintext>, Error> {
+    let masked = apply_mask(work, token_type, body);
     work.check()?;
     match masked {
         Ok(masked) => Ok(masked),
-        Err(error) if error.problem == OVER_SHARED_WORK => Ok(None),
+        Err(error) if error.problem == SHARED_WORK_EXCEEDED => Ok(None),
         Err(_) => Err(Error::Internal("a stored mask cannot be evaluated".into())),
     }
 }
 
 /// The masked data, where it is going to be shown.
-fn masked(
+fn masked_for_audience(
     permit: &Permit,
     token_type: TokenType,
-    body: &Body,
+    body: &TokenBody,
     audience: Audience<'_>,
-) -> Result<Option<Plain>, Error> {
+) -> Result<Option<Plaintext>, Error> {
     match (permit.transform(), audience) {
         (Transform::Redact, _) | (Transform::Reveal, Audience::Caller { .. }) => Ok(None),
-        (Transform::Mask, _) | (Transform::Reveal, Audience::Memory { .. }) => {
-            mask_to_show(permit.caller().work(), token_type, body)
+        (Transform::Mask, _) | (Transform::Reveal, Audience::StoredResponse { .. }) => {
+            mask_within_budget(permit.caller().work(), token_type, body)
         }
     }
 }
 
-fn detail(
+fn build_detail(
     stored: &StoredToken,
-    mut body: Body,
+    mut body: TokenBody,
     card: Option<CardDetails>,
     transform: Transform,
-    masked: Option<Plain>,
+    masked: Option<Plaintext>,
     cvc: Option<Cvc>,
 ) -> TokenDetail {
     let record = &stored.record;
@@ -143,13 +144,13 @@ fn detail(
     let data = body.data.expose();
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
-    let bank = (token_type == TokenType::Bank).then(|| bank::details(data)).flatten();
+    let bank = (token_type == TokenType::Bank).then(|| bank::bank_details(data)).flatten();
     let shown = match transform {
-        Transform::Redact => Shown { transform, data: None, cvc: None, masked: None },
-        Transform::Mask => Shown { transform, data: masked, cvc: None, masked: None },
+        Transform::Redact => VisibleData { transform, data: None, cvc: None, masked: None },
+        Transform::Mask => VisibleData { transform, data: masked, cvc: None, masked: None },
         Transform::Reveal => {
             let data = Some(std::mem::take(&mut body.data));
-            Shown { transform, data, cvc, masked }
+            VisibleData { transform, data, cvc, masked }
         }
     };
     let assumed_indexes = || {
@@ -158,7 +159,7 @@ fn detail(
     };
     let assumed_mask = || token_type.default_mask().map(Cow::Borrowed);
     TokenDetail {
-        shown,
+        visible: shown,
         mask: body.mask.take().map(Cow::Owned).or_else(assumed_mask),
         card,
         network_token,
@@ -180,39 +181,39 @@ fn detail(
 ///
 /// A mask is an expression written by one caller that decides what another sees. For a card it
 /// never sees more than BIN and last four itself, so no expression can show more.
-pub(crate) fn mask(
+pub(crate) fn apply_mask(
     work: &WorkMeter,
     token_type: TokenType,
-    body: &Body,
-) -> Result<Option<Plain>, ExpressionError> {
-    let guarded = guard(token_type, &body.data, card::covered);
-    let draw = Draw::none();
+    body: &TokenBody,
+) -> Result<Option<Plaintext>, ExpressionError> {
+    let guarded = replace_card_number(token_type, &body.data, card::mask_number);
+    let draw = ReplayableRandom::unseeded();
     let evaluate = |template: &Template| {
         let attempt = work.run(|work_max| {
-            let scope = Scope::new(guarded.expose(), None).with_outside(&draw);
-            let scope = scope.within_work(work_max);
-            Attempt { result: template.evaluate(&scope), spent: scope.spent() }
+            let scope = Scope::new(guarded.expose(), None).with_host_functions(&draw);
+            let scope = scope.with_work_limit(work_max);
+            EvaluationAttempt { result: template.evaluate(&scope), spent: scope.spent_work() }
         });
         attempt.result
     };
     if let Some(mask) = &body.mask {
-        return Ok(Some(Plain::new(evaluate(&compile_mask(work, mask)?)?)));
+        return Ok(Some(Plaintext::new(evaluate(&compile_mask(work, mask)?)?)));
     }
     let Some(template) = token_type.default_mask_template() else { return Ok(None) };
     let mut masked = evaluate(template)?;
     if let Value::Object(object) = &mut masked {
         object.retain(|_, value| !value.is_null());
     }
-    hide_if_bare(token_type, &body.data, &mut masked);
-    Ok(Some(Plain::new(masked)))
+    hide_unmasked_secret(token_type, &body.data, &mut masked);
+    Ok(Some(Plaintext::new(masked)))
 }
 
 /// The data as an expression may see it whose result others see.
-pub(crate) fn guard(
+pub(crate) fn replace_card_number(
     token_type: TokenType,
-    data: &Plain,
-    cover: impl FnOnce(&str) -> String,
-) -> Plain {
+    data: &Plaintext,
+    replace: impl FnOnce(&str) -> String,
+) -> Plaintext {
     let mut guarded = data.duplicate();
     if token_type.is_card() {
         let number = match (guarded.expose_mut(), token_type.secret_property()) {
@@ -220,14 +221,14 @@ pub(crate) fn guard(
             (value, Some(property)) => value.get_mut(property),
         };
         if let Some(Value::String(number)) = number {
-            *number = cover(number);
+            *number = replace(number);
         }
     }
     guarded
 }
 
 /// A default mask that hides nothing, such as the last four of a four-digit account, hides all.
-fn hide_if_bare(token_type: TokenType, data: &Plain, masked: &mut Value) {
+fn hide_unmasked_secret(token_type: TokenType, data: &Plaintext, masked: &mut Value) {
     let (bare, masked) = match token_type.secret_property() {
         None => (Some(data.expose()), Some(masked)),
         Some(property) => (data.expose().get(property), masked.get_mut(property)),
@@ -248,14 +249,14 @@ mod tests {
 
     #[track_caller]
     fn check(token_type: TokenType, data: Value, own_mask: Option<Value>, expected: Option<Value>) {
-        let body = Body { data: Plain::new(data), mask: own_mask, ..Body::default() };
-        let masked = mask(&WorkMeter::default(), token_type, &body).unwrap();
-        let masked = masked.map(Plain::into_exposed);
+        let body = TokenBody { data: Plaintext::new(data), mask: own_mask, ..TokenBody::default() };
+        let masked = apply_mask(&WorkMeter::default(), token_type, &body).unwrap();
+        let masked = masked.map(Plaintext::into_exposed);
         assert_eq!(masked, expected);
     }
 
     #[test]
-    fn default_masks() {
+    fn default_masks_show_only_last_four() {
         let card = json!({"number": "4242424242424242", "expiration_month": 7});
         let masked = json!({"number": "XXXXXXXXXXXX4242", "expiration_month": 7});
         check(TokenType::Card, card, None, Some(masked));
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_default_mask_that_hides_nothing_hides_all() {
+    fn default_mask_that_would_hide_nothing_hides_all() {
         check(TokenType::UsBankAccountNumber, json!("1234"), None, Some(json!("XXXX")));
         check(TokenType::UsBankAccountNumber, json!("12345"), None, Some(json!("X2345")));
         let bank = json!({"routing_number": "021000021", "account_number": "12"});
@@ -284,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn no_mask_shows_more_of_a_card_than_bin_and_last_four() {
+    fn mask_never_shows_more_of_a_card_than_bin_and_last_four() {
         let card = || json!({"number": "4242424242424242"});
         let shown = || Some(json!("42424242XXXX4242"));
         check(TokenType::Card, card(), Some(json!("{{ data.number }}")), shown());
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_of_ones_own_is_evaluated_leaf_by_leaf() {
+    fn custom_mask_is_evaluated_leaf_by_leaf() {
         let own = Some(json!({"last": "{{ data | last4 }}", "note": "fixed"}));
         let expected = Some(json!({"last": "6789", "note": "fixed"}));
         check(TokenType::Token, json!("123456789"), own, expected);

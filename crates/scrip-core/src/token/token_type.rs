@@ -27,7 +27,7 @@ words! {
 }
 
 /// What a type assumes. Compiled once.
-struct Defaults {
+struct TypeDefaults {
     container: Container,
     fingerprint: (&'static str, Expression),
     mask: Option<(Value, Template)>,
@@ -92,7 +92,7 @@ impl TokenType {
 
     /// A mask that says what the type assumes is not one's own: only the type's hides all where it would
     /// hide nothing.
-    pub(crate) fn own_mask(self, mask: Value) -> Option<Value> {
+    pub(crate) fn custom_mask(self, mask: Value) -> Option<Value> {
         (!mask.is_null() && Some(&mask) != self.default_mask()).then_some(mask)
     }
 
@@ -120,7 +120,7 @@ impl TokenType {
     }
 
     /// The properties that the type's own mask shows in clear.
-    pub(crate) fn shown_properties(self) -> &'static [&'static str] {
+    pub(crate) fn unmasked_properties(self) -> &'static [&'static str] {
         match self {
             Self::Card | Self::NetworkToken => &["expiration_month", "expiration_year"],
             Self::Bank => &["routing_number"],
@@ -133,34 +133,34 @@ impl TokenType {
         }
     }
 
-    fn defaults(self) -> &'static Defaults {
-        static TOKEN: LazyLock<Defaults> =
-            LazyLock::new(|| defaults("/general/high/", "{{ data | stringify }}", None, &[]));
-        static CARD: LazyLock<Defaults> = LazyLock::new(|| {
+    fn defaults(self) -> &'static TypeDefaults {
+        static TOKEN: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/general/high/", "{{ data | stringify }}", None, &[]));
+        static CARD: LazyLock<TypeDefaults> = LazyLock::new(|| {
             let mask = json!({
                 "number": "{{ data.number | reveal_last: 4 }}",
                 "expiration_month": "{{ data.expiration_month }}",
                 "expiration_year": "{{ data.expiration_year }}",
             });
-            defaults("/pci/high/", "{{ data.number }}", Some(mask), &[])
+            build_defaults("/pci/high/", "{{ data.number }}", Some(mask), &[])
         });
-        static CARD_NUMBER: LazyLock<Defaults> =
-            LazyLock::new(|| defaults("/pci/high/", "{{ data }}", last_four(), &[]));
-        static BANK: LazyLock<Defaults> = LazyLock::new(|| {
+        static CARD_NUMBER: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/pci/high/", "{{ data }}", last_four_mask(), &[]));
+        static BANK: LazyLock<TypeDefaults> = LazyLock::new(|| {
             let mask = json!({
                 "routing_number": "{{ data.routing_number }}",
                 "account_number": "{{ data.account_number | reveal_last: 4 }}",
             });
             let fingerprint = "{{ data.account_number }}|{{ data.routing_number }}";
-            defaults("/bank/high/", fingerprint, Some(mask), &[])
+            build_defaults("/bank/high/", fingerprint, Some(mask), &[])
         });
-        static ACCOUNT: LazyLock<Defaults> =
-            LazyLock::new(|| defaults("/bank/high/", "{{ data }}", last_four(), &[]));
-        static ROUTING: LazyLock<Defaults> =
-            LazyLock::new(|| defaults("/bank/low/", "{{ data }}", last_four(), &[]));
-        static IDENTITY: LazyLock<Defaults> = LazyLock::new(|| {
+        static ACCOUNT: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/bank/high/", "{{ data }}", last_four_mask(), &[]));
+        static ROUTING: LazyLock<TypeDefaults> =
+            LazyLock::new(|| build_defaults("/bank/low/", "{{ data }}", last_four_mask(), &[]));
+        static IDENTITY: LazyLock<TypeDefaults> = LazyLock::new(|| {
             let indexes = ["{{ data }}", "{{ data | remove: '-' }}", "{{ data | last4 }}"];
-            defaults("/pii/high/", "{{ data | remove: '-' }}", last_four(), &indexes)
+            build_defaults("/pii/high/", "{{ data | remove: '-' }}", last_four_mask(), &indexes)
         });
         match self {
             Self::Token => &TOKEN,
@@ -174,22 +174,22 @@ impl TokenType {
     }
 }
 
-fn last_four() -> Option<Value> {
+fn last_four_mask() -> Option<Value> {
     Some(json!("{{ data | reveal_last: 4 }}"))
 }
 
 #[expect(clippy::expect_used, reason = "constants of this file, all of them read by a test")]
-fn defaults(
+fn build_defaults(
     container: &str,
     fingerprint: &'static str,
     mask: Option<Value>,
     indexes: &[&str],
-) -> Defaults {
+) -> TypeDefaults {
     let template = |mask: Value| {
         let template = Template::parse(&mask).expect("a default mask is well formed");
         (mask, template)
     };
-    Defaults {
+    TypeDefaults {
         container: Container::parse(container).expect("a default container is well formed"),
         fingerprint: (
             fingerprint,
@@ -215,7 +215,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_type_has_usable_defaults_and_a_name() {
+    fn every_token_type_has_usable_defaults_and_parses_back() {
         for kind in TokenType::ALL {
             assert_eq!(TokenType::parse(kind.as_str()), Some(kind));
             assert!(kind.default_container().as_str().ends_with('/'));
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn data_by_type() {
+    fn token_data_is_validated_by_type() {
         check(TokenType::Token, json!({"any": ["thing"]}), true);
         check(TokenType::CardNumber, json!("4242424242424242"), true);
         check(TokenType::CardNumber, json!("000000000000"), false);

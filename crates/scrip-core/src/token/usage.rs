@@ -5,9 +5,9 @@ use crate::{time::Timestamp, token::TokenType};
 
 /// What a store has counted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Usage {
+pub struct TenantUsage {
     /// In the order of their names; only types of which there ever was a token.
-    pub types: Vec<TypeUsage>,
+    pub types: Vec<TokenTypeUsage>,
     /// Tokens that were made in the month, whether they are still there or not.
     pub created: u64,
     /// Older ones that were read, used or updated in it.
@@ -15,14 +15,14 @@ pub struct Usage {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TypeUsage {
+pub struct TokenTypeUsage {
     pub token_type: TokenType,
     /// Tokens that are there. One whose time is over counts until it is removed.
     pub count: u64,
     pub last_created_at: Timestamp,
 }
 
-impl Usage {
+impl TenantUsage {
     #[must_use]
     pub fn total(&self) -> u64 {
         self.types.iter().fold(0, |sum, it| sum.saturating_add(it.count))

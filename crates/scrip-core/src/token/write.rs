@@ -5,7 +5,7 @@ use std::fmt;
 use crate::{
     audit::AuditRecord,
     id::{TokenId, TokenIntentId},
-    idempotency::AnswerRecord,
+    idempotency::IdempotencyRecord,
     policy::Permit,
     time::Timestamp,
     token::{CvcRecord, StoredToken, TokenRecord},
@@ -13,17 +13,18 @@ use crate::{
 
 pub(crate) mod batch;
 pub(crate) mod conversion;
-pub(crate) mod draft;
 pub(crate) mod patch;
+pub(crate) mod pending_token;
 
 /// Runs inside the transaction that it belongs to, once the outcome is known. What it gives is
 /// committed with the effect; nothing, when this outcome is not one to remember.
-pub type Render = Box<dyn FnOnce(&[Outcome]) -> Option<AnswerRecord> + Send>;
+pub type BuildIdempotencyRecord =
+    Box<dyn FnOnce(&[WriteOutcome]) -> Option<IdempotencyRecord> + Send>;
 
 /// Writes of tokens that happen together or not at all.
 pub struct TokenBatch {
     pub writes: Vec<TokenWrite>,
-    pub render: Option<Render>,
+    pub build_record: Option<BuildIdempotencyRecord>,
 }
 
 /// One token of a batch. Each brings the proof that it is allowed.
@@ -55,7 +56,7 @@ pub struct UpdateToken {
     pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
     /// Refused if a 3-D Secure session that lives then names the token.
-    pub unless_named: Option<Timestamp>,
+    pub reject_if_in_session_at: Option<Timestamp>,
     pub audit: AuditRecord,
 }
 
@@ -74,7 +75,7 @@ pub enum Deduplicate {
     /// The one that is there takes its place.
     Yes,
     /// It stands in the way: whoever asked is told of it and decides.
-    Tell,
+    ReportExisting,
 }
 
 #[derive(Debug)]
@@ -86,15 +87,15 @@ pub enum CvcChange {
 
 /// What became of a batch.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Batched {
+pub enum BatchOutcome {
     /// One for each write, in their order.
-    Written(Vec<Outcome>),
+    Written(Vec<WriteOutcome>),
     /// Nothing was written: which of them met what.
-    Refused(Vec<(usize, Obstacle)>),
+    Rejected(Vec<(usize, WriteConflict)>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum WriteOutcome {
     New,
     Updated,
     /// Another live token is what this one would have become; this write changed nothing.
@@ -102,15 +103,15 @@ pub enum Outcome {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Obstacle {
+pub enum WriteConflict {
     IdTaken,
     /// Somebody else changed or removed it; look again.
     Stale,
     Duplicate(Box<StoredToken>),
     /// Somebody else converted or deleted it, or its time is over.
-    IntentGone,
+    IntentMissing,
     /// A 3-D Secure session names the token of an [`UpdateToken`] that must not meet one.
-    NamedBySession,
+    UsedBySession,
 }
 
 impl fmt::Debug for TokenBatch {

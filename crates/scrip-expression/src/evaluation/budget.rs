@@ -6,9 +6,9 @@ use std::cell::Cell;
 
 use serde_json::Value;
 
-use crate::{OVER_SHARED_WORK, STEPS_MAX, Spent, WORK_BYTES_MAX, inner_steps::count};
+use crate::{SHARED_WORK_EXCEEDED, STEPS_MAX, SpentWork, WORK_BYTES_MAX, inner_steps::count};
 
-pub(crate) type Paid = Result<(), &'static str>;
+pub(crate) type ChargeResult = Result<(), &'static str>;
 
 /// A step takes about as long as this many bytes.
 const STEP_BYTES: usize = 64;
@@ -19,58 +19,58 @@ pub(crate) struct Budget {
     bytes_left: Cell<usize>,
     /// What all expressions of the request may still cost together: bytes, and steps as bytes.
     work_left: Cell<usize>,
-    ran_out: Cell<bool>,
+    is_exhausted: Cell<bool>,
 }
 
 impl Budget {
     pub(crate) fn new() -> Self {
-        Self::within(usize::MAX)
+        Self::with_work_limit(usize::MAX)
     }
 
-    pub(crate) fn within(work_max: usize) -> Self {
+    pub(crate) fn with_work_limit(work_max: usize) -> Self {
         Self {
             steps_left: Cell::new(STEPS_MAX),
             bytes_left: Cell::new(WORK_BYTES_MAX),
             work_left: Cell::new(work_max),
-            ran_out: Cell::new(false),
+            is_exhausted: Cell::new(false),
         }
     }
 
-    fn work(&self, work: usize) -> Paid {
+    fn charge_work(&self, work: usize) -> ChargeResult {
         let Some(left) = self.work_left.get().checked_sub(work) else {
-            self.ran_out.set(true);
-            return Err(OVER_SHARED_WORK);
+            self.is_exhausted.set(true);
+            return Err(SHARED_WORK_EXCEEDED);
         };
         self.work_left.set(left);
         Ok(())
     }
 
-    pub(crate) fn steps(&self, steps: usize) -> Paid {
+    pub(crate) fn charge_steps(&self, steps: usize) -> ChargeResult {
         let left = self.steps_left.get().checked_sub(steps);
         let left = left.ok_or("this is too much to evaluate")?;
-        self.work(steps.saturating_mul(STEP_BYTES))?;
+        self.charge_work(steps.saturating_mul(STEP_BYTES))?;
         self.steps_left.set(left);
         Ok(())
     }
 
     /// Pays for bytes about to be read or made. Whoever multiplies pays first and allocates then.
-    pub(crate) fn bytes(&self, bytes: usize) -> Paid {
+    pub(crate) fn charge_bytes(&self, bytes: usize) -> ChargeResult {
         let left = self.bytes_left.get().checked_sub(bytes);
         let left = left.ok_or("the output is too large")?;
-        self.work(bytes)?;
+        self.charge_work(bytes)?;
         self.bytes_left.set(left);
         Ok(())
     }
 
-    pub(crate) fn spent(&self) -> Spent {
+    pub(crate) fn spent_work(&self) -> SpentWork {
         let steps = STEPS_MAX.saturating_sub(self.steps_left.get());
         let bytes = WORK_BYTES_MAX.saturating_sub(self.bytes_left.get());
         let work = bytes.saturating_add(steps.saturating_mul(STEP_BYTES));
-        Spent { work, ran_out: self.ran_out.get() }
+        SpentWork { work, is_exhausted: self.is_exhausted.get() }
     }
 
-    pub(crate) fn value(&self, value: &Value) -> Paid {
-        self.bytes(weight(value))
+    pub(crate) fn charge_value(&self, value: &Value) -> ChargeResult {
+        self.charge_bytes(value_cost(value))
     }
 }
 
@@ -79,17 +79,17 @@ impl Budget {
 /// Each value takes 32 bytes in memory, but a byte or two in a body; four between them let the
 /// largest body pass and hold one evaluation under some 64 MiB.
 #[must_use]
-pub fn weight(value: &Value) -> usize {
-    const EACH: usize = 4;
+pub fn value_cost(value: &Value) -> usize {
+    const VALUE_OVERHEAD: usize = 4;
     count(1);
     let inner = match value {
         Value::Null | Value::Bool(_) => 0,
         Value::Number(number) => number.as_str().len(),
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(weight).sum(),
+        Value::Array(items) => items.iter().map(value_cost).sum(),
         Value::Object(object) => {
-            object.iter().map(|(name, value)| name.len().saturating_add(weight(value))).sum()
+            object.iter().map(|(name, value)| name.len().saturating_add(value_cost(value))).sum()
         }
     };
-    EACH.saturating_add(inner)
+    VALUE_OVERHEAD.saturating_add(inner)
 }

@@ -5,88 +5,88 @@ use std::cmp::Ordering;
 use serde_json::Value;
 
 use crate::{
-    evaluation::{budget::weight, evaluate::Run},
+    evaluation::{budget::value_cost, evaluate::Evaluator},
     inner_steps::count,
     syntax::ast::{Comparison, Condition, Connector, Operand, Relation},
     value::{
-        datum::{Datum, text_of},
+        datum::{Datum, to_text},
         decimal::NumberRank,
     },
 };
 
-type Decided = Result<bool, &'static str>;
+type ConditionResult = Result<bool, &'static str>;
 
-impl<'a> Run<'a> {
-    pub(crate) fn condition(&self, condition: &'a Condition) -> Decided {
-        let mut holds = true;
+impl<'a> Evaluator<'a> {
+    pub(crate) fn evaluate_condition(&self, condition: &'a Condition) -> ConditionResult {
+        let mut is_true = true;
         for (comparison, connector) in &condition.terms {
-            holds = self.comparison(comparison)?;
+            is_true = self.evaluate_comparison(comparison)?;
             match connector {
-                Connector::And if !holds => break,
-                Connector::Or if holds => break,
+                Connector::And if !is_true => break,
+                Connector::Or if is_true => break,
                 Connector::And | Connector::Or | Connector::End => (),
             }
         }
-        Ok(holds != condition.negated)
+        Ok(is_true != condition.negated)
     }
 
-    fn comparison(&self, comparison: &'a Comparison) -> Decided {
-        self.budget.steps(1)?;
-        let left = self.operand(&comparison.left)?;
+    fn evaluate_comparison(&self, comparison: &'a Comparison) -> ConditionResult {
+        self.budget.charge_steps(1)?;
+        let left = self.evaluate_operand(&comparison.left)?;
         match &comparison.right {
             None => Ok(left.is_true()),
-            Some((relation, right)) => self.related(&left, *relation, right),
+            Some((relation, right)) => self.compare(&left, *relation, right),
         }
     }
 
-    pub(crate) fn related(
+    pub(crate) fn compare(
         &self,
         left: &Datum<'_>,
         relation: Relation,
         right: &'a Operand,
-    ) -> Decided {
-        let right = self.operand(right)?;
+    ) -> ConditionResult {
+        let right = self.evaluate_operand(right)?;
         // Reading both costs what the smaller weighs; looking for something within costs all.
         let cost = match (relation, &**left, &*right) {
             // A number is read anew for every item that it is compared with.
             (Relation::Contains, Value::Array(items), Value::Number(number)) => {
                 let each = number.as_str().len().saturating_mul(items.len());
-                weight(left).saturating_add(each)
+                value_cost(left).saturating_add(each)
             }
-            (Relation::Contains, _, _) => weight(left).saturating_add(weight(&right)),
+            (Relation::Contains, _, _) => value_cost(left).saturating_add(value_cost(&right)),
             (_, Value::Number(left), Value::Number(right)) => {
                 left.as_str().len().saturating_add(right.as_str().len())
             }
             _ if matches!(left, Datum::Blank) || matches!(right, Datum::Blank) => {
-                weight(left).saturating_add(weight(&right))
+                value_cost(left).saturating_add(value_cost(&right))
             }
             (_, Value::String(left), Value::String(right)) => left.len().min(right.len()),
             (_, Value::Array(_) | Value::Object(_), Value::Array(_) | Value::Object(_)) => {
-                weight(left).saturating_add(weight(&right))
+                value_cost(left).saturating_add(value_cost(&right))
             }
             (_, Value::String(text), _) | (_, _, Value::String(text)) => text.len(),
             _ => 0,
         };
-        self.budget.bytes(cost)?;
-        let order = |wanted: fn(Ordering) -> bool| order(left, &right).is_some_and(wanted);
+        self.budget.charge_bytes(cost)?;
+        let order = |wanted: fn(Ordering) -> bool| compare_values(left, &right).is_some_and(wanted);
         Ok(match relation {
-            Relation::Equal => equal(left, &right),
-            Relation::NotEqual => !equal(left, &right),
+            Relation::Equal => datums_equal(left, &right),
+            Relation::NotEqual => !datums_equal(left, &right),
             Relation::Less => order(Ordering::is_lt),
             Relation::LessOrEqual => order(Ordering::is_le),
             Relation::Greater => order(Ordering::is_gt),
             Relation::GreaterOrEqual => order(Ordering::is_ge),
-            Relation::Contains => contains(left, &right),
+            Relation::Contains => value_contains(left, &right),
         })
     }
 }
 
-fn equal(left: &Datum<'_>, right: &Datum<'_>) -> bool {
+fn datums_equal(left: &Datum<'_>, right: &Datum<'_>) -> bool {
     match (left, right) {
         (Datum::Empty | Datum::Blank, Datum::Empty | Datum::Blank) => true,
         (Datum::Empty, other) | (other, Datum::Empty) => is_empty(other),
         (Datum::Blank, other) | (other, Datum::Blank) => is_blank(other),
-        (left, right) => same(left, right),
+        (left, right) => values_equal(left, right),
     }
 }
 
@@ -113,26 +113,30 @@ pub(crate) fn is_blank(value: &Value) -> bool {
 }
 
 /// Numbers by what they amount to, so that 1.0 is 1; anything else as JSON has it.
-pub(crate) fn same(left: &Value, right: &Value) -> bool {
+pub(crate) fn values_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
-        (Value::Number(_), Value::Number(_)) => order(left, right).is_some_and(Ordering::is_eq),
+        (Value::Number(_), Value::Number(_)) => {
+            compare_values(left, right).is_some_and(Ordering::is_eq)
+        }
         _ => {
-            count_compared(left, right);
+            count_comparison(left, right);
             left == right
         }
     }
 }
 
 /// Stops at the first difference, so it costs no more than the smaller one.
-fn count_compared(left: &Value, right: &Value) {
+fn count_comparison(left: &Value, right: &Value) {
     count(match (left, right) {
         (Value::String(left), Value::String(right)) if left.len() == right.len() => left.len(),
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
-            left.iter().zip(right).for_each(|(left, right)| count_compared(left, right));
+            left.iter().zip(right).for_each(|(left, right)| count_comparison(left, right));
             1
         }
         (Value::Object(left), Value::Object(right)) if left.len() == right.len() => {
-            left.values().zip(right.values()).for_each(|(left, right)| count_compared(left, right));
+            left.values()
+                .zip(right.values())
+                .for_each(|(left, right)| count_comparison(left, right));
             left.keys().map(String::len).sum()
         }
         _ => 1,
@@ -140,12 +144,13 @@ fn count_compared(left: &Value, right: &Value) {
 }
 
 /// Between two numbers or two texts; there is none between anything else.
-pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
+pub(crate) fn compare_values(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {
             Some(match (left.as_i64(), right.as_i64()) {
                 (Some(left), Some(right)) => left.cmp(&right),
-                _ => NumberRank::of(left.as_str()).cmp(&NumberRank::of(right.as_str())),
+                _ => NumberRank::from_json_number(left.as_str())
+                    .cmp(&NumberRank::from_json_number(right.as_str())),
             })
         }
         (Value::String(left), Value::String(right)) => {
@@ -156,14 +161,14 @@ pub(crate) fn order(left: &Value, right: &Value) -> Option<Ordering> {
     }
 }
 
-fn contains(left: &Value, right: &Value) -> bool {
+fn value_contains(left: &Value, right: &Value) -> bool {
     match left {
         Value::String(text) => {
-            let wanted = text_of(right);
+            let wanted = to_text(right);
             count(text.len().saturating_add(wanted.len()));
             !right.is_null() && text.contains(&*wanted)
         }
-        Value::Array(items) => items.iter().any(|it| same(it, right)),
+        Value::Array(items) => items.iter().any(|it| values_equal(it, right)),
         Value::Object(object) => right.as_str().is_some_and(|it| object.contains_key(it)),
         Value::Null | Value::Bool(_) | Value::Number(_) => false,
     }

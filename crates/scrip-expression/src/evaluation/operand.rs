@@ -3,29 +3,29 @@
 use serde_json::Value;
 
 use crate::{
-    evaluation::evaluate::{Run, short},
+    evaluation::evaluate::{Evaluator, short_text},
     inner_steps::{self, count, count_value},
     syntax::ast::{LoopProperty, Operand, Path, Root, Step},
-    value::datum::{Datum, text_of},
+    value::datum::{Datum, to_text},
 };
 
-type Found<T> = Result<T, &'static str>;
+type OperandResult<T> = Result<T, &'static str>;
 
-impl<'a> Run<'a> {
-    pub(crate) fn operand(&self, operand: &'a Operand) -> Found<Datum<'a>> {
+impl<'a> Evaluator<'a> {
+    pub(crate) fn evaluate_operand(&self, operand: &'a Operand) -> OperandResult<Datum<'a>> {
         match operand {
             Operand::Literal(value) => Ok(Datum::Borrowed(value)),
             Operand::Empty => Ok(Datum::Empty),
             Operand::Blank => Ok(Datum::Blank),
-            Operand::Path(path) => self.path(path),
-            Operand::Loop(property) => Ok(Datum::Owned(self.loop_property(*property))),
-            Operand::Range(ends) => self.range(&ends.0, &ends.1),
+            Operand::Path(path) => self.evaluate_path(path),
+            Operand::Loop(property) => Ok(Datum::Owned(self.loop_property_value(*property))),
+            Operand::Range(ends) => self.evaluate_range(&ends.0, &ends.1),
         }
     }
 
-    fn path(&self, path: &'a Path) -> Found<Datum<'a>> {
-        self.budget.steps(path.steps.len())?;
-        let held;
+    fn evaluate_path(&self, path: &'a Path) -> OperandResult<Datum<'a>> {
+        self.budget.charge_steps(path.steps.len())?;
+        let slot_value;
         let root = match path.root {
             Root::Data => self.data,
             Root::Metadata => match self.metadata {
@@ -36,74 +36,84 @@ impl<'a> Run<'a> {
                 Some(Datum::Borrowed(value)) => *value,
                 Some(other) if path.steps.is_empty() => return Ok(other.clone()),
                 Some(other) => {
-                    held = other;
-                    return self.within(held, &path.steps);
+                    slot_value = other;
+                    return self.copy_from_slot(slot_value, &path.steps);
                 }
                 None => return Ok(Datum::null()),
             },
         };
-        match self.walk(root, &path.steps)? {
-            Walked::There(value) => Ok(Datum::Borrowed(value)),
-            Walked::Made(value) => Ok(Datum::Owned(value)),
+        match self.follow_steps(root, &path.steps)? {
+            FollowedPath::Existing(value) => Ok(Datum::Borrowed(value)),
+            FollowedPath::Computed(value) => Ok(Datum::Owned(value)),
         }
     }
 
     /// A part of what a variable holds is copied: the variable may change before the part is used.
-    fn within(&self, held: &Value, steps: &'a [Step]) -> Found<Datum<'a>> {
-        Ok(Datum::Owned(match self.walk(held, steps)? {
-            Walked::There(value) => {
-                self.budget.value(value)?;
+    fn copy_from_slot(&self, slot_value: &Value, steps: &'a [Step]) -> OperandResult<Datum<'a>> {
+        Ok(Datum::Owned(match self.follow_steps(slot_value, steps)? {
+            FollowedPath::Existing(value) => {
+                self.budget.charge_value(value)?;
                 count_value(value);
                 value.clone()
             }
-            Walked::Made(value) => value,
+            FollowedPath::Computed(value) => value,
         }))
     }
 
     /// A missing property is null.
-    fn walk<'v>(&self, mut value: &'v Value, steps: &'a [Step]) -> Found<Walked<'v>> {
-        for (at, step) in steps.iter().enumerate() {
+    fn follow_steps<'v>(
+        &self,
+        mut value: &'v Value,
+        steps: &'a [Step],
+    ) -> OperandResult<FollowedPath<'v>> {
+        for (step_index, step) in steps.iter().enumerate() {
             let found = match step {
-                Step::Name(name) => match self.property(value, name)? {
+                Step::Name(name) => match self.charged_property(value, name)? {
                     Some(found) => Some(found),
                     None => {
-                        let is_last = at.saturating_add(1) == steps.len();
-                        let size = (is_last && name == "size").then(|| self.size(value));
-                        return Ok(Walked::Made(size.transpose()?.unwrap_or(Value::Null)));
+                        let is_last = step_index.saturating_add(1) == steps.len();
+                        let size = (is_last && name == "size").then(|| self.charged_size(value));
+                        return Ok(FollowedPath::Computed(
+                            size.transpose()?.unwrap_or(Value::Null),
+                        ));
                     }
                 },
-                Step::At(index) => element(value, *index),
-                Step::Of(operand) => {
-                    let index = self.operand(operand)?;
+                Step::Index(index) => indexed_value(value, *index),
+                Step::Computed(operand) => {
+                    let index = self.evaluate_operand(operand)?;
                     match index.as_i64() {
-                        Some(index) => element(value, index),
+                        Some(index) => indexed_value(value, index),
                         None => {
                             // A list or an object becomes text first.
-                            self.budget.value(&index)?;
-                            self.property(value, &text_of(&index))?
+                            self.budget.charge_value(&index)?;
+                            self.charged_property(value, &to_text(&index))?
                         }
                     }
                 }
             };
             match found {
                 Some(found) => value = found,
-                None => return Ok(Walked::Made(Value::Null)),
+                None => return Ok(FollowedPath::Computed(Value::Null)),
             }
         }
-        Ok(Walked::There(value))
+        Ok(FollowedPath::Existing(value))
     }
 
     /// A name from the data may be as long as a body, and is compared with many.
-    fn property<'v>(&self, value: &'v Value, name: &str) -> Found<Option<&'v Value>> {
-        self.budget.bytes(name.len())?;
+    fn charged_property<'v>(
+        &self,
+        value: &'v Value,
+        name: &str,
+    ) -> OperandResult<Option<&'v Value>> {
+        self.budget.charge_bytes(name.len())?;
         count(name.len());
-        Ok(property(value, name))
+        Ok(property_value(value, name))
     }
 
-    fn size(&self, value: &Value) -> Found<Value> {
+    fn charged_size(&self, value: &Value) -> OperandResult<Value> {
         Ok(match value {
             Value::String(text) => {
-                self.budget.bytes(text.len())?;
+                self.budget.charge_bytes(text.len())?;
                 count(text.len());
                 Value::from(text.chars().count())
             }
@@ -113,8 +123,8 @@ impl<'a> Run<'a> {
         })
     }
 
-    fn loop_property(&self, property: LoopProperty) -> Value {
-        let Some((at, length)) = self.turns.last().copied() else { return Value::Null };
+    fn loop_property_value(&self, property: LoopProperty) -> Value {
+        let Some((at, length)) = self.loop_positions.last().copied() else { return Value::Null };
         let left = length.saturating_sub(at);
         match property {
             LoopProperty::Index => Value::from(at.saturating_add(1)),
@@ -128,31 +138,31 @@ impl<'a> Run<'a> {
     }
 
     /// Every number of a range costs a step before it is made.
-    fn range(&self, first: &'a Operand, last: &'a Operand) -> Found<Datum<'a>> {
-        let whole = |operand| {
-            let end = self.operand(operand)?;
+    fn evaluate_range(&self, first: &'a Operand, last: &'a Operand) -> OperandResult<Datum<'a>> {
+        let integer = |operand| {
+            let end = self.evaluate_operand(operand)?;
             end.as_i64()
-                .or_else(|| short(&end)?.parse().ok())
+                .or_else(|| short_text(&end)?.parse().ok())
                 .ok_or("a range goes from a whole number to a whole number")
         };
-        let (first, last): (i64, i64) = (whole(first)?, whole(last)?);
+        let (first, last): (i64, i64) = (integer(first)?, integer(last)?);
         if first > last {
             return Ok(Datum::Owned(Value::Array(Vec::new())));
         }
         let count = last.checked_sub(first).and_then(|it| usize::try_from(it).ok());
         let count = count.unwrap_or(usize::MAX);
-        self.budget.steps(count)?;
+        self.budget.charge_steps(count)?;
         inner_steps::count(count);
         Ok(Datum::Owned((first..=last).map(Value::from).collect()))
     }
 }
 
-enum Walked<'v> {
-    There(&'v Value),
-    Made(Value),
+enum FollowedPath<'v> {
+    Existing(&'v Value),
+    Computed(Value),
 }
 
-fn property<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
+fn property_value<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     match value {
         Value::Object(object) => object.get(name),
         Value::Array(items) => match name {
@@ -165,7 +175,7 @@ fn property<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
 }
 
 /// From the end when negative.
-fn element(value: &Value, index: i64) -> Option<&Value> {
+fn indexed_value(value: &Value, index: i64) -> Option<&Value> {
     match value {
         Value::Array(items) => {
             let from_end = usize::try_from(index.unsigned_abs()).ok()?;

@@ -2,51 +2,51 @@
 
 use serde_json::Value;
 
-use crate::{evaluation::budget::Budget, outside::Outside};
+use crate::{evaluation::budget::Budget, host_functions::HostFunctions};
 
 /// The values and the budget of one evaluation. A template shares the budget among its leaves.
 pub struct Scope<'a> {
     pub(crate) data: &'a Value,
     pub(crate) metadata: Option<&'a Value>,
-    pub(crate) outside: Option<&'a dyn Outside>,
+    pub(crate) host: Option<&'a dyn HostFunctions>,
     pub(crate) budget: Budget,
 }
 
 impl<'a> Scope<'a> {
     #[must_use]
     pub fn new(data: &'a Value, metadata: Option<&'a Value>) -> Self {
-        Self { data, metadata, outside: None, budget: Budget::new() }
+        Self { data, metadata, host: None, budget: Budget::new() }
     }
 
     /// Lets aliases and `hmac` work; without it they fail.
     #[must_use]
-    pub fn with_outside(mut self, outside: &'a dyn Outside) -> Self {
-        self.outside = Some(outside);
+    pub fn with_host_functions(mut self, host: &'a dyn HostFunctions) -> Self {
+        self.host = Some(host);
         self
     }
 }
 
 /// The charged work of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spent {
+pub struct SpentWork {
     /// Bytes that were read or made; a step counts as 64 bytes.
     pub work: usize,
     /// Whether the evaluation ended because it reached the bound of [`Scope::within_work`].
-    pub ran_out: bool,
+    pub is_exhausted: bool,
 }
 
 impl Scope<'_> {
     /// Bounds the work further than each expression is bounded by itself: for several expressions
     /// that share one budget.
     #[must_use]
-    pub fn within_work(mut self, work_max: usize) -> Self {
-        self.budget = Budget::within(work_max);
+    pub fn with_work_limit(mut self, work_max: usize) -> Self {
+        self.budget = Budget::with_work_limit(work_max);
         self
     }
 
     #[must_use]
-    pub fn spent(&self) -> Spent {
-        self.budget.spent()
+    pub fn spent_work(&self) -> SpentWork {
+        self.budget.spent_work()
     }
 }
 

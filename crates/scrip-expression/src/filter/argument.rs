@@ -4,9 +4,9 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use crate::value::datum::{Datum, text_of};
+use crate::value::datum::{Datum, to_text};
 
-type Read<T> = Result<T, &'static str>;
+type ReadArgument<T> = Result<T, &'static str>;
 
 /// The arguments of one filter, in the order of its parameters.
 #[derive(Clone, Copy)]
@@ -14,41 +14,41 @@ pub(crate) struct Arguments<'c, 'a>(pub(crate) &'c [Datum<'a>]);
 
 impl<'c, 'a> Arguments<'c, 'a> {
     /// As it is; null when it is missing.
-    pub(crate) fn datum(self, place: usize) -> Datum<'a> {
-        self.0.get(place).cloned().unwrap_or_else(Datum::null)
+    pub(crate) fn datum(self, index: usize) -> Datum<'a> {
+        self.0.get(index).cloned().unwrap_or_else(Datum::null)
     }
 
-    pub(crate) fn given(self, place: usize) -> Option<&'c Value> {
-        self.0.get(place).map(|it| &**it).filter(|it| !it.is_null())
+    pub(crate) fn non_null(self, index: usize) -> Option<&'c Value> {
+        self.0.get(index).map(|it| &**it).filter(|it| !it.is_null())
     }
 
-    pub(crate) fn text(self, place: usize) -> Cow<'c, str> {
-        self.given(place).map(text_of).unwrap_or_default()
+    pub(crate) fn text(self, index: usize) -> Cow<'c, str> {
+        self.non_null(index).map(to_text).unwrap_or_default()
     }
 
     /// A number of characters, digits or items.
-    pub(crate) fn count(self, place: usize, problem: &'static str) -> Read<Option<usize>> {
-        let Some(value) = self.given(place) else { return Ok(None) };
+    pub(crate) fn count(self, index: usize, problem: &'static str) -> ReadArgument<Option<usize>> {
+        let Some(value) = self.non_null(index) else { return Ok(None) };
         let number = value.as_u64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?;
         Ok(Some(usize::try_from(number).unwrap_or(usize::MAX)))
     }
 
-    pub(crate) fn whole(self, place: usize, problem: &'static str) -> Read<Option<i64>> {
-        let Some(value) = self.given(place) else { return Ok(None) };
+    pub(crate) fn integer(self, index: usize, problem: &'static str) -> ReadArgument<Option<i64>> {
+        let Some(value) = self.non_null(index) else { return Ok(None) };
         Ok(Some(value.as_i64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?))
     }
 
     /// The character that covers; X unless another is given.
-    pub(crate) fn cover(self, place: usize, problem: &'static str) -> Read<char> {
-        match self.given(place).map(text_of) {
+    pub(crate) fn mask_character(self, index: usize, problem: &'static str) -> ReadArgument<char> {
+        match self.non_null(index).map(to_text) {
             None => Ok('X'),
-            Some(text) => single(&text).ok_or(problem),
+            Some(text) => single_character(&text).ok_or(problem),
         }
     }
 
     /// Yes or no, also as text; no unless it is given.
-    pub(crate) fn flag(self, place: usize) -> Read<bool> {
-        match self.given(place).map(text_of).as_deref() {
+    pub(crate) fn flag(self, index: usize) -> ReadArgument<bool> {
+        match self.non_null(index).map(to_text).as_deref() {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
             Some(_) => Err("this argument is 'true' or 'false'"),
@@ -56,7 +56,7 @@ impl<'c, 'a> Arguments<'c, 'a> {
     }
 }
 
-pub(crate) fn single(text: &str) -> Option<char> {
+pub(crate) fn single_character(text: &str) -> Option<char> {
     let mut chars = text.chars();
     chars.next().filter(|_| chars.next().is_none())
 }

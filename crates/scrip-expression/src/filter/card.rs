@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::{Filtered, Input, cover::KeptCharacters};
+use super::{FilterResult, Input, mask::KeptCharacters};
 use crate::{
     inner_steps::count,
-    value::datum::{Datum, text_of},
+    value::datum::{Datum, to_text},
 };
 
 /// A card number has no fewer digits.
@@ -17,64 +17,66 @@ pub(crate) fn bin_digits(digits: usize) -> usize {
 }
 
 /// Digits, and the letters that cover them; what stands between them does not count.
-pub(crate) fn counts(c: char) -> bool {
+pub(crate) fn is_card_character(c: char) -> bool {
     c.is_alphanumeric()
 }
 
 /// In groups of four when there is something to put between them.
-pub(crate) fn bin<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn bin<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     if value.is_null() {
         return Ok(value);
     }
-    let text = text_of(&value);
+    let text = to_text(&value);
     count(text.len());
-    let digits = text.chars().filter(|it| counts(*it)).count();
+    let digits = text.chars().filter(|it| is_card_character(*it)).count();
     if digits < DIGITS_MIN {
         return Err("this is not a card number");
     }
     let separator = arguments.text(0);
     let mut bin = String::new();
-    for (at, c) in text.chars().filter(|it| counts(*it)).take(bin_digits(digits)).enumerate() {
+    for (at, c) in
+        text.chars().filter(|it| is_card_character(*it)).take(bin_digits(digits)).enumerate()
+    {
         if at == 4 {
             bin.push_str(&separator);
         }
         bin.push(c);
     }
-    Ok(Datum::text(bin))
+    Ok(Datum::from_text(bin))
 }
 
 /// Which of BIN and last four to show, else all covered: also where the two would be the whole.
-pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let (bin, last4) = (arguments.flag(0)?, arguments.flag(1)?);
-    let cover = arguments.cover(2, "card_mask covers with one character")?;
+    let mask_character = arguments.mask_character(2, "card_mask covers with one character")?;
     let kept = KeptCharacters::parse(&arguments.text(3))?;
     if value.is_null() {
         return Ok(value);
     }
-    let text = text_of(&value);
-    let (first, end) = shown(&text, bin, last4);
+    let text = to_text(&value);
+    let (first, end) = visible_range(&text, bin, last4);
     let mut digit = 0_usize;
-    let covered = |c: char| {
+    let mask_one = |c: char| {
         count(1);
         let at = digit;
-        digit = digit.saturating_add(usize::from(counts(c)));
-        let bare = counts(c) && (at < first || at >= end);
-        if bare || kept.contains(c) { c } else { cover }
+        digit = digit.saturating_add(usize::from(is_card_character(c)));
+        let is_visible = is_card_character(c) && (at < first || at >= end);
+        if is_visible || kept.contains(c) { c } else { mask_character }
     };
-    let masked: String = text.chars().map(covered).collect();
+    let masked: String = text.chars().map(mask_one).collect();
     // What is kept may be all there is.
     if masked == *text {
         count(text.len());
-        return Ok(Datum::text(text.chars().map(|_| cover).collect::<String>()));
+        return Ok(Datum::from_text(text.chars().map(|_| mask_character).collect::<String>()));
     }
-    Ok(Datum::text(masked))
+    Ok(Datum::from_text(masked))
 }
 
 /// How many digits show at the front, and from which one on they show again. What is too short for
 /// a card number shows nothing.
-pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
+pub(crate) fn visible_range(text: &str, bin: bool, last4: bool) -> (usize, usize) {
     count(text.len());
-    let digits = text.chars().filter(|it| counts(*it)).count();
+    let digits = text.chars().filter(|it| is_card_character(*it)).count();
     if digits < DIGITS_MIN {
         return (0, digits);
     }
@@ -84,7 +86,7 @@ pub(crate) fn shown(text: &str, bin: bool, last4: bool) -> (usize, usize) {
 }
 
 /// Takes a card. What the format needs and the card does not have makes it null.
-pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let format = arguments.text(0);
     count(1);
     let parts: &[&str] = match &*format {
@@ -105,7 +107,7 @@ pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered
     let Value::Object(card) = &*value else { return Err("card_exp takes a card") };
     let mut text = String::new();
     for part in parts {
-        let (property, most) = match *part {
+        let (property, number_max) = match *part {
             "MM" => ("expiration_month", 12),
             "YY" | "YYYY" => ("expiration_year", 9999),
             between => {
@@ -117,7 +119,7 @@ pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered
             return Ok(Datum::null());
         };
         let number = number.as_u64().or_else(|| number.as_str()?.parse().ok());
-        let number = number.filter(|it| (1..=most).contains(it));
+        let number = number.filter(|it| (1..=number_max).contains(it));
         let number = number.ok_or("card_exp takes a month and a year")?;
         match *part {
             "MM" => text.push_str(&format!("{number:02}")),
@@ -125,5 +127,5 @@ pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered
             _ => text.push_str(&format!("{number:04}")),
         }
     }
-    Ok(Datum::text(text))
+    Ok(Datum::from_text(text))
 }

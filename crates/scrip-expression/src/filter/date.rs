@@ -4,57 +4,57 @@
 //! same text. Where Liquid's implementations differ we do as the first one, in Ruby, which has
 //! more codes. `jiff` writes each code; the ones it writes otherwise than Ruby are put in other words.
 
-mod moment;
+mod date_value;
 
 use jiff::fmt::strtime::BrokenDownTime;
 use serde_json::Value;
 
-use self::moment::Moment;
-use super::{Filtered, Input};
+use self::date_value::DateValue;
+use super::{FilterResult, Input};
 use crate::{inner_steps::count, value::datum::Datum};
 
 /// A code gives at most twelve times its own length, so this bounds the output as well.
 const FORMAT_BYTES_MAX: usize = 256;
 const NO_FORMAT: &str = "date takes a format";
-const UNKNOWN: &str = "date does not know a code of its format";
+const UNKNOWN_CODE: &str = "date does not know a code of its format";
 
 /// Codes that `jiff` writes as Ruby does. It knows more, and other flags: these are refused.
 const CODES: &str = "%AaBbCDdeFGgHhIjklMmNnPpRSTtUuVWwYyz";
 
-pub(crate) fn date<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let format = arguments.given(0).ok_or(NO_FORMAT)?;
+pub(crate) fn date<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let format = arguments.non_null(0).ok_or(NO_FORMAT)?;
     // A code is two bytes to read, but far more work than that.
-    budget.steps(format.as_str().unwrap_or_default().matches('%').count())?;
+    budget.charge_steps(format.as_str().unwrap_or_default().matches('%').count())?;
     if value.is_null() {
-        check(format)?;
+        check_format(format)?;
         return Ok(value);
     }
-    Ok(Datum::text(formatted(format, &Moment::of(&value)?)?))
+    Ok(Datum::from_text(format_date(format, &DateValue::from_value(&value)?)?))
 }
 
 /// Whether a format can be used does not depend on the date, so any will do.
-pub(crate) fn check(format: &Value) -> Result<(), &'static str> {
-    formatted(format, &Moment::EPOCH).map(drop)
+pub(crate) fn check_format(format: &Value) -> Result<(), &'static str> {
+    format_date(format, &DateValue::EPOCH).map(drop)
 }
 
-fn formatted(format: &Value, moment: &Moment) -> Result<String, &'static str> {
+fn format_date(format: &Value, moment: &DateValue) -> Result<String, &'static str> {
     // Without a format Ruby gives the date as it is, liquidjs a format of its own.
     let format = format.as_str().filter(|it| !it.is_empty()).ok_or(NO_FORMAT)?;
     if format.len() > FORMAT_BYTES_MAX {
         return Err("the format is too long");
     }
-    let parts = moment.broken_down().ok_or(UNKNOWN)?;
-    expanded(format, moment, &parts).ok_or(UNKNOWN)
+    let parts = moment.broken_down().ok_or(UNKNOWN_CODE)?;
+    expand_format(format, moment, &parts).ok_or(UNKNOWN_CODE)
 }
 
-fn expanded(format: &str, moment: &Moment, parts: &BrokenDownTime) -> Option<String> {
+fn expand_format(format: &str, moment: &DateValue, parts: &BrokenDownTime) -> Option<String> {
     count(format.len());
     let mut text = String::new();
     let mut rest = format;
     while let Some((before, after)) = rest.split_once('%') {
         text.push_str(before);
-        let (code, after) = Code::read(after)?;
-        text.push_str(&code.text(moment, parts)?);
+        let (code, after) = FormatCode::parse(after)?;
+        text.push_str(&code.format(moment, parts)?);
         rest = after;
     }
     text.push_str(rest);
@@ -63,7 +63,7 @@ fn expanded(format: &str, moment: &Moment, parts: &BrokenDownTime) -> Option<Str
 
 /// What stands after a `%`. As in Liquid, a flag that a code has no use for does nothing.
 #[derive(Default)]
-struct Code {
+struct FormatCode {
     /// `-`, `0` or `_`.
     padding: Option<char>,
     upper: bool,
@@ -74,8 +74,8 @@ struct Code {
     letter: char,
 }
 
-impl Code {
-    fn read(text: &str) -> Option<(Self, &str)> {
+impl FormatCode {
+    fn parse(text: &str) -> Option<(Self, &str)> {
         let mut code = Self::default();
         let mut chars = text.chars();
         loop {
@@ -94,22 +94,22 @@ impl Code {
                 }
             }
         }
-        let fits = !code.colon || code.letter == 'z';
-        fits.then_some((code, chars.as_str()))
+        let is_valid = !code.colon || code.letter == 'z';
+        is_valid.then_some((code, chars.as_str()))
     }
 
-    fn text(&self, moment: &Moment, parts: &BrokenDownTime) -> Option<String> {
+    fn format(&self, moment: &DateValue, parts: &BrokenDownTime) -> Option<String> {
         let text = match self.letter {
             // For all languages alike jiff has other forms.
-            'c' => expanded("%a %b %e %H:%M:%S %Y", moment, parts)?,
-            'r' => expanded("%I:%M:%S %p", moment, parts)?,
-            'x' => expanded("%D", moment, parts)?,
-            'X' => expanded("%T", moment, parts)?,
+            'c' => expand_format("%a %b %e %H:%M:%S %Y", moment, parts)?,
+            'r' => expand_format("%I:%M:%S %p", moment, parts)?,
+            'x' => expand_format("%D", moment, parts)?,
+            'X' => expand_format("%T", moment, parts)?,
             // An instant of jiff's ends a day before the year 9999 does.
             's' => moment.unix_seconds().to_string(),
             'Z' if moment.offset_minutes == 0 => "UTC".to_owned(),
-            'Z' => expanded("%z", moment, parts)?,
-            'L' => expanded("%3N", moment, parts)?,
+            'Z' => expand_format("%z", moment, parts)?,
+            'L' => expand_format("%3N", moment, parts)?,
             letter if CODES.contains(letter) => parts.to_string(self.directive()).ok()?,
             _ => return None,
         };

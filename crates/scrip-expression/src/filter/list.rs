@@ -2,11 +2,11 @@
 
 use serde_json::Value;
 
-use super::{Filtered, Input};
+use super::{FilterResult, Input};
 use crate::{
-    evaluation::compare::same,
+    evaluation::compare::values_equal,
     inner_steps::{count, count_value},
-    value::datum::{Datum, text_of},
+    value::datum::{Datum, to_text},
 };
 
 static NULL: Value = Value::Null;
@@ -33,7 +33,7 @@ pub(crate) fn keyed<'v>(item: &'v Value, name: Option<&str>) -> &'v Value {
 }
 
 /// The items with a list of one's own.
-pub(crate) fn owned(value: Datum<'_>) -> Vec<Value> {
+pub(crate) fn into_items(value: Datum<'_>) -> Vec<Value> {
     match value.into_value() {
         Value::Array(items) => items,
         Value::Null => Vec::new(),
@@ -43,11 +43,11 @@ pub(crate) fn owned(value: Datum<'_>) -> Vec<Value> {
     }
 }
 
-fn made<'a>(items: Vec<Value>) -> Filtered<'a> {
+fn list_result<'a>(items: Vec<Value>) -> FilterResult<'a> {
     Ok(Datum::Owned(Value::Array(items)))
 }
 
-pub(crate) fn size<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn size<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let size = match &*value {
         Value::String(text) => {
             count(text.len());
@@ -60,99 +60,103 @@ pub(crate) fn size<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
     Ok(Datum::Owned(Value::from(size)))
 }
 
-pub(crate) fn first<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    end(value, <[Value]>::first, |text| text.chars().next())
+pub(crate) fn first<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    edge_item(value, <[Value]>::first, |text| text.chars().next())
 }
 
-pub(crate) fn last<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    end(value, <[Value]>::last, |text| text.chars().next_back())
+pub(crate) fn last<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    edge_item(value, <[Value]>::last, |text| text.chars().next_back())
 }
 
-fn end<'a>(
+fn edge_item<'a>(
     value: Datum<'a>,
-    of_list: fn(&[Value]) -> Option<&Value>,
-    of_text: fn(&str) -> Option<char>,
-) -> Filtered<'a> {
+    from_list: fn(&[Value]) -> Option<&Value>,
+    from_text: fn(&str) -> Option<char>,
+) -> FilterResult<'a> {
     if let Datum::Borrowed(Value::Array(items)) = &value {
-        return Ok(of_list(items).map_or_else(Datum::null, Datum::Borrowed));
+        return Ok(from_list(items).map_or_else(Datum::null, Datum::Borrowed));
     }
     Ok(match &*value {
         Value::Array(items) => {
-            let item = of_list(items).inspect(|it| count_value(it)).cloned();
+            let item = from_list(items).inspect(|it| count_value(it)).cloned();
             item.map_or_else(Datum::null, Datum::Owned)
         }
-        Value::String(text) => Datum::text(of_text(text).map(String::from).unwrap_or_default()),
+        Value::String(text) => {
+            Datum::from_text(from_text(text).map(String::from).unwrap_or_default())
+        }
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => Datum::null(),
     })
 }
 
-pub(crate) fn join<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn join<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     if value.is_null() {
         return Ok(value);
     }
-    let separator = arguments.given(0).map_or(" ".into(), text_of);
+    let separator = arguments.non_null(0).map_or(" ".into(), to_text);
     let mut joined = String::new();
     for (at, item) in items(&value).iter().enumerate() {
-        let text = text_of(item);
-        budget.bytes(separator.len().saturating_add(text.len()))?;
+        let text = to_text(item);
+        budget.charge_bytes(separator.len().saturating_add(text.len()))?;
         count(separator.len().saturating_add(text.len()));
         if at > 0 {
             joined.push_str(&separator);
         }
         joined.push_str(&text);
     }
-    Ok(Datum::text(joined))
+    Ok(Datum::from_text(joined))
 }
 
-pub(crate) fn reverse<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let mut items = owned(value);
+pub(crate) fn reverse<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let mut items = into_items(value);
     count(items.len());
     items.reverse();
-    made(items)
+    list_result(items)
 }
 
-pub(crate) fn compact<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let name = arguments.given(0).map(text_of);
-    let mut items = owned(value);
+pub(crate) fn compact<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let name = arguments.non_null(0).map(to_text);
+    let mut items = into_items(value);
     items.retain(|it| !keyed(it, name.as_deref()).is_null());
-    made(items)
+    list_result(items)
 }
 
-pub(crate) fn concat<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let Some(Value::Array(more)) = arguments.given(0) else {
+pub(crate) fn concat<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let Some(Value::Array(more)) = arguments.non_null(0) else {
         return Err("concat takes a list");
     };
-    let mut items = owned(value);
+    let mut items = into_items(value);
     more.iter().for_each(count_value);
     items.extend(more.iter().cloned());
-    made(items)
+    list_result(items)
 }
 
-pub(crate) fn map<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn map<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let name = arguments.text(0);
     let property = |it| {
         let property = property(it, &name);
         count_value(property);
         property.clone()
     };
-    made(items(&value).iter().map(property).collect())
+    list_result(items(&value).iter().map(property).collect())
 }
 
 /// With the value, or with any that is true.
-pub(crate) fn filter<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn filter<'a>(
+    Input { value, arguments, budget, .. }: Input<'_, 'a>,
+) -> FilterResult<'a> {
     let name = arguments.text(0);
-    let wanted = arguments.given(1);
+    let wanted = arguments.non_null(1);
     let mut found = Vec::new();
     for item in items(&value) {
         let property = property(item, &name);
         let matches = match wanted {
             Some(wanted) => {
                 // Each is compared with the wanted value, which may be large.
-                budget.value(property)?;
+                budget.charge_value(property)?;
                 if let (Value::Number(_), Value::Number(wanted)) = (property, wanted) {
-                    budget.bytes(wanted.as_str().len())?;
+                    budget.charge_bytes(wanted.as_str().len())?;
                 }
-                same(property, wanted)
+                values_equal(property, wanted)
             }
             None => !matches!(property, Value::Null | Value::Bool(false)),
         };
@@ -161,5 +165,5 @@ pub(crate) fn filter<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) 
             found.push(item.clone());
         }
     }
-    made(found)
+    list_result(found)
 }

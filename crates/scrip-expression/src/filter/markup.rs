@@ -1,9 +1,9 @@
 //! Filters for HTML and URLs.
 
-use super::{Filtered, Input, text::over};
+use super::{FilterResult, Input, text::map_text};
 use crate::{
     inner_steps::count,
-    value::datum::{Datum, text_of},
+    value::datum::{Datum, to_text},
 };
 
 fn entity(c: char) -> Option<&'static str> {
@@ -18,18 +18,20 @@ fn entity(c: char) -> Option<&'static str> {
 }
 
 pub(crate) fn escape(text: &str) -> String {
-    escaped(text, |_| false)
+    escape_text(text, |_| false)
 }
 
 pub(crate) fn escape_once(text: &str) -> String {
-    escaped(text, is_entity)
+    escape_text(text, is_entity)
 }
 
-fn escaped(text: &str, leave: fn(&str) -> bool) -> String {
+fn escape_text(text: &str, is_left_alone: fn(&str) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
     for (at, c) in text.char_indices() {
         match entity(c) {
-            Some(_) if c == '&' && leave(text.get(at..).unwrap_or_default()) => escaped.push(c),
+            Some(_) if c == '&' && is_left_alone(text.get(at..).unwrap_or_default()) => {
+                escaped.push(c)
+            }
             Some(entity) => escaped.push_str(entity),
             None => escaped.push(c),
         }
@@ -57,13 +59,13 @@ fn is_entity(text: &str) -> bool {
     }
 }
 
-pub(crate) fn newline_to_br<'a>(Input { value, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn newline_to_br<'a>(Input { value, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const BREAK: &str = "<br />\n";
-    let text = text_of(&value);
+    let text = to_text(&value);
     count(text.len());
     let lines = text.matches('\n').count();
-    budget.bytes(lines.saturating_mul(BREAK.len()))?;
-    over(value, |text| text.replace("\r\n", "\n").replace('\n', BREAK))
+    budget.charge_bytes(lines.saturating_mul(BREAK.len()))?;
+    map_text(value, |text| text.replace("\r\n", "\n").replace('\n', BREAK))
 }
 
 pub(crate) fn strip_newlines(text: &str) -> String {
@@ -73,12 +75,12 @@ pub(crate) fn strip_newlines(text: &str) -> String {
 /// Scripts, styles and comments with what is in them, and any other tag alone.
 pub(crate) fn strip_html(text: &str) -> String {
     // What has no end is looked for once, not at each beginning.
-    let mut endless = [false; 4];
+    let mut unclosed = [false; 4];
     let mut kept = String::with_capacity(text.len());
     let mut rest = text;
     while let Some((before, after)) = rest.split_once('<') {
         kept.push_str(before);
-        match after_element(after, &mut endless) {
+        match skip_element(after, &mut unclosed) {
             Some(after) => rest = after,
             None => {
                 kept.push('<');
@@ -92,8 +94,8 @@ pub(crate) fn strip_html(text: &str) -> String {
 const ELEMENTS: [(&str, &str); 4] =
     [("script", "</script>"), ("style", "</style>"), ("!--", "-->"), ("", ">")];
 
-fn after_element<'t>(after: &'t str, endless: &mut [bool; 4]) -> Option<&'t str> {
-    for ((start, end), endless) in ELEMENTS.iter().zip(endless) {
+fn skip_element<'t>(after: &'t str, unclosed: &mut [bool; 4]) -> Option<&'t str> {
+    for ((start, end), endless) in ELEMENTS.iter().zip(unclosed) {
         let starts = after.get(..start.len()).is_some_and(|it| it.eq_ignore_ascii_case(start));
         if !starts || *endless {
             continue;
@@ -129,12 +131,12 @@ pub(crate) fn url_encode(text: &str) -> String {
     encoded
 }
 
-pub(crate) fn url_decode<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    const BROKEN: &str = "this is not URL-encoded text";
+pub(crate) fn url_decode<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    const NOT_URL_ENCODED: &str = "this is not URL-encoded text";
     if value.is_null() {
         return Ok(value);
     }
-    let text = text_of(&value);
+    let text = to_text(&value);
     count(text.len());
     let mut bytes = text.bytes();
     let mut decoded = Vec::with_capacity(text.len());
@@ -143,11 +145,13 @@ pub(crate) fn url_decode<'a>(Input { value, .. }: Input<'_, 'a>) -> Filtered<'a>
             b'+' => b' ',
             b'%' => {
                 let mut digit = || char::from(bytes.next()?).to_digit(16);
-                let (high, low) = (digit().ok_or(BROKEN)?, digit().ok_or(BROKEN)?);
-                u8::try_from(high.saturating_mul(16).saturating_add(low)).map_err(|_| BROKEN)?
+                let (high, low) =
+                    (digit().ok_or(NOT_URL_ENCODED)?, digit().ok_or(NOT_URL_ENCODED)?);
+                u8::try_from(high.saturating_mul(16).saturating_add(low))
+                    .map_err(|_| NOT_URL_ENCODED)?
             }
             other => other,
         });
     }
-    String::from_utf8(decoded).map(Datum::text).map_err(|_| BROKEN)
+    String::from_utf8(decoded).map(Datum::from_text).map_err(|_| NOT_URL_ENCODED)
 }

@@ -4,12 +4,12 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::{Filtered, Input, list};
+use super::{FilterResult, Input, list};
 use crate::{
-    evaluation::budget::weight,
+    evaluation::budget::value_cost,
     inner_steps::count,
     value::{
-        datum::{Datum, text_of},
+        datum::{Datum, to_text},
         decimal::NumberRank,
     },
 };
@@ -17,84 +17,86 @@ use crate::{
 /// What an item is sorted by, made once for each. The order is total, so that the same list always
 /// comes out the same: numbers, text, anything else by its JSON, null last.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
-enum Rank {
+enum SortKey {
     Number(NumberRank),
     Text(String),
     Other(String),
     Null,
 }
 
-impl Rank {
+impl SortKey {
     /// What comparing it costs at most.
-    fn bytes(&self) -> usize {
+    fn comparison_cost(&self) -> usize {
         match self {
-            Self::Number(rank) => rank.digits(),
+            Self::Number(rank) => rank.digit_count(),
             Self::Text(text) | Self::Other(text) => text.len(),
             Self::Null => 0,
         }
     }
 }
 
-pub(crate) fn sort<'a>(input: Input<'_, 'a>) -> Filtered<'a> {
-    sorted(input, |item| match item {
-        Value::Number(number) => Rank::Number(NumberRank::of(number.as_str())),
+pub(crate) fn sort<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
+    sort_by_key(input, |item| match item {
+        Value::Number(number) => SortKey::Number(NumberRank::from_json_number(number.as_str())),
         Value::String(text) => {
             count(text.len());
-            Rank::Text(text.clone())
+            SortKey::Text(text.clone())
         }
         Value::Bool(_) | Value::Array(_) | Value::Object(_) => {
-            Rank::Other(text_of(item).into_owned())
+            SortKey::Other(to_text(item).into_owned())
         }
-        Value::Null => Rank::Null,
+        Value::Null => SortKey::Null,
     })
 }
 
 /// By text, upper and lower case alike, null last.
-pub(crate) fn sort_natural<'a>(input: Input<'_, 'a>) -> Filtered<'a> {
-    sorted(input, |item| match item {
-        Value::Null => Rank::Null,
+pub(crate) fn sort_natural<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
+    sort_by_key(input, |item| match item {
+        Value::Null => SortKey::Null,
         Value::Bool(_)
         | Value::Number(_)
         | Value::String(_)
         | Value::Array(_)
         | Value::Object(_) => {
-            let text = text_of(item).to_lowercase();
+            let text = to_text(item).to_lowercase();
             count(text.len());
-            Rank::Text(text)
+            SortKey::Text(text)
         }
     })
 }
 
-fn sorted<'a>(input: Input<'_, 'a>, rank: fn(&Value) -> Rank) -> Filtered<'a> {
+fn sort_by_key<'a>(input: Input<'_, 'a>, sort_key: fn(&Value) -> SortKey) -> FilterResult<'a> {
     /// Comparing costs a few nanoseconds, a step stands for some hundred.
     const ITEMS_PER_STEP: usize = 16;
     /// Texts are compared several bytes at a time.
     const COMPARED_PER_BYTE: usize = 4;
-    let name = input.arguments.given(0).map(text_of);
+    let name = input.arguments.non_null(0).map(to_text);
     // The ranks are about as large as the list.
-    input.budget.value(&input.value)?;
-    let items = list::owned(input.value);
-    input.budget.steps(items.len() / ITEMS_PER_STEP)?;
+    input.budget.charge_value(&input.value)?;
+    let items = list::into_items(input.value);
+    input.budget.charge_steps(items.len() / ITEMS_PER_STEP)?;
     // Each item takes part in about as many comparisons as its place has binary digits.
     let rounds = usize::try_from(items.len().checked_ilog2().unwrap_or_default()).unwrap_or(0);
-    let compared = items.iter().map(weight).sum::<usize>() / COMPARED_PER_BYTE;
-    input.budget.bytes(compared.saturating_mul(rounds))?;
-    let mut ranked: Vec<_> =
-        items.into_iter().map(|item| (rank(list::keyed(&item, name.as_deref())), item)).collect();
+    let compared = items.iter().map(value_cost).sum::<usize>() / COMPARED_PER_BYTE;
+    input.budget.charge_bytes(compared.saturating_mul(rounds))?;
+    let mut keyed_items: Vec<_> = items
+        .into_iter()
+        .map(|item| (sort_key(list::keyed(&item, name.as_deref())), item))
+        .collect();
     // Stable: equal ones stay in their order.
-    ranked.sort_by(|(left, _), (right, _)| {
-        count(left.bytes().min(right.bytes()).saturating_add(1));
+    keyed_items.sort_by(|(left, _), (right, _)| {
+        count(left.comparison_cost().min(right.comparison_cost()).saturating_add(1));
         left.cmp(right)
     });
-    Ok(Datum::Owned(Value::Array(ranked.into_iter().map(|(_, item)| item).collect())))
+    Ok(Datum::Owned(Value::Array(keyed_items.into_iter().map(|(_, item)| item).collect())))
 }
 
 /// The first of those that are the same.
-pub(crate) fn uniq<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let name = arguments.given(0).map(text_of);
-    budget.value(&value)?;
+pub(crate) fn uniq<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let name = arguments.non_null(0).map(to_text);
+    budget.charge_value(&value)?;
     let mut seen = HashSet::new();
-    let mut items = list::owned(value);
+    let mut items = list::into_items(value);
     // JSON text tells 1 from "1".
     items.retain(|it| {
         let text = list::keyed(it, name.as_deref()).to_string();

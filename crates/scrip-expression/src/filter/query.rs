@@ -2,9 +2,9 @@
 
 use serde_json_path::JsonPath;
 
-use super::{Filtered, Input};
+use super::{FilterResult, Input};
 use crate::{
-    evaluation::budget::weight,
+    evaluation::budget::value_cost,
     inner_steps::{count, count_value},
     value::datum::Datum,
 };
@@ -19,14 +19,14 @@ const COMMAS_MAX: usize = 3;
 const LITERAL_BYTES_PER_READING: usize = 16;
 
 #[derive(Debug, Clone)]
-pub(crate) struct Query {
+pub(crate) struct JsonPathQuery {
     path: JsonPath,
     /// How often it may read the value; nought when it only walks down.
     readings: usize,
 }
 
 #[derive(Debug, Default)]
-struct Shape {
+struct PathComplexity {
     depth: usize,
     depth_max: usize,
     descents: usize,
@@ -36,34 +36,34 @@ struct Shape {
     /// Dots, brackets, mentions of the current node, and operators: each is work for every node that
     /// a condition looks at, also where it compares literals only.
     parts: usize,
-    many: bool,
+    selects_many: bool,
 }
 
-impl Query {
+impl JsonPathQuery {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
-        let shape = Shape::of(text);
-        let fits = text.len() <= PATH_BYTES_MAX
-            && shape.depth_max <= DEPTH_MAX
-            && shape.descents <= DESCENTS_MAX
-            && shape.conditions <= CONDITIONS_MAX
-            && usize::try_from(shape.commas).is_ok_and(|it| it <= COMMAS_MAX)
-            && shape.roots <= 1;
-        if !fits {
+        let complexity = PathComplexity::measure(text);
+        let is_bounded = text.len() <= PATH_BYTES_MAX
+            && complexity.depth_max <= DEPTH_MAX
+            && complexity.descents <= DESCENTS_MAX
+            && complexity.conditions <= CONDITIONS_MAX
+            && usize::try_from(complexity.commas).is_ok_and(|it| it <= COMMAS_MAX)
+            && complexity.roots <= 1;
+        if !is_bounded {
             return Err("this JSONPath is too complex");
         }
         let path = JsonPath::parse(text).map_err(|_| "this is not a JSONPath")?;
         // Each comma may double what the next part looks at.
-        let readings = shape.parts.saturating_mul(2_usize.saturating_pow(shape.commas));
+        let readings = complexity.parts.saturating_mul(2_usize.saturating_pow(complexity.commas));
         // Long literals are compared again for each node.
         let readings = readings.saturating_add(text.len() / LITERAL_BYTES_PER_READING);
-        Ok(Self { path, readings: if shape.many { readings } else { 0 } })
+        Ok(Self { path, readings: if complexity.selects_many { readings } else { 0 } })
     }
 }
 
-impl Shape {
+impl PathComplexity {
     /// Of what stands outside quotes.
-    fn of(text: &str) -> Self {
-        let mut shape = Self::default();
+    fn measure(text: &str) -> Self {
+        let mut complexity = Self::default();
         let mut quote = None;
         let mut previous = ' ';
         let mut chars = text.chars();
@@ -75,14 +75,14 @@ impl Shape {
                 (Some(open), _) if open == c => quote = None,
                 (Some(_), _) => (),
                 (None, '\'' | '"') => quote = Some(c),
-                (None, _) => shape.see(previous, c),
+                (None, _) => complexity.count_character(previous, c),
             }
             previous = c;
         }
-        shape
+        complexity
     }
 
-    fn see(&mut self, previous: char, c: char) {
+    fn count_character(&mut self, previous: char, c: char) {
         match c {
             '[' | '(' => {
                 self.depth = self.depth.saturating_add(1);
@@ -94,30 +94,30 @@ impl Shape {
                 self.parts = self.parts.saturating_add(1);
                 if previous == '.' {
                     self.descents = self.descents.saturating_add(1);
-                    self.many = true;
+                    self.selects_many = true;
                 }
             }
             '?' => {
                 self.conditions = self.conditions.saturating_add(1);
-                self.many = true;
+                self.selects_many = true;
             }
             ',' => {
                 self.commas = self.commas.saturating_add(1);
-                self.many = true;
+                self.selects_many = true;
             }
             '$' => self.roots = self.roots.saturating_add(1),
             '@' | '&' | '|' | '!' | '=' | '<' | '>' => self.parts = self.parts.saturating_add(1),
-            '*' | ':' => self.many = true,
+            '*' | ':' => self.selects_many = true,
             _ => (),
         }
     }
 }
 
 /// Nothing found is null, as a missing property is.
-pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const SEVERAL: &str = "json found more than one value";
     let query = query.ok_or("json takes a path in quotes")?;
-    budget.bytes(weight(&value).saturating_mul(query.readings))?;
+    budget.charge_bytes(value_cost(&value).saturating_mul(query.readings))?;
     if let Datum::Borrowed(value) = value {
         let found = query.path.query(value);
         count(found.len());
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     fn readings(path: &str) -> usize {
-        Query::parse(path).unwrap().readings
+        JsonPathQuery::parse(path).unwrap().readings
     }
 
     #[test]

@@ -1,30 +1,32 @@
 //! Filters that replace a text within a text, or remove it: the text that is not given is empty.
 
-use super::{Filtered, Input, text::over};
-use crate::{inner_steps::count, value::datum::text_of};
+use super::{FilterResult, Input, text::map_text};
+use crate::{inner_steps::count, value::datum::to_text};
 
 /// Few characters can become many: the result is paid for before it is made.
-pub(crate) fn everywhere<'a>(
+pub(crate) fn replace_all<'a>(
     Input { value, arguments, budget, .. }: Input<'_, 'a>,
-) -> Filtered<'a> {
+) -> FilterResult<'a> {
     let (from, to) = (arguments.text(0), arguments.text(1));
     if !to.is_empty() {
-        let text = text_of(&value);
+        let text = to_text(&value);
         count(text.len().saturating_add(from.len()));
-        let places = text.matches(&*from).count();
-        budget.bytes(places.saturating_mul(to.len()))?;
+        let match_count = text.matches(&*from).count();
+        budget.charge_bytes(match_count.saturating_mul(to.len()))?;
     }
-    over(value, |text| text.replace(&*from, &to))
+    map_text(value, |text| text.replace(&*from, &to))
 }
 
-pub(crate) fn first<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn first<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let (from, to) = (arguments.text(0), arguments.text(1));
-    over(value, |text| text.replacen(&*from, &to, 1))
+    map_text(value, |text| text.replacen(&*from, &to, 1))
 }
 
-pub(crate) fn last<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn replace_last_match<'a>(
+    Input { value, arguments, .. }: Input<'_, 'a>,
+) -> FilterResult<'a> {
     let (from, to) = (arguments.text(0), arguments.text(1));
-    over(value, |text| match text.rsplit_once(&*from) {
+    map_text(value, |text| match text.rsplit_once(&*from) {
         Some((before, after)) => [before, &to, after].concat(),
         None => text.to_owned(),
     })

@@ -4,36 +4,39 @@ use std::borrow::Cow;
 
 use serde_json::Value;
 
-use super::{Arguments, Filtered, Input, argument};
+use super::{Arguments, FilterResult, Input, argument};
 use crate::{
     OUTPUT_BYTES_MAX,
     inner_steps::{count, count_value},
-    value::datum::{Datum, text_of},
+    value::datum::{Datum, to_text},
 };
 
 /// For a filter that gives text for text.
-pub(crate) fn over<'a>(value: Datum<'a>, change: impl FnOnce(&str) -> String) -> Filtered<'a> {
+pub(crate) fn map_text<'a>(
+    value: Datum<'a>,
+    change: impl FnOnce(&str) -> String,
+) -> FilterResult<'a> {
     if value.is_null() {
         return Ok(value);
     }
-    let text = text_of(&value);
+    let text = to_text(&value);
     let changed = change(&text);
     count(text.len().saturating_add(changed.len()));
-    Ok(Datum::text(changed))
+    Ok(Datum::from_text(changed))
 }
 
-pub(crate) fn append<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    joined([text_of(&value), arguments.text(0)])
+pub(crate) fn append<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    concat_text([to_text(&value), arguments.text(0)])
 }
 
-pub(crate) fn prepend<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    joined([arguments.text(0), text_of(&value)])
+pub(crate) fn prepend<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    concat_text([arguments.text(0), to_text(&value)])
 }
 
-fn joined<'a>(parts: [Cow<'_, str>; 2]) -> Filtered<'a> {
+fn concat_text<'a>(parts: [Cow<'_, str>; 2]) -> FilterResult<'a> {
     let text = parts.concat();
     count(text.len());
-    Ok(Datum::text(text))
+    Ok(Datum::from_text(text))
 }
 
 pub(crate) fn capitalize(text: &str) -> String {
@@ -42,37 +45,37 @@ pub(crate) fn capitalize(text: &str) -> String {
     first.chain(chars.as_str().to_lowercase().chars()).collect()
 }
 
-pub(crate) fn pad_left<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let padding = padding(&value, arguments)?;
-    over(value, |text| padding + text)
+pub(crate) fn pad_left<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let build_padding = build_padding(&value, arguments)?;
+    map_text(value, |text| build_padding + text)
 }
 
-pub(crate) fn pad_right<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
-    let padding = padding(&value, arguments)?;
-    over(value, |text| text.to_owned() + &padding)
+pub(crate) fn pad_right<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
+    let build_padding = build_padding(&value, arguments)?;
+    map_text(value, |text| text.to_owned() + &build_padding)
 }
 
-fn padding(value: &Value, arguments: Arguments<'_, '_>) -> Result<String, &'static str> {
+fn build_padding(value: &Value, arguments: Arguments<'_, '_>) -> Result<String, &'static str> {
     const TAKES: &str = "padding takes a length and one character";
     let length = arguments.count(0, TAKES)?.ok_or(TAKES)?;
-    let with = arguments.given(1).map_or(" ".into(), text_of);
-    let with = argument::single(&with).ok_or(TAKES)?;
+    let character = arguments.non_null(1).map_or(" ".into(), to_text);
+    let character = argument::single_character(&character).ok_or(TAKES)?;
     if length > OUTPUT_BYTES_MAX {
         return Err("the output is too large");
     }
-    let text = text_of(value);
+    let text = to_text(value);
     let missing = length.saturating_sub(text.chars().count());
     count(text.len().saturating_add(missing));
-    Ok(std::iter::repeat_n(with, missing).collect())
+    Ok(std::iter::repeat_n(character, missing).collect())
 }
 
 /// From a place on, which counts from the end when negative; one character or item by default.
-pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const TAKES: &str = "slice takes a start and a length";
-    let start = arguments.whole(0, TAKES)?.ok_or(TAKES)?;
-    let length = arguments.whole(1, TAKES)?.unwrap_or(1);
+    let start = arguments.integer(0, TAKES)?.ok_or(TAKES)?;
+    let length = arguments.integer(1, TAKES)?.unwrap_or(1);
     let length = usize::try_from(length).unwrap_or(0);
-    let place = |size: usize| match usize::try_from(start) {
+    let start_index = |size: usize| match usize::try_from(start) {
         Ok(start) => start,
         Err(_) => {
             let back = usize::try_from(start.unsigned_abs()).unwrap_or(usize::MAX);
@@ -81,25 +84,27 @@ pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filter
         }
     };
     if let Value::Array(items) = &*value {
-        let kept = items.iter().skip(place(items.len())).take(length);
+        let kept = items.iter().skip(start_index(items.len())).take(length);
         let kept = kept.inspect(|it| count_value(it)).cloned();
         return Ok(Datum::Owned(kept.collect()));
     }
-    over(value, |text| text.chars().skip(place(text.chars().count())).take(length).collect())
+    map_text(value, |text| {
+        text.chars().skip(start_index(text.chars().count())).take(length).collect()
+    })
 }
 
 /// Pieces between separators, without empty ones at the end; characters when there is none.
-pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     /// What a short text in a list takes in memory, at the least.
     const PIECE_BYTES: usize = 32;
-    let (text, separator) = (text_of(&value), arguments.text(0));
+    let (text, separator) = (to_text(&value), arguments.text(0));
     let pieces = if separator.is_empty() {
         text.chars().count()
     } else {
         text.matches(&*separator).count().saturating_add(1)
     };
     count(text.len().saturating_add(separator.len()));
-    budget.bytes(pieces.saturating_mul(PIECE_BYTES))?;
+    budget.charge_bytes(pieces.saturating_mul(PIECE_BYTES))?;
     count(text.len().saturating_add(pieces));
     let mut items: Vec<Value> = if separator.is_empty() {
         text.chars().map(|it| Value::String(it.into())).collect()
@@ -113,10 +118,10 @@ pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -
 }
 
 /// To a length that counts the ellipsis.
-pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let length = arguments.count(0, "truncate takes a length")?.unwrap_or(50);
-    let ellipsis = arguments.given(1).map_or("...".into(), text_of);
-    over(value, |text| {
+    let ellipsis = arguments.non_null(1).map_or("...".into(), to_text);
+    map_text(value, |text| {
         if text.chars().count() <= length {
             return text.to_owned();
         }
@@ -125,11 +130,11 @@ pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Fil
     })
 }
 
-pub(crate) fn truncatewords<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filtered<'a> {
+pub(crate) fn truncatewords<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let words = arguments.count(0, "truncatewords takes a number of words")?;
     let words = words.unwrap_or(15).max(1);
-    let ellipsis = arguments.given(1).map_or("...".into(), text_of);
-    over(value, |text| {
+    let ellipsis = arguments.non_null(1).map_or("...".into(), to_text);
+    map_text(value, |text| {
         if text.split_whitespace().count() <= words {
             return text.to_owned();
         }

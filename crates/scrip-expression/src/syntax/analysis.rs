@@ -22,7 +22,7 @@ impl Expression {
     #[must_use]
     pub fn data_inputs(&self) -> Vec<Vec<&str>> {
         let mut inputs = Vec::new();
-        each_operand(&self.body, &mut |operand| {
+        visit_operands(&self.body, &mut |operand| {
             if let Operand::Path(Path { root: Root::Data, steps }) = operand {
                 inputs.push(static_steps(steps));
             }
@@ -79,74 +79,74 @@ fn static_steps(steps: &[Step]) -> Vec<&str> {
 fn step_name(step: &Step) -> Option<&str> {
     match step {
         Step::Name(name) => Some(name),
-        Step::At(_) | Step::Of(_) => None,
+        Step::Index(_) | Step::Computed(_) => None,
     }
 }
 
-fn each_operand<'e>(nodes: &'e [Node], visit: &mut dyn FnMut(&'e Operand)) {
+fn visit_operands<'e>(nodes: &'e [Node], visit: &mut dyn FnMut(&'e Operand)) {
     for node in nodes {
         match node {
             Node::Text(_) | Node::Break | Node::Continue => (),
             Node::Output(output) | Node::Assign { value: output, .. } => {
-                operands_of_output(output, visit);
+                visit_output(output, visit);
             }
-            Node::Capture { body, .. } => each_operand(body, visit),
+            Node::Capture { body, .. } => visit_operands(body, visit),
             Node::If(branches) => {
                 for Branch { condition, body, .. } in branches {
                     for (Comparison { left, right }, _) in &condition.terms {
-                        operand(left, visit);
-                        right.iter().for_each(|(_, right)| operand(right, visit));
+                        visit_operand(left, visit);
+                        right.iter().for_each(|(_, right)| visit_operand(right, visit));
                     }
-                    each_operand(body, visit);
+                    visit_operands(body, visit);
                 }
             }
-            Node::Case(Case { subject, arms, otherwise, .. }) => {
-                operand(subject, visit);
+            Node::Case(Case { subject, arms, else_body: otherwise, .. }) => {
+                visit_operand(subject, visit);
                 for (values, body) in arms {
-                    values.iter().for_each(|it| operand(it, visit));
-                    each_operand(body, visit);
+                    values.iter().for_each(|it| visit_operand(it, visit));
+                    visit_operands(body, visit);
                 }
-                each_operand(otherwise, visit);
+                visit_operands(otherwise, visit);
             }
             Node::For(it) => {
-                let For { list, offset, limit, body, otherwise, .. } = it.as_ref();
-                operand(list, visit);
-                offset.iter().chain(limit).for_each(|it| operand(it, visit));
-                each_operand(body, visit);
-                each_operand(otherwise, visit);
+                let For { list, offset, limit, body, else_body: otherwise, .. } = it.as_ref();
+                visit_operand(list, visit);
+                offset.iter().chain(limit).for_each(|it| visit_operand(it, visit));
+                visit_operands(body, visit);
+                visit_operands(otherwise, visit);
             }
         }
     }
 }
 
-fn operands_of_output<'e>(output: &'e Output, visit: &mut dyn FnMut(&'e Operand)) {
-    operand(&output.operand, visit);
+fn visit_output<'e>(output: &'e Output, visit: &mut dyn FnMut(&'e Operand)) {
+    visit_operand(&output.operand, visit);
     for Call { arguments, .. } in &output.calls {
-        arguments.iter().for_each(|it| operand(it, visit));
+        arguments.iter().for_each(|it| visit_operand(it, visit));
     }
 }
 
-fn operand<'e>(it: &'e Operand, visit: &mut dyn FnMut(&'e Operand)) {
+fn visit_operand<'e>(it: &'e Operand, visit: &mut dyn FnMut(&'e Operand)) {
     visit(it);
     match it {
         Operand::Path(path) => {
             for step in &path.steps {
                 match step {
-                    Step::Of(inner) => operand(inner, visit),
-                    Step::Name(_) | Step::At(_) => (),
+                    Step::Computed(inner) => visit_operand(inner, visit),
+                    Step::Name(_) | Step::Index(_) => (),
                 }
             }
         }
         Operand::Range(ends) => {
-            operand(&ends.0, visit);
-            operand(&ends.1, visit);
+            visit_operand(&ends.0, visit);
+            visit_operand(&ends.1, visit);
         }
         Operand::Literal(_) | Operand::Empty | Operand::Blank | Operand::Loop(_) => (),
     }
 }
 
 /// Writing to a text cannot fail.
-macro_rules! put {
+macro_rules! append {
     ($to:expr, $($format:tt)*) => {
         _ = write!($to, $($format)*)
     };
@@ -155,56 +155,56 @@ macro_rules! put {
 fn write_nodes(to: &mut String, nodes: &[Node]) {
     for node in nodes {
         match node {
-            Node::Text(text) => put!(to, "text{text:?}"),
+            Node::Text(text) => append!(to, "text{text:?}"),
             Node::Output(output) => write_output(to, output),
             Node::Assign { slot, value } => {
-                put!(to, "assign {slot}");
+                append!(to, "assign {slot}");
                 write_output(to, value);
             }
             Node::Capture { slot, body, .. } => {
-                put!(to, "capture {slot}");
+                append!(to, "capture {slot}");
                 write_block(to, body);
             }
             Node::If(branches) => {
                 for Branch { condition, body, .. } in branches {
-                    put!(to, "if {}", condition.negated);
+                    append!(to, "if {}", condition.negated);
                     for (Comparison { left, right }, connector) in &condition.terms {
                         write_operand(to, left);
                         if let Some((relation, right)) = right {
-                            put!(to, "{relation:?}");
+                            append!(to, "{relation:?}");
                             write_operand(to, right);
                         }
-                        put!(to, "{connector:?}");
+                        append!(to, "{connector:?}");
                     }
                     write_block(to, body);
                 }
-                put!(to, "endif");
+                append!(to, "endif");
             }
-            Node::Case(Case { subject, arms, otherwise, .. }) => {
-                put!(to, "case");
+            Node::Case(Case { subject, arms, else_body: otherwise, .. }) => {
+                append!(to, "case");
                 write_operand(to, subject);
                 for (values, body) in arms {
-                    put!(to, "when");
+                    append!(to, "when");
                     values.iter().for_each(|it| write_operand(to, it));
                     write_block(to, body);
                 }
                 write_block(to, otherwise);
             }
             Node::For(it) => write_for(to, it),
-            Node::Break => put!(to, "break"),
-            Node::Continue => put!(to, "continue"),
+            Node::Break => append!(to, "break"),
+            Node::Continue => append!(to, "continue"),
         }
         to.push(';');
     }
 }
 
 fn write_for(to: &mut String, it: &For) {
-    let For { slot, list, offset, limit, reversed, body, otherwise, .. } = it;
-    put!(to, "for {slot} {reversed}");
+    let For { slot, list, offset, limit, reversed, body, else_body: otherwise, .. } = it;
+    append!(to, "for {slot} {reversed}");
     write_operand(to, list);
     for (name, bound) in [("offset", offset), ("limit", limit)] {
         if let Some(bound) = bound {
-            put!(to, "{name}");
+            append!(to, "{name}");
             write_operand(to, bound);
         }
     }
@@ -219,32 +219,32 @@ fn write_block(to: &mut String, nodes: &[Node]) {
 }
 
 fn write_output(to: &mut String, output: &Output) {
-    put!(to, "output");
+    append!(to, "output");
     write_operand(to, &output.operand);
     for Call { filter, arguments, .. } in &output.calls {
-        put!(to, "|{}", filter.name);
+        append!(to, "|{}", filter.name);
         arguments.iter().for_each(|it| write_operand(to, it));
     }
 }
 
 fn write_operand(to: &mut String, it: &Operand) {
     match it {
-        Operand::Literal(value) => put!(to, "({value})"),
-        Operand::Empty => put!(to, "(empty)"),
-        Operand::Blank => put!(to, "(blank)"),
-        Operand::Loop(property) => put!(to, "({property:?})"),
+        Operand::Literal(value) => append!(to, "({value})"),
+        Operand::Empty => append!(to, "(empty)"),
+        Operand::Blank => append!(to, "(blank)"),
+        Operand::Loop(property) => append!(to, "({property:?})"),
         Operand::Range(ends) => {
-            put!(to, "range");
+            append!(to, "range");
             write_operand(to, &ends.0);
             write_operand(to, &ends.1);
         }
         Operand::Path(Path { root, steps }) => {
-            put!(to, "({root:?}");
+            append!(to, "({root:?}");
             for step in steps {
                 match step {
-                    Step::Name(name) => put!(to, ".{name:?}"),
-                    Step::At(at) => put!(to, "[{at}]"),
-                    Step::Of(inner) => {
+                    Step::Name(name) => append!(to, ".{name:?}"),
+                    Step::Index(at) => append!(to, "[{at}]"),
+                    Step::Computed(inner) => {
                         to.push('[');
                         write_operand(to, inner);
                         to.push(']');
@@ -260,7 +260,7 @@ fn write_operand(to: &mut String, it: &Operand) {
 mod tests {
     use super::*;
 
-    fn parsed(source: &str) -> Expression {
+    fn parse(source: &str) -> Expression {
         Expression::parse(source).unwrap()
     }
 
@@ -284,7 +284,7 @@ mod tests {
             ),
         ];
         for (source, expected) in rows {
-            assert_eq!(parsed(source).data_inputs(), expected, "{source}");
+            assert_eq!(parse(source).data_inputs(), expected, "{source}");
         }
     }
 
@@ -292,7 +292,7 @@ mod tests {
     fn canonical_text_ignores_spacing_and_keeps_every_difference() {
         let same = ["{{data.number}}", "{{  data.number  }}", "{{ data['number'] }}"];
         for source in same {
-            assert_eq!(parsed(source).canonical_text(), parsed(same[0]).canonical_text());
+            assert_eq!(parse(source).canonical_text(), parse(same[0]).canonical_text());
         }
         let different = [
             "{{ data.number }}",
@@ -310,14 +310,14 @@ mod tests {
         ];
         for (at, left) in different.iter().enumerate() {
             for right in different.iter().skip(at + 1) {
-                assert_ne!(parsed(left).canonical_text(), parsed(right).canonical_text());
+                assert_ne!(parse(left).canonical_text(), parse(right).canonical_text());
             }
         }
     }
 
     #[test]
     fn plain_parts_are_text_and_unfiltered_properties_only() {
-        let expression = parsed("a-{{ data.number }}{{ metadata.k }}");
+        let expression = parse("a-{{ data.number }}{{ metadata.k }}");
         let parts = expression.plain_parts().unwrap();
         let number = PlainPart::Data(vec!["number"]);
         assert_eq!(parts, [PlainPart::Text("a-"), number, PlainPart::Metadata(vec!["k"])]);
@@ -327,7 +327,7 @@ mod tests {
             "{{ data[0] }}",
             "{{ 'x' }}",
         ] {
-            assert_eq!(parsed(source).plain_parts(), None, "{source}");
+            assert_eq!(parse(source).plain_parts(), None, "{source}");
         }
     }
 }

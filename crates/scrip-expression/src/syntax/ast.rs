@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::filter::{Filter, Query};
+use crate::filter::{Filter, JsonPathQuery};
 
 /// Compiled once; evaluated against any number of scopes.
 #[derive(Clone)]
@@ -56,7 +56,7 @@ pub(crate) struct Call {
     /// In the order of the filter's parameters; what was left out in between is null.
     pub(crate) arguments: Vec<Operand>,
     /// Of a `json` filter.
-    pub(crate) query: Option<Box<Query>>,
+    pub(crate) query: Option<Box<JsonPathQuery>>,
 }
 
 #[derive(Debug, Clone)]
@@ -85,8 +85,8 @@ pub(crate) enum Root {
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
     Name(String),
-    At(i64),
-    Of(Operand),
+    Index(i64),
+    Computed(Operand),
 }
 
 /// Of the innermost loop.
@@ -146,7 +146,7 @@ pub(crate) struct Case {
     pub(crate) position: usize,
     pub(crate) subject: Operand,
     pub(crate) arms: Vec<(Vec<Operand>, Vec<Node>)>,
-    pub(crate) otherwise: Vec<Node>,
+    pub(crate) else_body: Vec<Node>,
 }
 
 #[derive(Debug, Clone)]
@@ -158,5 +158,5 @@ pub(crate) struct For {
     pub(crate) limit: Option<Operand>,
     pub(crate) reversed: bool,
     pub(crate) body: Vec<Node>,
-    pub(crate) otherwise: Vec<Node>,
+    pub(crate) else_body: Vec<Node>,
 }

@@ -20,57 +20,57 @@ mod names;
 
 use serde_json::{Number, Value};
 
-pub(crate) use self::names::Names;
+pub(crate) use self::names::NameTable;
 use crate::{
     NESTING_MAX,
-    filter::{self, Filter, Query},
+    filter::{self, Filter, JsonPathQuery},
     syntax::{
         ast::{
             Call, Comparison, Condition, Connector, LoopProperty, Operand, Output, Path, Root, Step,
         },
-        lexeme::{Lexeme, Misplaced, Placed},
+        lexeme::{Lexeme, PositionedLexeme, SyntaxError},
     },
 };
 
-pub(crate) type Parsed<T> = Result<T, Misplaced>;
+pub(crate) type ParseResult<T> = Result<T, SyntaxError>;
 
 pub(crate) struct Parser<'p, 's> {
-    pub(crate) rest: &'p [Placed<'s>],
+    pub(crate) rest: &'p [PositionedLexeme<'s>],
     /// Where the lexemes end, for an error about something missing.
     pub(crate) end: usize,
-    pub(crate) names: &'p mut Names<'s>,
+    pub(crate) names: &'p mut NameTable<'s>,
     pub(crate) random: &'p mut bool,
     depth: usize,
 }
 
 impl<'p, 's> Parser<'p, 's> {
     pub(crate) fn new(
-        rest: &'p [Placed<'s>],
+        rest: &'p [PositionedLexeme<'s>],
         end: usize,
-        names: &'p mut Names<'s>,
+        names: &'p mut NameTable<'s>,
         random: &'p mut bool,
     ) -> Self {
         Self { rest, end, names, random, depth: 0 }
     }
 
-    pub(crate) fn output(&mut self, position: usize) -> Parsed<Output> {
-        let operand = self.operand()?;
-        let calls = self.calls()?;
+    pub(crate) fn parse_output(&mut self, position: usize) -> ParseResult<Output> {
+        let operand = self.parse_operand()?;
+        let calls = self.parse_calls()?;
         Ok(Output { position, operand, calls })
     }
 
-    pub(crate) fn calls(&mut self) -> Parsed<Vec<Call>> {
+    pub(crate) fn parse_calls(&mut self) -> ParseResult<Vec<Call>> {
         let mut calls = Vec::new();
         while let Some((at, lexeme)) = self.next() {
             if !matches!(lexeme, Lexeme::Pipe | Lexeme::Comma) {
                 return Err((at, "a | was expected before a filter"));
             }
-            calls.push(self.call()?);
+            calls.push(self.parse_call()?);
         }
         Ok(calls)
     }
 
-    pub(crate) fn operand(&mut self) -> Parsed<Operand> {
+    pub(crate) fn parse_operand(&mut self) -> ParseResult<Operand> {
         let Some((at, lexeme)) = self.next() else { return Err((self.end, "there is no value")) };
         match lexeme {
             Lexeme::Name("true") => Ok(Operand::Literal(Value::Bool(true))),
@@ -78,17 +78,17 @@ impl<'p, 's> Parser<'p, 's> {
             Lexeme::Name("nil" | "null") => Ok(Operand::Literal(Value::Null)),
             Lexeme::Name("empty") => Ok(Operand::Empty),
             Lexeme::Name("blank") => Ok(Operand::Blank),
-            Lexeme::Name("forloop") => self.loop_property(at),
+            Lexeme::Name("forloop") => self.parse_loop_property(at),
             Lexeme::Name(name) => {
-                let root = self.names.root(name, at)?;
-                self.path(root)
+                let root = self.names.resolve_root(name, at)?;
+                self.parse_path(root)
             }
             Lexeme::Text(text) => Ok(Operand::Literal(Value::String(text.to_owned()))),
-            Lexeme::Number(digits) => Ok(Operand::Literal(number(at, digits)?)),
-            Lexeme::OpenParen => self.range(at),
+            Lexeme::Number(digits) => Ok(Operand::Literal(parse_number(at, digits)?)),
+            Lexeme::OpenParen => self.parse_range(at),
             Lexeme::Relation(_)
             | Lexeme::Dot
-            | Lexeme::Dots
+            | Lexeme::DotDot
             | Lexeme::Pipe
             | Lexeme::Colon
             | Lexeme::Comma
@@ -99,23 +99,23 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    fn path(&mut self, root: Root) -> Parsed<Operand> {
+    fn parse_path(&mut self, root: Root) -> ParseResult<Operand> {
         let mut steps = Vec::new();
         while let Some((at, lexeme)) = self.peek() {
             match lexeme {
                 Lexeme::Dot => {
                     self.next();
-                    steps.push(Step::Name(self.property()?.to_owned()));
+                    steps.push(Step::Name(self.parse_property_name()?.to_owned()));
                 }
                 Lexeme::OpenBracket => {
                     self.next();
-                    steps.push(self.index(at)?);
+                    steps.push(self.parse_index(at)?);
                 }
                 Lexeme::Name(_)
                 | Lexeme::Text(_)
                 | Lexeme::Number(_)
                 | Lexeme::Relation(_)
-                | Lexeme::Dots
+                | Lexeme::DotDot
                 | Lexeme::Pipe
                 | Lexeme::Colon
                 | Lexeme::Comma
@@ -128,7 +128,7 @@ impl<'p, 's> Parser<'p, 's> {
         Ok(Operand::Path(Path { root, steps }))
     }
 
-    fn property(&mut self) -> Parsed<&'s str> {
+    fn parse_property_name(&mut self) -> ParseResult<&'s str> {
         match self.next() {
             Some((_, Lexeme::Name(name) | Lexeme::Number(name))) => Ok(name),
             Some((_, Lexeme::Relation(crate::syntax::ast::Relation::Contains))) => Ok("contains"),
@@ -137,38 +137,38 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    fn index(&mut self, at: usize) -> Parsed<Step> {
-        let operand = self.nested(at, Self::operand)?;
+    fn parse_index(&mut self, at: usize) -> ParseResult<Step> {
+        let operand = self.parse_nested(at, Self::parse_operand)?;
         self.expect(Lexeme::CloseBracket, "a ] was expected")?;
         Ok(match operand {
             Operand::Literal(Value::String(name)) => Step::Name(name),
             Operand::Literal(Value::Number(number)) => match number.as_i64() {
-                Some(index) => Step::At(index),
+                Some(index) => Step::Index(index),
                 None => return Err((at, "an index is a whole number")),
             },
             Operand::Literal(Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_))
             | Operand::Empty
             | Operand::Blank
             | Operand::Range(_) => return Err((at, "an index is a number or a name")),
-            Operand::Path(_) | Operand::Loop(_) => Step::Of(operand),
+            Operand::Path(_) | Operand::Loop(_) => Step::Computed(operand),
         })
     }
 
-    fn range(&mut self, at: usize) -> Parsed<Operand> {
-        let first = self.nested(at, Self::operand)?;
-        self.expect(Lexeme::Dots, ".. was expected")?;
-        let last = self.nested(at, Self::operand)?;
+    fn parse_range(&mut self, at: usize) -> ParseResult<Operand> {
+        let first = self.parse_nested(at, Self::parse_operand)?;
+        self.expect(Lexeme::DotDot, ".. was expected")?;
+        let last = self.parse_nested(at, Self::parse_operand)?;
         self.expect(Lexeme::CloseParen, "a ) was expected")?;
         Ok(Operand::Range(Box::new((first, last))))
     }
 
-    fn loop_property(&mut self, at: usize) -> Parsed<Operand> {
-        if !self.names.in_loop() {
+    fn parse_loop_property(&mut self, at: usize) -> ParseResult<Operand> {
+        if !self.names.is_in_loop() {
             return Err((at, "there is no loop here"));
         }
         self.expect(Lexeme::Dot, "forloop has only properties")?;
         let at = self.peek().map_or(self.end, |(at, _)| at);
-        Ok(Operand::Loop(match self.property()? {
+        Ok(Operand::Loop(match self.parse_property_name()? {
             "index" => LoopProperty::Index,
             "index0" => LoopProperty::Index0,
             "rindex" => LoopProperty::Rindex,
@@ -180,7 +180,11 @@ impl<'p, 's> Parser<'p, 's> {
         }))
     }
 
-    fn nested<T>(&mut self, at: usize, parse: fn(&mut Self) -> Parsed<T>) -> Parsed<T> {
+    fn parse_nested<T>(
+        &mut self,
+        at: usize,
+        parse: fn(&mut Self) -> ParseResult<T>,
+    ) -> ParseResult<T> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > NESTING_MAX {
             return Err((at, "this is nested too deep"));
@@ -190,15 +194,17 @@ impl<'p, 's> Parser<'p, 's> {
         Ok(parsed)
     }
 
-    fn call(&mut self) -> Parsed<Call> {
+    fn parse_call(&mut self) -> ParseResult<Call> {
         let at = self.peek().map_or(self.end, |(at, _)| at);
         let Some((_, Lexeme::Name(name))) = self.next() else {
             return Err((at, "a filter name was expected"));
         };
-        let filter = filter::find(name).ok_or((at, "there is no such filter"))?;
-        let arguments = self.arguments(filter)?;
-        let given = arguments.iter().take(filter.required).all(Option::is_some);
-        if !given || arguments.len() < filter.required || arguments.len() > filter.parameters.len()
+        let filter = filter::find_filter(name).ok_or((at, "there is no such filter"))?;
+        let arguments = self.parse_arguments(filter)?;
+        let has_required = arguments.iter().take(filter.required_arguments).all(Option::is_some);
+        if !has_required
+            || arguments.len() < filter.required_arguments
+            || arguments.len() > filter.parameters.len()
         {
             return Err((at, "this filter takes another number of arguments"));
         }
@@ -207,7 +213,7 @@ impl<'p, 's> Parser<'p, 's> {
             arguments.into_iter().map(|it| it.unwrap_or(Operand::Literal(Value::Null))).collect();
         let query = match (filter.name, arguments.as_slice()) {
             ("json", [Operand::Literal(Value::String(path))]) => {
-                Some(Box::new(Query::parse(path).map_err(|problem| (at, problem))?))
+                Some(Box::new(JsonPathQuery::parse(path).map_err(|problem| (at, problem))?))
             }
             ("json", _) => return Err((at, "json takes a path in quotes")),
             ("date", [Operand::Literal(format)]) => {
@@ -220,7 +226,7 @@ impl<'p, 's> Parser<'p, 's> {
     }
 
     /// By the filter's parameters, whether they were named or not.
-    fn arguments(&mut self, filter: &Filter) -> Parsed<Vec<Option<Operand>>> {
+    fn parse_arguments(&mut self, filter: &Filter) -> ParseResult<Vec<Option<Operand>>> {
         let mut arguments: Vec<Option<Operand>> = Vec::new();
         if !matches!(self.peek(), Some((_, Lexeme::Colon))) {
             return Ok(arguments);
@@ -228,54 +234,54 @@ impl<'p, 's> Parser<'p, 's> {
         loop {
             self.next();
             let at = self.peek().map_or(self.end, |(at, _)| at);
-            let place = match self.rest {
+            let index = match self.rest {
                 [(_, Lexeme::Name(name)), (_, Lexeme::Colon | Lexeme::Equal), ..] => {
-                    let place = filter.parameters.iter().position(|it| it == name);
+                    let index = filter.parameters.iter().position(|it| it == name);
                     self.next();
                     self.next();
-                    place.ok_or((at, "this filter has no such parameter"))?
+                    index.ok_or((at, "this filter has no such parameter"))?
                 }
                 [] => return Err((self.end, "an argument was expected")),
                 _ => arguments.len(),
             };
-            let operand = self.operand()?;
-            if place >= filter.parameters.len() {
+            let operand = self.parse_operand()?;
+            if index >= filter.parameters.len() {
                 return Err((at, "this filter takes another number of arguments"));
             }
-            while arguments.len() <= place {
+            while arguments.len() <= index {
                 arguments.push(None);
             }
-            match arguments.get_mut(place) {
-                Some(free @ None) => *free = Some(operand),
+            match arguments.get_mut(index) {
+                Some(slot @ None) => *slot = Some(operand),
                 Some(Some(_)) | None => return Err((at, "this argument was given already")),
             }
-            if !self.goes_on(filter) {
+            if !self.has_more_arguments(filter) {
                 return Ok(arguments);
             }
         }
     }
 
     /// Whether a comma brings another argument, and not a filter.
-    fn goes_on(&self, filter: &Filter) -> bool {
+    fn has_more_arguments(&self, filter: &Filter) -> bool {
         match self.rest {
             [(_, Lexeme::Comma), (_, Lexeme::Name(name)), after @ ..] => {
-                let named = matches!(after, [(_, Lexeme::Colon | Lexeme::Equal), ..])
+                let is_named = matches!(after, [(_, Lexeme::Colon | Lexeme::Equal), ..])
                     && filter.parameters.contains(name);
-                named || filter::find(name).is_none()
+                is_named || filter::find_filter(name).is_none()
             }
             [(_, Lexeme::Comma), ..] => true,
             _ => false,
         }
     }
 
-    pub(crate) fn condition(&mut self) -> Parsed<Condition> {
+    pub(crate) fn parse_condition(&mut self) -> ParseResult<Condition> {
         let mut terms = Vec::new();
         loop {
-            let left = self.operand()?;
+            let left = self.parse_operand()?;
             let right = match self.peek() {
                 Some((_, Lexeme::Relation(relation))) => {
                     self.next();
-                    Some((relation, self.operand()?))
+                    Some((relation, self.parse_operand()?))
                 }
                 Some(_) | None => None,
             };
@@ -292,7 +298,11 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    pub(crate) fn expect(&mut self, expected: Lexeme<'_>, problem: &'static str) -> Parsed<()> {
+    pub(crate) fn expect(
+        &mut self,
+        expected: Lexeme<'_>,
+        problem: &'static str,
+    ) -> ParseResult<()> {
         match self.next() {
             Some((_, found)) if found == expected => Ok(()),
             Some((at, _)) => Err((at, problem)),
@@ -300,15 +310,15 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    pub(crate) fn finish(&self, problem: &'static str) -> Parsed<()> {
+    pub(crate) fn expect_end(&self, problem: &'static str) -> ParseResult<()> {
         self.peek().map_or(Ok(()), |(at, _)| Err((at, problem)))
     }
 
-    pub(crate) fn peek(&self) -> Option<Placed<'s>> {
+    pub(crate) fn peek(&self) -> Option<PositionedLexeme<'s>> {
         self.rest.first().copied()
     }
 
-    pub(crate) fn next(&mut self) -> Option<Placed<'s>> {
+    pub(crate) fn next(&mut self) -> Option<PositionedLexeme<'s>> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(*first)
@@ -316,7 +326,7 @@ impl<'p, 's> Parser<'p, 's> {
 }
 
 /// As it is written, but for zeros in front, which JSON does not have.
-fn number(at: usize, digits: &str) -> Parsed<Value> {
+fn parse_number(at: usize, digits: &str) -> ParseResult<Value> {
     let (sign, unsigned) = digits.strip_prefix('-').map_or(("", digits), |it| ("-", it));
     let trimmed = unsigned.trim_start_matches('0');
     let zero = if trimmed.is_empty() || trimmed.starts_with('.') { "0" } else { "" };

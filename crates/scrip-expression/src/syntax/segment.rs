@@ -1,17 +1,17 @@
 //! A source, cut into text, `{{ }}` and `{% %}`, with whitespace control applied.
 
-use crate::syntax::lexeme::Misplaced;
+use crate::syntax::lexeme::SyntaxError;
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Segment<'s> {
     Text(&'s str),
-    Output(Inner<'s>),
-    Tag(Inner<'s>),
+    Output(BraceContent<'s>),
+    Tag(BraceContent<'s>),
 }
 
 /// What stands between the braces.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Inner<'s> {
+pub(crate) struct BraceContent<'s> {
     pub(crate) text: &'s str,
     /// The byte at which the text begins.
     pub(crate) offset: usize,
@@ -19,7 +19,7 @@ pub(crate) struct Inner<'s> {
     pub(crate) position: usize,
 }
 
-struct Cutter<'s> {
+struct Segmenter<'s> {
     source: &'s str,
     at: usize,
     /// The character that stands at `at`, counted along: counting from the start each time would
@@ -29,63 +29,63 @@ struct Cutter<'s> {
     segments: Vec<Segment<'s>>,
 }
 
-pub(crate) fn segments(source: &str) -> Result<Vec<Segment<'_>>, Misplaced> {
+pub(crate) fn split_segments(source: &str) -> Result<Vec<Segment<'_>>, SyntaxError> {
     let segments = Vec::new();
-    let mut cutter = Cutter { source, at: 0, position: 1, trim_next: false, segments };
-    while cutter.at < source.len() {
-        cutter.cut()?;
+    let mut segmenter = Segmenter { source, at: 0, position: 1, trim_next: false, segments };
+    while segmenter.at < source.len() {
+        segmenter.read_segment()?;
     }
-    Ok(cutter.segments)
+    Ok(segmenter.segments)
 }
 
-impl<'s> Cutter<'s> {
-    fn rest(&self) -> &'s str {
+impl<'s> Segmenter<'s> {
+    fn remaining(&self) -> &'s str {
         self.source.get(self.at..).unwrap_or_default()
     }
 
     fn advance(&mut self, bytes: usize) -> &'s str {
-        let passed = self.rest().get(..bytes).unwrap_or_default();
+        let passed = self.remaining().get(..bytes).unwrap_or_default();
         self.at = self.at.saturating_add(bytes);
         self.position = self.position.saturating_add(passed.chars().count());
         passed
     }
 
-    fn cut(&mut self) -> Result<(), Misplaced> {
-        let rest = self.rest();
+    fn read_segment(&mut self) -> Result<(), SyntaxError> {
+        let rest = self.remaining();
         // One pass for both: two searches would read the rest again for each of many braces.
         let opens = |(at, _): &(usize, &str)| {
             matches!(rest.as_bytes().get(at.saturating_add(1)), Some(b'{' | b'%'))
         };
         let opening = rest.match_indices('{').find(opens).map_or(rest.len(), |(at, _)| at);
         let text = self.advance(opening);
-        self.text(text);
+        self.push_text(text);
         let (opens, position) = (self.at, self.position);
         let (is_tag, problem) = match self.advance(2) {
             "{{" => (false, "this {{ is never closed"),
             "{%" => (true, "this {% is never closed"),
             _ => return Ok(()),
         };
-        let end = closing(self.rest(), is_tag).ok_or((opens, problem))?;
+        let end = find_closing(self.remaining(), is_tag).ok_or((opens, problem))?;
         let offset = self.at;
         let inner = self.advance(end);
         self.advance(2);
-        let (lead, inner, trim_after) = dashes(inner);
+        let (lead, inner, trim_after) = strip_dashes(inner);
         if lead > 0 {
             self.trim_last();
         }
         self.trim_next = trim_after;
-        let inner = Inner { text: inner, offset: offset.saturating_add(lead), position };
+        let inner = BraceContent { text: inner, offset: offset.saturating_add(lead), position };
         match inner.text.trim() {
             _ if !is_tag => self.segments.push(Segment::Output(inner)),
-            "raw" => self.verbatim("endraw", opens)?,
-            "comment" => self.verbatim("endcomment", opens)?,
+            "raw" => self.read_verbatim("endraw", opens)?,
+            "comment" => self.read_verbatim("endcomment", opens)?,
             note if note.starts_with('#') => (),
             _ => self.segments.push(Segment::Tag(inner)),
         }
         Ok(())
     }
 
-    fn text(&mut self, text: &'s str) {
+    fn push_text(&mut self, text: &'s str) {
         let text = if self.trim_next { text.trim_start() } else { text };
         if !text.is_empty() {
             self.segments.push(Segment::Text(text));
@@ -103,31 +103,32 @@ impl<'s> Cutter<'s> {
     }
 
     /// What stands up to an end tag: text as it is for `raw`, nothing for `comment`.
-    fn verbatim(&mut self, end: &str, opens: usize) -> Result<(), Misplaced> {
+    fn read_verbatim(&mut self, end: &str, opens: usize) -> Result<(), SyntaxError> {
         let start = self.at;
         loop {
-            let Some(tag) = self.rest().find("{%") else {
+            let Some(tag) = self.remaining().find("{%") else {
                 return Err((opens, "this tag is never closed"));
             };
             self.advance(tag);
-            let Some(close) = self.rest().get(2..).unwrap_or_default().find("%}") else {
+            let Some(close) = self.remaining().get(2..).unwrap_or_default().find("%}") else {
                 return Err((opens, "this tag is never closed"));
             };
             // Of several openings before one closing only the last can be the end tag. The others are
             // passed over together: to read on from each would cost the square of the source.
-            let upto = self.rest().get(..close.saturating_add(2)).unwrap_or_default();
+            let upto = self.remaining().get(..close.saturating_add(2)).unwrap_or_default();
             let last = upto.rfind("{%").unwrap_or_default();
             self.advance(last);
             let stop = self.at;
             self.advance(2);
             let length = close.saturating_sub(last);
-            let (lead, name, trim_after) = dashes(self.rest().get(..length).unwrap_or_default());
+            let (lead, name, trim_after) =
+                strip_dashes(self.remaining().get(..length).unwrap_or_default());
             if name.trim() != end {
                 continue;
             }
             self.advance(length.saturating_add(2));
             if end == "endraw" {
-                self.text(self.source.get(start..stop).unwrap_or_default());
+                self.push_text(self.source.get(start..stop).unwrap_or_default());
                 if lead > 0 {
                     self.trim_last();
                 }
@@ -140,7 +141,7 @@ impl<'s> Cutter<'s> {
 
 /// Without the dashes that take the whitespace around away: how many bytes one took at the front,
 /// what is left, and whether there was one at the end.
-fn dashes(inner: &str) -> (usize, &str, bool) {
+fn strip_dashes(inner: &str) -> (usize, &str, bool) {
     let lead = usize::from(inner.starts_with('-'));
     let inner = inner.strip_prefix('-').unwrap_or(inner);
     match inner.strip_suffix('-') {
@@ -150,22 +151,22 @@ fn dashes(inner: &str) -> (usize, &str, bool) {
 }
 
 /// Where `}}` or `%}` stands, quoted text aside. A note in a tag has no quotes, only apostrophes.
-pub(crate) fn closing(inner: &str, is_tag: bool) -> Option<usize> {
+pub(crate) fn find_closing(inner: &str, is_tag: bool) -> Option<usize> {
     let (first, both) = if is_tag { ('%', "%}") } else { ('}', "}}") };
     if is_tag && inner.trim_start_matches('-').trim_start().starts_with('#') {
         return inner.find(both);
     }
     let mut quote = None;
-    let mut halfway = false;
+    let mut is_half_closed = false;
     for (at, c) in inner.char_indices() {
         match (quote, c) {
             (Some(open), _) if open == c => quote = None,
             (Some(_), _) => (),
             (None, '\'' | '"') => quote = Some(c),
-            (None, '}') if halfway => return at.checked_sub(1),
+            (None, '}') if is_half_closed => return at.checked_sub(1),
             (None, _) => (),
         }
-        halfway = quote.is_none() && c == first;
+        is_half_closed = quote.is_none() && c == first;
     }
     None
 }

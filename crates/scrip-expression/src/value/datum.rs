@@ -24,18 +24,18 @@ pub(crate) enum Datum<'a> {
 }
 
 static NULL: Value = Value::Null;
-static NO_TEXT: Value = Value::String(String::new());
+static EMPTY_TEXT: Value = Value::String(String::new());
 
 impl Datum<'_> {
     pub(crate) fn null() -> Self {
         Self::Borrowed(&NULL)
     }
 
-    pub(crate) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn from_text(text: impl Into<String>) -> Self {
         Self::Owned(Value::String(text.into()))
     }
 
-    pub(crate) fn bytes(raw: Vec<u8>) -> Self {
+    pub(crate) fn from_bytes(raw: Vec<u8>) -> Self {
         let text = Value::String(base16(&raw));
         Self::Bytes { raw, text }
     }
@@ -51,12 +51,12 @@ impl Datum<'_> {
                 count_value(&value);
                 Rc::unwrap_or_clone(value)
             }
-            Self::Empty | Self::Blank => NO_TEXT.clone(),
+            Self::Empty | Self::Blank => EMPTY_TEXT.clone(),
         }
     }
 
     /// For a variable: what is read many times must be cheap to hand out.
-    pub(crate) fn shared(self) -> Self {
+    pub(crate) fn into_shared(self) -> Self {
         match self {
             Self::Owned(value) => Self::Shared(Rc::new(value)),
             Self::Borrowed(_)
@@ -81,13 +81,13 @@ impl Deref for Datum<'_> {
             Self::Borrowed(value) => value,
             Self::Owned(value) | Self::Bytes { text: value, .. } => value,
             Self::Shared(value) => value,
-            Self::Empty | Self::Blank => &NO_TEXT,
+            Self::Empty | Self::Blank => &EMPTY_TEXT,
         }
     }
 }
 
 /// A value within a text: null is nothing, text is itself, the rest is compact JSON.
-pub(crate) fn text_of(value: &Value) -> Cow<'_, str> {
+pub(crate) fn to_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),
         Value::String(text) => Cow::Borrowed(text),

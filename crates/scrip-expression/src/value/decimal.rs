@@ -25,7 +25,7 @@ const SCALE_MAX: u32 = 40;
 const TOO_LARGE: &str = "this number is too large to calculate with";
 const BY_ZERO: &str = "a number cannot be divided by zero";
 
-pub(crate) type Calculated = Result<Decimal, &'static str>;
+pub(crate) type DecimalResult = Result<Decimal, &'static str>;
 
 impl Decimal {
     /// The forms of JSON, and zeros in front.
@@ -52,26 +52,26 @@ impl Decimal {
         let coefficient = if whole.starts_with('-') { magnitude.checked_neg()? } else { magnitude };
         let scale = u32::try_from(fraction.len()).ok()?;
         let number = Self { coefficient, scale };
-        let number = exponent.map_or(Some(number), |it| number.shifted(it))?;
+        let number = exponent.map_or(Some(number), |it| number.shift(it))?;
         (number.scale <= SCALE_MAX).then_some(number)
     }
 
-    fn shifted(self, exponent: i32) -> Option<Self> {
+    fn shift(self, exponent: i32) -> Option<Self> {
         // A zero has no digits to move, and could be moved for ever.
         if self.coefficient == 0 {
             return Some(Self { coefficient: 0, scale: 1 });
         }
         let scale = i64::from(self.scale).checked_sub(i64::from(exponent))?;
         if scale >= 1 {
-            return Some(Self { scale: u32::try_from(scale).ok()?, ..self }.shortened());
+            return Some(Self { scale: u32::try_from(scale).ok()?, ..self }.trim_zeros());
         }
         // It was written with an exponent, so it is no whole number, whatever it amounts to.
         let zeros = u32::try_from(scale.checked_neg()?.checked_add(1)?).ok()?;
-        Some(Self { coefficient: self.coefficient.checked_mul(power(zeros)?)?, scale: 1 })
+        Some(Self { coefficient: self.coefficient.checked_mul(power_of_ten(zeros)?)?, scale: 1 })
     }
 
     /// For arithmetic: null is zero, text must be a number.
-    pub(crate) fn of(value: &Value) -> Calculated {
+    pub(crate) fn from_value(value: &Value) -> DecimalResult {
         const NONE: &str = "this is not a number";
         match value {
             Value::Null => Ok(Self { coefficient: 0, scale: 0 }),
@@ -82,7 +82,7 @@ impl Decimal {
     }
 
     pub(crate) fn into_value(self) -> Result<Value, &'static str> {
-        let number = self.shortened();
+        let number = self.trim_zeros();
         if number.scale > SCALE_MAX {
             return Err(TOO_LARGE);
         }
@@ -100,7 +100,7 @@ impl Decimal {
     }
 
     /// Without zeros at the end, but for one after the point.
-    fn shortened(mut self) -> Self {
+    fn trim_zeros(mut self) -> Self {
         if self.coefficient == 0 {
             return Self { coefficient: 0, scale: self.scale.min(1) };
         }
@@ -112,71 +112,72 @@ impl Decimal {
     }
 
     fn at_scale(self, scale: u32) -> Option<i128> {
-        self.coefficient.checked_mul(power(scale.checked_sub(self.scale)?)?)
+        self.coefficient.checked_mul(power_of_ten(scale.checked_sub(self.scale)?)?)
     }
 
     /// Both over the same power of ten.
-    fn aligned(self, other: Self) -> Option<(i128, i128, u32)> {
+    fn align(self, other: Self) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
         Some((self.at_scale(scale)?, other.at_scale(scale)?, scale))
     }
 
-    fn combined(self, other: Self, with: fn(i128, i128) -> Option<i128>) -> Calculated {
-        let (left, right, scale) = self.aligned(other).ok_or(TOO_LARGE)?;
-        Ok(Self { coefficient: with(left, right).ok_or(TOO_LARGE)?, scale })
+    fn combine(self, other: Self, calculate: fn(i128, i128) -> Option<i128>) -> DecimalResult {
+        let (left, right, scale) = self.align(other).ok_or(TOO_LARGE)?;
+        Ok(Self { coefficient: calculate(left, right).ok_or(TOO_LARGE)?, scale })
     }
 
-    pub(crate) fn order(self, other: Self) -> Option<Ordering> {
-        let (left, right, _) = self.aligned(other)?;
+    pub(crate) fn compare(self, other: Self) -> Option<Ordering> {
+        let (left, right, _) = self.align(other)?;
         Some(left.cmp(&right))
     }
 
-    pub(crate) fn plus(self, other: Self) -> Calculated {
-        self.combined(other, i128::checked_add)
+    pub(crate) fn plus(self, other: Self) -> DecimalResult {
+        self.combine(other, i128::checked_add)
     }
 
-    pub(crate) fn minus(self, other: Self) -> Calculated {
-        self.combined(other, i128::checked_sub)
+    pub(crate) fn minus(self, other: Self) -> DecimalResult {
+        self.combine(other, i128::checked_sub)
     }
 
-    pub(crate) fn times(self, other: Self) -> Calculated {
-        let (left, right) = (self.shortened(), other.shortened());
+    pub(crate) fn times(self, other: Self) -> DecimalResult {
+        let (left, right) = (self.trim_zeros(), other.trim_zeros());
         let product = left.coefficient.checked_mul(right.coefficient).ok_or(TOO_LARGE)?;
-        Ok(Self { coefficient: product, scale: left.scale.saturating_add(right.scale) }.shortened())
+        Ok(Self { coefficient: product, scale: left.scale.saturating_add(right.scale) }
+            .trim_zeros())
     }
 
-    pub(crate) fn abs(self) -> Calculated {
+    pub(crate) fn abs(self) -> DecimalResult {
         Ok(Self { coefficient: self.coefficient.checked_abs().ok_or(TOO_LARGE)?, ..self })
     }
 
     /// Whole numbers divide downwards, as in Liquid.
-    pub(crate) fn divided_by(self, other: Self) -> Calculated {
+    pub(crate) fn divided_by(self, other: Self) -> DecimalResult {
         if other.coefficient == 0 {
             return Err(BY_ZERO);
         }
-        let (left, right, scale) = self.aligned(other).ok_or(TOO_LARGE)?;
+        let (left, right, scale) = self.align(other).ok_or(TOO_LARGE)?;
         if scale == 0 {
             return Ok(Self { coefficient: floor_div(left, right).ok_or(TOO_LARGE)?, scale });
         }
         quotient(left, right).ok_or(TOO_LARGE)
     }
 
-    pub(crate) fn modulo(self, other: Self) -> Calculated {
+    pub(crate) fn modulo(self, other: Self) -> DecimalResult {
         if other.coefficient == 0 {
             return Err(BY_ZERO);
         }
-        self.combined(other, |left, right| {
+        self.combine(other, |left, right| {
             left.checked_sub(floor_div(left, right)?.checked_mul(right)?)
         })
     }
 
-    pub(crate) fn floor(self) -> Calculated {
-        let unit = power(self.scale).ok_or(TOO_LARGE)?;
+    pub(crate) fn floor(self) -> DecimalResult {
+        let unit = power_of_ten(self.scale).ok_or(TOO_LARGE)?;
         let coefficient = floor_div(self.coefficient, unit).ok_or(TOO_LARGE)?;
         Ok(Self { coefficient, scale: 0 })
     }
 
-    pub(crate) fn ceil(self) -> Calculated {
+    pub(crate) fn ceil(self) -> DecimalResult {
         let negated = |it: Self| {
             let coefficient = it.coefficient.checked_neg().ok_or(TOO_LARGE)?;
             Ok(Self { coefficient, ..it })
@@ -185,33 +186,30 @@ impl Decimal {
     }
 
     /// Halves go away from zero.
-    pub(crate) fn rounded(self, places: u32) -> Calculated {
+    pub(crate) fn round(self, places: u32) -> DecimalResult {
         if self.scale <= places {
             return Ok(self);
         }
-        let unit = power(self.scale.saturating_sub(places)).ok_or(TOO_LARGE)?;
-        Ok(Self {
-            coefficient: rounded_div(self.coefficient, unit).ok_or(TOO_LARGE)?,
-            scale: places,
-        })
+        let unit = power_of_ten(self.scale.saturating_sub(places)).ok_or(TOO_LARGE)?;
+        Ok(Self { coefficient: round_div(self.coefficient, unit).ok_or(TOO_LARGE)?, scale: places })
     }
 }
 
-fn power(exponent: u32) -> Option<i128> {
+fn power_of_ten(exponent: u32) -> Option<i128> {
     10_i128.checked_pow(exponent)
 }
 
 fn floor_div(left: i128, right: i128) -> Option<i128> {
     let quotient = left.checked_div(right)?;
     let exact = left.checked_rem(right)? == 0;
-    let down = !exact && (left < 0) != (right < 0);
-    quotient.checked_sub(i128::from(down))
+    let rounds_down = !exact && (left < 0) != (right < 0);
+    quotient.checked_sub(i128::from(rounds_down))
 }
 
-fn rounded_div(left: i128, unit: i128) -> Option<i128> {
+fn round_div(left: i128, unit: i128) -> Option<i128> {
     let (quotient, rest) = (left.checked_div(unit)?, left.checked_rem(unit)?);
-    let up = rest.unsigned_abs() >= unit.unsigned_abs().div_ceil(2);
-    quotient.checked_add(i128::from(up).checked_mul(left.signum())?)
+    let rounds_up = rest.unsigned_abs() >= unit.unsigned_abs().div_ceil(2);
+    quotient.checked_add(i128::from(rounds_up).checked_mul(left.signum())?)
 }
 
 /// Digit by digit, as on paper, and one more than is kept.
@@ -219,18 +217,18 @@ fn quotient(left: i128, right: i128) -> Option<Decimal> {
     let negative = (left < 0) != (right < 0);
     let (left, right) = (left.checked_abs()?, right.checked_abs()?);
     let (mut coefficient, mut rest) = (left.checked_div(right)?, left.checked_rem(right)?);
-    let enough = power(QUOTIENT_DIGITS)?;
+    let coefficient_max = power_of_ten(QUOTIENT_DIGITS)?;
     let mut scale = 0_u32;
-    while scale == 0 || (rest != 0 && coefficient < enough) {
+    while scale == 0 || (rest != 0 && coefficient < coefficient_max) {
         rest = rest.checked_mul(10)?;
         coefficient = coefficient.checked_mul(10)?.checked_add(rest.checked_div(right)?)?;
         rest = rest.checked_rem(right)?;
         scale = scale.checked_add(1)?;
     }
-    if coefficient >= enough && scale > 1 {
-        coefficient = rounded_div(coefficient, 10)?;
+    if coefficient >= coefficient_max && scale > 1 {
+        coefficient = round_div(coefficient, 10)?;
         scale = scale.checked_sub(1)?;
     }
     let coefficient = if negative { coefficient.checked_neg()? } else { coefficient };
-    Some(Decimal { coefficient, scale }.shortened())
+    Some(Decimal { coefficient, scale }.trim_zeros())
 }

@@ -6,7 +6,7 @@ use scrip_expression::{ExpressionCache, Scope, Template};
 use serde_json::json;
 
 #[test]
-fn a_hit_is_the_same_expression() {
+fn cache_hit_returns_the_same_expression() {
     let cache = ExpressionCache::new(100, 1 << 20);
     assert!(cache.is_empty());
     let first = cache.parse("{{ data | last4 }}").unwrap();
@@ -19,7 +19,7 @@ fn a_hit_is_the_same_expression() {
 }
 
 #[test]
-fn errors_are_not_kept() {
+fn parse_errors_are_not_cached() {
     let cache = ExpressionCache::new(100, 1 << 20);
     assert!(cache.parse("{{").is_err());
     assert!(cache.parse("{{").is_err());
@@ -27,7 +27,7 @@ fn errors_are_not_kept() {
 }
 
 #[test]
-fn it_is_bounded_by_count_and_by_bytes() {
+fn cache_is_bounded_by_count_and_bytes() {
     let by_count = ExpressionCache::new(64, 1 << 30);
     let by_bytes = ExpressionCache::new(1 << 20, 64 * 2048);
     for at in 0..10_000 {
@@ -41,7 +41,7 @@ fn it_is_bounded_by_count_and_by_bytes() {
 }
 
 #[test]
-fn what_is_used_stays() {
+fn frequently_used_expression_is_not_evicted() {
     let cache = ExpressionCache::new(64, 1 << 30);
     let favourite = cache.parse("{{ data.favourite }}").unwrap();
     for at in 0..10_000 {
@@ -52,7 +52,7 @@ fn what_is_used_stays() {
 }
 
 #[test]
-fn threads_share_it() {
+fn cache_is_shared_between_threads() {
     let cache = ExpressionCache::new(32, 1 << 20);
     std::thread::scope(|scope| {
         for thread in 0..4 {

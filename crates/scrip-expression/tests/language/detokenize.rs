@@ -31,7 +31,7 @@ fn evaluate(detokenization: &Detokenization, vault: &Value) -> Result<Value, Lea
 }
 
 #[track_caller]
-fn check(source: Value, expected: Value) {
+fn assert_detokenizes(source: Value, expected: Value) {
     let vault = vault();
     let detokenization = Detokenization::parse(&source).unwrap();
     let value = evaluate(&detokenization, &vault);
@@ -39,7 +39,7 @@ fn check(source: Value, expected: Value) {
 }
 
 #[track_caller]
-fn fails(source: &str, position: usize, problem: &str) {
+fn assert_detokenize_error(source: &str, position: usize, problem: &str) {
     let vault = vault();
     let evaluated =
         Detokenization::parse(&json!(source)).and_then(|it| evaluate(&it, &vault).map(drop));
@@ -50,50 +50,62 @@ fn fails(source: &str, position: usize, problem: &str) {
 const CARD: &str = "26818785-547b-4b28-b0fa-531377e99f4e";
 
 #[test]
-fn values_take_the_place_of_expressions() {
-    check(json!(format!("{{{{ {CARD} }}}}")), json!({"number": "4242424242424242", "month": 7}));
-    check(json!(format!("{{{{{CARD}|json:'$.month'}}}}")), json!(7));
-    check(json!(format!("{{{{ {CARD} | json: '$.number' | last4 }}}}")), json!("4242"));
-    check(json!(format!("{{{{ token: {CARD} | json: '$.data.number' }}}}")), json!("4242"));
-    check(
+fn expressions_are_replaced_by_token_values() {
+    assert_detokenizes(
+        json!(format!("{{{{ {CARD} }}}}")),
+        json!({"number": "4242424242424242", "month": 7}),
+    );
+    assert_detokenizes(json!(format!("{{{{{CARD}|json:'$.month'}}}}")), json!(7));
+    assert_detokenizes(
+        json!(format!("{{{{ {CARD} | json: '$.number' | last4 }}}}")),
+        json!("4242"),
+    );
+    assert_detokenizes(
+        json!(format!("{{{{ token: {CARD} | json: '$.data.number' }}}}")),
+        json!("4242"),
+    );
+    assert_detokenizes(
         json!(format!("{{{{token:{CARD}}}}}")),
         json!({"type": "card", "data": {"number": "4242"}}),
     );
-    check(json!("{{ token_intent: abc | json: '$.type' }}"), json!("card"));
-    check(json!("{{ nul }}"), Value::Null);
-    check(json!(format!("a {{{{ nul }}}}{{{{ {CARD} | json: '$.month' }}}} b")), json!("a 7 b"));
-    check(
+    assert_detokenizes(json!("{{ token_intent: abc | json: '$.type' }}"), json!("card"));
+    assert_detokenizes(json!("{{ nul }}"), Value::Null);
+    assert_detokenizes(
+        json!(format!("a {{{{ nul }}}}{{{{ {CARD} | json: '$.month' }}}} b")),
+        json!("a 7 b"),
+    );
+    assert_detokenizes(
         json!({"a": [1, null, "plain", {"b": "{{ token_intent: abc }}"}], "{{ nul }}": true}),
         json!({"a": [1, null, "plain", {"b": {"type": "card"}}], "{{ nul }}": true}),
     );
 }
 
 #[test]
-fn text_without_an_expression_stays() {
-    check(json!("{% if x %} }} { token }"), json!("{% if x %} }} { token }"));
-    check(json!(12), json!(12));
-    check(json!("x".repeat(200_000)), json!("x".repeat(200_000)));
+fn text_without_expression_is_unchanged() {
+    assert_detokenizes(json!("{% if x %} }} { token }"), json!("{% if x %} }} { token }"));
+    assert_detokenizes(json!(12), json!(12));
+    assert_detokenizes(json!("x".repeat(200_000)), json!("x".repeat(200_000)));
     let long = "y".repeat(200_000);
-    check(json!(format!("{long}{{{{ nul }}}}{long}")), json!(format!("{long}{long}")));
+    assert_detokenizes(json!(format!("{long}{{{{ nul }}}}{long}")), json!(format!("{long}{long}")));
 }
 
 #[test]
-fn ids_have_many_characters() {
-    check(json!("{{ ssn.1: O'Brien, jr | last4 }}"), json!("6789"));
-    check(json!("{{ ssn.1: O'Brien, jr , last4 }}"), json!("6789"));
-    check(json!("{{ last, Miller }}"), json!("m"));
-    check(json!("{{ last, Miller, upcase }}"), json!("M"));
-    check(json!("{{-dash- | plus: 1 }}"), json!(6));
-    check(json!("{{ last, Miller, append: '}}|' }}"), json!("m}}|"));
+fn ids_may_contain_punctuation() {
+    assert_detokenizes(json!("{{ ssn.1: O'Brien, jr | last4 }}"), json!("6789"));
+    assert_detokenizes(json!("{{ ssn.1: O'Brien, jr , last4 }}"), json!("6789"));
+    assert_detokenizes(json!("{{ last, Miller }}"), json!("m"));
+    assert_detokenizes(json!("{{ last, Miller, upcase }}"), json!("M"));
+    assert_detokenizes(json!("{{-dash- | plus: 1 }}"), json!(6));
+    assert_detokenizes(json!("{{ last, Miller, append: '}}|' }}"), json!("m}}|"));
     // The comma before a filter's name is a pipe: an id that ends so cannot be named.
-    check(json!("{{ nul, last }}"), Value::Null);
+    assert_detokenizes(json!("{{ nul, last }}"), Value::Null);
 }
 
 #[test]
-fn a_comma_is_never_less_than_a_pipe() {
-    check(json!("{{ ssn.1: O'Brien, jr, reveal_last: 4 }}"), json!("XXX-XX-6789"));
-    fails("{{ last, Miller, reveal_lst: 1 }}", 1, "nothing has this id");
-    fails("{{ last, Miller | upcase, shout }}", 27, "there is no such filter");
+fn comma_before_a_filter_acts_as_pipe_in_detokenization() {
+    assert_detokenizes(json!("{{ ssn.1: O'Brien, jr, reveal_last: 4 }}"), json!("XXX-XX-6789"));
+    assert_detokenize_error("{{ last, Miller, reveal_lst: 1 }}", 1, "nothing has this id");
+    assert_detokenize_error("{{ last, Miller | upcase, shout }}", 27, "there is no such filter");
 }
 
 #[test]
@@ -117,18 +129,26 @@ fn references_are_distinct_and_in_order() {
 }
 
 #[test]
-fn errors() {
-    fails("é {{ abc", 5, "this {{ is never closed");
-    fails("{{ }}", 3, "there is no id");
-    fails("{{ token: | last4 }}", 3, "there is no id");
-    fails("{{ ab }}", 3, "this is not an id");
-    fails("{{ a#bc }}", 3, "this is not an id");
-    fails(&format!("{{{{ {} }}}}", "x".repeat(401)), 3, "this is not an id");
-    fails(&format!("{{{{ {} }}}}", "x".repeat(5000)), 3, "the expression is too long");
-    fails("x {{ abc }}", 3, "nothing has this id");
-    fails("é {{ nul | shout }}", 12, "there is no such filter");
-    fails("{{ nul | append: data }}", 18, "only quoted text and numbers can be used here");
-    fails("{{ nul | append: 'x }}", 3, "this {{ is never closed");
+fn invalid_detokenization_reports_position_and_problem() {
+    assert_detokenize_error("é {{ abc", 5, "this {{ is never closed");
+    assert_detokenize_error("{{ }}", 3, "there is no id");
+    assert_detokenize_error("{{ token: | last4 }}", 3, "there is no id");
+    assert_detokenize_error("{{ ab }}", 3, "this is not an id");
+    assert_detokenize_error("{{ a#bc }}", 3, "this is not an id");
+    assert_detokenize_error(&format!("{{{{ {} }}}}", "x".repeat(401)), 3, "this is not an id");
+    assert_detokenize_error(
+        &format!("{{{{ {} }}}}", "x".repeat(5000)),
+        3,
+        "the expression is too long",
+    );
+    assert_detokenize_error("x {{ abc }}", 3, "nothing has this id");
+    assert_detokenize_error("é {{ nul | shout }}", 12, "there is no such filter");
+    assert_detokenize_error(
+        "{{ nul | append: data }}",
+        18,
+        "only quoted text and numbers can be used here",
+    );
+    assert_detokenize_error("{{ nul | append: 'x }}", 3, "this {{ is never closed");
     let deep = (0..65).fold(json!("{{ abc }}"), |inner, _| json!([inner]));
     assert_eq!(
         Detokenization::parse(&deep).unwrap_err().cause.problem,
@@ -153,18 +173,18 @@ fn leaves_share_one_budget() {
 }
 
 #[test]
-fn an_error_says_which_text() {
-    let at = |source: Value| {
+fn error_path_names_the_failing_text() {
+    let error_path = |source: Value| {
         let vault = vault();
         let evaluated =
             Detokenization::parse(&source).and_then(|it| evaluate(&it, &vault).map(drop));
         evaluated.unwrap_err().path
     };
-    assert_eq!(at(json!("{{ none }}")), vec![]);
+    assert_eq!(error_path(json!("{{ none }}")), vec![]);
     let (name, index) = (|it: &str| PathStep::Name(it.to_owned()), PathStep::Index);
     let path = vec![name("a"), index(1), name("b")];
     for source in ["{{ none }}", "x {{ none }}", "{{ nul | shout }}", "{{ nul"] {
         let source = json!({"a": ["{{ nul }}", {"b": source, "c": 1}]});
-        assert_eq!(at(source), path);
+        assert_eq!(error_path(source), path);
     }
 }

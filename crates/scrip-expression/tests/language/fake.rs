@@ -2,13 +2,13 @@
 
 use std::cell::Cell;
 
-use scrip_expression::{HmacAlgorithm, Outside};
+use scrip_expression::{HmacAlgorithm, HostFunctions};
 
-pub(crate) struct Fake {
+pub(crate) struct FakeHost {
     state: Cell<u64>,
 }
 
-impl Fake {
+impl FakeHost {
     pub(crate) fn new(seed: u64) -> Self {
         Self { state: Cell::new(seed) }
     }
@@ -22,16 +22,16 @@ impl Fake {
         mixed ^ (mixed >> 31)
     }
 
-    pub(crate) fn below(&self, count: usize) -> usize {
+    pub(crate) fn number_below(&self, count: usize) -> usize {
         usize::try_from(self.next()).unwrap() % count
     }
 
     pub(crate) fn pick<'t, T: ?Sized>(&self, choices: &[&'t T]) -> &'t T {
-        choices[self.below(choices.len())]
+        choices[self.number_below(choices.len())]
     }
 }
 
-impl Outside for Fake {
+impl HostFunctions for FakeHost {
     fn hmac(&self, algorithm: HmacAlgorithm, key: &[u8], message: &[u8]) -> Vec<u8> {
         [format!("{algorithm:?}").as_bytes(), key, message].join(&b'>')
     }

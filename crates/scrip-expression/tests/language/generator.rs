@@ -4,15 +4,15 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::fake::Fake;
+use super::fake::FakeHost;
 
-fn operand(chance: &Fake, depth: usize) -> String {
-    match chance.below(if depth > 2 { 8 } else { 12 }) {
+fn operand(random: &FakeHost, depth: usize) -> String {
+    match random.number_below(if depth > 2 { 8 } else { 12 }) {
         0..=3 => {
-            chance.pick(&["data", "data.a", "data.number", "data.list", "metadata.city"]).into()
+            random.pick(&["data", "data.a", "data.number", "data.list", "metadata.city"]).into()
         }
-        4 => chance.pick(&["x", "y", "item", "forloop.index", "forloop"]).into(),
-        5 => chance
+        4 => random.pick(&["x", "y", "item", "forloop.index", "forloop"]).into(),
+        5 => random
             .pick(&[
                 "1",
                 "0",
@@ -26,7 +26,7 @@ fn operand(chance: &Fake, depth: usize) -> String {
                 "'1e2147483647'",
             ])
             .into(),
-        6 => chance
+        6 => random
             .pick(&[
                 "'a'",
                 "\"b\"",
@@ -40,13 +40,13 @@ fn operand(chance: &Fake, depth: usize) -> String {
                 "'%'",
             ])
             .into(),
-        7 => chance.pick(&["true", "false", "nil", "empty", "blank"]).into(),
-        8 => format!("({}..{})", operand(chance, depth + 1), operand(chance, depth + 1)),
-        9 => format!("{}[{}]", operand(chance, depth + 1), operand(chance, depth + 1)),
+        7 => random.pick(&["true", "false", "nil", "empty", "blank"]).into(),
+        8 => format!("({}..{})", operand(random, depth + 1), operand(random, depth + 1)),
+        9 => format!("{}[{}]", operand(random, depth + 1), operand(random, depth + 1)),
         _ => format!(
             "{}.{}",
-            operand(chance, depth + 1),
-            chance.pick(&["size", "first", "last", "a", "0"])
+            operand(random, depth + 1),
+            random.pick(&["size", "first", "last", "a", "0"])
         ),
     }
 }
@@ -134,57 +134,57 @@ const FILTERS: &[&str] = &[
     "none",
 ];
 
-pub(crate) fn chain(chance: &Fake) -> String {
+pub(crate) fn filter_chain(random: &FakeHost) -> String {
     let mut chain = String::new();
-    for _ in 0..chance.below(5) {
-        let filter = chance.pick(FILTERS);
-        write!(chain, "{} {filter}", chance.pick(&[" |", " |", " |", ","])).unwrap();
+    for _ in 0..random.number_below(5) {
+        let filter = random.pick(FILTERS);
+        write!(chain, "{} {filter}", random.pick(&[" |", " |", " |", ","])).unwrap();
         if filter.contains(':') {
             continue;
         }
-        for at in 0..chance.below(4) {
+        for at in 0..random.number_below(4) {
             let sign = if at == 0 { ":" } else { "," };
-            write!(chain, "{sign} {}", operand(chance, 1)).unwrap();
+            write!(chain, "{sign} {}", operand(random, 1)).unwrap();
         }
     }
     chain
 }
 
-pub(crate) fn source(chance: &Fake, depth: usize) -> String {
+pub(crate) fn source(random: &FakeHost, depth: usize) -> String {
     let mut source = String::new();
-    for _ in 0..=chance.below(3) {
-        let inner = || if depth > 3 { "x".to_owned() } else { source_of(chance, depth) };
-        let value = operand(chance, 0);
-        let relation = chance.pick(&["==", "<", "contains", "and", "or", "<>"]);
-        match chance.below(12) {
-            0..=4 => write!(source, "{{{{ {value}{} }}}}", chain(chance)),
-            5 => write!(source, "{}", chance.pick(&["text", " ", "é{", "}}", "%}", "-"])),
+    for _ in 0..=random.number_below(3) {
+        let inner = || if depth > 3 { "x".to_owned() } else { inner_source(random, depth) };
+        let value = operand(random, 0);
+        let relation = random.pick(&["==", "<", "contains", "and", "or", "<>"]);
+        match random.number_below(12) {
+            0..=4 => write!(source, "{{{{ {value}{} }}}}", filter_chain(random)),
+            5 => write!(source, "{}", random.pick(&["text", " ", "é{", "}}", "%}", "-"])),
             6 => write!(
                 source,
                 "{{% if {value} {relation} {} %}}{}{{% else %}}{}{{% endif %}}",
-                operand(chance, 0),
+                operand(random, 0),
                 inner(),
                 inner()
             ),
             7 => write!(
                 source,
                 "{{%- for {} in {value} {} -%}}{}{{% endfor %}}",
-                chance.pick(&["x", "item"]),
-                chance.pick(&["", "reversed", "limit: 3", "offset: data.a"]),
+                random.pick(&["x", "item"]),
+                random.pick(&["", "reversed", "limit: 3", "offset: data.a"]),
                 inner()
             ),
-            8 => write!(source, "{{% assign x = {value}{} %}}", chain(chance)),
+            8 => write!(source, "{{% assign x = {value}{} %}}", filter_chain(random)),
             9 => write!(source, "{{% capture y %}}{}{{% endcapture %}}", inner()),
             10 => write!(
                 source,
                 "{{% case {value} %}}{{% when {} %}}{}{{% else %}}y{{% endcase %}}",
-                operand(chance, 0),
+                operand(random, 0),
                 inner()
             ),
             _ => write!(
                 source,
                 "{}",
-                chance.pick(&[
+                random.pick(&[
                     "{% break %}",
                     "{% raw %}{{{% endraw %}",
                     "{% comment %}x{% endcomment %}"
@@ -196,16 +196,16 @@ pub(crate) fn source(chance: &Fake, depth: usize) -> String {
     source
 }
 
-fn source_of(chance: &Fake, depth: usize) -> String {
-    source(chance, depth + 1)
+fn inner_source(random: &FakeHost, depth: usize) -> String {
+    source(random, depth + 1)
 }
 
-pub(crate) fn value(chance: &Fake, depth: usize) -> Value {
-    match chance.below(if depth > 3 { 7 } else { 9 }) {
+pub(crate) fn value(random: &FakeHost, depth: usize) -> Value {
+    match random.number_below(if depth > 3 { 7 } else { 9 }) {
         0 => Value::Null,
-        1 => json!(chance.below(2) == 0),
-        2 => json!(chance.next()),
-        3 => serde_json::from_str(chance.pick(&[
+        1 => json!(random.number_below(2) == 0),
+        2 => json!(random.next()),
+        3 => serde_json::from_str(random.pick(&[
             "-1.50",
             "1e400",
             "1e-70000",
@@ -214,7 +214,7 @@ pub(crate) fn value(chance: &Fake, depth: usize) -> Value {
             "0",
         ]))
         .unwrap(),
-        4 => json!(chance.pick(&[
+        4 => json!(random.pick(&[
             "4242424242424242",
             "123-45-6789",
             "<b>é</b>&amp;",
@@ -224,15 +224,15 @@ pub(crate) fn value(chance: &Fake, depth: usize) -> Value {
             " a,b ",
             "\r\n"
         ])),
-        5 => json!("aé<&%".repeat(chance.below(200))),
-        6 => json!("x ".repeat(if chance.below(50) == 0 { 30_000 } else { 3 })),
+        5 => json!("aé<&%".repeat(random.number_below(200))),
+        6 => json!("x ".repeat(if random.number_below(50) == 0 { 30_000 } else { 3 })),
         7 => {
-            let count = if chance.below(50) == 0 { 500 } else { chance.below(6) };
-            (0..count).map(|_| value(chance, depth + 2)).collect()
+            let count = if random.number_below(50) == 0 { 500 } else { random.number_below(6) };
+            (0..count).map(|_| value(random, depth + 2)).collect()
         }
         _ => json!({
-            "a": value(chance, depth + 1), "number": value(chance, depth + 2),
-            "list": [value(chance, depth + 2), value(chance, depth + 2)],
+            "a": value(random, depth + 1), "number": value(random, depth + 2),
+            "list": [value(random, depth + 2), value(random, depth + 2)],
             "expiration_month": 7, "expiration_year": "2031",
         }),
     }

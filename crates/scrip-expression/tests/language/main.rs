@@ -22,35 +22,35 @@ mod values;
 use scrip_expression::{Expression, Scope};
 use serde_json::{Value, json};
 
-use self::fake::Fake;
+use self::fake::FakeHost;
 
 fn evaluate(source: &str, data: &Value) -> Result<Value, String> {
     let metadata = json!({ "city": "Paris" });
     let expression = Expression::parse(source).map_err(|error| error.to_string())?;
     let scope = Scope::new(data, Some(&metadata));
-    let outside = Fake::new(1);
-    expression.evaluate(&scope.with_outside(&outside)).map_err(|error| error.to_string())
+    let host = FakeHost::new(1);
+    expression.evaluate(&scope.with_host_functions(&host)).map_err(|error| error.to_string())
 }
 
-fn short(value: &Value) -> String {
+fn shorten(value: &Value) -> String {
     value.to_string().chars().take(200).collect()
 }
 
 #[track_caller]
-fn check(source: &str, data: Value, expected: Value) {
-    assert_eq!(evaluate(source, &data), Ok(expected), "{source} of {}", short(&data));
+fn assert_evaluates(source: &str, data: Value, expected: Value) {
+    assert_eq!(evaluate(source, &data), Ok(expected), "{source} of {}", shorten(&data));
 }
 
 /// By the rule alone.
 #[track_caller]
-fn fails(source: &str, data: Value, expected: &str) {
-    let error = evaluate(source, &data).map(|it| short(&it)).expect_err(source);
+fn assert_fails(source: &str, data: Value, expected: &str) {
+    let error = evaluate(source, &data).map(|it| shorten(&it)).expect_err(source);
     let expected = format!("{expected} (at ");
-    assert!(error.starts_with(&expected), "{source} of {}: {error}", short(&data));
+    assert!(error.starts_with(&expected), "{source} of {}: {error}", shorten(&data));
 }
 
 /// By the rule and its place.
 #[track_caller]
-fn refuse(source: &str, expected: &str) {
+fn assert_error(source: &str, expected: &str) {
     assert_eq!(evaluate(source, &json!("data")), Err(expected.to_owned()), "{source}");
 }

@@ -2,86 +2,86 @@
 
 use serde_json::Value;
 
-use crate::{evaluate, short};
+use crate::{evaluate, shorten};
 
 /// Where we mean to differ: how the source begins, the data, our answer, the reason.
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
-    ("{{ data | truncatewords", "\"\"", "", ENOUGH),
-    ("{{ data | truncatewords", "\"a-b-c\"", "a-b-c", ENOUGH),
-    ("{{ data | truncatewords", "\"123-45-6789\"", "123-45-6789", ENOUGH),
+    ("{{ data | truncatewords", "\"\"", "", FEW_WORDS),
+    ("{{ data | truncatewords", "\"a-b-c\"", "a-b-c", FEW_WORDS),
+    ("{{ data | truncatewords", "\"123-45-6789\"", "123-45-6789", FEW_WORDS),
     (
         "{{ data | escape ",
         "\"<p class",
         "&lt;p class=&quot;x&quot;&gt;a &amp;amp; b&lt;/p&gt;",
-        QUOTE,
+        QUOTE_ENTITY,
     ),
     (
         "{{ data | escape_once",
         "\"<p class",
         "&lt;p class=&quot;x&quot;&gt;a &amp; b&lt;/p&gt;",
-        QUOTE,
+        QUOTE_ENTITY,
     ),
-    ("{{ data | minus: 3", "\"4.2\"", "1.2", EXACT),
-    ("{{ data | times: 3", "\"4.2\"", "12.6", EXACT),
-    ("{{ data | times: 1.5", "\"4.2\"", "6.3", EXACT),
-    ("{{ data | modulo: 3", "\"4.2\"", "1.2", EXACT),
-    ("{{ data | divided_by: 2.5", "\"4.2\"", "1.68", EXACT),
-    ("{{ data | compact | join", "[[1,2],[3]]", "[1,2],[3]", LISTS),
-    ("{{ data | slice: 1, 2 | join", "[[1,2],[3]]", "[3]", LISTS),
-    ("{{ data | reverse | join", "[[1,2],[3]]", "[3],[1,2]", LISTS),
-    ("{{ data | append", "[]", "[]x", LISTS),
-    ("{{ data | date: \"%Z", "\"2024-02-29T13:05:09Z", "UTC", CODES),
-    ("{{ data | date: \"%D", "", "02/29/24", CODES),
-    ("{{ data | date: \"%F", "", "2024-02-29", CODES),
-    ("{{ data | date: \"%T", "", "13:05:09", CODES),
-    ("{{ data | date: \"%R", "", "13:05", CODES),
-    ("{{ data | date: \"%r", "", "01:05:09 PM", CODES),
-    ("{{ data | date: \"%G", "", "2024-W09", CODES),
+    ("{{ data | minus: 3", "\"4.2\"", "1.2", EXACT_DECIMALS),
+    ("{{ data | times: 3", "\"4.2\"", "12.6", EXACT_DECIMALS),
+    ("{{ data | times: 1.5", "\"4.2\"", "6.3", EXACT_DECIMALS),
+    ("{{ data | modulo: 3", "\"4.2\"", "1.2", EXACT_DECIMALS),
+    ("{{ data | divided_by: 2.5", "\"4.2\"", "1.68", EXACT_DECIMALS),
+    ("{{ data | compact | join", "[[1,2],[3]]", "[1,2],[3]", LISTS_AS_JSON),
+    ("{{ data | slice: 1, 2 | join", "[[1,2],[3]]", "[3]", LISTS_AS_JSON),
+    ("{{ data | reverse | join", "[[1,2],[3]]", "[3],[1,2]", LISTS_AS_JSON),
+    ("{{ data | append", "[]", "[]x", LISTS_AS_JSON),
+    ("{{ data | date: \"%Z", "\"2024-02-29T13:05:09Z", "UTC", RUBY_CODES),
+    ("{{ data | date: \"%D", "", "02/29/24", RUBY_CODES),
+    ("{{ data | date: \"%F", "", "2024-02-29", RUBY_CODES),
+    ("{{ data | date: \"%T", "", "13:05:09", RUBY_CODES),
+    ("{{ data | date: \"%R", "", "13:05", RUBY_CODES),
+    ("{{ data | date: \"%r", "", "01:05:09 PM", RUBY_CODES),
+    ("{{ data | date: \"%G", "", "2024-W09", RUBY_CODES),
     (
         "{{ data | date: \"%q",
         "",
         "date does not know a code of its format (at character 11)",
-        TYPING,
+        TYPING_MISTAKE,
     ),
     (
         "{{ data | date: \"50%",
         "",
         "date does not know a code of its format (at character 11)",
-        TYPING,
+        TYPING_MISTAKE,
     ),
-    ("{{ data | date: \"\"", "", "date takes a format (at character 11)", TYPING),
-    ("{{ data | date: ", "\"2024-02-30\"", NO_DATE, GUESS),
-    ("{{ data | date: ", "\"20291231\"", NO_DATE, GUESS),
-    ("{{ data | date: ", "\"soon\"", NO_DATE, GUESS),
-    ("{{ data | date: ", "\"\"", NO_DATE, GUESS),
-    ("{{ data | date: ", "1.5", NO_DATE, GUESS),
-    ("{{ data | date: ", "true", NO_DATE, GUESS),
-    ("{{ data | date: ", "\"2024-02-29T13:05:09.1234", "2024-02-29 123456789", DIGITS),
+    ("{{ data | date: \"\"", "", "date takes a format (at character 11)", TYPING_MISTAKE),
+    ("{{ data | date: ", "\"2024-02-30\"", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "\"20291231\"", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "\"soon\"", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "\"\"", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "1.5", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "true", NO_DATE, GUESSED_DATE),
+    ("{{ data | date: ", "\"2024-02-29T13:05:09.1234", "2024-02-29 123456789", SECOND_DIGITS),
 ];
 
 const NO_DATE: &str = "this is not a date (at character 1)";
 
-const CODES: &str = "the codes of the reference in Ruby, of which liquidjs has some";
-const TYPING: &str =
+const RUBY_CODES: &str = "the codes of the reference in Ruby, of which liquidjs has some";
+const TYPING_MISTAKE: &str =
     "a code that nobody has, or no format, is a typing mistake; %q is liquidjs' own";
-const GUESS: &str = "liquidjs gives back what is no date, or makes one of it";
-const DIGITS: &str = "JavaScript knows no part of a second below a thousandth";
-const ENOUGH: &str = "a text of no more words stays whole, as in the reference in Ruby";
-const QUOTE: &str = "&quot; as in the reference in Ruby; liquidjs writes &#34;";
-const EXACT: &str = "decimals are exact, not binary";
-const LISTS: &str = "within a text a list is JSON, so that it can be told from its items";
+const GUESSED_DATE: &str = "liquidjs gives back what is no date, or makes one of it";
+const SECOND_DIGITS: &str = "JavaScript knows no part of a second below a thousandth";
+const FEW_WORDS: &str = "a text of no more words stays whole, as in the reference in Ruby";
+const QUOTE_ENTITY: &str = "&quot; as in the reference in Ruby; liquidjs writes &#34;";
+const EXACT_DECIMALS: &str = "decimals are exact, not binary";
+const LISTS_AS_JSON: &str = "within a text a list is JSON, so that it can be told from its items";
 
 /// A decimal keeps its point, as in the reference in Ruby: 4.0 where JavaScript has 4.
-fn only_the_point(ours: &str, theirs: &str) -> bool {
+fn differs_only_by_point(ours: &str, theirs: &str) -> bool {
     ours.strip_suffix(".0") == Some(theirs)
 }
 
 #[test]
-fn liquidjs_says_the_same() {
+fn results_match_liquidjs_except_listed_differences() {
     let vectors = include_str!("../../../../tests/expressions/vectors.json");
     let vectors: Vec<Value> = serde_json::from_str(vectors).unwrap();
     let mut wrong = Vec::new();
-    let mut met = vec![false; DIFFERENCES.len()];
+    let mut is_used = vec![false; DIFFERENCES.len()];
     for vector in &vectors {
         let (source, data) = (vector["source"].as_str().unwrap(), &vector["data"]);
         let theirs = vector["expected"].as_str().unwrap();
@@ -91,20 +91,20 @@ fn liquidjs_says_the_same() {
             Ok(other) => other.to_string(),
             Err(error) => error,
         };
-        let meant = DIFFERENCES.iter().position(|(start, of, expected, _)| {
+        let difference = DIFFERENCES.iter().position(|(start, of, expected, _)| {
             source.starts_with(start) && data.to_string().starts_with(of) && ours == *expected
         });
-        if ours == theirs || only_the_point(&ours, theirs) {
+        if ours == theirs || differs_only_by_point(&ours, theirs) {
             continue;
         }
-        match meant {
-            Some(at) => met[at] = true,
-            None => wrong.push(format!("{source} of {}: {ours:?}, not {theirs:?}", short(data))),
+        match difference {
+            Some(at) => is_used[at] = true,
+            None => wrong.push(format!("{source} of {}: {ours:?}, not {theirs:?}", shorten(data))),
         }
     }
     assert!(vectors.len() > 600);
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-    for ((source, data, ..), met) in DIFFERENCES.iter().zip(met) {
+    for ((source, data, ..), met) in DIFFERENCES.iter().zip(is_used) {
         assert!(met, "no difference any more: {source} of {data}");
     }
 }

@@ -7,15 +7,15 @@ use super::*;
 const MINUTE: i64 = 60_000;
 const EPOCH: Duration = Duration::from_secs(60);
 
-fn sealed(keys: &EpochKeys, ends_ms: i64) -> Sealed {
+fn seal_code(keys: &EpochKeys, ends_ms: i64) -> Sealed {
     keys.seal(&Place::new("cvc"), &Secret::new(b"123".to_vec()), ends_ms).unwrap()
 }
 
-fn open(keys: &EpochKeys, sealed: &Sealed) -> Option<Vec<u8>> {
+fn open_code(keys: &EpochKeys, sealed: &Sealed) -> Option<Vec<u8>> {
     match keys.open(&Place::new("cvc"), sealed, 0).unwrap() {
-        OpenEpoch::Open(secret) => Some(secret.expose().to_vec()),
-        OpenEpoch::Gone => None,
-        OpenEpoch::Unasked => unreachable!("these are not shared"),
+        OpenedValue::Open(secret) => Some(secret.expose().to_vec()),
+        OpenedValue::KeyDestroyed => None,
+        OpenedValue::KeyNotLoaded => unreachable!("these are not shared"),
     }
 }
 
@@ -24,7 +24,7 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
 }
 
 #[test]
-fn a_value_outlives_its_end_by_no_more_than_an_epoch() {
+fn sealed_value_opens_at_most_one_epoch_past_its_end() {
     let cases = [
         (10 * MINUTE, 11 * MINUTE),
         (10 * MINUTE + 1, 11 * MINUTE),
@@ -32,23 +32,23 @@ fn a_value_outlives_its_end_by_no_more_than_an_epoch() {
     ];
     for (ends, dies) in cases {
         let keys = EpochKeys::in_memory(EPOCH);
-        let sealed = sealed(&keys, ends);
-        assert_eq!(keys.next_end_ms(), Some(dies));
+        let sealed = seal_code(&keys, ends);
+        assert_eq!(keys.next_expiry_ms(), Some(dies));
         for (now, expected) in [(0, true), (ends, true), (dies - 1, true), (dies, false)] {
-            keys.destroy_ended(now).unwrap();
-            assert_eq!(open(&keys, &sealed).is_some(), expected, "of {ends} at {now}");
+            keys.destroy_expired(now).unwrap();
+            assert_eq!(open_code(&keys, &sealed).is_some(), expected, "of {ends} at {now}");
         }
         assert!(dies - ends <= MINUTE);
-        assert_eq!(keys.next_end_ms(), None);
+        assert_eq!(keys.next_expiry_ms(), None);
     }
 }
 
 #[test]
-fn a_restart_loses_the_value_and_tells_it_from_tampering() {
+fn value_sealed_before_restart_is_key_destroyed_and_not_tampering() {
     let keys = EpochKeys::in_memory(EPOCH);
-    let sealed = sealed(&keys, 5);
+    let sealed = seal_code(&keys, 5);
     let after = EpochKeys::in_memory(EPOCH);
-    assert_eq!(open(&after, &sealed), None);
+    assert_eq!(open_code(&after, &sealed), None);
 
     let mut bytes = sealed.as_bytes().to_vec();
     *bytes.last_mut().unwrap() ^= 1;
@@ -56,11 +56,11 @@ fn a_restart_loses_the_value_and_tells_it_from_tampering() {
 }
 
 #[test]
-fn a_file_keeps_keys_over_a_restart_until_they_are_destroyed() {
+fn epoch_key_file_keeps_keys_across_restart_until_destroyed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
-    let (short, long) = (sealed(&keys, 5), sealed(&keys, 5 * MINUTE));
+    let (short, long) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
     assert!(matches!(EpochKeys::in_file(EPOCH, &path), Err(EpochFileError::InUse)));
@@ -68,68 +68,68 @@ fn a_file_keeps_keys_over_a_restart_until_they_are_destroyed() {
 
     // Another length of epochs changes nothing for what is there.
     let after = EpochKeys::in_file(EPOCH * 7, &path).unwrap();
-    assert!(open(&after, &short).is_some() && open(&after, &long).is_some());
-    after.destroy_ended(MINUTE).unwrap();
+    assert!(open_code(&after, &short).is_some() && open_code(&after, &long).is_some());
+    after.destroy_expired(MINUTE).unwrap();
     drop(after);
     let after = EpochKeys::in_file(EPOCH, &path).unwrap();
-    assert!(open(&after, &short).is_none() && open(&after, &long).is_some());
-    after.destroy_ended(i64::MAX).unwrap();
+    assert!(open_code(&after, &short).is_none() && open_code(&after, &long).is_some());
+    after.destroy_expired(i64::MAX).unwrap();
     drop(after);
-    assert!(open(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_none());
+    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_none());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the file and its lock");
 }
 
 /// A file that was replaced is still there for whoever has it open, and its pages until they are
 /// used again: so it is overwritten too.
 #[test]
-fn what_is_destroyed_is_overwritten() {
+fn destroyed_epoch_keys_are_overwritten_in_the_replaced_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
-    drop(sealed(&keys, 5));
+    drop(seal_code(&keys, 5));
     let secret = keys.state().keys.values().next().unwrap().bytes().unwrap().expose().to_vec();
     assert!(contains(&fs::read(&path).unwrap(), &secret), "the control");
-    let held = folder.path().join("held");
-    fs::hard_link(&path, &held).unwrap();
+    let hard_link = folder.path().join("held");
+    fs::hard_link(&path, &hard_link).unwrap();
 
-    keys.destroy_ended(MINUTE).unwrap();
-    for file in [&path, &held] {
+    keys.destroy_expired(MINUTE).unwrap();
+    for file in [&path, &hard_link] {
         assert!(!contains(&fs::read(file).unwrap(), &secret), "{}", file.display());
     }
 }
 
 #[test]
-fn a_file_that_cannot_be_written_anew_is_wiped() {
+fn epoch_key_file_is_wiped_when_it_cannot_be_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
-    let (short, long) = (sealed(&keys, 5), sealed(&keys, 5 * MINUTE));
+    let (short, long) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
     // A draft that is a folder is in the way.
     fs::create_dir_all(path.with_extension("draft").join("within")).unwrap();
-    assert!(keys.destroy_ended(MINUTE).is_err());
+    assert!(keys.destroy_expired(MINUTE).is_err());
     assert!(fs::read(&path).unwrap().iter().all(|it| *it == 0));
-    assert!(open(&keys, &short).is_none() && open(&keys, &long).is_some());
+    assert!(open_code(&keys, &short).is_none() && open_code(&keys, &long).is_some());
     // As soon as it can, it keeps what is left.
     fs::remove_dir_all(path.with_extension("draft")).unwrap();
-    keys.destroy_ended(MINUTE).unwrap();
+    keys.destroy_expired(MINUTE).unwrap();
     drop(keys);
-    assert!(open(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_some());
+    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_some());
 }
 
 #[test]
-fn a_file_of_somebody_else_is_refused() {
+fn exposed_damaged_or_symlinked_epoch_key_file_is_rejected() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
-    let refused = |bytes: &[u8], mode: u32| {
+    let open_error = |bytes: &[u8], mode: u32| {
         fs::write(&path, bytes).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         EpochKeys::in_file(EPOCH, &path).unwrap_err().to_string()
     };
     drop(EpochKeys::in_file(EPOCH, &path).unwrap());
     let whole = fs::read(&path).unwrap();
-    assert!(refused(&whole, 0o640).contains("read by others"));
-    assert!(refused(b"something else", 0o600).contains("not one of ours"));
-    assert!(refused(&[whole.as_slice(), b"x"].concat(), 0o600).contains("not one of ours"));
+    assert!(open_error(&whole, 0o640).contains("read by others"));
+    assert!(open_error(b"something else", 0o600).contains("not one of ours"));
+    assert!(open_error(&[whole.as_slice(), b"x"].concat(), 0o600).contains("not one of ours"));
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere"), &path).unwrap();
     assert!(EpochKeys::in_file(EPOCH, &path).unwrap_err().to_string().contains("plain file"));

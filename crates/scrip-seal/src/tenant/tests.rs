@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::RootKey;
 
-fn keys_of(tenant: &str) -> TenantKeys {
+fn keys_for_tenant(tenant: &str) -> TenantKeys {
     let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
     let wrapped = TenantKeys::create(&root, tenant).unwrap();
     TenantKeys::unwrap(&root, tenant, &wrapped).unwrap()
@@ -21,8 +21,8 @@ fn secret(bytes: &[u8]) -> Secret {
 }
 
 #[test]
-fn every_altered_byte_is_noticed() {
-    let keys = keys_of("acme");
+fn sealed_value_with_any_altered_byte_is_rejected() {
+    let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242424242424242"));
     for at in 0..sealed.as_bytes().len() {
         for flip in [0x01, 0x80, 0xff] {
@@ -35,8 +35,8 @@ fn every_altered_byte_is_noticed() {
 }
 
 #[test]
-fn every_truncation_is_noticed() {
-    let keys = keys_of("acme");
+fn truncated_sealed_value_is_rejected() {
+    let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242"));
     for length in 0..sealed.as_bytes().len() {
         let short = Sealed::from_stored(sealed.as_bytes()[..length].to_vec());
@@ -45,37 +45,37 @@ fn every_truncation_is_noticed() {
 }
 
 #[test]
-fn nothing_opens_elsewhere() {
-    let keys = keys_of("acme");
+fn sealed_value_does_not_open_with_other_place_purpose_or_keys() {
+    let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242"));
     let elsewhere = Place::new("token.body").text("acme").text("b-token");
-    assert_eq!(keys.open(Purpose::Data, &elsewhere, &sealed).err(), Some(CannotOpen::Altered));
-    assert_eq!(keys.open(Purpose::Answer, &place(), &sealed).err(), Some(CannotOpen::Altered));
-    let other = keys_of("acme");
-    assert_eq!(other.open(Purpose::Data, &place(), &sealed).err(), Some(CannotOpen::Altered));
+    assert_eq!(keys.open(Purpose::Data, &elsewhere, &sealed).err(), Some(OpenError::Altered));
+    assert_eq!(keys.open(Purpose::Response, &place(), &sealed).err(), Some(OpenError::Altered));
+    let other = keys_for_tenant("acme");
+    assert_eq!(other.open(Purpose::Data, &place(), &sealed).err(), Some(OpenError::Altered));
 }
 
 #[test]
-fn a_tenants_keys_are_bound_to_it() {
+fn tenant_keys_do_not_unwrap_for_another_tenant() {
     let root = RootKey::from_text(&STANDARD.encode((9..41).collect::<Vec<u8>>())).unwrap();
     let wrapped = TenantKeys::create(&root, "acme").unwrap();
     assert!(TenantKeys::unwrap(&root, "globex", &wrapped).is_err());
 }
 
 #[test]
-fn digests_are_keyed_and_typed() {
-    let (one, two) = (keys_of("acme"), keys_of("globex"));
+fn digests_differ_between_tenants_and_token_types() {
+    let (one, two) = (keys_for_tenant("acme"), keys_for_tenant("globex"));
     assert_eq!(one.fingerprint("card", b"4242"), one.fingerprint("card", b"4242"));
     assert_ne!(one.fingerprint("card", b"4242"), one.fingerprint("token", b"4242"));
     assert_ne!(one.fingerprint("card", b"4242"), two.fingerprint("card", b"4242"));
-    assert_ne!(one.index(b"4242"), two.index(b"4242"));
-    assert_ne!(one.idempotency(b"ab", b"c"), one.idempotency(b"a", b"bc"));
+    assert_ne!(one.index_digest(b"4242"), two.index_digest(b"4242"));
+    assert_ne!(one.idempotency_digest(b"ab", b"c"), one.idempotency_digest(b"a", b"bc"));
 }
 
 proptest! {
     #[test]
-    fn what_was_sealed_opens(plaintext: Vec<u8>, row: String) {
-        let keys = keys_of("acme");
+    fn sealed_value_opens_to_its_plaintext(plaintext: Vec<u8>, row: String) {
+        let keys = keys_for_tenant("acme");
         let place = Place::new("token.body").text("acme").text(&row);
         let sealed = keys.seal(Purpose::Data, &place, &secret(&plaintext));
         let opened = keys.open(Purpose::Data, &place, &sealed).unwrap();
@@ -83,8 +83,8 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_give_a_value_or_an_error(bytes: Vec<u8>, version in 0_u32..3) {
-        let keys = keys_of("acme");
+    fn arbitrary_bytes_are_rejected_without_panic(bytes: Vec<u8>, version in 0_u32..3) {
+        let keys = keys_for_tenant("acme");
         prop_assert!(keys.open(Purpose::Data, &place(), &Sealed::from_stored(bytes.clone())).is_err());
         let mut framed = vec![1, 1];
         framed.extend_from_slice(&version.to_be_bytes());

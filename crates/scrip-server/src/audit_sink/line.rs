@@ -3,14 +3,14 @@
 
 use scrip_api::wire::log::{LogBody, body};
 use scrip_core::{
-    audit::{Log, LogRecord},
+    audit::{LogKind, LogRecord},
     id::TenantId,
 };
 use serde::Serialize;
 use serde_json::json;
 
 #[derive(Serialize)]
-struct Line<'a> {
+struct AuditLine<'a> {
     log: &'static str,
     n: i64,
     #[serde(flatten)]
@@ -22,11 +22,11 @@ struct Line<'a> {
     mac: String,
 }
 
-pub(super) fn of(log: Log, record: &LogRecord) -> String {
+pub(super) fn format_record(log: LogKind, record: &LogRecord) -> String {
     let mac = record.link.to_hex();
-    let line = Line {
+    let line = AuditLine {
         log: log.as_str(),
-        n: record.n,
+        n: record.sequence,
         record: body(log, record),
         os_user: record.os_user.as_deref(),
         repeats: record.repeats,
@@ -36,14 +36,14 @@ pub(super) fn of(log: Log, record: &LogRecord) -> String {
 }
 
 /// What cannot be told any more: so many, from this number on.
-pub(super) fn missing(log: Log, tenant: TenantId, after: i64, count: i64) -> String {
+pub(super) fn format_missing(log: LogKind, tenant: TenantId, after: i64, count: i64) -> String {
     let (log, tenant) = (log.as_str(), tenant.to_string());
     json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
         .to_string()
 }
 
 /// What was told up to this number is of another chain than what follows.
-pub(super) fn rolled_back(log: Log, tenant: TenantId, n: i64) -> String {
+pub(super) fn format_rolled_back(log: LogKind, tenant: TenantId, n: i64) -> String {
     let (log, tenant) = (log.as_str(), tenant.to_string());
     json!({"log": log, "tenant_id": tenant, "n": n, "rolled_back": true}).to_string()
 }

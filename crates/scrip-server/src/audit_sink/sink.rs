@@ -11,32 +11,32 @@ use std::{
     time::Duration,
 };
 
-use crate::config::Export;
+use crate::config::AuditSinkTarget;
 
 /// A daemon that reads nothing for so long is away.
-const PATIENCE: Duration = Duration::from_secs(5);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Facility 13, log audit, and severity 6, informational, of RFC 5424; time and host are left to
 /// whoever takes it, and the line has its own time.
 const SYSLOG_HEAD: &str = "<110>1 - - scrip - audit - ";
 
 #[derive(Debug)]
-pub(super) struct Sink {
-    to: Export,
+pub(super) struct LineSink {
+    target: AuditSinkTarget,
     file: Option<File>,
     socket: Option<UnixDatagram>,
 }
 
-impl Sink {
-    pub(super) fn new(to: Export) -> Self {
-        Self { to, file: None, socket: None }
+impl LineSink {
+    pub(super) fn new(target: AuditSinkTarget) -> Self {
+        Self { target, file: None, socket: None }
     }
 
     /// All of these, or it is not known which.
-    pub(super) fn take(&mut self, lines: &[String]) -> io::Result<()> {
-        let taken = match &self.to {
-            Export::File(path) => append(&mut self.file, path, lines),
-            Export::Syslog(path) => send(&mut self.socket, path, lines),
+    pub(super) fn write(&mut self, lines: &[String]) -> io::Result<()> {
+        let taken = match &self.target {
+            AuditSinkTarget::File(path) => append(&mut self.file, path, lines),
+            AuditSinkTarget::Syslog(path) => send(&mut self.socket, path, lines),
         };
         if taken.is_err() {
             // Opened again, and looked at again, the next time.
@@ -47,21 +47,21 @@ impl Sink {
 }
 
 /// Synced: a position that is written down must not be ahead of the file.
-fn append(open: &mut Option<File>, path: &Path, lines: &[String]) -> io::Result<()> {
-    let mut file = match open.take().filter(|it| is_at(it, path)) {
+fn append(open_file: &mut Option<File>, path: &Path, lines: &[String]) -> io::Result<()> {
+    let mut file = match open_file.take().filter(|it| is_same_file(it, path)) {
         Some(file) => file,
-        None => open_whole(path)?,
+        None => open_at_line_start(path)?,
     };
     let mut text = lines.join("\n");
     text.push('\n');
     file.write_all(text.as_bytes())?;
     file.sync_data()?;
-    *open = Some(file);
+    *open_file = Some(file);
     Ok(())
 }
 
 /// Whether nobody has moved it away since.
-fn is_at(file: &File, path: &Path) -> bool {
+fn is_same_file(file: &File, path: &Path) -> bool {
     let same = |(one, other): (fs::Metadata, fs::Metadata)| {
         (one.dev(), one.ino()) == (other.dev(), other.ino())
     };
@@ -69,7 +69,7 @@ fn is_at(file: &File, path: &Path) -> bool {
 }
 
 /// A line that was begun and never ended is ended: what follows is another one.
-fn open_whole(path: &Path) -> io::Result<File> {
+fn open_at_line_start(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
     if file.metadata()?.len() > 0 {
@@ -83,12 +83,12 @@ fn open_whole(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-fn send(open: &mut Option<UnixDatagram>, path: &Path, lines: &[String]) -> io::Result<()> {
-    let socket = match open.take() {
+fn send(open_socket: &mut Option<UnixDatagram>, path: &Path, lines: &[String]) -> io::Result<()> {
+    let socket = match open_socket.take() {
         Some(socket) => socket,
         None => {
             let socket = UnixDatagram::unbound()?;
-            socket.set_write_timeout(Some(PATIENCE))?;
+            socket.set_write_timeout(Some(WRITE_TIMEOUT))?;
             socket.connect(path)?;
             socket
         }
@@ -96,6 +96,6 @@ fn send(open: &mut Option<UnixDatagram>, path: &Path, lines: &[String]) -> io::R
     for line in lines {
         socket.send(format!("{SYSLOG_HEAD}{line}").as_bytes())?;
     }
-    *open = Some(socket);
+    *open_socket = Some(socket);
     Ok(())
 }

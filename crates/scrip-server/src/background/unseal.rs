@@ -9,29 +9,29 @@ use tokio::time::sleep;
 
 use crate::storage::explain;
 
-const PAUSE_FIRST: Duration = Duration::from_millis(250);
-const PAUSE_MOST: Duration = Duration::from_secs(5);
+const PAUSE_MIN: Duration = Duration::from_millis(250);
+const PAUSE_MAX: Duration = Duration::from_secs(5);
 
 /// Asks for the keys until they open the vault. Nothing is made here: an empty vault stays sealed.
-pub async fn open<F>(app: Arc<App>, find_source: F)
+pub async fn unseal_with_retries<F>(app: Arc<App>, find_source: F)
 where
     F: Fn() -> anyhow::Result<Arc<dyn KeySource>> + Send,
 {
-    let mut pause = PAUSE_FIRST;
+    let mut pause = PAUSE_MIN;
     let mut told = BTreeSet::new();
-    while let Err(error) = try_open(&app, &find_source).await {
+    while let Err(error) = try_unseal(&app, &find_source).await {
         let cause = format!("{error:#}");
         if told.insert(cause.clone()) {
             tracing::error!(cause, "the vault is sealed");
         }
         sleep(pause).await;
-        pause = pause.saturating_mul(2).min(PAUSE_MOST);
+        pause = pause.saturating_mul(2).min(PAUSE_MAX);
     }
     tracing::info!("the vault is open");
 }
 
 /// The pepper is the canary: a key that did not wrap it opens nothing.
-async fn try_open<F>(app: &App, find_source: &F) -> anyhow::Result<()>
+async fn try_unseal<F>(app: &App, find_source: &F) -> anyhow::Result<()>
 where
     F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
 {
@@ -44,6 +44,6 @@ where
     let source = find_source()?;
     let directory = Directory::load(store, &*source, None).await.map_err(explain)?;
     app.start_clock(&directory).await.map_err(explain)?;
-    app.open(directory, source);
+    app.unseal(directory, source);
     Ok(())
 }

@@ -10,105 +10,105 @@ use toml::{
 use crate::config::{
     table::SETTINGS,
     value::{
-        Form,
-        threeds::{OF_SCHEME, sections},
+        ValueKind,
+        threeds::{SCHEME_SETTINGS, scheme_sections},
     },
 };
 
 /// The value of one key, as text, and where it stands.
 #[derive(Debug)]
-pub(super) struct Entry {
+pub(super) struct FileEntry {
     pub(super) text: String,
-    pub(super) place: String,
+    pub(super) location: String,
 }
 
 /// What the file sets, by path, and everything that is wrong with it as a file.
-pub(super) fn read(name: &str, text: &str) -> (BTreeMap<String, Entry>, Vec<String>) {
+pub(super) fn read(name: &str, text: &str) -> (BTreeMap<String, FileEntry>, Vec<String>) {
     let (document, errors) = DeTable::parse_recoverable(text);
-    let mut reading = Reading { name, text, entries: BTreeMap::new(), found: Vec::new() };
+    let mut reading = FileReader { name, text, entries: BTreeMap::new(), problems: Vec::new() };
     for error in errors {
-        let place = reading.place(&error.span().unwrap_or_default());
-        reading.found.push(format!("{place}: {}", error.message()));
+        let place = reading.locate(&error.span().unwrap_or_default());
+        reading.problems.push(format!("{place}: {}", error.message()));
     }
     // What was read around a broken place may not be what was meant.
-    if reading.found.is_empty() {
+    if reading.problems.is_empty() {
         for (section, content) in document.get_ref() {
-            reading.section(section, content);
+            reading.read_section(section, content);
         }
     }
-    (reading.entries, reading.found)
+    (reading.entries, reading.problems)
 }
 
 /// Below these, sections are named by schemes.
-const WITH_SCHEMES: [&str; 2] = ["threeds.production", "threeds.test"];
+const SCHEME_SECTIONS: [&str; 2] = ["threeds.production", "threeds.test"];
 
-struct Reading<'a> {
+struct FileReader<'a> {
     name: &'a str,
     text: &'a str,
-    entries: BTreeMap<String, Entry>,
-    found: Vec<String>,
+    entries: BTreeMap<String, FileEntry>,
+    problems: Vec<String>,
 }
 
-impl Reading<'_> {
-    fn section(&mut self, section: &Spanned<impl AsRef<str>>, content: &Spanned<DeValue<'_>>) {
+impl FileReader<'_> {
+    fn read_section(&mut self, section: &Spanned<impl AsRef<str>>, content: &Spanned<DeValue<'_>>) {
         let name = section.get_ref().as_ref();
         if !SETTINGS.iter().any(|it| it.section == name) {
             let mut known: Vec<_> = SETTINGS.iter().map(|it| it.section).collect();
             known.dedup();
             let rule = format!("{name}: is not a section; there are {}", known.join(", "));
-            return self.complain(&section.span(), &rule);
+            return self.add_problem(&section.span(), &rule);
         }
         let Some(table) = content.get_ref().as_table() else {
-            return self.complain(&content.span(), &format!("{name}: must be a section"));
+            return self.add_problem(&content.span(), &format!("{name}: must be a section"));
         };
         for (key, value) in table {
             let path = format!("{name}.{}", key.get_ref().as_ref());
             match value.get_ref().as_table() {
-                Some(schemes) if WITH_SCHEMES.contains(&path.as_str()) => {
+                Some(schemes) if SCHEME_SECTIONS.contains(&path.as_str()) => {
                     for (scheme, content) in schemes {
-                        self.scheme(&path, scheme, content);
+                        self.read_scheme(&path, scheme, content);
                     }
                 }
-                Some(_) | None => self.setting(name, key, value),
+                Some(_) | None => self.read_setting(name, key, value),
             }
         }
     }
 
     /// `[threeds.production.visa]`: one for each scheme that is connected.
-    fn scheme(
+    fn read_scheme(
         &mut self,
-        above: &str,
+        parent: &str,
         scheme: &Spanned<impl AsRef<str>>,
         content: &Spanned<DeValue<'_>>,
     ) {
-        let path = format!("{above}.{}", scheme.get_ref().as_ref());
-        let known: Vec<_> = sections().map(|(_, _, it)| it).collect();
+        let path = format!("{parent}.{}", scheme.get_ref().as_ref());
+        let known: Vec<_> = scheme_sections().map(|(_, _, it)| it).collect();
         if !known.contains(&path) {
-            let known = known.iter().filter_map(|it| it.strip_prefix(&format!("{above}.")));
+            let known = known.iter().filter_map(|it| it.strip_prefix(&format!("{parent}.")));
             let known: Vec<_> = known.collect();
             let rule = format!("{path}: is not a scheme; there are {}", known.join(", "));
-            return self.complain(&scheme.span(), &rule);
+            return self.add_problem(&scheme.span(), &rule);
         }
         let Some(table) = content.get_ref().as_table() else {
-            return self.complain(&content.span(), &format!("{path}: must be a section"));
+            return self.add_problem(&content.span(), &format!("{path}: must be a section"));
         };
         if table.is_empty() {
-            self.complain(&scheme.span(), &format!("{path}: has no settings"));
+            self.add_problem(&scheme.span(), &format!("{path}: has no settings"));
         }
         for (key, value) in table {
             let name = key.get_ref().as_ref();
-            if !OF_SCHEME.iter().any(|it| it.name == name) {
-                let known: Vec<_> = OF_SCHEME.iter().map(|it| it.name).collect();
+            if !SCHEME_SETTINGS.iter().any(|it| it.name == name) {
+                let known: Vec<_> = SCHEME_SETTINGS.iter().map(|it| it.name).collect();
                 let rule =
                     format!("{path}.{name}: is not a setting; there are {}", known.join(", "));
-                self.complain(&key.span(), &rule);
+                self.add_problem(&key.span(), &rule);
                 continue;
             }
-            self.take(format!("{path}.{name}"), Form::Text, value);
+            self.add_entry(format!("{path}.{name}"), ValueKind::Text, value);
         }
     }
 
-    fn setting(
+    fn read_setting(
         &mut self,
         section: &str,
         key: &Spanned<impl AsRef<str>>,
@@ -119,28 +119,28 @@ impl Reading<'_> {
             let siblings = SETTINGS.iter().filter(|it| it.section == section);
             let known: Vec<_> = siblings.map(|it| it.name).collect();
             let rule = format!("{path}: is not a setting; [{section}] has {}", known.join(", "));
-            return self.complain(&key.span(), &rule);
+            return self.add_problem(&key.span(), &rule);
         };
-        self.take(path, setting.form, value);
+        self.add_entry(path, setting.kind, value);
     }
 
-    fn take(&mut self, path: String, form: Form, value: &Spanned<DeValue<'_>>) {
-        match text(form, value.get_ref()) {
+    fn add_entry(&mut self, path: String, kind: ValueKind, value: &Spanned<DeValue<'_>>) {
+        match value_text(kind, value.get_ref()) {
             Ok(text) => {
-                let place = self.place(&value.span());
-                self.entries.insert(path, Entry { text, place });
+                let place = self.locate(&value.span());
+                self.entries.insert(path, FileEntry { text, location: place });
             }
-            Err(rule) => self.complain(&value.span(), &format!("{path}: {rule}")),
+            Err(rule) => self.add_problem(&value.span(), &format!("{path}: {rule}")),
         }
     }
 
-    fn complain(&mut self, span: &Range<usize>, rule: &str) {
-        let place = self.place(span);
-        self.found.push(format!("{place}: {rule}"));
+    fn add_problem(&mut self, span: &Range<usize>, rule: &str) {
+        let place = self.locate(span);
+        self.problems.push(format!("{place}: {rule}"));
     }
 
     /// `scrip.toml:3:10`, counted from one, in characters.
-    fn place(&self, span: &Range<usize>) -> String {
+    fn locate(&self, span: &Range<usize>) -> String {
         let before = self.text.get(..span.start).unwrap_or(self.text);
         let line = before.matches('\n').count().saturating_add(1);
         let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
@@ -149,11 +149,11 @@ impl Reading<'_> {
 }
 
 /// A value in the form that its setting has.
-fn text(form: Form, value: &DeValue<'_>) -> Result<String, &'static str> {
-    match form {
-        Form::Text => value.as_str().map(str::to_owned).ok_or("must be text in quotes"),
-        Form::Flag => value.as_bool().map(|it| it.to_string()).ok_or("must be true or false"),
-        Form::Number => {
+fn value_text(kind: ValueKind, value: &DeValue<'_>) -> Result<String, &'static str> {
+    match kind {
+        ValueKind::Text => value.as_str().map(str::to_owned).ok_or("must be text in quotes"),
+        ValueKind::Flag => value.as_bool().map(|it| it.to_string()).ok_or("must be true or false"),
+        ValueKind::Number => {
             let number = value.as_integer().filter(|it| it.radix() == 10);
             number.map(|it| it.as_str().to_owned()).ok_or("must be a whole number")
         }

@@ -2,55 +2,57 @@
 
 use anyhow::Context;
 use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
-use scrip_core::policy::rate_limit::{Figures, Row};
+use scrip_core::policy::rate_limit::{EffectiveRates, RateLimitName};
 
 use crate::{
     config::{
-        table::RateLimits,
-        value::{Switch, limits::RateText},
+        table::RateLimitSettings,
+        value::{Switch, limits::RateSetting},
     },
-    rate_limit::Shared,
+    rate_limit::RedisCounters,
 };
 
-impl RateLimits {
+impl RateLimitSettings {
     /// # Errors
     /// The password cannot be read.
     pub async fn limiter(&self) -> anyhow::Result<Limiter> {
         if self.mode == Switch::Off {
-            return Ok(Limiter::off());
+            return Ok(Limiter::disabled());
         }
-        let limiter = Limiter::new(self.figures(), self.counters_max.get());
+        let limiter = Limiter::new(self.rates(), self.counters_max.get());
         let Some(url) = &self.redis_url else { return Ok(limiter) };
         let client = url.client(self.redis_password_file.as_deref()).context("limits.redis_url")?;
-        let shared = Shared::start(client, self.redis_deadline_ms.milliseconds()).await;
-        Ok(limiter.sharing(shared, self.redis_away))
+        let shared = RedisCounters::start(client, self.redis_deadline_ms.milliseconds()).await;
+        Ok(limiter.with_shared_counters(shared, self.redis_away))
     }
 
-    pub fn proxies(&self) -> TrustedProxies {
+    pub fn trusted_proxies(&self) -> TrustedProxies {
         TrustedProxies(self.trusted_proxies.0.clone())
     }
 
-    fn figures(&self) -> Figures {
-        let figures = Figures::default();
-        Row::ALL.iter().fold(figures, |figures, row| figures.with(*row, self.rate(*row).0))
+    fn rates(&self) -> EffectiveRates {
+        let rates = EffectiveRates::default();
+        RateLimitName::ALL
+            .iter()
+            .fold(rates, |figures, row| figures.with_rate(*row, self.rate(*row).0))
     }
 
-    fn rate(&self, row: Row) -> RateText {
+    fn rate(&self, row: RateLimitName) -> RateSetting {
         match row {
-            Row::TestTenant => self.test_tenant,
-            Row::SearchTokens => self.search_tokens,
-            Row::ListTokens => self.list_tokens,
-            Row::CreateTokens => self.create_tokens,
-            Row::UpdateToken => self.update_token,
-            Row::DeleteToken => self.delete_token,
-            Row::AccountUpdater => self.account_updater,
-            Row::PrivateApplication => self.private_application,
-            Row::PublicApplication => self.public_application,
-            Row::ManagementApplication => self.management_application,
-            Row::KeylessProxy => self.keyless_proxy,
-            Row::ProxyHostname => self.proxy_hostname,
-            Row::Address => self.address,
-            Row::LegacyKey => self.legacy_key,
+            RateLimitName::TestTenant => self.test_tenant,
+            RateLimitName::SearchTokens => self.search_tokens,
+            RateLimitName::ListTokens => self.list_tokens,
+            RateLimitName::CreateTokens => self.create_tokens,
+            RateLimitName::UpdateToken => self.update_token,
+            RateLimitName::DeleteToken => self.delete_token,
+            RateLimitName::AccountUpdater => self.account_updater,
+            RateLimitName::PrivateApplication => self.private_application,
+            RateLimitName::PublicApplication => self.public_application,
+            RateLimitName::ManagementApplication => self.management_application,
+            RateLimitName::KeylessProxy => self.keyless_proxy,
+            RateLimitName::ProxyHostname => self.proxy_hostname,
+            RateLimitName::Address => self.address,
+            RateLimitName::LegacyKey => self.legacy_key,
         }
     }
 }
@@ -61,8 +63,8 @@ mod tests {
     use crate::config::{
         Environment, Settings, setting_names,
         value::{
-            Value,
-            limits::{Networks, RedisUrl},
+            SettingValue,
+            limits::{NetworkList, RedisUrl},
         },
     };
 
@@ -72,34 +74,34 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_the_table() {
-        let (figures, table) = (settings(&[]).limits.figures(), Figures::default());
+    fn default_rates_match_the_rate_limit_table() {
+        let (rates, table) = (settings(&[]).limits.rates(), EffectiveRates::default());
         let names: Vec<_> = setting_names().map(|it| it.0).collect();
-        for row in Row::ALL {
-            assert_eq!(figures.rate(row), table.rate(row), "{}", row.as_str());
+        for row in RateLimitName::ALL {
+            assert_eq!(rates.rate(row), table.rate(row), "{}", row.as_str());
             assert!(names.contains(&format!("limits.{}", row.as_str())), "{}", row.as_str());
         }
     }
 
     #[test]
-    fn each_setting_is_of_its_own_row() {
-        for (at, row) in Row::ALL.iter().enumerate() {
+    fn each_rate_setting_changes_only_its_own_limit() {
+        for (at, row) in RateLimitName::ALL.iter().enumerate() {
             let name: &'static str = Box::leak(format!("limits.{}", row.as_str()).into_boxed_str());
-            let figures = settings(&[(name, "7/3s block 2m")]).limits.figures();
-            for (other_at, other) in Row::ALL.iter().enumerate() {
-                let rate = figures.rate(*other).unwrap();
+            let rates = settings(&[(name, "7/3s block 2m")]).limits.rates();
+            for (other_at, other) in RateLimitName::ALL.iter().enumerate() {
+                let rate = rates.rate(*other).unwrap();
                 assert_eq!(rate.requests.get() == 7, at == other_at, "{name} {}", other.as_str());
             }
-            let rate = figures.rate(*row).unwrap();
-            assert_eq!((rate.window.as_secs(), rate.block().unwrap().as_secs()), (3, 120));
-            assert!(settings(&[(name, "off")]).limits.figures().rate(*row).is_none());
+            let rate = rates.rate(*row).unwrap();
+            assert_eq!((rate.window.as_secs(), rate.block_duration().unwrap().as_secs()), (3, 120));
+            assert!(settings(&[(name, "off")]).limits.rates().rate(*row).is_none());
         }
     }
 
     #[test]
-    fn rates() {
+    fn rate_settings_are_parsed_and_bounded() {
         for text in ["1/100ms", "1000000/1h", "50/1m block 24h", "50/60s block 100ms"] {
-            assert!(RateText::parse(text).is_ok(), "{text}");
+            assert!(RateSetting::parse(text).is_ok(), "{text}");
         }
         for text in [
             "",
@@ -122,13 +124,13 @@ mod tests {
             "5 0/1s",
             "50/99999999999999999999h",
         ] {
-            assert!(RateText::parse(text).is_err(), "{text}");
+            assert!(RateSetting::parse(text).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn networks() {
-        let parse = |text| Networks::parse(text).map(|it| it.0);
+    fn network_lists_are_parsed() {
+        let parse = |text| NetworkList::parse(text).map(|it| it.0);
         assert_eq!(parse("").unwrap(), []);
         let mixed = ["10.0.0.0/8", "::1/128", "192.0.2.1/32"].map(|it| it.parse().unwrap());
         assert_eq!(parse("10.0.0.0/8, ::1 ,192.0.2.1").unwrap(), mixed);
@@ -139,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_of_redis() {
+    fn redis_urls_are_validated() {
         for text in ["redis://127.0.0.1", "rediss://user@redis.internal:6380/3", "redis://[::1]:1/"]
         {
             assert!(RedisUrl::parse(text).is_ok(), "{text}");

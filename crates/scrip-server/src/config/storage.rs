@@ -7,11 +7,11 @@ use rustls::{
     crypto::aws_lc_rs,
     version::{TLS12, TLS13},
 };
-use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, Transport};
+use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, PostgresTransport};
 
 use crate::{
     config::{
-        table::{Settings, Storage},
+        table::{Settings, StorageSettings},
         value::storage::StorageUrl,
     },
     listen::tls::read_roots,
@@ -19,10 +19,10 @@ use crate::{
 
 /// What the settings contradict.
 pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
-    let Storage { url, ca_file, .. } = &settings.storage;
+    let StorageSettings { url, ca_file, .. } = &settings.storage;
     let mut found = Vec::new();
     let transport = url.as_ref().map(|it| it.0.transport());
-    if ca_file.is_some() && transport != Some(Transport::Tls) {
+    if ca_file.is_some() && transport != Some(PostgresTransport::Tls) {
         found.push(
             "storage.ca_file: nobody shows a certificate; storage.url is empty, or its connections \
              are in clear"
@@ -32,20 +32,20 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
     found
 }
 
-impl Storage {
+impl StorageSettings {
     /// How PostgreSQL is reached; nothing for the embedded engine.
     ///
     /// # Errors
     /// Nobody is known who could vouch for its certificate.
     pub fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
         let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
-        let mut settings = settings.connections(self.connections.get());
+        let mut settings = settings.with_connections(self.connections.get());
         if let Some(role) = &self.serve_role {
-            settings = settings.served_by(role);
+            settings = settings.with_serve_role(role);
         }
         Ok(Some(match settings.transport() {
-            Transport::Plain => settings,
-            Transport::Tls => settings.over_tls(self.tls()?),
+            PostgresTransport::Plain => settings,
+            PostgresTransport::Tls => settings.with_tls(self.tls_connector()?),
         }))
     }
 
@@ -55,17 +55,17 @@ impl Storage {
     }
 
     /// Where the vault is, for whoever reads.
-    pub fn place(&self) -> String {
+    pub fn location(&self) -> String {
         match &self.url {
-            Some(StorageUrl(it)) => it.shown().to_owned(),
+            Some(StorageUrl(it)) => it.redacted().to_owned(),
             None => self.data_dir.display().to_string(),
         }
     }
 
-    fn tls(&self) -> anyhow::Result<MakeRustlsConnect> {
+    fn tls_connector(&self) -> anyhow::Result<MakeRustlsConnect> {
         let roots = match &self.ca_file {
             Some(file) => read_roots("storage.ca_file", file)?,
-            None => roots_of_system()?,
+            None => load_system_roots()?,
         };
         let provider = Arc::new(aws_lc_rs::default_provider());
         let config = ClientConfig::builder_with_provider(provider)
@@ -77,7 +77,7 @@ impl Storage {
 }
 
 /// As for Redis. One certificate among many that cannot be read vouches for nobody.
-fn roots_of_system() -> anyhow::Result<RootCertStore> {
+fn load_system_roots() -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
@@ -91,7 +91,7 @@ mod tests {
     use crate::config::tests::load;
 
     #[test]
-    fn the_password_is_in_nothing_that_is_printed() {
+    fn password_is_never_printed() {
         let variables = [("SCRIP_STORAGE_URL", "postgres://u:unspoken@db/vault?password=unspoken")];
         let settings = load("", &variables).unwrap();
         assert!(settings.storage.postgres().is_ok());
@@ -101,23 +101,23 @@ mod tests {
     }
 
     #[test]
-    fn an_address_that_is_refused_is_not_repeated() {
+    fn rejected_storage_url_is_not_repeated() {
         for url in ["postgres://u:4242@db/v?sslmode=require", "4242", "postgres://u:4242@4242@db/v"]
         {
             let text = format!("[storage]\nurl = \"{url}\"");
-            let said = load(&text, &[]).unwrap_err().to_string();
-            assert!(said.starts_with("scrip.toml:2:7: storage.url: "), "{said}");
-            assert!(!said.contains("4242"), "{said}");
+            let output = load(&text, &[]).unwrap_err().to_string();
+            assert!(output.starts_with("scrip.toml:2:7: storage.url: "), "{output}");
+            assert!(!output.contains("4242"), "{output}");
         }
     }
 
     #[test]
-    fn a_ca_is_only_for_connections_that_have_one() {
+    fn ca_file_is_rejected_without_tls() {
         let clear = "url = \"postgres://u@localhost/v\"\n";
         for url in ["", clear] {
             let text = format!("[storage]\n{url}ca_file = \"ca.pem\"");
-            let said = load(&text, &[]).unwrap_err().to_string();
-            assert!(said.contains("storage.ca_file: nobody"), "{said}");
+            let output = load(&text, &[]).unwrap_err().to_string();
+            assert!(output.contains("storage.ca_file: nobody"), "{output}");
         }
     }
 }

@@ -2,24 +2,24 @@
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
-use scrip_api::limiter::WhenAway;
-use scrip_core::audit::Reads;
+use scrip_api::limiter::OutagePolicy;
+use scrip_core::audit::ReadRecording;
 use scrip_seal::Secret;
 use scrip_threeds::format::Text;
 
 use crate::{
     config::{
-        Effective, SettingText, parse,
+        EffectiveSetting, SettingText, parse,
         value::{
-            Endpoint, EpochKeysAt, Export, Form, HostNames, LockMemory, LogFilter, LogFormat,
-            Switch, Value, Within,
-            limits::{Networks, RateText, RedisUrl},
+            AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
+            LogFilter, LogFormat, SettingValue, Switch, ValueKind,
+            limits::{NetworkList, RateSetting, RedisUrl},
             storage::StorageUrl,
             threeds::{PublicUrl, SchemeSettings},
         },
     },
     directory_servers::address::LoopbackUrl,
-    process::clock::steady::Trust,
+    process::clock::steady::StartTrust,
 };
 
 /// One row of the table.
@@ -27,11 +27,11 @@ use crate::{
 pub struct Setting {
     pub section: &'static str,
     pub name: &'static str,
-    pub form: Form,
+    pub kind: ValueKind,
     /// Its text without what is secret in it.
-    pub shown: fn(&str) -> String,
+    pub redact: fn(&str) -> String,
     pub default: &'static str,
-    pub about: &'static [&'static str],
+    pub description: &'static [&'static str],
 }
 
 impl Setting {
@@ -53,10 +53,10 @@ macro_rules! settings {
         pub const SETTINGS: &[Setting] = &[$($(Setting {
             section: stringify!($section),
             name: stringify!($name),
-            form: <$kind as Value>::FORM,
-            shown: <$kind as Value>::shown,
+            kind: <$kind as SettingValue>::KIND,
+            redact: <$kind as SettingValue>::redact,
             default: $default,
-            about: &[$($about),+],
+            description: &[$($about),+],
         },)+)+];
 
         /// What is in force.
@@ -64,7 +64,7 @@ macro_rules! settings {
         pub struct Settings {
             $(pub $section: $Section,)+
             /// Each setting with its text and where that comes from.
-            pub effective: Vec<Effective>,
+            pub effective: Vec<EffectiveSetting>,
             /// The schemes that the file connects.
             pub schemes: Vec<SchemeSettings>,
             /// Their settings by path, with their texts.
@@ -114,65 +114,65 @@ macro_rules! settings {
 }
 
 settings! {
-    server: Server {
+    server: ServerSettings {
         /// Where to listen; port 0 takes any free one.
         listen: SocketAddr = "127.0.0.1:4242",
         /// Allow an address that is not loopback without TLS.
         plain_http: bool = "false",
         /// The largest body that is read.
-        body_bytes_max: Within<1024, 67_108_864> = "1048576",
+        body_bytes_max: BoundedNumber<1024, 67_108_864> = "1048576",
         /// How long the head of a request, or a TLS handshake, may take to arrive;
         /// also how long a connection may say nothing.
-        header_deadline_seconds: Within<1, 3600> = "30",
+        header_deadline_seconds: BoundedNumber<1, 3600> = "30",
         /// How long a body may take to arrive.
-        body_deadline_seconds: Within<1, 3600> = "30",
+        body_deadline_seconds: BoundedNumber<1, 3600> = "30",
         /// The same for a request that needs no key; the shorter of both counts.
-        keyless_body_deadline_seconds: Within<1, 3600> = "5",
+        keyless_body_deadline_seconds: BoundedNumber<1, 3600> = "5",
         /// Connections served at once. A further one takes the place of the idlest connection
         /// without a request in progress, or waits.
-        connections_max: Within<1, 1_000_000> = "4096",
+        connections_max: BoundedNumber<1, 1_000_000> = "4096",
         /// A client network (an IPv4 address, or 64 bits of an IPv6 address) may have one part in so
         /// many of these connections, and at least 8; networks of
         /// `limits.trusted_proxies` have no cap.
-        connections_network_share: Within<1, 1_000_000> = "16",
+        connections_network_share: BoundedNumber<1, 1_000_000> = "16",
         /// How long a new connection may take to send its first byte.
-        first_byte_deadline_seconds: Within<1, 3600> = "10",
+        first_byte_deadline_seconds: BoundedNumber<1, 3600> = "10",
         /// How fast the body of a request must arrive, measured over `rate_window_seconds`; 0 for
         /// no minimum.
-        request_bytes_per_second_min: Within<0, 1_000_000> = "256",
+        request_bytes_per_second_min: BoundedNumber<0, 1_000_000> = "256",
         /// How fast a client must read an answer, measured over `rate_window_seconds`; 0 for
         /// no minimum.
-        answer_bytes_per_second_min: Within<0, 1_000_000> = "1024",
+        answer_bytes_per_second_min: BoundedNumber<0, 1_000_000> = "1024",
         /// The time over which these two rates are measured.
-        rate_window_seconds: Within<1, 3600> = "30",
+        rate_window_seconds: BoundedNumber<1, 3600> = "30",
         /// Memory for request bodies in flight and what is parsed from them, counted as 17 times the
         /// length of a body; at least as much as one body of `body_bytes_max` needs.
-        body_memory_bytes: Within<1024, 4_294_967_295> = "268435456",
+        body_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "268435456",
         /// The same for requests that need no key, such as 3-D Secure notifications.
-        keyless_body_memory_bytes: Within<1024, 4_294_967_295> = "16777216",
+        keyless_body_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "16777216",
         /// A client network may have one part in so many of either memory.
-        body_memory_network_share: Within<1, 1_000_000> = "4",
+        body_memory_network_share: BoundedNumber<1, 1_000_000> = "4",
         /// Memory for answers above 64 KiB until their clients have read them.
-        answer_memory_bytes: Within<1024, 4_294_967_295> = "268435456",
+        answer_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "268435456",
         /// A client network may have one part in so many of it; networks of
         /// `limits.trusted_proxies` have no share.
-        answer_memory_network_share: Within<1, 1_000_000> = "8",
+        answer_memory_network_share: BoundedNumber<1, 1_000_000> = "8",
         /// How long requests in flight may take to end when the server is told to stop.
-        drain_deadline_seconds: Within<1, 3600> = "10",
+        drain_deadline_seconds: BoundedNumber<1, 3600> = "10",
         /// The user to become when started as root; empty to stay who we are.
         user: Option<String> = "",
         /// Keep memory out of swap: auto (where the system allows it), on (or do not start), off.
         lock_memory: LockMemory = "auto",
     }
-    tls: Tls {
+    tls: TlsSettings {
         /// The certificate and its chain, a PEM file; empty for plain HTTP.
         certificate: Option<PathBuf> = "",
         /// The private key of the certificate, a PEM file.
         key: Option<PathBuf> = "",
         /// How often to look whether the two files have changed.
-        reload_seconds: Within<1, 86_400> = "30",
+        reload_seconds: BoundedNumber<1, 86_400> = "30",
     }
-    storage: Storage {
+    storage: StorageSettings {
         /// Where the database is; made by `scrip init`. With PostgreSQL, where this node has what is
         /// its own: the control socket, the heads of the logs, BIN data, and the root key unless
         /// that is elsewhere. Never the same for two nodes.
@@ -183,7 +183,7 @@ settings! {
         /// password in it, it belongs into `SCRIP_STORAGE_URL` or a file that only the server reads.
         url: Option<StorageUrl> = "",
         /// Connections of this node to PostgreSQL, at most.
-        connections: Within<1, 1000> = "16",
+        connections: BoundedNumber<1, 1000> = "16",
         /// Whether `scrip serve` may bring PostgreSQL's schema up to date: on, or off (it does not
         /// start, and `scrip migrate` does).
         migrate: Switch = "off",
@@ -196,7 +196,7 @@ settings! {
         /// not be where others find them.
         only_node: bool = "false",
     }
-    keys: Keys {
+    keys: KeySettings {
         /// The root key; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
     }
@@ -206,7 +206,7 @@ settings! {
         /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them); or the address of a
         /// Redis or Valkey without persistence, such as `redis://10.0.0.5:6379/0` or
         /// `rediss://user@redis.internal/`, by which several servers share them.
-        epoch_keys: EpochKeysAt = "memory",
+        epoch_keys: EpochKeyLocation = "memory",
         /// A file with the password of that Redis; empty when it asks for none.
         epoch_keys_password_file: Option<PathBuf> = "",
         /// Allow that file on a disk, or a Redis that may write to one, where a destroyed key may be
@@ -216,67 +216,67 @@ settings! {
     clock: ClockSettings {
         /// How to take the machine's clock at the start: cautious (never before what the vault has
         /// seen, and nothing is destroyed on its word alone), or wall (it is right).
-        start: Trust = "cautious",
+        start: StartTrust = "cautious",
     }
-    limits: RateLimits {
+    limits: RateLimitSettings {
         /// Rate limits: on, or off for everybody.
         mode: Switch = "on",
         /// Each row of the table: requests per time, `block` and a time for one that blocks, or off.
         /// By API key and address, of a tenant for tests.
-        test_tenant: RateText = "50/10s",
+        test_tenant: RateSetting = "50/10s",
         /// POST /tokens/search and /v2/tokens/search, by API key and address.
-        search_tokens: RateText = "50/10s",
+        search_tokens: RateSetting = "50/10s",
         /// GET /tokens and /v2/tokens, by API key and address.
-        list_tokens: RateText = "100/10s",
+        list_tokens: RateSetting = "100/10s",
         /// POST /tokens and /tokenize, by API key and address.
-        create_tokens: RateText = "200/10s",
+        create_tokens: RateSetting = "200/10s",
         /// PATCH /tokens/{id}, by API key and address.
-        update_token: RateText = "200/10s",
+        update_token: RateSetting = "200/10s",
         /// DELETE /tokens/{id}, by API key and address.
-        delete_token: RateText = "200/10s",
+        delete_token: RateSetting = "200/10s",
         /// /account-updater, by API key and address.
-        account_updater: RateText = "10/10s",
+        account_updater: RateSetting = "10/10s",
         /// Keys of private applications: by API key, and by address.
-        private_application: RateText = "2000/10s",
+        private_application: RateSetting = "2000/10s",
         /// Keys of public applications and of sessions, by API key and address.
-        public_application: RateText = "50/60s block 10s",
+        public_application: RateSetting = "50/60s block 10s",
         /// Keys of management applications, by API key.
-        management_application: RateText = "200/60s block 60s",
+        management_application: RateSetting = "200/60s block 60s",
         /// A proxy that is called without a key, by proxy and address.
-        keyless_proxy: RateText = "50/10s",
+        keyless_proxy: RateSetting = "50/10s",
         /// A proxy with a name of its own, by name and address.
-        proxy_hostname: RateText = "50/10s",
+        proxy_hostname: RateSetting = "50/10s",
         /// Everybody, by address.
-        address: RateText = "2000/10s block 30s",
+        address: RateSetting = "2000/10s block 30s",
         /// Keys with neither _test_ nor _prod_ in them, by API key and address.
-        legacy_key: RateText = "100/60s",
+        legacy_key: RateSetting = "100/60s",
         /// Networks of proxies whose X-Forwarded-For is believed, such as `10.0.0.0/8, ::1`.
-        trusted_proxies: Networks = "",
+        trusted_proxies: NetworkList = "",
         /// Counters in memory, some 500 bytes each when all are in use; beyond them newcomers share.
-        counters_max: Within<1000, 10_000_000> = "100000",
+        counters_max: BoundedNumber<1000, 10_000_000> = "100000",
         /// Redis or Valkey for counters that several servers share, such as `redis://10.0.0.5:6379/0`
         /// or `rediss://user@redis.internal/`; empty to count in this process.
         redis_url: Option<RedisUrl> = "",
         /// A file with the password of Redis; empty when it asks for none.
         redis_password_file: Option<PathBuf> = "",
         /// How long an answer of Redis may take.
-        redis_deadline_ms: Within<1, 10_000> = "100",
+        redis_deadline_ms: BoundedNumber<1, 10_000> = "100",
         /// When Redis is away: local (this server counts for itself), or closed (503).
-        redis_away: WhenAway = "local",
+        redis_away: OutagePolicy = "local",
     }
     audit: AuditSettings {
         /// Whether reads are recorded: durable (on disk before the answer, or there is none), or
         /// off (nobody will know who saw what; for measuring what it costs).
-        reads: Reads = "durable",
+        reads: ReadRecording = "durable",
         /// The heads of the logs, kept apart, by which a database that was rolled back is found;
         /// empty for `audit.head` in the data directory. Better on another disk or machine.
         head_file: Option<PathBuf> = "",
         /// Who else is told every record, as a line of JSON: `file:PATH` (appended, and begun anew
         /// when it was moved away), or `syslog:PATH`, the socket of a daemon on this machine, such
         /// as `syslog:/dev/log`; empty for nobody.
-        export: Option<Export> = "",
+        export: Option<AuditSinkTarget> = "",
     }
-    deprecated: Deprecated {
+    deprecated: DeprecatedSettings {
         /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).
         list_tokens_v1: Switch = "on",
         /// POST /tokens/search, whose place POST /v2/tokens/search has taken: on, or off (410).
@@ -296,11 +296,11 @@ settings! {
     telemetry: TelemetrySettings {
         /// Where a collector takes traces by OTLP over plain HTTP, such as
         /// `http://127.0.0.1:4318`; empty for no traces.
-        otlp_endpoint: Option<Endpoint> = "",
+        otlp_endpoint: Option<CollectorUrl> = "",
         /// Of how many requests in a hundred, where the caller has not decided already.
-        sample_percent: Within<0, 100> = "100",
+        sample_percent: BoundedNumber<0, 100> = "100",
     }
-    threeds: ThreedsSettings {
+    threeds: ThreeDsConfig {
         /// Where browsers reach this server, such as `https://vault.example`; `listen` for where it
         /// listens. Needed as soon as a scheme or the simulator is connected.
         public_url: Option<PublicUrl> = "",
@@ -312,11 +312,11 @@ settings! {
         /// machine, such as `http://127.0.0.1:4243`; empty for none.
         simulator_url: Option<LoopbackUrl> = "",
         /// How long a connection to a directory server may take, for each of its addresses.
-        connect_deadline_ms: Within<10, 60_000> = "5000",
+        connect_deadline_ms: BoundedNumber<10, 60_000> = "5000",
         /// How long its answer may take.
-        answer_deadline_ms: Within<10, 60_000> = "10000",
+        answer_deadline_ms: BoundedNumber<10, 60_000> = "10000",
         /// How old card ranges may get before they are asked for again.
-        ranges_hours: Within<1, 24> = "24",
+        ranges_hours: BoundedNumber<1, 24> = "24",
         /// Where directory servers of production come with results, by TLS and with a certificate of
         /// their own; needed as soon as one is connected.
         results_listen: Option<SocketAddr> = "",
@@ -325,7 +325,7 @@ settings! {
         /// Its private key, a PEM file.
         results_key: Option<PathBuf> = "",
     }
-    log: Log {
+    log: LogSettings {
         /// How to write the log: auto (text on a terminal, else json), json, text.
         format: LogFormat = "auto",
         /// What to log, such as `info` or `scrip_server=debug`.

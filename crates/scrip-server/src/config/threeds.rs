@@ -5,74 +5,74 @@ use std::{collections::BTreeMap, time::Duration};
 
 use scrip_core::{
     policy::TenantKind,
-    threeds::{Link, Terms},
+    threeds::{SchemeConnection, ThreeDsSettings},
 };
 use scrip_threeds::code::Scheme;
 
 use crate::{
     config::{
         SettingText,
-        file::Entry,
+        file::FileEntry,
         parse,
         table::Settings,
-        value::threeds::{BaseUrl, PublicUrl, SchemeSettings, SecureUrls, sections},
+        value::threeds::{BaseUrl, PublicUrl, SchemeSettings, SecureUrls, scheme_sections},
     },
     directory_servers::{
-        Plan, SchemePlan, SecuredPlan, Timing,
+        DirectoryServersPlan, ExchangeTimeouts, MutualTlsPlan, SchemePlan,
         results::{ResultsPlan, TrustedScheme},
     },
 };
 
 /// A session that has asked is given up after 60 seconds. The answer has to come before, and there has to be
 /// time to write it down.
-const AUTHENTICATION_MOST: Duration = Duration::from_secs(50);
+const AUTHENTICATION_TIME_MAX: Duration = Duration::from_secs(50);
 
 /// The sections of the file, checked whole.
-pub(super) fn read(
-    file: &BTreeMap<String, Entry>,
-    broken: &mut Vec<String>,
+pub(super) fn read_schemes(
+    file: &BTreeMap<String, FileEntry>,
+    problems: &mut Vec<String>,
 ) -> Vec<SchemeSettings> {
     let mut read = Vec::new();
-    for (kind, scheme, section) in sections() {
+    for (kind, scheme, section) in scheme_sections() {
         let begins = format!("{section}.");
         if file.keys().any(|it| it.starts_with(&begins)) {
-            read.extend(read_section(file, broken, kind, scheme, section));
+            read.extend(read_section(file, problems, kind, scheme, section));
         }
     }
     read
 }
 
 fn read_section(
-    file: &BTreeMap<String, Entry>,
-    broken: &mut Vec<String>,
+    file: &BTreeMap<String, FileEntry>,
+    problems: &mut Vec<String>,
     kind: TenantKind,
     scheme: Scheme,
     section: String,
 ) -> Option<SchemeSettings> {
-    let said = |name: &str| {
+    let output = |name: &str| {
         let path = format!("{section}.{name}");
         let entry = file.get(&path);
-        let place = entry.map_or_else(|| path.clone(), |it| format!("{}: {path}", it.place));
-        SettingText { text: entry.map(|it| it.text.clone()).unwrap_or_default(), place }
+        let place = entry.map_or_else(|| path.clone(), |it| format!("{}: {path}", it.location));
+        SettingText { text: entry.map(|it| it.text.clone()).unwrap_or_default(), location: place }
     };
     let mut missing = Vec::new();
     for name in ["urls", "client_certificate", "client_key", "roots", "reference_number"] {
-        if said(name).text.is_empty() {
+        if output(name).text.is_empty() {
             missing.push(format!("{section}.{name}: is required"));
         }
     }
     if !missing.is_empty() {
-        broken.append(&mut missing);
+        problems.append(&mut missing);
         return None;
     }
-    let urls: Option<SecureUrls> = parse(said("urls"), broken);
-    let client_certificate = parse(said("client_certificate"), broken);
-    let client_key = parse(said("client_key"), broken);
-    let roots = parse(said("roots"), broken);
-    let reference_number = parse(said("reference_number"), broken);
-    let operator_id = parse(said("operator_id"), broken);
-    let results_url = parse(said("results_url"), broken);
-    let results_subject = parse(said("results_subject"), broken);
+    let urls: Option<SecureUrls> = parse(output("urls"), problems);
+    let client_certificate = parse(output("client_certificate"), problems);
+    let client_key = parse(output("client_key"), problems);
+    let roots = parse(output("roots"), problems);
+    let reference_number = parse(output("reference_number"), problems);
+    let operator_id = parse(output("operator_id"), problems);
+    let results_url = parse(output("results_url"), problems);
+    let results_subject = parse(output("results_subject"), problems);
     Some(SchemeSettings {
         kind,
         scheme,
@@ -80,7 +80,7 @@ fn read_section(
         operator_id: operator_id?,
         results_url: results_url?,
         results_subject: results_subject?,
-        way: SecuredPlan {
+        way: MutualTlsPlan {
             urls: urls?.0,
             client_certificate: client_certificate?,
             client_key: client_key?,
@@ -127,7 +127,7 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
     if in_clear && !production.is_empty() {
         found.push("threeds.public_url: must begin with https:// for production".to_owned());
     }
-    found.extend(too_slow(settings));
+    found.extend(slow_timeouts(settings));
     for it in schemes.iter().filter(|it| it.kind == TenantKind::Test) {
         if it.results_subject.is_some() {
             found.push(format!("{}.results_subject: is for production only", it.way.section));
@@ -141,7 +141,7 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
             None => found.push(format!("{section}.results_url: is required")),
         }
         let simulator = threeds.simulator_url.as_ref();
-        if it.way.urls.iter().any(|url| simulator.is_some_and(|it| it.is_at(url))) {
+        if it.way.urls.iter().any(|url| simulator.is_some_and(|it| it.has_same_authority(url))) {
             found.push(format!("{section}.urls: must not lead to threeds.simulator_url"));
         }
     }
@@ -149,60 +149,60 @@ pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
 }
 
 /// Addresses that may take longer, one after the other, than a session waits for an answer.
-fn too_slow(settings: &Settings) -> Vec<String> {
+fn slow_timeouts(settings: &Settings) -> Vec<String> {
     let names = "threeds.connect_deadline_ms and threeds.answer_deadline_ms";
-    let rule = |most: Duration| {
-        let (most, bound) = (most.as_millis(), AUTHENTICATION_MOST.as_millis());
-        format!("an authentication may take {most} ms in all, and must take less than {bound}")
+    let rule = |maximum: Duration| {
+        let (maximum, bound) = (maximum.as_millis(), AUTHENTICATION_TIME_MAX.as_millis());
+        format!("an authentication may take {maximum} ms in all, and must take less than {bound}")
     };
-    let is_over = |most: &Duration| *most >= AUTHENTICATION_MOST;
-    let one = Some(settings.most_of(1)).filter(is_over);
-    if let Some(most) = one {
-        return vec![format!("{names}: {}", rule(most))];
+    let is_over = |maximum: &Duration| *maximum >= AUTHENTICATION_TIME_MAX;
+    let one = Some(settings.time_for_addresses(1)).filter(is_over);
+    if let Some(maximum) = one {
+        return vec![format!("{names}: {}", rule(maximum))];
     }
     let of_scheme = |it: &SchemeSettings| {
-        let most = Some(settings.most_of(it.way.urls.len())).filter(is_over)?;
-        Some(format!("{}.urls with {names}: {}", it.way.section, rule(most)))
+        let maximum = Some(settings.time_for_addresses(it.way.urls.len())).filter(is_over)?;
+        Some(format!("{}.urls with {names}: {}", it.way.section, rule(maximum)))
     };
     settings.schemes.iter().filter_map(of_scheme).collect()
 }
 
 impl Settings {
     /// How long it takes at most to ask any scheme.
-    pub fn authentication_most(&self) -> Duration {
+    pub fn authentication_time_max(&self) -> Duration {
         let addresses = self.schemes.iter().map(|it| it.way.urls.len()).max();
-        self.most_of(addresses.unwrap_or(1))
+        self.time_for_addresses(addresses.unwrap_or(1))
     }
 
     /// Each address may take its time to connect; but one of them is asked.
-    fn most_of(&self, addresses: usize) -> Duration {
+    fn time_for_addresses(&self, addresses: usize) -> Duration {
         let connect = self.threeds.connect_deadline_ms.milliseconds();
         let connect = connect.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
         connect.saturating_add(self.threeds.answer_deadline_ms.milliseconds())
     }
 
     /// Whom to connect; `listening` is where the server itself is.
-    pub fn threeds_plan(&self, listening: &str) -> Plan {
+    pub fn threeds_plan(&self, listen_url: &str) -> DirectoryServersPlan {
         let threeds = &self.threeds;
         let public_url = match &threeds.public_url {
             Some(PublicUrl::At(BaseUrl(url))) => url.clone(),
-            Some(PublicUrl::Listen) => listening.to_owned(),
+            Some(PublicUrl::Listen) => listen_url.to_owned(),
             None => String::new(),
         };
         let server_name = threeds.server_name.as_ref().map(|it| it.expose().to_owned());
         let of = |kind| {
             let all = self.schemes.iter().filter(move |it: &&SchemeSettings| it.kind == kind);
-            all.map(|it| it.plan(&public_url)).collect()
+            all.map(|it| it.scheme_plan(&public_url)).collect()
         };
-        Plan {
+        DirectoryServersPlan {
             production: of(TenantKind::Production),
             test: of(TenantKind::Test),
             simulator: threeds.simulator_url.clone(),
-            timing: Timing {
+            timeouts: ExchangeTimeouts {
                 connect: threeds.connect_deadline_ms.milliseconds(),
-                answer: threeds.answer_deadline_ms.milliseconds(),
+                response: threeds.answer_deadline_ms.milliseconds(),
             },
-            terms: Terms {
+            settings: ThreeDsSettings {
                 lenient: threeds.lenient,
                 server_name: server_name.unwrap_or_default(),
                 public_url,
@@ -217,14 +217,14 @@ impl Settings {
         Some(ResultsPlan {
             certificate: threeds.results_certificate.clone()?,
             key: threeds.results_key.clone()?,
-            schemes: production.map(SchemeSettings::trusted).collect(),
+            schemes: production.map(SchemeSettings::trusted_scheme).collect(),
         })
     }
 }
 
 impl SchemeSettings {
     /// Whose results are taken.
-    fn trusted(&self) -> TrustedScheme {
+    fn trusted_scheme(&self) -> TrustedScheme {
         TrustedScheme {
             scheme: self.scheme,
             section: self.way.section.clone(),
@@ -233,12 +233,12 @@ impl SchemeSettings {
         }
     }
 
-    fn plan(&self, public_url: &str) -> SchemePlan {
+    fn scheme_plan(&self, public_url: &str) -> SchemePlan {
         let results_url = self.results_url.as_ref().map(|it| it.0.clone());
         SchemePlan {
             scheme: self.scheme,
-            way: self.way.clone(),
-            link: Link {
+            transport: self.way.clone(),
+            connection: SchemeConnection {
                 reference_number: self.reference_number.expose().to_owned(),
                 operator_id: self.operator_id.as_ref().map(|it| it.expose().to_owned()),
                 results_url: results_url.unwrap_or_else(|| public_url.to_owned()),

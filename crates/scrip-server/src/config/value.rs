@@ -7,37 +7,37 @@ pub mod threeds;
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use hyper::Uri;
-use scrip_api::limiter::WhenAway;
-use scrip_core::audit::Reads;
+use scrip_api::limiter::OutagePolicy;
+use scrip_core::audit::ReadRecording;
 use tracing_subscriber::EnvFilter;
 
-use crate::{config::value::limits::RedisUrl, process::clock::steady::Trust};
+use crate::{config::value::limits::RedisUrl, process::clock::steady::StartTrust};
 
 /// How a value is written in the file. A variable is always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ValueKind {
     Text,
     Number,
     Flag,
 }
 
-pub(crate) trait Value: Sized {
-    const FORM: Form = Form::Text;
+pub(crate) trait SettingValue: Sized {
+    const KIND: ValueKind = ValueKind::Text;
 
     /// The value, or the rule that the text broke. The rule never quotes the text.
     fn parse(text: &str) -> Result<Self, String>;
 
     /// What may be printed of it. Only few have something that may not.
-    fn shown(text: &str) -> String {
+    fn redact(text: &str) -> String {
         text.to_owned()
     }
 }
 
 /// A whole number between two bounds, which are part of its declaration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Within<const MIN: u32, const MAX: u32>(u32);
+pub struct BoundedNumber<const MIN: u32, const MAX: u32>(u32);
 
-impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
+impl<const MIN: u32, const MAX: u32> BoundedNumber<MIN, MAX> {
     pub fn get(self) -> usize {
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
@@ -55,8 +55,8 @@ impl<const MIN: u32, const MAX: u32> Within<MIN, MAX> {
     }
 }
 
-impl<const MIN: u32, const MAX: u32> Value for Within<MIN, MAX> {
-    const FORM: Form = Form::Number;
+impl<const MIN: u32, const MAX: u32> SettingValue for BoundedNumber<MIN, MAX> {
+    const KIND: ValueKind = ValueKind::Number;
 
     fn parse(text: &str) -> Result<Self, String> {
         let number = text.parse().ok().filter(|it| (MIN..=MAX).contains(it));
@@ -64,50 +64,50 @@ impl<const MIN: u32, const MAX: u32> Value for Within<MIN, MAX> {
     }
 }
 
-impl Value for bool {
-    const FORM: Form = Form::Flag;
+impl SettingValue for bool {
+    const KIND: ValueKind = ValueKind::Flag;
 
     fn parse(text: &str) -> Result<Self, String> {
         text.parse().map_err(|_| "must be true or false".to_owned())
     }
 }
 
-impl Value for SocketAddr {
+impl SettingValue for SocketAddr {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address with a port, such as 127.0.0.1:4242 or [::1]:4242";
         text.parse().map_err(|_| rule.to_owned())
     }
 }
 
-impl Value for PathBuf {
+impl SettingValue for PathBuf {
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() { Err("must not be empty".to_owned()) } else { Ok(text.into()) }
     }
 }
 
-impl Value for String {
+impl SettingValue for String {
     fn parse(text: &str) -> Result<Self, String> {
         Ok(text.to_owned())
     }
 }
 
 /// Empty means that there is none.
-impl<T: Value> Value for Option<T> {
-    const FORM: Form = T::FORM;
+impl<T: SettingValue> SettingValue for Option<T> {
+    const KIND: ValueKind = T::KIND;
 
     fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() { Ok(None) } else { T::parse(text).map(Some) }
     }
 
-    fn shown(text: &str) -> String {
-        if text.is_empty() { String::new() } else { T::shown(text) }
+    fn redact(text: &str) -> String {
+        if text.is_empty() { String::new() } else { T::redact(text) }
     }
 }
 
 /// A setting that is one of a few words.
-macro_rules! words {
+macro_rules! keyword_setting {
     ($Kind:ident, $rule:literal: $($text:literal => $variant:ident),+) => {
-        impl Value for $Kind {
+        impl SettingValue for $Kind {
             fn parse(text: &str) -> Result<Self, String> {
                 match text {
                     $($text => Ok(Self::$variant),)+
@@ -128,9 +128,9 @@ pub enum LockMemory {
     Off,
 }
 
-words! { LockMemory, "must be auto, on or off": "auto" => Auto, "on" => On, "off" => Off }
+keyword_setting! { LockMemory, "must be auto, on or off": "auto" => Auto, "on" => On, "off" => Off }
 
-words! { Reads, "must be durable or off": "durable" => Durable, "off" => Off }
+keyword_setting! { ReadRecording, "must be durable or off": "durable" => Durable, "off" => Off }
 
 /// Whether something works that could be done without.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -139,18 +139,18 @@ pub enum Switch {
     Off,
 }
 
-words! { Switch, "must be on or off": "on" => On, "off" => Off }
+keyword_setting! { Switch, "must be on or off": "on" => On, "off" => Off }
 
 /// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
 #[derive(Debug, Clone)]
-pub enum EpochKeysAt {
+pub enum EpochKeyLocation {
     Memory,
     File(PathBuf),
     /// Where other servers of the vault find them.
     Redis(Box<RedisUrl>),
 }
 
-impl Value for EpochKeysAt {
+impl SettingValue for EpochKeyLocation {
     fn parse(text: &str) -> Result<Self, String> {
         if text.starts_with("redis") {
             return RedisUrl::parse(text).map(|it| Self::Redis(Box::new(it)));
@@ -170,13 +170,13 @@ impl Value for EpochKeysAt {
 
 /// Who else is told of the audit trail.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Export {
+pub enum AuditSinkTarget {
     File(PathBuf),
     /// The socket of a daemon on this machine.
     Syslog(PathBuf),
 }
 
-impl Value for Export {
+impl SettingValue for AuditSinkTarget {
     fn parse(text: &str) -> Result<Self, String> {
         let path = |it: &str| {
             let path = text.strip_prefix(it).map(PathBuf::from);
@@ -192,7 +192,7 @@ impl Value for Export {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostNames(pub Vec<String>);
 
-impl Value for HostNames {
+impl SettingValue for HostNames {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be host names between commas, without ports, such as scrip.internal";
         let is_plain = |it: char| it.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&it);
@@ -203,15 +203,15 @@ impl Value for HostNames {
     }
 }
 
-words! { WhenAway, "must be local or closed": "local" => Local, "closed" => Closed }
+keyword_setting! { OutagePolicy, "must be local or closed": "local" => CountLocally, "closed" => RejectAll }
 
-words! { Trust, "must be cautious or wall": "cautious" => Cautious, "wall" => Wall }
+keyword_setting! { StartTrust, "must be cautious or wall": "cautious" => Cautious, "wall" => Wall }
 
 /// Where a collector of traces is: the whole address to post to.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Endpoint(pub(crate) String);
+pub struct CollectorUrl(pub(crate) String);
 
-impl Value for Endpoint {
+impl SettingValue for CollectorUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
                     collector beside the server";
@@ -222,13 +222,13 @@ impl Value for Endpoint {
             return Err(rule.to_owned());
         }
         let base = text.trim_end_matches('/');
-        let base = base.strip_suffix(TRACES).unwrap_or(base);
-        Ok(Self(format!("{base}{TRACES}")))
+        let base = base.strip_suffix(TRACES_PATH).unwrap_or(base);
+        Ok(Self(format!("{base}{TRACES_PATH}")))
     }
 }
 
 /// As the protocol has it.
-const TRACES: &str = "/v1/traces";
+const TRACES_PATH: &str = "/v1/traces";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
@@ -239,13 +239,13 @@ pub enum LogFormat {
     Text,
 }
 
-words! { LogFormat, "must be auto, json or text": "auto" => Auto, "json" => Json, "text" => Text }
+keyword_setting! { LogFormat, "must be auto, json or text": "auto" => Auto, "json" => Json, "text" => Text }
 
 /// A filter that was seen to parse.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter(pub(crate) String);
 
-impl Value for LogFilter {
+impl SettingValue for LogFilter {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a filter such as info or scrip_server=debug";
         EnvFilter::try_new(text).map_err(|_| rule.to_owned())?;

@@ -4,7 +4,7 @@ use hyper::Uri;
 
 /// A host, a port and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address {
+pub struct HttpAddress {
     /// A name or an address of the network, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
@@ -13,7 +13,7 @@ pub struct Address {
     pub(crate) path: String,
 }
 
-impl Address {
+impl HttpAddress {
     fn parse(text: &str, scheme: &str, port: u16) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority().filter(|it| !it.as_str().contains('@'))?;
@@ -34,38 +34,38 @@ impl Address {
 
 /// Of a directory server: with TLS, and nothing else.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecureUrl(pub(crate) Address);
+pub struct SecureUrl(pub(crate) HttpAddress);
 
 impl SecureUrl {
     /// # Errors
     /// The rule that the text broke.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as https://ds.example:443/path";
-        Address::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
+        HttpAddress::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
     }
 }
 
 /// Of the simulator: in clear, and therefore on this machine only.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct LoopbackUrl(Address);
+pub struct LoopbackUrl(HttpAddress);
 
 impl LoopbackUrl {
     /// # Errors
     /// The rule that the text broke.
     pub fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be on this machine, such as http://127.0.0.1:4243, without a path";
-        let address = Address::parse(text, "http", 80).filter(|it| {
+        let address = HttpAddress::parse(text, "http", 80).filter(|it| {
             let ip = it.host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback());
             (ip || it.host == "localhost") && it.path == "/" && !text.ends_with('/')
         });
         address.map(Self).ok_or_else(|| rule.to_owned())
     }
 
-    pub fn at(&self, path: String) -> Address {
-        Address { path, ..self.0.clone() }
+    pub fn with_path(&self, path: String) -> HttpAddress {
+        HttpAddress { path, ..self.0.clone() }
     }
 
-    pub(crate) fn is_at(&self, other: &SecureUrl) -> bool {
+    pub(crate) fn has_same_authority(&self, other: &SecureUrl) -> bool {
         self.0.host == other.0.host && self.0.port == other.0.port
     }
 }
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directory_servers_have_tls() {
+    fn directory_server_urls_must_use_https() {
         let good = [
             ("https://ds.example", "ds.example", 443, "/"),
             ("https://ds.example/a/b?c=d", "ds.example", 443, "/a/b?c=d"),
@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn the_simulator_is_on_this_machine() {
+    fn simulator_url_must_be_loopback() {
         for text in
             ["http://127.0.0.1:1", "http://127.9.9.9:1", "http://[::1]:1", "http://localhost:1"]
         {

@@ -16,14 +16,14 @@ use hyper::{
     header::{ACCEPT, CONNECTION, CONTENT_TYPE, HOST, HeaderValue},
 };
 use hyper_util::rt::TokioIo;
-use scrip_core::threeds::Unanswered;
+use scrip_core::threeds::DirectoryServerError;
 use tokio::time::timeout;
 use zeroize::Zeroizing;
 
 use crate::directory_servers::{
-    address::Address,
-    noting::{Begun, Noting},
-    way::{Duplex, Way},
+    address::HttpAddress,
+    transport::{Duplex, Transport},
+    write_tracking_stream::{WriteStarted, WriteTracking},
 };
 
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
@@ -31,40 +31,40 @@ const HEAD_BYTES_MAX: usize = 64 * 1024;
 
 /// How long others may take.
 #[derive(Debug, Clone, Copy)]
-pub struct Timing {
+pub struct ExchangeTimeouts {
     /// From looking up the name to the end of the handshake, for each address.
     pub connect: Duration,
     /// From the first byte of the message to the last of the answer.
-    pub answer: Duration,
+    pub response: Duration,
 }
 
 /// A message, and what is taken for an answer to it.
 #[derive(Debug)]
-pub(crate) struct Question {
+pub(crate) struct DirectoryRequest {
     pub(crate) message: Zeroizing<Vec<u8>>,
-    pub(crate) answer_bytes_max: usize,
+    pub(crate) response_bytes_max: usize,
 }
 
 /// Why there is no answer, and more of it for the log. Never what was sent or received.
 #[derive(Debug)]
-pub(crate) struct Failed {
-    pub(crate) unanswered: Unanswered,
+pub(crate) struct RequestFailure {
+    pub(crate) error: DirectoryServerError,
     pub(crate) cause: String,
 }
 
 /// Asks at the first address that lets us in; the next one only as long as nothing has left.
-pub(crate) async fn ask(
-    way: &impl Way,
-    question: Question,
-    timing: Timing,
-) -> Result<Vec<u8>, Failed> {
-    let Question { message, answer_bytes_max } = question;
+pub(crate) async fn send_request(
+    transport: &impl Transport,
+    request: DirectoryRequest,
+    timeouts: ExchangeTimeouts,
+) -> Result<Vec<u8>, RequestFailure> {
+    let DirectoryRequest { message, response_bytes_max: answer_bytes_max } = request;
     // Wiped when the last part of it is dropped; a clone is no copy.
     let message = Bytes::from_owner(message);
     let mut causes = Vec::new();
-    for address in way.addresses() {
+    for address in transport.addresses() {
         let name = &address.authority;
-        let stream = match timeout(timing.connect, way.connect(address)).await {
+        let stream = match timeout(timeouts.connect, transport.connect(address)).await {
             Ok(Ok(stream)) => stream,
             Ok(Err(error)) => {
                 causes.push(format!("{name}: {error}"));
@@ -75,36 +75,42 @@ pub(crate) async fn ask(
                 continue;
             }
         };
-        let begun = Begun::default();
-        let stream = Noting::new(stream, begun.clone());
-        let exchange = exchange(stream, request(address, message.clone())?, answer_bytes_max);
-        let (unanswered, cause) = match timeout(timing.answer, exchange).await {
+        let started = WriteStarted::default();
+        let stream = WriteTracking::new(stream, started.clone());
+        let exchange = exchange(stream, build_request(address, message.clone())?, answer_bytes_max);
+        let (unanswered, cause) = match timeout(timeouts.response, exchange).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(error)) => (Unanswered::Broken, format!("{name}: {error:#}")),
-            Err(_) => (Unanswered::TimedOut, format!("{name}: no answer in time")),
+            Ok(Err(error)) => (DirectoryServerError::Broken, format!("{name}: {error:#}")),
+            Err(_) => (DirectoryServerError::TimedOut, format!("{name}: no answer in time")),
         };
-        if begun.get() {
-            return Err(Failed { unanswered, cause });
+        if started.is_set() {
+            return Err(RequestFailure { error: unanswered, cause });
         }
         causes.push(cause);
     }
-    Err(Failed { unanswered: Unanswered::NotSent, cause: causes.join("; ") })
+    Err(RequestFailure { error: DirectoryServerError::NotSent, cause: causes.join("; ") })
 }
 
-fn request(address: &Address, message: Bytes) -> Result<Request<Full<Bytes>>, Failed> {
+fn build_request(
+    address: &HttpAddress,
+    message: Bytes,
+) -> Result<Request<Full<Bytes>>, RequestFailure> {
     let request = Request::post(&address.path)
         .header(HOST, &address.authority)
         .header(CONTENT_TYPE, JSON)
         .header(ACCEPT, "application/json")
         .header(CONNECTION, "close")
         .body(Full::new(message));
-    request.map_err(|error| Failed { unanswered: Unanswered::NotSent, cause: error.to_string() })
+    request.map_err(|error| RequestFailure {
+        error: DirectoryServerError::NotSent,
+        cause: error.to_string(),
+    })
 }
 
 async fn exchange(
-    stream: Noting<Box<dyn Duplex>>,
+    stream: WriteTracking<Box<dyn Duplex>>,
     request: Request<Full<Bytes>>,
-    answer_bytes_max: usize,
+    response_bytes_max: usize,
 ) -> anyhow::Result<Vec<u8>> {
     let mut builder = http1::Builder::new();
     // Written from where it lies: a buffer with a card number in it would not be wiped.
@@ -112,7 +118,7 @@ async fn exchange(
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
     let asking = async {
         let response = sender.send_request(request).await?;
-        read(response, answer_bytes_max).await
+        read_response(response, response_bytes_max).await
     };
     let (mut asking, mut connection) = (pin!(asking), pin!(connection));
     let mut is_open = true;
@@ -127,7 +133,7 @@ async fn exchange(
 }
 
 /// Anything but 200 is no answer; where a redirection leads, nobody goes.
-async fn read(response: Response<Incoming>, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
+async fn read_response(response: Response<Incoming>, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
     if response.status() != StatusCode::OK {
         bail!("HTTP status {}", response.status().as_u16());
     }

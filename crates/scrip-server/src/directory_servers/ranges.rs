@@ -3,77 +3,94 @@
 
 use std::{sync::Arc, time::Duration};
 
-use scrip_core::{Vault, threeds::Unanswered};
+use scrip_core::{Vault, threeds::DirectoryServerError};
 use scrip_threeds::{
     fault::ErrorCode,
     format::{Text, TransId, Version},
-    message::{Document, Erro, Message, MessageType, PReq, PRes, RANGES_BYTES_MAX, Scene},
+    message::{
+        Document, Erro, Message, MessageType, PReq, PRes, RANGES_BYTES_MAX, TransactionContext,
+    },
     range::CardRanges,
 };
 use tokio::time::sleep;
 use uuid::Uuid;
 
 use crate::directory_servers::{
-    client::{self, Failed, Question, Timing},
-    connected::{Connected, Peer},
-    way::Way,
-    world,
+    client::{self, DirectoryRequest, ExchangeTimeouts, RequestFailure},
+    scheme_client::{ConnectedScheme, SchemeClient},
+    tenant_kind_name,
+    transport::Transport,
 };
 
-const PAUSE_FIRST: Duration = Duration::from_secs(2);
+const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// EMV lets a directory server refuse whoever asks more often.
-const PAUSE_MOST: Duration = Duration::from_secs(60 * 60);
+const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
 /// The ranges of a large scheme are many megabytes.
-const ANSWER_DEADLINE_LEAST: Duration = Duration::from_secs(120);
+const RESPONSE_TIMEOUT_MIN: Duration = Duration::from_secs(120);
 
 /// Why the ranges stay as they were.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum RangeFetchError {
     #[error("{1}")]
-    Unanswered(Unanswered, String),
+    NoResponse(DirectoryServerError, String),
     #[error("it was asked too often")]
-    TooOften,
+    RateLimited,
     /// With this code.
     #[error("it answered by the error {0}")]
-    Refused(String),
+    ErrorResponse(String),
     #[error("its answer is not believed: {0}")]
-    Unbelieved(String),
+    InvalidResponse(String),
 }
 
 /// Asks as often as it should, and more often as long as it fails; ends with the runtime.
-pub(crate) async fn keep_ranges(vault: Vault, peer: Arc<dyn Peer>, every: Duration) {
+pub(crate) async fn refresh_periodically(
+    vault: Vault,
+    connected_scheme: Arc<dyn ConnectedScheme>,
+    every: Duration,
+) {
     let mut failures = 0_u32;
     loop {
-        let (scheme, world) = (peer.scheme().name(), world(peer.kind()));
-        let refreshed = peer.refresh(vault.clock.now()).await;
+        let (scheme, harness) =
+            (connected_scheme.scheme().name(), tenant_kind_name(connected_scheme.kind()));
+        let refreshed = connected_scheme.refresh_ranges(vault.clock.now()).await;
         match &refreshed {
             Ok(count) => {
                 failures = 0;
-                tracing::info!(scheme, world, "card ranges of {scheme}: {count}");
+                tracing::info!(scheme, harness, "card ranges of {scheme}: {count}");
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);
-                let (cause, held) = (failure.to_string(), peer.ranges().map(|it| it.len()));
-                tracing::warn!(scheme, world, cause, held, "card ranges could not be fetched");
+                let (cause, held) =
+                    (failure.to_string(), connected_scheme.ranges().map(|it| it.len()));
+                tracing::warn!(scheme, harness, cause, held, "card ranges could not be fetched");
             }
         }
-        let mut chance = [0; 1];
-        (vault.chance)(&mut chance);
-        let [chance] = chance;
-        sleep(pause(refreshed.as_ref().err(), failures, every, chance)).await;
+        let mut random = [0; 1];
+        (vault.fill_random)(&mut random);
+        let [random] = random;
+        sleep(next_pause(refreshed.as_ref().err(), failures, every, random)).await;
     }
 }
 
 /// Moved by up to a tenth, so that many servers do not all ask at once.
-fn pause(failure: Option<&Failure>, failures: u32, every: Duration, chance: u8) -> Duration {
+fn next_pause(
+    failure: Option<&RangeFetchError>,
+    failures: u32,
+    every: Duration,
+    jitter: u8,
+) -> Duration {
     let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    let tenth = |it: Duration| (it / 10).saturating_mul(u32::from(chance)) / u32::from(u8::MAX);
+    let tenth = |it: Duration| (it / 10).saturating_mul(u32::from(jitter)) / u32::from(u8::MAX);
     match failure {
         // Rather sooner than the day that EMV allows.
         None => every.saturating_sub(tenth(every)),
-        Some(Failure::TooOften) => PAUSE_MOST.saturating_add(tenth(PAUSE_MOST)),
-        Some(Failure::Unanswered(..) | Failure::Refused(_) | Failure::Unbelieved(_)) => {
-            let pause = PAUSE_FIRST.saturating_mul(doubled).min(PAUSE_MOST);
+        Some(RangeFetchError::RateLimited) => PAUSE_MAX.saturating_add(tenth(PAUSE_MAX)),
+        Some(
+            RangeFetchError::NoResponse(..)
+            | RangeFetchError::ErrorResponse(_)
+            | RangeFetchError::InvalidResponse(_),
+        ) => {
+            let pause = PAUSE_MIN.saturating_mul(doubled).min(PAUSE_MAX);
             pause.saturating_sub(tenth(pause))
         }
     }
@@ -81,43 +98,50 @@ fn pause(failure: Option<&Failure>, failures: u32, every: Duration, chance: u8) 
 
 /// What it says now: what has changed since it was last asked, or everything when there is nothing
 /// to begin from, or what has changed does not fit.
-pub(crate) async fn fetch<W: Way>(peer: &Connected<W>) -> Result<CardRanges, Failure> {
-    let known = peer.held();
+pub(crate) async fn fetch_ranges<W: Transport>(
+    scheme_client: &SchemeClient<W>,
+) -> Result<CardRanges, RangeFetchError> {
+    let known = scheme_client.current_ranges();
     let serial = known.as_ref().and_then(|it| it.serial_number().cloned());
     if let Some((known, serial)) = known.zip(serial) {
-        match ask(peer, Some(serial)).await? {
-            Told::SerialUnknown => (),
-            Told::Ranges(answer) => match apart(move || known.changed(&answer)).await? {
-                Ok(next) => return Ok(next),
-                Err(fault) => tracing::warn!(%fault, "changes do not fit; asking for everything"),
-            },
+        match request_ranges(scheme_client, Some(serial)).await? {
+            RangeResponse::SerialUnknown => (),
+            RangeResponse::Ranges(response) => {
+                match run_blocking(move || known.apply_pres(&response)).await? {
+                    Ok(next) => return Ok(next),
+                    Err(fault) => {
+                        tracing::warn!(%fault, "changes do not fit; asking for everything")
+                    }
+                }
+            }
         }
     }
-    match ask(peer, None).await? {
-        Told::SerialUnknown => Err(refused(ErrorCode::SerialNumberInvalid.code())),
-        Told::Ranges(answer) => {
-            let next = apart(move || CardRanges::of(&answer)).await?;
-            let next = next.map_err(|it| Failure::Unbelieved(it.to_string()))?;
+    match request_ranges(scheme_client, None).await? {
+        RangeResponse::SerialUnknown => Err(error_response(ErrorCode::SerialNumberInvalid.code())),
+        RangeResponse::Ranges(response) => {
+            let next = run_blocking(move || CardRanges::from_pres(&response)).await?;
+            let next = next.map_err(|it| RangeFetchError::InvalidResponse(it.to_string()))?;
             // A scheme without cards has nothing to be connected for.
             if next.is_empty() {
-                return Err(Failure::Unbelieved("it has no ranges".to_owned()));
+                return Err(RangeFetchError::InvalidResponse("it has no ranges".to_owned()));
             }
             Ok(next)
         }
     }
 }
 
-enum Told {
+enum RangeResponse {
     Ranges(Box<PRes>),
     SerialUnknown,
 }
 
-async fn ask<W: Way>(
-    peer: &Connected<W>,
+async fn request_ranges<W: Transport>(
+    scheme_client: &SchemeClient<W>,
     serial_number: Option<Text<1, 20>>,
-) -> Result<Told, Failure> {
-    let link = &peer.link;
-    let unfit = |_| Failure::Unbelieved("our own settings do not fit a message".to_owned());
+) -> Result<RangeResponse, RangeFetchError> {
+    let link = &scheme_client.connection;
+    let unfit =
+        |_| RangeFetchError::InvalidResponse("our own settings do not fit a message".to_owned());
     let id = TransId::parse(&Uuid::new_v4().to_string()).map_err(unfit)?;
     let operator_id = link.operator_id.as_deref().map(Text::parse).transpose();
     let message = PReq {
@@ -128,44 +152,48 @@ async fn ask<W: Way>(
         serial_number,
         extensions: None,
     };
-    let question = Question { message: message.to_json(), answer_bytes_max: RANGES_BYTES_MAX };
-    let Timing { connect, answer } = peer.timing;
-    let timing = Timing { connect, answer: answer.max(ANSWER_DEADLINE_LEAST) };
-    let answered = client::ask(&peer.way, question, timing).await;
-    let answer =
-        answered.map_err(|Failed { unanswered, cause }| Failure::Unanswered(unanswered, cause))?;
-    apart(move || read(&answer, &id)).await?
+    let question =
+        DirectoryRequest { message: message.to_json(), response_bytes_max: RANGES_BYTES_MAX };
+    let ExchangeTimeouts { connect, response } = scheme_client.timeouts;
+    let timing = ExchangeTimeouts { connect, response: response.max(RESPONSE_TIMEOUT_MIN) };
+    let response = client::send_request(&scheme_client.transport, question, timing).await;
+    let response = response.map_err(|RequestFailure { error: unanswered, cause }| {
+        RangeFetchError::NoResponse(unanswered, cause)
+    })?;
+    run_blocking(move || parse_response(&response, &id)).await?
 }
 
 /// Many megabytes take their time, which is not taken from requests.
-async fn apart<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Result<T, Failure> {
+async fn run_blocking<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, RangeFetchError> {
     let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| Failure::Unbelieved("reading it ended by a panic".to_owned()))
+    done.map_err(|_| RangeFetchError::InvalidResponse("reading it ended by a panic".to_owned()))
 }
 
-fn read(answer: &[u8], id: &TransId) -> Result<Told, Failure> {
+fn parse_response(response: &[u8], id: &TransId) -> Result<RangeResponse, RangeFetchError> {
     let unbelieved = |it: scrip_threeds::fault::Fault| {
-        Failure::Unbelieved(format!("{} {}", it.code.name(), it.names.join(",")))
+        RangeFetchError::InvalidResponse(format!("{} {}", it.code.name(), it.elements.join(",")))
     };
-    let document = Document::within(answer, RANGES_BYTES_MAX).map_err(unbelieved)?;
-    let scene = Scene::of(Version::V220);
-    if document.kind() == MessageType::Erro {
-        let error: Erro = document.read_as(&scene).map_err(unbelieved)?;
+    let document = Document::parse_within(response, RANGES_BYTES_MAX).map_err(unbelieved)?;
+    let harness = TransactionContext::for_version(Version::V220);
+    if document.message_type() == MessageType::Erro {
+        let error: Erro = document.parse_as(&harness).map_err(unbelieved)?;
         return match error.known_code() {
-            Some(ErrorCode::SerialNumberInvalid) => Ok(Told::SerialUnknown),
-            Some(ErrorCode::SentLimitExceeded) => Err(Failure::TooOften),
-            Some(_) | None => Err(refused(error.code.expose())),
+            Some(ErrorCode::SerialNumberInvalid) => Ok(RangeResponse::SerialUnknown),
+            Some(ErrorCode::SentLimitExceeded) => Err(RangeFetchError::RateLimited),
+            Some(_) | None => Err(error_response(error.code.expose())),
         };
     }
-    let answer: PRes = document.read_as(&scene).map_err(unbelieved)?;
-    if !answer.server_trans_id.is_same(id) {
-        return Err(Failure::Unbelieved("it answers another question".to_owned()));
+    let response: PRes = document.parse_as(&harness).map_err(unbelieved)?;
+    if !response.server_trans_id.eq_ignore_case(id) {
+        return Err(RangeFetchError::InvalidResponse("it answers another question".to_owned()));
     }
-    Ok(Told::Ranges(Box::new(answer)))
+    Ok(RangeResponse::Ranges(Box::new(response)))
 }
 
-fn refused(code: &str) -> Failure {
-    Failure::Refused(code.to_owned())
+fn error_response(code: &str) -> RangeFetchError {
+    RangeFetchError::ErrorResponse(code.to_owned())
 }
 
 #[cfg(test)]
@@ -175,9 +203,10 @@ mod tests {
     const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
     #[test]
-    fn pauses_grow_and_have_an_end() {
-        let failure = Failure::Refused("404".to_owned());
-        let seconds = |failures, chance| pause(Some(&failure), failures, DAY, chance).as_secs_f64();
+    fn retry_pause_grows_up_to_a_maximum() {
+        let failure = RangeFetchError::ErrorResponse("404".to_owned());
+        let seconds =
+            |failures, random| next_pause(Some(&failure), failures, DAY, random).as_secs_f64();
         assert_eq!(
             [1, 2, 3, 11, 12, 99].map(|it| seconds(it, 0)),
             [2., 4., 8., 2048., 3600., 3600.]
@@ -186,17 +215,17 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_too_often_waits_an_hour_at_least() {
-        for chance in [0, 100, u8::MAX] {
-            let pause = pause(Some(&Failure::TooOften), 1, DAY, chance);
-            assert!((PAUSE_MOST..=PAUSE_MOST * 11 / 10).contains(&pause), "{pause:?}");
+    fn rate_limited_scheme_is_not_asked_again_within_an_hour() {
+        for random in [0, 100, u8::MAX] {
+            let pause = next_pause(Some(&RangeFetchError::RateLimited), 1, DAY, random);
+            assert!((PAUSE_MAX..=PAUSE_MAX * 11 / 10).contains(&pause), "{pause:?}");
         }
     }
 
     #[test]
-    fn ranges_are_never_older_than_they_may_be() {
-        for chance in [0, 100, u8::MAX] {
-            let pause = pause(None, 0, DAY, chance);
+    fn ranges_are_refreshed_before_they_reach_their_maximum_age() {
+        for random in [0, 100, u8::MAX] {
+            let pause = next_pause(None, 0, DAY, random);
             assert!((DAY * 9 / 10..=DAY).contains(&pause), "{pause:?}");
         }
     }

@@ -1,13 +1,13 @@
 //! Where directory servers of production come with results: a listener of its own, which lets in
 //! nobody without a certificate that a connected scheme vouches for, and has but one path.
 
-pub mod vouch;
+pub mod client_cert;
 
 use std::{convert::Infallible, net::SocketAddr, sync::Arc, time::Duration};
 
 use hyper::{Request, body::Incoming, service::service_fn};
 use hyper_util::rt::TokioIo;
-use scrip_api::routes::callbacks::verified::receive_verified;
+use scrip_api::routes::callbacks::verified_results::receive_verified_result;
 use tokio::{
     net::{TcpListener, TcpStream},
     sync::{Semaphore, watch},
@@ -16,13 +16,15 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-pub use crate::directory_servers::results::vouch::{Doorkeeper, ResultsPlan, TrustedScheme};
+pub use crate::directory_servers::results::client_cert::{
+    ResultsClientCertVerifier, ResultsPlan, TrustedScheme,
+};
 use crate::{
     listen::{
         connection::Activity,
-        http1,
+        http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
-        tls::Watched,
+        tls::Reloadable,
     },
     node::Node,
 };
@@ -34,7 +36,7 @@ const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// A listener that serves until it is closed.
 #[derive(Debug)]
 pub struct ResultsServer {
-    accepting: JoinHandle<()>,
+    accept_task: JoinHandle<()>,
     drain: watch::Sender<()>,
     deadline: Duration,
 }
@@ -43,18 +45,18 @@ impl ResultsServer {
     pub fn start(
         node: Arc<Node>,
         listener: TcpListener,
-        doorkeeper: Arc<Watched<Doorkeeper>>,
+        verifier: Arc<Reloadable<ResultsClientCertVerifier>>,
     ) -> Self {
         let (drain, draining) = watch::channel(());
         let deadline = node.settings.connections.drain_deadline;
-        let accepting = tokio::spawn(accept(node, listener, doorkeeper, draining));
-        Self { accepting, drain, deadline }
+        let accepting = tokio::spawn(accept(node, listener, verifier, draining));
+        Self { accept_task: accepting, drain, deadline }
     }
 
     /// Takes no more, and lets what is in flight finish.
     pub async fn close(self) {
-        self.accepting.abort();
-        drop(self.accepting.await);
+        self.accept_task.abort();
+        drop(self.accept_task.await);
         self.drain.send_replace(());
         if timeout(self.deadline, self.drain.closed()).await.is_err() {
             tracing::warn!("some results were not taken before the drain deadline");
@@ -62,13 +64,13 @@ impl ResultsServer {
     }
 }
 
-type Draining = watch::Receiver<()>;
+type ResultsDrainSignal = watch::Receiver<()>;
 
 async fn accept(
     node: Arc<Node>,
     listener: TcpListener,
-    doorkeeper: Arc<Watched<Doorkeeper>>,
-    draining: Draining,
+    verifier: Arc<Reloadable<ResultsClientCertVerifier>>,
+    draining: ResultsDrainSignal,
 ) {
     let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
@@ -81,28 +83,28 @@ async fn accept(
                 continue;
             }
         };
-        let (node, doorkeeper) = (Arc::clone(&node), Arc::clone(&doorkeeper));
+        let (node, verifier) = (Arc::clone(&node), Arc::clone(&verifier));
         let mut draining = draining.clone();
         tokio::spawn(async move {
-            connect(&node, stream, peer, &doorkeeper, &mut draining).await;
+            serve_connection(&node, stream, peer, &verifier, &mut draining).await;
             drop((permit, draining));
         });
     }
 }
 
 /// One connection, from its first byte to its last.
-async fn connect(
+async fn serve_connection(
     node: &Node,
     stream: TcpStream,
     peer: SocketAddr,
-    doorkeeper: &Watched<Doorkeeper>,
-    draining: &mut Draining,
+    verifier: &Reloadable<ResultsClientCertVerifier>,
+    draining: &mut ResultsDrainSignal,
 ) {
     let (app, limits) = (&*node.app, &node.settings.connections);
     let deadline = limits.header_deadline;
     let activity = Arc::new(Activity::new());
-    let stream = LimitedStream::new(stream, StreamLimits::of(limits), activity);
-    let acceptor = TlsAcceptor::from(Arc::clone(&doorkeeper.current().config));
+    let stream = LimitedStream::new(stream, StreamLimits::from_connection_limits(limits), activity);
+    let acceptor = TlsAcceptor::from(Arc::clone(&verifier.current().config));
     let shaken = tokio::select! {
         shaken = timeout(deadline, acceptor.accept(stream)) => shaken,
         _ = draining.changed() => return,
@@ -119,11 +121,11 @@ async fn connect(
     let shown: Vec<_> = shown.iter().map(|it| it.clone().into_owned()).collect();
     let service = service_fn(async |request: Request<Incoming>| {
         // For each anew: a connection may outlive a certificate, or the roots that vouched for it.
-        let schemes = doorkeeper.current().schemes(&shown, app.vault.clock.now());
-        let client = app.proxies.client(peer.ip(), request.headers());
-        Ok::<_, Infallible>(receive_verified(app, &schemes, client, request).await)
+        let schemes = verifier.current().schemes(&shown, app.vault.clock.now());
+        let client = app.trusted_proxies.client_address(peer.ip(), request.headers());
+        Ok::<_, Infallible>(receive_verified_result(app, &schemes, client, request).await)
     });
-    let http1 = http1(deadline, HEAD_BYTES_MAX);
+    let http1 = http1_builder(deadline, HEAD_BYTES_MAX);
     let mut connection = std::pin::pin!(http1.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
         // Whoever breaks off is no event of ours.

@@ -13,16 +13,16 @@ use nix::libc;
 
 /// The place with something behind its name.
 #[must_use]
-pub fn beside(place: &Path, end: &str) -> PathBuf {
-    let mut name = place.as_os_str().to_owned();
-    name.push(end);
+pub fn path_with_suffix(target: &Path, suffix: &str) -> PathBuf {
+    let mut name = target.as_os_str().to_owned();
+    name.push(suffix);
     PathBuf::from(name)
 }
 
 /// The folder of a file; of a bare name, the current one.
 #[must_use]
-pub fn folder_of(place: &Path) -> &Path {
-    place.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
+pub fn folder_of(target: &Path) -> &Path {
+    target.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
 /// # Errors
@@ -36,24 +36,24 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
 /// # Errors
 /// The folder cannot be written; the old file is as it was.
 pub fn replace(
-    place: &Path,
-    draft: &Path,
+    target: &Path,
+    temporary: &Path,
     write: impl FnOnce(&mut File) -> io::Result<()>,
 ) -> io::Result<()> {
     let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(draft)?;
+    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
     let written = write(&mut file).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| fs::rename(draft, place));
+    let placed = written.and_then(|()| fs::rename(temporary, target));
     if placed.is_err() {
-        drop(fs::remove_file(draft));
+        drop(fs::remove_file(temporary));
     }
     placed?;
-    sync_folder(folder_of(place))
+    sync_folder(folder_of(target))
 }
 
 /// What becomes of a draft that is not put in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum WhenBroken {
+pub enum OnFailure {
     Remove,
     /// The next run goes on with it.
     Keep,
@@ -62,17 +62,17 @@ pub enum WhenBroken {
 /// A large file until it is whole: beside its place, for its owner only, and locked. One that a
 /// killed process left is used again, so at most one is ever left.
 #[derive(Debug)]
-pub struct Draft {
+pub struct AtomicFile {
     pub path: PathBuf,
     pub file: File,
-    is_removed_at_end: bool,
+    removes_on_drop: bool,
 }
 
-impl Draft {
+impl AtomicFile {
     /// # Errors
     /// It cannot be made, or another process writes it; `what` names what that would be.
-    pub fn open(place: &Path, what: &str, when_broken: WhenBroken) -> anyhow::Result<Self> {
-        let path = beside(place, ".draft");
+    pub fn open(target: &Path, purpose: &str, on_failure: OnFailure) -> anyhow::Result<Self> {
+        let path = path_with_suffix(target, ".draft");
         let name = path.display();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
@@ -80,26 +80,26 @@ impl Draft {
         let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = file.with_context(|| format!("{name} cannot be made"))?;
         if file.try_lock().is_err() {
-            bail!("another {what} is being written to {name}");
+            bail!("another {purpose} is being written to {name}");
         }
         file.set_permissions(Permissions::from_mode(0o600))?;
-        Ok(Self { path, file, is_removed_at_end: when_broken == WhenBroken::Remove })
+        Ok(Self { path, file, removes_on_drop: on_failure == OnFailure::Remove })
     }
 
     /// It is synced already; its name is, when this is over.
     ///
     /// # Errors
     /// The folder cannot be written.
-    pub fn take_place(mut self, place: &Path, folder: &Path) -> io::Result<()> {
-        fs::rename(&self.path, place)?;
-        self.is_removed_at_end = false;
+    pub fn rename_into_place(mut self, target: &Path, folder: &Path) -> io::Result<()> {
+        fs::rename(&self.path, target)?;
+        self.removes_on_drop = false;
         sync_folder(folder)
     }
 }
 
-impl Drop for Draft {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
-        if self.is_removed_at_end {
+        if self.removes_on_drop {
             drop(fs::remove_file(&self.path));
         }
     }
@@ -112,33 +112,33 @@ mod tests {
     use super::*;
 
     #[test]
-    fn file_is_replaced_whole_or_stays() {
+    fn failed_replace_leaves_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
         let (place, draft) = (folder.path().join("a"), folder.path().join("a.draft"));
         replace(&place, &draft, |file| file.write_all(b"one")).unwrap();
         assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
-        let broken = replace(&place, &draft, |file| {
+        let problems = replace(&place, &draft, |file| {
             file.write_all(b"two")?;
             Err(io::ErrorKind::StorageFull.into())
         });
-        assert!(broken.is_err() && !draft.exists());
+        assert!(problems.is_err() && !draft.exists());
         assert_eq!(fs::read(&place).unwrap(), b"one");
     }
 
     #[test]
-    fn draft_is_locked_and_removed_unless_it_is_kept() {
+    fn temporary_file_is_locked_and_removed_unless_kept() {
         let folder = tempfile::tempdir().unwrap();
         let place = folder.path().join("a");
-        let draft = Draft::open(&place, "backup", WhenBroken::Remove).unwrap();
-        let second = Draft::open(&place, "backup", WhenBroken::Remove).unwrap_err().to_string();
+        let draft = AtomicFile::open(&place, "backup", OnFailure::Remove).unwrap();
+        let second = AtomicFile::open(&place, "backup", OnFailure::Remove).unwrap_err().to_string();
         assert!(second.starts_with("another backup is being written to "), "{second}");
         let path = draft.path.clone();
         drop(draft);
         assert!(!path.exists());
-        drop(Draft::open(&place, "export", WhenBroken::Keep).unwrap());
+        drop(AtomicFile::open(&place, "export", OnFailure::Keep).unwrap());
         assert!(path.exists());
-        let draft = Draft::open(&place, "export", WhenBroken::Remove).unwrap();
-        draft.take_place(&place, folder.path()).unwrap();
+        let draft = AtomicFile::open(&place, "export", OnFailure::Remove).unwrap();
+        draft.rename_into_place(&place, folder.path()).unwrap();
         assert!(place.exists() && !path.exists());
     }
 }

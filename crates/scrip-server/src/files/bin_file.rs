@@ -12,11 +12,11 @@ use anyhow::Context;
 use scrip_core::card::bin_data::{BinData, BinTable};
 
 use crate::{
-    background::every,
-    files::{atomic_file, stamp::Stamp},
+    background::delayed_interval,
+    files::{atomic_file, stamp::FileStamp},
 };
 
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// More than a table of [`BinTable::ROWS_MAX`] rows can have.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
@@ -49,19 +49,27 @@ pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
 
 /// Takes over the file if it is another than was seen; what is there now. One that is damaged is told
 /// of once, and what was known before stays.
-pub fn look(path: &Path, bins: &BinData, seen: Option<Stamp>) -> Option<Stamp> {
-    let now = Stamp::of(path);
-    if now == seen {
-        return seen;
+pub fn reload_if_changed(
+    path: &Path,
+    bins: &BinData,
+    last_stamp: Option<FileStamp>,
+) -> Option<FileStamp> {
+    let now = FileStamp::for_path(path);
+    if now == last_stamp {
+        return last_stamp;
     }
     match read(path) {
         Ok(Some(table)) => {
-            tracing::info!(rows = table.rows(), bytes = table.bytes(), "BIN data is taken over");
-            bins.replace(Some(table));
+            tracing::info!(
+                rows = table.row_count(),
+                bytes = table.memory_bytes(),
+                "BIN data is taken over"
+            );
+            bins.replace_imported(Some(table));
         }
         Ok(None) => {
             tracing::info!("BIN data is gone; the built-in ranges remain");
-            bins.replace(None);
+            bins.replace_imported(None);
         }
         Err(error) => {
             let cause = format!("{error:#}");
@@ -72,17 +80,22 @@ pub fn look(path: &Path, bins: &BinData, seen: Option<Stamp>) -> Option<Stamp> {
 }
 
 /// Looks every second, for as long as the server runs.
-pub async fn follow(path: PathBuf, bins: Arc<BinData>, mut seen: Option<Stamp>) {
-    let mut ticks = every(LOOK_EVERY);
+pub async fn reload_periodically(
+    path: PathBuf,
+    bins: Arc<BinData>,
+    mut last_stamp: Option<FileStamp>,
+) {
+    let mut ticks = delayed_interval(POLL_EVERY);
     loop {
         ticks.tick().await;
-        if Stamp::of(&path) == seen {
+        if FileStamp::for_path(&path) == last_stamp {
             continue;
         }
         // Megabytes are read on a thread where nobody waits for an answer.
         let (path, bins) = (path.clone(), Arc::clone(&bins));
-        match tokio::task::spawn_blocking(move || look(&path, &bins, seen)).await {
-            Ok(now) => seen = now,
+        match tokio::task::spawn_blocking(move || reload_if_changed(&path, &bins, last_stamp)).await
+        {
+            Ok(now) => last_stamp = now,
             Err(_) => tracing::error!("taking over BIN data ended by a panic"),
         }
     }

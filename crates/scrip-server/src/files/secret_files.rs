@@ -10,18 +10,18 @@ use std::{
 use anyhow::{Context, bail};
 use nix::unistd::Uid;
 
-use crate::config::{EpochKeysAt, Settings};
+use crate::config::{EpochKeyLocation, Settings};
 
 /// Who besides the owner may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Readers {
+pub(crate) enum AllowedReaders {
     Owner,
     /// Secrets that an orchestrator mounts belong to root and are read by a group.
     OwnerAndGroup,
 }
 
-impl Readers {
-    fn forbidden(self) -> u32 {
+impl AllowedReaders {
+    fn forbidden_mode_bits(self) -> u32 {
         match self {
             Self::Owner => 0o077,
             Self::OwnerAndGroup => 0o037,
@@ -34,11 +34,11 @@ impl Readers {
 pub struct SecretFile {
     pub(crate) setting: String,
     pub path: PathBuf,
-    pub(crate) readers: Readers,
+    pub(crate) readers: AllowedReaders,
 }
 
 impl SecretFile {
-    fn new(setting: &str, path: &Path, readers: Readers) -> Self {
+    fn new(setting: &str, path: &Path, readers: AllowedReaders) -> Self {
         Self { setting: setting.to_owned(), path: path.to_owned(), readers }
     }
 
@@ -71,10 +71,10 @@ impl SecretFile {
             bail!("{name} belongs to user {}; run: chown {user} {name}", found.uid());
         }
         let mode = found.mode() & 0o777;
-        if mode & self.readers.forbidden() != 0 {
+        if mode & self.readers.forbidden_mode_bits() != 0 {
             let fix = match self.readers {
-                Readers::Owner => "600",
-                Readers::OwnerAndGroup => "640",
+                AllowedReaders::Owner => "600",
+                AllowedReaders::OwnerAndGroup => "640",
             };
             bail!("{name} is open to others (mode {mode:o}); run: chmod {fix} {name}");
         }
@@ -85,16 +85,20 @@ impl SecretFile {
 impl Settings {
     /// Every file with a key or a password that the settings name.
     pub fn secret_files(&self) -> Vec<SecretFile> {
-        let group = Readers::OwnerAndGroup;
+        let group = AllowedReaders::OwnerAndGroup;
         let mut found = vec![self.root_key_secret()];
         found.retain(|_| self.root_key.is_none());
         let epoch_keys = match &self.cvc.epoch_keys {
-            EpochKeysAt::File(path) => Some(path),
-            EpochKeysAt::Memory | EpochKeysAt::Redis(_) => None,
+            EpochKeyLocation::File(path) => Some(path),
+            EpochKeyLocation::Memory | EpochKeyLocation::Redis(_) => None,
         };
-        found.extend(epoch_keys.map(|it| SecretFile::new("cvc.epoch_keys", it, Readers::Owner)));
+        found.extend(
+            epoch_keys.map(|it| SecretFile::new("cvc.epoch_keys", it, AllowedReaders::Owner)),
+        );
         let metrics = self.metrics.key_file.as_ref();
-        found.extend(metrics.map(|it| SecretFile::new("metrics.key_file", it, Readers::Owner)));
+        found.extend(
+            metrics.map(|it| SecretFile::new("metrics.key_file", it, AllowedReaders::Owner)),
+        );
         let named = [
             ("tls.key", &self.tls.key),
             ("limits.redis_password_file", &self.limits.redis_password_file),
@@ -113,7 +117,7 @@ impl Settings {
     }
 
     pub(crate) fn root_key_secret(&self) -> SecretFile {
-        SecretFile::new("keys.root_key_file", &self.root_key_file(), Readers::Owner)
+        SecretFile::new("keys.root_key_file", &self.root_key_file(), AllowedReaders::Owner)
     }
 }
 
@@ -126,12 +130,12 @@ mod tests {
 
     use super::*;
 
-    fn secret(path: &Path, readers: Readers) -> SecretFile {
+    fn secret(path: &Path, readers: AllowedReaders) -> SecretFile {
         SecretFile::new("tls.key", path, readers)
     }
 
     #[test]
-    fn file_that_others_can_read_or_write_is_refused() {
+    fn file_readable_or_writable_by_others_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("key.pem");
         fs::write(&path, "secret").unwrap();
@@ -149,17 +153,18 @@ mod tests {
         for (mode, owner, group) in allowed {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
             let is_good = |readers| secret(&path, readers).check_for(user).is_ok();
-            assert_eq!(is_good(Readers::Owner), owner, "{mode:o}");
-            assert_eq!(is_good(Readers::OwnerAndGroup), group, "{mode:o}");
+            assert_eq!(is_good(AllowedReaders::Owner), owner, "{mode:o}");
+            assert_eq!(is_good(AllowedReaders::OwnerAndGroup), group, "{mode:o}");
         }
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
-        let error = format!("{:#}", secret(&path, Readers::OwnerAndGroup).check().unwrap_err());
+        let error =
+            format!("{:#}", secret(&path, AllowedReaders::OwnerAndGroup).check().unwrap_err());
         let fix = format!("(mode 644); run: chmod 640 {}", path.display());
         assert!(error.starts_with("tls.key: ") && error.ends_with(&fix), "{error}");
     }
 
     #[test]
-    fn file_or_link_of_another_user_is_refused() {
+    fn file_or_link_owned_by_another_user_is_rejected() {
         let folder = tempfile::tempdir().unwrap();
         let (path, link) = (folder.path().join("key.pem"), folder.path().join("link.pem"));
         fs::write(&path, "secret").unwrap();
@@ -167,7 +172,7 @@ mod tests {
         symlink(&path, &link).unwrap();
         let user = Uid::effective().as_raw();
         for path in [&path, &link] {
-            assert!(secret(path, Readers::Owner).check_for(user).is_ok());
+            assert!(secret(path, AllowedReaders::Owner).check_for(user).is_ok());
         }
         // Files of root are trusted by everybody, so only root can show the rest.
         if user == 0 {
@@ -181,17 +186,17 @@ mod tests {
                 )
                 .unwrap();
             }
-            let refused = |path: &Path| {
-                format!("{:#}", secret(path, Readers::Owner).check_for(0).unwrap_err())
+            let rejected = |path: &Path| {
+                format!("{:#}", secret(path, AllowedReaders::Owner).check_for(0).unwrap_err())
             };
-            assert!(refused(&path).contains("belongs to user 4242; run: chown 0 "));
-            assert!(refused(&link).contains("symbolic link that belongs to user 4242"));
+            assert!(rejected(&path).contains("belongs to user 4242; run: chown 0 "));
+            assert!(rejected(&link).contains("symbolic link that belongs to user 4242"));
         }
     }
 
     #[test]
-    fn missing_file_is_left_to_its_reader() {
+    fn missing_file_passes_the_check() {
         let folder = tempfile::tempdir().unwrap();
-        assert!(secret(&folder.path().join("none"), Readers::Owner).check().is_ok());
+        assert!(secret(&folder.path().join("none"), AllowedReaders::Owner).check().is_ok());
     }
 }

@@ -7,14 +7,14 @@ use std::{
 };
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Stamp {
+pub struct FileStamp {
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
 }
 
-impl Stamp {
-    pub(crate) fn of(path: &Path) -> Option<Self> {
+impl FileStamp {
+    pub(crate) fn for_path(path: &Path) -> Option<Self> {
         let stamp = |it: Metadata| Self {
             inode: it.ino(),
             bytes: it.len(),

@@ -18,33 +18,35 @@ use scrip_api::{app::App, pipeline};
 use tokio::time::sleep;
 
 use crate::{
-    listen::{connection_counts::Cut, connection_limits::STALLED_AFTER, tracked_body::TrackedBody},
+    listen::{
+        connection_counts::CloseReason, connection_limits::STALLED_AFTER, tracked_body::TrackedBody,
+    },
     process::clock::ticks,
 };
 
-pub(crate) struct Connection {
+pub(crate) struct ConnectionService {
     pub(crate) app: Arc<App>,
-    pub(crate) open: Router,
+    pub(crate) unsealed_router: Router,
     /// Answers while the vault is sealed.
-    pub(crate) sealed: Router,
+    pub(crate) sealed_router: Router,
     pub(crate) peer: SocketAddr,
     pub(crate) activity: Arc<Activity>,
 }
 
-impl Service<Request<Incoming>> for Connection {
+impl Service<Request<Incoming>> for ConnectionService {
     type Response = Response;
     type Error = Infallible;
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let router = if self.app.is_sealed() { &self.sealed } else { &self.open };
-        let client = self.app.proxies.client(self.peer.ip(), request.headers());
+        let router = if self.app.is_sealed() { &self.sealed_router } else { &self.unsealed_router };
+        let client = self.app.trusted_proxies.client_address(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
-        let busy = Busy::new(Arc::clone(&self.activity), Arc::clone(&app));
+        let busy = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
         let activity = Arc::clone(&self.activity);
         let request = request.map(|body| TrackedBody::new(body, activity));
         Box::pin(async move {
-            let response = pipeline::answer(&app.metrics, router, client, request).await;
+            let response = pipeline::serve_api_request(&app.metrics, router, client, request).await;
             drop(busy);
             Ok(response)
         })
@@ -54,10 +56,10 @@ impl Service<Request<Incoming>> for Connection {
 /// What a connection does: shared by its stream, its requests and the table of connections.
 #[derive(Debug)]
 pub(crate) struct Activity {
-    begun: AtomicU64,
-    ended: AtomicU64,
+    requests_started: AtomicU64,
+    requests_finished: AtomicU64,
     /// Requests that wait for bytes of their bodies.
-    waiting: AtomicU64,
+    waiting_for_body: AtomicU64,
     /// When the connection was accepted, a request last began or ended, or the body of one made
     /// progress, in microseconds.
     changed_at: AtomicU64,
@@ -65,77 +67,79 @@ pub(crate) struct Activity {
     write_blocked_since: AtomicU64,
     /// For how many microseconds a client that is waited for may do nothing before it is idle.
     stalled_after: u64,
-    cut: OnceLock<Cut>,
+    close_reason: OnceLock<CloseReason>,
 }
 
 /// Microseconds of the clock that only counts.
-pub(crate) fn micros() -> u64 {
-    in_micros(ticks())
+pub(crate) fn now_micros() -> u64 {
+    to_micros(ticks())
 }
 
-fn in_micros(time: Duration) -> u64 {
+fn to_micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
 impl Activity {
     pub(crate) fn new() -> Self {
-        Self::stalled_after(STALLED_AFTER)
+        Self::with_stall_time(STALLED_AFTER)
     }
 
     /// With this time without progress after which a client that is waited for is idle.
-    pub(crate) fn stalled_after(time: Duration) -> Self {
+    pub(crate) fn with_stall_time(time: Duration) -> Self {
         Self {
-            begun: AtomicU64::new(0),
-            ended: AtomicU64::new(0),
-            waiting: AtomicU64::new(0),
-            changed_at: AtomicU64::new(micros()),
+            requests_started: AtomicU64::new(0),
+            requests_finished: AtomicU64::new(0),
+            waiting_for_body: AtomicU64::new(0),
+            changed_at: AtomicU64::new(now_micros()),
             write_blocked_since: AtomicU64::new(0),
-            stalled_after: in_micros(time),
-            cut: OnceLock::new(),
+            stalled_after: to_micros(time),
+            close_reason: OnceLock::new(),
         }
     }
 
     /// Ready when nothing was asked for that long. The library has a deadline for HTTP/1.1 only.
-    pub(crate) async fn idle(self: Arc<Self>, deadline: Duration) {
+    pub(crate) async fn wait_until_idle(self: Arc<Self>, deadline: Duration) {
         loop {
-            let before = self.begun.load(Ordering::Relaxed);
+            let before = self.requests_started.load(Ordering::Relaxed);
             sleep(deadline).await;
-            let counts = [&self.begun, &self.ended].map(|it| it.load(Ordering::Relaxed));
+            let counts = [&self.requests_started, &self.requests_finished]
+                .map(|it| it.load(Ordering::Relaxed));
             if counts == [before, before] {
                 return;
             }
         }
     }
 
-    pub(crate) fn begin(&self) {
-        self.begun.fetch_add(1, Ordering::Relaxed);
-        self.note_progress();
+    pub(crate) fn start_request(&self) {
+        self.requests_started.fetch_add(1, Ordering::Relaxed);
+        self.record_progress();
     }
 
-    pub(crate) fn end(&self) {
-        self.note_progress();
-        self.ended.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn finish_request(&self) {
+        self.record_progress();
+        self.requests_finished.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn note_progress(&self) {
-        self.changed_at.store(micros(), Ordering::Relaxed);
+    pub(crate) fn record_progress(&self) {
+        self.changed_at.store(now_micros(), Ordering::Relaxed);
     }
 
     /// A request waits for bytes of its body, until [`Self::end_waiting`].
-    pub(crate) fn begin_waiting(&self) {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn start_waiting(&self) {
+        self.waiting_for_body.fetch_add(1, Ordering::Relaxed);
     }
 
-    pub(crate) fn end_waiting(&self) {
-        self.waiting.fetch_sub(1, Ordering::Relaxed);
+    pub(crate) fn stop_waiting(&self) {
+        self.waiting_for_body.fetch_sub(1, Ordering::Relaxed);
     }
 
     /// Since when the connection is idle. Nothing while the server works on a request, and until a
     /// client that is waited for has sent or taken nothing for long enough.
     pub(crate) fn idle_since(&self) -> Option<u64> {
-        let counts = [&self.begun, &self.ended, &self.waiting].map(|it| it.load(Ordering::Relaxed));
-        let [begun, ended, waiting] = counts;
-        let in_progress = begun.saturating_sub(ended);
+        let counts = [&self.requests_started, &self.requests_finished, &self.waiting_for_body]
+            .map(|it| it.load(Ordering::Relaxed));
+        let [started, ended, waiting] = counts;
+        let in_progress = started.saturating_sub(ended);
         if in_progress > waiting {
             return None;
         }
@@ -145,45 +149,45 @@ impl Activity {
             return Some(changed_at);
         }
         let since = if in_progress == 0 { blocked_since } else { changed_at.max(blocked_since) };
-        Some(since).filter(|it| micros().saturating_sub(*it) >= self.stalled_after)
+        Some(since).filter(|it| now_micros().saturating_sub(*it) >= self.stalled_after)
     }
 
     /// The client takes nothing of an answer now.
-    pub(crate) fn begin_write_blocked(&self) {
+    pub(crate) fn start_write_blocked(&self) {
         let since = &self.write_blocked_since;
         if since.load(Ordering::Relaxed) == 0 {
-            since.store(micros().max(1), Ordering::Relaxed);
+            since.store(now_micros().max(1), Ordering::Relaxed);
         }
     }
 
-    pub(crate) fn end_write_blocked(&self) {
+    pub(crate) fn stop_write_blocked(&self) {
         self.write_blocked_since.store(0, Ordering::Relaxed);
     }
 
     /// Remembers the first reason.
-    pub(crate) fn cut(&self, cut: Cut) {
-        self.cut.get_or_init(|| cut);
+    pub(crate) fn reason(&self, cut: CloseReason) {
+        self.close_reason.get_or_init(|| cut);
     }
 
-    pub(crate) fn reason(&self) -> Option<Cut> {
-        self.cut.get().copied()
+    pub(crate) fn close_reason(&self) -> Option<CloseReason> {
+        self.close_reason.get().copied()
     }
 }
 
 /// A request in flight; also one that is broken off ends.
-struct Busy(Arc<Activity>, Arc<App>);
+struct RequestGuard(Arc<Activity>, Arc<App>);
 
-impl Busy {
+impl RequestGuard {
     fn new(activity: Arc<Activity>, app: Arc<App>) -> Self {
-        activity.begin();
-        app.metrics.in_flight.rise();
+        activity.start_request();
+        app.metrics.in_flight.increment();
         Self(activity, app)
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        self.0.end();
-        self.1.metrics.in_flight.fall();
+        self.0.finish_request();
+        self.1.metrics.in_flight.decrement();
     }
 }

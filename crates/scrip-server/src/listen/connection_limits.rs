@@ -19,7 +19,7 @@ pub struct ConnectionLimits {
     /// From the start of a connection to its first byte.
     pub first_byte_deadline: Duration,
     /// How fast an answer must be read.
-    pub answer_rate: MinimumRate,
+    pub response_rate: MinimumRate,
     /// After so long without progress, a request that waits for its body and an answer that is not
     /// read do not keep their connection from losing its slot.
     pub evictable_after: Duration,
@@ -45,7 +45,7 @@ impl Default for ConnectionLimits {
             connections_max: 4096,
             connections_network_share: 16,
             first_byte_deadline: Duration::from_secs(10),
-            answer_rate: MinimumRate { bytes_per_second: 1024, window: RATE_WINDOW },
+            response_rate: MinimumRate { bytes_per_second: 1024, window: RATE_WINDOW },
             evictable_after: STALLED_AFTER,
             drain_deadline: Duration::from_secs(10),
             authentication_deadline: Duration::from_secs(60),

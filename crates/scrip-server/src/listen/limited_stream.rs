@@ -20,7 +20,9 @@ use tokio::{
 };
 
 use crate::{
-    listen::{connection::Activity, connection_counts::Cut, connection_limits::ConnectionLimits},
+    listen::{
+        connection::Activity, connection_counts::CloseReason, connection_limits::ConnectionLimits,
+    },
     process::clock::ticks,
 };
 
@@ -29,15 +31,15 @@ pub(crate) struct StreamLimits {
     pub(crate) first_byte_deadline: Duration,
     /// How long a write may make no progress at all.
     pub(crate) write_deadline: Duration,
-    pub(crate) answer_rate: MinimumRate,
+    pub(crate) response_rate: MinimumRate,
 }
 
 impl StreamLimits {
-    pub(crate) fn of(limits: &ConnectionLimits) -> Self {
+    pub(crate) fn from_connection_limits(limits: &ConnectionLimits) -> Self {
         Self {
             first_byte_deadline: limits.first_byte_deadline,
             write_deadline: limits.header_deadline,
-            answer_rate: limits.answer_rate,
+            response_rate: limits.response_rate,
         }
     }
 }
@@ -47,13 +49,13 @@ pub(crate) struct LimitedStream<S> {
     limits: StreamLimits,
     activity: Arc<Activity>,
     /// Until the first byte has come.
-    first_byte: Option<Pin<Box<Sleep>>>,
-    waiting: Option<Waiting>,
+    first_byte_timer: Option<Pin<Box<Sleep>>>,
+    blocked_write: Option<BlockedWrite>,
     window: WriteWindow,
 }
 
 /// A write that the socket does not take at the moment.
-struct Waiting {
+struct BlockedWrite {
     since: Duration,
     timer: Pin<Box<Sleep>>,
 }
@@ -70,47 +72,47 @@ impl<S> LimitedStream<S> {
     pub(crate) fn new(inner: S, limits: StreamLimits, activity: Arc<Activity>) -> Self {
         let first_byte = Some(Box::pin(sleep(limits.first_byte_deadline)));
         let window = WriteWindow::default();
-        Self { inner, limits, activity, first_byte, waiting: None, window }
+        Self { inner, limits, activity, first_byte_timer: first_byte, blocked_write: None, window }
     }
 
-    fn cut<T>(&self, cut: Cut) -> Poll<io::Result<T>> {
-        self.activity.cut(cut);
+    fn reason<T>(&self, cut: CloseReason) -> Poll<io::Result<T>> {
+        self.activity.reason(cut);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn next_timer(&self, waited: Duration) -> Duration {
         let rest = self.limits.write_deadline.saturating_sub(waited);
-        if self.limits.answer_rate.bytes_per_second == 0 {
+        if self.limits.response_rate.bytes_per_second == 0 {
             return rest;
         }
         let used = self.window.waited.saturating_add(waited);
-        rest.min(self.limits.answer_rate.window.saturating_sub(used))
+        rest.min(self.limits.response_rate.window.saturating_sub(used))
     }
 
     /// The write cannot go on: how long that is tolerated.
-    fn wait<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
-        self.activity.begin_write_blocked();
+    fn poll_blocked<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
+        self.activity.start_write_blocked();
         loop {
-            let mut waiting = match self.waiting.take() {
+            let mut waiting = match self.blocked_write.take() {
                 Some(waiting) => waiting,
                 None => {
                     let timer = Box::pin(sleep(self.next_timer(Duration::ZERO)));
-                    Waiting { since: ticks(), timer }
+                    BlockedWrite { since: ticks(), timer }
                 }
             };
             if waiting.timer.as_mut().poll(context).is_pending() {
-                self.waiting = Some(waiting);
+                self.blocked_write = Some(waiting);
                 return Poll::Pending;
             }
             let waited = ticks().saturating_sub(waiting.since);
             if waited >= self.limits.write_deadline {
-                return self.cut(Cut::AnswerNotRead);
+                return self.reason(CloseReason::ResponseNotRead);
             }
-            let rate = self.limits.answer_rate;
+            let rate = self.limits.response_rate;
             let used = self.window.waited.saturating_add(waited);
             if rate.bytes_per_second > 0 && used >= rate.window {
                 if rate.is_missed(self.window.bytes) {
-                    return self.cut(Cut::AnswerRate);
+                    return self.reason(CloseReason::ResponseTooSlow);
                 }
                 // The next window begins now; what it has waited so far belongs to the last one.
                 self.window = WriteWindow { waited: Duration::ZERO, bytes: 0 };
@@ -119,7 +121,7 @@ impl<S> LimitedStream<S> {
             let rest = self.next_timer(ticks().saturating_sub(waiting.since));
             // A timer may be a little early by the other clock.
             waiting.timer = Box::pin(sleep(rest.max(Duration::from_millis(1))));
-            self.waiting = Some(waiting);
+            self.blocked_write = Some(waiting);
         }
     }
 
@@ -129,20 +131,20 @@ impl<S> LimitedStream<S> {
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         match &polled {
-            Poll::Ready(done) => self.progress(done.as_ref().map_or(0, |it| *it)),
-            Poll::Pending => return self.wait(context),
+            Poll::Ready(done) => self.record_progress(done.as_ref().map_or(0, |it| *it)),
+            Poll::Pending => return self.poll_blocked(context),
         }
         polled
     }
 
-    fn progress(&mut self, bytes: usize) {
-        if let Some(waiting) = self.waiting.take() {
+    fn record_progress(&mut self, bytes: usize) {
+        if let Some(waiting) = self.blocked_write.take() {
             let waited = ticks().saturating_sub(waiting.since);
             if self.window.waited.is_zero() {
                 self.window.bytes = 0;
             }
             self.window.waited = self.window.waited.saturating_add(waited);
-            self.activity.end_write_blocked();
+            self.activity.stop_write_blocked();
         }
         self.window.bytes =
             self.window.bytes.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
@@ -156,12 +158,12 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         if let Poll::Ready(done) = Pin::new(&mut self.inner).poll_read(context, buffer) {
-            self.first_byte = None;
+            self.first_byte_timer = None;
             return Poll::Ready(done);
         }
-        let Some(timer) = &mut self.first_byte else { return Poll::Pending };
+        let Some(timer) = &mut self.first_byte_timer else { return Poll::Pending };
         ready!(timer.as_mut().poll(context));
-        self.cut(Cut::NoFirstByte)
+        self.reason(CloseReason::NoFirstByte)
     }
 }
 
@@ -190,12 +192,12 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_flush(context);
-        if polled.is_pending() { self.wait(context) } else { polled }
+        if polled.is_pending() { self.poll_blocked(context) } else { polled }
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let polled = Pin::new(&mut self.inner).poll_shutdown(context);
-        if polled.is_pending() { self.wait(context) } else { polled }
+        if polled.is_pending() { self.poll_blocked(context) } else { polled }
     }
 }
 
@@ -209,27 +211,35 @@ mod tests {
 
     fn limits() -> StreamLimits {
         let answer_rate = MinimumRate { bytes_per_second: 0, window: NEVER };
-        StreamLimits { first_byte_deadline: NEVER, write_deadline: NEVER, answer_rate }
+        StreamLimits {
+            first_byte_deadline: NEVER,
+            write_deadline: NEVER,
+            response_rate: answer_rate,
+        }
     }
 
-    fn limited(buffer: usize, limits: StreamLimits) -> (LimitedStream<DuplexStream>, DuplexStream) {
+    fn limited_pair(
+        buffer: usize,
+        limits: StreamLimits,
+    ) -> (LimitedStream<DuplexStream>, DuplexStream) {
         let (near, far) = duplex(buffer);
         (LimitedStream::new(near, limits, Arc::new(Activity::new())), far)
     }
 
     #[tokio::test]
-    async fn reader_that_never_reads_is_cut_off() {
+    async fn client_that_never_reads_is_disconnected() {
         let deadline = Duration::from_millis(100);
-        let (mut near, mut far) = limited(8, StreamLimits { write_deadline: deadline, ..limits() });
+        let (mut near, mut far) =
+            limited_pair(8, StreamLimits { write_deadline: deadline, ..limits() });
         near.write_all(b"12345678").await.unwrap();
-        let refused = near.write_all(b"9").await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(near.activity.reason(), Some(Cut::AnswerNotRead));
+        let rejected = near.write_all(b"9").await.unwrap_err();
+        assert_eq!(rejected.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(near.activity.close_reason(), Some(CloseReason::ResponseNotRead));
         let mut read = [0; 8];
         far.read_exact(&mut read).await.unwrap();
     }
 
-    async fn read_every(mut far: DuplexStream, pause: Duration) {
+    async fn read_slowly(mut far: DuplexStream, pause: Duration) {
         let mut chunk = [0; 100];
         loop {
             sleep(pause).await;
@@ -240,41 +250,43 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn reader_below_minimum_rate_is_cut_off_although_it_makes_progress() {
+    async fn client_reading_below_the_minimum_rate_is_disconnected() {
         let window = Duration::from_millis(400);
         let answer_rate = MinimumRate { bytes_per_second: 1_000_000, window };
-        let (mut near, far) = limited(100, StreamLimits { answer_rate, ..limits() });
-        let reader = tokio::spawn(read_every(far, Duration::from_millis(20)));
-        let refused = near.write_all(&[7; 100_000]).await.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(near.activity.reason(), Some(Cut::AnswerRate));
+        let (mut near, far) =
+            limited_pair(100, StreamLimits { response_rate: answer_rate, ..limits() });
+        let reader = tokio::spawn(read_slowly(far, Duration::from_millis(20)));
+        let rejected = near.write_all(&[7; 100_000]).await.unwrap_err();
+        assert_eq!(rejected.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(near.activity.close_reason(), Some(CloseReason::ResponseTooSlow));
         drop(near);
         reader.await.unwrap();
     }
 
     #[tokio::test]
-    async fn reader_above_minimum_rate_is_served_over_several_windows() {
+    async fn client_reading_above_the_minimum_rate_is_served() {
         let window = Duration::from_millis(50);
         let answer_rate = MinimumRate { bytes_per_second: 1, window };
-        let (mut near, far) = limited(100, StreamLimits { answer_rate, ..limits() });
-        let reader = tokio::spawn(read_every(far, Duration::from_millis(5)));
+        let (mut near, far) =
+            limited_pair(100, StreamLimits { response_rate: answer_rate, ..limits() });
+        let reader = tokio::spawn(read_slowly(far, Duration::from_millis(5)));
         near.write_all(&[7; 5_000]).await.unwrap();
-        assert_eq!(near.activity.reason(), None);
+        assert_eq!(near.activity.close_reason(), None);
         drop(near);
         reader.await.unwrap();
     }
 
     #[tokio::test]
-    async fn client_without_first_byte_is_cut_off() {
+    async fn client_that_sends_nothing_is_disconnected() {
         let deadline = Duration::from_millis(50);
         let strict = StreamLimits { first_byte_deadline: deadline, ..limits() };
-        let (mut near, mut far) = limited(8, strict);
+        let (mut near, mut far) = limited_pair(8, strict);
         let mut read = [0; 1];
         assert!(near.read_exact(&mut read).await.is_err());
-        assert_eq!(near.activity.reason(), Some(Cut::NoFirstByte));
+        assert_eq!(near.activity.close_reason(), Some(CloseReason::NoFirstByte));
         drop(near);
 
-        let (mut near, mut other) = limited(8, strict);
+        let (mut near, mut other) = limited_pair(8, strict);
         other.write_all(b"1").await.unwrap();
         near.read_exact(&mut read).await.unwrap();
         let later = tokio::spawn(async move {

@@ -17,37 +17,37 @@ use rustls::{
 };
 use tokio_rustls::TlsAcceptor;
 
-use crate::files::stamp::Stamp;
+use crate::files::stamp::FileStamp;
 
 pub(crate) const H2: &[u8] = b"h2";
 pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 
 /// What a handshake takes, made of files, and made again when they change. Connections keep what
 /// they began with.
-pub struct Watched<T> {
+pub struct Reloadable<T> {
     /// For the log.
-    what: String,
+    name: String,
     files: Vec<PathBuf>,
-    read: Read<T>,
+    read: ReadFiles<T>,
     current: ArcSwap<T>,
     /// The files as they were when last read, good or not: a bad one is complained about once.
-    seen: Mutex<Stamps>,
+    last_stamps: Mutex<FileStamps>,
 }
 
 /// Makes the value of its files.
-pub(crate) type Read<T> = Box<dyn Fn(&[PathBuf]) -> anyhow::Result<Arc<T>> + Send + Sync>;
+pub(crate) type ReadFiles<T> = Box<dyn Fn(&[PathBuf]) -> anyhow::Result<Arc<T>> + Send + Sync>;
 
 /// The certificate that clients are shown.
-pub type Certificates = Watched<ServerConfig>;
+pub type Certificates = Reloadable<ServerConfig>;
 
-type Stamps = Vec<Option<Stamp>>;
+type FileStamps = Vec<Option<FileStamp>>;
 
 impl Certificates {
     /// # Errors
     /// A file is missing or damaged, or the key is not the certificate's.
-    pub fn of_clients(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
+    pub fn for_clients(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let files = vec![certificate.to_owned(), key.to_owned()];
-        Self::load("tls".to_owned(), files, Box::new(read))
+        Self::load("tls".to_owned(), files, Box::new(read_server_config))
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -55,20 +55,24 @@ impl Certificates {
     }
 }
 
-impl<T: Send + Sync + 'static> Watched<T> {
+impl<T: Send + Sync + 'static> Reloadable<T> {
     /// The same, for whoever only reads it again.
-    pub fn reloaded(self: &Arc<Self>) -> Arc<dyn Reload> {
+    pub fn as_reload_files(self: &Arc<Self>) -> Arc<dyn ReloadFiles> {
         Arc::<Self>::clone(self)
     }
 }
 
-impl<T> Watched<T> {
+impl<T> Reloadable<T> {
     /// # Errors
     /// What `read` says of the files.
-    pub(crate) fn load(what: String, files: Vec<PathBuf>, read: Read<T>) -> anyhow::Result<Self> {
-        let seen = Mutex::new(stamps(&files));
+    pub(crate) fn load(
+        name: String,
+        files: Vec<PathBuf>,
+        read: ReadFiles<T>,
+    ) -> anyhow::Result<Self> {
+        let seen = Mutex::new(file_stamps(&files));
         let current = ArcSwap::from(read(&files)?);
-        Ok(Self { what, files, read, current, seen })
+        Ok(Self { name, files, read, current, last_stamps: seen })
     }
 
     pub(crate) fn current(&self) -> Arc<T> {
@@ -77,20 +81,20 @@ impl<T> Watched<T> {
 }
 
 /// What can be read again while the server runs.
-pub trait Reload: Send + Sync {
+pub trait ReloadFiles: Send + Sync {
     /// Reads the files again; whatever is wrong with them, the old ones stay in force.
     fn reload(&self);
 
     /// The same, if they have changed.
-    fn look(&self);
+    fn reload_if_changed(&self);
 }
 
-impl<T: Send + Sync> Reload for Watched<T> {
+impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
     fn reload(&self) {
         // Before reading: a file that changes meanwhile is read again.
-        let now = stamps(&self.files);
-        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        let what = &self.what;
+        let now = file_stamps(&self.files);
+        *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) = now;
+        let what = &self.name;
         match (self.read)(&self.files) {
             Ok(value) => {
                 self.current.store(value);
@@ -107,39 +111,40 @@ impl<T: Send + Sync> Reload for Watched<T> {
         }
     }
 
-    fn look(&self) {
-        let now = stamps(&self.files);
-        let changed = *self.seen.lock().unwrap_or_else(PoisonError::into_inner) != now;
+    fn reload_if_changed(&self) {
+        let now = file_stamps(&self.files);
+        let changed = *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) != now;
         if changed {
             self.reload();
         }
     }
 }
 
-impl<T> fmt::Debug for Watched<T> {
+impl<T> fmt::Debug for Reloadable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("what", &self.what).finish_non_exhaustive()
+        f.debug_struct("Watched").field("what", &self.name).finish_non_exhaustive()
     }
 }
 
 /// Looks every so often; ends with the runtime.
-pub async fn watch(all: Vec<Arc<dyn Reload>>, every: Duration) {
+pub async fn reload_periodically(all: Vec<Arc<dyn ReloadFiles>>, every: Duration) {
     loop {
         tokio::time::sleep(every).await;
         for it in &all {
-            it.look();
+            it.reload_if_changed();
         }
     }
 }
 
-fn stamps(files: &[PathBuf]) -> Stamps {
-    files.iter().map(|it| Stamp::of(it)).collect()
+fn file_stamps(files: &[PathBuf]) -> FileStamps {
+    files.iter().map(|it| FileStamp::for_path(it)).collect()
 }
 
-fn read(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {
+fn read_server_config(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {
     let [certificate, key] = files else { anyhow::bail!("tls: two files") };
-    let (chain, private) = read_pair(("tls.certificate", certificate), ("tls.key", key))?;
-    let mut config = server_config()?
+    let (chain, private) =
+        read_certificate_and_key(("tls.certificate", certificate), ("tls.key", key))?;
+    let mut config = server_config_builder()?
         .with_no_client_auth()
         .with_single_cert(chain, private)
         .context("tls.certificate and tls.key cannot be used together")?;
@@ -147,20 +152,24 @@ fn read(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {
     Ok(Arc::new(config))
 }
 
-pub(crate) fn server_config() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>> {
+pub(crate) fn server_config_builder() -> anyhow::Result<ConfigBuilder<ServerConfig, WantsVerifier>>
+{
     let provider = Arc::new(aws_lc_rs::default_provider());
     Ok(ServerConfig::builder_with_provider(provider).with_protocol_versions(&[&TLS13, &TLS12])?)
 }
 
 /// A setting and the file that it names.
-type Named<'a> = (&'a str, &'a Path);
-type Pair = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
+type NamedFile<'a> = (&'a str, &'a Path);
+type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
 /// # Errors
 /// A file is missing or damaged.
-pub(crate) fn read_pair(certificate: Named<'_>, key: Named<'_>) -> anyhow::Result<Pair> {
+pub(crate) fn read_certificate_and_key(
+    certificate: NamedFile<'_>,
+    key: NamedFile<'_>,
+) -> anyhow::Result<CertificateAndKey> {
     let cannot =
-        |(setting, file): Named<'_>| format!("{setting}: {} cannot be read", file.display());
+        |(setting, file): NamedFile<'_>| format!("{setting}: {} cannot be read", file.display());
     let chain = CertificateDer::pem_file_iter(certificate.1)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
         .with_context(|| cannot(certificate))?;

@@ -30,25 +30,25 @@ impl<B> TrackedBody<B> {
         Self { inner, activity, is_waiting: false, bytes: 0 }
     }
 
-    fn begin_waiting(&mut self) {
+    fn start_waiting(&mut self) {
         if !self.is_waiting {
             self.is_waiting = true;
-            self.activity.begin_waiting();
+            self.activity.start_waiting();
         }
     }
 
-    fn end_waiting(&mut self) {
+    fn stop_waiting(&mut self) {
         if self.is_waiting {
             self.is_waiting = false;
-            self.activity.end_waiting();
+            self.activity.stop_waiting();
         }
     }
 
-    fn arrive(&mut self, bytes: usize) {
+    fn count_bytes(&mut self, bytes: usize) {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes >= PROGRESS_BYTES {
             self.bytes = 0;
-            self.activity.note_progress();
+            self.activity.record_progress();
         }
     }
 }
@@ -63,11 +63,11 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for TrackedBody<B> {
     ) -> Poll<Option<Result<Frame<Bytes>, B::Error>>> {
         let polled = Pin::new(&mut self.inner).poll_frame(context);
         match &polled {
-            Poll::Pending => self.begin_waiting(),
+            Poll::Pending => self.start_waiting(),
             Poll::Ready(frame) => {
-                self.end_waiting();
+                self.stop_waiting();
                 let data = frame.as_ref().and_then(|it| it.as_ref().ok()?.data_ref());
-                self.arrive(data.map_or(0, Bytes::len));
+                self.count_bytes(data.map_or(0, Bytes::len));
             }
         }
         polled
@@ -84,6 +84,6 @@ impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for TrackedBody<B> {
 
 impl<B> Drop for TrackedBody<B> {
     fn drop(&mut self) {
-        self.end_waiting();
+        self.stop_waiting();
     }
 }

@@ -4,7 +4,7 @@ use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
 use anyhow::{Context, bail};
 use hyper::{HeaderMap, header::AUTHORIZATION};
-use scrip_api::{middleware::authenticate::single, problem::Problem};
+use scrip_api::{middleware::authenticate::single_header, problem::Problem};
 use scrip_seal::Secret;
 
 /// A key that is shorter can be guessed.
@@ -37,13 +37,13 @@ impl MetricsKey {
         Self::parse(str::from_utf8(text.expose()).unwrap_or_default()).with_context(name)
     }
 
-    pub(crate) fn opens(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let given = single(headers, AUTHORIZATION.as_str(), "Authorization")?;
+    pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
+        let given = single_header(headers, AUTHORIZATION.as_str(), "Authorization")?;
         let given = given.and_then(|it| it.as_bytes().split_first_chunk::<7>());
         let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
         match given {
-            Some((_, key)) if self.0.is(key) => Ok(()),
-            Some(_) | None => Err(Problem::NoBearer),
+            Some((_, key)) if self.0.constant_time_eq(key) => Ok(()),
+            Some(_) | None => Err(Problem::MissingMetricsKey),
         }
     }
 }
@@ -57,20 +57,20 @@ mod tests {
     const KEY: &str = "a-key-of-the-operator";
 
     #[test]
-    fn one_key_opens() {
+    fn only_the_configured_bearer_key_is_accepted() {
         let key = MetricsKey::parse(&format!(" {KEY}\n")).unwrap();
         let ask = |sent: &[&str]| {
             let mut headers = HeaderMap::new();
             for value in sent {
                 headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             }
-            key.opens(&headers)
+            key.check(&headers)
         };
         assert!(ask(&["Bearer a-key-of-the-operator"]).is_ok());
         assert!(ask(&["bearer a-key-of-the-operator"]).is_ok());
-        let refused = ["", "Bearer", "Bearer ", "Bearer a-key-of-the-operato", KEY];
-        for sent in refused {
-            assert!(matches!(ask(&[sent]), Err(Problem::NoBearer)), "{sent}");
+        let rejected = ["", "Bearer", "Bearer ", "Bearer a-key-of-the-operato", KEY];
+        for sent in rejected {
+            assert!(matches!(ask(&[sent]), Err(Problem::MissingMetricsKey)), "{sent}");
         }
         assert!(ask(&["Bearer  a-key-of-the-operator"]).is_err());
         assert!(ask(&["Basic a-key-of-the-operator"]).is_err());
@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_long_and_fits_a_header() {
+    fn short_or_unprintable_key_is_rejected() {
         for text in ["", "short", "fifteen-letters", "sixteen letters.", "sixteen-letters\u{e9}"] {
             assert!(MetricsKey::parse(text).is_err(), "{text}");
         }

@@ -25,8 +25,8 @@ use hyper_util::rt::TokioIo;
 use scrip_api::{
     app::limits::MinimumRate,
     handlers::probes,
-    middleware::{authenticate::single, trace::TraceId},
-    pipeline::around,
+    middleware::{authenticate::single_header, trace::TraceId},
+    pipeline::serve_request,
     problem::Problem,
 };
 use tokio::{
@@ -39,11 +39,11 @@ use tokio::{
 use crate::{
     listen::{
         connection::Activity,
-        connection_table::{Admission, ConnectionTable, Slot},
-        http1,
+        connection_table::{Admission, ConnectionSlot, ConnectionTable},
+        http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
     },
-    metrics::{access, key::MetricsKey},
+    metrics::{endpoint, key::MetricsKey},
     node::Node,
 };
 
@@ -54,17 +54,18 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const CONNECTION_DEADLINE: Duration = Duration::from_secs(600);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 /// More than a check of readiness may take, which has a deadline of its own.
-const READY_MOST: Duration = probes::READY_WITHIN.saturating_add(Duration::from_millis(250));
+const READINESS_TIMEOUT: Duration =
+    probes::READINESS_TIMEOUT.saturating_add(Duration::from_millis(250));
 
 const LIMITS: StreamLimits = StreamLimits {
     first_byte_deadline: Duration::from_secs(10),
     write_deadline: DEADLINE,
-    answer_rate: MinimumRate { bytes_per_second: 1024, window: DEADLINE },
+    response_rate: MinimumRate { bytes_per_second: 1024, window: DEADLINE },
 };
 
 /// Who is let in.
 #[derive(Debug, Default)]
-pub struct Access {
+pub struct OperatorAccess {
     /// With a key, `/metrics` needs it here too.
     pub key: Option<MetricsKey>,
     /// Names, besides addresses and `localhost`, by which the listener is asked.
@@ -86,7 +87,7 @@ impl OperatorListener {
     pub fn start(
         node: Arc<Node>,
         listener: net::TcpListener,
-        access: Access,
+        access: OperatorAccess,
         clients: Handle,
     ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
@@ -95,7 +96,7 @@ impl OperatorListener {
             TcpListener::from_std(listener)?
         };
         let (stop, stopped) = oneshot::channel();
-        let shared = Arc::new(Shared { node, access, clients });
+        let shared = Arc::new(ListenerState { node, access, clients });
         let thread =
             thread::Builder::new().name("operator-listener".to_owned()).spawn(move || {
                 runtime.block_on(async {
@@ -119,13 +120,13 @@ impl Drop for OperatorListener {
 }
 
 /// What all connections have in common.
-struct Shared {
+struct ListenerState {
     node: Arc<Node>,
-    access: Access,
+    access: OperatorAccess,
     clients: Handle,
 }
 
-async fn serve(shared: Arc<Shared>, listener: TcpListener) {
+async fn serve(state: Arc<ListenerState>, listener: TcpListener) {
     let table = ConnectionTable::new(CONNECTIONS_MAX, CONNECTIONS_MAX);
     loop {
         let stream = match listener.accept().await {
@@ -138,24 +139,29 @@ async fn serve(shared: Arc<Shared>, listener: TcpListener) {
         };
         let activity = Arc::new(Activity::new());
         let Admission::Admitted(slot, _) = table.admit(None, &activity).await else { continue };
-        let shared = Arc::clone(&shared);
+        let shared = Arc::clone(&state);
         tokio::spawn(async move {
-            let connected = connect(&shared, stream, &slot, activity);
+            let connected = serve_connection(&shared, stream, &slot, activity);
             drop(timeout(CONNECTION_DEADLINE, connected).await);
             drop(slot);
         });
     }
 }
 
-async fn connect(shared: &Shared, stream: TcpStream, slot: &Slot, activity: Arc<Activity>) {
+async fn serve_connection(
+    state: &ListenerState,
+    stream: TcpStream,
+    slot: &ConnectionSlot,
+    activity: Arc<Activity>,
+) {
     let stream = TokioIo::new(LimitedStream::new(stream, LIMITS, Arc::clone(&activity)));
     let service = service_fn(async |request| {
-        activity.begin();
-        let response = answer(shared, request).await;
-        activity.end();
+        activity.start_request();
+        let response = respond(state, request).await;
+        activity.finish_request();
         Ok::<_, Infallible>(response)
     });
-    let connection = http1(DEADLINE, HEAD_BYTES_MAX).serve_connection(stream, service);
+    let connection = http1_builder(DEADLINE, HEAD_BYTES_MAX).serve_connection(stream, service);
     tokio::select! {
         // A client that breaks off is no event of ours.
         _ = connection => (),
@@ -163,43 +169,43 @@ async fn connect(shared: &Shared, stream: TcpStream, slot: &Slot, activity: Arc<
     }
 }
 
-async fn answer(shared: &Shared, request: Request<Incoming>) -> Response {
-    around(request, async |request: Request<Body>, trace: &TraceId| {
+async fn respond(state: &ListenerState, request: Request<Incoming>) -> Response {
+    serve_request(request, async |request: Request<Body>, trace: &TraceId| {
         let (head, _) = request.into_parts();
-        match check_host(&head, &shared.access.hosts) {
-            Ok(()) => route(shared, &head, trace).await,
+        match check_host(&head, &state.access.hosts) {
+            Ok(()) => route(state, &head, trace).await,
             Err(problem) => problem.response(trace),
         }
     })
     .await
 }
 
-async fn route(shared: &Shared, head: &Parts, trace: &TraceId) -> Response {
-    let Shared { node, access, .. } = shared;
+async fn route(state: &ListenerState, head: &Parts, trace: &TraceId) -> Response {
+    let ListenerState { node, access, .. } = state;
     let app = &node.app;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
-        access::PATH | "/healthz" | "/readyz" if !is_read => {
+        endpoint::PATH | "/healthz" | "/readyz" if !is_read => {
             Problem::MethodNotAllowed.response(trace)
         }
-        access::PATH => access::answer(node, access.key.as_ref(), &head.headers, trace),
-        "/healthz" => probes::healthy(),
+        endpoint::PATH => endpoint::respond(node, access.key.as_ref(), &head.headers, trace),
+        "/healthz" => probes::health_response(),
         "/readyz" if app.is_sealed() => Problem::Sealed.response(trace),
-        "/readyz" => probes::answer(is_ready(shared).await, trace),
+        "/readyz" => probes::readiness_response(is_ready(state).await, trace),
         _ => Problem::NoRoute.response(trace),
     }
 }
 
 /// Not ready when the clients' runtime has no worker free to look.
-async fn is_ready(shared: &Shared) -> bool {
-    let app = Arc::clone(&shared.node.app);
-    let checking = shared.clients.spawn(async move { probes::is_ready(&app).await });
-    timeout(READY_MOST, checking).await.is_ok_and(|it| it.unwrap_or(false))
+async fn is_ready(state: &ListenerState) -> bool {
+    let app = Arc::clone(&state.node.app);
+    let checking = state.clients.spawn(async move { probes::is_ready(&app).await });
+    timeout(READINESS_TIMEOUT, checking).await.is_ok_and(|it| it.unwrap_or(false))
 }
 
 /// A page of another site that makes its name point here (DNS rebinding) sends that name.
 fn check_host(head: &Parts, hosts: &[String]) -> Result<(), Problem> {
-    let sent = single(&head.headers, HOST.as_str(), "Host")?;
+    let sent = single_header(&head.headers, HOST.as_str(), "Host")?;
     let sent = match (sent, head.uri.authority()) {
         (_, Some(authority)) => Some(authority.clone()),
         (Some(sent), None) => {
@@ -208,7 +214,7 @@ fn check_host(head: &Parts, hosts: &[String]) -> Result<(), Problem> {
         (None, None) => None,
     };
     match sent {
-        Some(authority) if is_known(authority.host(), hosts) => Ok(()),
+        Some(authority) if is_known_host(authority.host(), hosts) => Ok(()),
         Some(_) => Err(Problem::Misdirected),
         // Only a client of before HTTP/1.1 may leave it out, and no browser does.
         None if head.version <= Version::HTTP_10 => Ok(()),
@@ -216,7 +222,7 @@ fn check_host(head: &Parts, hosts: &[String]) -> Result<(), Problem> {
     }
 }
 
-fn is_known(host: &str, hosts: &[String]) -> bool {
+fn is_known_host(host: &str, hosts: &[String]) -> bool {
     let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
     let is_named = |name: &str| host.eq_ignore_ascii_case(name);
     bare.parse::<IpAddr>().is_ok() || is_named("localhost") || hosts.iter().any(|it| is_named(it))

@@ -2,23 +2,23 @@
 
 use std::{fmt::Display, time::Duration};
 
-use scrip_core::measure::Distribution;
+use scrip_core::metrics::HistogramSnapshot;
 
-use crate::metrics::table::Family;
+use crate::metrics::table::MetricFamily;
 
 /// A name of ours and a word of ours: neither needs an escape.
-pub(super) type Pair = (&'static str, &'static str);
+pub(super) type LabelPair = (&'static str, &'static str);
 
 /// What the numbers of a histogram are.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Unit {
+pub(super) enum HistogramUnit {
     Plain,
     /// Shown as seconds.
     Micros,
 }
 
-impl Unit {
-    fn show(self, number: u64) -> String {
+impl HistogramUnit {
+    fn format(self, number: u64) -> String {
         match self {
             Self::Plain => number.to_string(),
             Self::Micros => Duration::from_micros(number).as_secs_f64().to_string(),
@@ -28,47 +28,52 @@ impl Unit {
 
 /// Text that grows by one family after the other.
 #[derive(Debug, Default)]
-pub(super) struct Page {
+pub(super) struct MetricsPage {
     text: String,
     name: &'static str,
 }
 
-impl Page {
+impl MetricsPage {
     /// What follows belongs to it.
-    pub(super) fn family(&mut self, family: &Family) -> &mut Self {
+    pub(super) fn family(&mut self, family: &MetricFamily) -> &mut Self {
         self.name = family.name;
-        let Family { name, kind, about } = family;
+        let MetricFamily { name, kind, help: about } = family;
         self.line(format_args!("# HELP {name} {about}"));
         self.line(format_args!("# TYPE {name} {}", kind.as_str()));
         self
     }
 
     /// A family of one number.
-    pub(super) fn single(&mut self, family: &Family, number: impl Display) {
+    pub(super) fn single(&mut self, family: &MetricFamily, number: impl Display) {
         self.family(family).sample(&[], number);
     }
 
-    pub(super) fn sample(&mut self, labels: &[Pair], number: impl Display) {
-        self.numbered("", labels, None, &number);
+    pub(super) fn sample(&mut self, labels: &[LabelPair], number: impl Display) {
+        self.write_sample("", labels, None, &number);
     }
 
     /// Buckets that count what is in those before them too, as the format wants it.
-    pub(super) fn histogram(&mut self, labels: &[Pair], found: &Distribution, unit: Unit) {
+    pub(super) fn histogram(
+        &mut self,
+        labels: &[LabelPair],
+        snapshot: &HistogramSnapshot,
+        unit: HistogramUnit,
+    ) {
         let mut below = 0_u64;
-        for (bound, count) in found.bounds.iter().zip(&found.counts) {
+        for (bound, count) in snapshot.bounds.iter().zip(&snapshot.counts) {
             below = below.saturating_add(*count);
-            self.numbered("_bucket", labels, Some(&unit.show(*bound)), &below);
+            self.write_sample("_bucket", labels, Some(&unit.format(*bound)), &below);
         }
-        let count = found.count();
-        self.numbered("_bucket", labels, Some("+Inf"), &count);
-        self.numbered("_sum", labels, None, &unit.show(found.sum));
-        self.numbered("_count", labels, None, &count);
+        let count = snapshot.count();
+        self.write_sample("_bucket", labels, Some("+Inf"), &count);
+        self.write_sample("_sum", labels, None, &unit.format(snapshot.sum));
+        self.write_sample("_count", labels, None, &count);
     }
 
-    fn numbered(
+    fn write_sample(
         &mut self,
         suffix: &str,
-        labels: &[Pair],
+        labels: &[LabelPair],
         bound: Option<&str>,
         number: &dyn Display,
     ) {
@@ -95,15 +100,20 @@ impl Page {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::metrics::table::Kind;
+    use crate::metrics::table::MetricKind;
 
     #[test]
-    fn a_histogram_adds_up() {
-        let family = Family { name: "scrip_x_seconds", kind: Kind::Histogram, about: "Some." };
-        let mut page = Page::default();
-        let found =
-            Distribution { bounds: &[100, 1_000], counts: vec![2, 3], beyond: 4, sum: 2_500_000 };
-        page.family(&family).histogram(&[("log", "vault")], &found, Unit::Micros);
+    fn histogram_buckets_are_cumulative() {
+        let family =
+            MetricFamily { name: "scrip_x_seconds", kind: MetricKind::Histogram, help: "Some." };
+        let mut page = MetricsPage::default();
+        let found = HistogramSnapshot {
+            bounds: &[100, 1_000],
+            counts: vec![2, 3],
+            overflow: 4,
+            sum: 2_500_000,
+        };
+        page.family(&family).histogram(&[("log", "vault")], &found, HistogramUnit::Micros);
         let expected = "# HELP scrip_x_seconds Some.\n\
             # TYPE scrip_x_seconds histogram\n\
             scrip_x_seconds_bucket{log=\"vault\",le=\"0.0001\"} 2\n\

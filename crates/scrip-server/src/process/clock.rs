@@ -8,9 +8,11 @@ use std::{
 };
 
 use nix::time::{ClockId, clock_gettime};
-use scrip_core::time::{Clock, KnownTime, Timestamp};
+use scrip_core::time::{Clock, ClockWatermark, Timestamp};
 
-use crate::process::clock::steady::{Notice, Reading, Steady, Times, Trust};
+use crate::process::clock::steady::{
+    ClockNotice, ClockReading, StartTrust, SteadyTime, TimeBounds,
+};
 
 /// The wall clock itself: for a command, which ends before anything could happen to it.
 #[derive(Debug, Clone, Copy)]
@@ -27,24 +29,24 @@ impl Clock for SystemClock {
 /// A server's clock, which the wall clock cannot carry away.
 #[derive(Debug)]
 pub struct SteadyClock {
-    steady: Mutex<Steady>,
-    trust: Trust,
+    state: Mutex<SteadyTime>,
+    trust: StartTrust,
 }
 
 impl SteadyClock {
     /// `known` is what the store has seen.
     #[must_use]
-    pub fn start(known: Option<KnownTime>, trust: Trust) -> Self {
-        Self { steady: Mutex::new(Steady::start(read(), known, trust)), trust }
+    pub fn start(watermark: Option<ClockWatermark>, trust: StartTrust) -> Self {
+        Self { state: Mutex::new(SteadyTime::start(read_clocks(), watermark, trust)), trust }
     }
 
-    fn times(&self) -> Times {
-        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
+    fn time_bounds(&self) -> TimeBounds {
+        let mut steady = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         // Under the lock: of two readers the later must not bring the older reading.
-        let (times, notice) = steady.observe(read());
+        let (times, notice) = steady.observe(read_clocks());
         drop(steady);
         if let Some(notice) = notice {
-            tell(notice);
+            log_notice(notice);
         }
         times
     }
@@ -52,32 +54,32 @@ impl SteadyClock {
 
 impl Clock for SteadyClock {
     fn now(&self) -> Timestamp {
-        self.times().now
+        self.time_bounds().now
     }
 
     fn earliest(&self) -> Timestamp {
-        self.times().earliest
+        self.time_bounds().earliest
     }
 
     fn latest(&self) -> Timestamp {
-        self.times().latest
+        self.time_bounds().latest
     }
 
-    fn start_after(&self, known: Option<KnownTime>) {
-        let mut steady = self.steady.lock().unwrap_or_else(PoisonError::into_inner);
-        *steady = Steady::start(read(), known, self.trust);
+    fn start_after(&self, watermark: Option<ClockWatermark>) {
+        let mut steady = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        *steady = SteadyTime::start(read_clocks(), watermark, self.trust);
     }
 }
 
-fn tell(notice: Notice) {
+fn log_notice(notice: ClockNotice) {
     match notice {
-        Notice::Apart(ahead_ms) => {
+        ClockNotice::Diverged(ahead_ms) => {
             tracing::error!(ahead_ms, "the wall clock was moved, and is not followed");
         }
-        Notice::Followed(ahead_ms) => {
+        ClockNotice::Followed(ahead_ms) => {
             tracing::warn!(ahead_ms, "the wall clock stayed ahead, and is followed now");
         }
-        Notice::Together => tracing::info!("the wall clock agrees again"),
+        ClockNotice::Converged => tracing::info!("the wall clock agrees again"),
     }
 }
 
@@ -89,18 +91,18 @@ pub fn ticks() -> Duration {
     counted.map_or(Duration::ZERO, Duration::from)
 }
 
-fn read() -> Reading {
+fn read_clocks() -> ClockReading {
     let wall_ms = SystemClock.now().unix_ms;
     // A system without such a clock has only the wall, and none of the promises.
-    let boot = clock_gettime(CARRYING).map(|it| {
+    let boot = clock_gettime(STEADY_CLOCK_ID).map(|it| {
         let ms = it.tv_nsec() / 1_000_000;
         it.tv_sec().saturating_mul(1000).saturating_add(ms)
     });
-    Reading { wall_ms, boot_ms: boot.unwrap_or(wall_ms) }
+    ClockReading { wall_ms, boot_ms: boot.unwrap_or(wall_ms) }
 }
 
 /// The one that also counts while the machine sleeps.
 #[cfg(target_os = "linux")]
-const CARRYING: ClockId = ClockId::CLOCK_BOOTTIME;
+const STEADY_CLOCK_ID: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(target_os = "linux"))]
 const CARRYING: ClockId = ClockId::CLOCK_MONOTONIC;

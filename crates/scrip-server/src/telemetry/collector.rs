@@ -21,26 +21,26 @@ use opentelemetry_sdk::{
 use prost::Message;
 use ureq::Agent;
 
-use crate::config::Endpoint;
+use crate::config::CollectorUrl;
 
 const DEADLINE: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
-pub(super) struct Collector {
+pub(super) struct CollectorExporter {
     endpoint: String,
     agent: Agent,
     resource: ResourceAttributesWithSchema,
     /// The last batch did not arrive: said once, and not again until one does.
-    away: AtomicBool,
+    is_failing: AtomicBool,
 }
 
-impl Collector {
-    pub(super) fn new(Endpoint(endpoint): &Endpoint, resource: &Resource) -> Self {
+impl CollectorExporter {
+    pub(super) fn new(CollectorUrl(endpoint): &CollectorUrl, resource: &Resource) -> Self {
         // Without a proxy: its library would look for one in the environment.
         let config = Agent::config_builder().proxy(None).max_redirects(0);
         let agent = config.timeout_global(Some(DEADLINE)).build().into();
         let (endpoint, resource) = (endpoint.clone(), resource.into());
-        Self { endpoint, agent, resource, away: AtomicBool::new(false) }
+        Self { endpoint, agent, resource, is_failing: AtomicBool::new(false) }
     }
 
     fn send(&self, body: &[u8]) -> Result<(), ureq::Error> {
@@ -50,19 +50,19 @@ impl Collector {
     }
 }
 
-impl SpanExporter for Collector {
+impl SpanExporter for CollectorExporter {
     async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
         let resource_spans = group_spans_by_resource_and_scope(batch, &self.resource);
         let body = ExportTraceServiceRequest { resource_spans }.encode_to_vec();
         match self.send(&body) {
             Ok(()) => {
-                if self.away.swap(false, Ordering::Relaxed) {
+                if self.is_failing.swap(false, Ordering::Relaxed) {
                     tracing::info!("the collector takes traces again");
                 }
                 Ok(())
             }
             Err(error) => {
-                if !self.away.swap(true, Ordering::Relaxed) {
+                if !self.is_failing.swap(true, Ordering::Relaxed) {
                     tracing::warn!(%error, "the collector takes no traces; they are dropped");
                 }
                 Err(OTelSdkError::InternalFailure("not sent".to_owned()))

@@ -15,15 +15,15 @@ use opentelemetry_sdk::{
         SpanProcessor,
     },
 };
-use scrip_core::measure::SPAN_TARGET;
+use scrip_core::metrics::SPAN_TARGET;
 use tracing_subscriber::{Layer, filter::filter_fn};
 
 use crate::{
-    config::{Endpoint, TelemetrySettings},
-    telemetry::{Boxed, collector::Collector},
+    config::{CollectorUrl, TelemetrySettings},
+    telemetry::{BoxedLayer, collector::CollectorExporter},
 };
 
-const NAME: &str = "scrip";
+const SERVICE_NAME: &str = "scrip";
 const QUEUE_MAX: usize = 4096;
 const BATCH_MAX: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(1);
@@ -31,8 +31,8 @@ const SEND_EVERY: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub struct Traces {
     provider: SdkTracerProvider,
-    collector: Endpoint,
-    sending: Arc<OnceLock<BatchSpanProcessor>>,
+    collector: CollectorUrl,
+    processor: Arc<OnceLock<BatchSpanProcessor>>,
 }
 
 impl Traces {
@@ -43,30 +43,31 @@ impl Traces {
         let share = Sampler::TraceIdRatioBased(f64::from(percent) / 100.0);
         let sending = Arc::new(OnceLock::new());
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(Sending(Arc::clone(&sending)))
+            .with_span_processor(DeferredProcessor(Arc::clone(&sending)))
             .with_sampler(Sampler::ParentBased(Box::new(share)))
             .with_resource(Resource::builder_empty().build())
             .build();
-        Some(Self { provider, collector, sending })
+        Some(Self { provider, collector, processor: sending })
     }
 
     /// Sends from now on, on a thread of its own. So call it when the process has given up what it
     /// gives up before there are threads.
     pub fn start(&self) {
-        self.sending.get_or_init(|| {
+        self.processor.get_or_init(|| {
             let config = BatchConfigBuilder::default()
                 .with_max_queue_size(QUEUE_MAX)
                 .with_max_export_batch_size(BATCH_MAX)
                 .with_scheduled_delay(SEND_EVERY)
                 .build();
-            let sending = BatchSpanProcessor::builder(Collector::new(&self.collector, &resource()));
+            let sending =
+                BatchSpanProcessor::builder(CollectorExporter::new(&self.collector, &resource()));
             sending.with_batch_config(config).build()
         });
     }
 
     /// Only our own spans, with only the fields they name; no log line becomes part of a trace.
-    pub(super) fn layer(&self) -> Boxed {
-        let layer = tracing_opentelemetry::layer().with_tracer(self.provider.tracer(NAME));
+    pub(super) fn layer(&self) -> BoxedLayer {
+        let layer = tracing_opentelemetry::layer().with_tracer(self.provider.tracer(SERVICE_NAME));
         let bare = layer
             .with_location(false)
             .with_threads(false)
@@ -77,8 +78,8 @@ impl Traces {
     }
 
     /// Sends what is left, if that can be done in time.
-    pub fn flush(&self, within: Duration) {
-        if self.provider.shutdown_with_timeout(within).is_err() {
+    pub fn flush(&self, deadline: Duration) {
+        if self.provider.shutdown_with_timeout(deadline).is_err() {
             tracing::warn!("some traces were not sent before the end");
         }
     }
@@ -87,14 +88,14 @@ impl Traces {
 /// All that is said of the program itself.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    Resource::builder_empty().with_service_name(NAME).with_attribute(version).build()
+    Resource::builder_empty().with_service_name(SERVICE_NAME).with_attribute(version).build()
 }
 
 /// Passes on what has ended, once somebody sends.
 #[derive(Debug)]
-struct Sending(Arc<OnceLock<BatchSpanProcessor>>);
+struct DeferredProcessor(Arc<OnceLock<BatchSpanProcessor>>);
 
-impl SpanProcessor for Sending {
+impl SpanProcessor for DeferredProcessor {
     fn on_start(&self, _: &mut Span, _: &Context) {}
 
     fn on_end(&self, span: SpanData) {

@@ -19,5 +19,5 @@ pub(super) fn authentication_value(
     let key = hmac::Key::new(hmac::HMAC_SHA256, KEY);
     let text = format!("{}{}", status.code(), server_trans_id.expose().to_ascii_lowercase());
     let tag = hmac::sign(&key, text.as_bytes());
-    tag.as_ref().first_chunk().copied().map(AuthenticationValue::of)
+    tag.as_ref().first_chunk().copied().map(AuthenticationValue::from_bytes)
 }

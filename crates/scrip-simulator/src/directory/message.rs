@@ -12,35 +12,38 @@ use scrip_threeds::{
     code::Scheme,
     fault::{Component, ErrorCode, Fault},
     format::{Url, Version},
-    message::{AReq, Document, MessageType, PReq, PRes, Scene},
+    message::{AReq, Document, MessageType, PReq, PRes, TransactionContext},
 };
 
 use crate::{
     acs,
-    card::{Script, script_of},
-    directory::answer::{Answer, refusal},
-    knob::Knobs,
-    page::origin,
-    world::{World, new_id},
+    behavior::SimulatedBehavior,
+    card::{CardScenario, scenario_for_number},
+    directory::response::{DirectoryResponse, injected_error},
+    page::policy_origin,
+    state::{SimulatorState, new_id},
 };
 
 /// `POST /sim/ds/{scheme}`.
 pub(crate) async fn receive(
-    State(world): State<Arc<World>>,
+    State(state): State<Arc<SimulatorState>>,
     Path(path): Path<String>,
     body: Bytes,
 ) -> Response {
     let Some(scheme) = Scheme::from_slug(&path) else {
         return StatusCode::NOT_FOUND.into_response();
     };
-    let document = match Document::read(&body) {
+    let document = match Document::parse(&body) {
         Ok(document) => document,
-        Err(fault) => return Answer::error(&fault, Component::DirectoryServer, None).respond(),
+        Err(fault) => {
+            return DirectoryResponse::from_fault(&fault, Component::DirectoryServer, None)
+                .into_http();
+        }
     };
-    let knobs = world.knobs(scheme);
-    let knob = match document.kind() {
-        MessageType::PReq => knobs.preq,
-        MessageType::AReq => knobs.areq,
+    let behavior = state.behavior(scheme);
+    let response_behavior = match document.message_type() {
+        MessageType::PReq => behavior.preq,
+        MessageType::AReq => behavior.areq,
         MessageType::PRes
         | MessageType::ARes
         | MessageType::CReq
@@ -48,80 +51,97 @@ pub(crate) async fn receive(
         | MessageType::RReq
         | MessageType::RRes
         | MessageType::Erro => {
-            let fault = Fault::at(ErrorCode::MessageInvalid, "messageType");
+            let fault = Fault::for_element(ErrorCode::MessageInvalid, "messageType");
             let component = Component::DirectoryServer;
-            return Answer::error(&fault, component, Some(&document)).respond();
+            return DirectoryResponse::from_fault(&fault, component, Some(&document)).into_http();
         }
     };
-    if let Some(refusal) = refusal(knob, &document) {
-        return refusal;
+    if let Some(error) = injected_error(response_behavior, &document) {
+        return error;
     }
-    let answer = if document.kind() == MessageType::PReq {
-        tell_ranges(&world, scheme, &knobs, &document)
+    let response = if document.message_type() == MessageType::PReq {
+        build_pres(&state, scheme, &behavior, &document)
     } else {
-        authenticate(&world, scheme, &knobs, &document)
+        forward_areq(&state, scheme, &behavior, &document)
     };
-    let answer = answer.unwrap_or_else(|(component, fault)| {
+    let response = response.unwrap_or_else(|(component, fault)| {
         tracing::info!(scheme = path, code = fault.code.code(), "message refused");
-        Answer::error(&fault, component, Some(&document))
+        DirectoryResponse::from_fault(&fault, component, Some(&document))
     });
-    answer.respond_as(knob, &world, &document).await
+    response.respond_with(response_behavior, &state, &document).await
 }
 
 /// Who refuses, and why.
-type Refused = (Component, Fault);
+type MessageRejection = (Component, Fault);
 
-fn refused(fault: Fault) -> Refused {
+fn directory_rejection(fault: Fault) -> MessageRejection {
     (Component::DirectoryServer, fault)
 }
 
-fn tell_ranges(
-    world: &World,
+fn build_pres(
+    state: &SimulatorState,
     scheme: Scheme,
-    knobs: &Knobs,
+    behavior: &SimulatedBehavior,
     document: &Document,
-) -> Result<Answer, Refused> {
-    let version = document.version().map_err(refused)?;
-    let request: PReq = document.read_as(&Scene::of(version)).map_err(refused)?;
-    let ranges = world.ranges(scheme).ok_or(refused(Fault::of(ErrorCode::TransientFailure)))?;
-    let told = ranges.tell(knobs.ranges, request.serial_number.as_ref());
-    let told = told.ok_or(refused(Fault::at(ErrorCode::SerialNumberInvalid, "serialNum")))?;
-    Ok(Answer::of(&PRes {
+) -> Result<DirectoryResponse, MessageRejection> {
+    let version = document.version().map_err(directory_rejection)?;
+    let request: PReq = document
+        .parse_as(&TransactionContext::for_version(version))
+        .map_err(directory_rejection)?;
+    let ranges =
+        state.ranges(scheme).ok_or(directory_rejection(Fault::new(ErrorCode::TransientFailure)))?;
+    let update = ranges.update_since(behavior.ranges, request.serial_number.as_ref());
+    let update = update.ok_or(directory_rejection(Fault::for_element(
+        ErrorCode::SerialNumberInvalid,
+        "serialNum",
+    )))?;
+    Ok(DirectoryResponse::from_message(&PRes {
         message_version: version,
         server_trans_id: request.server_trans_id,
         ds_trans_id: new_id(),
         ds_start: Version::V210.number(),
         ds_end: Version::V220.number(),
-        serial_number: Some(told.serial_number),
-        ranges: told.ranges,
+        serial_number: Some(update.serial_number),
+        ranges: update.ranges,
         extensions: None,
     }))
 }
 
-fn authenticate(
-    world: &Arc<World>,
+fn forward_areq(
+    state: &Arc<SimulatorState>,
     scheme: Scheme,
-    knobs: &Knobs,
+    behavior: &SimulatedBehavior,
     document: &Document,
-) -> Result<Answer, Refused> {
-    let version = document.version().map_err(refused)?;
-    let mut request: AReq = document.read_as(&Scene::of(version)).map_err(refused)?;
+) -> Result<DirectoryResponse, MessageRejection> {
+    let version = document.version().map_err(directory_rejection)?;
+    let mut request: AReq = document
+        .parse_as(&TransactionContext::for_version(version))
+        .map_err(directory_rejection)?;
     // A page of the issuer will name this host in its policy, where some signs mean more.
-    let back = request.notification_url.as_ref().map(|it| origin(it.expose()));
-    if back == Some(None) {
-        return Err(refused(Fault::at(ErrorCode::FormatInvalid, "notificationURL")));
+    let notification_origin =
+        request.notification_url.as_ref().map(|it| policy_origin(it.expose()));
+    if notification_origin == Some(None) {
+        return Err(directory_rejection(Fault::for_element(
+            ErrorCode::FormatInvalid,
+            "notificationURL",
+        )));
     }
     let number = request.card_number.expose();
-    if !world.ranges(scheme).is_some_and(|it| it.has(knobs.ranges, number)) {
-        return Err(refused(Fault::at(ErrorCode::TransactionDataInvalid, "acctNumber")));
+    if !state.ranges(scheme).is_some_and(|it| it.contains_card(behavior.ranges, number)) {
+        return Err(directory_rejection(Fault::for_element(
+            ErrorCode::TransactionDataInvalid,
+            "acctNumber",
+        )));
     }
-    if script_of(number) == Script::DirectoryError {
-        return Err(refused(Fault::of(ErrorCode::PermanentFailure)));
+    if scenario_for_number(number) == CardScenario::DirectoryError {
+        return Err(directory_rejection(Fault::new(ErrorCode::PermanentFailure)));
     }
-    let url = format!("{}/sim/ds/{}", world.base_url, scheme.slug());
-    request.ds_reference_number = Some(world.names.ds_reference.clone());
+    let url = format!("{}/sim/ds/{}", state.base_url, scheme.slug());
+    request.ds_reference_number = Some(state.texts.ds_reference.clone());
     request.ds_trans_id = Some(new_id());
     request.ds_url = Url::parse(&url).ok();
-    let answer = acs::authenticate(world, scheme, &request);
-    answer.map(|it| Answer::of(&it)).map_err(|it| (Component::AccessControlServer, it))
+    let response = acs::authenticate(state, scheme, &request);
+    response
+        .map(|it| DirectoryResponse::from_message(&it))
+        .map_err(|it| (Component::AccessControlServer, it))
 }

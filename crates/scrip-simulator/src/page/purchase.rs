@@ -16,7 +16,7 @@ pub(crate) struct Purchase {
 }
 
 impl Purchase {
-    pub(crate) fn of(scheme: Scheme, request: &AReq) -> Self {
+    pub(crate) fn from_request(scheme: Scheme, request: &AReq) -> Self {
         let merchant = request.merchant_name.as_ref().map(|it| it.expose());
         let number = request.card_number.expose();
         let last = number.get(number.len().saturating_sub(4)..).unwrap_or_default();
@@ -40,15 +40,15 @@ fn format_amount(minor: &str, exponent: usize, currency: &str) -> String {
         format!("{:0>width$}", minor.trim_start_matches('0'), width = exponent.saturating_add(1));
     let (whole, fraction) = digits.split_at(digits.len().saturating_sub(exponent));
     let mut grouped = String::new();
-    for (at, digit) in whole.chars().enumerate() {
-        if at > 0 && whole.len().saturating_sub(at).is_multiple_of(3) {
+    for (index, digit) in whole.chars().enumerate() {
+        if index > 0 && whole.len().saturating_sub(index).is_multiple_of(3) {
             grouped.push(',');
         }
         grouped.push(digit);
     }
     let point = if fraction.is_empty() { "" } else { "." };
-    let known = CURRENCIES.iter().find(|(code, _)| *code == currency);
-    let currency = known.map_or_else(|| format!("(currency {currency})"), |it| it.1.to_owned());
+    let entry = CURRENCIES.iter().find(|(code, _)| *code == currency);
+    let currency = entry.map_or_else(|| format!("(currency {currency})"), |it| it.1.to_owned());
     format!("{grouped}{point}{fraction} {currency}")
 }
 
@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn amounts_as_people_write_them() {
+    fn format_amount_groups_digits_and_names_the_currency() {
         for (minor, exponent, currency, expected) in [
             ("123456", 2, "840", "1,234.56 USD"),
             ("5", 2, "978", "0.05 EUR"),

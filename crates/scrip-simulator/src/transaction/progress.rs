@@ -5,66 +5,73 @@ use tokio::sync::watch;
 
 /// Where a challenge stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum ChallengePhase {
     /// Nobody has asked for it yet.
-    Waiting,
+    AwaitingRequest,
     /// The cardholder has the page.
-    Shown,
+    InProgress,
     /// The result is on its way.
-    Ending,
+    Finishing,
     /// The browser can go home with this.
-    Ended(Status),
+    Finished(Status),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Visit {
+pub(crate) enum ChallengeStart {
     First,
-    Again,
+    Repeated,
 }
 
 #[derive(Debug)]
-pub(crate) struct Progress(watch::Sender<Phase>);
+pub(crate) struct ChallengeProgress(watch::Sender<ChallengePhase>);
 
-impl Progress {
+impl ChallengeProgress {
     pub(super) fn new() -> Self {
-        Self(watch::Sender::new(Phase::Waiting))
+        Self(watch::Sender::new(ChallengePhase::AwaitingRequest))
     }
 
-    pub(crate) fn phase(&self) -> Phase {
+    pub(crate) fn phase(&self) -> ChallengePhase {
         *self.0.borrow()
     }
 
     /// The cardholder has come. Whether that was the first time.
-    pub(crate) fn begin(&self) -> Visit {
-        if self.step(Phase::Waiting, Phase::Shown) { Visit::First } else { Visit::Again }
-    }
-
-    /// Of all who want to end it, one may, and only from the phase that it has seen.
-    pub(crate) fn claim(&self, from: Phase) -> bool {
-        self.step(from, Phase::Ending)
-    }
-
-    pub(crate) fn end(&self, told: Status) {
-        self.0.send_replace(Phase::Ended(told));
-    }
-
-    /// Waits for the end.
-    pub(crate) async fn ended(&self) -> Option<Status> {
-        let mut phases = self.0.subscribe();
-        let ended = phases.wait_for(|it| matches!(it, Phase::Ended(_))).await.ok()?;
-        match *ended {
-            Phase::Ended(status) => Some(status),
-            Phase::Waiting | Phase::Shown | Phase::Ending => None,
+    pub(crate) fn start(&self) -> ChallengeStart {
+        if self.transition(ChallengePhase::AwaitingRequest, ChallengePhase::InProgress) {
+            ChallengeStart::First
+        } else {
+            ChallengeStart::Repeated
         }
     }
 
-    fn step(&self, from: Phase, to: Phase) -> bool {
+    /// Of all who want to end it, one may, and only from the phase that it has seen.
+    pub(crate) fn claim_finish(&self, from: ChallengePhase) -> bool {
+        self.transition(from, ChallengePhase::Finishing)
+    }
+
+    pub(crate) fn finish(&self, status: Status) {
+        self.0.send_replace(ChallengePhase::Finished(status));
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn wait_until_finished(&self) -> Option<Status> {
+        let mut phases = self.0.subscribe();
+        let finished =
+            phases.wait_for(|it| matches!(it, ChallengePhase::Finished(_))).await.ok()?;
+        match *finished {
+            ChallengePhase::Finished(status) => Some(status),
+            ChallengePhase::AwaitingRequest
+            | ChallengePhase::InProgress
+            | ChallengePhase::Finishing => None,
+        }
+    }
+
+    fn transition(&self, from: ChallengePhase, to: ChallengePhase) -> bool {
         self.0.send_if_modified(|phase| {
-            let there = *phase == from;
-            if there {
+            let is_expected = *phase == from;
+            if is_expected {
                 *phase = to;
             }
-            there
+            is_expected
         })
     }
 }
@@ -74,15 +81,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_step_is_taken_once() {
-        let progress = Progress::new();
-        assert!(!progress.claim(Phase::Shown), "nobody has seen a page");
-        assert_eq!([progress.begin(), progress.begin()], [Visit::First, Visit::Again]);
-        assert!(!progress.claim(Phase::Waiting), "a timer for who has come");
-        assert!(progress.claim(Phase::Shown) && !progress.claim(Phase::Shown));
-        progress.end(Status::Successful);
-        assert_eq!(progress.begin(), Visit::Again);
-        assert!(!progress.claim(Phase::Shown));
-        assert_eq!(progress.phase(), Phase::Ended(Status::Successful));
+    fn challenge_phase_transitions_happen_once() {
+        let progress = ChallengeProgress::new();
+        assert!(!progress.claim_finish(ChallengePhase::InProgress), "nobody has seen a page");
+        assert_eq!(
+            [progress.start(), progress.start()],
+            [ChallengeStart::First, ChallengeStart::Repeated]
+        );
+        assert!(
+            !progress.claim_finish(ChallengePhase::AwaitingRequest),
+            "a timer for who has come"
+        );
+        assert!(
+            progress.claim_finish(ChallengePhase::InProgress)
+                && !progress.claim_finish(ChallengePhase::InProgress)
+        );
+        progress.finish(Status::Successful);
+        assert_eq!(progress.start(), ChallengeStart::Repeated);
+        assert!(!progress.claim_finish(ChallengePhase::InProgress));
+        assert_eq!(progress.phase(), ChallengePhase::Finished(Status::Successful));
     }
 }

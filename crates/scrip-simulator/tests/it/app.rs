@@ -15,15 +15,15 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use scrip_threeds::encoding::{decode, encode};
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, new_id, with};
+use crate::harness::{SimulatorHarness, merge, new_id};
 
 const CARD: &str = "4200000000000004";
-const SDK: &str = "3DS_LOA_SDK_TEST_020200_00001";
+const SDK_REFERENCE_NUMBER: &str = "3DS_LOA_SDK_TEST_020200_00001";
 
 /// An SDK, for one transaction.
 struct Sdk<'a> {
-    stage: &'a Stage,
-    private: PrivateKey,
+    harness: &'a SimulatorHarness,
+    private_key: PrivateKey,
     trans_id: String,
     enc: &'static str,
     counter: u16,
@@ -34,68 +34,75 @@ fn jwk(point: &[u8]) -> Value {
 }
 
 impl<'a> Sdk<'a> {
-    fn new(stage: &'a Stage, enc: &'static str) -> Self {
-        let private = PrivateKey::generate(&ECDH_P256).unwrap();
-        Self { stage, private, trans_id: new_id(), enc, counter: 0 }
+    fn new(harness: &'a SimulatorHarness, enc: &'static str) -> Self {
+        let private_key = PrivateKey::generate(&ECDH_P256).unwrap();
+        Self { harness, private_key, trans_id: new_id(), enc, counter: 0 }
     }
 
     fn areq(&self, number: &str) -> Value {
-        let public = self.private.compute_public_key().unwrap();
-        with(
-            self.stage.bare_areq("01", number),
+        let public_key = self.private_key.compute_public_key().unwrap();
+        merge(
+            self.harness.bare_areq("01", number),
             &json!({
                 "threeDSRequestorAuthenticationInd": "01", "sdkAppID": new_id(),
-                "sdkEncData": "e30..a.a.a", "sdkEphemPubKey": jwk(public.as_ref()),
-                "sdkMaxTimeout": "05", "sdkReferenceNumber": SDK, "sdkTransID": self.trans_id,
+                "sdkEncData": "e30..a.a.a", "sdkEphemPubKey": jwk(public_key.as_ref()),
+                "sdkMaxTimeout": "05", "sdkReferenceNumber": SDK_REFERENCE_NUMBER, "sdkTransID": self.trans_id,
                 "deviceRenderOptions": { "sdkInterface": "03", "sdkUiType": ["01", "04"] },
             }),
         )
     }
 
     /// The key that both sides have, made of what the bank has signed.
-    fn key(&self, answer: &Value) -> Vec<u8> {
-        let signed = answer["acsSignedContent"].as_str().unwrap();
+    fn derive_key(&self, ares: &Value) -> Vec<u8> {
+        let signed = ares["acsSignedContent"].as_str().unwrap();
         let payload = decode(signed.split('.').nth(1).unwrap()).unwrap();
         let payload: Value = serde_json::from_slice(&payload).unwrap();
-        let part = |name: &str| decode(payload["acsEphemPubKey"][name].as_str().unwrap()).unwrap();
-        let point = [&[4], part("x").as_slice(), part("y").as_slice()].concat();
+        let coordinate =
+            |name: &str| decode(payload["acsEphemPubKey"][name].as_str().unwrap()).unwrap();
+        let point = [&[4], coordinate("x").as_slice(), coordinate("y").as_slice()].concat();
         let theirs = UnparsedPublicKey::new(&ECDH_P256, point);
         let secret =
-            agree(&self.private, theirs, (), |secret| Ok::<_, ()>(secret.to_vec())).unwrap();
-        let length = u32::try_from(SDK.len()).unwrap().to_be_bytes();
-        let input =
-            [&[0, 0, 0, 1], secret.as_slice(), &[0; 8], &length, SDK.as_bytes(), &[0, 0, 1, 0]];
+            agree(&self.private_key, theirs, (), |secret| Ok::<_, ()>(secret.to_vec())).unwrap();
+        let length = u32::try_from(SDK_REFERENCE_NUMBER.len()).unwrap().to_be_bytes();
+        let input = [
+            &[0, 0, 0, 1],
+            secret.as_slice(),
+            &[0; 8],
+            &length,
+            SDK_REFERENCE_NUMBER.as_bytes(),
+            &[0, 0, 1, 0],
+        ];
         digest::digest(&digest::SHA256, &input.concat()).as_ref().to_vec()
     }
 
-    fn creq(&mut self, answer: &Value, more: &Value) -> Value {
+    fn creq(&mut self, ares: &Value, changes: &Value) -> Value {
         let counter = format!("{:03}", self.counter);
         self.counter += 1;
         let bare = json!({
             "messageType": "CReq", "messageVersion": "2.2.0", "sdkTransID": self.trans_id,
-            "threeDSServerTransID": answer["threeDSServerTransID"],
-            "acsTransID": answer["acsTransID"], "sdkCounterStoA": counter,
+            "threeDSServerTransID": ares["threeDSServerTransID"],
+            "acsTransID": ares["acsTransID"], "sdkCounterStoA": counter,
         });
-        with(bare, more)
+        merge(bare, changes)
     }
 
-    fn send(&mut self, answer: &Value, more: &Value) -> Value {
-        let message = self.creq(answer, more);
-        let told = self.exchange(answer, &message);
-        assert_eq!(told["acsCounterAtoS"], message["sdkCounterStoA"]);
-        assert_eq!(told["sdkTransID"], self.trans_id);
-        told
+    fn send(&mut self, ares: &Value, changes: &Value) -> Value {
+        let message = self.creq(ares, changes);
+        let cres = self.exchange(ares, &message);
+        assert_eq!(cres["acsCounterAtoS"], message["sdkCounterStoA"]);
+        assert_eq!(cres["sdkTransID"], self.trans_id);
+        cres
     }
 
-    fn exchange(&self, answer: &Value, message: &Value) -> Value {
-        let key = self.key(answer);
-        let sealed = seal(self.enc, &key, answer["acsTransID"].as_str().unwrap(), message);
-        let told = self.post(&sealed);
-        open(self.enc, &key, &told)
+    fn exchange(&self, ares: &Value, message: &Value) -> Value {
+        let key = self.derive_key(ares);
+        let sealed = seal(self.enc, &key, ares["acsTransID"].as_str().unwrap(), message);
+        let sealed_cres = self.post(&sealed);
+        open(self.enc, &key, &sealed_cres)
     }
 
     fn post(&self, sealed: &str) -> String {
-        self.stage.post("/sim/acs/app", "application/jose; charset=utf-8", sealed.as_bytes()).text
+        self.harness.post("/sim/acs/app", "application/jose; charset=utf-8", sealed.as_bytes()).text
     }
 }
 
@@ -151,34 +158,34 @@ fn open(enc: &str, key: &[u8], compact: &str) -> Value {
 }
 
 #[test]
-fn a_challenge_in_an_app() {
-    let stage = Stage::set();
+fn app_challenge_succeeds_with_both_encryptions() {
+    let harness = SimulatorHarness::start();
     for enc in ["A128CBC-HS256", "A128GCM"] {
-        let mut sdk = Sdk::new(&stage, enc);
-        let answer = stage.ask("visa", &sdk.areq(CARD));
+        let mut sdk = Sdk::new(&harness, enc);
+        let ares = harness.send_message("visa", &sdk.areq(CARD));
         assert_eq!(
-            (&answer["transStatus"], &answer["sdkTransID"]),
+            (&ares["transStatus"], &ares["sdkTransID"]),
             (&json!("C"), &json!(sdk.trans_id))
         );
         assert_eq!(
-            answer["acsRenderingType"],
+            ares["acsRenderingType"],
             json!({ "acsInterface": "01", "acsUiTemplate": "01" })
         );
-        let asked = sdk.send(&answer, &json!({}));
+        let prompt = sdk.send(&ares, &json!({}));
         assert_eq!(
-            (&asked["challengeCompletionInd"], &asked["acsUiType"]),
+            (&prompt["challengeCompletionInd"], &prompt["acsUiType"]),
             (&json!("N"), &json!("01"))
         );
-        let again = sdk.send(&answer, &json!({ "challengeDataEntry": "4321" }));
-        assert_eq!(again["challengeInfoTextIndicator"], "Y");
-        let resent = sdk.send(&answer, &json!({ "resendChallenge": "Y" }));
+        let retry = sdk.send(&ares, &json!({ "challengeDataEntry": "4321" }));
+        assert_eq!(retry["challengeInfoTextIndicator"], "Y");
+        let resent = sdk.send(&ares, &json!({ "resendChallenge": "Y" }));
         assert_eq!(resent["challengeCompletionInd"], "N");
-        let last = sdk.send(&answer, &json!({ "challengeDataEntry": "1234" }));
+        let last = sdk.send(&ares, &json!({ "challengeDataEntry": "1234" }));
         assert_eq!(
             (&last["challengeCompletionInd"], &last["transStatus"]),
             (&json!("Y"), &json!("Y"))
         );
-        let result = stage.result();
+        let result = harness.next_result();
         assert_eq!(
             (&result["transStatus"], &result["interactionCounter"]),
             (&json!("Y"), &json!("02"))
@@ -189,86 +196,87 @@ fn a_challenge_in_an_app() {
 }
 
 #[test]
-fn other_ways_out_of_an_app() {
-    let stage = Stage::set();
-    let mut sdk = Sdk::new(&stage, "A128GCM");
-    let answer = stage.ask("visa", &sdk.areq("4200000000000016"));
-    assert_eq!(answer["acsRenderingType"]["acsUiTemplate"], "04");
-    assert_eq!(sdk.send(&answer, &json!({}))["acsUiType"], "04");
-    assert_eq!(sdk.send(&answer, &json!({ "oobContinue": true }))["transStatus"], "Y");
-    assert_eq!(stage.result()["authenticationType"], "03");
+fn app_challenge_ends_by_out_of_band_cancel_or_wrong_codes() {
+    let harness = SimulatorHarness::start();
+    let mut sdk = Sdk::new(&harness, "A128GCM");
+    let ares = harness.send_message("visa", &sdk.areq("4200000000000016"));
+    assert_eq!(ares["acsRenderingType"]["acsUiTemplate"], "04");
+    assert_eq!(sdk.send(&ares, &json!({}))["acsUiType"], "04");
+    assert_eq!(sdk.send(&ares, &json!({ "oobContinue": true }))["transStatus"], "Y");
+    assert_eq!(harness.next_result()["authenticationType"], "03");
 
-    let mut sdk = Sdk::new(&stage, "A128CBC-HS256");
-    let answer = stage.ask("visa", &sdk.areq(CARD));
-    sdk.send(&answer, &json!({}));
-    assert_eq!(sdk.send(&answer, &json!({ "challengeCancel": "01" }))["transStatus"], "N");
-    assert_eq!(stage.result()["challengeCancel"], "01");
+    let mut sdk = Sdk::new(&harness, "A128CBC-HS256");
+    let ares = harness.send_message("visa", &sdk.areq(CARD));
+    sdk.send(&ares, &json!({}));
+    assert_eq!(sdk.send(&ares, &json!({ "challengeCancel": "01" }))["transStatus"], "N");
+    assert_eq!(harness.next_result()["challengeCancel"], "01");
 
-    let mut sdk = Sdk::new(&stage, "A128CBC-HS256");
-    let answer = stage.ask("visa", &sdk.areq(CARD));
+    let mut sdk = Sdk::new(&harness, "A128CBC-HS256");
+    let ares = harness.send_message("visa", &sdk.areq(CARD));
     for _ in 0..3 {
-        let told = sdk.send(&answer, &json!({ "challengeDataEntry": "9" }));
-        assert_eq!(told["challengeCompletionInd"], "N", "the first only opens it");
+        let cres = sdk.send(&ares, &json!({ "challengeDataEntry": "9" }));
+        assert_eq!(cres["challengeCompletionInd"], "N", "the first only opens it");
     }
-    assert_eq!(sdk.send(&answer, &json!({ "challengeDataEntry": "9" }))["transStatus"], "N");
-    assert_eq!(stage.result()["transStatusReason"], "19");
+    assert_eq!(sdk.send(&ares, &json!({ "challengeDataEntry": "9" }))["transStatus"], "N");
+    assert_eq!(harness.next_result()["transStatusReason"], "19");
 }
 
 #[test]
-fn messages_of_an_app_that_are_wrong() {
-    let stage = Stage::set();
-    let mut sdk = Sdk::new(&stage, "A128GCM");
-    let answer = stage.ask("visa", &sdk.areq(CARD));
-    let (key, id) = (sdk.key(&answer), answer["acsTransID"].as_str().unwrap().to_owned());
-    let message = sdk.creq(&answer, &json!({}));
+fn invalid_app_messages_return_emv_error_codes() {
+    let harness = SimulatorHarness::start();
+    let mut sdk = Sdk::new(&harness, "A128GCM");
+    let ares = harness.send_message("visa", &sdk.areq(CARD));
+    let (key, id) = (sdk.derive_key(&ares), ares["acsTransID"].as_str().unwrap().to_owned());
+    let message = sdk.creq(&ares, &json!({}));
     let sealed = seal("A128GCM", &key, &id, &message);
-    let code = |text: &str| {
-        let told: Value = serde_json::from_str(&sdk.post(text)).unwrap();
-        assert_eq!((&told["messageType"], &told["errorComponent"]), (&json!("Erro"), &json!("A")));
-        told["errorCode"].as_str().unwrap().to_owned()
+    let error_code = |text: &str| {
+        let erro: Value = serde_json::from_str(&sdk.post(text)).unwrap();
+        assert_eq!((&erro["messageType"], &erro["errorComponent"]), (&json!("Erro"), &json!("A")));
+        erro["errorCode"].as_str().unwrap().to_owned()
     };
     let mut altered = sealed.clone();
     let last = if altered.pop() == Some('A') { 'Q' } else { 'A' };
     altered.push(last);
-    assert_eq!(code(&altered), "302");
+    assert_eq!(error_code(&altered), "302");
     let plain = seal("A128CBC-HS256", &key, &id, &message);
     let (rest, _) = plain.rsplit_once('.').unwrap();
-    assert_eq!(code(&format!("{rest}.{}", encode(&[0; 16]))), "302");
-    assert_eq!(code("a.b.c"), "101");
-    assert_eq!(code(&sealed.replace("..", ".YQ.")), "101");
-    assert_eq!(code(&seal("A128GCM", &key, &new_id(), &message)), "301");
-    let other = with(message.clone(), &json!({ "sdkTransID": new_id() }));
-    assert_eq!(code(&seal("A128GCM", &key, &id, &other)), "301");
-    let skipped = with(message.clone(), &json!({ "sdkCounterStoA": "001" }));
-    assert_eq!(code(&seal("A128GCM", &key, &id, &skipped)), "302");
-    let sized = with(message, &json!({ "challengeWindowSize": "03" }));
-    assert_eq!(code(&seal("A128GCM", &key, &id, &sized)), "203");
+    assert_eq!(error_code(&format!("{rest}.{}", encode(&[0; 16]))), "302");
+    assert_eq!(error_code("a.b.c"), "101");
+    assert_eq!(error_code(&sealed.replace("..", ".YQ.")), "101");
+    assert_eq!(error_code(&seal("A128GCM", &key, &new_id(), &message)), "301");
+    let other = merge(message.clone(), &json!({ "sdkTransID": new_id() }));
+    assert_eq!(error_code(&seal("A128GCM", &key, &id, &other)), "301");
+    let skipped = merge(message.clone(), &json!({ "sdkCounterStoA": "001" }));
+    assert_eq!(error_code(&seal("A128GCM", &key, &id, &skipped)), "302");
+    let sized = merge(message, &json!({ "challengeWindowSize": "03" }));
+    assert_eq!(error_code(&seal("A128GCM", &key, &id, &sized)), "203");
     // The same message is not taken twice.
     assert_eq!(open("A128GCM", &key, &sdk.post(&sealed))["challengeCompletionInd"], "N");
-    assert_eq!(code(&sealed), "302");
+    assert_eq!(error_code(&sealed), "302");
     // A point that is not on the curve makes no key.
     let off = json!({ "kty": "EC", "crv": "P-256", "x": "A".repeat(43), "y": "A".repeat(43) });
-    let told = stage.ask("visa", &with(sdk.areq(CARD), &json!({ "sdkEphemPubKey": off })));
+    let erro =
+        harness.send_message("visa", &merge(sdk.areq(CARD), &json!({ "sdkEphemPubKey": off })));
     assert_eq!(
-        (&told["errorCode"], &told["errorDetail"]),
+        (&erro["errorCode"], &erro["errorDetail"]),
         (&json!("203"), &json!("sdkEphemPubKey"))
     );
-    assert_eq!(told["errorComponent"], "A");
+    assert_eq!(erro["errorComponent"], "A");
 }
 
 #[test]
-fn what_is_signed_can_be_checked() {
-    let stage = Stage::set();
-    let sdk = Sdk::new(&stage, "A128GCM");
+fn acs_signed_content_verifies_against_the_root() {
+    let harness = SimulatorHarness::start();
+    let sdk = Sdk::new(&harness, "A128GCM");
     let request = sdk.areq(CARD);
-    let answer = stage.ask("visa", &request);
-    let signed = answer["acsSignedContent"].as_str().unwrap();
+    let ares = harness.send_message("visa", &request);
+    let signed = ares["acsSignedContent"].as_str().unwrap();
     let (text, signature) = signed.rsplit_once('.').unwrap();
     let (header, payload) = text.split_once('.').unwrap();
     let header: Value = serde_json::from_slice(&decode(header).unwrap()).unwrap();
     let payload: Value = serde_json::from_slice(&decode(payload).unwrap()).unwrap();
     assert_eq!(header["alg"], "ES256");
-    assert_eq!(payload["acsURL"], format!("{}/sim/acs/app", stage.simulator.base_url()));
+    assert_eq!(payload["acsURL"], format!("{}/sim/acs/app", harness.simulator.base_url()));
     assert_eq!(payload["sdkEphemPubKey"], request["sdkEphemPubKey"]);
     let [leaf, root] =
         [0, 1].map(|at| STANDARD.decode(header["x5c"][at].as_str().unwrap()).unwrap());
@@ -276,11 +284,11 @@ fn what_is_signed_can_be_checked() {
     let at = leaf.windows(4).position(|it| it == [0x03, 0x42, 0x00, 0x04]).unwrap() + 3;
     let key = Verifying::new(&ECDSA_P256_SHA256_FIXED, &leaf[at..at + 65]);
     key.verify(text.as_bytes(), &decode(signature).unwrap()).unwrap();
-    issued(leaf, root);
+    assert_issued_by(leaf, root);
 }
 
 /// The signer's certificate comes from the root.
-fn issued(leaf: Vec<u8>, root: Vec<u8>) {
+fn assert_issued_by(leaf: Vec<u8>, root: Vec<u8>) {
     use rustls::{
         RootCertStore,
         pki_types::{CertificateDer, UnixTime},

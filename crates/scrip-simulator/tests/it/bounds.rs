@@ -2,54 +2,59 @@
 
 use std::time::Duration;
 
-use scrip_simulator::{Settings, Simulator, Unusable};
+use scrip_simulator::{Simulator, SimulatorSettings, StartError};
 
-use crate::stage::{Stage, acs_path, creq, patient};
+use crate::harness::{SimulatorHarness, acs_path, creq, settings_with_long_timers};
 
 const CARD: &str = "4200000000000004";
 
 #[test]
-fn the_oldest_goes_for_the_next() {
-    let mut settings = patient();
+fn oldest_transaction_is_evicted_at_capacity() {
+    let mut settings = settings_with_long_timers();
     settings.transactions_max = 2;
-    let stage = Stage::with(settings);
-    let answers: Vec<_> = (0..3).map(|_| stage.ask("visa", &stage.areq(CARD))).collect();
-    let status =
-        |at: usize| stage.form(&acs_path(&answers[at]), &[("creq", &creq(&answers[at]))]).status;
+    let harness = SimulatorHarness::with_settings(settings);
+    let responses: Vec<_> =
+        (0..3).map(|_| harness.send_message("visa", &harness.areq(CARD))).collect();
+    let status = |at: usize| {
+        harness.post_form(&acs_path(&responses[at]), &[("creq", &creq(&responses[at]))]).status
+    };
     assert_eq!([status(0), status(1), status(2)], [400, 200, 200]);
 }
 
 #[test]
-fn nothing_is_kept_for_ever() {
-    let mut settings = patient();
-    settings.timers.keep = Duration::ZERO;
-    let stage = Stage::with(settings);
-    let answer = stage.ask("visa", &stage.areq(CARD));
-    assert_eq!(stage.form(&acs_path(&answer), &[("creq", &creq(&answer))]).status, 400);
+fn transaction_expires_after_its_lifetime() {
+    let mut settings = settings_with_long_timers();
+    settings.timers.transaction_lifetime = Duration::ZERO;
+    let harness = SimulatorHarness::with_settings(settings);
+    let ares = harness.send_message("visa", &harness.areq(CARD));
+    assert_eq!(harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]).status, 400);
 }
 
 /// What was forgotten does nothing any more: its timer went with it.
 #[test]
-fn a_forgotten_transaction_has_no_result() {
-    let mut settings = patient();
+fn evicted_transaction_sends_no_result() {
+    let mut settings = settings_with_long_timers();
     settings.transactions_max = 1;
     settings.timers.first_creq = Duration::from_millis(200);
-    let stage = Stage::with(settings);
-    let first = stage.ask("visa", &stage.areq(CARD));
-    let second = stage.ask("visa", &stage.areq(CARD));
-    let result = stage.result();
+    let harness = SimulatorHarness::with_settings(settings);
+    let first = harness.send_message("visa", &harness.areq(CARD));
+    let second = harness.send_message("visa", &harness.areq(CARD));
+    let result = harness.next_result();
     if result["acsTransID"] == first["acsTransID"] {
         // The second question took longer than the first one's timer: nothing to be seen today.
         return;
     }
     assert_eq!(result["acsTransID"], second["acsTransID"]);
     std::thread::sleep(Duration::from_millis(400));
-    assert!(stage.result_now().is_none());
+    assert!(harness.try_next_result().is_none());
 }
 
 #[test]
-fn settings_that_cannot_be() {
-    let with_url = |url: &str| Settings { base_url: Some(url.to_owned()), ..Settings::default() };
+fn invalid_settings_are_rejected() {
+    let with_url = |url: &str| SimulatorSettings {
+        base_url: Some(url.to_owned()),
+        ..SimulatorSettings::default()
+    };
     for url in [
         "",
         "sim.example",
@@ -59,7 +64,7 @@ fn settings_that_cannot_be() {
         "ftp://a",
         "http://a;b",
     ] {
-        assert!(matches!(Simulator::new(with_url(url)), Err(Unusable::BaseUrl)), "{url}");
+        assert!(matches!(Simulator::new(with_url(url)), Err(StartError::BaseUrl)), "{url}");
     }
     assert_eq!(
         Simulator::new(with_url("https://sim.example/3ds")).unwrap().base_url(),
@@ -67,14 +72,17 @@ fn settings_that_cannot_be() {
     );
     let mut roots = with_url("http://sim.example");
     roots.trusted_roots = b"not a certificate".to_vec();
-    assert!(matches!(Simulator::new(roots), Err(Unusable::TrustedRoots)));
+    assert!(matches!(Simulator::new(roots), Err(StartError::TrustedRoots)));
 }
 
 #[test]
-fn nothing_prints_a_card() {
-    let stage = Stage::set();
-    stage.challenged("visa", CARD);
-    let printed = format!("{:?}", stage.simulator);
+fn debug_output_contains_no_card_or_result_address() {
+    let harness = SimulatorHarness::start();
+    harness.start_challenge("visa", CARD);
+    let printed = format!("{:?}", harness.simulator);
     assert!(printed.contains("Transaction") && !printed.contains(CARD));
-    assert!(!printed.contains(&stage.server) && !printed.contains("results/secret"), "{printed}");
+    assert!(
+        !printed.contains(&harness.server_url) && !printed.contains("results/secret"),
+        "{printed}"
+    );
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, with};
+use crate::harness::{SimulatorHarness, merge};
 
 /// The table as the sandbox has it, written down a second time on purpose.
 pub(crate) const CARDS: &[(&str, &str, &str)] = &[
@@ -80,7 +80,7 @@ pub(crate) const CARDS: &[(&str, &str, &str)] = &[
 ];
 
 /// Status and reason, without a challenge or after one.
-fn end(code: &str) -> (&'static str, Option<&'static str>) {
+fn expected_outcome(code: &str) -> (&'static str, Option<&'static str>) {
     match code {
         "FS" | "CS" | "CM" | "CX" | "CO" => ("Y", None),
         "A" | "CA" => ("A", None),
@@ -91,114 +91,122 @@ fn end(code: &str) -> (&'static str, Option<&'static str>) {
     }
 }
 
-fn assert_end(code: &str, scheme: &str, told: &Value) {
-    let (status, reason) = end(code);
-    assert_eq!(told["transStatus"], status, "{code} {told}");
-    assert_eq!(told.get("transStatusReason").and_then(Value::as_str), reason, "{told}");
-    let low = scheme == "mastercard";
+fn assert_outcome(code: &str, scheme: &str, message: &Value) {
+    let (status, reason) = expected_outcome(code);
+    assert_eq!(message["transStatus"], status, "{code} {message}");
+    assert_eq!(message.get("transStatusReason").and_then(Value::as_str), reason, "{message}");
+    let is_mastercard = scheme == "mastercard";
     let eci = match status {
         "Y" => ["05", "02"],
         "A" => ["06", "01"],
         _ => ["07", "00"],
     };
-    assert_eq!(told["eci"], eci[usize::from(low)]);
-    let value = told.get("authenticationValue").and_then(Value::as_str);
-    assert_eq!(value.map(str::len), matches!(status, "Y" | "A").then_some(28), "{told}");
+    assert_eq!(message["eci"], eci[usize::from(is_mastercard)]);
+    let value = message.get("authenticationValue").and_then(Value::as_str);
+    assert_eq!(value.map(str::len), matches!(status, "Y" | "A").then_some(28), "{message}");
 }
 
-fn assert_refused(code: &str, told: &Value) {
+fn assert_rejected(code: &str, erro: &Value) {
     let expected = if code == "DE" { "404" } else { "305" };
-    assert_eq!(told["messageType"], "Erro", "{told}");
-    assert_eq!((&told["errorCode"], &told["errorComponent"]), (&json!(expected), &json!("D")));
-    assert_eq!(told["errorMessageType"], "AReq");
+    assert_eq!(erro["messageType"], "Erro", "{erro}");
+    assert_eq!((&erro["errorCode"], &erro["errorComponent"]), (&json!(expected), &json!("D")));
+    assert_eq!(erro["errorMessageType"], "AReq");
 }
 
-fn is_refused(code: &str) -> bool {
+fn is_rejected(code: &str) -> bool {
     matches!(code, "DE" | "SE" | "NO")
 }
 
 #[test]
-fn a_customer_with_each_card() {
-    let stage = Stage::set();
+fn browser_authentication_follows_each_cards_scenario() {
+    let harness = SimulatorHarness::start();
     for (scheme, number, code) in CARDS {
-        let request = stage.areq(number);
-        let answer = stage.ask(scheme, &request);
-        if is_refused(code) {
-            assert_refused(code, &answer);
+        let request = harness.areq(number);
+        let response = harness.send_message(scheme, &request);
+        if is_rejected(code) {
+            assert_rejected(code, &response);
             continue;
         }
-        assert_eq!(answer["messageType"], "ARes", "{number} {answer}");
-        assert_eq!(answer["threeDSServerTransID"], request["threeDSServerTransID"]);
-        assert_eq!(answer["acsReferenceNumber"], "mock-acs-reference-number");
-        assert_eq!(answer["dsReferenceNumber"], "mock-directory-server-a");
+        assert_eq!(response["messageType"], "ARes", "{number} {response}");
+        assert_eq!(response["threeDSServerTransID"], request["threeDSServerTransID"]);
+        assert_eq!(response["acsReferenceNumber"], "mock-acs-reference-number");
+        assert_eq!(response["dsReferenceNumber"], "mock-directory-server-a");
         if !code.starts_with('C') {
-            assert_end(code, scheme, &answer);
+            assert_outcome(code, scheme, &response);
             continue;
         }
         let out_of_band = matches!(*code, "CO" | "CFO");
-        assert_eq!(answer["transStatus"], "C");
-        assert_eq!(answer["acsChallengeMandated"], if *code == "CX" { "Y" } else { "N" });
-        assert_eq!(answer["authenticationType"], if out_of_band { "03" } else { "01" });
-        assert!(answer.get("eci").is_none() && answer.get("authenticationValue").is_none());
-        challenge(&stage, scheme, code, &request, out_of_band);
+        assert_eq!(response["transStatus"], "C");
+        assert_eq!(response["acsChallengeMandated"], if *code == "CX" { "Y" } else { "N" });
+        assert_eq!(response["authenticationType"], if out_of_band { "03" } else { "01" });
+        assert!(response.get("eci").is_none() && response.get("authenticationValue").is_none());
+        complete_challenge(&harness, scheme, code, &request, out_of_band);
     }
 }
 
-fn challenge(stage: &Stage, scheme: &str, code: &str, request: &Value, out_of_band: bool) {
-    let request = with(request.clone(), &json!({ "threeDSServerTransID": crate::stage::new_id() }));
-    let answer = stage.ask(scheme, &request);
-    let path = crate::stage::acs_path(&answer);
-    let page = stage.form(&path, &[("creq", &crate::stage::creq(&answer))]);
+fn complete_challenge(
+    harness: &SimulatorHarness,
+    scheme: &str,
+    code: &str,
+    request: &Value,
+    out_of_band: bool,
+) {
+    let request =
+        merge(request.clone(), &json!({ "threeDSServerTransID": crate::harness::new_id() }));
+    let ares = harness.send_message(scheme, &request);
+    let path = crate::harness::acs_path(&ares);
+    let page = harness.post_form(&path, &[("creq", &crate::harness::creq(&ares))]);
     assert_eq!(page.status, 200);
     let fields = [("action", if out_of_band { "continue" } else { "submit" }), ("code", "1234")];
-    let last = stage.press(&answer, &fields);
-    let result = stage.result_now().expect("the result comes before the browser goes");
-    assert_end(code, scheme, &result);
+    let last = harness.press_button(&ares, &fields);
+    let result = harness.try_next_result().expect("the result comes before the browser goes");
+    assert_outcome(code, scheme, &result);
     assert_eq!(result["messageType"], "RReq");
     assert_eq!(result["interactionCounter"], "01");
     assert_eq!(result["messageCategory"], "01");
     for id in ["threeDSServerTransID", "acsTransID", "dsTransID"] {
-        assert_eq!(result[id], answer[id], "{id}");
+        assert_eq!(result[id], ares[id], "{id}");
     }
-    let told = last.brings("cres");
-    let passed = matches!(end(code).0, "Y" | "A");
-    assert_eq!(told["transStatus"], if passed { "Y" } else { "N" });
-    assert_eq!(told["challengeCompletionInd"], "Y");
-    assert_eq!(told["acsTransID"], answer["acsTransID"]);
+    let cres = last.decode_field("cres");
+    let passed = matches!(expected_outcome(code).0, "Y" | "A");
+    assert_eq!(cres["transStatus"], if passed { "Y" } else { "N" });
+    assert_eq!(cres["challengeCompletionInd"], "Y");
+    assert_eq!(cres["acsTransID"], ares["acsTransID"]);
 }
 
 #[test]
-fn a_merchant_with_each_card() {
-    let stage = Stage::set();
+fn requestor_initiated_authentication_follows_each_cards_scenario() {
+    let harness = SimulatorHarness::start();
     for (scheme, number, code) in CARDS {
-        let answer = stage.ask(scheme, &stage.merchant_areq(number));
-        if is_refused(code) {
-            assert_refused(code, &answer);
+        let response = harness.send_message(scheme, &harness.merchant_areq(number));
+        if is_rejected(code) {
+            assert_rejected(code, &response);
         } else if !code.starts_with('C') {
-            assert_end(code, scheme, &answer);
+            assert_outcome(code, scheme, &response);
         } else {
             assert_eq!(
-                (&answer["transStatus"], &answer["acsDecConInd"]),
+                (&response["transStatus"], &response["acsDecConInd"]),
                 (&json!("D"), &json!("Y"))
             );
-            assert_eq!(answer["authenticationType"], "04");
-            assert!(answer["cardholderInfo"].is_string() && answer.get("acsURL").is_none());
-            let result = stage.result();
-            assert_eq!(result["threeDSServerTransID"], answer["threeDSServerTransID"]);
+            assert_eq!(response["authenticationType"], "04");
+            assert!(response["cardholderInfo"].is_string() && response.get("acsURL").is_none());
+            let result = harness.next_result();
+            assert_eq!(result["threeDSServerTransID"], response["threeDSServerTransID"]);
             assert_eq!(result["authenticationType"], "04");
-            assert_end(code, scheme, &result);
-            let not = stage.merchant_areq(number);
-            let not = with(not, &json!({ "threeDSRequestorDecReqInd": "N" }));
-            let answer = stage.ask(scheme, &not);
-            assert_eq!(answer["transStatus"], "N");
-            assert_eq!(answer["transStatusReason"], "23");
+            assert_outcome(code, scheme, &result);
+            let without_decoupled = harness.merchant_areq(number);
+            let without_decoupled =
+                merge(without_decoupled, &json!({ "threeDSRequestorDecReqInd": "N" }));
+            let ares = harness.send_message(scheme, &without_decoupled);
+            assert_eq!(ares["transStatus"], "N");
+            assert_eq!(ares["transStatusReason"], "23");
         }
     }
 }
 
 #[test]
-fn what_a_request_may_ask_for() {
-    let stage = Stage::set();
+fn challenge_preference_and_decoupled_request_change_the_status() {
+    let harness = SimulatorHarness::start();
     for (number, version, wish, expected) in [
         ("4242424242424242", "2.2.0", "06", "I"),
         ("4242424242424242", "2.2.0", "05", "I"),
@@ -210,25 +218,27 @@ fn what_a_request_may_ask_for() {
         ("4200000000000004", "2.1.0", "02", "C"),
         ("4200000000000005", "2.2.0", "06", "N"),
     ] {
-        let wishes = json!({ "messageVersion": version, "threeDSRequestorChallengeInd": wish });
-        let answer = stage.ask("visa", &with(stage.areq(number), &wishes));
-        assert_eq!(answer["transStatus"], expected, "{number} {wish}");
-        assert_eq!(answer["messageVersion"], version);
+        let changes = json!({ "messageVersion": version, "threeDSRequestorChallengeInd": wish });
+        let ares = harness.send_message("visa", &merge(harness.areq(number), &changes));
+        assert_eq!(ares["transStatus"], expected, "{number} {wish}");
+        assert_eq!(ares["messageVersion"], version);
     }
     let decoupled =
         json!({ "threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00005" });
-    let answer = stage.ask("visa", &with(stage.areq("4200000000000004"), &decoupled));
-    assert_eq!(answer["transStatus"], "D");
+    let ares = harness.send_message("visa", &merge(harness.areq("4200000000000004"), &decoupled));
+    assert_eq!(ares["transStatus"], "D");
     let old = json!({ "messageVersion": "2.1.0", "messageCategory": "02", "threeRIInd": "03" });
-    let answer = stage.ask("visa", &with(stage.merchant_areq("4200000000000004"), &old));
-    assert_eq!((&answer["transStatus"], &answer["transStatusReason"]), (&json!("N"), &json!("01")));
+    let ares =
+        harness.send_message("visa", &merge(harness.merchant_areq("4200000000000004"), &old));
+    assert_eq!((&ares["transStatus"], &ares["transStatusReason"]), (&json!("N"), &json!("01")));
 }
 
 #[test]
-fn the_same_transaction_has_the_same_value() {
-    let stage = Stage::set();
-    let request = stage.areq("4242424242424242");
-    let value = |request: &Value| stage.ask("visa", request)["authenticationValue"].clone();
+fn authentication_value_is_deterministic_per_transaction() {
+    let harness = SimulatorHarness::start();
+    let request = harness.areq("4242424242424242");
+    let value =
+        |request: &Value| harness.send_message("visa", request)["authenticationValue"].clone();
     assert_eq!(value(&request), value(&request));
-    assert_ne!(value(&request), value(&stage.areq("4242424242424242")));
+    assert_ne!(value(&request), value(&harness.areq("4242424242424242")));
 }

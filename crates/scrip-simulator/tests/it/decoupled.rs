@@ -4,19 +4,19 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::stage::{Stage, creq, patient, with};
+use crate::harness::{SimulatorHarness, creq, merge, settings_with_long_timers};
 
 const CARD: &str = "4200000000000004";
 
 #[test]
-fn time_runs_out_when_a_knob_says_so() {
-    let mut settings = patient();
+fn decoupled_timeout_behavior_reports_a_timeout() {
+    let mut settings = settings_with_long_timers();
     settings.timers.decoupled_minute = Duration::from_millis(10);
-    let stage = Stage::with(settings);
-    stage.turn("/sim/knobs", &json!({ "decoupled": "timeout" }));
-    let answer = stage.ask("visa", &stage.merchant_areq(CARD));
-    let result = stage.result();
-    assert_eq!(result["acsTransID"], answer["acsTransID"]);
+    let harness = SimulatorHarness::with_settings(settings);
+    harness.put_behavior("/sim/knobs", &json!({ "decoupled": "timeout" }));
+    let ares = harness.send_message("visa", &harness.merchant_areq(CARD));
+    let result = harness.next_result();
+    assert_eq!(result["acsTransID"], ares["acsTransID"]);
     assert_eq!((&result["transStatus"], &result["transStatusReason"]), (&json!("N"), &json!("24")));
     assert_eq!(
         (&result["challengeCancel"], &result["authenticationType"]),
@@ -26,25 +26,25 @@ fn time_runs_out_when_a_knob_says_so() {
 }
 
 #[test]
-fn a_merchant_with_little_time_gets_no_answer() {
-    let mut settings = patient();
+fn decoupled_max_time_shorter_than_response_reports_a_timeout() {
+    let mut settings = settings_with_long_timers();
     settings.timers.decoupled_minute = Duration::from_millis(1);
-    let stage = Stage::with(settings);
-    stage.ask("visa", &stage.merchant_areq(CARD));
-    assert_eq!(stage.result()["transStatusReason"], "24");
+    let harness = SimulatorHarness::with_settings(settings);
+    harness.send_message("visa", &harness.merchant_areq(CARD));
+    assert_eq!(harness.next_result()["transStatusReason"], "24");
 }
 
 #[test]
-fn nobody_opens_a_page_for_it() {
-    let mut settings = patient();
+fn decoupled_challenge_has_no_browser_page() {
+    let mut settings = settings_with_long_timers();
     settings.timers.decoupled = Duration::from_secs(200);
-    let stage = Stage::with(settings);
+    let harness = SimulatorHarness::with_settings(settings);
     let decoupled =
         json!({ "threeDSRequestorDecReqInd": "Y", "threeDSRequestorDecMaxTime": "00005" });
-    let answer = stage.ask("visa", &with(stage.areq(CARD), &decoupled));
-    assert_eq!(answer["transStatus"], "D");
-    let page = stage.form("/sim/acs/challenge", &[("creq", &creq(&answer))]);
+    let ares = harness.send_message("visa", &merge(harness.areq(CARD), &decoupled));
+    assert_eq!(ares["transStatus"], "D");
+    let page = harness.post_form("/sim/acs/challenge", &[("creq", &creq(&ares))]);
     assert_eq!(page.status, 400);
-    let press = stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
-    assert_eq!((press.status, stage.result_now()), (400, None));
+    let press = harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]);
+    assert_eq!((press.status, harness.try_next_result()), (400, None));
 }

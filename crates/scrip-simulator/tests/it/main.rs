@@ -8,15 +8,15 @@
 )]
 
 mod app;
+mod behavior;
 mod bounds;
 mod cards;
 mod challenge;
 mod decoupled;
-mod hostile;
-mod knobs;
+mod harness;
 mod messages;
 mod method;
 mod ranges;
-mod stage;
 mod timers;
 mod tls;
+mod untrusted_input;

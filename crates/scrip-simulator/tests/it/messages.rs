@@ -2,34 +2,34 @@
 
 use serde_json::{Value, json};
 
-use crate::stage::{JSON, Stage, with};
+use crate::harness::{JSON, SimulatorHarness, merge};
 
-fn refusal(stage: &Stage, body: &[u8]) -> Value {
-    let answer = stage.post("/sim/ds/visa", JSON, body);
-    assert_eq!(answer.status, 200);
-    let told: Value = serde_json::from_str(&answer.text).unwrap();
-    assert_eq!(told["messageType"], "Erro", "{told}");
-    assert_eq!(told["errorComponent"], "D");
-    told
+fn expect_error(harness: &SimulatorHarness, body: &[u8]) -> Value {
+    let response = harness.post("/sim/ds/visa", JSON, body);
+    assert_eq!(response.status, 200);
+    let erro: Value = serde_json::from_str(&response.text).unwrap();
+    assert_eq!(erro["messageType"], "Erro", "{erro}");
+    assert_eq!(erro["errorComponent"], "D");
+    erro
 }
 
 #[test]
-fn what_is_no_message() {
-    let stage = Stage::set();
+fn unreadable_messages_return_erro_101_or_204() {
+    let harness = SimulatorHarness::start();
     for body in ["", "{", "[]", "null", "{}", "{\"messageType\":\"XReq\"}", "\u{0}"] {
-        assert_eq!(refusal(&stage, body.as_bytes())["errorCode"], "101", "{body}");
+        assert_eq!(expect_error(&harness, body.as_bytes())["errorCode"], "101", "{body}");
     }
-    assert_eq!(refusal(&stage, &[0xff, 0xfe])["errorCode"], "101");
+    assert_eq!(expect_error(&harness, &[0xff, 0xfe])["errorCode"], "101");
     let long = format!("{{\"messageType\":\"AReq\",\"x\":\"{}\"}}", "x".repeat(300_000));
-    assert_eq!(refusal(&stage, long.as_bytes())["errorCode"], "101");
+    assert_eq!(expect_error(&harness, long.as_bytes())["errorCode"], "101");
     let twice = "{\"messageType\":\"AReq\",\"mcc\":\"1\",\"mcc\":\"1\"}";
-    assert_eq!(refusal(&stage, twice.as_bytes())["errorCode"], "204");
+    assert_eq!(expect_error(&harness, twice.as_bytes())["errorCode"], "204");
 }
 
 #[test]
-fn what_is_wrong_with_a_request_is_named() {
-    let stage = Stage::set();
-    let right = stage.areq("4242424242424242");
+fn invalid_areq_error_names_code_and_element() {
+    let harness = SimulatorHarness::start();
+    let right = harness.areq("4242424242424242");
     for (change, code, detail) in [
         (json!({ "messageVersion": "2.3.1" }), "102", "messageVersion"),
         (json!({ "acctNumber": "42" }), "203", "acctNumber"),
@@ -43,37 +43,38 @@ fn what_is_wrong_with_a_request_is_named() {
             "messageExtension",
         ),
     ] {
-        let told = refusal(&stage, with(right.clone(), &change).to_string().as_bytes());
+        let erro = expect_error(&harness, merge(right.clone(), &change).to_string().as_bytes());
         assert_eq!(
-            (told["errorCode"].as_str(), told["errorDetail"].as_str()),
+            (erro["errorCode"].as_str(), erro["errorDetail"].as_str()),
             (Some(code), Some(detail)),
             "{change}"
         );
-        assert_eq!(told["threeDSServerTransID"], right["threeDSServerTransID"]);
+        assert_eq!(erro["threeDSServerTransID"], right["threeDSServerTransID"]);
     }
     for name in ["threeDSServerURL", "merchantName", "browserUserAgent", "threeDSCompInd"] {
         let mut less = right.clone();
         less.as_object_mut().unwrap().remove(name);
-        let told = refusal(&stage, less.to_string().as_bytes());
-        assert_eq!((&told["errorCode"], &told["errorDetail"]), (&json!("201"), &json!(name)));
+        let erro = expect_error(&harness, less.to_string().as_bytes());
+        assert_eq!((&erro["errorCode"], &erro["errorDetail"]), (&json!("201"), &json!(name)));
     }
 }
 
 /// A result comes from the bank, through its directory; nobody else brings one.
 #[test]
-fn messages_that_are_not_for_a_directory() {
-    let stage = Stage::set();
-    for kind in ["PRes", "ARes", "CReq", "CRes", "RReq", "RRes", "Erro"] {
-        let told = refusal(&stage, json!({ "messageType": kind }).to_string().as_bytes());
-        assert_eq!(told["errorCode"], "101", "{kind}");
+fn directory_rejects_other_message_types() {
+    let harness = SimulatorHarness::start();
+    for message_type in ["PRes", "ARes", "CReq", "CRes", "RReq", "RRes", "Erro"] {
+        let erro =
+            expect_error(&harness, json!({ "messageType": message_type }).to_string().as_bytes());
+        assert_eq!(erro["errorCode"], "101", "{message_type}");
     }
-    assert!(stage.result_now().is_none());
+    assert!(harness.try_next_result().is_none());
 }
 
 #[test]
-fn addresses() {
-    let stage = Stage::set();
+fn unknown_paths_return_404() {
+    let harness = SimulatorHarness::start();
     for path in ["/", "/sim", "/sim/ds/maestro", "/sim/acs/maestro/method", "/sim/ds/visa/x"] {
-        assert_eq!(stage.post(path, JSON, b"{}").status, 404, "{path}");
+        assert_eq!(harness.post(path, JSON, b"{}").status, 404, "{path}");
     }
 }

@@ -2,81 +2,81 @@
 
 use std::time::Duration;
 
-use scrip_simulator::{Settings, Timers};
+use scrip_simulator::{SimulatorSettings, Timers};
 use serde_json::json;
 use tokio::time::Instant;
 
-use crate::stage::{Stage, acs_path, creq, patient};
+use crate::harness::{SimulatorHarness, acs_path, creq, settings_with_long_timers};
 
 const CARD: &str = "4200000000000004";
 const SHORT: Duration = Duration::from_millis(20);
 
-fn with(change: impl FnOnce(&mut Timers)) -> Stage {
-    let mut settings: Settings = patient();
+fn harness_with_timers(change: impl FnOnce(&mut Timers)) -> SimulatorHarness {
+    let mut settings: SimulatorSettings = settings_with_long_timers();
     change(&mut settings.timers);
-    Stage::with(settings)
+    SimulatorHarness::with_settings(settings)
 }
 
 #[test]
-fn a_browser_that_does_not_come() {
-    let stage = with(|it| it.first_creq = SHORT);
-    let answer = stage.ask("visa", &stage.areq(CARD));
-    let result = stage.result();
-    assert_eq!(result["threeDSServerTransID"], answer["threeDSServerTransID"]);
+fn missing_creq_times_out_with_a_failed_result() {
+    let harness = harness_with_timers(|it| it.first_creq = SHORT);
+    let ares = harness.send_message("visa", &harness.areq(CARD));
+    let result = harness.next_result();
+    assert_eq!(result["threeDSServerTransID"], ares["threeDSServerTransID"]);
     assert_eq!((&result["transStatus"], &result["transStatusReason"]), (&json!("N"), &json!("14")));
     assert_eq!(result["challengeCancel"], "05");
     // It comes after all, and is sent back.
-    let page = stage.form(&acs_path(&answer), &[("creq", &creq(&answer))]);
-    assert_eq!(page.brings("cres")["transStatus"], "N");
-    assert!(stage.result_now().is_none());
+    let page = harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]);
+    assert_eq!(page.decode_field("cres")["transStatus"], "N");
+    assert!(harness.try_next_result().is_none());
 }
 
 #[test]
-fn a_cardholder_who_falls_asleep() {
-    let stage = with(|it| it.interaction = SHORT);
-    let (answer, _) = stage.challenged("visa", CARD);
-    let result = stage.result();
+fn idle_cardholder_times_out_with_a_failed_result() {
+    let harness = harness_with_timers(|it| it.interaction = SHORT);
+    let (ares, _) = harness.start_challenge("visa", CARD);
+    let result = harness.next_result();
     assert_eq!((&result["transStatus"], &result["transStatusReason"]), (&json!("N"), &json!("14")));
     assert_eq!(result["challengeCancel"], "04");
-    let last = stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
-    assert_eq!(last.brings("cres")["transStatus"], "N");
+    let last = harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]);
+    assert_eq!(last.decode_field("cres")["transStatus"], "N");
 }
 
 /// The first timer is over once the page is there, however long that takes.
 #[test]
-fn who_came_in_time_is_not_too_late() {
-    let stage = with(|it| it.first_creq = Duration::from_millis(1500));
-    let (answer, page) = stage.challenged("visa", CARD);
+fn first_creq_timer_stops_once_the_page_is_open() {
+    let harness = harness_with_timers(|it| it.first_creq = Duration::from_millis(1500));
+    let (ares, page) = harness.start_challenge("visa", CARD);
     if page.field("cres").is_some() {
         // The machine was asleep for longer than the timer: nothing to be seen today.
         return;
     }
     std::thread::sleep(Duration::from_millis(2000));
-    assert!(stage.result_now().is_none());
-    stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
-    assert_eq!(stage.result()["transStatus"], "Y");
+    assert!(harness.try_next_result().is_none());
+    harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]);
+    assert_eq!(harness.next_result()["transStatus"], "Y");
 }
 
 /// Each step begins the time anew: all of them together take longer than one may.
 #[test]
-fn who_is_slow_and_awake_is_waited_for() {
-    let most = Duration::from_secs(2);
-    let stage = with(|it| it.interaction = most);
-    let (answer, _) = stage.challenged("visa", CARD);
+fn each_interaction_restarts_the_timer() {
+    let interaction_timeout = Duration::from_secs(2);
+    let harness = harness_with_timers(|it| it.interaction = interaction_timeout);
+    let (ares, _) = harness.start_challenge("visa", CARD);
     for _ in 0..5 {
         let before = Instant::now();
         std::thread::sleep(Duration::from_millis(500));
-        stage.press(&answer, &[("action", "resend")]);
+        harness.press_button(&ares, &[("action", "resend")]);
         if before.elapsed() > Duration::from_millis(1500) {
             // The machine was asleep, which looks like a cardholder who was.
             return;
         }
     }
-    assert!(stage.result_now().is_none());
+    assert!(harness.try_next_result().is_none());
 }
 
 #[test]
-fn strict_timers_are_those_of_emv() {
+fn strict_timers_match_emv_timeouts() {
     let (strict, relaxed) = (Timers::strict(), Timers::default());
     assert_eq!((strict.first_creq.as_secs(), strict.interaction.as_secs()), (30, 600));
     assert!(relaxed.first_creq > strict.first_creq);

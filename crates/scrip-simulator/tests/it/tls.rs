@@ -9,12 +9,12 @@ use rustls::{
 };
 use serde_json::{Value, json};
 
-use crate::stage::{Stage, acs_path, creq, patient, with};
+use crate::harness::{SimulatorHarness, acs_path, creq, merge, settings_with_long_timers};
 
 const CARD: &str = "4200000000000004";
 
 /// One connection, with whoever speaks TLS: the first message on it, or none.
-fn listen(
+fn start_tls_server(
     key: &CertifiedKey<rcgen::KeyPair>,
 ) -> (String, std::sync::mpsc::Receiver<Option<Value>>) {
     let private = PrivateKeyDer::from(PrivatePkcs8KeyDer::from(key.signing_key.serialize_der()));
@@ -27,20 +27,20 @@ fn listen(
         .unwrap();
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let url = format!("https://localhost:{}/results", listener.local_addr().unwrap().port());
-    let (told, heard) = std::sync::mpsc::channel();
+    let (sender, receiver) = std::sync::mpsc::channel();
     let thread = std::thread::Builder::new().name("3ds-server".to_owned());
     thread
         .spawn(move || {
             let (stream, _) = listener.accept().unwrap();
             let connection = rustls::ServerConnection::new(Arc::new(config)).unwrap();
             let mut stream = rustls::StreamOwned::new(connection, stream);
-            drop(told.send(message(&mut stream)));
+            drop(sender.send(read_message(&mut stream)));
         })
         .unwrap();
-    (url, heard)
+    (url, receiver)
 }
 
-fn message(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<Value> {
+fn read_message(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<Value> {
     let mut text = Vec::new();
     let mut piece = [0; 4096];
     loop {
@@ -57,26 +57,26 @@ fn message(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<Value> 
 
 fn result_over_tls(trusted: bool) -> Option<Value> {
     let key = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
-    let (url, heard) = listen(&key);
-    let mut settings = patient();
+    let (url, receiver) = start_tls_server(&key);
+    let mut settings = settings_with_long_timers();
     if trusted {
         write!(settings.trusted_roots, "{}", key.cert.pem()).unwrap();
     }
-    let stage = Stage::with(settings);
-    let request = with(stage.areq(CARD), &json!({ "threeDSServerURL": url }));
-    let answer = stage.ask("visa", &request);
-    stage.form(&acs_path(&answer), &[("creq", &creq(&answer))]);
-    let last = stage.press(&answer, &[("action", "submit"), ("code", "1234")]);
-    assert_eq!(last.brings("cres")["transStatus"], "Y", "the browser goes back in any case");
-    heard.recv_timeout(Duration::from_secs(60)).unwrap()
+    let harness = SimulatorHarness::with_settings(settings);
+    let request = merge(harness.areq(CARD), &json!({ "threeDSServerURL": url }));
+    let ares = harness.send_message("visa", &request);
+    harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]);
+    let last = harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]);
+    assert_eq!(last.decode_field("cres")["transStatus"], "Y", "the browser goes back in any case");
+    receiver.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 
 #[test]
-fn a_server_that_is_trusted_gets_the_result() {
+fn trusted_tls_server_receives_the_result() {
     assert_eq!(result_over_tls(true).unwrap()["transStatus"], "Y");
 }
 
 #[test]
-fn a_server_that_is_not_trusted_gets_nothing() {
+fn untrusted_tls_server_receives_no_result() {
     assert!(result_over_tls(false).is_none());
 }

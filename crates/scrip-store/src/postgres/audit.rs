@@ -1,4 +1,4 @@
 //! The two logs and their chains.
 
-pub(crate) mod access_log;
-pub(crate) mod trail;
+pub(crate) mod read_log;
+pub(crate) mod verify;

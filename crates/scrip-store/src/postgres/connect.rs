@@ -2,8 +2,8 @@
 //! itself.
 
 pub(crate) mod address;
+pub(crate) mod directory_listener;
 pub(crate) mod health;
-pub(crate) mod listen;
 pub(crate) mod migrate;
 mod opening;
 mod roles;

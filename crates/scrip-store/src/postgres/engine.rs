@@ -2,14 +2,14 @@
 
 pub(crate) mod chain;
 pub(crate) mod columns;
-pub(crate) mod fault;
-pub(crate) mod gather;
-pub(crate) mod lane;
+pub(crate) mod error;
 pub(crate) mod pool;
 pub(crate) mod row;
 pub(crate) mod scope;
-pub(crate) mod set;
 pub(crate) mod statement;
-pub(crate) mod tally;
+pub(crate) mod tenant_lock;
 pub(crate) mod transaction;
+pub(crate) mod usage_columns;
+pub(crate) mod write_queue;
+pub(crate) mod write_set;
 mod write_transaction;

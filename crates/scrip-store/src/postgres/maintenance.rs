@@ -1,7 +1,7 @@
 //! What no request waits for, and what an operator asks for.
 
-pub(crate) mod answers;
+mod expiry;
 mod guesses;
+pub(crate) mod idempotency;
 mod status;
-mod sweep;
 pub(crate) mod usage;

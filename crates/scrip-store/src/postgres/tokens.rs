@@ -1,8 +1,8 @@
 //! Tokens, token intents, and the entries by which tokens are found.
 
-pub(crate) mod entries;
-pub(crate) mod group;
+pub(crate) mod index_entries;
 pub(crate) mod intents;
 mod listing;
-mod survey;
+mod newest_tokens;
+pub(crate) mod write_group;
 pub(crate) mod writes;

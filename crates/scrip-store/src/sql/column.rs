@@ -1,11 +1,17 @@
 //! Columns of a row, to the values that they hold. Any row gives a value or an error.
 
 use scrip_core::{
-    id::{ApiKeyId, ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
-    policy::{AccessPolicy, AccessSessionId, ApplicationKind, Name, Quotas, Settings, TenantKind},
+    id::{
+        ApiKeyId, ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId,
+        TokenIntentId,
+    },
+    policy::{
+        AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
+        TenantSettings,
+    },
     store::StoreError,
     time::Timestamp,
-    token::{Container, Containers, ExpressionMarks, TokenType},
+    token::{Container, Containers, ExpressionProvenance, TokenType},
 };
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;
@@ -22,13 +28,13 @@ pub(crate) trait ColumnReader {
 }
 
 /// A value that one column holds.
-pub(crate) trait Column<'a>: Sized {
+pub(crate) trait ColumnValue<'a>: Sized {
     /// Nothing for an empty column.
     fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError>;
 }
 
 /// A column that is never empty.
-pub(crate) fn required<'a, T: Column<'a>>(
+pub(crate) fn required<'a, T: ColumnValue<'a>>(
     row: &'a dyn ColumnReader,
     at: usize,
 ) -> Result<T, StoreError> {
@@ -36,7 +42,7 @@ pub(crate) fn required<'a, T: Column<'a>>(
 }
 
 /// A column that may be empty.
-pub(crate) fn optional<'a, T: Column<'a>>(
+pub(crate) fn optional<'a, T: ColumnValue<'a>>(
     row: &'a dyn ColumnReader,
     at: usize,
 ) -> Result<Option<T>, StoreError> {
@@ -45,7 +51,7 @@ pub(crate) fn optional<'a, T: Column<'a>>(
 
 macro_rules! base_columns {
     ($($type:ty: $read:ident,)*) => {
-        $(impl<'a> Column<'a> for $type {
+        $(impl<'a> ColumnValue<'a> for $type {
             fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
                 row.$read(at)
             }
@@ -63,9 +69,9 @@ base_columns! {
 /// Types that are made of a simpler one, where any value of that is right.
 macro_rules! wrapped_columns {
     ($($type:ty: $base:ty => $wrap:expr,)*) => {
-        $(impl<'a> Column<'a> for $type {
+        $(impl<'a> ColumnValue<'a> for $type {
             fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
-                Ok(<$base as Column<'a>>::read(row, at)?.map($wrap))
+                Ok(<$base as ColumnValue<'a>>::read(row, at)?.map($wrap))
             }
         })*
     };
@@ -76,8 +82,8 @@ wrapped_columns! {
     ApplicationId: Uuid => ApplicationId,
     ApiKeyId: Uuid => ApiKeyId,
     TokenIntentId: Uuid => TokenIntentId,
-    SessionId: Uuid => SessionId,
-    NumberVersion: Uuid => NumberVersion,
+    ThreeDsSessionId: Uuid => ThreeDsSessionId,
+    CardNumberVersion: Uuid => CardNumberVersion,
     AccessSessionId: [u8; 32] => AccessSessionId,
     Mac: [u8; 32] => Mac,
     Fingerprint: [u8; 32] => Fingerprint,
@@ -90,10 +96,10 @@ wrapped_columns! {
 /// Types that only some values of a simpler one make.
 macro_rules! parsed_columns {
     ($($type:ty: $base:ty => $parse:expr,)*) => {
-        $(impl<'a> Column<'a> for $type {
+        $(impl<'a> ColumnValue<'a> for $type {
             fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
                 let parse = |it| $parse(it).ok_or(MISSING_COLUMNS);
-                <$base as Column<'a>>::read(row, at)?.map(parse).transpose()
+                <$base as ColumnValue<'a>>::read(row, at)?.map(parse).transpose()
             }
         })*
     };
@@ -106,18 +112,18 @@ parsed_columns! {
     TokenType: &str => TokenType::parse,
     Container: &str => |it| Container::parse(it).ok(),
     Containers: &str => |it: &str| Containers::parse(it.split(',')).ok(),
-    ExpressionMarks: &[u8] => ExpressionMarks::from_bytes,
+    ExpressionProvenance: &[u8] => ExpressionProvenance::from_bytes,
     Vec<IndexDigest>: &[u8] => parse_indexes,
     AccessPolicy: &str => AccessPolicy::from_text,
-    Name: &str => Name::from_stored,
+    DisplayName: &str => DisplayName::from_stored,
     TenantKind: &str => TenantKind::parse,
-    Settings: &str => Settings::from_text,
+    TenantSettings: &str => TenantSettings::from_text,
     Quotas: &str => Quotas::from_text,
     ApplicationKind: &str => ApplicationKind::parse,
 }
 
 /// A digest or a mac.
-impl<'a, const N: usize> Column<'a> for [u8; N] {
+impl<'a, const N: usize> ColumnValue<'a> for [u8; N] {
     fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
         let array = |it: &[u8]| it.try_into().map_err(|_| MISSING_COLUMNS);
         row.bytes(at)?.map(array).transpose()

@@ -1,6 +1,6 @@
 //! What both engines do, each in its own way, so that a store trait is implemented once for both.
 
-use scrip_core::{error::Error, store::Changed};
+use scrip_core::{error::Error, store::ChangeOutcome};
 
 /// Deletes some of the rows that meet a condition: by its first parameter, and so many at most.
 #[derive(Debug, Clone, Copy)]
@@ -67,7 +67,7 @@ impl Outcome for () {}
 impl Outcome for usize {}
 
 /// What has changed meanwhile was left as it is.
-impl Outcome for Changed {
+impl Outcome for ChangeOutcome {
     fn is_kept(&self) -> bool {
         *self == Self::Done
     }

@@ -4,7 +4,10 @@ use std::borrow::Cow;
 
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
-    id::{ApiKeyId, ApplicationId, NumberVersion, SessionId, TenantId, TokenId, TokenIntentId},
+    id::{
+        ApiKeyId, ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId,
+        TokenIntentId,
+    },
     policy::AccessSessionId,
     time::{Month, Timestamp},
     token::{TokenType, disclosure::DuplicateKey},
@@ -49,15 +52,15 @@ impl std::fmt::Debug for Parameter<'_> {
 impl ToSql for Parameter<'_> {
     fn to_sql(
         &self,
-        of: &Type,
+        sql_type: &Type,
         out: &mut BytesMut,
     ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
         match self {
             Self::Null => Ok(IsNull::Yes),
-            Self::Uuid(id) => id.to_sql_checked(of, out),
-            Self::Number(number) => number.to_sql_checked(of, out),
-            Self::Text(text) => text.to_sql_checked(of, out),
-            Self::Bytes(bytes) => bytes.as_ref().to_sql_checked(of, out),
+            Self::Uuid(id) => id.to_sql_checked(sql_type, out),
+            Self::Number(number) => number.to_sql_checked(sql_type, out),
+            Self::Text(text) => text.to_sql_checked(sql_type, out),
+            Self::Bytes(bytes) => bytes.as_ref().to_sql_checked(sql_type, out),
         }
     }
 
@@ -91,8 +94,8 @@ parameter_types! {
     ApplicationId => |it: ApplicationId| Parameter::Uuid(it.0),
     ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
-    SessionId => |it: SessionId| Parameter::Uuid(it.0),
-    NumberVersion => |it: NumberVersion| Parameter::Uuid(it.0),
+    ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),
+    CardNumberVersion => |it: CardNumberVersion| Parameter::Uuid(it.0),
     i64 => Parameter::Number,
     u32 => |it: u32| Parameter::Number(it.into()),
     // More than a column holds is as much as it holds.

@@ -9,7 +9,9 @@ use std::{
     task::{Context, Poll, Waker},
 };
 
-use scrip_core::{audit::AuditRecord, id::TenantId, idempotency::AnswerRecord, store::StoreError};
+use scrip_core::{
+    audit::AuditRecord, id::TenantId, idempotency::IdempotencyRecord, store::StoreError,
+};
 
 use crate::sql::{column::ColumnReader, parameter::Parameter};
 
@@ -46,7 +48,7 @@ pub(crate) trait Execute: Statements {
 /// at all.
 pub(crate) trait WriteTransaction: Execute {
     /// A record of the audit log.
-    async fn append(
+    async fn append_audit_record(
         &mut self,
         tenant: TenantId,
         audit: &AuditRecord,
@@ -59,15 +61,15 @@ pub(crate) trait WriteTransaction: Execute {
 
     /// Whether a remembered answer is new. `tokens` are the numbers of the tokens that its parts
     /// show.
-    async fn try_insert_answer(
+    async fn try_insert_idempotency_record(
         &self,
         tenant: TenantId,
-        answer: &AnswerRecord,
-        tokens: &[i64],
+        record: &IdempotencyRecord,
+        token_numbers: &[i64],
     ) -> Result<bool, StoreError>;
 
     /// The last of so many new numbers of events. They grow in the order of commits.
-    async fn next_events(&self, many: usize) -> Result<i64, StoreError>;
+    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError>;
 }
 
 /// Runs shared code on the embedded engine, where nothing is waited for.

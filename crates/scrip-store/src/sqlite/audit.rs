@@ -1,4 +1,4 @@
 //! The two logs and their chains.
 
-pub(crate) mod access_log;
-pub mod trail;
+pub(crate) mod read_log;
+pub mod verify;

@@ -1,13 +1,13 @@
 //! The file, its connections, and the transactions in which the one writer groups what is waiting.
 
-pub(crate) mod chains;
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
-mod measures;
+pub(crate) mod open_chains;
 mod opening;
 pub(crate) mod readers;
 pub(crate) mod statement;
-mod tally;
 pub(crate) mod transaction;
+mod usage;
 pub(crate) mod write_transaction;
 pub(crate) mod writer;
+mod writer_metrics;

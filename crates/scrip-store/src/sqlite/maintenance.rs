@@ -1,8 +1,8 @@
 //! What no request waits for, and what an operator asks for.
 
-mod answers;
 pub mod backup;
+pub(crate) mod expiry;
 mod guesses;
+mod idempotency;
 mod status;
-pub(crate) mod sweep;
 pub(crate) mod usage;

@@ -2,26 +2,26 @@
 //! them. Each has its name in its first line.
 
 use crate::{
-    rules::session_cards,
+    shared::session_cards,
     sqlite::{
         engine::write_transaction,
-        maintenance::sweep,
-        tokens::{entries, listing, survey, writes},
+        maintenance::expiry,
+        tokens::{index_entries, listing, newest_tokens, writes},
     },
-    stores::sessions,
+    stores::threeds_sessions,
 };
 
 #[must_use]
 pub fn list_statements() -> Vec<&'static str> {
     let all = [
         writes::STATEMENTS,
-        entries::STATEMENTS,
+        index_entries::STATEMENTS,
         listing::STATEMENTS,
-        survey::STATEMENTS,
-        sweep::STATEMENTS,
+        newest_tokens::STATEMENTS,
+        expiry::STATEMENTS,
         write_transaction::STATEMENTS,
         session_cards::STATEMENTS,
-        sessions::STATEMENTS,
+        threeds_sessions::STATEMENTS,
     ];
     all.concat()
 }

@@ -1,14 +1,17 @@
 //! Access sessions.
 
 use scrip_core::{
-    audit::Log,
-    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed, access_session::Authorized},
-    store::{AccessSessionStore, Beside, Changed, StoreError, StoreFuture},
+    audit::LogKind,
+    policy::{
+        AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow,
+        access_session::AccessSessionGrant,
+    },
+    store::{AccessSessionStore, ChangeOutcome, CommitExtras, StoreError, StoreFuture},
     time::Timestamp,
 };
 
 use crate::{
-    rules::answers::insert_beside,
+    shared::idempotency::insert_commit_extras,
     sql::{
         ColumnReader, DeleteSome, Execute, Statements, delete_some, for_both_engines, optional,
         parameters, required,
@@ -53,7 +56,7 @@ const REVOKE_SESSION: &str = "
 -- revoke_access_session
 DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
 
-const FORGET_SESSIONS: DeleteSome = delete_some!(
+const DELETE_EXPIRED_SESSIONS: DeleteSome = delete_some!(
     "forget_access_sessions",
     "access_sessions",
     "expires_at <= $1",
@@ -65,13 +68,13 @@ for_both_engines! {
 impl AccessSessionStore {
     fn insert_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
+        mandate: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()> {
         let tenant = mandate.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            let Signed { record, mac } = &session;
+            let SignedRow { record, mac } = &session;
             let row = parameters![
                 tenant,
                 &record.id,
@@ -82,45 +85,45 @@ impl AccessSessionStore {
                 mac,
             ];
             it.execute(INSERT_SESSION, &row).await?;
-            insert_beside(it, tenant, &written, "done").await
+            insert_commit_extras(it, tenant, &extras, "done").await
         }))
     }
 
     fn find_access_session(
         &self,
         id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'_, Option<SignedRow<AccessSessionRecord>>> {
         Box::pin(async move {
-            self.of_every_tenant().find(FIND_SESSION, &parameters![&id], access_session).await
+            self.for_all_tenants().find(FIND_SESSION, &parameters![&id], decode_access_session).await
         })
     }
 
     fn find_access_session_by_nonce<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        mandate: &'a PolicyPermit,
         nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
             let of = parameters![tenant, &nonce];
-            self.of(tenant).find(FIND_BY_NONCE, &of, access_session).await
+            self.for_tenant(tenant).find(FIND_BY_NONCE, &of, decode_access_session).await
         })
     }
 
     /// A session is authorized once: a second authorization changes no row.
     fn authorize_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
+        mandate: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = mandate.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            let Signed { record, mac } = &session;
-            let authorized = record.authorized.as_ref();
+            let SignedRow { record, mac } = &session;
+            let authorized = record.grant.as_ref();
             let row = parameters![
                 record.expires_at,
-                authorized.map(|it| it.by),
+                authorized.map(|it| it.authorizer),
                 authorized.map(|it| it.api_key),
                 authorized.map(|it| it.at),
                 authorized.map(|it| it.access.to_text()),
@@ -129,59 +132,61 @@ impl AccessSessionStore {
                 &record.id,
             ];
             if it.execute(AUTHORIZE_SESSION, &row).await? == 0 {
-                return Ok(Changed::Stale);
+                return Ok(ChangeOutcome::Stale);
             }
-            insert_beside(it, tenant, &written, "done").await?;
-            Ok(Changed::Done)
+            insert_commit_extras(it, tenant, &extras, "done").await?;
+            Ok(ChangeOutcome::Done)
         }))
     }
 
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(Log::Audit, &FORGET_SESSIONS, before))
+    fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_SESSIONS, before))
     }
 
     fn list_access_sessions<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        mandate: &'a PolicyPermit,
         now: Timestamp,
         sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>> {
         let tenant = mandate.tenant().id;
         Box::pin(async move {
             let of = parameters![tenant, now, sessions_max];
-            self.of(tenant).query(LIST_SESSIONS, &of, access_session).await
+            self.for_tenant(tenant).query(LIST_SESSIONS, &of, decode_access_session).await
         })
     }
 
     fn revoke_access_session(
         &self,
-        mandate: Mandate,
+        mandate: PolicyPermit,
         id: AccessSessionId,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = mandate.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
             if it.execute(REVOKE_SESSION, &parameters![tenant, &id]).await? == 0 {
-                return Ok(Changed::Stale);
+                return Ok(ChangeOutcome::Stale);
             }
-            insert_beside(it, tenant, &written, "done").await?;
-            Ok(Changed::Done)
+            insert_commit_extras(it, tenant, &extras, "done").await?;
+            Ok(ChangeOutcome::Done)
         }))
     }
 }
 }
 
-fn access_session(row: &dyn ColumnReader) -> Result<Signed<AccessSessionRecord>, StoreError> {
+fn decode_access_session(
+    row: &dyn ColumnReader,
+) -> Result<SignedRow<AccessSessionRecord>, StoreError> {
     let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
-    decode(row).ok_or_else(unknown)
+    decode_columns(row).ok_or_else(unknown)
 }
 
-fn decode(row: &dyn ColumnReader) -> Option<Signed<AccessSessionRecord>> {
+fn decode_columns(row: &dyn ColumnReader) -> Option<SignedRow<AccessSessionRecord>> {
     let (by, api_key) = (optional(row, 6).ok()?, optional(row, 7).ok()?);
     let authorized = match (by, api_key, optional(row, 8).ok()?) {
         (None, None, None) => None,
         (Some(by), Some(api_key), Some(at)) => {
-            Some(Authorized { by, api_key, at, access: required(row, 9).ok()? })
+            Some(AccessSessionGrant { authorizer: by, api_key, at, access: required(row, 9).ok()? })
         }
         (_, _, _) => return None,
     };
@@ -192,7 +197,7 @@ fn decode(row: &dyn ColumnReader) -> Option<Signed<AccessSessionRecord>> {
         application: required(row, 3).ok()?,
         created_at: required(row, 4).ok()?,
         expires_at: required(row, 5).ok()?,
-        authorized,
+        grant: authorized,
     };
-    Some(Signed { record, mac: required(row, 10).ok()? })
+    Some(SignedRow { record, mac: required(row, 10).ok()? })
 }

@@ -1,30 +1,30 @@
 //! Lists and surveys of tokens.
 
 use scrip_core::{
-    audit::Log,
-    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
-    policy::Inquiry,
+    audit::LogKind,
+    listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
+    policy::LookupPermit,
     store::{ListingStore, StoreFuture},
 };
 
 use crate::{
-    rules::tokens::{listing::list_tokens, survey::survey_tokens},
+    shared::tokens::{listing::scan_tokens, newest_tokens::find_newest_tokens},
     sql::for_both_engines,
 };
 
 for_both_engines! {
 impl ListingStore {
-    fn list_tokens(&self, inquiry: Inquiry, list: ListTokens) -> StoreFuture<'_, Listing> {
+    fn scan_tokens(&self, inquiry: LookupPermit, list: TokenScan) -> StoreFuture<'_, ScannedTokens> {
         let tenant = inquiry.tenant().id;
-        Box::pin(self.at_one_instant(Log::Audit, tenant, async move |it| {
-            list_tokens(it, tenant, &list).await
+        Box::pin(self.read_snapshot(LogKind::Audit, tenant, async move |it| {
+            scan_tokens(it, tenant, &list).await
         }))
     }
 
-    fn survey_tokens(&self, inquiry: Inquiry, survey: SurveyTokens) -> StoreFuture<'_, Surveyed> {
+    fn find_newest_tokens(&self, inquiry: LookupPermit, survey: NewestTokensScan) -> StoreFuture<'_, NewestTokens> {
         let tenant = inquiry.tenant().id;
-        Box::pin(self.at_one_instant(Log::Audit, tenant, async move |it| {
-            survey_tokens(it, tenant, &survey).await
+        Box::pin(self.read_snapshot(LogKind::Audit, tenant, async move |it| {
+            find_newest_tokens(it, tenant, &survey).await
         }))
     }
 }

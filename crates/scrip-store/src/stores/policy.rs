@@ -4,13 +4,13 @@ use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, Mandate, PolicyRecords, TenantDeletion},
-    store::{Changed, PolicyStore, StoreFuture},
+    policy::{DecidePolicy, PolicyPermit, PolicyRecords, TenantDeletion},
+    store::{ChangeOutcome, PolicyStore, StoreFuture},
     time::Timestamp,
 };
 
 use crate::{
-    rules::policy::changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
+    shared::policy::changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
     sql::for_both_engines,
 };
 
@@ -23,7 +23,7 @@ impl PolicyStore {
 
     fn change_policy(
         &self,
-        mandate: Mandate,
+        mandate: PolicyPermit,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = mandate.tenant().id;
@@ -34,7 +34,7 @@ impl PolicyStore {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>> {
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         let tenant = deletion.tenant();
         let delete = self.write(tenant, async move |it| delete_tenant(it, &deletion, &audit).await);
         Box::pin(async move {
@@ -45,7 +45,7 @@ impl PolicyStore {
     }
 
     fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>> {
-        Box::pin(async move { list_deleted_tenants(&self.of_every_tenant()).await })
+        Box::pin(async move { list_deleted_tenants(&self.for_all_tenants()).await })
     }
 
     fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize> {

@@ -3,14 +3,14 @@
 use scrip_core::{
     audit::AuditRecord,
     id::TokenIntentId,
-    policy::Inquiry,
-    store::{Beside, Changed, StoreFuture, TokenIntentStore},
+    policy::LookupPermit,
+    store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
     time::Timestamp,
     token::StoredTokenIntent,
 };
 
 use crate::{
-    rules::tokens::intents::{end_token_intent, stored_token_intent},
+    shared::tokens::intents::{consume_token_intent, stored_token_intent},
     sql::{ColumnReader, Statements, for_both_engines, parameters},
 };
 
@@ -18,16 +18,16 @@ for_both_engines! {
 impl TokenIntentStore {
     fn insert_token_intent(
         &self,
-        inquiry: Inquiry,
+        inquiry: LookupPermit,
         intent: StoredTokenIntent,
-        written: Beside,
+        written: CommitExtras,
     ) -> StoreFuture<'_, ()> {
         Box::pin(self.put_token_intent(inquiry.tenant().id, intent, written))
     }
 
     fn find_token_intent(
         &self,
-        inquiry: Inquiry,
+        inquiry: LookupPermit,
         id: TokenIntentId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
@@ -35,19 +35,19 @@ impl TokenIntentStore {
         Box::pin(async move {
             let stored = |row: &dyn ColumnReader| stored_token_intent(row, id);
             let of = parameters![tenant, id, now];
-            self.of(tenant).find(Self::FIND_TOKEN_INTENT, &of, stored).await
+            self.for_tenant(tenant).find(Self::FIND_TOKEN_INTENT, &of, stored).await
         })
     }
 
     fn delete_token_intent(
         &self,
-        inquiry: Inquiry,
+        inquiry: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
+    ) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = inquiry.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
-            end_token_intent(it, tenant, id, &audit, "deleted").await
+            consume_token_intent(it, tenant, id, &audit, "deleted").await
         }))
     }
 }

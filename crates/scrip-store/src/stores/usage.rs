@@ -1,30 +1,30 @@
 //! How many tokens a tenant has and uses.
 
 use scrip_core::{
-    audit::Log,
-    policy::Mandate,
+    audit::LogKind,
+    policy::PolicyPermit,
     store::{StoreFuture, UsageStore},
     time::Month,
-    token::Usage,
+    token::TenantUsage,
 };
 
 use crate::{
-    rules::usage::{SWEEP_ACTIVE, SWEEP_CREATED, SWEEP_MONTHS},
+    shared::usage::{DELETE_OLD_ACTIVE_MONTHS, DELETE_OLD_ACTIVE_TOKENS, DELETE_OLD_USAGE_MONTHS},
     sql::for_both_engines,
 };
 
 for_both_engines! {
 impl UsageStore {
-    fn find_usage<'a>(&'a self, mandate: &'a Mandate, month: Month) -> StoreFuture<'a, Usage> {
+    fn find_usage<'a>(&'a self, mandate: &'a PolicyPermit, month: Month) -> StoreFuture<'a, TenantUsage> {
         Box::pin(self.usage(mandate.tenant().id, month))
     }
 
-    fn sweep_usage(&self, month: Month) -> StoreFuture<'_, usize> {
-        let year_ago = month.a_year_before();
+    fn delete_old_usage(&self, month: Month) -> StoreFuture<'_, usize> {
+        let year_ago = month.one_year_earlier();
         Box::pin(async move {
-            let created = self.delete_some(Log::Audit, &SWEEP_CREATED, year_ago).await?;
-            let months = self.delete_some(Log::Access, &SWEEP_MONTHS, year_ago).await?;
-            let tokens = self.delete_some(Log::Access, &SWEEP_ACTIVE, month).await?;
+            let created = self.delete_some(LogKind::Audit, &DELETE_OLD_USAGE_MONTHS, year_ago).await?;
+            let months = self.delete_some(LogKind::Read, &DELETE_OLD_ACTIVE_MONTHS, year_ago).await?;
+            let tokens = self.delete_some(LogKind::Read, &DELETE_OLD_ACTIVE_TOKENS, month).await?;
             Ok(created.saturating_add(months).saturating_add(tokens))
         })
     }

@@ -7,33 +7,38 @@ use std::{
 };
 
 use crate::transfer::{
-    Bounds, Done, Page, Portion, Rows,
-    fault::MoveError,
-    file::{About, Contents, MARK, Next, Summary, check_rows, frame, sum_of_mark},
-    kind::Kind,
-    parts::{Header, encode_end, encode_portion},
-    standing::{ANOTHER_KIND, Standing, find, next_page, standing},
-    tally::Tallies,
+    PageBounds, Portion, RowPage, TransferEngine, TransferProgress,
+    error::TransferError,
+    file::{
+        ExportInfo, ExportReader, ExportSummary, MAGIC, NextFrame, check_rows, encode_frame,
+        magic_checksum,
+    },
+    frames::{ExportHeader, encode_end, encode_portion},
+    kind::RowKind,
+    totals::ExportTotals,
+    vault_digest::{
+        VaultDigest, WRONG_COLUMNS, compute_vault_digest, next_page, read_vault_digest,
+    },
 };
 
 /// What an export is made with.
-pub struct Exporting<'a> {
+pub struct ExportOptions<'a> {
     /// The version of this program, and the time.
     pub program: &'a str,
-    pub made_at_unix_ms: i64,
-    pub bounds: Bounds,
-    pub watch: &'a mut dyn FnMut(Done),
+    pub created_at_unix_ms: i64,
+    pub bounds: PageBounds,
+    pub report_progress: &'a mut dyn FnMut(TransferProgress),
 }
 
-impl std::fmt::Debug for Exporting<'_> {
+impl std::fmt::Debug for ExportOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Exporting")
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exported {
-    pub summary: Summary,
+pub struct ExportResult {
+    pub summary: ExportSummary,
     /// How many rows were there already.
     pub resumed_rows: u64,
     pub bytes: u64,
@@ -45,121 +50,132 @@ pub struct Exported {
 /// The vault or the file cannot be used; or the vault changed meanwhile, and what was written is of
 /// no use.
 pub async fn export(
-    from: &mut dyn Rows,
+    from: &mut dyn TransferEngine,
     file: &mut File,
-    exporting: Exporting<'_>,
-) -> Result<Exported, MoveError> {
+    options: ExportOptions<'_>,
+) -> Result<ExportResult, TransferError> {
     from.begin_reading().await?;
-    let exported = export_at_once(from, file, exporting).await;
+    let exported = export_snapshot(from, file, options).await;
     from.end_reading().await?;
     let (mut draft, before, resumed_rows) = exported?;
     // Until here nothing else could be seen; now it can.
-    if standing(from).await? != before {
-        return Err(MoveError::Changed);
+    if read_vault_digest(from).await? != before {
+        return Err(TransferError::VaultChanged);
     }
-    let end = encode_end(draft.portions, &draft.tallies.totals());
+    let end = encode_end(draft.portions, &draft.totals.totals());
     draft.append(&end)?;
     let bytes = draft.file.metadata()?.len();
-    Ok(Exported { summary: Summary::of(&draft.header), resumed_rows, bytes })
+    Ok(ExportResult { summary: ExportSummary::from_header(&draft.header), resumed_rows, bytes })
 }
 
-async fn export_at_once<'f>(
-    from: &mut dyn Rows,
+async fn export_snapshot<'f>(
+    from: &mut dyn TransferEngine,
     file: &'f mut File,
-    exporting: Exporting<'_>,
-) -> Result<(Draft<'f>, Standing, u64), MoveError> {
-    let standing = find(from).await?;
-    if from.count(Kind::SystemKeys).await? == 0 {
-        return Err(MoveError::NoVault);
+    options: ExportOptions<'_>,
+) -> Result<(PartialExport<'f>, VaultDigest, u64), TransferError> {
+    let standing = compute_vault_digest(from).await?;
+    if from.count_rows(RowKind::SystemKeys).await? == 0 {
+        return Err(TransferError::VaultMissing);
     }
-    let about = About {
-        program: exporting.program.to_owned(),
+    let about = ExportInfo {
+        program: options.program.to_owned(),
         engine: from.engine().to_owned(),
         schema: from.schema(),
-        made_at_unix_ms: exporting.made_at_unix_ms,
+        created_at_unix_ms: options.created_at_unix_ms,
     };
-    let header = Header { about, standing: standing.sum, counts: standing.counts.clone() };
-    let mut draft = Draft::open(file, header)?;
-    let resumed = draft.tallies.rows();
+    let header = ExportHeader {
+        info: about,
+        vault_checksum: standing.checksum,
+        counts: standing.counts.clone(),
+    };
+    let mut draft = PartialExport::open(file, header)?;
+    let resumed = draft.totals.row_count();
     let all = standing.counts.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
-    for kind in Kind::ALL {
+    for kind in RowKind::ALL {
         let (last, mut after) = draft.last.take().unzip();
         // Whole before it was broken off.
-        if last.is_some_and(|it: Kind| it.index() > kind.index()) {
+        if last.is_some_and(|it: RowKind| it.index() > kind.index()) {
             draft.last = last.zip(after);
             continue;
         }
-        while let Some(page) = next_page(from, kind, after.as_deref(), exporting.bounds).await? {
+        while let Some(page) = next_page(from, kind, after.as_deref(), options.bounds).await? {
             let page = draft.put(kind, page)?;
             after = Some(page.position);
-            (exporting.watch)(Done { rows: draft.tallies.rows(), all });
+            (options.report_progress)(TransferProgress {
+                rows: draft.totals.row_count(),
+                total: all,
+            });
         }
     }
-    if draft.tallies.totals().iter().map(|it| it.rows).ne(standing.counts.iter().copied()) {
-        return Err(MoveError::Changed);
+    if draft.totals.totals().iter().map(|it| it.rows).ne(standing.counts.iter().copied()) {
+        return Err(TransferError::VaultChanged);
     }
     Ok((draft, standing, resumed))
 }
 
 /// A file without its end.
-struct Draft<'f> {
+struct PartialExport<'f> {
     file: &'f mut File,
-    header: Header,
-    sum: [u8; 32],
+    header: ExportHeader,
+    checksum: [u8; 32],
     portions: u64,
-    tallies: Tallies,
+    totals: ExportTotals,
     /// Kind and position of the last portion that was there.
-    last: Option<(Kind, Vec<u8>)>,
+    last: Option<(RowKind, Vec<u8>)>,
 }
 
-impl<'f> Draft<'f> {
-    fn open(file: &'f mut File, header: Header) -> Result<Self, MoveError> {
+impl<'f> PartialExport<'f> {
+    fn open(file: &'f mut File, header: ExportHeader) -> Result<Self, TransferError> {
         file.seek(SeekFrom::Start(0))?;
-        match Contents::open(BufReader::new(&*file)) {
+        match ExportReader::open(BufReader::new(&*file)) {
             Ok(contents) => {
-                let (contents, at) = go_through(contents)?;
-                if contents.header.standing != header.standing {
-                    return Err(MoveError::ChangedBefore);
+                let (contents, at) = scan_complete_frames(contents)?;
+                if contents.header.vault_checksum != header.vault_checksum {
+                    return Err(TransferError::ExportOutdated);
                 }
-                let Contents { sum, header, portions, tallies, last, .. } = contents;
+                let ExportReader { checksum: sum, header, portions, totals: tallies, last, .. } =
+                    contents;
                 file.set_len(at)?;
                 file.seek(SeekFrom::End(0))?;
-                Ok(Self { file, header, sum, portions, tallies, last })
+                Ok(Self { file, header, checksum: sum, portions, totals: tallies, last })
             }
             // Broken off before anything was whole.
-            Err(MoveError::NoExport | MoveError::Unfinished { .. } | MoveError::Damaged { .. }) => {
-                Self::begin(file, header)
-            }
+            Err(
+                TransferError::NotAnExport
+                | TransferError::Unfinished { .. }
+                | TransferError::Damaged { .. },
+            ) => Self::begin(file, header),
             Err(error) => Err(error),
         }
     }
 
-    fn begin(file: &'f mut File, header: Header) -> Result<Self, MoveError> {
+    fn begin(file: &'f mut File, header: ExportHeader) -> Result<Self, TransferError> {
         file.set_len(0)?;
         file.seek(SeekFrom::Start(0))?;
-        file.write_all(&MARK)?;
-        let body = header.encode().ok_or(ANOTHER_KIND)?;
-        let (tallies, last) = (Tallies::default(), None);
-        let mut draft = Self { file, header, sum: sum_of_mark(), portions: 0, tallies, last };
+        file.write_all(&MAGIC)?;
+        let body = header.encode().ok_or(WRONG_COLUMNS)?;
+        let (tallies, last) = (ExportTotals::default(), None);
+        let mut draft =
+            Self { file, header, checksum: magic_checksum(), portions: 0, totals: tallies, last };
         draft.append(&body)?;
         Ok(draft)
     }
 
     /// On disk when this is over.
-    fn append(&mut self, body: &[u8]) -> Result<(), MoveError> {
-        let (bytes, sum) = frame(self.sum, body)?;
+    fn append(&mut self, body: &[u8]) -> Result<(), TransferError> {
+        let (bytes, sum) = encode_frame(self.checksum, body)?;
         self.file.write_all(&bytes)?;
         self.file.sync_data()?;
-        self.sum = sum;
+        self.checksum = sum;
         Ok(())
     }
 
-    fn put(&mut self, kind: Kind, page: Page) -> Result<Page, MoveError> {
-        let portion = Portion { kind, before: 0, page };
+    fn put(&mut self, kind: RowKind, page: RowPage) -> Result<RowPage, TransferError> {
+        let portion = Portion { kind, rows_before: 0, page };
         check_rows(&portion).map_err(scrip_core::store::StoreError::Corrupt)?;
         let number = self.portions.saturating_add(1);
-        let body = encode_portion(number, kind, &portion.page).ok_or(ANOTHER_KIND)?;
-        self.tallies.add_all(kind, &portion.page.rows).ok_or(ANOTHER_KIND)?;
+        let body = encode_portion(number, kind, &portion.page).ok_or(WRONG_COLUMNS)?;
+        self.totals.add_all(kind, &portion.page.rows).ok_or(WRONG_COLUMNS)?;
         self.append(&body)?;
         self.portions = number;
         Ok(portion.page)
@@ -167,22 +183,25 @@ impl<'f> Draft<'f> {
 }
 
 /// To where it is whole, which is before the end if it has one.
-fn go_through<R: std::io::Read>(
-    mut contents: Contents<R>,
-) -> Result<(Contents<R>, u64), MoveError> {
+fn scan_complete_frames<R: std::io::Read>(
+    mut contents: ExportReader<R>,
+) -> Result<(ExportReader<R>, u64), TransferError> {
     loop {
-        let (at, sum) = (contents.at, contents.sum);
+        let (at, sum) = (contents.offset, contents.checksum);
         let body = match contents.next_frame() {
             Ok(body) => body,
-            Err(MoveError::Unfinished { .. } | MoveError::Damaged { .. }) => {
+            Err(TransferError::Unfinished { .. } | TransferError::Damaged { .. }) => {
                 return Ok((contents, at));
             }
             Err(error) => return Err(error),
         };
-        match contents.take(&body).map_err(|what| MoveError::Damaged { at, what })? {
-            Next::Portion(_) => (),
-            Next::End => {
-                contents.sum = sum;
+        match contents
+            .accept_frame(&body)
+            .map_err(|what| TransferError::Damaged { offset: at, reason: what })?
+        {
+            NextFrame::Portion(_) => (),
+            NextFrame::End => {
+                contents.checksum = sum;
                 return Ok((contents, at));
             }
         }

@@ -2,7 +2,7 @@
 
 /// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Form {
+pub enum ColumnType {
     Id,
     Number,
     Text,
@@ -10,9 +10,9 @@ pub enum Form {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Column {
+pub struct RowColumn {
     pub name: &'static str,
-    pub form: Form,
+    pub column_type: ColumnType,
     /// May be empty.
     pub is_optional: bool,
 }
@@ -20,10 +20,10 @@ pub struct Column {
 /// A column of a form, which may be optional.
 macro_rules! column {
     ($form:ident $name:ident) => {
-        Column { name: stringify!($name), form: Form::$form, is_optional: false }
+        RowColumn { name: stringify!($name), column_type: ColumnType::$form, is_optional: false }
     };
     ($form:ident $name:ident optional) => {
-        Column { is_optional: true, ..column!($form $name) }
+        RowColumn { is_optional: true, ..column!($form $name) }
     };
 }
 
@@ -38,11 +38,11 @@ macro_rules! kinds {
         /// database comes behind the rest, and the vault's own keys come last: without them there is
         /// nothing to serve.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum Kind {
+        pub enum RowKind {
             $($kind,)*
         }
 
-        impl Kind {
+        impl RowKind {
             pub const ALL: [Self; 28] = [$(Self::$kind),*];
 
             /// As a file has it, and people read it.
@@ -54,7 +54,7 @@ macro_rules! kinds {
             }
 
             #[must_use]
-            pub const fn columns(self) -> &'static [Column] {
+            pub const fn columns(self) -> &'static [RowColumn] {
                 match self {
                     $(Self::$kind => &[$(column!($form $column $($optional)?)),*],)*
                 }
@@ -137,10 +137,10 @@ kinds! {
     SystemKeys "system_keys" { Text name, Bytes wrapped }
 }
 
-impl Kind {
+impl RowKind {
     /// One row at most, and an empty vault may have it.
     #[must_use]
-    pub const fn is_single(self) -> bool {
+    pub const fn is_singleton(self) -> bool {
         matches!(self, Self::Clock | Self::DirectoryVersion | Self::LastEvent)
     }
 
@@ -151,7 +151,7 @@ impl Kind {
     }
 
     #[must_use]
-    pub fn at(index: usize) -> Option<Self> {
+    pub fn from_index(index: usize) -> Option<Self> {
         Self::ALL.get(index).copied()
     }
 }
@@ -161,13 +161,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_has_a_place_and_a_name_of_its_own() {
-        for (at, kind) in Kind::ALL.into_iter().enumerate() {
-            assert_eq!((kind.index(), Kind::at(at)), (at, Some(kind)));
-            let named = Kind::ALL.iter().filter(|it| it.name() == kind.name()).count();
+    fn each_row_kind_has_its_own_index_and_name() {
+        for (at, kind) in RowKind::ALL.into_iter().enumerate() {
+            assert_eq!((kind.index(), RowKind::from_index(at)), (at, Some(kind)));
+            let named = RowKind::ALL.iter().filter(|it| it.name() == kind.name()).count();
             assert_eq!(named, 1, "{kind:?}");
             assert!(!kind.columns().is_empty());
         }
-        assert_eq!(Kind::at(Kind::ALL.len()), None);
+        assert_eq!(RowKind::from_index(RowKind::ALL.len()), None);
     }
 }

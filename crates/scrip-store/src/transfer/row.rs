@@ -6,12 +6,12 @@ use uuid::Uuid;
 
 use crate::{
     sql::{ColumnReader, MISSING_COLUMNS, Parameter},
-    transfer::kind::{Column, Form},
+    transfer::kind::{ColumnType, RowColumn},
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
-    Nothing,
+pub enum RowValue {
+    Null,
     Id(Uuid),
     Number(i64),
     Text(String),
@@ -19,76 +19,90 @@ pub enum Value {
 }
 
 /// One value for each column.
-pub type Row = Vec<Value>;
+pub type TransferRow = Vec<RowValue>;
 
-impl Value {
+impl RowValue {
     pub(crate) fn id(&self) -> Option<Uuid> {
         if let Self::Id(id) = self { Some(*id) } else { None }
     }
 }
 
-impl ColumnReader for Row {
+impl ColumnReader for TransferRow {
     fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError> {
-        column(self, at, |it| if let Value::Id(id) = it { Some(*id) } else { None })
+        read_column(self, at, |it| if let RowValue::Id(id) = it { Some(*id) } else { None })
     }
 
     fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
-        column(self, at, |it| if let Value::Number(number) = it { Some(*number) } else { None })
+        read_column(
+            self,
+            at,
+            |it| if let RowValue::Number(number) = it { Some(*number) } else { None },
+        )
     }
 
     fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
-        column(self, at, |it| if let Value::Text(text) = it { Some(text.as_str()) } else { None })
+        read_column(self, at, |it| {
+            if let RowValue::Text(text) = it { Some(text.as_str()) } else { None }
+        })
     }
 
     fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
-        column(self, at, |it| if let Value::Bytes(bytes) = it { Some(&**bytes) } else { None })
+        read_column(
+            self,
+            at,
+            |it| if let RowValue::Bytes(bytes) = it { Some(&**bytes) } else { None },
+        )
     }
 }
 
 /// What a column holds, if it is of this form or empty.
-fn column<'a, T>(
-    row: &'a Row,
+fn read_column<'a, T>(
+    row: &'a TransferRow,
     at: usize,
-    of_form: impl FnOnce(&'a Value) -> Option<T>,
+    convert: impl FnOnce(&'a RowValue) -> Option<T>,
 ) -> Result<Option<T>, StoreError> {
     match row.get(at) {
         None => Err(MISSING_COLUMNS),
-        Some(Value::Nothing) => Ok(None),
-        Some(value) => of_form(value).map(Some).ok_or(MISSING_COLUMNS),
+        Some(RowValue::Null) => Ok(None),
+        Some(value) => convert(value).map(Some).ok_or(MISSING_COLUMNS),
     }
 }
 
-impl<'a> From<&'a Value> for Parameter<'a> {
-    fn from(value: &'a Value) -> Self {
+impl<'a> From<&'a RowValue> for Parameter<'a> {
+    fn from(value: &'a RowValue) -> Self {
         match value {
-            Value::Nothing => Parameter::Null,
-            Value::Id(id) => Parameter::from(*id),
-            Value::Number(number) => Parameter::from(*number),
-            Value::Text(text) => Parameter::from(text),
-            Value::Bytes(bytes) => Parameter::from(bytes),
+            RowValue::Null => Parameter::Null,
+            RowValue::Id(id) => Parameter::from(*id),
+            RowValue::Number(number) => Parameter::from(*number),
+            RowValue::Text(text) => Parameter::from(text),
+            RowValue::Bytes(bytes) => Parameter::from(bytes),
         }
     }
 }
 
 /// Nothing when the row does not have these columns.
-pub(crate) fn encode(columns: &[Column], row: &[Value], to: &mut Vec<u8>) -> Option<()> {
+pub(crate) fn encode_row(columns: &[RowColumn], row: &[RowValue], to: &mut Vec<u8>) -> Option<()> {
     if row.len() != columns.len() {
         return None;
     }
     for (column, value) in columns.iter().zip(row) {
         if column.is_optional {
-            let is_there = *value != Value::Nothing;
+            let is_there = *value != RowValue::Null;
             to.push(u8::from(is_there));
             if !is_there {
                 continue;
             }
         }
-        match (column.form, value) {
-            (Form::Id, Value::Id(id)) => to.extend_from_slice(id.as_bytes()),
-            (Form::Number, Value::Number(number)) => to.extend_from_slice(&number.to_be_bytes()),
-            (Form::Text, Value::Text(text)) => put_bytes(to, text.as_bytes())?,
-            (Form::Bytes, Value::Bytes(bytes)) => put_bytes(to, bytes)?,
-            (Form::Id | Form::Number | Form::Text | Form::Bytes, _) => return None,
+        match (column.column_type, value) {
+            (ColumnType::Id, RowValue::Id(id)) => to.extend_from_slice(id.as_bytes()),
+            (ColumnType::Number, RowValue::Number(number)) => {
+                to.extend_from_slice(&number.to_be_bytes())
+            }
+            (ColumnType::Text, RowValue::Text(text)) => put_bytes(to, text.as_bytes())?,
+            (ColumnType::Bytes, RowValue::Bytes(bytes)) => put_bytes(to, bytes)?,
+            (ColumnType::Id | ColumnType::Number | ColumnType::Text | ColumnType::Bytes, _) => {
+                return None;
+            }
         }
     }
     Some(())
@@ -101,34 +115,34 @@ pub(super) fn put_bytes(to: &mut Vec<u8>, bytes: &[u8]) -> Option<()> {
 }
 
 /// Takes a row from the front; nothing when there is none of these columns.
-pub(crate) fn decode(columns: &[Column], from: &mut &[u8]) -> Option<Row> {
+pub(crate) fn decode_row(columns: &[RowColumn], from: &mut &[u8]) -> Option<TransferRow> {
     columns.iter().map(|column| take_value(*column, from)).collect()
 }
 
-fn take_value(column: Column, from: &mut &[u8]) -> Option<Value> {
+fn take_value(column: RowColumn, from: &mut &[u8]) -> Option<RowValue> {
     if column.is_optional {
-        match take::<1>(from)? {
-            [0] => return Some(Value::Nothing),
+        match take_array::<1>(from)? {
+            [0] => return Some(RowValue::Null),
             [1] => (),
             [_] => return None,
         }
     }
-    Some(match column.form {
-        Form::Id => Value::Id(Uuid::from_bytes(take(from)?)),
-        Form::Number => Value::Number(i64::from_be_bytes(take(from)?)),
-        Form::Text => Value::Text(str::from_utf8(take_bytes(from)?).ok()?.to_owned()),
-        Form::Bytes => Value::Bytes(take_bytes(from)?.to_owned()),
+    Some(match column.column_type {
+        ColumnType::Id => RowValue::Id(Uuid::from_bytes(take_array(from)?)),
+        ColumnType::Number => RowValue::Number(i64::from_be_bytes(take_array(from)?)),
+        ColumnType::Text => RowValue::Text(str::from_utf8(take_bytes(from)?).ok()?.to_owned()),
+        ColumnType::Bytes => RowValue::Bytes(take_bytes(from)?.to_owned()),
     })
 }
 
-pub(super) fn take<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn take_array<const N: usize>(from: &mut &[u8]) -> Option<[u8; N]> {
     let (taken, rest) = from.split_first_chunk()?;
     *from = rest;
     Some(*taken)
 }
 
 pub(super) fn take_bytes<'a>(from: &mut &'a [u8]) -> Option<&'a [u8]> {
-    let length = usize::try_from(u32::from_be_bytes(take(from)?)).ok()?;
+    let length = usize::try_from(u32::from_be_bytes(take_array(from)?)).ok()?;
     let (taken, rest) = from.split_at_checked(length)?;
     *from = rest;
     Some(taken)

@@ -9,18 +9,18 @@ use crate::{
         required,
     },
     transfer::{
-        Bounds, Page, State,
-        kind::{Column, Form, Kind},
-        row::{Row, Value, decode, encode},
+        ImportState, PageBounds, RowPage,
+        kind::{ColumnType, RowColumn, RowKind},
+        row::{RowValue, TransferRow, decode_row, encode_row},
     },
 };
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Table {
+pub(crate) struct TransferTable {
     pub(crate) name: &'static str,
-    pub(crate) key: &'static [Column],
+    pub(crate) key: &'static [RowColumn],
     /// Where it is read from, and by which names, when that is more than the table.
-    joined: Option<JoinedTable>,
+    join: Option<JoinedTable>,
     /// Which rows of the table are of this kind, where not all are.
     condition: &'static str,
 }
@@ -31,90 +31,105 @@ pub(crate) struct JoinedTable {
     pub(crate) columns: &'static str,
 }
 
-pub(crate) const fn by(name: &'static str, form: Form) -> Column {
-    Column { name, form, is_optional: false }
+pub(crate) const fn key_column(name: &'static str, column_type: ColumnType) -> RowColumn {
+    RowColumn { name, column_type, is_optional: false }
 }
 
-pub(crate) const NAME: &[Column] = &[by("name", Form::Text)];
-pub(crate) const ID: &[Column] = &[by("id", Form::Id)];
-pub(crate) const SEQ: &[Column] = &[by("seq", Form::Number)];
-pub(crate) const ONE: &[Column] = &[by("one", Form::Number)];
-pub(crate) const TENANT: &[Column] = &[by("tenant", Form::Id)];
-pub(crate) const TENANT_VERSION: &[Column] = &[by("tenant", Form::Id), by("version", Form::Number)];
-pub(crate) const TENANT_ID: &[Column] = &[by("tenant", Form::Id), by("id", Form::Id)];
-pub(crate) const TENANT_APPLICATION_ID: &[Column] =
-    &[by("tenant", Form::Id), by("application", Form::Id), by("id", Form::Id)];
-pub(crate) const TENANT_BUCKET_NUMBER: &[Column] =
-    &[by("tenant", Form::Id), by("bucket", Form::Bytes), by("number", Form::Bytes)];
-pub(crate) const TENANT_TYPE: &[Column] = &[by("tenant", Form::Id), by("type", Form::Text)];
+pub(crate) const NAME: &[RowColumn] = &[key_column("name", ColumnType::Text)];
+pub(crate) const ID: &[RowColumn] = &[key_column("id", ColumnType::Id)];
+pub(crate) const SEQ: &[RowColumn] = &[key_column("seq", ColumnType::Number)];
+pub(crate) const SINGLETON: &[RowColumn] = &[key_column("one", ColumnType::Number)];
+pub(crate) const TENANT: &[RowColumn] = &[key_column("tenant", ColumnType::Id)];
+pub(crate) const TENANT_VERSION: &[RowColumn] =
+    &[key_column("tenant", ColumnType::Id), key_column("version", ColumnType::Number)];
+pub(crate) const TENANT_ID: &[RowColumn] =
+    &[key_column("tenant", ColumnType::Id), key_column("id", ColumnType::Id)];
+pub(crate) const TENANT_APPLICATION_ID: &[RowColumn] = &[
+    key_column("tenant", ColumnType::Id),
+    key_column("application", ColumnType::Id),
+    key_column("id", ColumnType::Id),
+];
+pub(crate) const TENANT_BUCKET_NUMBER: &[RowColumn] = &[
+    key_column("tenant", ColumnType::Id),
+    key_column("bucket", ColumnType::Bytes),
+    key_column("number", ColumnType::Bytes),
+];
+pub(crate) const TENANT_TYPE: &[RowColumn] =
+    &[key_column("tenant", ColumnType::Id), key_column("type", ColumnType::Text)];
 
-impl Table {
-    pub(crate) const fn new(name: &'static str, key: &'static [Column]) -> Self {
-        Self { name, key, joined: None, condition: "true" }
+impl TransferTable {
+    pub(crate) const fn new(name: &'static str, key: &'static [RowColumn]) -> Self {
+        Self { name, key, join: None, condition: "true" }
     }
 
-    pub(crate) const fn joined(self, joined: JoinedTable) -> Self {
-        Self { joined: Some(joined), ..self }
+    pub(crate) const fn join(self, joined: JoinedTable) -> Self {
+        Self { join: Some(joined), ..self }
     }
 
-    pub(crate) const fn only(self, condition: &'static str) -> Self {
+    pub(crate) const fn with_condition(self, condition: &'static str) -> Self {
         Self { condition, ..self }
     }
 
     /// First the columns of the key, then those of the kind.
-    fn list(&self, kind: Kind, after: Option<&Row>, rows_max: usize) -> String {
-        let own = names(kind.columns());
-        let (from, columns) = match self.joined {
+    fn list_statement(
+        &self,
+        kind: RowKind,
+        after: Option<&TransferRow>,
+        rows_max: usize,
+    ) -> String {
+        let own = column_names(kind.columns());
+        let (from, columns) = match self.join {
             Some(it) => (it.from, it.columns),
             None => (self.name, own.as_str()),
         };
-        let (key, only, name) = (names(self.key), self.condition, kind.name());
-        let behind = after.map(|it| format!(" AND ({key}) > ({})", numbered(it.len())));
-        let behind = behind.unwrap_or_default();
+        let (key, only, name) = (column_names(self.key), self.condition, kind.name());
+        let bounds = after.map(|it| format!(" AND ({key}) > ({})", parameter_list(it.len())));
+        let bounds = bounds.unwrap_or_default();
         format!(
-            "-- list_{name}\nSELECT {key}, {columns} FROM {from} WHERE {only}{behind} \
+            "-- list_{name}\nSELECT {key}, {columns} FROM {from} WHERE {only}{bounds} \
              ORDER BY {key} LIMIT {rows_max}"
         )
     }
 
-    pub(crate) fn count(&self) -> String {
+    pub(crate) fn count_statement(&self) -> String {
         format!("-- count_rows\nSELECT count(*) FROM {} WHERE {}", self.name, self.condition)
     }
 }
 
-pub(crate) fn names(columns: &[Column]) -> String {
+pub(crate) fn column_names(columns: &[RowColumn]) -> String {
     columns.iter().map(|it| it.name).collect::<Vec<_>>().join(", ")
 }
 
-pub(crate) fn numbered(count: usize) -> String {
+pub(crate) fn parameter_list(count: usize) -> String {
     (1..=count).map(|it| format!("${it}")).collect::<Vec<_>>().join(", ")
 }
 
-const NO_POSITION: StoreError = StoreError::Corrupt("a position is not one of this engine");
+const INVALID_POSITION: StoreError = StoreError::Corrupt("a position is not one of this engine");
 
 /// The next rows behind a position.
 pub(crate) async fn read_page(
     client: &impl Statements,
-    table: &Table,
-    kind: Kind,
+    table: &TransferTable,
+    kind: RowKind,
     after: Option<&[u8]>,
-    bounds: Bounds,
-) -> Result<Page, StoreError> {
+    bounds: PageBounds,
+) -> Result<RowPage, StoreError> {
     let key = table.key;
-    let after = after.map(|mut it| decode(key, &mut it).ok_or(NO_POSITION)).transpose()?;
-    let sql = table.list(kind, after.as_ref(), bounds.rows);
-    let behind: Vec<_> = after.iter().flatten().map(Parameter::from).collect();
-    let columns = || key.iter().chain(kind.columns()).map(|it| it.form).enumerate();
-    let row = |row: &dyn ColumnReader| columns().map(|(at, form)| value(row, at, form)).collect();
-    let rows: Vec<Row> = client.query(&sql, &behind, row).await?;
-    let (mut page, mut bytes) = (Page::default(), 0_usize);
+    let after = after.map(|mut it| decode_row(key, &mut it).ok_or(INVALID_POSITION)).transpose()?;
+    let sql = table.list_statement(kind, after.as_ref(), bounds.rows_max);
+    let parameters: Vec<_> = after.iter().flatten().map(Parameter::from).collect();
+    let columns = || key.iter().chain(kind.columns()).map(|it| it.column_type).enumerate();
+    let row =
+        |row: &dyn ColumnReader| columns().map(|(at, form)| read_value(row, at, form)).collect();
+    let rows: Vec<TransferRow> = client.query(&sql, &parameters, row).await?;
+    let (mut page, mut bytes) = (RowPage::default(), 0_usize);
     for mut values in rows {
         let rest = values.split_off(key.len());
         page.position.clear();
-        encode(key, &values, &mut page.position).ok_or(MISSING_COLUMNS)?;
-        bytes = bytes.saturating_add(rest.iter().map(length).fold(0, usize::saturating_add));
+        encode_row(key, &values, &mut page.position).ok_or(MISSING_COLUMNS)?;
+        bytes = bytes.saturating_add(rest.iter().map(value_length).fold(0, usize::saturating_add));
         page.rows.push(rest);
-        if bytes >= bounds.bytes {
+        if bytes >= bounds.bytes_max {
             break;
         }
     }
@@ -122,57 +137,69 @@ pub(crate) async fn read_page(
 }
 
 /// What stands in a column.
-fn value(row: &dyn ColumnReader, at: usize, form: Form) -> Result<Value, StoreError> {
-    let value = match form {
-        Form::Id => optional(row, at)?.map(Value::Id),
-        Form::Number => optional(row, at)?.map(Value::Number),
-        Form::Text => optional(row, at)?.map(Value::Text),
-        Form::Bytes => optional(row, at)?.map(Value::Bytes),
+fn read_value(
+    row: &dyn ColumnReader,
+    at: usize,
+    column_type: ColumnType,
+) -> Result<RowValue, StoreError> {
+    let value = match column_type {
+        ColumnType::Id => optional(row, at)?.map(RowValue::Id),
+        ColumnType::Number => optional(row, at)?.map(RowValue::Number),
+        ColumnType::Text => optional(row, at)?.map(RowValue::Text),
+        ColumnType::Bytes => optional(row, at)?.map(RowValue::Bytes),
     };
-    Ok(value.unwrap_or(Value::Nothing))
+    Ok(value.unwrap_or(RowValue::Null))
 }
 
 /// About what it takes.
-fn length(value: &Value) -> usize {
+fn value_length(value: &RowValue) -> usize {
     match value {
-        Value::Nothing => 1,
-        Value::Id(_) | Value::Number(_) => 16,
-        Value::Text(text) => text.len(),
-        Value::Bytes(bytes) => bytes.len(),
+        RowValue::Null => 1,
+        RowValue::Id(_) | RowValue::Number(_) => 16,
+        RowValue::Text(text) => text.len(),
+        RowValue::Bytes(bytes) => bytes.len(),
     }
 }
 
-const FIND_STATE: &str = "
+const FIND_IMPORT_STATE: &str = "
 -- find_import_state
 SELECT file, portions, sum FROM import_state WHERE one = 1";
 
 /// How far an import has come that has not ended.
-pub(crate) async fn find_state(client: &impl Statements) -> Result<Option<State>, StoreError> {
+pub(crate) async fn find_import_state(
+    client: &impl Statements,
+) -> Result<Option<ImportState>, StoreError> {
     let state = |row: &dyn ColumnReader| {
         let portions = required::<i64>(row, 1)?.unsigned_abs();
-        Ok(State { file: required(row, 0)?, portions, sum: required(row, 2)? })
+        Ok(ImportState { file: required(row, 0)?, portions, checksum: required(row, 2)? })
     };
-    client.find(FIND_STATE, &[], state).await
+    client.find(FIND_IMPORT_STATE, &[], state).await
 }
 
-const BEGIN_IMPORT: &str = "
+const INSERT_IMPORT_STATE: &str = "
 -- begin_import
 INSERT INTO import_state (one, file, portions, sum) VALUES (1, $1, 0, $2)";
 
-pub(crate) async fn begin_state(client: &impl Execute, state: State) -> Result<(), StoreError> {
-    client.execute(BEGIN_IMPORT, &parameters![&state.file, &state.sum]).await.map(drop)
+pub(crate) async fn insert_import_state(
+    client: &impl Execute,
+    state: ImportState,
+) -> Result<(), StoreError> {
+    client.execute(INSERT_IMPORT_STATE, &parameters![&state.file, &state.checksum]).await.map(drop)
 }
 
-const MOVE_ON: &str = "
+const ADVANCE_IMPORT_STATE: &str = "
 -- move_on
 UPDATE import_state SET portions = CAST($1 AS bigint), sum = $2
 WHERE file = $3 AND portions = CAST($1 AS bigint) - 1";
 
 /// Whether it was where it should have been.
-pub(crate) async fn move_state(client: &impl Execute, state: State) -> Result<bool, StoreError> {
-    let moved = parameters![state.portions, &state.sum, &state.file];
-    Ok(client.execute(MOVE_ON, &moved).await? == 1)
+pub(crate) async fn advance_import_state(
+    client: &impl Execute,
+    state: ImportState,
+) -> Result<bool, StoreError> {
+    let moved = parameters![state.portions, &state.checksum, &state.file];
+    Ok(client.execute(ADVANCE_IMPORT_STATE, &moved).await? == 1)
 }
 
-pub(crate) const NO_PLACE: StoreError =
+pub(crate) const MISSING_PARENT_ROW: StoreError =
     StoreError::Corrupt("a row has no place, for what it belongs to is missing");

@@ -1,6 +1,6 @@
 //! The chains of the audit log and the read log.
 
 mod conformance;
-pub(crate) mod trail;
-mod trail_damaged;
-mod trail_kept;
+mod damaged_chain_ends;
+pub(crate) mod log_tampering;
+mod saved_heads;

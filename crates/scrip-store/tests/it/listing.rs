@@ -4,5 +4,5 @@ pub(crate) mod complete_lists;
 mod logs;
 mod page_bounds;
 mod paging;
-mod plans;
-mod rights;
+mod permissions;
+mod query_plans;

@@ -6,6 +6,6 @@ mod cvc_unrecoverable;
 mod duplicates;
 mod expiry;
 mod intents;
+mod permissions;
 mod replay;
-mod rights;
 mod tokenize;

@@ -1,8 +1,8 @@
 //! Tenants, applications, keys and access sessions.
 
 mod access_sessions;
-mod altered;
+mod column_alterations;
 mod directory;
 pub(crate) mod harness;
 mod key_timing;
-mod rows;
+mod row_alterations;

@@ -1,12 +1,12 @@
 //! The PostgreSQL engine alone.
 
-mod altered;
 mod clock;
-mod groups;
+mod column_alterations;
+mod group_commit;
 mod hosts;
-mod lanes;
 mod nodes;
 mod policy;
 mod round_trips;
-mod silence;
 mod tenant_isolation;
+mod tenant_locks;
+mod unresponsive_server;

@@ -1,9 +1,9 @@
 //! 3-D Secure sessions.
 
-pub(crate) mod altered;
 mod authenticate;
+pub(crate) mod column_alterations;
 mod conformance;
 mod messages;
 mod model;
-mod random;
+mod random_steps;
 mod simulation;

@@ -1,10 +1,10 @@
 //! The embedded engine alone.
 
-pub(crate) mod altered;
 mod backup;
-mod destroyed;
-mod groups;
-mod measures;
+pub(crate) mod column_alterations;
+mod expiry;
+mod group_commit;
+mod key_destruction;
+mod metrics;
 mod second_process;
 mod store;
-mod sweeps;

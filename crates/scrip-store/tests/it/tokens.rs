@@ -1,10 +1,10 @@
 //! Tokens as an engine stores them: the same promises on every engine.
 
-mod answers;
 mod batch;
 mod conformance;
 mod duplicates;
+mod expiry;
 mod guesses;
+mod idempotency;
 mod random_operations;
-mod sweeps;
 mod usage;

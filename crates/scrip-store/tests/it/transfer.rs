@@ -1,6 +1,6 @@
 //! Export of a vault and import into another one.
 
-mod broken;
 mod file;
 mod harness;
-mod moves;
+mod interruption;
+mod round_trips;

@@ -26,7 +26,7 @@ use std::{
 
 use scrip_testing::contract::{
     Contract, http1,
-    recorder::{Recorder, Waiting},
+    recorder::{Recorder, RecorderListener},
 };
 use serde_json::Value;
 use tokio::{
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.expect("a runtime");
     let terminated = runtime.block_on(async { signal(SignalKind::terminate()) });
-    let waiting = Waiting::new();
+    let waiting = RecorderListener::new();
     let url = format!("http://{}", waiting.address());
     let program = env::var_os("SCRIP_CHECKED_PROGRAM").expect("SCRIP_CHECKED_PROGRAM");
     let mut command = Command::new(program);
@@ -61,8 +61,8 @@ fn main() -> ExitCode {
     let passing = move || io::copy(&mut stdout, &mut io::stdout());
     let passing = Builder::new().name("output".to_owned()).spawn(passing).expect("a thread");
     runtime.block_on(wait_for_termination(terminated.expect("a signal"), &mut child));
-    let wrong = check(&recorder, server);
-    let status = terminate(&mut child);
+    let wrong = check_exchanges(&recorder, server);
+    let status = terminate_program(&mut child);
     drop(passing.join());
     ExitCode::from(if status == 0 && wrong > 0 { 1 } else { status })
 }
@@ -82,7 +82,7 @@ async fn wait_for_termination(mut terminated: Signal, child: &mut Child) {
 }
 
 /// SIGTERM, and what the program ends with.
-fn terminate(child: &mut Child) -> u8 {
+fn terminate_program(child: &mut Child) -> u8 {
     let told = Command::new("kill").arg("-TERM").arg(child.id().to_string()).status();
     assert!(told.is_ok_and(|it| it.success()), "it can be told to end");
     let status = child.wait().expect("it ends");
@@ -90,8 +90,8 @@ fn terminate(child: &mut Child) -> u8 {
 }
 
 /// How many responses are not in the document, each told once.
-fn check(recorder: &Recorder, server: SocketAddr) -> usize {
-    let contract = Contract::new(Box::leak(Box::new(document(server))), UNDOCUMENTED);
+fn check_exchanges(recorder: &Recorder, server: SocketAddr) -> usize {
+    let contract = Contract::new(Box::leak(Box::new(fetch_document(server))), UNDOCUMENTED);
     let exchanges = recorder.exchanges();
     let wrong: BTreeSet<_> = exchanges.iter().filter_map(|it| contract.check(it).err()).collect();
     let mut report = env::var_os("SCRIP_CHECKED_REPORT").map(|file| {
@@ -108,12 +108,12 @@ fn check(recorder: &Recorder, server: SocketAddr) -> usize {
     wrong.len()
 }
 
-fn document(server: SocketAddr) -> Value {
+fn fetch_document(server: SocketAddr) -> Value {
     let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     let mut stream = TcpStream::connect(server).expect("the server is there");
     stream.write_all(request.as_bytes()).expect("it hears");
-    let mut answer = Vec::new();
-    stream.read_to_end(&mut answer).expect("it answers");
-    let exchange = http1::exchanges(request.as_bytes(), &answer).pop().expect("a response");
+    let mut response = Vec::new();
+    stream.read_to_end(&mut response).expect("it answers");
+    let exchange = http1::exchanges(request.as_bytes(), &response).pop().expect("a response");
     serde_json::from_str(&exchange.body).expect("a document")
 }

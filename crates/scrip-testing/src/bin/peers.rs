@@ -17,11 +17,11 @@ use std::{
     process::{Command, ExitCode},
 };
 
-use scrip_testing::postgres::{self, query::look};
+use scrip_testing::postgres::{self, query::query_database};
 use uuid::Uuid;
 
 /// Where the server of the outer one is, for whoever may make databases.
-const SERVER: &str = "SCRIP_TEST_POSTGRES";
+const SERVER_URL: &str = "SCRIP_TEST_POSTGRES";
 
 fn main() -> ExitCode {
     let mut arguments = env::args_os().skip(1);
@@ -31,15 +31,16 @@ fn main() -> ExitCode {
     };
     let mut command = Command::new(program);
     command.args(arguments);
-    let outer = env::var_os(SERVER).map(|it| it.into_string().expect("an address"));
+    let outer = env::var_os(SERVER_URL).map(|it| it.into_string().expect("an address"));
     let server = outer.clone().unwrap_or_else(postgres::server_url);
     let name = format!("vault_{}", Uuid::new_v4().simple());
-    let made = look(&server, &format!("CREATE DATABASE {name} OWNER {}", postgres::OWNER));
-    drop(made);
+    let created =
+        query_database(&server, &format!("CREATE DATABASE {name} OWNER {}", postgres::OWNER_ROLE));
+    drop(created);
     command.env("SCRIP_STORAGE_URL", postgres::database_url(&server, &name));
     if outer.is_some() {
         panic!("it does not run: {}", command.exec());
     }
-    let status = command.env(SERVER, server).status().expect("it runs");
+    let status = command.env(SERVER_URL, server).status().expect("it runs");
     ExitCode::from(status.code().and_then(|it| u8::try_from(it).ok()).unwrap_or(1))
 }

@@ -5,27 +5,27 @@ use std::collections::HashMap;
 use crate::contract::Exchange;
 
 /// A head, and the bytes behind it.
-struct Message<'a> {
+struct HttpMessage<'a> {
     first_line: &'a str,
     headers: HashMap<String, String>,
     rest: &'a [u8],
 }
 
 /// A body, and the bytes behind it.
-type Body<'a> = (Vec<u8>, &'a [u8]);
+type BodyAndRest<'a> = (Vec<u8>, &'a [u8]);
 
 /// Every request that has a whole response. What is not HTTP/1.1 in clear has none.
 #[must_use]
 pub fn exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
     let mut found = Vec::new();
-    while let Some(request) = head(sent) {
+    while let Some(request) = read_head(sent) {
         let mut line = request.first_line.split(' ');
         let (Some(method), Some(path), Some("HTTP/1.1" | "HTTP/1.0"), None) =
             (line.next(), line.next(), line.next(), line.next())
         else {
             break;
         };
-        let Some((status, headers, body, rest)) = response(received, method) else { break };
+        let Some((status, headers, body, rest)) = read_response(received, method) else { break };
         received = rest;
         let body = String::from_utf8_lossy(&body).into_owned();
         let (method, path) = (method.to_owned(), path.to_owned());
@@ -37,12 +37,12 @@ pub fn exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
     found
 }
 
-type Response<'a> = (u16, HashMap<String, String>, Vec<u8>, &'a [u8]);
+type ParsedResponse<'a> = (u16, HashMap<String, String>, Vec<u8>, &'a [u8]);
 
 /// The next final response; those with a status below 200 announce it.
-fn response<'a>(mut received: &'a [u8], method: &str) -> Option<Response<'a>> {
+fn read_response<'a>(mut received: &'a [u8], method: &str) -> Option<ParsedResponse<'a>> {
     loop {
-        let message = head(received)?;
+        let message = read_head(received)?;
         let status = message.first_line.split(' ').nth(1)?.parse().ok()?;
         if status < 200 {
             received = message.rest;
@@ -55,7 +55,7 @@ fn response<'a>(mut received: &'a [u8], method: &str) -> Option<Response<'a>> {
     }
 }
 
-fn head(bytes: &[u8]) -> Option<Message<'_>> {
+fn read_head(bytes: &[u8]) -> Option<HttpMessage<'_>> {
     let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
     let (head, rest) = (bytes.get(..end)?, bytes.get(end + 4..)?);
     // Not HTTP. A server refuses such a head before it looks for a route.
@@ -68,20 +68,23 @@ fn head(bytes: &[u8]) -> Option<Message<'_>> {
         let (name, value) = line.split_once(':')?;
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     };
-    Some(Message { first_line, headers: lines.filter_map(header).collect(), rest })
+    Some(HttpMessage { first_line, headers: lines.filter_map(header).collect(), rest })
 }
 
 /// `otherwise` is the length of a body without a length; none: up to the end of the connection.
-fn sized_body<'a>(message: &Message<'a>, otherwise: Option<usize>) -> Option<Body<'a>> {
+fn sized_body<'a>(
+    message: &HttpMessage<'a>,
+    default_length: Option<usize>,
+) -> Option<BodyAndRest<'a>> {
     if message.headers.get("transfer-encoding").is_some_and(|it| it == "chunked") {
-        return chunked(message.rest);
+        return read_chunked(message.rest);
     }
     let length = message.headers.get("content-length").and_then(|it| it.parse().ok());
-    let length = length.or(otherwise).unwrap_or(message.rest.len());
+    let length = length.or(default_length).unwrap_or(message.rest.len());
     Some((message.rest.get(..length)?.to_vec(), message.rest.get(length..)?))
 }
 
-fn chunked(mut rest: &[u8]) -> Option<Body<'_>> {
+fn read_chunked(mut rest: &[u8]) -> Option<BodyAndRest<'_>> {
     let mut body = Vec::new();
     loop {
         let end = rest.windows(2).position(|it| it == b"\r\n")?;
@@ -100,46 +103,51 @@ fn chunked(mut rest: &[u8]) -> Option<Body<'_>> {
 mod tests {
     use super::*;
 
-    fn read(sent: &str, received: &str) -> Vec<(String, String, u16, String)> {
+    fn read_exchanges(sent: &str, received: &str) -> Vec<(String, String, u16, String)> {
         let all = exchanges(sent.as_bytes(), received.as_bytes());
         all.into_iter().map(|it| (it.method, it.path, it.status, it.body)).collect()
     }
 
-    fn row(method: &str, path: &str, status: u16, body: &str) -> (String, String, u16, String) {
+    fn exchange(
+        method: &str,
+        path: &str,
+        status: u16,
+        body: &str,
+    ) -> (String, String, u16, String) {
         (method.to_owned(), path.to_owned(), status, body.to_owned())
     }
 
     #[test]
-    fn requests_on_one_connection_have_their_responses() {
+    fn http1_requests_on_one_connection_are_paired_with_their_responses() {
         let sent = "POST /a?b=c HTTP/1.1\r\nContent-Length: 3\r\n\r\nabcGET /d HTTP/1.1\r\n\r\n\
             HEAD /e HTTP/1.1\r\n\r\nDELETE /f HTTP/1.1\r\n\r\n";
         let received = "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\ncontent-length: 2\r\n\r\nxy\
             HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\nuv\r\n1\r\nw\r\n0\r\n\r\n\
             HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nHTTP/1.1 204 No Content\r\n\r\n";
         let expected = [
-            row("POST", "/a?b=c", 201, "xy"),
-            row("GET", "/d", 200, "uvw"),
-            row("HEAD", "/e", 200, ""),
-            row("DELETE", "/f", 204, ""),
+            exchange("POST", "/a?b=c", 201, "xy"),
+            exchange("GET", "/d", 200, "uvw"),
+            exchange("HEAD", "/e", 200, ""),
+            exchange("DELETE", "/f", 204, ""),
         ];
-        assert_eq!(read(sent, received), expected);
+        assert_eq!(read_exchanges(sent, received), expected);
     }
 
     #[test]
-    fn response_before_the_end_of_its_request_is_read() {
+    fn http1_response_before_the_end_of_its_request_is_read() {
         let sent = "POST /a HTTP/1.1\r\nContent-Length: 300\r\n\r\nabc";
         let received = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\n\r\nto the end";
-        assert_eq!(read(sent, received), [row("POST", "/a", 413, "to the end")]);
+        assert_eq!(read_exchanges(sent, received), [exchange("POST", "/a", 413, "to the end")]);
     }
 
     #[test]
-    fn partial_responses_and_other_protocols_are_passed_over() {
+    fn http1_reader_ignores_partial_responses_and_other_protocols() {
         let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nxy";
-        assert!(read("GET /a HTTP/1.1\r\n\r\n", cut).is_empty());
-        assert!(read("GET /a HTTP/1.1\r\n\r\n", "").is_empty());
+        assert!(read_exchanges("GET /a HTTP/1.1\r\n\r\n", cut).is_empty());
+        assert!(read_exchanges("GET /a HTTP/1.1\r\n\r\n", "").is_empty());
         assert!(exchanges(b"\x16\x03\x01\x02\x00", b"\x16\x03").is_empty());
-        let refused = "HTTP/1.1 400 Bad Request\r\n\r\n";
-        assert!(read("nonsense\r\n\r\n", refused).is_empty());
-        assert!(read("GET /a HTTP/1.1\r\nX: \0\r\n\r\n", refused).is_empty());
+        let rejected = "HTTP/1.1 400 Bad Request\r\n\r\n";
+        assert!(read_exchanges("nonsense\r\n\r\n", rejected).is_empty());
+        assert!(read_exchanges("GET /a HTTP/1.1\r\nX: \0\r\n\r\n", rejected).is_empty());
     }
 }

@@ -14,16 +14,16 @@ use crate::contract::{Exchange, http1};
 
 /// The bytes of one connection, by direction.
 #[derive(Debug, Default)]
-struct Bytes {
+struct ConnectionBytes {
     sent: Mutex<Vec<u8>>,
     received: Mutex<Vec<u8>>,
 }
 
 /// A free port; connections wait there until they are forwarded.
 #[derive(Debug)]
-pub struct Waiting(TcpListener);
+pub struct RecorderListener(TcpListener);
 
-impl Waiting {
+impl RecorderListener {
     #[must_use]
     pub fn new() -> Self {
         Self(TcpListener::bind("127.0.0.1:0").expect("a free port"))
@@ -38,7 +38,7 @@ impl Waiting {
     #[must_use]
     pub fn forward(self, server: SocketAddr) -> Recorder {
         let address = self.address();
-        let connections = Arc::<Mutex<Vec<Arc<Bytes>>>>::default();
+        let connections = Arc::<Mutex<Vec<Arc<ConnectionBytes>>>>::default();
         let is_over = Arc::<AtomicBool>::default();
         let (kept, over) = (Arc::clone(&connections), Arc::clone(&is_over));
         let accept = move || {
@@ -46,18 +46,18 @@ impl Waiting {
                 if over.load(Ordering::SeqCst) {
                     return;
                 }
-                let bytes = Arc::<Bytes>::default();
+                let bytes = Arc::<ConnectionBytes>::default();
                 lock(&kept).push(Arc::clone(&bytes));
                 // A server that is gone is told by closing, as it would be without this peer.
                 drop(forward(&client, server, &bytes));
             }
         };
         let thread = Builder::new().name("recorder".to_owned()).spawn(accept).expect("a thread");
-        Recorder { address, connections, is_over, thread: Some(thread) }
+        Recorder { address, connections, is_stopped: is_over, thread: Some(thread) }
     }
 }
 
-impl Default for Waiting {
+impl Default for RecorderListener {
     fn default() -> Self {
         Self::new()
     }
@@ -67,8 +67,8 @@ impl Default for Waiting {
 #[derive(Debug)]
 pub struct Recorder {
     pub address: SocketAddr,
-    connections: Arc<Mutex<Vec<Arc<Bytes>>>>,
-    is_over: Arc<AtomicBool>,
+    connections: Arc<Mutex<Vec<Arc<ConnectionBytes>>>>,
+    is_stopped: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -77,14 +77,14 @@ impl Recorder {
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         let connections = lock(&self.connections);
-        let of = |it: &Arc<Bytes>| http1::exchanges(&lock(&it.sent), &lock(&it.received));
+        let of = |it: &Arc<ConnectionBytes>| http1::exchanges(&lock(&it.sent), &lock(&it.received));
         connections.iter().flat_map(of).collect()
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        self.is_over.store(true, Ordering::SeqCst);
+        self.is_stopped.store(true, Ordering::SeqCst);
         // Wakes the thread, which waits for a connection.
         drop(TcpStream::connect(self.address));
         drop(self.thread.take().map(JoinHandle::join));
@@ -95,7 +95,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<Bytes>) -> io::Result<()> {
+fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<ConnectionBytes>) -> io::Result<()> {
     let server = TcpStream::connect(server)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
@@ -107,7 +107,7 @@ fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<Bytes>) -> io::Re
         let copy = move || {
             let kept = if is_sent { &bytes.sent } else { &bytes.received };
             let how =
-                if pass_on(&from, &to, kept).is_ok() { Shutdown::Write } else { Shutdown::Both };
+                if relay(&from, &to, kept).is_ok() { Shutdown::Write } else { Shutdown::Both };
             drop(to.shutdown(how));
             if how == Shutdown::Both {
                 drop(from.shutdown(how));
@@ -119,12 +119,12 @@ fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<Bytes>) -> io::Re
 }
 
 /// Up to the end of one direction.
-fn pass_on(mut from: &TcpStream, mut to: &TcpStream, kept: &Mutex<Vec<u8>>) -> io::Result<()> {
+fn relay(mut from: &TcpStream, mut to: &TcpStream, recorded: &Mutex<Vec<u8>>) -> io::Result<()> {
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let count = from.read(&mut chunk)?;
         let Some(bytes) = chunk.get(..count).filter(|it| !it.is_empty()) else { return Ok(()) };
-        lock(kept).extend_from_slice(bytes);
+        lock(recorded).extend_from_slice(bytes);
         to.write_all(bytes)?;
     }
 }

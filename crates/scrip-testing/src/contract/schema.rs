@@ -17,7 +17,7 @@ pub struct SchemaRules {
 
 impl SchemaRules {
     #[must_use]
-    pub fn of(document: &'static Value) -> Self {
+    pub fn new(document: &'static Value) -> Self {
         Self { document }
     }
 
@@ -37,56 +37,60 @@ impl SchemaRules {
     pub fn check(&self, schema: &'static Value, value: &Value) -> Result<(), String> {
         let schema = self.resolve(schema);
         for (keyword, wanted) in schema.as_object().expect("a schema is an object") {
-            if !self.holds(schema, keyword, wanted, value)? {
+            if !self.check_keyword(schema, keyword, wanted, value)? {
                 return Err(format!("{keyword}: {wanted} but {value}"));
             }
         }
         Ok(())
     }
 
-    fn holds(
+    fn check_keyword(
         &self,
         schema: &'static Value,
         keyword: &str,
-        wanted: &'static Value,
+        expected: &'static Value,
         value: &Value,
     ) -> Result<bool, String> {
         let chars = || value.as_str().map(|it| it.chars().count());
         let entries = || value.as_array().map(Vec::len);
         let whole = |it: usize| u64::try_from(it).unwrap();
-        let at_least = |it: Option<u64>| it.is_none_or(|it| it >= wanted.as_u64().unwrap());
-        let at_most = |it: Option<u64>| it.is_none_or(|it| it <= wanted.as_u64().unwrap());
-        let list = || wanted.as_array().unwrap().iter();
+        let at_least = |it: Option<u64>| it.is_none_or(|it| it >= expected.as_u64().unwrap());
+        let at_most = |it: Option<u64>| it.is_none_or(|it| it <= expected.as_u64().unwrap());
+        let list = || expected.as_array().unwrap().iter();
         Ok(match keyword {
             "description" | "title" | "default" | "examples" => true,
-            "type" => match wanted.as_str() {
-                Some(kind) => is(value, kind),
-                None => list().any(|it| is(value, it.as_str().unwrap())),
+            "type" => match expected.as_str() {
+                Some(kind) => has_type(value, kind),
+                None => list().any(|it| has_type(value, it.as_str().unwrap())),
             },
-            "not" => self.check(wanted, value).is_err(),
+            "not" => self.check(expected, value).is_err(),
             "enum" => list().any(|it| it == value),
-            "const" => wanted == value,
+            "const" => expected == value,
             "anyOf" => list().any(|it| self.check(it, value).is_ok()),
             "oneOf" => list().filter(|it| self.check(it, value).is_ok()).count() == 1,
             "required" => value
                 .as_object()
                 .is_none_or(|it| list().all(|name| it.contains_key(name.as_str().unwrap()))),
             "properties" => {
-                for (name, schema) in wanted.as_object().unwrap() {
+                for (name, schema) in expected.as_object().unwrap() {
                     let checked = value.get(name).map(|it| self.check(schema, it)).transpose();
                     checked.map_err(|it| format!("{name}: {it}"))?;
                 }
                 true
             }
-            "additionalProperties" => return self.others(schema, wanted, value),
+            "additionalProperties" => {
+                return self.check_additional_properties(schema, expected, value);
+            }
             "items" => {
                 for item in value.as_array().into_iter().flatten() {
-                    self.check(wanted, item)?;
+                    self.check(expected, item)?;
                 }
                 true
             }
-            "pattern" => value.as_str().is_none_or(|it| matches(wanted.as_str().unwrap(), it)),
-            "format" => value.as_str().is_none_or(|it| has_format(wanted.as_str().unwrap(), it)),
+            "pattern" => {
+                value.as_str().is_none_or(|it| matches_pattern(expected.as_str().unwrap(), it))
+            }
+            "format" => value.as_str().is_none_or(|it| has_format(expected.as_str().unwrap(), it)),
             "minLength" => at_least(chars().map(whole)),
             "maxLength" => at_most(chars().map(whole)),
             "minItems" => at_least(entries().map(whole)),
@@ -98,25 +102,25 @@ impl SchemaRules {
         })
     }
 
-    fn others(
+    fn check_additional_properties(
         &self,
         schema: &Value,
-        wanted: &'static Value,
+        expected: &'static Value,
         value: &Value,
     ) -> Result<bool, String> {
         let described = |name: &str| schema["properties"].get(name).is_some();
         let other = value.as_object().into_iter().flatten().filter(|it| !described(it.0));
         for (name, value) in other {
-            if *wanted == false {
+            if *expected == false {
                 return Err(format!("{name} is not described"));
             }
-            self.check(wanted, value).map_err(|it| format!("{name}: {it}"))?;
+            self.check(expected, value).map_err(|it| format!("{name}: {it}"))?;
         }
         Ok(true)
     }
 }
 
-fn is(value: &Value, kind: &str) -> bool {
+fn has_type(value: &Value, kind: &str) -> bool {
     match kind {
         "null" => value.is_null(),
         "boolean" => value.is_boolean(),
@@ -134,7 +138,7 @@ fn has_format(format: &str, text: &str) -> bool {
         "uuid" => Uuid::try_parse(text).is_ok() && text.len() == 36,
         // As the server writes it: to the second, in UTC.
         "date-time" => {
-            matches(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$", text)
+            matches_pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$", text)
         }
         // Said in words, and checked by the tests of each.
         "card-number" | "routing-number" | "token-query" | "token-query-v1" => true,
@@ -144,7 +148,7 @@ fn has_format(format: &str, text: &str) -> bool {
 
 /// Whether a text has a place where this pattern of the document fits.
 #[must_use]
-pub fn matches(pattern: &str, text: &str) -> bool {
+pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);
     let mut compiled = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     let regex =

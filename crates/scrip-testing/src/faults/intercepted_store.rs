@@ -4,27 +4,28 @@ use std::sync::Arc;
 
 use scrip_core::{
     audit::{
-        Access, AuditRecord, Chain, Checkpoint, DeletedTenant, Head, Log, LogRecord, NotedTime,
-        PruneChain, WalkRecords, Walked,
+        AuditRecord, Chain, ChainHead, Checkpoint, DeletedTenant, LogKind, LogRecord, PruneChain,
+        ReadLogBatch, ScanRecords, ScannedRecords, SignedWatermark,
     },
     error::Error,
-    id::{SessionId, TenantId, TokenId, TokenIntentId},
-    idempotency::{AskedAnswer, Claimed},
-    listing::{ListTokens, Listing, SurveyTokens, Surveyed},
-    measure::StoreMeasures,
+    id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
+    idempotency::{ClaimOutcome, IdempotencyLookup},
+    listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
+    metrics::StoreMetrics,
     policy::{
-        AccessSessionId, AccessSessionRecord, DecidePolicy, DirectoryRecords, Inquiry, Mandate,
-        Permit, PolicyRecords, Signed, SystemKeys, TenantDeletion,
-        guessing_budget::{Bucket, GuessRecord},
+        AccessSessionId, AccessSessionRecord, DecidePolicy, DirectoryRecords, LookupPermit, Permit,
+        PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
+        guessing_budget::{GuessBucket, GuessRecord},
     },
     store::{
-        AccessSessionStore, AnswerStore, AuditStore, Beside, Changed, DirectoryStore, Ending,
-        EventStore, GuessStore, ListingStore, Maintenance, PolicyStore, SessionStore, Store,
-        StoreFuture, StoreStatus, TokenIntentStore, TokenStore, UsageStore,
+        AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DirectoryStore,
+        ExpiringEntity, GuessStore, IdempotencyStore, ListingStore, Maintenance, PolicyStore,
+        Store, StoreFuture, StoreStatus, ThreeDsEventStore, ThreeDsSessionStore, TokenIntentStore,
+        TokenStore, UsageStore,
     },
-    threeds::{EventRecord, SessionRecord, SessionWrite},
+    threeds::{ThreeDsEventRecord, ThreeDsSessionRecord, ThreeDsSessionWrite},
     time::{Month, Timestamp},
-    token::{Batched, DeleteToken, StoredToken, StoredTokenIntent, TokenBatch, Usage},
+    token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TenantUsage, TokenBatch},
 };
 
 /// What happens instead of a call of an engine. A method that is not replaced calls the engine.
@@ -32,35 +33,35 @@ pub trait Interceptor: Send + Sync {
     fn write_tokens<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         batch: TokenBatch,
-    ) -> StoreFuture<'a, Batched> {
-        engine.write_tokens(inquiry, batch)
+    ) -> StoreFuture<'a, BatchOutcome> {
+        engine.write_tokens(lookup, batch)
     }
 
-    fn insert_session<'a>(
+    fn insert_threeds_session<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        inquiry: Inquiry,
-        write: SessionWrite,
+        lookup: LookupPermit,
+        write: ThreeDsSessionWrite,
     ) -> StoreFuture<'a, ()> {
-        engine.insert_session(inquiry, write)
+        engine.insert_threeds_session(lookup, write)
     }
 
-    fn update_session<'a>(
+    fn update_threeds_session<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        write: SessionWrite,
-    ) -> StoreFuture<'a, Changed> {
-        engine.update_session(write)
+        write: ThreeDsSessionWrite,
+    ) -> StoreFuture<'a, ChangeOutcome> {
+        engine.update_threeds_session(write)
     }
 
-    fn record_access<'a>(
+    fn append_read_log<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        access: Access,
+        batch: ReadLogBatch,
     ) -> StoreFuture<'a, ()> {
-        engine.record_access(access)
+        engine.append_read_log(batch)
     }
 }
 
@@ -80,45 +81,49 @@ macro_rules! forward {
 
 impl<I: Interceptor> GuessStore for InterceptedStore<I> {
     forward! {
-        find_guesses(tenant: TenantId, buckets: &'a [Bucket], now: Timestamp) -> Vec<GuessRecord>;
+        find_guesses(tenant: TenantId, buckets: &'a [GuessBucket], now: Timestamp) -> Vec<GuessRecord>;
         insert_guesses(tenant: TenantId, records: Vec<GuessRecord>) -> ();
-        sweep_guesses(expired: Timestamp) -> usize;
+        delete_expired_guesses(expired_by: Timestamp) -> usize;
     }
 }
 
 impl<I: Interceptor> TokenStore for InterceptedStore<I> {
-    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
-        self.interceptor.write_tokens(&self.engine, inquiry, batch)
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
+        self.interceptor.write_tokens(&self.engine, lookup, batch)
     }
 
     forward! {
-        find_token(inquiry: Inquiry, id: &'a TokenId, now: Timestamp) -> Option<StoredToken>;
-        find_tokens(inquiry: Inquiry, ids: &'a [TokenId], now: Timestamp)
+        find_token(lookup: LookupPermit, id: &'a TokenId, now: Timestamp) -> Option<StoredToken>;
+        find_tokens(lookup: LookupPermit, ids: &'a [TokenId], now: Timestamp)
             -> Vec<Option<StoredToken>>;
-        delete_token(permit: Permit, delete: DeleteToken) -> Changed;
+        delete_token(permit: Permit, delete: DeleteToken) -> ChangeOutcome;
     }
 }
 
 impl<I: Interceptor> ListingStore for InterceptedStore<I> {
     forward! {
-        list_tokens(inquiry: Inquiry, list: ListTokens) -> Listing;
-        survey_tokens(inquiry: Inquiry, survey: SurveyTokens) -> Surveyed;
+        scan_tokens(lookup: LookupPermit, scan: TokenScan) -> ScannedTokens;
+        find_newest_tokens(lookup: LookupPermit, scan: NewestTokensScan) -> NewestTokens;
     }
 }
 
 impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
     forward! {
-        insert_token_intent(inquiry: Inquiry, intent: StoredTokenIntent, written: Beside) -> ();
-        find_token_intent(inquiry: Inquiry, id: TokenIntentId, now: Timestamp)
+        insert_token_intent(lookup: LookupPermit, intent: StoredTokenIntent, extras: CommitExtras) -> ();
+        find_token_intent(lookup: LookupPermit, id: TokenIntentId, now: Timestamp)
             -> Option<StoredTokenIntent>;
-        delete_token_intent(inquiry: Inquiry, id: TokenIntentId, audit: AuditRecord) -> Changed;
+        delete_token_intent(lookup: LookupPermit, id: TokenIntentId, audit: AuditRecord) -> ChangeOutcome;
     }
 }
 
-impl<I: Interceptor> AnswerStore for InterceptedStore<I> {
+impl<I: Interceptor> IdempotencyStore for InterceptedStore<I> {
     forward! {
-        claim_answer(asked: AskedAnswer) -> Claimed;
-        forget_answers(before: Timestamp) -> usize;
+        claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
+        delete_expired_responses(before: Timestamp) -> usize;
     }
 }
 
@@ -133,8 +138,8 @@ impl<I: Interceptor> DirectoryStore for InterceptedStore<I> {
 impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
-        change_policy(mandate: Mandate, decide: DecidePolicy) -> Result<(), Error>;
-        delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<Changed, Error>;
+        change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
+        delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;
         list_deleted_tenants() -> Vec<DeletedTenant>;
         purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;
     }
@@ -142,76 +147,80 @@ impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
 
 impl<I: Interceptor> AccessSessionStore for InterceptedStore<I> {
     forward! {
-        find_access_session_by_nonce(mandate: &'a Mandate, nonce: [u8; 32])
-            -> Option<Signed<AccessSessionRecord>>;
-        list_access_sessions(mandate: &'a Mandate, now: Timestamp, sessions_max: usize)
-            -> Vec<Signed<AccessSessionRecord>>;
+        find_access_session_by_nonce(permit: &'a PolicyPermit, nonce: [u8; 32])
+            -> Option<SignedRow<AccessSessionRecord>>;
+        list_access_sessions(permit: &'a PolicyPermit, now: Timestamp, sessions_max: usize)
+            -> Vec<SignedRow<AccessSessionRecord>>;
         insert_access_session(
-            mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> ();
-        find_access_session(id: AccessSessionId) -> Option<Signed<AccessSessionRecord>>;
+            permit: PolicyPermit, session: SignedRow<AccessSessionRecord>, extras: CommitExtras) -> ();
+        find_access_session(id: AccessSessionId) -> Option<SignedRow<AccessSessionRecord>>;
         authorize_access_session(
-            mandate: Mandate, session: Signed<AccessSessionRecord>, written: Beside) -> Changed;
-        forget_access_sessions(before: Timestamp) -> usize;
-        revoke_access_session(mandate: Mandate, id: AccessSessionId, written: Beside) -> Changed;
+            permit: PolicyPermit, session: SignedRow<AccessSessionRecord>, extras: CommitExtras) -> ChangeOutcome;
+        delete_expired_access_sessions(before: Timestamp) -> usize;
+        revoke_access_session(permit: PolicyPermit, id: AccessSessionId, extras: CommitExtras) -> ChangeOutcome;
     }
 }
 
-impl<I: Interceptor> SessionStore for InterceptedStore<I> {
-    fn insert_session(&self, inquiry: Inquiry, write: SessionWrite) -> StoreFuture<'_, ()> {
-        self.interceptor.insert_session(&self.engine, inquiry, write)
+impl<I: Interceptor> ThreeDsSessionStore for InterceptedStore<I> {
+    fn insert_threeds_session(
+        &self,
+        lookup: LookupPermit,
+        write: ThreeDsSessionWrite,
+    ) -> StoreFuture<'_, ()> {
+        self.interceptor.insert_threeds_session(&self.engine, lookup, write)
     }
 
-    fn update_session(&self, write: SessionWrite) -> StoreFuture<'_, Changed> {
-        self.interceptor.update_session(&self.engine, write)
+    fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> StoreFuture<'_, ChangeOutcome> {
+        self.interceptor.update_threeds_session(&self.engine, write)
     }
 
     forward! {
-        is_named_by_session(inquiry: Inquiry, token: &'a TokenId, now: Timestamp) -> bool;
-        find_session(inquiry: Inquiry, id: SessionId, now: Timestamp) -> Option<SessionRecord>;
-        find_notified_session(id: SessionId, now: Timestamp) -> Option<SessionRecord>;
+        is_used_by_threeds_session(lookup: LookupPermit, token: &'a TokenId, now: Timestamp) -> bool;
+        find_threeds_session(lookup: LookupPermit, id: ThreeDsSessionId, now: Timestamp) -> Option<ThreeDsSessionRecord>;
+        find_notified_threeds_session(id: ThreeDsSessionId, now: Timestamp) -> Option<ThreeDsSessionRecord>;
     }
 }
 
-impl<I: Interceptor> EventStore for InterceptedStore<I> {
+impl<I: Interceptor> ThreeDsEventStore for InterceptedStore<I> {
     forward! {
-        list_events(after: i64, events_max: usize) -> Vec<(i64, EventRecord)>;
-        forget_events(before: Timestamp) -> usize;
+        list_threeds_events(after: i64, events_max: usize) -> Vec<(i64, ThreeDsEventRecord)>;
+        delete_expired_threeds_events(before: Timestamp) -> usize;
     }
 }
 
 impl<I: Interceptor> AuditStore for InterceptedStore<I> {
-    fn record_access(&self, access: Access) -> StoreFuture<'_, ()> {
-        self.interceptor.record_access(&self.engine, access)
+    fn append_read_log(&self, batch: ReadLogBatch) -> StoreFuture<'_, ()> {
+        self.interceptor.append_read_log(&self.engine, batch)
     }
 
     forward! {
-        list_heads(log: Log) -> Vec<Head>;
-        list_chains(log: Log) -> Vec<Chain>;
-        list_records(log: Log, tenant: TenantId, after: i64, records_max: usize) -> Vec<LogRecord>;
-        find_checkpoint(log: Log, tenant: TenantId) -> Option<Checkpoint>;
-        walk_records(inquiry: Inquiry, walk: WalkRecords) -> Walked;
+        list_heads(log: LogKind) -> Vec<ChainHead>;
+        list_chains(log: LogKind) -> Vec<Chain>;
+        list_records(log: LogKind, tenant: TenantId, after: i64, records_max: usize) -> Vec<LogRecord>;
+        find_checkpoint(log: LogKind, tenant: TenantId) -> Option<Checkpoint>;
+        scan_records(lookup: LookupPermit, scan: ScanRecords) -> ScannedRecords;
         prune_chain(prune: PruneChain) -> usize;
     }
 }
 
 impl<I: Interceptor> UsageStore for InterceptedStore<I> {
     forward! {
-        find_usage(mandate: &'a Mandate, month: Month) -> Usage;
-        sweep_usage(month: Month) -> usize;
+        find_usage(permit: &'a PolicyPermit, month: Month) -> TenantUsage;
+        delete_old_usage(month: Month) -> usize;
     }
 }
 
 impl<I: Interceptor> Maintenance for InterceptedStore<I> {
-    fn measures(&self) -> StoreMeasures {
-        self.engine.measures()
+    fn metrics(&self) -> StoreMetrics {
+        self.engine.metrics()
     }
 
     forward! {
-        sweep(ending: Ending, ended: Timestamp, audit: AuditRecord) -> usize;
-        sweep_cvcs(ended: Timestamp) -> usize;
-        not_after(at: Timestamp) -> Timestamp;
-        note_time(noted: NotedTime) -> ();
-        known_time() -> Option<NotedTime>;
+        delete_expired(ending: ExpiringEntity, expired_by: Timestamp, audit: AuditRecord) -> usize;
+        erase_expired_cvcs(expired_by: Timestamp) -> usize;
+        cap_at_shared_clock(at: Timestamp) -> Timestamp;
+        save_watermark(watermark: SignedWatermark) -> ();
+        load_watermark() -> Option<SignedWatermark>;
         check_ready() -> ();
         status() -> StoreStatus;
     }

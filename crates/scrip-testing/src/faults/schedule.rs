@@ -4,52 +4,55 @@
 use std::{pin::Pin, sync::Arc};
 
 use scrip_core::{
-    id::SessionId,
-    policy::{Inquiry, TenantKind},
-    store::{Changed, Store, StoreError, StoreFuture},
-    threeds::{Asking, DirectoryServers, Link, SchemeRanges, SessionWrite, Terms, Unanswered},
+    id::ThreeDsSessionId,
+    policy::{LookupPermit, TenantKind},
+    store::{ChangeOutcome, Store, StoreError, StoreFuture},
+    threeds::{
+        DirectoryServerError, DirectoryServerFuture, DirectoryServers, SchemeConnection,
+        SchemeRanges, ThreeDsSessionWrite, ThreeDsSettings,
+    },
 };
 use scrip_threeds::{
     code::Scheme,
     format::Version,
-    message::{Message, PRes, Scene},
+    message::{Message, PRes, TransactionContext},
     range::CardRanges,
 };
 use serde_json::json;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use zeroize::Zeroizing;
 
-use crate::{directory_server::link_with, faults::intercepted_store::Interceptor};
+use crate::{directory_server::scheme_connection, faults::intercepted_store::Interceptor};
 
 /// Where an operation waits.
 #[derive(Debug)]
-pub enum Point {
+pub enum PausePoint {
     /// About to write this session.
-    Write(SessionId, oneshot::Sender<Order>),
+    Write(ThreeDsSessionId, oneshot::Sender<WriteOrder>),
     /// About to ask this.
-    Ask(Vec<u8>, oneshot::Sender<Result<Vec<u8>, Unanswered>>),
+    SendMessage(Vec<u8>, oneshot::Sender<Result<Vec<u8>, DirectoryServerError>>),
 }
 
 /// What becomes of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
-    Go,
+pub enum WriteOrder {
+    Commit,
     Fail,
     /// It is written, and nobody hears of it.
-    GoAndFail,
+    CommitAndFail,
 }
 
 /// What an operation came to.
 #[derive(Debug)]
-pub enum Reached<T> {
+pub enum RunOutcome<T> {
     End(T),
-    Point(Point),
+    Paused(PausePoint),
 }
 
 #[derive(Debug)]
 pub struct FaultSchedule {
-    sender: mpsc::UnboundedSender<Point>,
-    points: Mutex<mpsc::UnboundedReceiver<Point>>,
+    sender: mpsc::UnboundedSender<PausePoint>,
+    points: Mutex<mpsc::UnboundedReceiver<PausePoint>>,
 }
 
 impl FaultSchedule {
@@ -62,50 +65,52 @@ impl FaultSchedule {
     pub async fn run<T>(
         &self,
         operation: &mut Pin<Box<dyn Future<Output = T> + '_>>,
-    ) -> Reached<T> {
+    ) -> RunOutcome<T> {
         let mut points = self.points.lock().await;
         tokio::select! {
             biased;
-            end = operation => Reached::End(end),
-            point = points.recv() => Reached::Point(point.unwrap()),
+            end = operation => RunOutcome::End(end),
+            point = points.recv() => RunOutcome::Paused(point.unwrap()),
         }
     }
 
-    async fn write<T>(
+    async fn pause_write<T>(
         &self,
-        id: SessionId,
+        id: ThreeDsSessionId,
         write: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
         let (order, ordered) = oneshot::channel();
-        self.sender.send(Point::Write(id, order)).unwrap();
+        self.sender.send(PausePoint::Write(id, order)).unwrap();
         let broken = || StoreError::Unavailable("the test says so".into());
         match ordered.await {
-            Ok(Order::Go) => write.await,
-            Ok(Order::GoAndFail) => write.await.and(Err(broken())),
-            Ok(Order::Fail) | Err(_) => Err(broken()),
+            Ok(WriteOrder::Commit) => write.await,
+            Ok(WriteOrder::CommitAndFail) => write.await.and(Err(broken())),
+            Ok(WriteOrder::Fail) | Err(_) => Err(broken()),
         }
     }
 }
 
 /// Session writes wait for the test; the engine is not called before its turn.
 impl Interceptor for Arc<FaultSchedule> {
-    fn insert_session<'a>(
+    fn insert_threeds_session<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        inquiry: Inquiry,
-        write: SessionWrite,
+        lookup: LookupPermit,
+        write: ThreeDsSessionWrite,
     ) -> StoreFuture<'a, ()> {
         let id = write.session.id;
-        Box::pin(self.write(id, async move { engine.insert_session(inquiry, write).await }))
+        Box::pin(
+            self.pause_write(id, async move { engine.insert_threeds_session(lookup, write).await }),
+        )
     }
 
-    fn update_session<'a>(
+    fn update_threeds_session<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        write: SessionWrite,
-    ) -> StoreFuture<'a, Changed> {
+        write: ThreeDsSessionWrite,
+    ) -> StoreFuture<'a, ChangeOutcome> {
         let id = write.session.id;
-        Box::pin(self.write(id, async move { engine.update_session(write).await }))
+        Box::pin(self.pause_write(id, async move { engine.update_threeds_session(write).await }))
     }
 }
 
@@ -115,14 +120,14 @@ pub const WITHOUT_METHOD: &str = "4000056655665556";
 
 /// The directory server of one scheme, which says what the test says.
 #[derive(Debug)]
-pub struct Script {
-    pub stage: Arc<FaultSchedule>,
-    terms: Terms,
+pub struct ScheduledDirectoryServers {
+    pub schedule: Arc<FaultSchedule>,
+    settings: ThreeDsSettings,
     ranges: Arc<CardRanges>,
 }
 
-impl Script {
-    pub fn new(stage: &Arc<FaultSchedule>) -> Self {
+impl ScheduledDirectoryServers {
+    pub fn new(schedule: &Arc<FaultSchedule>) -> Self {
         let range = |from: &str| {
             json!({
                 "startRange": format!("{from}0000000000"), "endRange": format!("{from}9999999999"),
@@ -131,42 +136,51 @@ impl Script {
         };
         let mut method = range("424242");
         method["threeDSMethodURL"] = "https://acs.example/method".into();
-        let told = json!({
+        let message = json!({
             "messageType": "PRes", "messageVersion": "2.2.0",
             "threeDSServerTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
             "dsTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
             "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
             "serialNum": "1", "cardRangeData": [method, range("400005")],
         });
-        let told = PRes::parse(told.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
-        let terms = Terms {
+        let message = PRes::parse(
+            message.to_string().as_bytes(),
+            &TransactionContext::for_version(Version::V220),
+        )
+        .unwrap();
+        let terms = ThreeDsSettings {
             public_url: "https://vault.example".to_owned(),
             lenient: true,
             server_name: "Vault".to_owned(),
         };
-        let ranges = Arc::new(CardRanges::of(&told).unwrap());
-        Self { stage: Arc::clone(stage), terms, ranges }
+        let ranges = Arc::new(CardRanges::from_pres(&message).unwrap());
+        Self { schedule: Arc::clone(schedule), settings: terms, ranges }
     }
 }
 
-impl DirectoryServers for Script {
-    fn terms(&self) -> &Terms {
-        &self.terms
+impl DirectoryServers for ScheduledDirectoryServers {
+    fn settings(&self) -> &ThreeDsSettings {
+        &self.settings
     }
 
     fn ranges(&self, _: TenantKind) -> Vec<SchemeRanges> {
         vec![SchemeRanges { scheme: Scheme::Visa, ranges: Some(Arc::clone(&self.ranges)) }]
     }
 
-    fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
-        Some(link_with("https://vault.example"))
+    fn connection(&self, _: TenantKind, _: Scheme) -> Option<SchemeConnection> {
+        Some(scheme_connection("https://vault.example"))
     }
 
-    fn ask<'a>(&'a self, _: TenantKind, _: Scheme, message: Zeroizing<Vec<u8>>) -> Asking<'a> {
+    fn send_message<'a>(
+        &'a self,
+        _: TenantKind,
+        _: Scheme,
+        message: Zeroizing<Vec<u8>>,
+    ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
-            let (answer, answered) = oneshot::channel();
-            self.stage.sender.send(Point::Ask(message.to_vec(), answer)).unwrap();
-            answered.await.unwrap_or(Err(Unanswered::Broken))
+            let (receiver, answered) = oneshot::channel();
+            self.schedule.sender.send(PausePoint::SendMessage(message.to_vec(), receiver)).unwrap();
+            answered.await.unwrap_or(Err(DirectoryServerError::Broken))
         })
     }
 }

@@ -3,46 +3,51 @@
 use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
-    audit::Access,
-    policy::Inquiry,
+    audit::ReadLogBatch,
+    policy::LookupPermit,
     store::{Store, StoreFuture},
-    token::{Batched, Outcome, TokenBatch, TokenWrite},
+    token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
 };
 use tokio::time::sleep;
 
 use crate::faults::intercepted_store::Interceptor;
 
 /// Long enough that a kill falls into it while every client waits.
-const GAP: Duration = Duration::from_millis(40);
+const DELAY: Duration = Duration::from_millis(40);
 
 /// Longer than it takes to kill a server after it has shown something.
-const UNSEEN_GAP: Duration = Duration::from_secs(60);
+const UNRECORDED_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFault {
     /// No fault: a pause between the commit and the answer, which a client may not tell apart
     /// from a lost request.
-    Late,
+    LateResponse,
     /// Answers before the commit.
-    Early,
+    EarlyResponse,
     /// Commits the effect without the answer to its idempotency key; late, as above.
-    Forgetful,
+    LostIdempotencyRecord,
     /// Shows what it reads before that is recorded.
-    Unseen,
+    UnrecordedRead,
 }
 
 impl StoreFault {
     pub fn name(self) -> &'static str {
         match self {
-            Self::Late => "late",
-            Self::Early => "early",
-            Self::Forgetful => "forgetful",
-            Self::Unseen => "unseen",
+            Self::LateResponse => "late",
+            Self::EarlyResponse => "early",
+            Self::LostIdempotencyRecord => "forgetful",
+            Self::UnrecordedRead => "unseen",
         }
     }
 
     pub fn parse(name: &str) -> Self {
-        let all = [Self::Late, Self::Early, Self::Forgetful, Self::Unseen];
+        let all = [
+            Self::LateResponse,
+            Self::EarlyResponse,
+            Self::LostIdempotencyRecord,
+            Self::UnrecordedRead,
+        ];
         all.into_iter().find(|it| it.name() == name).expect("a known fault")
     }
 }
@@ -52,48 +57,48 @@ impl Interceptor for StoreFault {
     fn write_tokens<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         mut batch: TokenBatch,
-    ) -> StoreFuture<'a, Batched> {
+    ) -> StoreFuture<'a, BatchOutcome> {
         let inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
-        if !inserts || *self == Self::Unseen {
-            return engine.write_tokens(inquiry, batch);
+        if !inserts || *self == Self::UnrecordedRead {
+            return engine.write_tokens(lookup, batch);
         }
         let engine = Arc::clone(engine);
         match self {
-            Self::Late | Self::Unseen => (),
-            Self::Forgetful => batch.render = None,
-            Self::Early => {
-                let claimed = batch.writes.iter().map(|_| Outcome::New).collect();
+            Self::LateResponse | Self::UnrecordedRead => (),
+            Self::LostIdempotencyRecord => batch.build_record = None,
+            Self::EarlyResponse => {
+                let claimed = batch.writes.iter().map(|_| WriteOutcome::New).collect();
                 return Box::pin(async move {
                     drop(tokio::spawn(async move {
-                        sleep(GAP).await;
-                        drop(engine.write_tokens(inquiry, batch).await);
+                        sleep(DELAY).await;
+                        drop(engine.write_tokens(lookup, batch).await);
                     }));
-                    Ok(Batched::Written(claimed))
+                    Ok(BatchOutcome::Written(claimed))
                 });
             }
         }
         Box::pin(async move {
-            let written = engine.write_tokens(inquiry, batch).await;
-            sleep(GAP).await;
+            let written = engine.write_tokens(lookup, batch).await;
+            sleep(DELAY).await;
             written
         })
     }
 
-    fn record_access<'a>(
+    fn append_read_log<'a>(
         &'a self,
         engine: &'a Arc<dyn Store>,
-        access: Access,
+        batch: ReadLogBatch,
     ) -> StoreFuture<'a, ()> {
-        if *self != Self::Unseen {
-            return engine.record_access(access);
+        if *self != Self::UnrecordedRead {
+            return engine.append_read_log(batch);
         }
         let engine = Arc::clone(engine);
         Box::pin(async move {
             drop(tokio::spawn(async move {
-                sleep(UNSEEN_GAP).await;
-                drop(engine.record_access(access).await);
+                sleep(UNRECORDED_DELAY).await;
+                drop(engine.append_read_log(batch).await);
             }));
             Ok(())
         })

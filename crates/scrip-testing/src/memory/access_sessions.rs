@@ -1,8 +1,8 @@
 //! Access sessions, for the operator.
 
 use scrip_core::{
-    policy::{AccessSessionId, AccessSessionRecord, Mandate, Signed},
-    store::{AccessSessionStore, Beside, Changed, StoreFuture},
+    policy::{AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow},
+    store::{AccessSessionStore, ChangeOutcome, CommitExtras, StoreFuture},
     time::Timestamp,
 };
 
@@ -11,12 +11,12 @@ use crate::memory::MemoryStore;
 impl AccessSessionStore for MemoryStore {
     fn insert_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
+        permit: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()> {
         self.attempt(move |it| {
-            it.beside(mandate.tenant().id, written, "done")?;
+            it.insert_commit_extras(permit.tenant().id, extras, "done")?;
             it.access_sessions.push(session);
             Ok(())
         })
@@ -25,18 +25,18 @@ impl AccessSessionStore for MemoryStore {
     fn find_access_session(
         &self,
         id: AccessSessionId,
-    ) -> StoreFuture<'_, Option<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'_, Option<SignedRow<AccessSessionRecord>>> {
         self.with(move |it| it.access_sessions.iter().find(|it| it.record.id == id).cloned())
     }
 
     fn find_access_session_by_nonce<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        permit: &'a PolicyPermit,
         nonce: [u8; 32],
-    ) -> StoreFuture<'a, Option<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>> {
         self.with(move |it| {
-            let tenant = mandate.tenant().id;
-            let is = |it: &&Signed<AccessSessionRecord>| {
+            let tenant = permit.tenant().id;
+            let is = |it: &&SignedRow<AccessSessionRecord>| {
                 it.record.nonce == nonce && it.record.tenant == tenant
             };
             it.access_sessions.iter().find(is).cloned()
@@ -45,27 +45,27 @@ impl AccessSessionStore for MemoryStore {
 
     fn authorize_access_session(
         &self,
-        mandate: Mandate,
-        session: Signed<AccessSessionRecord>,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
+        permit: PolicyPermit,
+        session: SignedRow<AccessSessionRecord>,
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome> {
         self.attempt(move |it| {
-            let tenant = mandate.tenant().id;
-            let is = |it: &&mut Signed<AccessSessionRecord>| {
+            let tenant = permit.tenant().id;
+            let is = |it: &&mut SignedRow<AccessSessionRecord>| {
                 it.record.id == session.record.id
                     && it.record.tenant == tenant
-                    && it.record.authorized.is_none()
+                    && it.record.grant.is_none()
             };
             let Some(found) = it.access_sessions.iter_mut().find(is) else {
-                return Ok(Changed::Stale);
+                return Ok(ChangeOutcome::Stale);
             };
             *found = session;
-            it.beside(tenant, written, "done")?;
-            Ok(Changed::Done)
+            it.insert_commit_extras(tenant, extras, "done")?;
+            Ok(ChangeOutcome::Done)
         })
     }
 
-    fn forget_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
             let had = it.access_sessions.len();
             it.access_sessions.retain(|it| it.record.expires_at > before);
@@ -75,12 +75,12 @@ impl AccessSessionStore for MemoryStore {
 
     fn list_access_sessions<'a>(
         &'a self,
-        mandate: &'a Mandate,
+        permit: &'a PolicyPermit,
         now: Timestamp,
         sessions_max: usize,
-    ) -> StoreFuture<'a, Vec<Signed<AccessSessionRecord>>> {
+    ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>> {
         self.with(move |it| {
-            let tenant = mandate.tenant().id;
+            let tenant = permit.tenant().id;
             let mut found = it.access_sessions.clone();
             found.retain(|it| it.record.tenant == tenant && it.record.expires_at > now);
             found.sort_by_key(|it| (std::cmp::Reverse(it.record.expires_at), it.record.id.0));
@@ -91,19 +91,19 @@ impl AccessSessionStore for MemoryStore {
 
     fn revoke_access_session(
         &self,
-        mandate: Mandate,
+        permit: PolicyPermit,
         id: AccessSessionId,
-        written: Beside,
-    ) -> StoreFuture<'_, Changed> {
+        extras: CommitExtras,
+    ) -> StoreFuture<'_, ChangeOutcome> {
         self.attempt(move |it| {
-            let tenant = mandate.tenant().id;
+            let tenant = permit.tenant().id;
             let had = it.access_sessions.len();
             it.access_sessions.retain(|it| (it.record.tenant, it.record.id) != (tenant, id));
             if it.access_sessions.len() == had {
-                return Ok(Changed::Stale);
+                return Ok(ChangeOutcome::Stale);
             }
-            it.beside(tenant, written, "done")?;
-            Ok(Changed::Done)
+            it.insert_commit_extras(tenant, extras, "done")?;
+            Ok(ChangeOutcome::Done)
         })
     }
 }

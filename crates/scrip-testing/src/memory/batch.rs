@@ -3,34 +3,34 @@
 use scrip_core::{
     audit::{AuditRecord, Operation},
     id::{TenantId, TokenId, TokenIntentId},
-    store::{Changed, StoreError},
+    store::{ChangeOutcome, StoreError},
     token::{
-        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, TokenBatch, TokenWrite,
-        UpdateToken,
+        BatchOutcome, CvcChange, Deduplicate, InsertToken, TokenBatch, TokenWrite, UpdateToken,
+        WriteConflict, WriteOutcome,
     },
 };
 
-use crate::memory::{Row, State};
+use crate::memory::{MemoryStoreState, TokenRow};
 
 /// What one write did, and to which token.
-type Attempt = Result<(Outcome, TokenId), Obstacle>;
+type MemoryWriteAttempt = Result<(WriteOutcome, TokenId), WriteConflict>;
 
-impl State {
+impl MemoryStoreState {
     pub(super) fn write_tokens(
         &mut self,
         tenant: TenantId,
         batch: TokenBatch,
-    ) -> Result<Batched, StoreError> {
+    ) -> Result<BatchOutcome, StoreError> {
         self.check_tenant(tenant)?;
-        let (mut outcomes, mut ids, mut obstacles) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut outcomes, mut ids, mut conflicts) = (Vec::new(), Vec::new(), Vec::new());
         for (at, write) in batch.writes.into_iter().enumerate() {
             let conversion = write.conversion();
             let attempt = match write {
                 TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
-                    self.insert(tenant, insert)
+                    self.insert_token(tenant, insert)
                 }
                 TokenWrite::Update(update) if update.permit.tenant().id == tenant => {
-                    self.update(tenant, update)
+                    self.update_token(tenant, update)
                 }
                 TokenWrite::Insert(_) | TokenWrite::Update(_) => {
                     return Err(StoreError::Corrupt("a batch is of one tenant"));
@@ -39,20 +39,20 @@ impl State {
             match attempt {
                 Ok((outcome, id)) => {
                     if let Some(conversion) = conversion {
-                        self.convert_card(&conversion.signed(&outcome));
+                        self.convert_card(&conversion.sign(&outcome));
                     }
                     outcomes.push(outcome);
                     ids.push(id);
                 }
-                Err(obstacle) => obstacles.push((at, obstacle)),
+                Err(obstacle) => conflicts.push((at, obstacle)),
             }
         }
-        if !obstacles.is_empty() {
-            return Ok(Batched::Refused(obstacles));
+        if !conflicts.is_empty() {
+            return Ok(BatchOutcome::Rejected(conflicts));
         }
-        let answer = batch.render.and_then(|it| it(&outcomes));
-        self.remember(tenant, answer, &ids)?;
-        Ok(Batched::Written(outcomes))
+        let response = batch.build_record.and_then(|it| it(&outcomes));
+        self.insert_idempotency_record(tenant, response, &ids)?;
+        Ok(BatchOutcome::Written(outcomes))
     }
 
     fn next_number(&mut self) -> i64 {
@@ -62,72 +62,84 @@ impl State {
         number
     }
 
-    fn convert(
+    fn convert_intent(
         &mut self,
         tenant: TenantId,
         intent: Option<TokenIntentId>,
         audit: &AuditRecord,
     ) -> bool {
-        let audit = audit.also(Operation::ConvertTokenIntent);
-        intent.is_none_or(|it| self.end_intent(tenant, it, &audit, "converted") == Changed::Done)
+        let audit = audit.with_operation(Operation::ConvertTokenIntent);
+        intent.is_none_or(|it| {
+            self.delete_intent(tenant, it, &audit, "converted") == ChangeOutcome::Done
+        })
     }
 
-    fn insert(&mut self, tenant: TenantId, insert: InsertToken) -> Attempt {
+    fn insert_token(&mut self, tenant: TenantId, insert: InsertToken) -> MemoryWriteAttempt {
         let InsertToken { token, intent, deduplicate, audit, .. } = insert;
-        if !self.convert(tenant, intent, &audit) {
-            return Err(Obstacle::IntentGone);
+        if !self.convert_intent(tenant, intent, &audit) {
+            return Err(WriteConflict::IntentMissing);
         }
         let (now, id) = (audit.at, token.record.id.clone());
-        let found = self.duplicate(tenant, &token.record, deduplicate, None, now);
+        let found = self.find_duplicate(tenant, &token.record, deduplicate, None, now);
         let (outcome, id) = match found {
-            Some(found) if deduplicate == Deduplicate::Tell => {
-                return Err(Obstacle::Duplicate(Box::new(found)));
+            Some(found) if deduplicate == Deduplicate::ReportExisting => {
+                return Err(WriteConflict::Duplicate(Box::new(found)));
             }
             Some(found) => {
                 let id = found.record.id.clone();
-                (Outcome::Existing(Box::new(found)), id)
+                (WriteOutcome::Existing(Box::new(found)), id)
             }
-            None if self.live(tenant, &id, now).is_some() => return Err(Obstacle::IdTaken),
+            None if self.find_live(tenant, &id, now).is_some() => {
+                return Err(WriteConflict::IdTaken);
+            }
             None => {
-                let expired = |it: &Row| it.tenant == tenant && it.token.record.id == id;
+                let expired = |it: &TokenRow| it.tenant == tenant && it.token.record.id == id;
                 if let Some(at) = self.tokens.iter().position(expired) {
-                    self.expire(at, &audit.by_vault(Operation::ExpireToken));
+                    self.expire(at, &audit.as_vault(Operation::ExpireToken));
                 }
                 let number = self.next_number();
-                self.counted.made(tenant, &token.record);
-                self.tokens.push(Row { number, tenant, token });
-                (Outcome::New, id)
+                self.usage.count_created(tenant, &token.record);
+                self.tokens.push(TokenRow { number, tenant, token });
+                (WriteOutcome::New, id)
             }
         };
-        let word = if outcome == Outcome::New { "created" } else { "deduplicated" };
-        if let Outcome::Existing(found) = &outcome {
-            self.counted.used(tenant, &found.record, now);
+        let outcome_name = if outcome == WriteOutcome::New { "created" } else { "deduplicated" };
+        if let WriteOutcome::Existing(found) = &outcome {
+            self.usage.count_used(tenant, &found.record, now);
         }
-        self.record(tenant, &audit, id.as_str(), word);
+        self.append_audit_record(tenant, &audit, id.as_str(), outcome_name);
         Ok((outcome, id))
     }
 
-    fn update(&mut self, tenant: TenantId, update: UpdateToken) -> Attempt {
-        let UpdateToken { token, cvc, intent, deduplicate, unless_named, audit, .. } = update;
-        if !self.convert(tenant, intent, &audit) {
-            return Err(Obstacle::IntentGone);
+    fn update_token(&mut self, tenant: TenantId, update: UpdateToken) -> MemoryWriteAttempt {
+        let UpdateToken {
+            token,
+            cvc,
+            intent,
+            deduplicate,
+            reject_if_in_session_at: unless_named,
+            audit,
+            ..
+        } = update;
+        if !self.convert_intent(tenant, intent, &audit) {
+            return Err(WriteConflict::IntentMissing);
         }
         let (own_id, updated) = (token.id.clone(), token.clone());
-        let found = self.duplicate(tenant, &token, deduplicate, Some(&own_id), audit.at);
-        let at = self.live(tenant, &own_id, audit.at);
-        let is_named = unless_named.is_some_and(|now| self.names_token(tenant, &own_id, now));
+        let found = self.find_duplicate(tenant, &token, deduplicate, Some(&own_id), audit.at);
+        let at = self.find_live(tenant, &own_id, audit.at);
+        let is_named = unless_named.is_some_and(|now| self.is_token_named(tenant, &own_id, now));
         let row = at.and_then(|it| self.tokens.get_mut(it));
         let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
-            return Err(Obstacle::Stale);
+            return Err(WriteConflict::Stale);
         };
         let (outcome, id) = match found {
-            _ if is_named => return Err(Obstacle::NamedBySession),
-            Some(found) if deduplicate == Deduplicate::Tell => {
-                return Err(Obstacle::Duplicate(Box::new(found)));
+            _ if is_named => return Err(WriteConflict::UsedBySession),
+            Some(found) if deduplicate == Deduplicate::ReportExisting => {
+                return Err(WriteConflict::Duplicate(Box::new(found)));
             }
             Some(found) => {
                 let id = found.record.id.clone();
-                (Outcome::Existing(Box::new(found)), id)
+                (WriteOutcome::Existing(Box::new(found)), id)
             }
             None => {
                 row.token.record = token;
@@ -136,18 +148,18 @@ impl State {
                     CvcChange::Remove => row.token.cvc = None,
                     CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
                 }
-                (Outcome::Updated, own_id.clone())
+                (WriteOutcome::Updated, own_id.clone())
             }
         };
         match outcome {
-            Outcome::New | Outcome::Updated => {
-                self.counted.used(tenant, &updated, audit.at);
-                self.record(tenant, &audit, own_id.as_str(), "updated")
+            WriteOutcome::New | WriteOutcome::Updated => {
+                self.usage.count_used(tenant, &updated, audit.at);
+                self.append_audit_record(tenant, &audit, own_id.as_str(), "updated")
             }
-            Outcome::Existing(ref found) => {
-                self.counted.used(tenant, &found.record, audit.at);
-                self.record(tenant, &audit, own_id.as_str(), "deduplicated");
-                self.record(tenant, &audit, id.as_str(), "deduplicated");
+            WriteOutcome::Existing(ref found) => {
+                self.usage.count_used(tenant, &found.record, audit.at);
+                self.append_audit_record(tenant, &audit, own_id.as_str(), "deduplicated");
+                self.append_audit_record(tenant, &audit, id.as_str(), "deduplicated");
             }
         }
         Ok((outcome, id))

@@ -2,7 +2,7 @@
 
 use scrip_core::{
     id::TenantId,
-    policy::guessing_budget::{Bucket, GuessRecord},
+    policy::guessing_budget::{GuessBucket, GuessRecord},
     store::{GuessStore, StoreFuture},
     time::Timestamp,
 };
@@ -13,7 +13,7 @@ impl GuessStore for MemoryStore {
     fn find_guesses<'a>(
         &'a self,
         tenant: TenantId,
-        buckets: &'a [Bucket],
+        buckets: &'a [GuessBucket],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
         self.with(move |it| {
@@ -27,12 +27,13 @@ impl GuessStore for MemoryStore {
         self.with(move |it| {
             for record in records {
                 let same = |(owner, it): &&mut (TenantId, GuessRecord)| {
-                    (*owner, it.bucket, it.number) == (tenant, record.bucket, record.number)
+                    (*owner, it.bucket, it.number_digest)
+                        == (tenant, record.bucket, record.number_digest)
                 };
                 match it.guesses.iter_mut().find(same) {
                     None => it.guesses.push((tenant, record)),
                     Some((_, stored)) => {
-                        stored.at = stored.at.max(record.at);
+                        stored.counted_at = stored.counted_at.max(record.counted_at);
                         stored.expires_at = stored.expires_at.max(record.expires_at);
                     }
                 }
@@ -40,10 +41,10 @@ impl GuessStore for MemoryStore {
         })
     }
 
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
             let before = it.guesses.len();
-            it.guesses.retain(|(_, it)| it.expires_at > expired);
+            it.guesses.retain(|(_, it)| it.expires_at > expired_by);
             before.saturating_sub(it.guesses.len())
         })
     }

@@ -3,49 +3,49 @@
 use scrip_core::{
     audit::AuditRecord,
     id::{TenantId, TokenIntentId},
-    policy::Inquiry,
-    store::{Beside, Changed, StoreFuture, TokenIntentStore},
+    policy::LookupPermit,
+    store::{ChangeOutcome, CommitExtras, StoreFuture, TokenIntentStore},
     time::Timestamp,
     token::StoredTokenIntent,
 };
 
-use crate::memory::{MemoryStore, State};
+use crate::memory::{MemoryStore, MemoryStoreState};
 
 impl TokenIntentStore for MemoryStore {
     fn insert_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         intent: StoredTokenIntent,
-        written: Beside,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()> {
         self.attempt(move |it| {
-            let tenant = inquiry.tenant().id;
+            let tenant = lookup.tenant().id;
             it.check_tenant(tenant)?;
             it.intents.push((tenant, intent));
-            it.beside(tenant, written, "created")
+            it.insert_commit_extras(tenant, extras, "created")
         })
     }
 
     fn find_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: TokenIntentId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
-        self.with(move |it| it.find_intent(inquiry.tenant().id, id, now))
+        self.with(move |it| it.find_intent(lookup.tenant().id, id, now))
     }
 
     fn delete_token_intent(
         &self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Changed> {
-        self.with(move |it| it.end_intent(inquiry.tenant().id, id, &audit, "deleted"))
+    ) -> StoreFuture<'_, ChangeOutcome> {
+        self.with(move |it| it.delete_intent(lookup.tenant().id, id, &audit, "deleted"))
     }
 }
 
-impl State {
+impl MemoryStoreState {
     pub(super) fn find_intent(
         &self,
         tenant: TenantId,
@@ -59,18 +59,18 @@ impl State {
     }
 
     /// By deleting it, or by making a token of it.
-    pub(super) fn end_intent(
+    pub(super) fn delete_intent(
         &mut self,
         tenant: TenantId,
         id: TokenIntentId,
         audit: &AuditRecord,
-        word: &'static str,
-    ) -> Changed {
+        outcome: &'static str,
+    ) -> ChangeOutcome {
         if self.find_intent(tenant, id, audit.at).is_none() {
-            return Changed::Stale;
+            return ChangeOutcome::Stale;
         }
         self.intents.retain(|(of, it)| *of != tenant || it.record.id != id);
-        self.record(tenant, audit, &id.to_string(), word);
-        Changed::Done
+        self.append_audit_record(tenant, audit, &id.to_string(), outcome);
+        ChangeOutcome::Done
     }
 }

@@ -5,14 +5,14 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{
-        DecidePolicy, DirectoryRecords, Mandate, PolicyRecords, PolicyWrite, SystemKeys,
+        DecidePolicy, DirectoryRecords, PolicyPermit, PolicyRecords, PolicyWrite, SystemKeys,
         TenantDeletion,
     },
-    store::{Changed, DirectoryStore, PolicyStore, StoreError, StoreFuture},
+    store::{ChangeOutcome, DirectoryStore, PolicyStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 
-use crate::memory::{MemoryStore, State};
+use crate::memory::{MemoryStore, MemoryStoreState};
 
 impl DirectoryStore for MemoryStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
@@ -39,7 +39,7 @@ impl PolicyStore for MemoryStore {
         self.with(move |state| {
             let audit = &audit;
             let id = records.tenant.record.id;
-            state.record(id, audit, &id.to_string(), "done");
+            state.append_audit_record(id, audit, &id.to_string(), "done");
             state.directory.tenants.push(records);
             state.directory.version += 1;
         })
@@ -47,11 +47,11 @@ impl PolicyStore for MemoryStore {
 
     fn change_policy(
         &self,
-        mandate: Mandate,
+        permit: PolicyPermit,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
         self.attempt(move |state| {
-            let tenant = mandate.tenant().id;
+            let tenant = permit.tenant().id;
             let is = |it: &PolicyRecords| it.tenant.record.id == tenant;
             let Some(at) = state.directory.tenants.iter().position(is) else {
                 return Ok(Err(Error::NotFound));
@@ -78,7 +78,7 @@ impl PolicyStore for MemoryStore {
                 records.seal = edit.seal;
             }
             state.directory.version += 1;
-            state.beside(tenant, edit.written, "done")?;
+            state.insert_commit_extras(tenant, edit.extras, "done")?;
             Ok(Ok(()))
         })
     }
@@ -87,19 +87,19 @@ impl PolicyStore for MemoryStore {
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
-    ) -> StoreFuture<'_, Result<Changed, Error>> {
+    ) -> StoreFuture<'_, Result<ChangeOutcome, Error>> {
         self.with(move |state| {
             let audit = &audit;
             let id = deletion.tenant();
             let found = state.directory.tenants.iter().find(|it| it.tenant.record.id == id);
-            let Some(found) = found else { return Ok(Changed::Stale) };
+            let Some(found) = found else { return Ok(ChangeOutcome::Stale) };
             deletion.check(found)?;
             state.directory.tenants.retain(|it| it.tenant.record.id != id);
             state.directory.version += 1;
-            state.deleted_tenants.push(audit.deleted_tenant(id));
-            state.record(id, audit, &id.to_string(), "done");
-            state.audit.end(id, audit, deletion.retention_seconds());
-            Ok(Changed::Done)
+            state.deleted_tenants.push(audit.sign_deleted_tenant(id));
+            state.append_audit_record(id, audit, &id.to_string(), "done");
+            state.audit.set_tenant_end(id, audit, deletion.retention_seconds());
+            Ok(ChangeOutcome::Done)
         })
     }
 
@@ -109,16 +109,18 @@ impl PolicyStore for MemoryStore {
 
     fn purge_tenants(&self, tenants: Vec<TenantId>, _now: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let rows = |it: &State| it.tokens.len() + it.sessions.len() + it.events.len();
+            let rows = |it: &MemoryStoreState| {
+                it.tokens.len() + it.threeds_sessions.len() + it.events.len()
+            };
             let had = rows(it);
-            let living: Vec<_> =
+            let existing: Vec<_> =
                 it.directory.tenants.iter().map(|it| it.tenant.record.id).collect();
-            let deleted: Vec<_> = tenants.into_iter().filter(|it| !living.contains(it)).collect();
+            let deleted: Vec<_> = tenants.into_iter().filter(|it| !existing.contains(it)).collect();
             it.tokens.retain(|it| !deleted.contains(&it.tenant));
             it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
-            it.sessions.retain(|it| !deleted.contains(&it.tenant));
+            it.threeds_sessions.retain(|it| !deleted.contains(&it.tenant));
             it.events.retain(|(_, it)| !deleted.contains(&it.tenant));
-            it.counted.forget(&deleted);
+            it.usage.remove_tenants(&deleted);
             it.guesses.retain(|(tenant, _)| !deleted.contains(tenant));
             had - rows(it)
         })

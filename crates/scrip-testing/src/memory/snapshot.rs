@@ -1,10 +1,10 @@
 //! A copy of everything a store holds, to start again from: tests run thousands of short histories from one state.
 
-use crate::memory::{MemoryStore, State};
+use crate::memory::{MemoryStore, MemoryStoreState};
 
 /// Everything a store held at one moment.
 #[derive(Debug)]
-pub struct MemorySnapshot(State);
+pub struct MemorySnapshot(MemoryStoreState);
 
 impl MemoryStore {
     #[must_use]

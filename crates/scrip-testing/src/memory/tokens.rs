@@ -4,71 +4,80 @@ use std::cmp::Reverse;
 
 use scrip_core::{
     id::{TenantId, TokenId},
-    policy::{Inquiry, Permit},
-    store::{Beside, Changed, StoreError, StoreFuture, TokenStore},
+    policy::{LookupPermit, Permit},
+    store::{ChangeOutcome, CommitExtras, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
     token::{
-        Batched, Deduplicate, DeleteToken, StoredToken, TokenBatch, TokenRecord,
+        BatchOutcome, Deduplicate, DeleteToken, StoredToken, TokenBatch, TokenRecord,
         disclosure::DuplicateLookup,
     },
 };
 
-use crate::memory::{MemoryStore, Row, State};
+use crate::memory::{MemoryStore, MemoryStoreState, TokenRow};
 
 impl TokenStore for MemoryStore {
-    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
         self.attempt_if(
-            move |it| it.write_tokens(inquiry.tenant().id, batch),
-            |it| matches!(it, Batched::Written(_)),
+            move |it| it.write_tokens(lookup.tenant().id, batch),
+            |it| matches!(it, BatchOutcome::Written(_)),
         )
     }
 
     fn find_token<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>> {
         self.with(move |it| {
-            let at = it.live(inquiry.tenant().id, id, now)?;
+            let at = it.find_live(lookup.tenant().id, id, now)?;
             it.tokens.get(at).map(|it| it.token.clone())
         })
     }
 
     fn find_tokens<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         ids: &'a [TokenId],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         self.with(move |it| {
-            let find = |id| it.tokens.get(it.live(inquiry.tenant().id, id, now)?);
+            let find = |id| it.tokens.get(it.find_live(lookup.tenant().id, id, now)?);
             ids.iter().map(|id| find(id).map(|it| it.token.clone())).collect()
         })
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
         self.with(move |state| {
             let tenant = permit.tenant().id;
-            let at = state.live(tenant, &delete.id, delete.audit.at);
+            let at = state.find_live(tenant, &delete.id, delete.audit.at);
             let same = |it: &usize| {
                 state.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
             };
-            let Some(at) = at.filter(same) else { return Changed::Stale };
-            state.remove(at);
-            state.record(tenant, &delete.audit, delete.id.as_str(), "deleted");
-            Changed::Done
+            let Some(at) = at.filter(same) else { return ChangeOutcome::Stale };
+            state.remove_token(at);
+            state.append_audit_record(tenant, &delete.audit, delete.id.as_str(), "deleted");
+            ChangeOutcome::Done
         })
     }
 }
 
-impl State {
-    pub(super) fn live(&self, tenant: TenantId, id: &TokenId, now: Timestamp) -> Option<usize> {
-        let is = |it: &Row| it.tenant == tenant && it.token.record.id == *id;
+impl MemoryStoreState {
+    pub(super) fn find_live(
+        &self,
+        tenant: TenantId,
+        id: &TokenId,
+        now: Timestamp,
+    ) -> Option<usize> {
+        let is = |it: &TokenRow| it.tenant == tenant && it.token.record.id == *id;
         self.tokens.iter().position(|it| is(it) && it.token.record.is_live(now))
     }
 
-    pub(super) fn duplicate(
+    pub(super) fn find_duplicate(
         &self,
         tenant: TenantId,
         token: &TokenRecord,
@@ -76,8 +85,8 @@ impl State {
         own_id: Option<&TokenId>,
         now: Timestamp,
     ) -> Option<StoredToken> {
-        let lookup = DuplicateLookup::of(token, deduplicate)?;
-        let matches = |it: &&Row| {
+        let lookup = DuplicateLookup::for_write(token, deduplicate)?;
+        let matches = |it: &&TokenRow| {
             let record = &it.token.record;
             it.tenant == tenant
                 && record.fingerprint == token.fingerprint
@@ -85,20 +94,20 @@ impl State {
                 && Some(&record.id) != own_id
                 && record.is_live(now)
         };
-        let preference = |it: &&Row| {
+        let preference = |it: &&TokenRow| {
             let ends = it.token.record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
-            (Reverse(ends), it.age())
+            (Reverse(ends), it.creation_order())
         };
         let found = self.tokens.iter().filter(matches).min_by_key(preference);
         found.map(|it| it.token.clone())
     }
 
-    pub(super) fn remove(&mut self, at: usize) {
+    pub(super) fn remove_token(&mut self, at: usize) {
         let row = self.tokens.remove(at);
-        for answer in self.answers.iter_mut().filter(|it| it.tenant == row.tenant) {
+        for answer in self.idempotency_records.iter_mut().filter(|it| it.tenant == row.tenant) {
             let gone = |it: &TokenId| *it == row.token.record.id;
             let mut tokens = answer.tokens.iter();
-            answer.record.parts.retain(|_| !tokens.next().is_some_and(gone));
+            answer.record.token_data.retain(|_| !tokens.next().is_some_and(gone));
             answer.tokens.retain(|it| !gone(it));
         }
     }
@@ -111,13 +120,13 @@ impl State {
         Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
     }
 
-    pub(super) fn beside(
+    pub(super) fn insert_commit_extras(
         &mut self,
         tenant: TenantId,
-        written: Beside,
+        extras: CommitExtras,
         outcome: &'static str,
     ) -> Result<(), StoreError> {
-        self.record(tenant, &written.audit, &written.entity, outcome);
-        self.remember(tenant, written.answer, &[])
+        self.append_audit_record(tenant, &extras.audit, &extras.entity, outcome);
+        self.insert_idempotency_record(tenant, extras.idempotency, &[])
     }
 }

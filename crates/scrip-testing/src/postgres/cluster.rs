@@ -5,7 +5,7 @@
 //! of a cluster names both once and for all. As with [`crate::postgres`], all of it ends with this
 //! process, however that is.
 
-mod encrypted;
+mod tls;
 
 use std::{
     fmt::Write as _,
@@ -18,19 +18,19 @@ use std::{
 
 use uuid::Uuid;
 
-use crate::postgres::{query::look, start_script};
+use crate::postgres::{query::query_database, start_script};
 
 /// Who owns the database, and who the servers are to each other.
-const OWNER: &str = "scrip";
+const OWNER_ROLE: &str = "scrip";
 const SUPERUSER: &str = "postgres";
 /// A minute of looking.
-const LOOKS: usize = 3000;
-const BETWEEN_LOOKS: Duration = Duration::from_millis(20);
+const POLLS_MAX: usize = 3000;
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Obeys line by line, and tidies up when its input ends, which is when this process does. A
 /// postmaster that is stopped starts nobody else, so nobody of its house escapes; each of them leads
 /// a process group of its own, so there is no group to kill.
-const SCRIPT: &str = r#"
+const CLUSTER_SCRIPT: &str = r#"
 umask 077
 folder=$1 programs=$2 first= second=
 mkdir "$folder" || exit 1
@@ -65,12 +65,12 @@ rm -rf "$folder"
 
 /// One of the two places for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Room {
+enum ServerSlot {
     First,
     Second,
 }
 
-impl Room {
+impl ServerSlot {
     fn name(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -98,9 +98,9 @@ pub enum Replication {
 #[derive(Debug)]
 pub struct Cluster {
     shell: Child,
-    said: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
     ports: (u16, u16),
-    primary: Room,
+    primary: ServerSlot,
     /// More settings for every server, `name=value`.
     settings: Vec<String>,
 }
@@ -108,8 +108,8 @@ pub struct Cluster {
 /// Below the ports that the kernel gives to clients, so that no connection of the load can be in
 /// the way of a server that comes back.
 fn free_port() -> u16 {
-    let chance = Uuid::new_v4().as_u128();
-    let tries = (0..1000_u128).filter_map(|at| u16::try_from(15_000 + (chance + at) % 15_000).ok());
+    let random = Uuid::new_v4().as_u128();
+    let tries = (0..1000_u128).filter_map(|at| u16::try_from(15_000 + (random + at) % 15_000).ok());
     let mut free = tries.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
     free.next().expect("a port is free")
 }
@@ -120,18 +120,22 @@ impl Cluster {
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("scrip-pgc-{}", Uuid::new_v4().simple()));
-        let mut shell = start_script(SCRIPT, &folder);
-        let said = BufReader::new(shell.stdout.take().unwrap());
+        let mut shell = start_script(CLUSTER_SCRIPT, &folder);
+        let output = BufReader::new(shell.stdout.take().unwrap());
         let settings = settings.iter().map(|&it| it.to_owned()).collect();
-        let (ports, primary) = ((free_port(), free_port()), Room::First);
-        let mut cluster = Self { shell, said, ports, primary, settings };
-        cluster.tell(&format!(
+        let (ports, primary) = ((free_port(), free_port()), ServerSlot::First);
+        let mut cluster = Self { shell, output, ports, primary, settings };
+        cluster.run_shell_line(&format!(
             r#""$programs/initdb" -D "$folder/first" -U {SUPERUSER} -A trust -E UTF8 --locale=C \
                 --no-sync >"$folder/initdb.log" 2>&1 || {{ cat "$folder/initdb.log"; false; }}"#
         ));
-        cluster.open(Room::First);
-        ask(ports.0, SUPERUSER, &format!("CREATE ROLE {OWNER} LOGIN"));
-        ask(ports.0, SUPERUSER, &format!("CREATE DATABASE {OWNER} OWNER {OWNER}"));
+        cluster.start_server(ServerSlot::First);
+        query_server(ports.0, SUPERUSER, &format!("CREATE ROLE {OWNER_ROLE} LOGIN"));
+        query_server(
+            ports.0,
+            SUPERUSER,
+            &format!("CREATE DATABASE {OWNER_ROLE} OWNER {OWNER_ROLE}"),
+        );
         cluster
     }
 
@@ -140,99 +144,99 @@ impl Cluster {
     pub fn url(&self) -> String {
         let (first, second) = self.ports;
         format!(
-            "postgres://{OWNER}@127.0.0.1:{first},127.0.0.1:{second}/{OWNER}\
+            "postgres://{OWNER_ROLE}@127.0.0.1:{first},127.0.0.1:{second}/{OWNER_ROLE}\
              ?target_session_attrs=read-write"
         )
     }
 
     /// The primary and every process of it end at once, and none of them gets to say or write anything.
-    pub fn kill(&mut self) {
-        self.slay(self.primary);
+    pub fn kill_primary(&mut self) {
+        self.kill_server(self.primary);
     }
 
     /// The primary comes back in its directory, and has recovered.
-    pub fn revive(&mut self) {
-        self.open(self.primary);
+    pub fn restart_primary(&mut self) {
+        self.start_server(self.primary);
     }
 
     /// The primary and every process of it stand still; connections stay open.
-    pub fn freeze(&mut self) {
-        self.signal("STOP");
+    pub fn freeze_primary(&mut self) {
+        self.signal_primary("STOP");
     }
 
-    pub fn thaw(&mut self) {
-        self.signal("CONT");
+    pub fn resume_primary(&mut self) {
+        self.signal_primary("CONT");
     }
 
     /// A copy of the primary in the other place, which follows it.
     pub fn add_standby(&mut self, replication: Replication) {
         let standby = self.primary.other();
         let (port, to) = (self.port(self.primary), standby.name());
-        self.tell(&format!(
+        self.run_shell_line(&format!(
             r#"rm -rf "$folder/{to}" && "$programs/pg_basebackup" -R -X stream -c fast --no-sync \
                 -D "$folder/{to}" -d "host=127.0.0.1 port={port} user={SUPERUSER} application_name={to}""#
         ));
-        self.open(standby);
+        self.start_server(standby);
         let state = match replication {
             Replication::Asynchronous => "async",
             Replication::Synchronous => {
-                self.query("ALTER SYSTEM SET synchronous_standby_names = '*'");
-                self.query("SELECT pg_reload_conf()");
+                self.query_primary("ALTER SYSTEM SET synchronous_standby_names = '*'");
+                self.query_primary("SELECT pg_reload_conf()");
                 "sync"
             }
         };
-        self.await_answer(
+        self.wait_for_result(
             "SELECT state || ' ' || sync_state FROM pg_stat_replication",
             &[&format!("streaming {state}")],
         );
     }
 
     /// The standby gets nothing more, as if the network between the two were cut.
-    pub fn cut_off_standby(&mut self) {
+    pub fn disconnect_standby(&mut self) {
         let standby = self.port(self.primary.other());
-        ask(standby, OWNER, "ALTER SYSTEM SET primary_conninfo = ''");
-        ask(standby, OWNER, "SELECT pg_reload_conf()");
-        self.await_answer("SELECT pid::text FROM pg_stat_replication", &[]);
+        query_server(standby, OWNER_ROLE, "ALTER SYSTEM SET primary_conninfo = ''");
+        query_server(standby, OWNER_ROLE, "SELECT pg_reload_conf()");
+        self.wait_for_result("SELECT pid::text FROM pg_stat_replication", &[]);
     }
 
     /// The primary is killed and never comes back; the standby takes its place, alone.
     pub fn fail_over(&mut self) {
-        self.kill();
-        self.tell(&format!(r#"rm -rf "$folder/{}""#, self.primary.name()));
+        self.kill_primary();
+        self.run_shell_line(&format!(r#"rm -rf "$folder/{}""#, self.primary.name()));
         self.primary = self.primary.other();
         // It would wait for a standby of its own, as the one before it did.
-        self.query("ALTER SYSTEM RESET synchronous_standby_names");
-        self.query("SELECT pg_promote()");
-        self.await_answer("SELECT pg_is_in_recovery()::text", &["false"]);
+        self.query_primary("ALTER SYSTEM RESET synchronous_standby_names");
+        self.query_primary("SELECT pg_promote()");
+        self.wait_for_result("SELECT pg_is_in_recovery()::text", &["false"]);
     }
 
     /// As the superuser, in the vault's database: the first column of each row.
-    pub fn query(&self, sql: &str) -> Vec<String> {
-        ask(self.port(self.primary), OWNER, sql)
+    pub fn query_primary(&self, sql: &str) -> Vec<String> {
+        query_server(self.port(self.primary), OWNER_ROLE, sql)
     }
 
-    fn await_answer(&self, sql: &str, expected: &[&str]) {
-        let came = (0..LOOKS).any(|_| {
-            thread::sleep(BETWEEN_LOOKS);
-            self.query(sql) == expected
+    fn wait_for_result(&self, sql: &str, expected: &[&str]) {
+        let came = (0..POLLS_MAX).any(|_| {
+            thread::sleep(POLL_INTERVAL);
+            self.query_primary(sql) == expected
         });
         assert!(came, "{sql} does not become {expected:?}");
     }
 
-    fn port(&self, room: Room) -> u16 {
-        match room {
-            Room::First => self.ports.0,
-            Room::Second => self.ports.1,
+    fn port(&self, slot: ServerSlot) -> u16 {
+        match slot {
+            ServerSlot::First => self.ports.0,
+            ServerSlot::Second => self.ports.1,
         }
     }
 
-    fn open(&mut self, room: Room) {
-        let (name, port) = (room.name(), self.port(room));
+    fn start_server(&mut self, slot: ServerSlot) {
+        let (name, port) = (slot.name(), self.port(slot));
         let mut settings = String::new();
         for setting in &self.settings {
             write!(settings, " -c {setting}").unwrap();
         }
-        self.tell(&format!(
+        self.run_shell_line(&format!(
             r#""$programs/postgres" -D "$folder/{name}" -p {port} -c listen_addresses=127.0.0.1 \
                 -c unix_socket_directories= -c fsync=on -c full_page_writes=on -c synchronous_commit=on \
                 -c max_connections=200 -c shared_buffers=64MB -c wal_keep_size=256MB{settings} \
@@ -241,29 +245,29 @@ impl Cluster {
         ));
     }
 
-    fn slay(&mut self, room: Room) {
-        let name = room.name();
-        self.tell(&format!(r#"slay "${name}"; {name}="#));
+    fn kill_server(&mut self, slot: ServerSlot) {
+        let name = slot.name();
+        self.run_shell_line(&format!(r#"slay "${name}"; {name}="#));
     }
 
-    fn signal(&mut self, signal: &str) {
+    fn signal_primary(&mut self, signal: &str) {
         let name = self.primary.name();
-        self.tell(&format!(
+        self.run_shell_line(&format!(
             r#"kill -{signal} "${name}" $(cat "/proc/${name}/task/${name}/children")"#
         ));
     }
 
     /// Has the shell do that, and waits until it has.
-    fn tell(&mut self, line: &str) {
+    fn run_shell_line(&mut self, line: &str) {
         let line = line.replace("\\\n", " ");
         writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").expect("the shell listens");
-        let mut said = String::new();
+        let mut output = String::new();
         loop {
-            let at = said.len();
-            assert!(self.said.read_line(&mut said).unwrap() > 0, "the shell ended: {said}");
-            match said[at..].trim_end() {
+            let at = output.len();
+            assert!(self.output.read_line(&mut output).unwrap() > 0, "the shell ended: {output}");
+            match output[at..].trim_end() {
                 "ended 0" => return,
-                ended if ended.starts_with("ended ") => panic!("{line}: {said}"),
+                ended if ended.starts_with("ended ") => panic!("{line}: {output}"),
                 _ => (),
             }
         }
@@ -279,7 +283,7 @@ impl Drop for Cluster {
 }
 
 /// Runs a statement as the superuser: the first column of each row.
-fn ask(port: u16, database: &str, sql: &str) -> Vec<String> {
+fn query_server(port: u16, database: &str, sql: &str) -> Vec<String> {
     let url = format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}");
-    look(&url, sql).rows.into_iter().filter_map(|row| row.into_iter().next()).collect()
+    query_database(&url, sql).rows.into_iter().filter_map(|row| row.into_iter().next()).collect()
 }

@@ -7,7 +7,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 
 /// What a statement came to.
 #[derive(Debug, Default)]
-pub struct Looked {
+pub struct QueryResult {
     /// Every value as text; nothing is the empty text.
     pub rows: Vec<Vec<String>>,
     /// How many rows the last statement found or changed.
@@ -19,7 +19,7 @@ pub struct Looked {
 /// # Panics
 /// When the statement is refused.
 #[must_use]
-pub fn look(url: &str, sql: &str) -> Looked {
+pub fn query_database(url: &str, sql: &str) -> QueryResult {
     let (url, sql) = (url.to_owned(), sql.to_owned());
     let asked = thread::Builder::new().name("look".to_owned()).spawn(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -29,7 +29,7 @@ pub fn look(url: &str, sql: &str) -> Looked {
             let messages = client.simple_query(&sql).await.unwrap();
             drop(client);
             connection.await.unwrap().unwrap();
-            let mut looked = Looked::default();
+            let mut looked = QueryResult::default();
             for message in &messages {
                 if let SimpleQueryMessage::Row(row) = message {
                     let value = |at| row.get(at).unwrap_or_default().to_owned();

@@ -13,50 +13,57 @@ use serde_json::Value;
 use crate::contract::{Contract, Exchange, document};
 
 /// Far longer than any answer takes: a server that hangs fails the test.
-const PATIENCE: Duration = Duration::from_secs(20);
+const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where a server is, and what it said when it was ready: its keys.
 #[derive(Debug, Clone)]
-pub struct Access {
+pub struct ServerAddress {
     pub address: SocketAddr,
-    pub hello: Value,
+    pub ready_message: Value,
 }
 
-pub struct Client {
+pub struct HttpClient {
     stream: BufReader<TcpStream>,
     api_key: String,
 }
 
 #[derive(Debug)]
-pub struct Answer {
+pub struct HttpResponse {
     pub status: u16,
     pub body: String,
 }
 
-impl Client {
-    pub fn connect(access: &Access) -> io::Result<Self> {
-        let stream = TcpStream::connect(access.address)?;
+impl HttpClient {
+    pub fn connect(batch: &ServerAddress) -> io::Result<Self> {
+        let stream = TcpStream::connect(batch.address)?;
         stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        let api_key = access.hello["keys"]["private"].as_str().unwrap_or_default().to_owned();
+        stream.set_read_timeout(Some(READ_TIMEOUT))?;
+        let api_key =
+            batch.ready_message["keys"]["private"].as_str().unwrap_or_default().to_owned();
         Ok(Self { stream: BufReader::new(stream), api_key })
     }
 
     /// An error means that nobody knows what became of the request.
-    pub fn ask(&mut self, line: &str, headers: &[(&str, &str)], body: &str) -> io::Result<Answer> {
+    pub fn send(
+        &mut self,
+        request_line: &str,
+        headers: &[(&str, &str)],
+        body: &str,
+    ) -> io::Result<HttpResponse> {
         let api_key = &self.api_key;
-        let mut head = format!("{line} HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {api_key}\r\n");
+        let mut head =
+            format!("{request_line} HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {api_key}\r\n");
         for (name, value) in headers {
             head.push_str(&format!("{name}: {value}\r\n"));
         }
         head.push_str(&format!("Content-Length: {}\r\n\r\n{body}", body.len()));
         self.stream.get_mut().write_all(head.as_bytes())?;
-        let exchange = self.answer(line)?;
+        let exchange = self.read_response(request_line)?;
         assert_eq!(Contract::new(document(), &[]).check(&exchange), Ok(()));
-        Ok(Answer { status: exchange.status, body: exchange.body })
+        Ok(HttpResponse { status: exchange.status, body: exchange.body })
     }
 
-    fn answer(&mut self, request: &str) -> io::Result<Exchange> {
+    fn read_response(&mut self, request_line: &str) -> io::Result<Exchange> {
         let broken = |what: &str| io::Error::new(io::ErrorKind::UnexpectedEof, what.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
@@ -77,7 +84,7 @@ impl Client {
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
         let body = String::from_utf8(body).map_err(|_| broken("not text"))?;
-        let (method, path) = request.split_once(' ').unwrap_or((request, ""));
+        let (method, path) = request_line.split_once(' ').unwrap_or((request_line, ""));
         let (method, path) = (method.to_owned(), path.to_owned());
         Ok(Exchange { method, path, status, headers, body })
     }

@@ -15,7 +15,7 @@ use serde_json::Value;
 use crate::{
     contract::{
         Contract, document,
-        recorder::{Recorder, Waiting},
+        recorder::{Recorder, RecorderListener},
     },
     process::{start, wait},
 };
@@ -34,12 +34,14 @@ impl ProcessHarness {
         let folder = tempfile::tempdir().expect("a folder");
         let data = folder.path().join("data").display().to_string();
         let harness = Self { program, folder, variables: Vec::new(), descriptors_max: None };
-        let harness = harness.set("SCRIP_LIMITS_MODE", "off");
-        harness.set("SCRIP_STORAGE_DATA_DIR", &data).set("SCRIP_SERVER_LISTEN", "127.0.0.1:0")
+        let harness = harness.with_variable("SCRIP_LIMITS_MODE", "off");
+        harness
+            .with_variable("SCRIP_STORAGE_DATA_DIR", &data)
+            .with_variable("SCRIP_SERVER_LISTEN", "127.0.0.1:0")
     }
 
     /// With a vault in it.
-    pub fn founded(program: &'static str) -> Self {
+    pub fn initialized(program: &'static str) -> Self {
         let harness = Self::new(program);
         let output = harness.run(&["init"]);
         assert!(output.status.success(), "{output:?}");
@@ -47,7 +49,7 @@ impl ProcessHarness {
     }
 
     /// With a vault in it, and the API key of an application that may do everything.
-    pub fn with_key(program: &'static str) -> (Self, String) {
+    pub fn with_api_key(program: &'static str) -> (Self, String) {
         let harness = Self::new(program);
         drop(harness.start(&["dev", "--json"]));
         let keys = fs::read_to_string(harness.data().join("dev-keys.json")).expect("keys");
@@ -55,7 +57,7 @@ impl ProcessHarness {
         (harness, keys["keys"]["private"].as_str().expect("a key").to_owned())
     }
 
-    pub fn set(mut self, name: &'static str, value: &str) -> Self {
+    pub fn with_variable(mut self, name: &'static str, value: &str) -> Self {
         self.variables.retain(|(known, _)| *known != name);
         self.variables.push((name, value.to_owned()));
         self
@@ -97,8 +99,8 @@ impl ProcessHarness {
         let mut child =
             command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
         // Read beside it: a pipe holds only so much, and it would wait for somebody to read.
-        let stdout = read_beside(child.stdout.take().expect("it was piped"));
-        let stderr = read_beside(child.stderr.take().expect("it was piped"));
+        let stdout = read_in_background(child.stdout.take().expect("it was piped"));
+        let stderr = read_in_background(child.stderr.take().expect("it was piped"));
         if wait(&mut child, Duration::from_secs(20)).is_none() {
             drop(child.kill());
         }
@@ -109,18 +111,18 @@ impl ProcessHarness {
 
     /// A run that must fail, and what it says.
     #[track_caller]
-    pub fn refused(&self, arguments: &[&str], expected: &str) {
+    pub fn assert_fails(&self, arguments: &[&str], expected: &str) {
         let output = self.run(arguments);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains(expected), "{said}");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 
-    pub fn serve(&self) -> Running {
+    pub fn serve(&self) -> RunningServer {
         self.start(&["serve", "--json"])
     }
 
-    pub fn start(&self, arguments: &[&str]) -> Running {
+    pub fn start(&self, arguments: &[&str]) -> RunningServer {
         let log = File::options().create(true).append(true).open(self.path("log"));
         let mut command = self.command(arguments);
         let (child, stdout, hello) = start(command.stderr(log.expect("a file for the log")));
@@ -131,8 +133,9 @@ impl ProcessHarness {
         let results = hello["results"].as_str().map(str::to_owned);
         let own_url = url.clone();
         let recorder = None;
-        let running = Running { child, url, own_url, metrics, results, address, stdout, recorder };
-        running.recorded()
+        let running =
+            RunningServer { child, url, own_url, metrics, results, address, stdout, recorder };
+        running.with_recorder()
     }
 
     pub fn log(&self) -> String {
@@ -141,21 +144,21 @@ impl ProcessHarness {
 
     /// Waits until the log has that text.
     #[track_caller]
-    pub fn logged(&self, expected: &str) {
-        assert!(eventually(|| self.log().contains(expected)), "{expected}: {}", self.log());
+    pub fn wait_for_log(&self, expected: &str) {
+        assert!(becomes_true(|| self.log().contains(expected)), "{expected}: {}", self.log());
     }
 }
 
 /// Whether it comes true within a time that is long for any machine.
-pub fn eventually(mut what: impl FnMut() -> bool) -> bool {
+pub fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
     (0..750).any(|_| {
         sleep(Duration::from_millis(20));
-        what()
+        condition()
     })
 }
 
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningServer {
     pub child: Child,
     pub url: String,
     /// The URL that the program itself says.
@@ -173,10 +176,10 @@ pub struct Running {
 /// The demo shop and the metrics are not part of the interface.
 const UNDOCUMENTED: &[&str] = &["/demo", "/metrics"];
 
-impl Running {
-    fn recorded(mut self) -> Self {
+impl RunningServer {
+    fn with_recorder(mut self) -> Self {
         if self.url.starts_with("http://") {
-            let recorder = Waiting::new().forward(self.address);
+            let recorder = RecorderListener::new().forward(self.address);
             self.address = recorder.address;
             self.url = format!("http://{}", self.address);
             self.recorder = Some(recorder);
@@ -185,13 +188,13 @@ impl Running {
     }
 
     /// The first response that the document does not have.
-    fn undocumented(&self) -> Option<String> {
+    fn find_undocumented_response(&self) -> Option<String> {
         let contract = Contract::new(document(), UNDOCUMENTED);
         let exchanges = self.recorder.as_ref().map(Recorder::exchanges).unwrap_or_default();
         exchanges.iter().find_map(|it| contract.check(it).err())
     }
 
-    pub fn ask(&self, method: &str, path: &str) -> Reply {
+    pub fn send(&self, method: &str, path: &str) -> ResponseSummary {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let agent: ureq::Agent = config.into();
         let url = format!("{}{path}", self.url);
@@ -200,15 +203,15 @@ impl Running {
         let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
         let kind = header("content-type").unwrap_or_default().to_owned();
         let retry_after = header("retry-after").map(str::to_owned);
-        Reply { status: response.status().as_u16(), kind, retry_after }
+        ResponseSummary { status: response.status().as_u16(), content_type: kind, retry_after }
     }
 
     pub fn status(&self, path: &str) -> u16 {
-        self.ask("GET", path).status
+        self.send("GET", path).status
     }
 
     /// What else it wrote to standard output, up to its end.
-    pub fn rest(&mut self) -> String {
+    pub fn remaining_output(&mut self) -> String {
         let mut rest = String::new();
         self.stdout.read_to_string(&mut rest).expect("it reads");
         rest
@@ -216,23 +219,27 @@ impl Running {
 }
 
 #[derive(Debug)]
-pub struct Reply {
+pub struct ResponseSummary {
     pub status: u16,
-    pub kind: String,
+    pub content_type: String,
     pub retry_after: Option<String>,
 }
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         drop(self.child.kill());
         drop(self.child.wait());
         if !thread::panicking() {
-            assert_eq!(self.undocumented(), None, "each response is in the OpenAPI document");
+            assert_eq!(
+                self.find_undocumented_response(),
+                None,
+                "each response is in the OpenAPI document"
+            );
         }
     }
 }
 
-fn read_beside(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
+fn read_in_background(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     let read = move || {
         let mut bytes = Vec::new();
         pipe.read_to_end(&mut bytes).expect("its output can be read");

@@ -3,24 +3,24 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
-pub struct Page {
-    pub families: BTreeMap<String, Family>,
+pub struct ParsedMetricsPage {
+    pub families: BTreeMap<String, ParsedMetricFamily>,
 }
 
 #[derive(Debug, Default)]
-pub struct Family {
+pub struct ParsedMetricFamily {
     pub kind: String,
-    pub samples: Vec<Sample>,
+    pub samples: Vec<ParsedMetricSample>,
 }
 
 #[derive(Debug, Clone)]
-pub struct Sample {
+pub struct ParsedMetricSample {
     pub name: String,
     pub labels: BTreeMap<String, String>,
     pub value: f64,
 }
 
-impl Page {
+impl ParsedMetricsPage {
     #[track_caller]
     pub fn parse(text: &str) -> Self {
         assert!(text.ends_with('\n'), "the last line ends like every other");
@@ -36,15 +36,15 @@ impl Page {
                 let (name, kind) = rest.split_once(' ').expect(line);
                 assert_eq!(name, helped, "a family has its help before its type");
                 assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
-                let family = Family { kind: kind.to_owned(), samples: Vec::new() };
+                let family = ParsedMetricFamily { kind: kind.to_owned(), samples: Vec::new() };
                 let before = page.families.insert(name.to_owned(), family);
                 assert!(before.is_none(), "{name} is there twice");
                 name.clone_into(&mut current);
             } else {
-                let sample = sample(line);
+                let sample = parse_sample(line);
                 assert!(series.insert((sample.name.clone(), sample.labels.clone())), "{line}");
                 let family = page.families.get_mut(&current).expect(line);
-                assert!(belongs(&sample, &current, &family.kind), "{line}");
+                assert!(belongs_to_family(&sample, &current, &family.kind), "{line}");
                 family.samples.push(sample);
             }
         }
@@ -62,13 +62,15 @@ impl Page {
     }
 
     pub fn find(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
-        let labels: BTreeMap<_, _> =
-            labels.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())).collect();
-        let is = |it: &&Sample| it.name == name && it.labels == labels;
+        let labels: BTreeMap<_, _> = labels
+            .iter()
+            .map(|(name, outcome_name)| ((*name).to_owned(), (*outcome_name).to_owned()))
+            .collect();
+        let is = |it: &&ParsedMetricSample| it.name == name && it.labels == labels;
         self.samples().find(is).map(|it| it.value)
     }
 
-    pub fn samples(&self) -> impl Iterator<Item = &Sample> {
+    pub fn samples(&self) -> impl Iterator<Item = &ParsedMetricSample> {
         self.families.values().flat_map(|it| &it.samples)
     }
 }
@@ -79,7 +81,7 @@ fn is_name(text: &str) -> bool {
 }
 
 #[track_caller]
-fn sample(line: &str) -> Sample {
+fn parse_sample(line: &str) -> ParsedMetricSample {
     let (series, value) = line.rsplit_once(' ').expect(line);
     let (name, labels) = match series.split_once('{') {
         Some((name, rest)) => (name, rest.strip_suffix('}').expect(line)),
@@ -88,16 +90,16 @@ fn sample(line: &str) -> Sample {
     assert!(is_name(name), "{line}");
     let mut found = BTreeMap::new();
     for pair in labels.split(',').filter(|it| !it.is_empty()) {
-        let (name, word) = pair.split_once("=\"").expect(line);
-        let word = word.strip_suffix('"').expect(line);
-        assert!(is_name(name) && !word.contains(['"', '\\', '\n']), "{line}");
-        assert!(found.insert(name.to_owned(), word.to_owned()).is_none(), "{line}");
+        let (name, outcome_name) = pair.split_once("=\"").expect(line);
+        let outcome_name = outcome_name.strip_suffix('"').expect(line);
+        assert!(is_name(name) && !outcome_name.contains(['"', '\\', '\n']), "{line}");
+        assert!(found.insert(name.to_owned(), outcome_name.to_owned()).is_none(), "{line}");
     }
     let value = value.parse().expect(line);
-    Sample { name: name.to_owned(), labels: found, value }
+    ParsedMetricSample { name: name.to_owned(), labels: found, value }
 }
 
-fn belongs(sample: &Sample, family: &str, kind: &str) -> bool {
+fn belongs_to_family(sample: &ParsedMetricSample, family: &str, kind: &str) -> bool {
     if kind != "histogram" {
         return sample.name == family && !sample.labels.contains_key("le");
     }
@@ -108,7 +110,7 @@ fn belongs(sample: &Sample, family: &str, kind: &str) -> bool {
 
 /// Bounds rise, counts never fall, the last bound is infinite and counts everything.
 #[track_caller]
-fn check_histogram(name: &str, family: &Family) {
+fn check_histogram(name: &str, family: &ParsedMetricFamily) {
     let mut series: BTreeMap<BTreeMap<String, String>, Vec<(f64, f64)>> = BTreeMap::new();
     let mut counts = BTreeMap::new();
     for sample in &family.samples {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use scrip_core::{
-    audit::{Log, LogRecord, Operation},
-    id::{SessionId, TenantId, TokenIntentId},
-    store::{Changed, Ending, StoreError},
-    threeds::{EventRecord, SessionCard, SessionRecord, SessionWrite},
+    audit::{LogKind, LogRecord, Operation},
+    id::{TenantId, ThreeDsSessionId, TokenIntentId},
+    store::{ChangeOutcome, ExpiringEntity, StoreError},
+    threeds::{ThreeDsEventRecord, ThreeDsSessionCard, ThreeDsSessionRecord, ThreeDsSessionWrite},
     time::Timestamp,
 };
 use scrip_seal::Sealed;
@@ -17,8 +17,8 @@ use crate::{clock::START, store_harness::StoreHarness};
 const MINUTE: Duration = Duration::from_secs(60);
 
 #[must_use]
-pub fn session_id(number: u8) -> SessionId {
-    SessionId(Uuid::from_bytes([number; 16]))
+pub fn threeds_session_id(number: u8) -> ThreeDsSessionId {
+    ThreeDsSessionId(Uuid::from_bytes([number; 16]))
 }
 
 #[must_use]
@@ -31,21 +31,21 @@ impl StoreHarness {
         self.caller.tenant().id
     }
 
-    pub fn session(&self, number: u8) -> SessionRecord {
-        SessionRecord {
+    pub fn threeds_session_record(&self, number: u8) -> ThreeDsSessionRecord {
+        ThreeDsSessionRecord {
             tenant: self.tenant(),
-            id: session_id(number),
+            id: threeds_session_id(number),
             created_by: self.caller.application(),
             created_at: START,
-            ends_at: Some(START.after(MINUTE)),
+            deletes_at: Some(START.plus(MINUTE)),
             revision: 1,
-            card: SessionCard::Intent { id: intent_id(number), converted: None },
+            card: ThreeDsSessionCard::Intent { id: intent_id(number), conversion: None },
             body: Sealed::from_stored(vec![number; 40]),
         }
     }
 
-    pub fn event(&self, number: u8) -> EventRecord {
-        EventRecord {
+    pub fn threeds_event_record(&self, number: u8) -> ThreeDsEventRecord {
+        ThreeDsEventRecord {
             tenant: self.tenant(),
             id: Uuid::from_bytes([number; 16]),
             at: self.now(),
@@ -53,57 +53,83 @@ impl StoreHarness {
         }
     }
 
-    pub fn written(&self, session: SessionRecord, events: &[u8]) -> SessionWrite {
-        SessionWrite {
+    pub fn threeds_session_write(
+        &self,
+        session: ThreeDsSessionRecord,
+        events: &[u8],
+    ) -> ThreeDsSessionWrite {
+        ThreeDsSessionWrite {
             session,
-            events: events.iter().map(|it| self.event(*it)).collect(),
-            audit: self.audit(Operation::CreateSession),
+            events: events.iter().map(|it| self.threeds_event_record(*it)).collect(),
+            audit: self.audit(Operation::CreateThreeDsSession),
             outcome: "created",
-            used: None,
-            answer: None,
+            used_card: None,
+            idempotency: None,
         }
     }
 
-    pub async fn insert_session(&self, write: SessionWrite) -> Result<(), StoreError> {
-        self.store().insert_session(self.inquiry(), write).await
+    pub async fn insert_threeds_session(
+        &self,
+        write: ThreeDsSessionWrite,
+    ) -> Result<(), StoreError> {
+        self.store().insert_threeds_session(self.lookup_permit(), write).await
     }
 
-    pub async fn update_session(&self, write: SessionWrite) -> Changed {
-        self.store().update_session(write).await.unwrap()
+    pub async fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> ChangeOutcome {
+        self.store().update_threeds_session(write).await.unwrap()
     }
 
-    pub async fn find_session(&self, number: u8) -> Option<SessionRecord> {
-        self.store().find_session(self.inquiry(), session_id(number), self.now()).await.unwrap()
+    pub async fn find_threeds_session(&self, number: u8) -> Option<ThreeDsSessionRecord> {
+        self.store()
+            .find_threeds_session(self.lookup_permit(), threeds_session_id(number), self.now())
+            .await
+            .unwrap()
     }
 
-    pub async fn notified(&self, number: u8) -> Option<SessionRecord> {
-        self.store().find_notified_session(session_id(number), self.now()).await.unwrap()
+    pub async fn find_notified_threeds_session(&self, number: u8) -> Option<ThreeDsSessionRecord> {
+        self.store()
+            .find_notified_threeds_session(threeds_session_id(number), self.now())
+            .await
+            .unwrap()
     }
 
-    pub async fn sweep_sessions(&self, ended: Timestamp) -> usize {
+    pub async fn delete_expired_threeds_sessions(&self, expired_by: Timestamp) -> usize {
         let mut swept = 0;
         loop {
-            let audit = self.world.vault.audit.of_vault(Operation::ExpireSession, self.now());
-            match self.store().sweep(Ending::Session, ended, audit.unwrap()).await.unwrap() {
+            let audit = self
+                .vault_harness
+                .vault
+                .audit_trail
+                .record_for_vault(Operation::ExpireThreeDsSession, self.now());
+            match self
+                .store()
+                .delete_expired(ExpiringEntity::ThreeDsSession, expired_by, audit.unwrap())
+                .await
+                .unwrap()
+            {
                 0 => return swept,
                 some => swept += some,
             }
         }
     }
 
-    pub async fn events(&self, after: i64, events_max: usize) -> Vec<(i64, EventRecord)> {
-        self.store().list_events(after, events_max).await.unwrap()
+    pub async fn list_threeds_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> Vec<(i64, ThreeDsEventRecord)> {
+        self.store().list_threeds_events(after, events_max).await.unwrap()
     }
 
     /// What was done to sessions: operation, entity, outcome.
-    pub async fn trail(&self) -> Vec<[String; 3]> {
-        let records = self.store().list_records(Log::Audit, self.tenant(), 0, 10_000).await;
+    pub async fn threeds_session_records(&self) -> Vec<[String; 3]> {
+        let records = self.store().list_records(LogKind::Audit, self.tenant(), 0, 10_000).await;
         let words = |it: LogRecord| [it.operation, it.entity, it.outcome];
         let all = records.unwrap().into_iter().map(words);
         all.filter(|it| it[0].ends_with("_session")).collect()
     }
 
-    pub async fn held(&self) -> [u64; 2] {
+    pub async fn threeds_row_counts(&self) -> [u64; 2] {
         let status = self.store().status().await.unwrap();
         ["sessions", "session_events"]
             .map(|name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1)

@@ -3,13 +3,13 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::message::{Message, Scene};
+use crate::message::{Message, TransactionContext};
 
 const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
 const VALUE: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
 
-fn asked(scheme: Scheme, category: AuthenticationCategory) -> Asked {
-    Asked {
+fn parameters(scheme: Scheme, category: AuthenticationCategory) -> AuthenticationParameters {
+    AuthenticationParameters {
         version: Version::V220,
         scheme,
         category,
@@ -18,20 +18,22 @@ fn asked(scheme: Scheme, category: AuthenticationCategory) -> Asked {
     }
 }
 
-fn of(more: Value, asked: Asked) -> Authentication {
+fn authentication_from(elements: Value, parameters: AuthenticationParameters) -> Authentication {
     let mut object = json!({
         "messageType": "ARes", "messageVersion": "2.2.0", "threeDSServerTransID": ID,
         "acsTransID": ID, "dsTransID": ID, "acsReferenceNumber": "acs", "dsReferenceNumber": "ds",
     });
-    object.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
-    let answer = ARes::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
-    Authentication::of(&answer, asked)
+    object.as_object_mut().unwrap().extend(elements.as_object().unwrap().clone());
+    let ares =
+        ARes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+            .unwrap();
+    Authentication::from_ares(&ares, parameters)
 }
 
 const PAYMENT: AuthenticationCategory = AuthenticationCategory::Payment;
 
 #[test]
-fn who_is_liable() {
+fn liability_shifts_only_for_payments_with_a_value() {
     let value = |status: &str| json!({"transStatus": status, "authenticationValue": VALUE});
     let none = |status: &str| json!({"transStatus": status, "transStatusReason": "01"});
     let other = AuthenticationCategory::NonPayment;
@@ -46,30 +48,30 @@ fn who_is_liable() {
         (none("R"), PAYMENT, false),
     ] {
         let label = answer.to_string();
-        let outcome = of(answer, asked(Scheme::Visa, category));
+        let outcome = authentication_from(answer, parameters(Scheme::Visa, category));
         assert_eq!(outcome.liability_shifted(), shifted, "{label}");
     }
 }
 
 #[test]
-fn the_indicator_is_the_directorys_or_else_the_schemes() {
+fn eci_comes_from_the_directory_server_or_else_the_scheme() {
     let y = json!({"transStatus": "Y", "authenticationValue": VALUE});
-    let told = json!({"transStatus": "Y", "authenticationValue": VALUE, "eci": "06"});
+    let with_eci = json!({"transStatus": "Y", "authenticationValue": VALUE, "eci": "06"});
     let n = json!({"transStatus": "N", "transStatusReason": "01"});
     for (answer, scheme, eci) in [
         (&y, Scheme::Visa, Some("05")),
         (&y, Scheme::Mastercard, Some("02")),
-        (&told, Scheme::Visa, Some("06")),
+        (&with_eci, Scheme::Visa, Some("06")),
         (&n, Scheme::Visa, None),
     ] {
-        let outcome = of(answer.clone(), asked(scheme, PAYMENT));
+        let outcome = authentication_from(answer.clone(), parameters(scheme, PAYMENT));
         assert_eq!(outcome.eci.as_ref().map(|it| it.expose()), eci);
     }
 }
 
 #[test]
-fn everything_an_answer_tells() {
-    let outcome = of(
+fn authentication_has_every_attribute_of_the_ares() {
+    let outcome = authentication_from(
         json!({
             "transStatus": "C", "transStatusReason": "85", "acsOperatorID": "op",
             "acsChallengeMandated": "Y", "authenticationType": "03",
@@ -81,14 +83,14 @@ fn everything_an_answer_tells() {
                 {"id": "i", "name": "n", "criticalityIndicator": false, "data": {"a": "b"}}
             ],
         }),
-        asked(Scheme::Visa, PAYMENT),
+        parameters(Scheme::Visa, PAYMENT),
     );
-    assert_eq!(outcome.asked.version.code(), "2.2.0");
+    assert_eq!(outcome.parameters.version.code(), "2.2.0");
     assert_eq!((outcome.status.name(), outcome.status.code()), ("challenge", "C"));
     let reason = outcome.authentication_status_reason();
     assert_eq!(reason, Some("vmid-not-eligible-for-requested-program"));
     assert_eq!(outcome.reason.map(StatusReason::code).as_deref(), Some("85"));
-    let preference = outcome.asked.challenge_preference;
+    let preference = outcome.parameters.challenge_preference;
     assert_eq!(preference.and_then(ChallengePreference::name), Some("challenge-requested"));
     assert_eq!(preference.map(ChallengePreference::code).as_deref(), Some("03"));
     assert_eq!(outcome.challenge_type.and_then(ChallengeType::name), Some("out-of-band"));
@@ -102,35 +104,39 @@ fn everything_an_answer_tells() {
 }
 
 #[test]
-fn a_result_decides_what_is_its_own() {
-    let open = of(
+fn result_replaces_status_and_keeps_ares_attributes() {
+    let challenged = authentication_from(
         json!({
             "transStatus": "C", "acsChallengeMandated": "Y", "authenticationType": "02",
             "acsURL": "https://acs.example/c",
         }),
-        asked(Scheme::Visa, PAYMENT),
+        parameters(Scheme::Visa, PAYMENT),
     );
     let result = json!({
         "messageType": "RReq", "messageVersion": "2.2.0", "threeDSServerTransID": ID,
         "acsTransID": ID, "dsTransID": ID, "messageCategory": "01", "transStatus": "N",
         "transStatusReason": "11", "interactionCounter": "02", "challengeCancel": "08",
     });
-    let result = RReq::parse(result.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
-    let done = open.after(&result);
-    assert_eq!((done.status.code(), done.directory_status.code()), ("N", "C"));
-    assert_eq!(done.authentication_status_reason(), Some("suspected-fraud"));
-    assert_eq!(done.challenge_attempts.as_ref().unwrap().expose(), "02");
-    assert_eq!(done.challenge_cancel_reason(), Some("unknown"));
-    assert_eq!(done.challenge_cancel.map(ChallengeCancel::code).as_deref(), Some("08"));
-    assert_eq!(done.acs_challenge_url, open.acs_challenge_url);
-    assert_eq!(done.challenge_type.and_then(ChallengeType::name), Some("dynamic"));
-    assert!(done.authentication_value.is_none() && !done.liability_shifted());
+    let result =
+        RReq::parse(result.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+            .unwrap();
+    let completed = challenged.with_result(&result);
+    assert_eq!((completed.status.code(), completed.directory_status.code()), ("N", "C"));
+    assert_eq!(completed.authentication_status_reason(), Some("suspected-fraud"));
+    assert_eq!(completed.challenge_attempts.as_ref().unwrap().expose(), "02");
+    assert_eq!(completed.challenge_cancel_reason(), Some("unknown"));
+    assert_eq!(completed.challenge_cancel.map(ChallengeCancel::code).as_deref(), Some("08"));
+    assert_eq!(completed.acs_challenge_url, challenged.acs_challenge_url);
+    assert_eq!(completed.challenge_type.and_then(ChallengeType::name), Some("dynamic"));
+    assert!(completed.authentication_value.is_none() && !completed.liability_shifted());
 }
 
 #[test]
-fn a_stored_outcome_keeps_its_formats() {
-    let outcome =
-        of(json!({"transStatus": "Y", "authenticationValue": VALUE}), asked(Scheme::Visa, PAYMENT));
+fn stored_authentication_with_invalid_value_is_rejected() {
+    let outcome = authentication_from(
+        json!({"transStatus": "Y", "authenticationValue": VALUE}),
+        parameters(Scheme::Visa, PAYMENT),
+    );
     let stored = serde_json::to_value(&outcome).unwrap();
     for (name, wrong) in [
         ("acs_transaction_id", json!("x")),

@@ -1,6 +1,6 @@
 //! What is asked for: the kinds of authentication and the wish for a challenge.
 
-use crate::code::{SessionType, codes, open_codes};
+use crate::code::{ThreeDsSessionType, codes, open_codes};
 
 open_codes! {
     /// Why a cardholder is authenticated (`threeDSRequestorAuthenticationInd`).
@@ -38,13 +38,13 @@ open_codes! {
 impl RequestorInitiated {
     /// 2.1.0 ends at account verification.
     #[must_use]
-    pub fn is_of_2_1_0(self) -> bool {
+    pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::AccountVerification || matches!(self, Self::Scheme(_))
     }
 
     /// Those that are about money, so that EMV wants purchase data even without a payment.
     #[must_use]
-    pub fn has_purchase(self) -> bool {
+    pub fn requires_purchase(self) -> bool {
         match self {
             Self::Recurring
             | Self::Installment
@@ -86,7 +86,7 @@ codes! {
 impl AuthenticationType {
     /// What a customer session sends, if it may have this type.
     #[must_use]
-    pub fn of_customer(self) -> Option<RequestorAuthentication> {
+    pub fn to_requestor_authentication(self) -> Option<RequestorAuthentication> {
         match self {
             // EMV's customer list has no verification of an account; maintaining is the nearest.
             Self::AccountVerification => Some(RequestorAuthentication::MaintainCard),
@@ -109,15 +109,15 @@ impl AuthenticationType {
 
     /// What a merchant session sends, if it may have this type.
     #[must_use]
-    pub fn of_merchant(self) -> Option<RequestorInitiated> {
+    pub fn to_requestor_initiated(self) -> Option<RequestorInitiated> {
         RequestorInitiated::from_name(self.name())
     }
 
     #[must_use]
-    pub fn is_for(self, session: SessionType) -> bool {
+    pub fn is_allowed_in(self, session: ThreeDsSessionType) -> bool {
         match session {
-            SessionType::Customer => self.of_customer().is_some(),
-            SessionType::Merchant => self.of_merchant().is_some(),
+            ThreeDsSessionType::Customer => self.to_requestor_authentication().is_some(),
+            ThreeDsSessionType::Merchant => self.to_requestor_initiated().is_some(),
         }
     }
 }
@@ -142,7 +142,7 @@ open_codes! {
 impl ChallengePreference {
     /// 2.1.0 ends at the mandated challenge; schemes' own codes are of every version.
     #[must_use]
-    pub fn is_of_2_1_0(self) -> bool {
+    pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::Mandated || matches!(self, Self::CartesBancaires | Self::Scheme(_))
     }
 }

@@ -25,7 +25,7 @@ impl Status {
 
     /// What an `RReq` may tell.
     #[must_use]
-    pub fn is_result(self) -> bool {
+    pub fn is_result_status(self) -> bool {
         self.is_final() && self != Self::Informational
     }
 }

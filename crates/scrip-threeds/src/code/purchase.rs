@@ -37,7 +37,7 @@ codes! {
 }
 
 /// EMV has a pair of codes for each yes and no.
-macro_rules! pairs {
+macro_rules! yes_no_codes {
     ($($(#[$meta:meta])* $Name:ident: false $no:literal true $yes:literal;)*) => { $(
         codes! {
             $(#[$meta])*
@@ -52,7 +52,7 @@ macro_rules! pairs {
     )* };
 }
 
-pairs! {
+yes_no_codes! {
     /// Whether the goods are not there yet.
     PreOrder: false "01" true "02";
     /// Whether the goods were bought before.

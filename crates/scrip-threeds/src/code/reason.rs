@@ -35,7 +35,7 @@ open_codes! {
 }
 
 /// Names for codes of schemes, as far as they are public.
-const OF_SCHEMES: &[(Scheme, &str, &str)] = &[
+const SCHEME_REASON_NAMES: &[(Scheme, &str, &str)] = &[
     (Scheme::Visa, "80", "error-connecting-to-acs"),
     (Scheme::Visa, "81", "acs-timed-out"),
     (Scheme::Visa, "82", "invalid-response-from-acs"),
@@ -51,18 +51,18 @@ const OF_SCHEMES: &[(Scheme, &str, &str)] = &[
 impl StatusReason {
     /// 22 to 26 came with 2.2.0.
     #[must_use]
-    pub fn is_of_2_1_0(self) -> bool {
+    pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::RequestorInitiatedNotSupported || matches!(self, Self::Scheme(_))
     }
 
     /// The name, also of a scheme's code; none if nobody has told what it means.
     #[must_use]
-    pub fn name_with(self, scheme: Scheme) -> Option<&'static str> {
-        let of_scheme = |code: SchemeCode| {
+    pub fn name_for_scheme(self, scheme: Scheme) -> Option<&'static str> {
+        let scheme_name = |code: SchemeCode| {
             let code = code.to_string();
-            let known = OF_SCHEMES.iter().find(|(of, it, _)| *of == scheme && *it == code);
-            known.map(|(_, _, name)| *name)
+            let entry = SCHEME_REASON_NAMES.iter().find(|(of, it, _)| *of == scheme && *it == code);
+            entry.map(|(_, _, name)| *name)
         };
-        if let Self::Scheme(code) = self { of_scheme(code) } else { self.name() }
+        if let Self::Scheme(code) = self { scheme_name(code) } else { self.name() }
     }
 }

@@ -46,15 +46,15 @@ impl Scheme {
     /// Cartes Bancaires follows the other brand of the card, which is mostly not Mastercard.
     #[must_use]
     pub fn eci(self, status: Status, category: AuthenticationCategory) -> &'static str {
-        let low = self == Self::Mastercard;
+        let is_mastercard = self == Self::Mastercard;
         match (status, category) {
-            (Status::Successful, AuthenticationCategory::NonPayment) if low => "N2",
-            (Status::Successful, _) if low => "02",
+            (Status::Successful, AuthenticationCategory::NonPayment) if is_mastercard => "N2",
+            (Status::Successful, _) if is_mastercard => "02",
             (Status::Successful, _) => "05",
-            (Status::Attempted, _) if low => "01",
+            (Status::Attempted, _) if is_mastercard => "01",
             (Status::Attempted, _) => "06",
-            (Status::Informational, _) if low => "04",
-            (_, _) if low => "00",
+            (Status::Informational, _) if is_mastercard => "04",
+            (_, _) if is_mastercard => "00",
             (_, _) => "07",
         }
     }

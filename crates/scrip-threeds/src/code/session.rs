@@ -4,7 +4,7 @@ use crate::code::codes;
 
 codes! {
     /// Who began it. EMV has no code for this: it follows from the channel.
-    pub enum SessionType {
+    pub enum ThreeDsSessionType {
         Customer = "customer" "customer",
         Merchant = "merchant" "merchant",
     }
@@ -38,11 +38,11 @@ codes! {
 
 impl DeviceChannel {
     #[must_use]
-    pub fn of(session: SessionType, device: Device) -> Self {
+    pub fn for_session(session: ThreeDsSessionType, device: Device) -> Self {
         match (session, device) {
-            (SessionType::Merchant, _) => Self::Requestor,
-            (SessionType::Customer, Device::Browser) => Self::Browser,
-            (SessionType::Customer, Device::Mobile) => Self::App,
+            (ThreeDsSessionType::Merchant, _) => Self::Requestor,
+            (ThreeDsSessionType::Customer, Device::Browser) => Self::Browser,
+            (ThreeDsSessionType::Customer, Device::Mobile) => Self::App,
         }
     }
 }
@@ -80,7 +80,7 @@ impl From<bool> for YesNo {
 
 codes! {
     /// What to do with a card range.
-    pub enum Action {
+    pub enum RangeAction {
         Add = "A" "add",
         Modify = "M" "modify",
         Delete = "D" "delete",
@@ -115,10 +115,10 @@ codes! {
 impl ColorDepth {
     /// A browser may tell any number (30 is common): the next one below that EMV knows.
     #[must_use]
-    pub fn rounded_down(text: &str) -> Option<Self> {
+    pub fn round_down(text: &str) -> Option<Self> {
         let bits: u16 = text.parse().ok()?;
-        let known = |it: &Self| it.code().parse::<u16>().is_ok_and(|it| it <= bits);
-        Self::ALL.iter().copied().rev().find(known)
+        let is_not_above = |it: &Self| it.code().parse::<u16>().is_ok_and(|it| it <= bits);
+        Self::ALL.iter().copied().rev().find(is_not_above)
     }
 }
 

@@ -11,7 +11,7 @@ macro_rules! check {
         for (value, name) in $Name::ALL.iter().zip([$($name),*]) {
             assert_eq!($Name::from_code(&value.code()), Some(*value));
             assert_eq!($Name::from_name(name), Some(*value));
-            assert_eq!(Named::text(value.name()), name);
+            assert_eq!(NameText::text(value.name()), name);
         }
         for wrong in ["", "0", "1", "001", "y", "Purchase", "79", "100", "٠١"] {
             assert_eq!($Name::from_code(wrong), None, "{wrong}");
@@ -20,25 +20,25 @@ macro_rules! check {
     }};
 }
 
-trait Named {
+trait NameText {
     fn text(self) -> &'static str;
 }
 
-impl Named for &'static str {
+impl NameText for &'static str {
     fn text(self) -> &'static str {
         self
     }
 }
 
-impl Named for Option<&'static str> {
+impl NameText for Option<&'static str> {
     fn text(self) -> &'static str {
         self.unwrap()
     }
 }
 
 #[test]
-fn of_a_session() {
-    check!(SessionType: "customer" "customer", "merchant" "merchant");
+fn session_codes_and_names_round_trip() {
+    check!(ThreeDsSessionType: "customer" "customer", "merchant" "merchant");
     check!(AuthenticationCategory: "01" "payment", "02" "non-payment");
     check!(DeviceChannel: "01" "app", "02" "browser", "03" "merchant");
     check!(MethodCompletion: "Y" "completed", "N" "not-completed", "U" "unavailable");
@@ -50,7 +50,7 @@ fn of_a_session() {
 }
 
 #[test]
-fn of_a_request() {
+fn request_codes_and_names_round_trip() {
     check!(ChallengePreference:
         "01" "no-preference", "02" "no-challenge", "03" "challenge-requested",
         "04" "challenge-mandated", "05" "no-challenge-risk-analysis-performed",
@@ -72,7 +72,7 @@ fn of_a_request() {
 }
 
 #[test]
-fn of_a_cardholder() {
+fn cardholder_codes_and_names_round_trip() {
     check!(AccountType: "01" "not-applicable", "02" "credit", "03" "debit");
     check!(AccountAge: "01" "no-account", "02" "created-this-transaction",
         "03" "less-than-30-days", "04" "30-to-60-days", "05" "more-than-60-days");
@@ -93,7 +93,7 @@ fn of_a_cardholder() {
 }
 
 #[test]
-fn of_an_outcome() {
+fn outcome_codes_and_names_round_trip() {
     check!(Status: "Y" "successful", "A" "attempted", "N" "failed", "U" "unavailable",
         "C" "challenge", "D" "decoupled_challenge", "R" "rejected", "I" "informational");
     check!(ChallengeType: "01" "static", "02" "dynamic", "03" "out-of-band", "04" "decoupled");
@@ -122,7 +122,7 @@ fn of_an_outcome() {
 
 /// The interface has them in the order of their codes.
 #[test]
-fn reasons() {
+fn status_reason_codes_have_names_per_scheme() {
     let names = "card-authentication-failed, unknown-device, unsupported-device, \
         too-many-authentication-attempts, card-expired, invalid-card-number, invalid-transaction, \
         no-card-record, security-failure, stolen-card, suspected-fraud, \
@@ -136,8 +136,8 @@ fn reasons() {
     for (at, name) in names.into_iter().enumerate() {
         let reason = StatusReason::from_code(&format!("{:02}", at + 1)).unwrap();
         assert_eq!((reason.name(), StatusReason::from_name(name)), (Some(name), Some(reason)));
-        assert_eq!(reason.name_with(Scheme::Jcb), Some(name));
-        assert_eq!(reason.is_of_2_1_0(), at + 1 < 22, "{name}");
+        assert_eq!(reason.name_for_scheme(Scheme::Jcb), Some(name));
+        assert_eq!(reason.exists_in_2_1_0(), at + 1 < 22, "{name}");
     }
     for refused in ["27", "79", "00", "100", "8", "+80"] {
         assert_eq!(StatusReason::from_code(refused), None, "{refused}");
@@ -150,12 +150,12 @@ fn reasons() {
         (Scheme::Visa, "99", None),
     ] {
         let reason = StatusReason::from_code(code).unwrap();
-        assert_eq!((reason.name_with(scheme), reason.code()), (name, code.to_owned()));
+        assert_eq!((reason.name_for_scheme(scheme), reason.code()), (name, code.to_owned()));
     }
 }
 
 #[test]
-fn types_of_authentication_by_session() {
+fn authentication_types_map_to_emv_codes_per_session_type() {
     let rows: &[(&str, Option<&str>, Option<&str>)] = &[
         ("payment-transaction", Some("01"), None),
         ("cardholder-emv-verification", Some("06"), None),
@@ -175,15 +175,23 @@ fn types_of_authentication_by_session() {
     assert_eq!(rows.len(), AuthenticationType::ALL.len());
     for (name, customer, merchant) in rows {
         let kind = AuthenticationType::from_name(name).unwrap();
-        assert_eq!(kind.of_customer().map(|it| it.code()).as_deref(), *customer, "{name}");
-        assert_eq!(kind.of_merchant().map(|it| it.code()).as_deref(), *merchant, "{name}");
-        assert_eq!(kind.is_for(SessionType::Customer), customer.is_some());
-        assert_eq!(kind.is_for(SessionType::Merchant), merchant.is_some());
+        assert_eq!(
+            kind.to_requestor_authentication().map(|it| it.code()).as_deref(),
+            *customer,
+            "{name}"
+        );
+        assert_eq!(
+            kind.to_requestor_initiated().map(|it| it.code()).as_deref(),
+            *merchant,
+            "{name}"
+        );
+        assert_eq!(kind.is_allowed_in(ThreeDsSessionType::Customer), customer.is_some());
+        assert_eq!(kind.is_allowed_in(ThreeDsSessionType::Merchant), merchant.is_some());
     }
 }
 
 #[test]
-fn of_errors_and_schemes() {
+fn error_codes_schemes_and_ecis_match_emv() {
     let codes = [
         "101", "102", "103", "201", "202", "203", "204", "301", "302", "303", "304", "305", "306",
         "307", "402", "403", "404", "405",
@@ -212,10 +220,10 @@ fn of_errors_and_schemes() {
 }
 
 #[test]
-fn depths_are_rounded_down() {
+fn color_depth_rounds_down_to_an_emv_value() {
     for (told, used) in [("30", "24"), ("24", "24"), ("64", "48"), ("1", "1"), ("3", "1")] {
-        assert_eq!(ColorDepth::rounded_down(told).map(ColorDepth::code), Some(used));
+        assert_eq!(ColorDepth::round_down(told).map(ColorDepth::code), Some(used));
     }
-    assert_eq!(ColorDepth::rounded_down("0"), None);
-    assert_eq!(ColorDepth::rounded_down("x"), None);
+    assert_eq!(ColorDepth::round_down("0"), None);
+    assert_eq!(ColorDepth::round_down("x"), None);
 }

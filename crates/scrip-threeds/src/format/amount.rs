@@ -6,7 +6,9 @@ use serde_json::Value;
 
 use crate::{
     fault::ErrorCode,
-    format::{Checked, Digits, DigitsRule, Format, Place, Rule, holds},
+    format::{
+        CheckedText, Digits, DigitsRule, ElementContext, ElementFormat, FormatRule, ensure_format,
+    },
 };
 
 /// A card number: 13 to 19 digits. It has no copy, no comparison and no print, and is wiped. There is
@@ -31,9 +33,9 @@ impl fmt::Debug for CardNumber {
     }
 }
 
-impl Format for CardNumber {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        Digits::read(value, place).map(Self)
+impl ElementFormat for CardNumber {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
+        Digits::read(value, context).map(Self)
     }
 
     fn write(&self) -> Value {
@@ -42,20 +44,20 @@ impl Format for CardNumber {
 }
 
 /// ISO 4217, three digits.
-pub type Currency = Checked<CurrencyRule>;
+pub type Currency = CheckedText<CurrencyRule>;
 /// ISO 3166-1, three digits.
-pub type Country = Checked<CountryRule>;
+pub type Country = CheckedText<CountryRule>;
 /// How many payments: two or more.
-pub type Installments = Checked<InstallmentsRule>;
+pub type Installments = CheckedText<InstallmentsRule>;
 /// Minutes for a decoupled authentication, 1 to 10080 in five digits.
-pub type DecoupledMinutes = Checked<DecoupledMinutesRule>;
+pub type DecoupledMinutes = CheckedText<DecoupledMinutesRule>;
 /// Minutes an SDK waits, five or more in two digits.
-pub type SdkTimeout = Checked<SdkTimeoutRule>;
+pub type SdkTimeout = CheckedText<SdkTimeoutRule>;
 
 #[derive(Debug)]
 pub struct CurrencyRule;
 
-impl Rule for CurrencyRule {
+impl FormatRule for CurrencyRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<3, 3>::check(text)?;
         // Precious metals, units of account and "no currency" buy nothing.
@@ -67,7 +69,7 @@ impl Rule for CurrencyRule {
 #[derive(Debug)]
 pub struct CountryRule;
 
-impl Rule for CountryRule {
+impl FormatRule for CountryRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<3, 3>::check(text)?;
         let excluded = ("901"..="999").contains(&text) || text == "000";
@@ -78,29 +80,29 @@ impl Rule for CountryRule {
 #[derive(Debug)]
 pub struct InstallmentsRule;
 
-impl Rule for InstallmentsRule {
+impl FormatRule for InstallmentsRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<1, 3>::check(text)?;
-        holds(text.parse::<u16>().is_ok_and(|it| it > 1))
+        ensure_format(text.parse::<u16>().is_ok_and(|it| it > 1))
     }
 }
 
 #[derive(Debug)]
 pub struct DecoupledMinutesRule;
 
-impl Rule for DecoupledMinutesRule {
+impl FormatRule for DecoupledMinutesRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<5, 5>::check(text)?;
-        holds(text.parse::<u32>().is_ok_and(|it| (1..=10_080).contains(&it)))
+        ensure_format(text.parse::<u32>().is_ok_and(|it| (1..=10_080).contains(&it)))
     }
 }
 
 #[derive(Debug)]
 pub struct SdkTimeoutRule;
 
-impl Rule for SdkTimeoutRule {
+impl FormatRule for SdkTimeoutRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<2, 2>::check(text)?;
-        holds(text >= "05")
+        ensure_format(text >= "05")
     }
 }

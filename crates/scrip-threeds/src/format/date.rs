@@ -2,48 +2,48 @@
 
 use crate::{
     fault::ErrorCode,
-    format::{Checked, DigitsRule, Rule, holds},
+    format::{CheckedText, DigitsRule, FormatRule, ensure_format},
 };
 
 /// YYYYMMDD.
-pub type Day = Checked<DateRule<8>>;
+pub type Day = CheckedText<DateRule<8>>;
 /// `YYYYMMDDhhmm`.
-pub type Minute = Checked<DateRule<12>>;
+pub type DateTimeMinutes = CheckedText<DateRule<12>>;
 /// `YYYYMMDDhhmmss`.
-pub type Second = Checked<DateRule<14>>;
+pub type DateTimeSeconds = CheckedText<DateRule<14>>;
 /// YYMM, of a card.
-pub type CardExpiry = Checked<CardExpiryRule>;
+pub type CardExpiry = CheckedText<CardExpiryRule>;
 
 /// The number of two digits at a place, if it lies between bounds.
-fn pair(text: &str, at: usize, low: u8, high: u8) -> Result<u8, ErrorCode> {
-    let number = text.get(at..at.saturating_add(2)).and_then(|it| it.parse().ok());
+fn check_two_digits(text: &str, start: usize, low: u8, high: u8) -> Result<u8, ErrorCode> {
+    let number = text.get(start..start.saturating_add(2)).and_then(|it| it.parse().ok());
     number.filter(|it| (low..=high).contains(it)).ok_or(ErrorCode::FormatInvalid)
 }
 
-fn day(text: &str) -> Result<(), ErrorCode> {
+fn check_day(text: &str) -> Result<(), ErrorCode> {
     let year: u16 = text.get(..4).and_then(|it| it.parse().ok()).unwrap_or_default();
     let leap = year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
-    let days = match pair(text, 4, 1, 12)? {
+    let days = match check_two_digits(text, 4, 1, 12)? {
         2 if leap => 29,
         2 => 28,
         4 | 6 | 9 | 11 => 30,
         _ => 31,
     };
-    pair(text, 6, 1, days)?;
-    holds(year > 0)
+    check_two_digits(text, 6, 1, days)?;
+    ensure_format(year > 0)
 }
 
 /// A day, and a time of it as far as there are digits.
 #[derive(Debug)]
 pub struct DateRule<const DIGITS: usize>;
 
-impl<const DIGITS: usize> Rule for DateRule<DIGITS> {
+impl<const DIGITS: usize> FormatRule for DateRule<DIGITS> {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<DIGITS, DIGITS>::check(text)?;
-        day(text)?;
+        check_day(text)?;
         for (at, high) in [(8, 23), (10, 59), (12, 59)] {
             if at < DIGITS {
-                pair(text, at, 0, high)?;
+                check_two_digits(text, at, 0, high)?;
             }
         }
         Ok(())
@@ -53,9 +53,9 @@ impl<const DIGITS: usize> Rule for DateRule<DIGITS> {
 #[derive(Debug)]
 pub struct CardExpiryRule;
 
-impl Rule for CardExpiryRule {
+impl FormatRule for CardExpiryRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<4, 4>::check(text)?;
-        pair(text, 2, 1, 12).map(|_| ())
+        check_two_digits(text, 2, 1, 12).map(|_| ())
     }
 }

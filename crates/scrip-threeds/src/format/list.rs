@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::format::{Format, Place};
+use crate::format::{ElementContext, ElementFormat};
 
 /// Between one and `MAX` values.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,23 +21,23 @@ impl<T, const MAX: usize> List<T, MAX> {
     }
 }
 
-impl<T: Format, const MAX: usize> Format for List<T, MAX> {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
+impl<T: ElementFormat, const MAX: usize> ElementFormat for List<T, MAX> {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
         let items = value.as_array().filter(|it| (1..=MAX).contains(&it.len()));
-        let items = place.expect(items)?;
+        let items = context.expect(items)?;
         // Not collected at once: the faults of all items are to be told.
-        let read: Vec<_> = items.iter().map(|it| T::read(it, place)).collect();
+        let read: Vec<_> = items.iter().map(|it| T::read(it, context)).collect();
         read.into_iter().collect::<Option<_>>().map(Self)
     }
 
     fn write(&self) -> Value {
-        Value::Array(self.0.iter().map(Format::write).collect())
+        Value::Array(self.0.iter().map(ElementFormat::write).collect())
     }
 }
 
-impl Format for bool {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        place.expect(value.as_bool())
+impl ElementFormat for bool {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
+        context.expect(value.as_bool())
     }
 
     fn write(&self) -> Value {
@@ -47,11 +47,11 @@ impl Format for bool {
 
 /// An element that is there, and true, or not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct True;
+pub struct TrueFlag;
 
-impl Format for True {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        place.expect((*value == Value::Bool(true)).then_some(Self))
+impl ElementFormat for TrueFlag {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
+        context.expect((*value == Value::Bool(true)).then_some(Self))
     }
 
     fn write(&self) -> Value {

@@ -5,20 +5,20 @@ use std::fmt;
 use serde_json::{Map, Value};
 
 use crate::{
-    format::{Format, Place},
-    json::Plain,
+    format::{ElementContext, ElementFormat},
+    json::WipedObject,
 };
 
 /// An object of at most `MAX` characters of JSON, not printed and wiped when dropped.
 #[derive(PartialEq)]
-pub struct Object<const MAX: usize>(Plain);
+pub struct Object<const MAX: usize>(WipedObject);
 
 impl<const MAX: usize> Object<MAX> {
     /// None if it is too long.
     #[must_use]
     pub fn new(object: Map<String, Value>) -> Option<Self> {
-        let plain = Plain(object);
-        (length(&plain.0) <= MAX).then_some(Self(plain))
+        let wiped = WipedObject(object);
+        (count_characters(&wiped.0) <= MAX).then_some(Self(wiped))
     }
 
     #[must_use]
@@ -29,7 +29,7 @@ impl<const MAX: usize> Object<MAX> {
 
 impl<const MAX: usize> Clone for Object<MAX> {
     fn clone(&self) -> Self {
-        Self(Plain(self.expose().clone()))
+        Self(WipedObject(self.expose().clone()))
     }
 }
 
@@ -39,9 +39,9 @@ impl<const MAX: usize> fmt::Debug for Object<MAX> {
     }
 }
 
-impl<const MAX: usize> Format for Object<MAX> {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
-        place.expect(value.as_object().and_then(|it| Self::new(it.clone())))
+impl<const MAX: usize> ElementFormat for Object<MAX> {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
+        context.expect(value.as_object().and_then(|it| Self::new(it.clone())))
     }
 
     fn write(&self) -> Value {
@@ -63,19 +63,19 @@ impl<'de, const MAX: usize> serde::Deserialize<'de> for Object<MAX> {
 }
 
 /// In characters, as EMV counts; nothing of it is kept.
-fn length(object: &Map<String, Value>) -> usize {
-    let mut count = Characters(0);
+fn count_characters(object: &Map<String, Value>) -> usize {
+    let mut counter = CharacterCounter(0);
     // Writing to a counter does not fail, and what could not be written would be too long.
-    let written = serde_json::to_writer(&mut count, object);
-    if written.is_ok() { count.0 } else { usize::MAX }
+    let written = serde_json::to_writer(&mut counter, object);
+    if written.is_ok() { counter.0 } else { usize::MAX }
 }
 
-struct Characters(usize);
+struct CharacterCounter(usize);
 
-impl std::io::Write for Characters {
+impl std::io::Write for CharacterCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
-        let begins = bytes.iter().filter(|it| (**it & 0xC0) != 0x80).count();
-        self.0 = self.0.saturating_add(begins);
+        let characters = bytes.iter().filter(|it| (**it & 0xC0) != 0x80).count();
+        self.0 = self.0.saturating_add(characters);
         Ok(bytes.len())
     }
 

@@ -10,15 +10,15 @@ pub(crate) trait Samples {
     fn samples() -> Vec<Value>;
 
     /// Values one step past those edges.
-    fn refused() -> Vec<Value>;
+    fn invalid_samples() -> Vec<Value>;
 }
 
-impl<C: Coded> Samples for C {
+impl<C: EmvCode> Samples for C {
     fn samples() -> Vec<Value> {
-        C::codes().into_iter().map(Into::into).collect()
+        C::sample_codes().into_iter().map(Into::into).collect()
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         ["", "00", "~", "999", "y"].map(Into::into).into_iter().chain([7.into()]).collect()
     }
 }
@@ -40,7 +40,7 @@ macro_rules! texts {
                 texts($samples)
             }
 
-            fn refused() -> Vec<Value> {
+            fn invalid_samples() -> Vec<Value> {
                 refused_texts($refused)
             }
         }
@@ -57,10 +57,10 @@ texts! {
     Day: ["20261115", "20240229", "20000229", "20261231", "99991130"], refused [
         "2026111", "202611150", "20260229", "19000229", "20260431", "20261301", "20260100",
     ];
-    Minute: ["202611152359", "202611150000"], refused [
+    DateTimeMinutes: ["202611152359", "202611150000"], refused [
         "20261115235", "2026111523590", "202611152400", "202611152360", "202602302359",
     ];
-    Second: ["20261115235959", "20261115000000"], refused [
+    DateTimeSeconds: ["20261115235959", "20261115000000"], refused [
         "2026111523595", "202611152359590", "20261115235960", "20261115246000",
     ];
     CardExpiry: ["3012", "2601"], refused ["3013", "3000", "301", "30120"];
@@ -112,7 +112,7 @@ texts! {
             "_-________________________8=",
             "AAECAwQFBgcICQoLDA0ODxAREhN=",
         ];
-    Compact<PARTS, MAX> where [const PARTS: usize, const MAX: usize]: [
+    JoseCompact<PARTS, MAX> where [const PARTS: usize, const MAX: usize]: [
         format!("eyJ-_9{}", ".".repeat(PARTS - 1)),
         format!("{}{}", "a".repeat(MAX + 1 - PARTS), ".".repeat(PARTS - 1)),
     ], refused [
@@ -129,8 +129,8 @@ impl Samples for CardNumber {
         Digits::<13, 19>::samples()
     }
 
-    fn refused() -> Vec<Value> {
-        Digits::<13, 19>::refused()
+    fn invalid_samples() -> Vec<Value> {
+        Digits::<13, 19>::invalid_samples()
     }
 }
 
@@ -141,11 +141,12 @@ impl<T: Samples, const MAX: usize> Samples for List<T, MAX> {
         vec![Value::Array(vec![sample]), Value::Array(most)]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         let sample = T::samples().swap_remove(0);
         // The longest lists are too long to be built for every test; `bounds.rs` has theirs.
         let many = if MAX <= 200 { vec![sample.clone(); MAX + 1] } else { Vec::new() };
-        let wrong = T::refused().into_iter().map(|it| Value::Array(vec![sample.clone(), it]));
+        let wrong =
+            T::invalid_samples().into_iter().map(|it| Value::Array(vec![sample.clone(), it]));
         wrong.chain([Value::Array(many), Value::Array(Vec::new()), "01".into()]).collect()
     }
 }
@@ -155,17 +156,17 @@ impl Samples for bool {
         vec![true.into(), false.into()]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         vec!["true".into(), 1.into(), Value::Null]
     }
 }
 
-impl Samples for True {
+impl Samples for TrueFlag {
     fn samples() -> Vec<Value> {
         vec![true.into()]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         vec![false.into(), "true".into(), Value::Null]
     }
 }
@@ -175,7 +176,7 @@ impl<const MAX: usize> Samples for Object<MAX> {
         vec![json!({"a": [1.50, null]}), json!({"a": "é".repeat(MAX - 8)})]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         vec![json!({"a": "é".repeat(MAX - 7)}), "{}".into(), Value::Null]
     }
 }
@@ -188,7 +189,7 @@ impl Samples for Extensions {
         vec![vec![one.clone()].into(), vec![one; EXTENSIONS_MAX].into()]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         let one = Self::samples().swap_remove(0);
         let one = one.get(0).unwrap();
         let mut critical = one.clone();
@@ -208,7 +209,7 @@ impl Samples for SelectInfo {
         vec![vec![one.clone()].into(), vec![one; CHOICES_MAX].into()]
     }
 
-    fn refused() -> Vec<Value> {
+    fn invalid_samples() -> Vec<Value> {
         let one = json!({"phone": "Mobile **** 329"});
         let two = json!([{"a": "b", "c": "d"}]);
         vec![vec![one.clone(); CHOICES_MAX + 1].into(), one, two, Value::Array(Vec::new())]

@@ -4,70 +4,74 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 
 use crate::{
     fault::ErrorCode,
-    format::{Checked, Rule, holds},
+    format::{CheckedText, FormatRule, ensure_format},
 };
 
 /// Any characters but control characters, counted as characters.
-pub type Text<const MIN: usize, const MAX: usize> = Checked<TextRule<MIN, MAX>>;
+pub type Text<const MIN: usize, const MAX: usize> = CheckedText<TextRule<MIN, MAX>>;
 /// ASCII digits.
-pub type Digits<const MIN: usize, const MAX: usize> = Checked<DigitsRule<MIN, MAX>>;
+pub type Digits<const MIN: usize, const MAX: usize> = CheckedText<DigitsRule<MIN, MAX>>;
 /// ASCII letters and digits.
-pub type Alphanumeric<const MIN: usize, const MAX: usize> = Checked<AlphanumericRule<MIN, MAX>>;
+pub type Alphanumeric<const MIN: usize, const MAX: usize> = CheckedText<AlphanumericRule<MIN, MAX>>;
 /// A UUID as RFC 4122 writes it.
-pub type TransId = Checked<TransIdRule>;
+pub type TransId = CheckedText<TransIdRule>;
 /// A cryptogram of twenty bytes.
-pub type AuthenticationValue = Checked<AuthenticationValueRule>;
+pub type AuthenticationValue = CheckedText<AuthenticationValueRule>;
 /// Text of a JOSE object: base64url parts with dots between them.
-pub type Compact<const PARTS: usize, const MAX: usize> = Checked<CompactRule<PARTS, MAX>>;
+pub type JoseCompact<const PARTS: usize, const MAX: usize> =
+    CheckedText<JoseCompactRule<PARTS, MAX>>;
 /// An offset in minutes, such as `-330`.
-pub type ZoneOffset = Checked<ZoneOffsetRule>;
+pub type ZoneOffset = CheckedText<ZoneOffsetRule>;
 
 #[derive(Debug)]
 pub struct TextRule<const MIN: usize, const MAX: usize>;
 
-impl<const MIN: usize, const MAX: usize> Rule for TextRule<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> FormatRule for TextRule<MIN, MAX> {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        let short = (MIN..=MAX).contains(&text.chars().take(MAX.saturating_add(1)).count());
-        holds(short && !text.chars().any(char::is_control))
+        let has_valid_length =
+            (MIN..=MAX).contains(&text.chars().take(MAX.saturating_add(1)).count());
+        ensure_format(has_valid_length && !text.chars().any(char::is_control))
     }
 }
 
 #[derive(Debug)]
 pub struct DigitsRule<const MIN: usize, const MAX: usize>;
 
-impl<const MIN: usize, const MAX: usize> Rule for DigitsRule<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> FormatRule for DigitsRule<MIN, MAX> {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        holds((MIN..=MAX).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit()))
+        ensure_format(
+            (MIN..=MAX).contains(&text.len()) && text.bytes().all(|it| it.is_ascii_digit()),
+        )
     }
 }
 
 #[derive(Debug)]
 pub struct AlphanumericRule<const MIN: usize, const MAX: usize>;
 
-impl<const MIN: usize, const MAX: usize> Rule for AlphanumericRule<MIN, MAX> {
+impl<const MIN: usize, const MAX: usize> FormatRule for AlphanumericRule<MIN, MAX> {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        let known = text.bytes().all(|it| it.is_ascii_alphanumeric());
-        holds((MIN..=MAX).contains(&text.len()) && known)
+        let is_alphanumeric = text.bytes().all(|it| it.is_ascii_alphanumeric());
+        ensure_format((MIN..=MAX).contains(&text.len()) && is_alphanumeric)
     }
 }
 
 #[derive(Debug)]
 pub struct TransIdRule;
 
-impl Rule for TransIdRule {
+impl FormatRule for TransIdRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         let fits = |(at, byte): (usize, u8)| match at {
             8 | 13 | 18 | 23 => byte == b'-',
             _ => byte.is_ascii_hexdigit(),
         };
-        holds(text.len() == 36 && text.bytes().enumerate().all(fits))
+        ensure_format(text.len() == 36 && text.bytes().enumerate().all(fits))
     }
 }
 
 impl TransId {
     /// Of bytes that are a UUID, or chance.
     #[must_use]
-    pub fn of(bytes: [u8; 16]) -> Self {
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let mut text = String::with_capacity(36);
         for (at, byte) in bytes.into_iter().enumerate() {
             if matches!(at, 4 | 6 | 8 | 10) {
@@ -75,47 +79,47 @@ impl TransId {
             }
             text.push_str(&format!("{byte:02x}"));
         }
-        Self::ours(&text)
+        Self::from_trusted(&text)
     }
 }
 
 impl AuthenticationValue {
     #[must_use]
-    pub fn of(bytes: [u8; 20]) -> Self {
-        Self::ours(&STANDARD.encode(bytes))
+    pub fn from_bytes(bytes: [u8; 20]) -> Self {
+        Self::from_trusted(&STANDARD.encode(bytes))
     }
 }
 
 #[derive(Debug)]
 pub struct AuthenticationValueRule;
 
-impl Rule for AuthenticationValueRule {
+impl FormatRule for AuthenticationValueRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        holds(STANDARD.decode(text).is_ok_and(|it| it.len() == 20))
+        ensure_format(STANDARD.decode(text).is_ok_and(|it| it.len() == 20))
     }
 }
 
 #[derive(Debug)]
-pub struct CompactRule<const PARTS: usize, const MAX: usize>;
+pub struct JoseCompactRule<const PARTS: usize, const MAX: usize>;
 
-impl<const PARTS: usize, const MAX: usize> Rule for CompactRule<PARTS, MAX> {
+impl<const PARTS: usize, const MAX: usize> FormatRule for JoseCompactRule<PARTS, MAX> {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        let known = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
-        let parts = text.split('.').count() == PARTS && !text.starts_with('.');
-        holds(text.len() <= MAX && parts && text.bytes().all(known))
+        let is_allowed = |it: u8| it.is_ascii_alphanumeric() || matches!(it, b'-' | b'_' | b'.');
+        let has_all_parts = text.split('.').count() == PARTS && !text.starts_with('.');
+        ensure_format(text.len() <= MAX && has_all_parts && text.bytes().all(is_allowed))
     }
 }
 
 #[derive(Debug)]
 pub struct ZoneOffsetRule;
 
-impl Rule for ZoneOffsetRule {
+impl FormatRule for ZoneOffsetRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
         // Some browsers tell fractions of minutes, of zones older than a century.
-        let known = digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
-        let begins = digits.bytes().next().is_some_and(|it| it.is_ascii_digit());
-        holds((1..=5).contains(&text.len()) && known && begins)
+        let is_numeric = digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
+        let starts_with_digit = digits.bytes().next().is_some_and(|it| it.is_ascii_digit());
+        ensure_format((1..=5).contains(&text.len()) && is_numeric && starts_with_digit)
     }
 }
 
@@ -124,12 +128,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_become_what_would_be_read() {
-        let id =
-            TransId::of([0x8a, 0x88, 0x0d, 0xc0, 0xd2, 0xd2, 0x40, 0x67, 0, 1, 2, 3, 4, 5, 6, 7]);
+    fn from_bytes_writes_values_that_parse_accepts() {
+        let id = TransId::from_bytes([
+            0x8a, 0x88, 0x0d, 0xc0, 0xd2, 0xd2, 0x40, 0x67, 0, 1, 2, 3, 4, 5, 6, 7,
+        ]);
         assert_eq!(id.expose(), "8a880dc0-d2d2-4067-0001-020304050607");
-        assert_eq!(AuthenticationValue::of([0xff; 20]).expose(), "//////////////////////////8=");
+        assert_eq!(
+            AuthenticationValue::from_bytes([0xff; 20]).expose(),
+            "//////////////////////////8="
+        );
         assert!(TransId::parse(id.expose()).is_ok());
-        assert!(AuthenticationValue::parse(AuthenticationValue::of([7; 20]).expose()).is_ok());
+        assert!(
+            AuthenticationValue::parse(AuthenticationValue::from_bytes([7; 20]).expose()).is_ok()
+        );
     }
 }

@@ -5,9 +5,9 @@ use std::fmt;
 use serde_json::Value;
 
 use crate::{
-    code::{Coded, codes},
+    code::{EmvCode, codes},
     fault::ErrorCode,
-    format::{Format, Place},
+    format::{ElementContext, ElementFormat},
 };
 
 codes! {
@@ -53,17 +53,17 @@ impl fmt::Display for VersionNumber {
     }
 }
 
-impl Coded for VersionNumber {
-    fn read_code(code: &str) -> Option<Self> {
+impl EmvCode for VersionNumber {
+    fn parse_code(code: &str) -> Option<Self> {
         Self::parse(code)
     }
 
-    fn written(&self) -> String {
+    fn to_code(&self) -> String {
         self.to_string()
     }
 
     #[cfg(test)]
-    fn codes() -> Vec<String> {
+    fn sample_codes() -> Vec<String> {
         ["2.1.0", "1.0.2", "2.2.0", "2.3.1", "10.99.99"].map(str::to_owned).into()
     }
 }
@@ -74,18 +74,21 @@ impl VersionNumber {
     }
 }
 
-crate::code::coded! { VersionNumber }
+crate::code::impl_code_serde! { VersionNumber }
 
 /// A message's own version: one that we do not speak has an error code of its own.
-pub(crate) fn spoken(value: Option<&Value>, place: &mut Place<'_>) -> Option<Version> {
+pub(crate) fn read_supported_version(
+    value: Option<&Value>,
+    context: &mut ElementContext<'_>,
+) -> Option<Version> {
     let Some(value) = value else {
-        place.fault(ErrorCode::ElementMissing);
+        context.add_fault(ErrorCode::ElementMissing);
         return None;
     };
-    let number = VersionNumber::read(value, place)?;
+    let number = VersionNumber::read(value, context)?;
     let version = Version::from_code(&number.to_string());
     if version.is_none() {
-        place.fault(ErrorCode::VersionUnsupported);
+        context.add_fault(ErrorCode::VersionUnsupported);
     }
     version
 }

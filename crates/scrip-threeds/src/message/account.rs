@@ -5,7 +5,7 @@ use crate::{
         AccountAge, AccountChange, LoginMethod, PasswordChange, PaymentAccountAge, PriorMethod,
         ShippingAddressUse, ShippingNameMatch, SuspiciousActivity,
     },
-    format::{Day, Digits, Minute, Text},
+    format::{DateTimeMinutes, Day, Digits, Text},
     message::record::record,
 };
 
@@ -34,18 +34,18 @@ record! {
 record! {
     /// How the cardholder signed in. The data is text: 2.1.0 ends at 2048 characters, which
     /// `AReq` checks.
-    pub struct Authentication {
+    pub struct AuthenticationInfo {
         may method: LoginMethod = "threeDSReqAuthMethod";
-        may timestamp: Minute = "threeDSReqAuthTimestamp";
+        may timestamp: DateTimeMinutes = "threeDSReqAuthTimestamp";
         may data: Text<1, 20_000> = "threeDSReqAuthData";
     }
 }
 
 record! {
     /// An earlier authentication.
-    pub struct PriorAuthentication {
+    pub struct PriorAuthenticationInfo {
         may method: PriorMethod = "threeDSReqPriorAuthMethod";
-        may timestamp: Minute = "threeDSReqPriorAuthTimestamp";
+        may timestamp: DateTimeMinutes = "threeDSReqPriorAuthTimestamp";
         may reference: Text<1, 36> = "threeDSReqPriorRef";
         may data: Text<1, 2048> = "threeDSReqPriorAuthData";
     }

@@ -8,14 +8,15 @@ use crate::{
     },
     fault::ErrorCode,
     format::{
-        CardExpiry, CardNumber, Compact, Country, Currency, Day, DecoupledMinutes, Digits, Email,
-        Installments, Ip, Object, SdkTimeout, Second, Text, TransId, True, Url, Version,
-        ZoneOffset,
+        CardExpiry, CardNumber, Country, Currency, DateTimeSeconds, Day, DecoupledMinutes, Digits,
+        Email, Installments, Ip, JoseCompact, Object, SdkTimeout, Text, TransId, TrueFlag, Url,
+        Version, ZoneOffset,
     },
     message::{
-        AccountInfo, Authentication, DeviceRendering, EphemeralKey, Extensions, Facts,
-        MerchantRisk, Message, MessageType, Need, Phone, PriorAuthentication, Scene,
-        need::{
+        AccountInfo, AuthenticationInfo, DeviceRendering, ElementPresence, EphemeralKey,
+        Extensions, MerchantRisk, Message, MessageElements, MessageType, Phone,
+        PriorAuthenticationInfo, TransactionContext,
+        presence::{
             app, browser, cardholder, cardholder_optional, payment, requestor, since_220,
             whitelist_source,
         },
@@ -40,11 +41,11 @@ record! {
         may method_completion: MethodCompletion = "threeDSCompInd" if browser;
         may authentication: RequestorAuthentication = "threeDSRequestorAuthenticationInd" if cardholder;
         may requestor_initiated: RequestorInitiated = "threeRIInd" if requestor;
-        may authentication_info: Authentication = "threeDSRequestorAuthenticationInfo";
-        may prior_authentication_info: PriorAuthentication = "threeDSRequestorPriorAuthenticationInfo";
+        may authentication_info: AuthenticationInfo = "threeDSRequestorAuthenticationInfo";
+        may prior_authentication_info: PriorAuthenticationInfo = "threeDSRequestorPriorAuthenticationInfo";
         may challenge_preference: ChallengePreference = "threeDSRequestorChallengeInd";
         may decoupled: YesNo = "threeDSRequestorDecReqInd" if since_220;
-        may decoupled_max_time: DecoupledMinutes = "threeDSRequestorDecMaxTime" if decoupled_time;
+        may decoupled_max_time: DecoupledMinutes = "threeDSRequestorDecMaxTime" if decoupled_max_time;
         may notification_url: Url<256> = "notificationURL" if browser;
 
         must card_number: CardNumber = "acctNumber";
@@ -52,7 +53,7 @@ record! {
         may account_type: AccountType = "acctType";
         may account_id: Text<1, 64> = "acctID";
         may account_info: AccountInfo = "acctInfo";
-        may pay_token: True = "payTokenInd";
+        may pay_token: TrueFlag = "payTokenInd";
         may pay_token_source: PayTokenSource = "payTokenSource" if since_220;
 
         may acquirer_bin: Digits<1, 11> = "acquirerBIN" if payment;
@@ -65,7 +66,7 @@ record! {
         may purchase_amount: Digits<1, 48> = "purchaseAmount" if purchase;
         may purchase_currency: Currency = "purchaseCurrency" if purchase;
         may purchase_exponent: Digits<1, 1> = "purchaseExponent" if purchase;
-        may purchase_date: Second = "purchaseDate" if purchase;
+        may purchase_date: DateTimeSeconds = "purchaseDate" if purchase;
         may transaction_type: TransactionType = "transType";
         may installments: Installments = "purchaseInstalData" if installments;
         may recurring_expiry: Day = "recurringExpiry" if recurring;
@@ -83,28 +84,28 @@ record! {
         may billing_city: Text<1, 50> = "billAddrCity";
         may billing_post_code: Text<1, 16> = "billAddrPostCode";
         may billing_state: Text<1, 3> = "billAddrState";
-        may billing_country: Country = "billAddrCountry" if |it| Need::required_if(it.has("billAddrState"));
+        may billing_country: Country = "billAddrCountry" if |it| ElementPresence::required_if(it.has("billAddrState"));
         may shipping_line1: Text<1, 50> = "shipAddrLine1";
         may shipping_line2: Text<1, 50> = "shipAddrLine2";
         may shipping_line3: Text<1, 50> = "shipAddrLine3";
         may shipping_city: Text<1, 50> = "shipAddrCity";
         may shipping_post_code: Text<1, 16> = "shipAddrPostCode";
         may shipping_state: Text<1, 3> = "shipAddrState";
-        may shipping_country: Country = "shipAddrCountry" if |it| Need::required_if(it.has("shipAddrState"));
+        may shipping_country: Country = "shipAddrCountry" if |it| ElementPresence::required_if(it.has("shipAddrState"));
 
         may browser_accept_header: Text<1, 2048> = "browserAcceptHeader" if browser;
         may browser_ip: Ip = "browserIP" if browser_optional;
         may browser_javascript: bool = "browserJavascriptEnabled" if |it| browser(it).since_220(it);
-        may browser_java: bool = "browserJavaEnabled" if scripted_browser;
+        may browser_java: bool = "browserJavaEnabled" if browser_with_scripts;
         may browser_language: Text<1, 8> = "browserLanguage" if browser;
-        may browser_color_depth: ColorDepth = "browserColorDepth" if scripted_browser;
-        may browser_screen_height: Digits<1, 6> = "browserScreenHeight" if scripted_browser;
-        may browser_screen_width: Digits<1, 6> = "browserScreenWidth" if scripted_browser;
-        may browser_tz: ZoneOffset = "browserTZ" if scripted_browser;
+        may browser_color_depth: ColorDepth = "browserColorDepth" if browser_with_scripts;
+        may browser_screen_height: Digits<1, 6> = "browserScreenHeight" if browser_with_scripts;
+        may browser_screen_width: Digits<1, 6> = "browserScreenWidth" if browser_with_scripts;
+        may browser_tz: ZoneOffset = "browserTZ" if browser_with_scripts;
         may browser_user_agent: Text<1, 2048> = "browserUserAgent" if browser;
 
         may sdk_app_id: TransId = "sdkAppID" if app;
-        may sdk_encrypted_data: Compact<5, 64_000> = "sdkEncData" if sdk_encrypted_data;
+        may sdk_encrypted_data: JoseCompact<5, 64_000> = "sdkEncData" if sdk_encrypted_data;
         may sdk_ephemeral_key: EphemeralKey = "sdkEphemPubKey" if app;
         may sdk_max_timeout: SdkTimeout = "sdkMaxTimeout" if app;
         may sdk_reference_number: Text<1, 32> = "sdkReferenceNumber" if app;
@@ -123,78 +124,87 @@ record! {
     }
 }
 
-fn decoupled_time(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.is("threeDSRequestorDecReqInd", &["Y"])).since_220(facts)
+fn decoupled_max_time(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.has_code("threeDSRequestorDecReqInd", &["Y"]))
+        .since_220(elements)
 }
 
 /// Which kind of authentication it is, by the list of its channel.
-fn is_kind(facts: &Facts<'_>, cardholder: &[&str], alone: &[&str]) -> bool {
-    match facts.channel() {
-        Some(DeviceChannel::Requestor) => facts.is("threeRIInd", alone),
+fn is_authentication_type(
+    elements: &MessageElements<'_>,
+    cardholder: &[&str],
+    requestor_initiated: &[&str],
+) -> bool {
+    match elements.channel() {
+        Some(DeviceChannel::Requestor) => elements.has_code("threeRIInd", requestor_initiated),
         Some(DeviceChannel::App | DeviceChannel::Browser) | None => {
-            facts.is("threeDSRequestorAuthenticationInd", cardholder)
+            elements.has_code("threeDSRequestorAuthenticationInd", cardholder)
         }
     }
 }
 
 /// With payments, and where a kind of authentication is about money anyway.
-fn purchase(facts: &Facts<'_>) -> Need {
-    let alone = ["01", "02", "06", "07", "08", "09", "11"];
-    Need::required_if(facts.is_payment() || is_kind(facts, &["02", "03"], &alone))
+fn purchase(elements: &MessageElements<'_>) -> ElementPresence {
+    let requestor_initiated = ["01", "02", "06", "07", "08", "09", "11"];
+    ElementPresence::required_if(
+        elements.is_payment()
+            || is_authentication_type(elements, &["02", "03"], &requestor_initiated),
+    )
 }
 
-fn installments(facts: &Facts<'_>) -> Need {
-    Need::required_if(is_kind(facts, &["03"], &["02"]))
+fn installments(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(is_authentication_type(elements, &["03"], &["02"]))
 }
 
 /// EMV also wants them with instalments. Our interface does not ask for them there, so a message
 /// without them must be one that we can send.
-fn recurring(facts: &Facts<'_>) -> Need {
-    Need::required_if(is_kind(facts, &["02"], &["01"]))
+fn recurring(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(is_authentication_type(elements, &["02"], &["01"]))
 }
 
-fn browser_optional(facts: &Facts<'_>) -> Need {
-    browser(facts).not_required()
+fn browser_optional(elements: &MessageElements<'_>) -> ElementPresence {
+    browser(elements).not_required()
 }
 
-fn app_optional(facts: &Facts<'_>) -> Need {
-    app(facts).not_required()
+fn app_optional(elements: &MessageElements<'_>) -> ElementPresence {
+    app(elements).not_required()
 }
 
 /// 2.1.0 takes scripts for granted.
-fn scripted_browser(facts: &Facts<'_>) -> Need {
-    let enabled = facts.object.get("browserJavascriptEnabled").and_then(serde_json::Value::as_bool);
-    let scripted = facts.scene.version < Version::V220 || enabled != Some(false);
-    if scripted { browser(facts) } else { browser_optional(facts) }
+fn browser_with_scripts(elements: &MessageElements<'_>) -> ElementPresence {
+    let enabled =
+        elements.object.get("browserJavascriptEnabled").and_then(serde_json::Value::as_bool);
+    let has_scripts = elements.transaction.version < Version::V220 || enabled != Some(false);
+    if has_scripts { browser(elements) } else { browser_optional(elements) }
 }
 
 /// Until a directory server has put the device's information in its place.
-fn sdk_encrypted_data(facts: &Facts<'_>) -> Need {
-    if facts.has("deviceInfo") { app_optional(facts) } else { app(facts) }
+fn sdk_encrypted_data(elements: &MessageElements<'_>) -> ElementPresence {
+    if elements.has("deviceInfo") { app_optional(elements) } else { app(elements) }
 }
 
 impl Message for AReq {
     const TYPE: MessageType = MessageType::AReq;
 
-    fn contradictions(&self, scene: &Scene) -> Vec<(ErrorCode, &'static str)> {
+    fn contradictions(&self, transaction: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
         let invalid = |name| (ErrorCode::FormatInvalid, name);
-        let old = scene.version < Version::V220;
-        let mut found = Vec::new();
-        let payment = self.category == AuthenticationCategory::Payment;
-        if old && self.channel == DeviceChannel::Requestor && payment {
+        let is_v210 = transaction.version < Version::V220;
+        let mut contradictions = Vec::new();
+        let is_payment = self.category == AuthenticationCategory::Payment;
+        if is_v210 && self.channel == DeviceChannel::Requestor && is_payment {
             // 2.1.0 has no payments that nobody is there for.
-            found.push(invalid("messageCategory"));
+            contradictions.push(invalid("messageCategory"));
         }
-        if old && self.requestor_initiated.is_some_and(|it| !it.is_of_2_1_0()) {
-            found.push(invalid("threeRIInd"));
+        if is_v210 && self.requestor_initiated.is_some_and(|it| !it.exists_in_2_1_0()) {
+            contradictions.push(invalid("threeRIInd"));
         }
-        if old && self.challenge_preference.is_some_and(|it| !it.is_of_2_1_0()) {
-            found.push(invalid("threeDSRequestorChallengeInd"));
+        if is_v210 && self.challenge_preference.is_some_and(|it| !it.exists_in_2_1_0()) {
+            contradictions.push(invalid("threeDSRequestorChallengeInd"));
         }
         let data = self.authentication_info.as_ref().and_then(|it| it.data.as_ref());
-        if old && data.is_some_and(|it| it.expose().chars().count() > 2048) {
-            found.push(invalid("threeDSRequestorAuthenticationInfo.threeDSReqAuthData"));
+        if is_v210 && data.is_some_and(|it| it.expose().chars().count() > 2048) {
+            contradictions.push(invalid("threeDSRequestorAuthenticationInfo.threeDSReqAuthData"));
         }
-        found
+        contradictions
     }
 }

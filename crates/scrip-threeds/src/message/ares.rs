@@ -6,10 +6,10 @@ use crate::{
         WhitelistStatus, YesNo,
     },
     fault::ErrorCode,
-    format::{Alphanumeric, AuthenticationValue, Compact, Object, Text, TransId, Url, Version},
+    format::{Alphanumeric, AuthenticationValue, JoseCompact, Object, Text, TransId, Url, Version},
     message::{
-        Extensions, Facts, Message, MessageType, Need, Scene,
-        need::{authentication_value, since_220, status_reason, whitelist_source},
+        ElementPresence, Extensions, Message, MessageElements, MessageType, TransactionContext,
+        presence::{authentication_value, since_220, status_reason, whitelist_source},
         record::record,
     },
 };
@@ -29,13 +29,13 @@ record! {
         may authentication_value: AuthenticationValue = "authenticationValue" if authentication_value;
         may eci: Alphanumeric<2, 2> = "eci";
         may acs_operator_id: Text<1, 32> = "acsOperatorID";
-        may challenge_mandated: YesNo = "acsChallengeMandated" if waiting;
-        may challenge_type: ChallengeType = "authenticationType" if waiting;
+        may challenge_mandated: YesNo = "acsChallengeMandated" if open_challenge;
+        may challenge_type: ChallengeType = "authenticationType" if open_challenge;
         may decoupled: YesNo = "acsDecConInd" if decoupled;
         may acs_url: Url<2048> = "acsURL" if acs_url;
-        may acs_signed_content: Compact<3, 65_536> = "acsSignedContent" if app_challenge;
+        may acs_signed_content: JoseCompact<3, 65_536> = "acsSignedContent" if app_challenge;
         may acs_rendering: AcsRendering = "acsRenderingType" if app_challenge;
-        may sdk_trans_id: TransId = "sdkTransID" if in_app;
+        may sdk_trans_id: TransId = "sdkTransID" if on_app;
         may cardholder_info: Text<1, 128> = "cardholderInfo" if cardholder_info;
         may whitelist_status: WhitelistStatus = "whiteListStatus" if since_220;
         may whitelist_source: WhitelistSource = "whiteListStatusSource" if whitelist_source;
@@ -54,56 +54,61 @@ record! {
     }
 }
 
-fn waiting(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.is("transStatus", &["C", "D"]))
+fn open_challenge(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.has_code("transStatus", &["C", "D"]))
 }
 
-fn decoupled(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.is("transStatus", &["D"])).since_220(facts)
+fn decoupled(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.has_code("transStatus", &["D"])).since_220(elements)
 }
 
 /// Text for the cardholder is required where only the issuer can go on.
-fn cardholder_info(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.is("transStatus", &["D"]))
+fn cardholder_info(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.has_code("transStatus", &["D"]))
 }
 
-fn acs_url(facts: &Facts<'_>) -> Need {
-    let challenge = facts.is("transStatus", &["C"]);
-    match facts.channel() {
-        Some(DeviceChannel::Browser) => Need::only_if(challenge),
-        Some(DeviceChannel::App) | None if challenge => Need::Optional,
-        Some(DeviceChannel::App | DeviceChannel::Requestor) | None => Need::Never,
+fn acs_url(elements: &MessageElements<'_>) -> ElementPresence {
+    let is_challenge = elements.has_code("transStatus", &["C"]);
+    match elements.channel() {
+        Some(DeviceChannel::Browser) => ElementPresence::only_if(is_challenge),
+        Some(DeviceChannel::App) | None if is_challenge => ElementPresence::Optional,
+        Some(DeviceChannel::App | DeviceChannel::Requestor) | None => ElementPresence::Forbidden,
     }
 }
 
-fn app_challenge(facts: &Facts<'_>) -> Need {
-    let challenge = facts.is("transStatus", &["C"]);
-    match facts.channel() {
-        Some(DeviceChannel::App) => Need::only_if(challenge),
-        None if challenge => Need::Optional,
-        Some(DeviceChannel::Browser | DeviceChannel::Requestor) | None => Need::Never,
+fn app_challenge(elements: &MessageElements<'_>) -> ElementPresence {
+    let is_challenge = elements.has_code("transStatus", &["C"]);
+    match elements.channel() {
+        Some(DeviceChannel::App) => ElementPresence::only_if(is_challenge),
+        None if is_challenge => ElementPresence::Optional,
+        Some(DeviceChannel::Browser | DeviceChannel::Requestor) | None => {
+            ElementPresence::Forbidden
+        }
     }
 }
 
 /// Others may send it back empty-handed; only an app needs it.
-fn in_app(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.on(DeviceChannel::App))
+fn on_app(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.is_channel(DeviceChannel::App))
 }
 
 impl Message for ARes {
     const TYPE: MessageType = MessageType::ARes;
 
-    fn contradictions(&self, scene: &Scene) -> Vec<(ErrorCode, &'static str)> {
-        let mut found = Vec::new();
-        let new = matches!(self.status, Status::DecoupledChallenge | Status::Informational);
-        let alone = scene.channel == Some(DeviceChannel::Requestor);
-        let old = scene.version < Version::V220;
-        if (old && new) || (alone && self.status == Status::Challenge) {
-            found.push((ErrorCode::FormatInvalid, "transStatus"));
+    fn contradictions(&self, transaction: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
+        let mut contradictions = Vec::new();
+        let is_v220_status =
+            matches!(self.status, Status::DecoupledChallenge | Status::Informational);
+        let is_requestor_initiated = transaction.channel == Some(DeviceChannel::Requestor);
+        let is_v210 = transaction.version < Version::V220;
+        if (is_v210 && is_v220_status)
+            || (is_requestor_initiated && self.status == Status::Challenge)
+        {
+            contradictions.push((ErrorCode::FormatInvalid, "transStatus"));
         }
-        if old && self.status_reason.is_some_and(|it| !it.is_of_2_1_0()) {
-            found.push((ErrorCode::FormatInvalid, "transStatusReason"));
+        if is_v210 && self.status_reason.is_some_and(|it| !it.exists_in_2_1_0()) {
+            contradictions.push((ErrorCode::FormatInvalid, "transStatusReason"));
         }
-        found
+        contradictions
     }
 }

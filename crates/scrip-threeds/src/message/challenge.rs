@@ -4,11 +4,11 @@
 use crate::{
     code::{ChallengeCancel, ChallengeWindowSize, DeviceChannel, Status, UiType, YesNo},
     fault::ErrorCode,
-    format::{Digits, Text, TransId, True, Url, Version},
+    format::{Digits, Text, TransId, TrueFlag, Url, Version},
     message::{
-        Extensions, Facts, Message, MessageType, Need, Scene,
+        ElementPresence, Extensions, Message, MessageElements, MessageType, TransactionContext,
         challenge_app::{Image, SelectInfo},
-        need::{app, since_220},
+        presence::{app, since_220},
         record::record,
     },
 };
@@ -25,7 +25,7 @@ record! {
         may data_entry: Text<1, 45> = "challengeDataEntry";
         may html_data_entry: Text<1, 4000> = "challengeHTMLDataEntry";
         may no_entry: YesNo = "challengeNoEntry" if since_220;
-        may oob_continue: True = "oobContinue";
+        may oob_continue: TrueFlag = "oobContinue";
         may resend: YesNo = "resendChallenge";
         may sdk_trans_id: TransId = "sdkTransID" if app;
         may sdk_counter: Digits<3, 3> = "sdkCounterStoA" if app;
@@ -36,11 +36,11 @@ record! {
 }
 
 /// A browser's challenge is one page; an app has its own idea of size.
-fn window_size(facts: &Facts<'_>) -> Need {
-    match facts.channel() {
-        Some(DeviceChannel::Browser) => Need::Required,
-        Some(DeviceChannel::App | DeviceChannel::Requestor) => Need::Never,
-        None => Need::Optional,
+fn window_size(elements: &MessageElements<'_>) -> ElementPresence {
+    match elements.channel() {
+        Some(DeviceChannel::Browser) => ElementPresence::Required,
+        Some(DeviceChannel::App | DeviceChannel::Requestor) => ElementPresence::Forbidden,
+        None => ElementPresence::Optional,
     }
 }
 
@@ -60,7 +60,7 @@ record! {
         may acs_counter: Digits<3, 3> = "acsCounterAtoS" if app;
         may sdk_trans_id: TransId = "sdkTransID" if app;
         may ui_type: UiType = "acsUiType" if ui_type;
-        may html: Text<1, 100_000> = "acsHTML" if |it| Need::required_if(it.is("acsUiType", &["05"]));
+        may html: Text<1, 100_000> = "acsHTML" if |it| ElementPresence::required_if(it.has_code("acsUiType", &["05"]));
         may html_refresh: Text<1, 100_000> = "acsHTMLRefresh";
         may additional_info: Text<1, 256> = "challengeAddInfo";
         may info_header: Text<1, 45> = "challengeInfoHeader";
@@ -84,22 +84,22 @@ record! {
     }
 }
 
-fn status(facts: &Facts<'_>) -> Need {
-    Need::only_if(facts.is("challengeCompletionInd", &["Y"]))
+fn status(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::only_if(elements.has_code("challengeCompletionInd", &["Y"]))
 }
 
 /// A browser is shown pages, and its one `CRes` is the last.
-fn ui_type(facts: &Facts<'_>) -> Need {
-    let shown = facts.is("challengeCompletionInd", &["N"]);
-    Need::required_if(shown && facts.on(DeviceChannel::App))
+fn ui_type(elements: &MessageElements<'_>) -> ElementPresence {
+    let is_in_progress = elements.has_code("challengeCompletionInd", &["N"]);
+    ElementPresence::required_if(is_in_progress && elements.is_channel(DeviceChannel::App))
 }
 
 impl Message for CRes {
     const TYPE: MessageType = MessageType::CRes;
 
-    fn contradictions(&self, _: &Scene) -> Vec<(ErrorCode, &'static str)> {
-        let told = |it: Status| matches!(it, Status::Successful | Status::Failed);
-        let wrong = self.status.is_some_and(|it| !told(it));
-        wrong.then_some((ErrorCode::FormatInvalid, "transStatus")).into_iter().collect()
+    fn contradictions(&self, _: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
+        let is_allowed = |it: Status| matches!(it, Status::Successful | Status::Failed);
+        let is_invalid = self.status.is_some_and(|it| !is_allowed(it));
+        is_invalid.then_some((ErrorCode::FormatInvalid, "transStatus")).into_iter().collect()
     }
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::{
-    format::{Format, Place, Text, Url},
+    format::{ElementContext, ElementFormat, Text, Url},
     message::record::record,
 };
 
@@ -36,24 +36,24 @@ impl SelectInfo {
     }
 }
 
-fn choice(value: &Value) -> Option<(Text<1, 45>, Text<1, 45>)> {
+fn parse_choice(value: &Value) -> Option<(Text<1, 45>, Text<1, 45>)> {
     let object = value.as_object().filter(|it| it.len() == 1)?;
     let (name, label) = object.iter().next()?;
     Some((Text::parse(name).ok()?, Text::parse(label.as_str()?).ok()?))
 }
 
-impl Format for SelectInfo {
-    fn read(value: &Value, place: &mut Place<'_>) -> Option<Self> {
+impl ElementFormat for SelectInfo {
+    fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
         let choices = value.as_array().filter(|it| it.len() <= CHOICES_MAX);
-        let choices = choices.and_then(|it| it.iter().map(choice).collect::<Option<_>>());
-        place.expect(choices.and_then(Self::new))
+        let choices = choices.and_then(|it| it.iter().map(parse_choice).collect::<Option<_>>());
+        context.expect(choices.and_then(Self::new))
     }
 
     fn write(&self) -> Value {
-        let one = |(name, label): &(Text<1, 45>, Text<1, 45>)| {
+        let choice_object = |(name, label): &(Text<1, 45>, Text<1, 45>)| {
             let label = Value::String(label.expose().to_owned());
             Value::Object([(name.expose().to_owned(), label)].into_iter().collect())
         };
-        Value::Array(self.0.iter().map(one).collect())
+        Value::Array(self.0.iter().map(choice_object).collect())
     }
 }

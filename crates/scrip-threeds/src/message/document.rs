@@ -5,10 +5,10 @@ use zeroize::Zeroizing;
 
 use crate::{
     code::codes,
-    fault::{ErrorCode, Fault, Faults},
-    format::{Place, TransId, Version, VersionNumber, spoken},
-    json::{self, Plain, Unread},
-    message::{Scene, record::Record, tables},
+    fault::{ErrorCode, Fault, FaultList},
+    format::{ElementContext, TransId, Version, VersionNumber, read_supported_version},
+    json::{self, JsonError, WipedObject},
+    message::{TransactionContext, element_tables, record::ElementTable},
 };
 
 /// Room for the longest `AReq`: 64,000 characters of an SDK and 81,920 of extensions.
@@ -33,112 +33,120 @@ codes! {
 
 /// A message that can be read and written whole.
 #[expect(private_bounds, reason = "only the tables of this crate are messages")]
-pub trait Message: Record {
+pub trait Message: ElementTable {
     const TYPE: MessageType;
     const BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
     /// What no single element shows.
-    fn contradictions(&self, _: &Scene) -> Vec<(ErrorCode, &'static str)> {
+    fn contradictions(&self, _: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
         Vec::new()
     }
 
     /// A message of this type, and nothing else.
-    fn parse(bytes: &[u8], scene: &Scene) -> Result<Self, Fault> {
-        Document::within(bytes, Self::BYTES_MAX)?.read_as(scene)
+    fn parse(bytes: &[u8], transaction: &TransactionContext) -> Result<Self, Fault> {
+        Document::parse_within(bytes, Self::BYTES_MAX)?.parse_as(transaction)
     }
 
     /// What the other side would say of it.
-    fn check(&self, scene: &Scene) -> Result<(), Fault> {
-        let plain = plain(self);
-        read_fields::<Self>(&plain, scene).map(|_| ())
+    fn check(&self, transaction: &TransactionContext) -> Result<(), Fault> {
+        let object = to_wiped_object(self);
+        parse_fields::<Self>(&object, transaction).map(|_| ())
     }
 
     /// As it is sent. The bytes may hold a card number, and are wiped.
     #[must_use]
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
-        let plain = plain(self);
+        let object = to_wiped_object(self);
         // Twice, so that no half-grown copy is left behind in memory.
-        let mut count = Count(0);
+        let mut counter = ByteCounter(0);
         let mut bytes = Zeroizing::new(Vec::new());
-        if serde_json::to_writer(&mut count, &plain.0).is_ok() {
-            bytes.reserve_exact(count.0);
+        if serde_json::to_writer(&mut counter, &object.0).is_ok() {
+            bytes.reserve_exact(counter.0);
         }
         // A map of texts can always be written to memory.
-        let written = serde_json::to_writer(&mut *bytes, &plain.0);
+        let written = serde_json::to_writer(&mut *bytes, &object.0);
         debug_assert!(written.is_ok(), "a message is JSON");
         bytes
     }
 }
 
-fn plain<M: Message>(message: &M) -> Plain {
+fn to_wiped_object<M: Message>(message: &M) -> WipedObject {
     let mut object = message.write_fields();
     object.insert("messageType".to_owned(), M::TYPE.code().into());
-    Plain(object)
+    WipedObject(object)
 }
 
-fn read_fields<M: Message>(plain: &Plain, scene: &Scene) -> Result<M, Fault> {
-    let mut faults = Faults::default();
-    let mut place = Place { path: String::new(), scene, faults: &mut faults };
-    let read = read_whole(&plain.0, &mut place);
-    match (read, faults.into_fault()) {
+fn parse_fields<M: Message>(
+    object: &WipedObject,
+    transaction: &TransactionContext,
+) -> Result<M, Fault> {
+    let mut faults = FaultList::default();
+    let mut context = ElementContext { path: String::new(), transaction, faults: &mut faults };
+    let message = read_message(&object.0, &mut context);
+    match (message, faults.into_lowest_fault()) {
         (Some(message), None) => Ok(message),
-        (_, fault) => Err(fault.unwrap_or(Fault::of(ErrorCode::MessageInvalid))),
+        (_, fault) => Err(fault.unwrap_or(Fault::new(ErrorCode::MessageInvalid))),
     }
 }
 
 /// Every fault there is, for whoever can tell them one by one.
-pub(crate) fn read_whole<M: Message>(
+pub(crate) fn read_message<M: Message>(
     object: &Map<String, Value>,
-    place: &mut Place<'_>,
+    context: &mut ElementContext<'_>,
 ) -> Option<M> {
-    let read = M::read_fields(object, place);
-    for (code, name) in read.iter().flat_map(|it| it.contradictions(place.scene)) {
-        place.below(name).fault(code);
+    let message = M::read_fields(object, context);
+    for (code, name) in message.iter().flat_map(|it| it.contradictions(context.transaction)) {
+        context.child(name).add_fault(code);
     }
-    read
+    message
 }
 
 /// A JSON object that says which message it is. Its elements are not checked yet.
 #[derive(Debug)]
 pub struct Document {
-    object: Plain,
-    kind: MessageType,
+    object: WipedObject,
+    message_type: MessageType,
 }
 
 impl Document {
     /// Any message but the largest.
-    pub fn read(bytes: &[u8]) -> Result<Self, Fault> {
-        Self::within(bytes, MESSAGE_BYTES_MAX)
+    pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
+        Self::parse_within(bytes, MESSAGE_BYTES_MAX)
     }
 
     /// Of a given size.
-    pub fn within(bytes: &[u8], bytes_max: usize) -> Result<Self, Fault> {
+    pub fn parse_within(bytes: &[u8], bytes_max: usize) -> Result<Self, Fault> {
         if bytes.len() > bytes_max {
-            return Err(Fault::of(ErrorCode::MessageInvalid));
+            return Err(Fault::new(ErrorCode::MessageInvalid));
         }
-        let object = json::read(bytes).map_err(|unread| match unread {
-            Unread::Malformed => Fault::of(ErrorCode::MessageInvalid),
-            Unread::Duplicate(name) => duplicate(&name),
+        let object = json::parse_object(bytes).map_err(|unread| match unread {
+            JsonError::Malformed => Fault::new(ErrorCode::MessageInvalid),
+            JsonError::Duplicate(name) => duplicate_fault(&name),
         })?;
-        let kind = object.0.get("messageType").and_then(Value::as_str);
-        let kind = kind.and_then(MessageType::from_code);
-        let kind = kind.ok_or(Fault::at(ErrorCode::MessageInvalid, "messageType"))?;
-        Ok(Self { object, kind })
+        let message_type = object.0.get("messageType").and_then(Value::as_str);
+        let message_type = message_type.and_then(MessageType::from_code);
+        let message_type =
+            message_type.ok_or(Fault::for_element(ErrorCode::MessageInvalid, "messageType"))?;
+        Ok(Self { object, message_type })
     }
 
     #[must_use]
-    pub fn kind(&self) -> MessageType {
-        self.kind
+    pub fn message_type(&self) -> MessageType {
+        self.message_type
     }
 
     /// Its version, if it is one that we speak.
     pub fn version(&self) -> Result<Version, Fault> {
-        let mut faults = Faults::default();
-        let scene = Scene::of(Version::V220);
-        let mut place =
-            Place { path: "messageVersion".to_owned(), scene: &scene, faults: &mut faults };
-        let version = spoken(self.object.0.get("messageVersion"), &mut place);
-        version.ok_or(faults.into_fault().unwrap_or(Fault::of(ErrorCode::VersionUnsupported)))
+        let mut faults = FaultList::default();
+        let transaction = TransactionContext::for_version(Version::V220);
+        let mut context = ElementContext {
+            path: "messageVersion".to_owned(),
+            transaction: &transaction,
+            faults: &mut faults,
+        };
+        let version = read_supported_version(self.object.0.get("messageVersion"), &mut context);
+        version
+            .ok_or(faults.into_lowest_fault().unwrap_or(Fault::new(ErrorCode::VersionUnsupported)))
     }
 
     /// Which version it names, spoken or not: an answer to it says the same.
@@ -159,27 +167,27 @@ impl Document {
 
     /// The message, checked whole. The scene's version must be the message's own, except in an
     /// `Erro`, which may tell of a version that nobody speaks.
-    pub fn read_as<M: Message>(&self, scene: &Scene) -> Result<M, Fault> {
-        if self.kind != M::TYPE {
-            return Err(Fault::at(ErrorCode::MessageInvalid, "messageType"));
+    pub fn parse_as<M: Message>(&self, transaction: &TransactionContext) -> Result<M, Fault> {
+        if self.message_type != M::TYPE {
+            return Err(Fault::for_element(ErrorCode::MessageInvalid, "messageType"));
         }
-        if self.kind != MessageType::Erro && self.version()? != scene.version {
-            return Err(Fault::at(ErrorCode::FormatInvalid, "messageVersion"));
+        if self.message_type != MessageType::Erro && self.version()? != transaction.version {
+            return Err(Fault::for_element(ErrorCode::FormatInvalid, "messageVersion"));
         }
-        read_fields(&self.object, scene)
+        parse_fields(&self.object, transaction)
     }
 }
 
 /// The name is the sender's text, and is told only if it is also one of ours.
-fn duplicate(name: &str) -> Fault {
-    let known = tables().iter().flat_map(|it| it.iter()).find(|it| it.name == name);
-    let named = known.map(|it| Fault::at(ErrorCode::ElementDuplicate, it.name));
-    named.unwrap_or(Fault::of(ErrorCode::ElementDuplicate))
+fn duplicate_fault(name: &str) -> Fault {
+    let known = element_tables().iter().flat_map(|it| it.iter()).find(|it| it.name == name);
+    let fault = known.map(|it| Fault::for_element(ErrorCode::ElementDuplicate, it.name));
+    fault.unwrap_or(Fault::new(ErrorCode::ElementDuplicate))
 }
 
-struct Count(usize);
+struct ByteCounter(usize);
 
-impl std::io::Write for Count {
+impl std::io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

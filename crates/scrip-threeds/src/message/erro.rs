@@ -29,7 +29,7 @@ impl Message for Erro {
 
 /// Which message an error is about: as much of it as could be read.
 #[derive(Debug, Default)]
-pub struct About<'a> {
+pub struct ErroSubject<'a> {
     pub document: Option<&'a Document>,
     /// For a message that could not be read at all, whatever it was expected to be.
     pub expected: Option<MessageType>,
@@ -38,14 +38,14 @@ pub struct About<'a> {
 impl Erro {
     /// The answer to a message that was refused.
     #[must_use]
-    pub fn answering(fault: &Fault, component: Component, about: &About<'_>) -> Self {
-        let id = |name| about.document.and_then(|it| it.trans_id(name));
-        let version = about.document.and_then(Document::version_number);
-        let kind = about.document.map(Document::kind).or(about.expected);
-        let detail = if fault.names.is_empty() {
+    pub fn for_fault(fault: &Fault, component: Component, subject: &ErroSubject<'_>) -> Self {
+        let id = |name| subject.document.and_then(|it| it.trans_id(name));
+        let version = subject.document.and_then(Document::version_number);
+        let message_type = subject.document.map(Document::message_type).or(subject.expected);
+        let detail = if fault.elements.is_empty() {
             fault.code.name().to_owned()
         } else {
-            fault.names.join(",")
+            fault.elements.join(",")
         };
         Self {
             message_version: version.unwrap_or(Version::V220.number()),
@@ -53,11 +53,11 @@ impl Erro {
             acs_trans_id: id("acsTransID"),
             ds_trans_id: id("dsTransID"),
             sdk_trans_id: id("sdkTransID"),
-            code: Digits::ours(fault.code.code()),
+            code: Digits::from_trusted(fault.code.code()),
             component,
-            description: Text::ours(fault.code.name()),
+            description: Text::from_trusted(fault.code.name()),
             detail: Text::parse(&detail).ok(),
-            message_type: kind.and_then(|it| Alphanumeric::parse(it.code()).ok()),
+            message_type: message_type.and_then(|it| Alphanumeric::parse(it.code()).ok()),
         }
     }
 
@@ -70,7 +70,7 @@ impl Erro {
     /// The kind of the failure. An unknown code is the fault of the server that sent it.
     #[must_use]
     pub fn failure_kind(&self) -> FailureKind {
-        self.known_code().map_or(FailureKind::AnswerInvalid, FailureKind::of)
+        self.known_code().map_or(FailureKind::ResponseInvalid, FailureKind::from_code)
     }
 }
 
@@ -82,7 +82,7 @@ pub enum FailureKind {
     NotFound,
     ServerFault,
     /// A new session is needed.
-    AnswerInvalid,
+    ResponseInvalid,
     /// The request can be repeated.
     Unavailable,
     /// A new session is needed.
@@ -91,7 +91,7 @@ pub enum FailureKind {
 
 impl FailureKind {
     #[must_use]
-    pub fn of(code: ErrorCode) -> Self {
+    pub fn from_code(code: ErrorCode) -> Self {
         match code {
             ErrorCode::MessageInvalid
             | ErrorCode::VersionUnsupported
@@ -107,7 +107,7 @@ impl FailureKind {
             ErrorCode::TimedOut => Self::TimedOut,
             ErrorCode::TransientFailure
             | ErrorCode::PermanentFailure
-            | ErrorCode::ConnectionFailure => Self::AnswerInvalid,
+            | ErrorCode::ConnectionFailure => Self::ResponseInvalid,
             ErrorCode::SentLimitExceeded
             | ErrorCode::DecryptionFailure
             | ErrorCode::SerialNumberInvalid => Self::ServerFault,

@@ -2,7 +2,7 @@
 
 use crate::{
     fault::ErrorCode,
-    format::{Format, List, Object, Place, Text},
+    format::{ElementContext, ElementFormat, List, Object, Text},
     message::record::record,
 };
 
@@ -40,20 +40,20 @@ impl Extensions {
     }
 }
 
-impl Format for Extensions {
-    fn read(value: &serde_json::Value, place: &mut Place<'_>) -> Option<Self> {
-        let known = place.scene.extensions;
-        let read = List::<Extension, EXTENSIONS_MAX>::read(value, place)?;
-        let foreign = |it: &&Extension| it.critical && !known.has(it.id.expose());
-        if read.items().iter().any(|it| foreign(&it)) {
-            place.fault(ErrorCode::CriticalExtensionUnknown);
+impl ElementFormat for Extensions {
+    fn read(value: &serde_json::Value, context: &mut ElementContext<'_>) -> Option<Self> {
+        let known = context.transaction.known_extensions;
+        let extensions = List::<Extension, EXTENSIONS_MAX>::read(value, context)?;
+        let is_unknown_critical = |it: &&Extension| it.critical && !known.contains(it.id.expose());
+        if extensions.items().iter().any(|it| is_unknown_critical(&it)) {
+            context.add_fault(ErrorCode::CriticalExtensionUnknown);
             return None;
         }
         let short = value.to_string().chars().count() <= TOTAL_CHARS_MAX;
-        place.expect(Self::new(read.items().to_vec()).filter(|_| short))
+        context.expect(Self::new(extensions.items().to_vec()).filter(|_| short))
     }
 
     fn write(&self) -> serde_json::Value {
-        serde_json::Value::Array(self.0.iter().map(Format::write).collect())
+        serde_json::Value::Array(self.0.iter().map(ElementFormat::write).collect())
     }
 }

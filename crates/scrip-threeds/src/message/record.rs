@@ -4,60 +4,65 @@ use serde_json::{Map, Value};
 
 use crate::{
     fault::ErrorCode,
-    format::{Format, Place},
-    message::{Facts, Need},
+    format::{ElementContext, ElementFormat},
+    message::{ElementPresence, MessageElements},
 };
 
 /// One element of a message or of an object in it.
 #[derive(Debug)]
-pub(crate) struct Field {
+pub(crate) struct ElementDefinition {
     pub(crate) name: &'static str,
     #[cfg_attr(not(test), expect(dead_code, reason = "the tests walk the tables"))]
-    pub(crate) need: fn(&Facts<'_>) -> Need,
+    pub(crate) presence: fn(&MessageElements<'_>) -> ElementPresence,
     #[cfg(test)]
     pub(crate) samples: fn() -> Vec<Value>,
     #[cfg(test)]
-    pub(crate) refused: fn() -> Vec<Value>,
+    pub(crate) invalid_samples: fn() -> Vec<Value>,
 }
 
 /// What the macro makes.
-pub(crate) trait Record: Sized {
-    const FIELDS: &'static [Field];
+pub(crate) trait ElementTable: Sized {
+    const FIELDS: &'static [ElementDefinition];
 
-    fn read_fields(object: &Map<String, Value>, place: &mut Place<'_>) -> Option<Self>;
+    fn read_fields(object: &Map<String, Value>, context: &mut ElementContext<'_>) -> Option<Self>;
 
     fn write_fields(&self) -> Map<String, Value>;
 }
 
 /// An element that is always there.
-pub(crate) fn must<T: Format>(
+pub(crate) fn read_required<T: ElementFormat>(
     object: &Map<String, Value>,
-    place: &mut Place<'_>,
+    context: &mut ElementContext<'_>,
     name: &str,
 ) -> Option<T> {
-    let mut place = place.below(name);
+    let mut context = context.child(name);
     let Some(value) = object.get(name) else {
-        place.fault(ErrorCode::ElementMissing);
+        context.add_fault(ErrorCode::ElementMissing);
         return None;
     };
-    T::read(value, &mut place)
+    T::read(value, &mut context)
 }
 
 /// An element that is there when its need says so.
-pub(crate) fn may<T: Format>(
+pub(crate) fn read_conditional<T: ElementFormat>(
     object: &Map<String, Value>,
-    place: &mut Place<'_>,
+    context: &mut ElementContext<'_>,
     name: &str,
-    need: fn(&Facts<'_>) -> Need,
+    presence: fn(&MessageElements<'_>) -> ElementPresence,
 ) -> Option<T> {
-    let facts = Facts { scene: place.scene, object };
-    let mut place = place.below(name);
-    match (need(&facts), object.get(name)) {
-        (Need::Required, None) => place.fault(ErrorCode::ElementMissing),
+    let elements = MessageElements { transaction: context.transaction, object };
+    let mut context = context.child(name);
+    match (presence(&elements), object.get(name)) {
+        (ElementPresence::Required, None) => context.add_fault(ErrorCode::ElementMissing),
         // EMV has no code for what must not be there; its format is "absent".
-        (Need::Never, Some(_)) => place.fault(ErrorCode::FormatInvalid),
-        (Need::Required | Need::Optional, Some(value)) => return T::read(value, &mut place),
-        (Need::Optional | Need::Never | Need::Unknown, _) => (),
+        (ElementPresence::Forbidden, Some(_)) => context.add_fault(ErrorCode::FormatInvalid),
+        (ElementPresence::Required | ElementPresence::Optional, Some(value)) => {
+            return T::read(value, &mut context);
+        }
+        (
+            ElementPresence::Optional | ElementPresence::Forbidden | ElementPresence::NotInVersion,
+            _,
+        ) => (),
     }
     None
 }
@@ -68,7 +73,7 @@ macro_rules! record {
     (
         $(#[$meta:meta])*
         pub struct $Name:ident {
-            $($(#[$each:meta])* $kind:ident $field:ident: $Type:ty = $name:literal $(if $need:expr)?;)*
+            $($(#[$each:meta])* $kind:ident $field:ident: $Type:ty = $name:literal $(if $presence:expr)?;)*
         }
     ) => {
         $(#[$meta])*
@@ -76,23 +81,23 @@ macro_rules! record {
             $($(#[$each])* pub $field: record!(@type $kind $Type),)*
         }
 
-        impl $crate::message::record::Record for $Name {
-            const FIELDS: &'static [$crate::message::record::Field] = &[$(
-                $crate::message::record::Field {
+        impl $crate::message::record::ElementTable for $Name {
+            const FIELDS: &'static [$crate::message::record::ElementDefinition] = &[$(
+                $crate::message::record::ElementDefinition {
                     name: $name,
-                    need: record!(@need $kind $($need)?),
+                    presence: record!(@presence $kind $($presence)?),
                     #[cfg(test)]
                     samples: <$Type as $crate::format::tests::Samples>::samples,
                     #[cfg(test)]
-                    refused: <$Type as $crate::format::tests::Samples>::refused,
+                    invalid_samples: <$Type as $crate::format::tests::Samples>::invalid_samples,
                 },
             )*];
 
             fn read_fields(
                 object: &serde_json::Map<String, serde_json::Value>,
-                place: &mut $crate::format::Place<'_>,
+                context: &mut $crate::format::ElementContext<'_>,
             ) -> Option<Self> {
-                $(let $field = record!(@read $kind $Type, object, place, $name, $($need)?);)*
+                $(let $field = record!(@read $kind $Type, object, context, $name, $($presence)?);)*
                 Some(Self { $($field: record!(@take $kind $field),)* })
             }
 
@@ -104,17 +109,17 @@ macro_rules! record {
         }
 
         /// As an object inside of another record.
-        impl $crate::format::Format for $Name {
+        impl $crate::format::ElementFormat for $Name {
             fn read(
                 value: &serde_json::Value,
-                place: &mut $crate::format::Place<'_>,
+                context: &mut $crate::format::ElementContext<'_>,
             ) -> Option<Self> {
-                let object = place.expect(value.as_object())?;
-                $crate::message::record::Record::read_fields(object, place)
+                let object = context.expect(value.as_object())?;
+                $crate::message::record::ElementTable::read_fields(object, context)
             }
 
             fn write(&self) -> serde_json::Value {
-                serde_json::Value::Object($crate::message::record::Record::write_fields(self))
+                serde_json::Value::Object($crate::message::record::ElementTable::write_fields(self))
             }
         }
 
@@ -124,16 +129,16 @@ macro_rules! record {
                 $crate::message::tests::samples_of::<$Name>()
             }
 
-            fn refused() -> Vec<serde_json::Value> {
-                $crate::message::tests::refused_of::<$Name>()
+            fn invalid_samples() -> Vec<serde_json::Value> {
+                $crate::message::tests::invalid_samples_of::<$Name>()
             }
         }
 
         /// Names only: the values are nobody's business.
         impl std::fmt::Debug for $Name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                let names = $crate::message::record::Record::write_fields(self);
-                let names = $crate::json::Plain(names);
+                let names = $crate::message::record::ElementTable::write_fields(self);
+                let names = $crate::json::WipedObject(names);
                 write!(f, "{}", stringify!($Name))?;
                 f.debug_set().entries(names.0.keys()).finish()
             }
@@ -143,31 +148,31 @@ macro_rules! record {
     (@type must $Type:ty) => { $Type };
     (@type may $Type:ty) => { Option<$Type> };
 
-    (@need must) => { $crate::message::need::always };
-    (@need may) => { $crate::message::need::optional };
-    (@need may $need:expr) => { $need };
+    (@presence must) => { $crate::message::presence::always };
+    (@presence may) => { $crate::message::presence::optional };
+    (@presence may $presence:expr) => { $presence };
 
-    (@read must $Type:ty, $object:ident, $place:ident, $name:literal,) => {
-        $crate::message::record::must::<$Type>($object, $place, $name)
+    (@read must $Type:ty, $object:ident, $context:ident, $name:literal,) => {
+        $crate::message::record::read_required::<$Type>($object, $context, $name)
     };
-    (@read may $Type:ty, $object:ident, $place:ident, $name:literal,) => {
-        $crate::message::record::may::<$Type>(
-            $object, $place, $name, $crate::message::need::optional,
+    (@read may $Type:ty, $object:ident, $context:ident, $name:literal,) => {
+        $crate::message::record::read_conditional::<$Type>(
+            $object, $context, $name, $crate::message::presence::optional,
         )
     };
-    (@read may $Type:ty, $object:ident, $place:ident, $name:literal, $need:expr) => {
-        $crate::message::record::may::<$Type>($object, $place, $name, $need)
+    (@read may $Type:ty, $object:ident, $context:ident, $name:literal, $presence:expr) => {
+        $crate::message::record::read_conditional::<$Type>($object, $context, $name, $presence)
     };
 
     (@take must $field:ident) => { $field? };
     (@take may $field:ident) => { $field };
 
     (@write must $object:ident, $name:literal, $value:expr) => {
-        $object.insert($name.to_owned(), $crate::format::Format::write($value));
+        $object.insert($name.to_owned(), $crate::format::ElementFormat::write($value));
     };
     (@write may $object:ident, $name:literal, $value:expr) => {
         if let Some(value) = $value {
-            $object.insert($name.to_owned(), $crate::format::Format::write(value));
+            $object.insert($name.to_owned(), $crate::format::ElementFormat::write(value));
         }
     };
 }

@@ -8,8 +8,9 @@ use crate::{
     fault::ErrorCode,
     format::{Alphanumeric, AuthenticationValue, Digits, TransId, Version},
     message::{
-        AcsRendering, Extensions, Facts, Message, MessageType, Need, Scene,
-        need::{authentication_value, since_220, status_reason, whitelist_source},
+        AcsRendering, ElementPresence, Extensions, Message, MessageElements, MessageType,
+        TransactionContext,
+        presence::{authentication_value, since_220, status_reason, whitelist_source},
         record::record,
     },
 };
@@ -40,27 +41,27 @@ record! {
 }
 
 /// With 2.2.0 a decoupled authentication has no interaction to count.
-fn attempts(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.scene.version < Version::V220)
+fn attempts(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.transaction.version < Version::V220)
 }
 
-fn in_app(facts: &Facts<'_>) -> Need {
-    Need::required_if(facts.on(DeviceChannel::App))
+fn in_app(elements: &MessageElements<'_>) -> ElementPresence {
+    ElementPresence::required_if(elements.is_channel(DeviceChannel::App))
 }
 
 impl Message for RReq {
     const TYPE: MessageType = MessageType::RReq;
 
-    fn contradictions(&self, scene: &Scene) -> Vec<(ErrorCode, &'static str)> {
-        let mut found = Vec::new();
-        if !self.status.is_result() {
-            found.push((ErrorCode::FormatInvalid, "transStatus"));
+    fn contradictions(&self, transaction: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
+        let mut contradictions = Vec::new();
+        if !self.status.is_result_status() {
+            contradictions.push((ErrorCode::FormatInvalid, "transStatus"));
         }
-        let old = scene.version < Version::V220;
-        if old && self.status_reason.is_some_and(|it| !it.is_of_2_1_0()) {
-            found.push((ErrorCode::FormatInvalid, "transStatusReason"));
+        let is_v210 = transaction.version < Version::V220;
+        if is_v210 && self.status_reason.is_some_and(|it| !it.exists_in_2_1_0()) {
+            contradictions.push((ErrorCode::FormatInvalid, "transStatusReason"));
         }
-        found
+        contradictions
     }
 }
 
@@ -86,14 +87,15 @@ impl RRes {
     /// Our answer to a result: it was received, and nobody asked for the challenge if that is what
     /// it tells.
     #[must_use]
-    pub fn answering(result: &RReq) -> Self {
-        let unasked = result.challenge_cancel == Some(ChallengeCancel::RequestNotReceived);
+    pub fn for_result(result: &RReq) -> Self {
+        let was_not_requested =
+            result.challenge_cancel == Some(ChallengeCancel::RequestNotReceived);
         Self {
             message_version: result.message_version,
             server_trans_id: result.server_trans_id.clone(),
             acs_trans_id: result.acs_trans_id.clone(),
             ds_trans_id: result.ds_trans_id.clone(),
-            results_status: if unasked {
+            results_status: if was_not_requested {
                 ResultsStatus::ChallengeNotSent
             } else {
                 ResultsStatus::Received

@@ -6,12 +6,12 @@ use serde_json::{Value, json};
 use super::*;
 use crate::{
     format::{Version, VersionNumber},
-    message::{Message, PRes, Scene},
+    message::{Message, PRes, TransactionContext},
 };
 
 const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
 
-fn answer(serial: &str, ranges: &[Value]) -> PRes {
+fn pres(serial: &str, ranges: &[Value]) -> PRes {
     let mut object = json!({
         "messageType": "PRes", "messageVersion": "2.2.0", "threeDSServerTransID": ID,
         "dsTransID": ID, "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
@@ -20,7 +20,8 @@ fn answer(serial: &str, ranges: &[Value]) -> PRes {
     if !ranges.is_empty() {
         object["cardRangeData"] = ranges.into();
     }
-    PRes::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap()
+    PRes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+        .unwrap()
 }
 
 fn range(action: &str, start: &str, end: &str) -> Value {
@@ -37,14 +38,14 @@ fn card(number: &str) -> CardNumber {
 const LOW: [&str; 2] = ["4000000000000000", "4000009999999999"];
 const HIGH: [&str; 2] = ["4100000000000000", "4199999999999999"];
 
-fn two() -> CardRanges {
+fn two_ranges() -> CardRanges {
     let ranges = [range("A", LOW[0], LOW[1]), range("A", HIGH[0], HIGH[1])];
-    CardRanges::of(&answer("1", &ranges)).unwrap()
+    CardRanges::from_pres(&pres("1", &ranges)).unwrap()
 }
 
 #[test]
-fn a_card_is_in_its_range() {
-    let ranges = two();
+fn find_returns_the_range_of_a_card() {
+    let ranges = two_ranges();
     for (number, found) in [
         ("4000000000000000", true),
         ("4000009999999999", true),
@@ -61,62 +62,66 @@ fn a_card_is_in_its_range() {
         assert_eq!(ranges.find(&card(number)).is_some(), found, "{number}");
     }
     let wide = range("A", "9999999999999999000", "9999999999999999999");
-    let wide = CardRanges::of(&answer("1", &[wide])).unwrap();
+    let wide = CardRanges::from_pres(&pres("1", &[wide])).unwrap();
     assert!(wide.find(&card("9999999999999999999")).is_some());
 }
 
 #[test]
-fn ranges_come_change_and_go() {
+fn pres_adds_modifies_and_deletes_ranges() {
     let mut other = range("M", LOW[0], LOW[1]);
     other["threeDSMethodURL"] = "https://acs.example/m".into();
     other["acsInfoInd"] = json!(["01", "80"]);
     let halves = [range("A", HIGH[0], "4149999999999999"), range("A", "4150000000000000", HIGH[1])];
-    let gone = json!({"startRange": HIGH[0], "endRange": HIGH[1], "actionInd": "D"});
-    let changes = [halves[0].clone(), other, gone, halves[1].clone()];
-    let ranges = two().changed(&answer("2", &changes)).unwrap();
+    let deleted = json!({"startRange": HIGH[0], "endRange": HIGH[1], "actionInd": "D"});
+    let changes = [halves[0].clone(), other, deleted, halves[1].clone()];
+    let ranges = two_ranges().apply_pres(&pres("2", &changes)).unwrap();
     assert_eq!((ranges.len(), ranges.serial_number().unwrap().expose()), (3, "2"));
     let found = ranges.find(&card("4000000000000001")).unwrap();
     assert_eq!(found.method_url.as_ref().unwrap().expose(), "https://acs.example/m");
     assert_eq!(found.acs_information.len(), 2);
     assert!(ranges.find(&card("4175000000000000")).is_some());
-    let same = ranges.changed(&answer("3", &[])).unwrap();
+    let same = ranges.apply_pres(&pres("3", &[])).unwrap();
     assert_eq!((same.len(), same.serial_number().unwrap().expose()), (3, "3"));
 }
 
 #[test]
-fn nonsense_is_refused_whole() {
+fn invalid_pres_is_rejected_and_changes_nothing() {
     let mut backward = range("A", "5000000000000000", "5000000000000001");
     backward["acsStartProtocolVersion"] = "2.3.0".into();
     let mut ds = range("A", "5000000000000000", "5000000000000001");
     ds["dsStartProtocolVersion"] = "2.3.0".into();
     let once = range("A", "5000000000000000", "5000000000000001");
     for (changes, fault) in [
-        (vec![range("A", "5000000000000001", "5000000000000000")], RangeFault::Reversed),
-        (vec![range("A", "500000000000000", "5000000000000000")], RangeFault::Reversed),
-        (vec![backward], RangeFault::Versions),
-        (vec![ds], RangeFault::Versions),
-        (vec![range("A", "4000009999999999", "4050000000000000")], RangeFault::Overlap),
-        (vec![range("A", "3999999999999999", "4300000000000000")], RangeFault::Overlap),
-        (vec![range("A", LOW[0], LOW[1])], RangeFault::Overlap),
-        (vec![range("A", "4000000000000005", "4000000000000006")], RangeFault::Overlap),
-        (vec![range("M", LOW[0], "4000009999999998")], RangeFault::Missing),
-        (vec![range("D", "4000000000000001", LOW[1])], RangeFault::Missing),
-        (vec![range("D", LOW[0], LOW[1]), range("D", LOW[0], LOW[1])], RangeFault::Twice),
-        (vec![once.clone(), once], RangeFault::Twice),
+        (vec![range("A", "5000000000000001", "5000000000000000")], RangeError::Reversed),
+        (vec![range("A", "500000000000000", "5000000000000000")], RangeError::Reversed),
+        (vec![backward], RangeError::InvalidVersions),
+        (vec![ds], RangeError::InvalidVersions),
+        (vec![range("A", "4000009999999999", "4050000000000000")], RangeError::Overlap),
+        (vec![range("A", "3999999999999999", "4300000000000000")], RangeError::Overlap),
+        (vec![range("A", LOW[0], LOW[1])], RangeError::Overlap),
+        (vec![range("A", "4000000000000005", "4000000000000006")], RangeError::Overlap),
+        (vec![range("M", LOW[0], "4000009999999998")], RangeError::Missing),
+        (vec![range("D", "4000000000000001", LOW[1])], RangeError::Missing),
+        (vec![range("D", LOW[0], LOW[1]), range("D", LOW[0], LOW[1])], RangeError::Duplicate),
+        (vec![once.clone(), once], RangeError::Duplicate),
     ] {
         let fine = range("A", "6000000000000000", "6000000000000001");
         let changes: Vec<_> = [fine].into_iter().chain(changes).collect();
-        assert_eq!(two().changed(&answer("2", &changes)).unwrap_err(), fault, "{changes:?}");
+        assert_eq!(
+            two_ranges().apply_pres(&pres("2", &changes)).unwrap_err(),
+            fault,
+            "{changes:?}"
+        );
     }
-    let nothing = CardRanges::of(&answer("1", &[range("D", LOW[0], LOW[1])]));
-    assert_eq!(nothing.unwrap_err(), RangeFault::Unfounded);
+    let deletion_from_empty = CardRanges::from_pres(&pres("1", &[range("D", LOW[0], LOW[1])]));
+    assert_eq!(deletion_from_empty.unwrap_err(), RangeError::NothingToChange);
 }
 
 #[test]
-fn versions_in_common() {
+fn negotiation_recommends_the_highest_common_version() {
     let span = |start: &str, end: &str| {
         let number = |it| VersionNumber::parse(it).unwrap();
-        Span::new(number(start), number(end)).unwrap()
+        VersionSpan::new(number(start), number(end)).unwrap()
     };
     let both = &[Version::V220, Version::V210][..];
     for (ours, ds, acs, expected) in [
@@ -127,7 +132,7 @@ fn versions_in_common() {
         (&[Version::V210], span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &["2.1.0"]),
         (&[], span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &[]),
     ] {
-        let found = negotiate(ours, ds, acs);
+        let found = negotiate_versions(ours, ds, acs);
         let available: Vec<_> =
             found.iter().flat_map(|it| &it.available).map(|it| it.code()).collect();
         assert_eq!(available, expected);
@@ -135,7 +140,7 @@ fn versions_in_common() {
     }
     let number = |it| VersionNumber::parse(it).unwrap();
     assert!(number("2.10.0") > number("2.9.9"));
-    assert!(Span::new(number("2.2.0"), number("2.1.0")).is_none());
+    assert!(VersionSpan::new(number("2.2.0"), number("2.1.0")).is_none());
 }
 
 proptest! {
@@ -143,17 +148,17 @@ proptest! {
 
     /// Random changes, on a short line of cards so that they meet.
     #[test]
-    fn as_a_plain_list_would(steps in prop::collection::vec((0..3_usize, 0..40_u64, 0..6_u64), 1..40)) {
+    fn card_ranges_match_a_linear_list_model(steps in prop::collection::vec((0..3_usize, 0..40_u64, 0..6_u64), 1..40)) {
         let base = 4_000_000_000_000_000_u64;
         let mut ranges = CardRanges::default();
         let mut list: Vec<(u64, u64)> = Vec::new();
         for (kind, start, length) in steps {
             let (start, end) = (base + start, base + start + length);
             let change = range(["A", "M", "D"][kind], &start.to_string(), &end.to_string());
-            let there = list.contains(&(start, end));
-            let meets = list.iter().any(|it| it.0 <= end && start <= it.1);
-            let allowed = if kind == 0 { !meets } else { there };
-            match ranges.changed(&answer("1", &[change])) {
+            let exists = list.contains(&(start, end));
+            let overlaps = list.iter().any(|it| it.0 <= end && start <= it.1);
+            let allowed = if kind == 0 { !overlaps } else { exists };
+            match ranges.apply_pres(&pres("1", &[change])) {
                 Ok(next) => {
                     prop_assert!(allowed);
                     ranges = next;

@@ -10,10 +10,10 @@ mod required;
 use std::borrow::Cow;
 
 use crate::{
-    authentication::Asked,
+    authentication::AuthenticationParameters,
     code::{
         AuthenticationCategory, AuthenticationType, ChallengePreference, Device, Scheme,
-        SessionType,
+        ThreeDsSessionType,
     },
     format::Version,
     request::{AuthenticateRequest, DeviceInfo, MerchantInfo, PurchaseInfo},
@@ -28,21 +28,21 @@ pub struct Violation {
 
 /// What the rules look at.
 #[derive(Debug, Clone, Copy)]
-pub struct Situation<'a> {
+pub struct AuthenticateContext<'a> {
     pub request: &'a AuthenticateRequest,
     pub device_info: &'a DeviceInfo,
-    pub session: SessionType,
+    pub session: ThreeDsSessionType,
     pub device: Device,
     pub version: Version,
 }
 
-impl<'a> Situation<'a> {
+impl<'a> AuthenticateContext<'a> {
     pub(crate) fn category(&self) -> Option<AuthenticationCategory> {
         let name = self.request.authentication_category.as_deref();
         name.and_then(AuthenticationCategory::from_name)
     }
 
-    pub(crate) fn kind(&self) -> Option<AuthenticationType> {
+    pub(crate) fn authentication_type(&self) -> Option<AuthenticationType> {
         self.request.authentication_type.as_deref().and_then(AuthenticationType::from_name)
     }
 
@@ -51,24 +51,24 @@ impl<'a> Situation<'a> {
     }
 
     pub(crate) fn is_merchant(&self) -> bool {
-        self.session == SessionType::Merchant
+        self.session == ThreeDsSessionType::Merchant
     }
 
     /// Rule 6: merchant sessions want a decoupled challenge unless they say otherwise.
     #[must_use]
-    pub fn decoupled(&self) -> bool {
+    pub fn requests_decoupled(&self) -> bool {
         self.request.request_decoupled_challenge.unwrap_or(self.is_merchant())
     }
 
     /// What the outcome will be read by. None if the category is not one; 2.1.0 has no decoupled
     /// challenges, whatever was wished for.
     #[must_use]
-    pub fn asked(&self, scheme: Scheme) -> Option<Asked> {
+    pub fn authentication_parameters(&self, scheme: Scheme) -> Option<AuthenticationParameters> {
         let preference = self.request.challenge_preference.as_deref();
         let minutes = self.request.decoupled_challenge_max_time;
-        let decoupled = self.decoupled() && self.version >= Version::V220;
+        let decoupled = self.requests_decoupled() && self.version >= Version::V220;
         let minutes = minutes.filter(|_| decoupled).and_then(|it| u16::try_from(it).ok());
-        Some(Asked {
+        Some(AuthenticationParameters {
             version: self.version,
             scheme,
             category: self.category()?,
@@ -78,21 +78,21 @@ impl<'a> Situation<'a> {
     }
 
     /// The trigger of rules 9 to 13, and 37: merchants' kinds about money, even without payment.
-    fn wants_purchase(&self) -> bool {
+    fn requires_purchase(&self) -> bool {
         self.is_payment() || self.is_recurring() || self.is_installment()
     }
 
     fn is_recurring(&self) -> bool {
-        self.kind() == Some(AuthenticationType::RecurringTransaction)
+        self.authentication_type() == Some(AuthenticationType::RecurringTransaction)
     }
 
     fn is_installment(&self) -> bool {
-        self.kind() == Some(AuthenticationType::InstallmentTransaction)
+        self.authentication_type() == Some(AuthenticationType::InstallmentTransaction)
     }
 
-    fn wants_purchase_alone(&self) -> bool {
-        let kind = self.kind().and_then(AuthenticationType::of_merchant);
-        self.is_merchant() && kind.is_some_and(|it| it.has_purchase())
+    fn requires_merchant_purchase(&self) -> bool {
+        let kind = self.authentication_type().and_then(AuthenticationType::to_requestor_initiated);
+        self.is_merchant() && kind.is_some_and(|it| it.requires_purchase())
     }
 
     fn purchase(&self) -> Option<&'a PurchaseInfo> {
@@ -114,17 +114,17 @@ impl<'a> Situation<'a> {
 
 /// One rule about one attribute.
 #[derive(Debug)]
-pub struct Rule {
+pub struct RequestRule {
     pub number: u8,
     pub path: &'static str,
     pub message: &'static str,
-    is_broken: fn(&Situation<'_>) -> bool,
+    is_broken: fn(&AuthenticateContext<'_>) -> bool,
 }
 
-impl Rule {
+impl RequestRule {
     #[must_use]
-    pub fn is_broken_in(&self, situation: &Situation<'_>) -> bool {
-        (self.is_broken)(situation)
+    pub fn is_broken_in(&self, context: &AuthenticateContext<'_>) -> bool {
+        (self.is_broken)(context)
     }
 }
 
@@ -132,9 +132,9 @@ const fn rule(
     number: u8,
     path: &'static str,
     message: &'static str,
-    is_broken: fn(&Situation<'_>) -> bool,
-) -> Rule {
-    Rule { number, path, message, is_broken }
+    is_broken: fn(&AuthenticateContext<'_>) -> bool,
+) -> RequestRule {
+    RequestRule { number, path, message, is_broken }
 }
 
 /// An attribute that an object must have, where the object is there and the condition holds.
@@ -150,10 +150,10 @@ macro_rules! required_attribute {
 use required_attribute;
 
 const REQUIRED: &str = "is required";
-const UNKNOWN: &str = "is not one of the values it may have";
-const DATE: &str = "is not a date of the form YYYYMMDD";
-const MOMENT: &str = "is not a time of the form YYYYMMDDhhmm";
-const DIGITS: &str = "is not the digits it must be";
+const NOT_AN_ALLOWED_VALUE: &str = "is not one of the values it may have";
+const NOT_A_DATE: &str = "is not a date of the form YYYYMMDD";
+const NOT_A_MINUTE: &str = "is not a time of the form YYYYMMDDhhmm";
+const NOT_THE_DIGITS: &str = "is not the digits it must be";
 
 /// Where a required attribute is missing, whether for its object or for itself.
 fn is_missing(text: Option<&String>) -> bool {
@@ -161,24 +161,24 @@ fn is_missing(text: Option<&String>) -> bool {
 }
 
 /// An attribute that is there and not what it must be. An empty text is as good as none.
-fn is_wrong(text: Option<&String>, fits: impl Fn(&str) -> bool) -> bool {
-    text.is_some_and(|it| !it.is_empty() && !fits(it))
+fn is_invalid(text: Option<&String>, is_valid: impl Fn(&str) -> bool) -> bool {
+    text.is_some_and(|it| !it.is_empty() && !is_valid(it))
 }
 
 /// All rules, in order.
-pub(crate) fn rules() -> impl Iterator<Item = &'static Rule> {
-    let optional = optional::TYPED.iter().chain(optional::SHAPED);
+pub(crate) fn rules() -> impl Iterator<Item = &'static RequestRule> {
+    let optional = optional::FORMAT_RULES.iter().chain(optional::OBJECT_RULES);
     required::RULES.iter().chain(optional).chain(device::RULES)
 }
 
 /// Every rule that the request breaks; each attribute is named once, with the first.
 #[must_use]
-pub fn violations(situation: &Situation<'_>) -> Vec<Violation> {
-    let mut found: Vec<Violation> = Vec::new();
-    for rule in rules().filter(|it| it.is_broken_in(situation)) {
-        if !found.iter().any(|it| it.path == rule.path) {
-            found.push(Violation { path: Cow::Borrowed(rule.path), message: rule.message });
+pub fn violations(context: &AuthenticateContext<'_>) -> Vec<Violation> {
+    let mut violations: Vec<Violation> = Vec::new();
+    for rule in rules().filter(|it| it.is_broken_in(context)) {
+        if !violations.iter().any(|it| it.path == rule.path) {
+            violations.push(Violation { path: Cow::Borrowed(rule.path), message: rule.message });
         }
     }
-    found
+    violations
 }

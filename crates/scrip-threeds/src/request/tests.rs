@@ -1,14 +1,14 @@
 //! Requests: one that breaks nothing, and every way to break a rule.
 
-mod broken;
-mod completed;
-mod made;
+mod areq_mapping;
+mod defaults;
+mod rule_violations;
 
 use serde_json::json;
 
 use super::*;
 use crate::{
-    code::{Device, MethodCompletion, SessionType},
+    code::{Device, MethodCompletion, ThreeDsSessionType},
     format::{CardNumber, TransId, Version},
     message::AReq,
 };
@@ -19,17 +19,17 @@ fn some(text: &str) -> Option<String> {
 
 /// A request in its surroundings, to be changed by a test.
 #[derive(Clone)]
-pub(super) struct Fixture {
+pub(super) struct RequestFixture {
     pub(super) request: AuthenticateRequest,
     pub(super) device_info: DeviceInfo,
-    pub(super) session: SessionType,
+    pub(super) session: ThreeDsSessionType,
     pub(super) device: Device,
     pub(super) version: Version,
 }
 
-impl Fixture {
-    fn situation(&self) -> Situation<'_> {
-        Situation {
+impl RequestFixture {
+    fn context(&self) -> AuthenticateContext<'_> {
+        AuthenticateContext {
             request: &self.request,
             device_info: &self.device_info,
             session: self.session,
@@ -39,24 +39,26 @@ impl Fixture {
     }
 
     fn violations(&self) -> Vec<Violation> {
-        violations(&self.situation())
+        violations(&self.context())
     }
 
-    fn make(&self) -> Result<AReq, Vec<Violation>> {
-        let subject = Subject {
+    fn build_areq(&self) -> Result<AReq, Vec<Violation>> {
+        let session = AReqSession {
             id: TransId::parse("8a880dc0-d2d2-4067-bcb1-b08d1690b26e").unwrap(),
-            method: MethodCompletion::Completed,
+            method_completion: MethodCompletion::Completed,
         };
-        let server = Server {
+        let server = ServerIdentity {
             reference_number: "3DS_LOA_SER_SCRP_020200_00001".to_owned(),
             operator_id: some("10001"),
             results_url: "https://vault.example/3ds/results/secret".to_owned(),
             notification_url: "https://vault.example/3ds/n".to_owned(),
         };
-        let card =
-            Card { number: CardNumber::parse("4000020000000000").unwrap(), expiry: some("3012") };
-        let situation = self.situation();
-        make_areq(&Question { situation, subject: &subject, server: &server, card: &card })
+        let card = AReqCard {
+            number: CardNumber::parse("4000020000000000").unwrap(),
+            expiry: some("3012"),
+        };
+        let context = self.context();
+        build_areq(&AReqInput { context, session: &session, server: &server, card: &card })
     }
 
     fn purchase(&mut self) -> &mut PurchaseInfo {
@@ -71,18 +73,18 @@ impl Fixture {
         self.merchant().risk_info.as_mut().unwrap()
     }
 
-    fn holder(&mut self) -> &mut CardholderInfo {
+    fn cardholder(&mut self) -> &mut CardholderInfo {
         self.request.cardholder_info.as_mut().unwrap()
     }
 
     fn account(&mut self) -> &mut CardholderAccount {
-        self.holder().account_info.as_mut().unwrap()
+        self.cardholder().account_info.as_mut().unwrap()
     }
 }
 
 /// A payment in a browser, with everything a request can have.
-pub(super) fn customer() -> Fixture {
-    Fixture {
+pub(super) fn customer() -> RequestFixture {
+    RequestFixture {
         request: AuthenticateRequest {
             authentication_category: some("payment"),
             authentication_type: some("payment-transaction"),
@@ -107,14 +109,14 @@ pub(super) fn customer() -> Fixture {
             }]),
         },
         device_info: browser(),
-        session: SessionType::Customer,
+        session: ThreeDsSessionType::Customer,
         device: Device::Browser,
         version: Version::V220,
     }
 }
 
 /// The same from an app.
-pub(super) fn app() -> Fixture {
+pub(super) fn app() -> RequestFixture {
     let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
     let device_info = DeviceInfo {
         sdk_transaction_id: some("b2385523-a66c-4907-ac3c-91848e8c0067"),
@@ -129,12 +131,12 @@ pub(super) fn app() -> Fixture {
         }),
         ..DeviceInfo::default()
     };
-    Fixture { device_info, device: Device::Mobile, ..customer() }
+    RequestFixture { device_info, device: Device::Mobile, ..customer() }
 }
 
 /// The same without anybody there.
-pub(super) fn merchant() -> Fixture {
-    let mut fixture = Fixture { session: SessionType::Merchant, ..customer() };
+pub(super) fn merchant() -> RequestFixture {
+    let mut fixture = RequestFixture { session: ThreeDsSessionType::Merchant, ..customer() };
     fixture.request.authentication_type = some("recurring-transaction");
     fixture.request.decoupled_challenge_max_time = Some(10);
     fixture

@@ -1,7 +1,7 @@
 //! What happens to a session.
 
 use crate::{
-    authentication::Asked,
+    authentication::AuthenticationParameters,
     format::TransId,
     message::{ARes, CRes, RReq},
 };
@@ -9,14 +9,14 @@ use crate::{
 /// Whether the secret in the address of a result was the session's. It is compared where secrets are,
 /// in constant time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum SecretFact {
+pub enum SecretCheck {
     Matches,
     Differs,
 }
 
 /// One thing that happened.
 #[derive(Debug, Clone)]
-pub enum Event {
+pub enum StateMachineEvent {
     /// A browser says that the method page has run; the id is from the form it brought.
     MethodNotification {
         server_trans_id: TransId,
@@ -27,12 +27,12 @@ pub enum Event {
     DeviceInfo,
     /// A client asks to authenticate.
     Authenticate {
-        asked: Asked,
+        parameters: AuthenticationParameters,
     },
     /// The `AReq` did not leave: nobody can have seen it.
     RequestNotSent,
     Response {
-        answer: Box<ARes>,
+        ares: Box<ARes>,
     },
     /// An `Erro` in place of an answer, or an answer that could not be read or was refused. An `Erro`
     /// that a browser brings is none: anybody can post it, and the result decides.
@@ -41,14 +41,14 @@ pub enum Event {
     Timeout,
     Result {
         result: Box<RReq>,
-        secret: SecretFact,
+        secret: SecretCheck,
     },
     /// A browser says that the challenge is over.
     ChallengeNotification {
         response: Box<CRes>,
     },
     /// A client asks for the result of the challenge.
-    ResultAsked,
+    ResultRequested,
     /// The session's time may be over.
     Expire,
 }

@@ -3,19 +3,19 @@
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    authentication::{Asked, Authentication},
-    code::{DeviceChannel, MethodCompletion, SessionType},
+    authentication::{Authentication, AuthenticationParameters},
+    code::{DeviceChannel, MethodCompletion, ThreeDsSessionType},
     format::TransId,
-    message::Scene,
+    message::TransactionContext,
 };
 
 /// A time, in seconds since 1970.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Moment(pub i64);
+pub struct UnixSeconds(pub i64);
 
-impl Moment {
+impl UnixSeconds {
     #[must_use]
-    pub fn after_seconds(self, seconds: i64) -> Self {
+    pub fn plus_seconds(self, seconds: i64) -> Self {
         Self(self.0.saturating_add(seconds))
     }
 }
@@ -23,23 +23,23 @@ impl Moment {
 /// A session: what does not change, and where it stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Session {
+pub struct ThreeDsSession {
     /// Also the id of the transaction in every message.
     pub id: TransId,
-    pub kind: SessionType,
+    pub kind: ThreeDsSessionType,
     pub channel: DeviceChannel,
-    pub expires_at: Moment,
+    pub expires_at: UnixSeconds,
     /// Whether the method page could run at all: a browser's session with a page's address.
-    pub has_method: bool,
+    pub has_method_page: bool,
     /// Whether the device has told what a message needs of it. Apps do so later than others.
-    pub has_device: bool,
-    pub phase: Phase,
+    pub has_device_info: bool,
+    pub phase: ThreeDsPhase,
 }
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
-pub enum Phase {
+pub enum ThreeDsPhase {
     Created,
     MethodPending,
     MethodCompleted,
@@ -47,28 +47,28 @@ pub enum Phase {
     MethodTimedOut,
     /// An `AReq` is out, or about to be: until its answer its fate is unknown.
     Authenticating {
-        asked: Asked,
-        since: Moment,
-        before: Method,
+        parameters: AuthenticationParameters,
+        started_at: UnixSeconds,
+        method_state: MethodState,
     },
     /// The cardholder is challenged.
     Challenged {
-        waiting: Box<Waiting>,
+        challenge: Box<PendingChallenge>,
     },
     /// The issuer asks the cardholder by itself, until a time.
     Decoupled {
-        waiting: Box<Waiting>,
-        until: Moment,
+        challenge: Box<PendingChallenge>,
+        deadline: UnixSeconds,
     },
     /// It is over. The challenge's end may still be told by the browser, once.
     Authenticated {
         authentication: Box<Authentication>,
         was_challenged: bool,
-        was_told: bool,
+        completion_reported: bool,
     },
     /// It is over, and there is no result.
     Failed {
-        failure: Failure,
+        failure: ThreeDsFailure,
         authentication: Option<Box<Authentication>>,
     },
     /// Nobody asked in time.
@@ -78,32 +78,32 @@ pub enum Phase {
 /// A challenge that is going on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Waiting {
+pub struct PendingChallenge {
     pub authentication: Authentication,
 }
 
 /// What the method was like when the `AReq` went out: the way back, if it did not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Method {
+pub enum MethodState {
     Created,
     Pending,
     Completed,
     TimedOut,
 }
 
-impl Method {
-    pub(super) fn phase(self) -> Phase {
+impl MethodState {
+    pub(super) fn to_phase(self) -> ThreeDsPhase {
         match self {
-            Self::Created => Phase::Created,
-            Self::Pending => Phase::MethodPending,
-            Self::Completed => Phase::MethodCompleted,
-            Self::TimedOut => Phase::MethodTimedOut,
+            Self::Created => ThreeDsPhase::Created,
+            Self::Pending => ThreeDsPhase::MethodPending,
+            Self::Completed => ThreeDsPhase::MethodCompleted,
+            Self::TimedOut => ThreeDsPhase::MethodTimedOut,
         }
     }
 
     /// What the `AReq` says of it.
-    pub(super) fn completion(self) -> MethodCompletion {
+    pub(super) fn to_completion(self) -> MethodCompletion {
         match self {
             Self::Created => MethodCompletion::Unavailable,
             Self::Completed => MethodCompletion::Completed,
@@ -115,35 +115,35 @@ impl Method {
 /// Why there is no result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Failure {
+pub enum ThreeDsFailure {
     /// The `AReq` may have arrived; nobody knows.
-    FateUnknown,
+    OutcomeUnknown,
     /// The other side answered with an error, or with something that cannot be believed.
-    Refused,
+    InvalidResponse,
     /// The issuer's own challenge did not end in time.
     ResultNotReceived,
 }
 
-impl Session {
+impl ThreeDsSession {
     /// A new session.
     #[must_use]
-    pub fn created(
+    pub fn new(
         id: TransId,
-        kind: SessionType,
+        kind: ThreeDsSessionType,
         channel: DeviceChannel,
-        expires_at: Moment,
+        expires_at: UnixSeconds,
     ) -> Self {
-        let has_device = channel != DeviceChannel::App;
-        let phase = Phase::Created;
-        Self { id, kind, channel, expires_at, has_method: false, has_device, phase }
+        let has_device_info = channel != DeviceChannel::App;
+        let phase = ThreeDsPhase::Created;
+        Self { id, kind, channel, expires_at, has_method_page: false, has_device_info, phase }
     }
 
     /// A new session of a browser, whose cards have a method page.
     #[must_use]
     pub fn with_method(mut self) -> Self {
         if self.channel == DeviceChannel::Browser {
-            self.has_method = true;
-            self.phase = Phase::MethodPending;
+            self.has_method_page = true;
+            self.phase = ThreeDsPhase::MethodPending;
         }
         self
     }
@@ -151,58 +151,66 @@ impl Session {
     /// Nothing leads out of it.
     #[must_use]
     pub fn is_final(&self) -> bool {
-        matches!(self.phase, Phase::Authenticated { .. } | Phase::Failed { .. } | Phase::Expired)
+        matches!(
+            self.phase,
+            ThreeDsPhase::Authenticated { .. }
+                | ThreeDsPhase::Failed { .. }
+                | ThreeDsPhase::Expired
+        )
     }
 
     /// The state of the method, while the session can still be authenticated.
     #[must_use]
-    pub fn method(&self) -> Option<Method> {
+    pub fn method_state(&self) -> Option<MethodState> {
         match &self.phase {
-            Phase::Created => Some(Method::Created),
-            Phase::MethodPending => Some(Method::Pending),
-            Phase::MethodCompleted => Some(Method::Completed),
-            Phase::MethodTimedOut => Some(Method::TimedOut),
-            Phase::Authenticating { .. }
-            | Phase::Challenged { .. }
-            | Phase::Decoupled { .. }
-            | Phase::Authenticated { .. }
-            | Phase::Failed { .. }
-            | Phase::Expired => None,
+            ThreeDsPhase::Created => Some(MethodState::Created),
+            ThreeDsPhase::MethodPending => Some(MethodState::Pending),
+            ThreeDsPhase::MethodCompleted => Some(MethodState::Completed),
+            ThreeDsPhase::MethodTimedOut => Some(MethodState::TimedOut),
+            ThreeDsPhase::Authenticating { .. }
+            | ThreeDsPhase::Challenged { .. }
+            | ThreeDsPhase::Decoupled { .. }
+            | ThreeDsPhase::Authenticated { .. }
+            | ThreeDsPhase::Failed { .. }
+            | ThreeDsPhase::Expired => None,
         }
     }
 
     /// Once it was asked for, a session does not expire: its result is kept.
     #[must_use]
-    pub fn has_expired(&self, now: Moment) -> bool {
-        let open = self.method().is_some() && now >= self.expires_at;
-        open || matches!(self.phase, Phase::Expired)
+    pub fn has_expired(&self, now: UnixSeconds) -> bool {
+        let is_past_expiry = self.method_state().is_some() && now >= self.expires_at;
+        is_past_expiry || matches!(self.phase, ThreeDsPhase::Expired)
     }
 
     /// In which light the next answer or result is to be read.
     #[must_use]
-    pub fn scene(&self) -> Option<Scene> {
-        let asked = if let Phase::Authenticating { asked, .. } = &self.phase {
+    pub fn transaction_context(&self) -> Option<TransactionContext> {
+        let parameters = if let ThreeDsPhase::Authenticating { parameters: asked, .. } = &self.phase
+        {
             Some(*asked)
         } else {
-            self.authentication().map(|it| it.asked)
+            self.authentication().map(|it| it.parameters)
         };
-        asked.map(|it| Scene::of(it.version).within(self.channel, it.category))
+        parameters.map(|it| {
+            TransactionContext::for_version(it.version).with_channel(self.channel, it.category)
+        })
     }
 
     /// The challenge that is going on, and until when, if it has an end.
     #[must_use]
-    pub fn waiting(&self) -> Option<(&Waiting, Option<Moment>)> {
+    pub fn pending_challenge(&self) -> Option<(&PendingChallenge, Option<UnixSeconds>)> {
         match &self.phase {
-            Phase::Challenged { waiting } => Some((waiting, None)),
-            Phase::Decoupled { waiting, until } => Some((waiting, Some(*until))),
-            Phase::Created
-            | Phase::MethodPending
-            | Phase::MethodCompleted
-            | Phase::MethodTimedOut
-            | Phase::Authenticating { .. }
-            | Phase::Authenticated { .. }
-            | Phase::Failed { .. }
-            | Phase::Expired => None,
+            ThreeDsPhase::Challenged { challenge } => Some((challenge, None)),
+            ThreeDsPhase::Decoupled { challenge, deadline } => Some((challenge, Some(*deadline))),
+            ThreeDsPhase::Created
+            | ThreeDsPhase::MethodPending
+            | ThreeDsPhase::MethodCompleted
+            | ThreeDsPhase::MethodTimedOut
+            | ThreeDsPhase::Authenticating { .. }
+            | ThreeDsPhase::Authenticated { .. }
+            | ThreeDsPhase::Failed { .. }
+            | ThreeDsPhase::Expired => None,
         }
     }
 
@@ -210,17 +218,17 @@ impl Session {
     #[must_use]
     pub fn authentication(&self) -> Option<&Authentication> {
         match &self.phase {
-            Phase::Challenged { waiting } | Phase::Decoupled { waiting, .. } => {
-                Some(&waiting.authentication)
+            ThreeDsPhase::Challenged { challenge } | ThreeDsPhase::Decoupled { challenge, .. } => {
+                Some(&challenge.authentication)
             }
-            Phase::Authenticated { authentication, .. } => Some(authentication),
-            Phase::Failed { authentication, .. } => authentication.as_deref(),
-            Phase::Created
-            | Phase::MethodPending
-            | Phase::MethodCompleted
-            | Phase::MethodTimedOut
-            | Phase::Authenticating { .. }
-            | Phase::Expired => None,
+            ThreeDsPhase::Authenticated { authentication, .. } => Some(authentication),
+            ThreeDsPhase::Failed { authentication, .. } => authentication.as_deref(),
+            ThreeDsPhase::Created
+            | ThreeDsPhase::MethodPending
+            | ThreeDsPhase::MethodCompleted
+            | ThreeDsPhase::MethodTimedOut
+            | ThreeDsPhase::Authenticating { .. }
+            | ThreeDsPhase::Expired => None,
         }
     }
 }

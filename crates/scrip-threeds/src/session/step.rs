@@ -1,198 +1,231 @@
 //! One step: which event is heard in which state.
 
 use super::{
-    Effect, Event, Failure, Moment, Phase, Refusal, SecretFact, Session, Waiting, state::Method,
+    PendingChallenge, SecretCheck, StateMachineEffect, StateMachineEvent, ThreeDsFailure,
+    ThreeDsPhase, ThreeDsRejection, ThreeDsSession, UnixSeconds, state::MethodState,
 };
 use crate::{
-    authentication::{Asked, Authentication},
-    code::{DeviceChannel, SessionType, Status},
+    authentication::{Authentication, AuthenticationParameters},
+    code::{DeviceChannel, Status, ThreeDsSessionType},
     fault::{ErrorCode, Fault},
     format::TransId,
     message::ARes,
-    webhook::EventType,
+    webhook::WebhookEventType,
 };
 
 /// What comes of a step.
-pub(super) type Stepped = Result<(Session, Vec<Effect>), Refusal>;
+pub(super) type StepResult = Result<(ThreeDsSession, Vec<StateMachineEffect>), ThreeDsRejection>;
 
 /// EMV grants a decoupled authentication so much more than it asked for.
 const DECOUPLED_GRACE_SECONDS: i64 = 30;
 /// A connection and an answer take 15 seconds at most; a process that is gone takes forever.
 const AUTHENTICATING_SECONDS_MAX: i64 = 60;
 
-impl Session {
+impl ThreeDsSession {
     /// The state after an event, and what is to be done. On a refusal nothing has changed.
-    pub fn step(&self, event: &Event, now: Moment) -> Stepped {
+    pub fn step(&self, event: &StateMachineEvent, now: UnixSeconds) -> StepResult {
         if self.has_expired(now) {
-            let closing = matches!(event, Event::Expire);
-            return if closing { self.to(Phase::Expired) } else { Err(Refusal::Expired) };
+            let is_expire = matches!(event, StateMachineEvent::Expire);
+            return if is_expire {
+                self.move_to(ThreeDsPhase::Expired)
+            } else {
+                Err(ThreeDsRejection::Expired)
+            };
         }
         match event {
-            Event::MethodNotification { server_trans_id } => self.method_notified(server_trans_id),
-            Event::MethodTimeout => self.method_timed_out(),
-            Event::DeviceInfo => self.device_told(),
-            Event::Authenticate { asked } => self.authenticate(*asked, now),
-            Event::RequestNotSent => self.not_sent(),
-            Event::Response { answer } => self.answered(answer, now),
-            Event::Error => self.failed(),
-            Event::Timeout => self.timed_out(now),
-            Event::Result { result, secret } => match secret {
-                SecretFact::Matches => self.result(result, now),
-                SecretFact::Differs => Err(Refusal::Unexpected),
+            StateMachineEvent::MethodNotification { server_trans_id } => {
+                self.on_method_notification(server_trans_id)
+            }
+            StateMachineEvent::MethodTimeout => self.on_method_timeout(),
+            StateMachineEvent::DeviceInfo => self.on_device_info(),
+            StateMachineEvent::Authenticate { parameters } => {
+                self.on_authenticate(*parameters, now)
+            }
+            StateMachineEvent::RequestNotSent => self.on_request_not_sent(),
+            StateMachineEvent::Response { ares } => self.on_response(ares, now),
+            StateMachineEvent::Error => self.on_error(),
+            StateMachineEvent::Timeout => self.on_timeout(now),
+            StateMachineEvent::Result { result, secret } => match secret {
+                SecretCheck::Matches => self.on_result(result, now),
+                SecretCheck::Differs => Err(ThreeDsRejection::Unexpected),
             },
-            Event::ChallengeNotification { response } => self.challenge_told(response),
-            Event::ResultAsked => self.result_asked(),
-            Event::Expire => self.expire(now),
+            StateMachineEvent::ChallengeNotification { response } => {
+                self.on_challenge_notification(response)
+            }
+            StateMachineEvent::ResultRequested => self.on_result_requested(),
+            StateMachineEvent::Expire => self.on_expire(now),
         }
     }
 
-    pub(super) fn to(&self, phase: Phase) -> Stepped {
+    pub(super) fn move_to(&self, phase: ThreeDsPhase) -> StepResult {
         Ok((Self { phase, ..self.clone() }, Vec::new()))
     }
 
     /// Heard, and nothing comes of it.
-    pub(super) fn as_before(&self) -> Stepped {
+    pub(super) fn unchanged(&self) -> StepResult {
         Ok((self.clone(), Vec::new()))
     }
 
-    pub(super) fn is_about(&self, id: &TransId) -> Result<(), Refusal> {
-        let fault = Fault::at(ErrorCode::TransactionUnknown, "threeDSServerTransID");
-        if self.id.is_same(id) { Ok(()) } else { Err(Refusal::OtherSession(fault)) }
+    pub(super) fn check_transaction_id(&self, id: &TransId) -> Result<(), ThreeDsRejection> {
+        let fault = Fault::for_element(ErrorCode::TransactionUnknown, "threeDSServerTransID");
+        if self.id.eq_ignore_case(id) { Ok(()) } else { Err(ThreeDsRejection::OtherSession(fault)) }
     }
 
     /// A page that anybody can ask for: twice is as good as once, and late is too late for nothing.
-    fn method_notified(&self, id: &TransId) -> Stepped {
-        self.is_about(id)?;
-        match self.method() {
-            Some(Method::Pending | Method::TimedOut) => {
-                let (session, _) = self.to(Phase::MethodCompleted)?;
-                Ok((session, vec![emit(EventType::MethodCompleted)]))
+    fn on_method_notification(&self, id: &TransId) -> StepResult {
+        self.check_transaction_id(id)?;
+        match self.method_state() {
+            Some(MethodState::Pending | MethodState::TimedOut) => {
+                let (session, _) = self.move_to(ThreeDsPhase::MethodCompleted)?;
+                Ok((session, vec![emit(WebhookEventType::MethodCompleted)]))
             }
-            Some(Method::Created | Method::Completed) | None => self.as_before(),
+            Some(MethodState::Created | MethodState::Completed) | None => self.unchanged(),
         }
     }
 
-    fn method_timed_out(&self) -> Stepped {
-        match self.method() {
-            Some(Method::Pending) => self.to(Phase::MethodTimedOut),
-            Some(Method::Created | Method::Completed | Method::TimedOut) | None => self.as_before(),
+    fn on_method_timeout(&self) -> StepResult {
+        match self.method_state() {
+            Some(MethodState::Pending) => self.move_to(ThreeDsPhase::MethodTimedOut),
+            Some(MethodState::Created | MethodState::Completed | MethodState::TimedOut) | None => {
+                self.unchanged()
+            }
         }
     }
 
-    fn device_told(&self) -> Stepped {
-        if self.method().is_none() {
-            return Err(Refusal::TooLateForDevice);
+    fn on_device_info(&self) -> StepResult {
+        if self.method_state().is_none() {
+            return Err(ThreeDsRejection::DeviceInfoTooLate);
         }
-        Ok((Self { has_device: true, ..self.clone() }, Vec::new()))
+        Ok((Self { has_device_info: true, ..self.clone() }, Vec::new()))
     }
 
-    fn authenticate(&self, asked: Asked, now: Moment) -> Stepped {
-        let before = self.method().ok_or(Refusal::AlreadyAuthenticated)?;
-        if !self.has_device {
-            return Err(Refusal::DeviceMissing);
+    fn on_authenticate(
+        &self,
+        parameters: AuthenticationParameters,
+        now: UnixSeconds,
+    ) -> StepResult {
+        let method_state = self.method_state().ok_or(ThreeDsRejection::AlreadyAuthenticated)?;
+        if !self.has_device_info {
+            return Err(ThreeDsRejection::DeviceInfoMissing);
         }
-        let (session, _) = self.to(Phase::Authenticating { asked, since: now, before })?;
-        Ok((session, vec![Effect::SendRequest { method: before.completion() }]))
+        let (session, _) = self.move_to(ThreeDsPhase::Authenticating {
+            parameters,
+            started_at: now,
+            method_state,
+        })?;
+        Ok((session, vec![StateMachineEffect::SendAReq { method: method_state.to_completion() }]))
     }
 
-    fn not_sent(&self) -> Stepped {
-        let Phase::Authenticating { before, .. } = &self.phase else {
-            return Err(Refusal::Unexpected);
+    fn on_request_not_sent(&self) -> StepResult {
+        let ThreeDsPhase::Authenticating { method_state, .. } = &self.phase else {
+            return Err(ThreeDsRejection::Unexpected);
         };
-        self.to(before.phase())
+        self.move_to(method_state.to_phase())
     }
 
-    fn answered(&self, answer: &ARes, now: Moment) -> Stepped {
-        let Phase::Authenticating { asked, .. } = &self.phase else {
-            return Err(Refusal::Unexpected);
+    fn on_response(&self, ares: &ARes, now: UnixSeconds) -> StepResult {
+        let ThreeDsPhase::Authenticating { parameters, .. } = &self.phase else {
+            return Err(ThreeDsRejection::Unexpected);
         };
-        self.is_about(&answer.server_trans_id)?;
-        self.fits(answer, asked)?;
-        let authentication = Authentication::of(answer, *asked);
-        let status = answer.status;
-        let phase = match (status, asked.decoupled_minutes) {
-            (Status::Challenge, _) => Phase::Challenged { waiting: waiting(authentication) },
+        self.check_transaction_id(&ares.server_trans_id)?;
+        self.check_response(ares, parameters)?;
+        let authentication = Authentication::from_ares(ares, *parameters);
+        let status = ares.status;
+        let phase = match (status, parameters.decoupled_minutes) {
+            (Status::Challenge, _) => {
+                ThreeDsPhase::Challenged { challenge: pending_challenge(authentication) }
+            }
             (Status::DecoupledChallenge, Some(minutes)) => {
                 let seconds = i64::from(minutes).saturating_mul(60);
-                let until = now.after_seconds(seconds).after_seconds(DECOUPLED_GRACE_SECONDS);
-                Phase::Decoupled { waiting: waiting(authentication), until }
+                let deadline = now.plus_seconds(seconds).plus_seconds(DECOUPLED_GRACE_SECONDS);
+                ThreeDsPhase::Decoupled { challenge: pending_challenge(authentication), deadline }
             }
-            _ => Phase::Authenticated {
+            _ => ThreeDsPhase::Authenticated {
                 authentication: Box::new(authentication),
                 was_challenged: false,
-                was_told: false,
+                completion_reported: false,
             },
         };
-        let (session, _) = self.to(phase)?;
-        Ok((session, vec![emit_status(EventType::Authenticated, status)]))
+        let (session, _) = self.move_to(phase)?;
+        Ok((session, vec![emit_status(WebhookEventType::Authenticated, status)]))
     }
 
     /// What an answer may say depends on the question.
-    fn fits(&self, answer: &ARes, asked: &Asked) -> Result<(), Refusal> {
-        let unfitting = |code, name| Err(Refusal::Unfitting(Fault::at(code, name)));
-        let alone = self.channel == DeviceChannel::Requestor || self.kind == SessionType::Merchant;
-        if answer.message_version != asked.version {
-            return unfitting(ErrorCode::FormatInvalid, "messageVersion");
+    fn check_response(
+        &self,
+        ares: &ARes,
+        parameters: &AuthenticationParameters,
+    ) -> Result<(), ThreeDsRejection> {
+        let mismatch = |code, name| Err(ThreeDsRejection::Mismatch(Fault::for_element(code, name)));
+        let is_requestor_initiated =
+            self.channel == DeviceChannel::Requestor || self.kind == ThreeDsSessionType::Merchant;
+        if ares.message_version != parameters.version {
+            return mismatch(ErrorCode::FormatInvalid, "messageVersion");
         }
-        if answer.status == Status::Challenge && alone {
-            return unfitting(ErrorCode::FormatInvalid, "transStatus");
+        if ares.status == Status::Challenge && is_requestor_initiated {
+            return mismatch(ErrorCode::FormatInvalid, "transStatus");
         }
         // Nobody asked the issuer to do it alone.
-        if answer.status == Status::DecoupledChallenge && asked.decoupled_minutes.is_none() {
-            return unfitting(ErrorCode::TransactionDataInvalid, "transStatus");
+        if ares.status == Status::DecoupledChallenge && parameters.decoupled_minutes.is_none() {
+            return mismatch(ErrorCode::TransactionDataInvalid, "transStatus");
         }
         Ok(())
     }
 
-    fn failed(&self) -> Stepped {
+    fn on_error(&self) -> StepResult {
         if self.is_authenticating() {
-            self.to(gone(Failure::Refused))
+            self.move_to(failed_phase(ThreeDsFailure::InvalidResponse))
         } else {
-            Err(Refusal::Unexpected)
+            Err(ThreeDsRejection::Unexpected)
         }
     }
 
-    fn timed_out(&self, now: Moment) -> Stepped {
+    fn on_timeout(&self, now: UnixSeconds) -> StepResult {
         if self.is_authenticating() {
-            return self.to(gone(Failure::FateUnknown));
+            return self.move_to(failed_phase(ThreeDsFailure::OutcomeUnknown));
         }
-        let Phase::Decoupled { waiting, until } = &self.phase else {
-            return Err(Refusal::Unexpected);
+        let ThreeDsPhase::Decoupled { challenge, deadline } = &self.phase else {
+            return Err(ThreeDsRejection::Unexpected);
         };
-        if now < *until {
-            return self.as_before();
+        if now < *deadline {
+            return self.unchanged();
         }
-        let authentication = Some(Box::new(waiting.authentication.clone()));
-        self.to(Phase::Failed { failure: Failure::ResultNotReceived, authentication })
+        let authentication = Some(Box::new(challenge.authentication.clone()));
+        self.move_to(ThreeDsPhase::Failed {
+            failure: ThreeDsFailure::ResultNotReceived,
+            authentication,
+        })
     }
 
     /// Only a session that nobody asked for expires. One whose process died while it asked is given
     /// up instead.
-    fn expire(&self, now: Moment) -> Stepped {
-        let Phase::Authenticating { since, .. } = &self.phase else { return self.as_before() };
-        if now < since.after_seconds(AUTHENTICATING_SECONDS_MAX) {
-            return self.as_before();
+    fn on_expire(&self, now: UnixSeconds) -> StepResult {
+        let ThreeDsPhase::Authenticating { started_at, .. } = &self.phase else {
+            return self.unchanged();
+        };
+        if now < started_at.plus_seconds(AUTHENTICATING_SECONDS_MAX) {
+            return self.unchanged();
         }
-        self.to(gone(Failure::FateUnknown))
+        self.move_to(failed_phase(ThreeDsFailure::OutcomeUnknown))
     }
 
     fn is_authenticating(&self) -> bool {
-        matches!(self.phase, Phase::Authenticating { .. })
+        matches!(self.phase, ThreeDsPhase::Authenticating { .. })
     }
 }
 
-fn gone(failure: Failure) -> Phase {
-    Phase::Failed { failure, authentication: None }
+fn failed_phase(failure: ThreeDsFailure) -> ThreeDsPhase {
+    ThreeDsPhase::Failed { failure, authentication: None }
 }
 
-fn waiting(authentication: Authentication) -> Box<Waiting> {
-    Box::new(Waiting { authentication })
+fn pending_challenge(authentication: Authentication) -> Box<PendingChallenge> {
+    Box::new(PendingChallenge { authentication })
 }
 
-pub(super) fn emit(event: EventType) -> Effect {
-    Effect::Emit { event, status: None }
+pub(super) fn emit(event: WebhookEventType) -> StateMachineEffect {
+    StateMachineEffect::Emit { event, status: None }
 }
 
-pub(super) fn emit_status(event: EventType, status: Status) -> Effect {
-    Effect::Emit { event, status: Some(status) }
+pub(super) fn emit_status(event: WebhookEventType, status: Status) -> StateMachineEffect {
+    StateMachineEffect::Emit { event, status: Some(status) }
 }

@@ -1,37 +1,38 @@
 //! Sessions: each way through, each refusal, and whatever order chance brings.
 
-mod chance;
-mod paths;
+mod random_orders;
+mod transitions;
 
 use serde_json::json;
 
 use super::*;
 use crate::{
-    authentication::Asked,
+    authentication::AuthenticationParameters,
     code::{
-        AuthenticationCategory, ChallengePreference, DeviceChannel, Scheme, SessionType, Status,
+        AuthenticationCategory, ChallengePreference, DeviceChannel, Scheme, Status,
+        ThreeDsSessionType,
     },
     format::{TransId, Version},
-    message::{ARes, CRes, Message, RReq, Scene},
+    message::{ARes, CRes, Message, RReq, TransactionContext},
 };
 
-pub(super) const ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
-pub(super) const ACS: &str = "d7c1ee99-9478-44a6-b1f2-391e29c6b340";
-pub(super) const DS: &str = "f25084f0-5b16-4c0a-ae5d-b24808a95e4b";
+pub(super) const SERVER_TRANS_ID: &str = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+pub(super) const ACS_TRANS_ID: &str = "d7c1ee99-9478-44a6-b1f2-391e29c6b340";
+pub(super) const DS_TRANS_ID: &str = "f25084f0-5b16-4c0a-ae5d-b24808a95e4b";
 
-pub(super) fn from_stored(bytes: &[u8]) -> serde_json::Result<Session> {
+pub(super) fn from_stored(bytes: &[u8]) -> serde_json::Result<ThreeDsSession> {
     serde_json::from_slice(bytes)
 }
-pub(super) const OTHER: &str = "00000000-0000-4000-8000-000000000000";
+pub(super) const OTHER_TRANS_ID: &str = "00000000-0000-4000-8000-000000000000";
 
 const VALUE: &str = "AAECAwQFBgcICQoLDA0ODxAREhM=";
 
-pub(super) fn id(text: &str) -> TransId {
+pub(super) fn trans_id(text: &str) -> TransId {
     TransId::parse(text).unwrap()
 }
 
-pub(super) fn asked() -> Asked {
-    Asked {
+pub(super) fn parameters() -> AuthenticationParameters {
+    AuthenticationParameters {
         version: Version::V220,
         scheme: Scheme::Visa,
         category: AuthenticationCategory::Payment,
@@ -40,19 +41,19 @@ pub(super) fn asked() -> Asked {
     }
 }
 
-pub(super) fn session(channel: DeviceChannel) -> Session {
+pub(super) fn new_session(channel: DeviceChannel) -> ThreeDsSession {
     let kind = match channel {
-        DeviceChannel::Requestor => SessionType::Merchant,
-        DeviceChannel::App | DeviceChannel::Browser => SessionType::Customer,
+        DeviceChannel::Requestor => ThreeDsSessionType::Merchant,
+        DeviceChannel::App | DeviceChannel::Browser => ThreeDsSessionType::Customer,
     };
-    Session::created(id(ID), kind, channel, Moment(3600))
+    ThreeDsSession::new(trans_id(SERVER_TRANS_ID), kind, channel, UnixSeconds(3600))
 }
 
 /// An answer with all that its status needs.
-pub(super) fn answer(server: &str, status: &str) -> ARes {
+pub(super) fn ares(server: &str, status: &str) -> ARes {
     let mut object = json!({
         "messageType": "ARes", "messageVersion": "2.2.0", "threeDSServerTransID": server,
-        "acsTransID": ACS, "dsTransID": DS, "acsReferenceNumber": "acs", "dsReferenceNumber": "ds",
+        "acsTransID": ACS_TRANS_ID, "dsTransID": DS_TRANS_ID, "acsReferenceNumber": "acs", "dsReferenceNumber": "ds",
         "transStatus": status,
     });
     match status {
@@ -69,11 +70,12 @@ pub(super) fn answer(server: &str, status: &str) -> ARes {
     if status == "C" {
         object["acsURL"] = "https://acs.example/challenge".into();
     }
-    ARes::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap()
+    ARes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+        .unwrap()
 }
 
 /// A result, about the ids that are given: server, ACS, directory server.
-pub(super) fn result(ids: [&str; 3], status: &str) -> RReq {
+pub(super) fn rreq(ids: [&str; 3], status: &str) -> RReq {
     let [server, acs, ds] = ids;
     let mut object = json!({
         "messageType": "RReq", "messageVersion": "2.2.0", "threeDSServerTransID": server,
@@ -84,10 +86,11 @@ pub(super) fn result(ids: [&str; 3], status: &str) -> RReq {
         "Y" | "A" => object["authenticationValue"] = VALUE.into(),
         _ => object["transStatusReason"] = "11".into(),
     }
-    RReq::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap()
+    RReq::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+        .unwrap()
 }
 
-pub(super) fn told(server: &str, acs: &str, status: Option<&str>) -> CRes {
+pub(super) fn cres(server: &str, acs: &str, status: Option<&str>) -> CRes {
     let mut object = json!({
         "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": server,
         "acsTransID": acs, "challengeCompletionInd": "N",
@@ -96,41 +99,47 @@ pub(super) fn told(server: &str, acs: &str, status: Option<&str>) -> CRes {
         object["challengeCompletionInd"] = "Y".into();
         object["transStatus"] = status.into();
     }
-    CRes::parse(object.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap()
+    CRes::parse(object.to_string().as_bytes(), &TransactionContext::for_version(Version::V220))
+        .unwrap()
 }
 
-pub(super) fn authenticate() -> Event {
-    Event::Authenticate { asked: asked() }
+pub(super) fn authenticate_event() -> StateMachineEvent {
+    StateMachineEvent::Authenticate { parameters: parameters() }
 }
 
-pub(super) fn response(status: &str) -> Event {
-    Event::Response { answer: Box::new(answer(ID, status)) }
+pub(super) fn response_event(status: &str) -> StateMachineEvent {
+    StateMachineEvent::Response { ares: Box::new(ares(SERVER_TRANS_ID, status)) }
 }
 
-pub(super) fn results(status: &str) -> Event {
-    let result = Box::new(result([ID, ACS, DS], status));
-    Event::Result { result, secret: SecretFact::Matches }
+pub(super) fn result_event(status: &str) -> StateMachineEvent {
+    let result = Box::new(rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], status));
+    StateMachineEvent::Result { result, secret: SecretCheck::Matches }
 }
 
-pub(super) fn notification(status: &str) -> Event {
-    Event::ChallengeNotification { response: Box::new(told(ID, ACS, Some(status))) }
+pub(super) fn challenge_event(status: &str) -> StateMachineEvent {
+    StateMachineEvent::ChallengeNotification {
+        response: Box::new(cres(SERVER_TRANS_ID, ACS_TRANS_ID, Some(status))),
+    }
 }
 
-pub(super) fn method() -> Event {
-    Event::MethodNotification { server_trans_id: id(ID) }
+pub(super) fn method_event() -> StateMachineEvent {
+    StateMachineEvent::MethodNotification { server_trans_id: trans_id(SERVER_TRANS_ID) }
 }
 
 /// Several events, a second apart, none of them refused. The effects are those of the last.
 #[track_caller]
-pub(super) fn walk(mut session: Session, events: &[Event]) -> (Session, Vec<Effect>) {
+pub(super) fn apply_events(
+    mut session: ThreeDsSession,
+    events: &[StateMachineEvent],
+) -> (ThreeDsSession, Vec<StateMachineEffect>) {
     let mut effects = Vec::new();
     for (event, second) in events.iter().zip(1..) {
-        (session, effects) = session.step(event, Moment(second)).unwrap();
+        (session, effects) = session.step(event, UnixSeconds(second)).unwrap();
     }
     (session, effects)
 }
 
 #[track_caller]
-pub(super) fn status(session: &Session) -> Status {
+pub(super) fn authentication_status(session: &ThreeDsSession) -> Status {
     session.authentication().unwrap().status
 }

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn facts() -> SessionFacts {
-    SessionFacts {
+fn session() -> WebhookSession {
+    WebhookSession {
         id: "s".to_owned(),
         kind: "customer".to_owned(),
         tenant_id: "t".to_owned(),
-        origin: Origin {
+        origin: WebhookSessionOrigin {
             created_at: "2026-11-15T00:00:00Z".to_owned(),
             created_by: "a".to_owned(),
             device: Some("browser".to_owned()),
@@ -22,7 +22,7 @@ fn facts() -> SessionFacts {
 }
 
 #[test]
-fn each_event_tells_its_own_attributes() {
+fn each_webhook_event_type_has_its_own_attributes() {
     let origin = "created_at,created_by,device,expires_at,token_id,token_intent_id,card_brand";
     for (name, attributes) in [
         ("3ds.session.created", format!("id,type,tenant_id,{origin}")),
@@ -32,32 +32,36 @@ fn each_event_tells_its_own_attributes() {
         ("3ds.session.decoupled-challenge-notification", "id,type,tenant_id".to_owned()),
         ("3ds.session.challenge-result-retrieved", format!("id,type,tenant_id,{origin}")),
     ] {
-        let event = EventType::from_name(name).unwrap();
-        let payload = event.payload(facts(), Some(Status::Successful));
+        let event = WebhookEventType::from_name(name).unwrap();
+        let payload = event.payload(session(), Some(Status::Successful));
         let value = serde_json::to_value(&payload).unwrap();
         let mut expected: Vec<_> = attributes.split(',').collect();
         expected.sort_unstable();
-        let told: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
-        assert_eq!(told, expected, "{name}");
-        assert_eq!(serde_json::from_value::<SessionPayload>(value).unwrap(), payload);
+        let names: Vec<_> = value.as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, expected, "{name}");
+        assert_eq!(serde_json::from_value::<WebhookSessionPayload>(value).unwrap(), payload);
     }
-    assert_eq!(EventType::ALL.len(), 6);
+    assert_eq!(WebhookEventType::ALL.len(), 6);
 }
 
 #[test]
-fn an_event_in_its_envelope() {
-    let event = SessionEvent {
+fn webhook_delivery_serializes_as_documented() {
+    let event = WebhookEvent {
         id: "e".to_owned(),
-        kind: EventType::ChallengeCompleted,
+        kind: WebhookEventType::ChallengeCompleted,
         timestamp: "2026-11-15T00:00:01Z".to_owned(),
         tenant_id: "t".to_owned(),
         trace_id: Some("r".to_owned()),
-        data: EventData {
-            session: EventType::ChallengeCompleted.payload(facts(), Some(Status::Failed)),
-            actor: Some(Actor { id: "a".to_owned(), kind: "application".to_owned(), name: None }),
+        data: WebhookEventData {
+            session: WebhookEventType::ChallengeCompleted.payload(session(), Some(Status::Failed)),
+            actor: Some(WebhookActor {
+                id: "a".to_owned(),
+                kind: "application".to_owned(),
+                name: None,
+            }),
         },
     };
-    let delivery = Delivery { event, delivered_at: "2026-11-15T00:00:02Z".to_owned() };
+    let delivery = WebhookDelivery { event, delivered_at: "2026-11-15T00:00:02Z".to_owned() };
     let value: Value = serde_json::to_value(&delivery).unwrap();
     assert_eq!(
         value,
@@ -76,5 +80,5 @@ fn an_event_in_its_envelope() {
             "delivered_at": "2026-11-15T00:00:02Z",
         })
     );
-    assert_eq!(serde_json::from_value::<Delivery>(value).unwrap(), delivery);
+    assert_eq!(serde_json::from_value::<WebhookDelivery>(value).unwrap(), delivery);
 }

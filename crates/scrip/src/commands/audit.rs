@@ -3,18 +3,18 @@
 use anyhow::bail;
 use clap::{Args, Subcommand};
 use scrip_core::audit::{
-    KeptHead, Log,
-    verify::{Problem, Verified, Verifier},
+    LogKind, SavedHead,
+    verify::{ChainProblem, VerificationReport, Verifier},
 };
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
-    storage::{connect, explain},
+    storage::{connect_postgres, explain},
 };
-use scrip_store::sqlite::trail::walk_log;
+use scrip_store::sqlite::verify::verify_log;
 use serde_json::json;
 
-use crate::commands::{Operator, Where, output::Said, runtime, warn};
+use crate::commands::{CommonArguments, Operator, output::CommandOutput, runtime, warn};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -28,17 +28,17 @@ heads (audit.head_file), so keep that where the database is not.";
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
     /// Find records that somebody altered, removed or brought back.
-    Verify(VerifyArguments),
+    Verify(VerifyAuditArguments),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
-pub(crate) struct VerifyArguments {
+pub(crate) struct VerifyAuditArguments {
     /// Give up when the log of an embedded database, which cannot be shortened meanwhile, is longer.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
     log_mib_max: u64,
     #[command(flatten)]
-    at: Where,
+    common: CommonArguments,
 }
 
 pub(crate) fn run(command: &AuditCommand, environment: &Environment) -> anyhow::Result<()> {
@@ -47,13 +47,13 @@ pub(crate) fn run(command: &AuditCommand, environment: &Environment) -> anyhow::
     }
 }
 
-fn verify(arguments: &VerifyArguments, environment: &Environment) -> anyhow::Result<()> {
-    let settings = arguments.at.confined(environment)?;
+fn verify(arguments: &VerifyAuditArguments, environment: &Environment) -> anyhow::Result<()> {
+    let settings = arguments.common.confined_settings(environment)?;
     runtime()?.block_on(verify_logs(arguments, &settings))
 }
 
-async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow::Result<()> {
-    let at = &arguments.at;
+async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> anyhow::Result<()> {
+    let at = &arguments.common;
     let operator = Operator::open(settings).await?;
     // A trail that cannot be written any more can still be verified.
     if let Err(error) = operator.vault.record_command("audit verify", "started").await {
@@ -61,19 +61,19 @@ async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow
     }
     let key = operator.directory.audit_key();
     // Before the logs are: what was kept apart is never ahead of them.
-    let (kept, lost) = match head_file::read(&settings.head_file(), key) {
+    let (stored, lost) = match head_file::read(&settings.head_file(), key) {
         Ok(Some(it)) => (it.heads, None),
-        Ok(None) => (Vec::new(), Some(missing(settings))),
+        Ok(None) => (Vec::new(), Some(missing_head_file(settings))),
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
     };
     let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
     let mut verified = Vec::new();
-    for log in Log::ALL {
-        let mut walked = walk(arguments, settings, log, &operator, &kept).await?;
+    for log in LogKind::ALL {
+        let mut walked = verify_one_log(arguments, settings, log, &operator, &stored).await?;
         walked.expect_vault_chain();
         verified.push(walked.finish(&living));
     }
-    at.say(&report(&verified, lost.as_deref()))?;
+    at.print_output(&report(&verified, lost.as_deref()))?;
     let problems = verified.iter().map(|it| it.problems.len()).sum::<usize>();
     let problems = problems.saturating_add(usize::from(lost.is_some()));
     if problems > 0 {
@@ -82,43 +82,44 @@ async fn verify_logs(arguments: &VerifyArguments, settings: &Settings) -> anyhow
     Ok(())
 }
 
-fn missing(settings: &Settings) -> String {
+fn missing_head_file(settings: &Settings) -> String {
     let name = settings.head_file().display().to_string();
     format!("{name} is missing: whether the logs were rolled back cannot be told")
 }
 
-async fn walk(
-    arguments: &VerifyArguments,
+async fn verify_one_log(
+    arguments: &VerifyAuditArguments,
     settings: &Settings,
-    log: Log,
+    log: LogKind,
     operator: &Operator,
-    kept: &[KeptHead],
+    saved: &[SavedHead],
 ) -> anyhow::Result<Verifier> {
-    let mut progress = arguments.at.progress_of_records(match log {
-        Log::Audit => "audit log",
-        Log::Access => "access log",
+    let mut progress = arguments.common.record_progress(match log {
+        LogKind::Audit => "audit log",
+        LogKind::Read => "access log",
     });
-    let begin = |ends| Verifier::new(log, operator.directory.audit_key().clone(), ends, kept);
+    let begin = |ends| Verifier::new(log, operator.directory.audit_key().clone(), ends, saved);
     let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
-    let watch = |done, all| progress.tell(done, all);
+    let watch = |done, all| progress.update(done, all);
     let walked = match settings.storage.postgres()? {
-        Some(postgres) => connect(postgres).await?.walk_log(log, begin, watch).await,
-        None => walk_log(&settings.database(), log, log_bytes_max, begin, watch),
+        Some(postgres) => connect_postgres(postgres).await?.verify_log(log, begin, watch).await,
+        None => verify_log(&settings.database_file(), log, log_bytes_max, begin, watch),
     };
     walked.map_err(explain)
 }
 
 /// More than anybody reads; all of them are in the JSON.
-const PROBLEMS_TOLD: usize = 200;
+const PROBLEMS_PRINTED_MAX: usize = 200;
 
-fn report(verified: &[Verified], lost: Option<&str>) -> Said {
+fn report(verified: &[VerificationReport], head_file_problem: Option<&str>) -> CommandOutput {
     let problems: Vec<_> = verified.iter().flat_map(|it| &it.problems).collect();
-    let mut text: String = problems.iter().take(PROBLEMS_TOLD).map(|it| line(it)).collect();
-    if let Some(more) = problems.len().checked_sub(PROBLEMS_TOLD).filter(|it| *it > 0) {
+    let mut text: String =
+        problems.iter().take(PROBLEMS_PRINTED_MAX).map(|it| problem_line(it)).collect();
+    if let Some(more) = problems.len().checked_sub(PROBLEMS_PRINTED_MAX).filter(|it| *it > 0) {
         text += &format!("and {more} more\n");
     }
-    text.extend(lost.map(|it| format!("{it}\n")));
-    for Verified { log, chains, records, problems } in verified {
+    text.extend(head_file_problem.map(|it| format!("{it}\n")));
+    for VerificationReport { log, chains, records, problems } in verified {
         let found = match problems.len() {
             0 => "as they were written".to_owned(),
             1 => "1 PROBLEM".to_owned(),
@@ -128,23 +129,23 @@ fn report(verified: &[Verified], lost: Option<&str>) -> Said {
         text += &format!("{log} log: {records} records in {chains} chains, {found}\n");
     }
     let json = json!({
-        "ok": problems.is_empty() && lost.is_none(),
+        "ok": problems.is_empty() && head_file_problem.is_none(),
         "logs": verified.iter().map(|it| json!({
             "log": it.log.as_str(), "chains": it.chains, "records": it.records,
         })).collect::<Vec<_>>(),
         "problems": problems.iter().map(|it| json!({
             "log": it.log.as_str(),
             "tenant": it.tenant.map(|it| it.to_string()),
-            "record": it.n,
+            "record": it.sequence,
             "what": it.fault.as_str(),
         })).collect::<Vec<_>>(),
-        "head_file": lost,
+        "head_file": head_file_problem,
     });
-    Said::new(text, json)
+    CommandOutput::new(text, json)
 }
 
-fn line(problem: &Problem) -> String {
-    let Problem { log, tenant, n, fault } = problem;
+fn problem_line(problem: &ChainProblem) -> String {
+    let ChainProblem { log, tenant, sequence: n, fault } = problem;
     let tenant = tenant.map_or_else(|| "a tenant".to_owned(), |it| format!("tenant {it}"));
     let record = n.map(|it| format!(", record {it}")).unwrap_or_default();
     format!("{tenant}, {} log{record}: {fault}\n", log.as_str())

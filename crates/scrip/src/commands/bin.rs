@@ -20,10 +20,10 @@ use scrip_server::{
 };
 use serde_json::json;
 
-use self::import::Report;
+use self::import::ImportReport;
 use crate::commands::{
-    Where,
-    output::{Said, bytes, list},
+    CommonArguments,
+    output::{CommandOutput, format_bytes, name_value_list},
     record_if_key_present, runtime,
 };
 
@@ -46,85 +46,85 @@ pub(crate) enum BinCommand {
         /// The list, as CSV with a header.
         file: PathBuf,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// What was imported, and whether the running server has it.
     Status {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Go back to the built-in ranges.
     Remove {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
 }
 
 /// None of these needs the root key: nothing in BIN data is secret.
 pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        BinCommand::Import { file, at } => {
+        BinCommand::Import { file, common: at } => {
             // Before the settings make us another user, who may not read the file.
             let cannot = || format!("{} cannot be read", file.display());
             let opened = File::open(file).with_context(cannot)?;
             let settings = with_folder(at, environment)?;
-            let (table, report) = import::read(opened).with_context(cannot)?;
+            let (table, report) = import::read_list(opened).with_context(cannot)?;
             bin_file::write(&settings.bin_file(), &table)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin import"));
-            at.say(&imported(&table, &report))
+            at.print_output(&import_output(&table, &report))
         }
-        BinCommand::Status { at } => {
+        BinCommand::Status { common: at } => {
             let settings = with_folder(at, environment)?;
-            at.say(&status(&settings)?)
+            at.print_output(&status_output(&settings)?)
         }
-        BinCommand::Remove { at } => {
+        BinCommand::Remove { common: at } => {
             let settings = with_folder(at, environment)?;
-            let said = remove(&settings)?;
+            let output = remove_data(&settings)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin remove"));
-            at.say(&said)
+            at.print_output(&output)
         }
     }
 }
 
-fn with_folder(at: &Where, environment: &Environment) -> anyhow::Result<Settings> {
-    let settings = at.confined(environment)?;
-    settings.folder()?;
+fn with_folder(common: &CommonArguments, environment: &Environment) -> anyhow::Result<Settings> {
+    let settings = common.confined_settings(environment)?;
+    settings.existing_data_dir()?;
     Ok(settings)
 }
 
-fn imported(table: &BinTable, report: &Report) -> Said {
+fn import_output(table: &BinTable, report: &ImportReport) -> CommandOutput {
     let mut text = format!(
         "imported {} of {} rows, {} in memory; a running server takes them over within a second\n",
-        table.rows(),
+        table.row_count(),
         report.rows,
-        bytes(size(table)),
+        format_bytes(table_bytes(table)),
     );
     text += &report.text();
     let json = json!({
         "rows": report.rows,
-        "imported": table.rows(),
-        "memory_bytes": table.bytes(),
-        "refused": report.refused_json(),
+        "imported": table.row_count(),
+        "memory_bytes": table.memory_bytes(),
+        "refused": report.rejected_json(),
         "incomplete": report.incomplete_json(),
     });
-    Said::new(text, json)
+    CommandOutput::new(text, json)
 }
 
-fn size(table: &BinTable) -> u64 {
-    u64::try_from(table.bytes()).unwrap_or(u64::MAX)
+fn table_bytes(table: &BinTable) -> u64 {
+    u64::try_from(table.memory_bytes()).unwrap_or(u64::MAX)
 }
 
-fn status(settings: &Settings) -> anyhow::Result<Said> {
+fn status_output(settings: &Settings) -> anyhow::Result<CommandOutput> {
     let file = settings.bin_file();
     let damaged = || format!("{} is refused; import it again", file.display());
     let table = bin_file::read(&file).with_context(damaged)?;
-    let server = control::ask(&settings.storage.data_dir);
+    let server = control::query_status(&settings.storage.data_dir);
     let mut rows = vec![("file", file.display().to_string())];
     match &table {
         None => rows.push(("imported", "nothing; the built-in ranges are in force".to_owned())),
         Some(it) => {
-            rows.push(("imported", format!("{} rows", it.rows())));
-            rows.push(("in memory", bytes(size(it))));
+            rows.push(("imported", format!("{} rows", it.row_count())));
+            rows.push(("in memory", format_bytes(table_bytes(it))));
         }
     }
     let has = |rows: Option<u32>| {
@@ -139,14 +139,14 @@ fn status(settings: &Settings) -> anyhow::Result<Said> {
     ));
     let json = json!({
         "file": file,
-        "imported": table.as_ref().map(BinTable::rows),
-        "memory_bytes": table.as_ref().map(BinTable::bytes),
+        "imported": table.as_ref().map(BinTable::row_count),
+        "memory_bytes": table.as_ref().map(BinTable::memory_bytes),
         "server": server.as_ref().map(|it| json!({ "pid": it.pid, "rows": it.bin_rows })),
     });
-    Ok(Said::new(list(&rows), json))
+    Ok(CommandOutput::new(name_value_list(&rows), json))
 }
 
-fn remove(settings: &Settings) -> anyhow::Result<Said> {
+fn remove_data(settings: &Settings) -> anyhow::Result<CommandOutput> {
     let file = settings.bin_file();
     match fs::remove_file(&file) {
         Ok(()) => (),
@@ -156,5 +156,5 @@ fn remove(settings: &Settings) -> anyhow::Result<Said> {
         }
     }
     let text = "removed; a running server goes back to the built-in ranges within a second";
-    Ok(Said::new(text, json!({ "removed": true })))
+    Ok(CommandOutput::new(text, json!({ "removed": true })))
 }

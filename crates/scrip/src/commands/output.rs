@@ -5,12 +5,12 @@ use std::io::{self, Write};
 use serde_json::Value;
 
 #[derive(Debug)]
-pub(crate) struct Said {
+pub(crate) struct CommandOutput {
     pub(crate) text: String,
     pub(crate) json: Value,
 }
 
-impl Said {
+impl CommandOutput {
     pub(crate) fn new(text: impl Into<String>, json: Value) -> Self {
         Self { text: text.into(), json }
     }
@@ -34,20 +34,20 @@ pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> S
             *width = (*width).max(cell.chars().count());
         }
     }
-    let mut said = String::new();
+    let mut output = String::new();
     for row in [&names].into_iter().chain(rows) {
         let mut line = String::new();
         for (width, cell) in widths.iter().zip(row) {
             line += &format!("{cell:<width$}  ");
         }
-        said += line.trim_end();
-        said.push('\n');
+        output += line.trim_end();
+        output.push('\n');
     }
-    said
+    output
 }
 
 /// Names and what they have, one line each.
-pub(crate) fn list(rows: &[(&str, String)]) -> String {
+pub(crate) fn name_value_list(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
 }
@@ -62,7 +62,7 @@ pub(crate) fn holds(tenants: u64, tokens: u64) -> String {
 }
 
 /// `12.3 MiB`.
-pub(crate) fn bytes(count: u64) -> String {
+pub(crate) fn format_bytes(count: u64) -> String {
     const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = UNITS.into_iter().find(|(shift, _)| count >> shift > 0);
     let Some((shift, name)) = unit else { return format!("{count} B") };
@@ -75,17 +75,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tables_line_up() {
+    fn table_columns_are_aligned() {
         let rows = [["é".to_owned(), "x".to_owned()], ["long".to_owned(), String::new()]];
         assert_eq!(table(["a", "b"], &rows), "a     b\né     x\nlong\n");
-        assert_eq!(list(&[("a", "1".to_owned()), ("bc", "2".to_owned())]), "a   1\nbc  2\n");
+        assert_eq!(
+            name_value_list(&[("a", "1".to_owned()), ("bc", "2".to_owned())]),
+            "a   1\nbc  2\n"
+        );
     }
 
     #[test]
-    fn sizes() {
+    fn byte_counts_are_formatted_with_binary_units() {
         for (count, expected) in [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB")] {
-            assert_eq!(bytes(count), expected);
+            assert_eq!(format_bytes(count), expected);
         }
-        assert_eq!(bytes(u64::MAX), "17179869183.9 GiB");
+        assert_eq!(format_bytes(u64::MAX), "17179869183.9 GiB");
     }
 }

@@ -14,7 +14,7 @@ use scrip_server::{
     config::{self, Environment},
     telemetry,
 };
-use scrip_simulator::{Results, Settings, Simulator, Timers};
+use scrip_simulator::{ResultDestinations, Simulator, SimulatorSettings, Timers};
 use tokio::net::TcpListener;
 
 use crate::serve::told_to_stop;
@@ -74,14 +74,17 @@ async fn serve(arguments: &SimulatorArguments) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn settings(arguments: &SimulatorArguments, address: SocketAddr) -> anyhow::Result<Settings> {
+fn settings(
+    arguments: &SimulatorArguments,
+    address: SocketAddr,
+) -> anyhow::Result<SimulatorSettings> {
     let seconds = |it: u32| Duration::from_secs(it.into());
     let roots = arguments
         .trusted_roots
         .as_ref()
         .map(|file| fs::read(file).with_context(|| format!("cannot read {}", file.display())));
     let base_url = arguments.base_url.clone().unwrap_or_else(|| format!("http://{address}"));
-    Ok(Settings {
+    Ok(SimulatorSettings {
         base_url: Some(base_url),
         timers: Timers {
             first_creq: seconds(arguments.first_creq_seconds),
@@ -90,12 +93,12 @@ fn settings(arguments: &SimulatorArguments, address: SocketAddr) -> anyhow::Resu
             ..Timers::default()
         },
         trusted_roots: roots.transpose()?.unwrap_or_default(),
-        results: if arguments.allow_remote_results {
-            Results::Anywhere
+        result_destinations: if arguments.allow_remote_results {
+            ResultDestinations::AnyHost
         } else {
-            Results::ThisMachine
+            ResultDestinations::Loopback
         },
-        ..Settings::default()
+        ..SimulatorSettings::default()
     })
 }
 

@@ -2,23 +2,23 @@
 
 use scrip_server::{
     config::Environment,
-    control::{self, Pool, SchemeStatus},
+    control::{self, PoolStatus, SchemeStatus},
     storage::explain,
 };
 use serde_json::json;
 
 use crate::commands::{
-    Where,
-    output::{Said, bytes, list},
+    CommonArguments,
+    output::{CommandOutput, format_bytes, name_value_list},
     record_if_key_present, runtime,
 };
 
 /// Needs no root key: nothing in it is secret.
-pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
-    let settings = at.confined(environment)?;
-    let server = control::ask(&settings.storage.data_dir);
+pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
+    let settings = common.confined_settings(environment)?;
+    let server = control::query_status(&settings.storage.data_dir);
     let status = runtime()?.block_on(async {
-        let vault = settings.open_vault_beside().await?;
+        let vault = settings.open_vault_for_command().await?;
         let status = vault.store.status().await.map_err(explain)?;
         drop(vault);
         record_if_key_present(&settings, "status").await;
@@ -32,9 +32,9 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
     ];
     let is_elsewhere = settings.storage.url.is_some();
     if is_elsewhere {
-        rows.push(("vault", settings.storage.place()));
+        rows.push(("vault", settings.storage.location()));
     }
-    rows.extend(status.sizes_bytes.iter().map(|(name, count)| (*name, bytes(*count))));
+    rows.extend(status.sizes_bytes.iter().map(|(name, count)| (*name, format_bytes(*count))));
     rows.extend(status.counts.iter().map(|(name, count)| (*name, count.to_string())));
     let versions = status.key_versions.iter().map(|(it, tenants)| format!("{it} ({tenants})"));
     rows.push(("key versions (tenants)", versions.collect::<Vec<_>>().join(", ")));
@@ -47,12 +47,12 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));
             rows.push(("writes that wait", it.queue.to_string()));
-            if let Some(Pool { busy, idle }) = it.pool.filter(|_| is_elsewhere) {
-                let most = settings.storage.connections.get();
-                let says = format!("{busy} busy, {idle} idle, {most} at most");
+            if let Some(PoolStatus { busy, idle }) = it.pool.filter(|_| is_elsewhere) {
+                let maximum = settings.storage.connections.get();
+                let says = format!("{busy} busy, {idle} idle, {maximum} at most");
                 rows.push(("connections to it", says));
             }
-            rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme(it))));
+            rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme_line(it))));
         }
     }
     let named = |rows: &[(&'static str, u64)]| {
@@ -65,7 +65,7 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         versions.map(|(it, tenants)| json!({ "version": it, "tenants": tenants })).collect();
     let json = json!({
         "data_dir": settings.storage.data_dir,
-        "vault": settings.storage.place(),
+        "vault": settings.storage.location(),
         "engine": status.engine,
         "schema": status.schema,
         "sizes_bytes": sizes,
@@ -73,11 +73,11 @@ pub(crate) fn run(at: &Where, environment: &Environment) -> anyhow::Result<()> {
         "key_versions": versions,
         "server": server,
     });
-    at.say(&Said::new(list(&rows), json))
+    common.print_output(&CommandOutput::new(name_value_list(&rows), json))
 }
 
-fn scheme(it: &SchemeStatus) -> String {
-    let SchemeStatus { world, scheme, card_ranges, fetched_at } = it;
+fn scheme_line(it: &SchemeStatus) -> String {
+    let SchemeStatus { tenant_type: world, scheme, card_ranges, fetched_at } = it;
     match fetched_at {
         Some(at) => format!("{scheme} ({world}): {card_ranges} card ranges since {at}"),
         None => format!("{scheme} ({world}): no card ranges yet"),

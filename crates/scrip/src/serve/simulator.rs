@@ -3,7 +3,7 @@
 use std::future::pending;
 
 use anyhow::Context;
-use scrip_simulator::{Results, Settings};
+use scrip_simulator::{ResultDestinations, SimulatorSettings};
 use tokio::net::TcpListener;
 
 /// Starts it for a vault with this host and port, on a listener of its own, as long as this process lives; where it is, without a slash at
@@ -14,8 +14,11 @@ use tokio::net::TcpListener;
 pub(crate) async fn start(vault: Option<String>) -> anyhow::Result<Option<String>> {
     // Any free port: several of these may run on one machine.
     let listener = TcpListener::bind("127.0.0.1:0").await.context("the simulator cannot listen")?;
-    let results = vault.map_or(Results::ThisMachine, Results::AndTo);
-    let simulator = scrip_simulator::start(listener, Settings { results, ..Settings::default() })?;
+    let results = vault.map_or(ResultDestinations::Loopback, ResultDestinations::LoopbackAndHost);
+    let simulator = scrip_simulator::start(
+        listener,
+        SimulatorSettings { result_destinations: results, ..SimulatorSettings::default() },
+    )?;
     let url = simulator.base_url().to_owned();
     tokio::spawn(async move {
         pending::<()>().await;

@@ -7,8 +7,8 @@
     reason = "a test says what it expects by failing"
 )]
 
-mod asking;
-mod failing_over;
-mod fetching;
-mod scene;
-mod worlds;
+mod card_ranges;
+mod failover;
+mod harness;
+mod requests;
+mod tenant_kinds;

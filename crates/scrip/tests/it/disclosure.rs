@@ -1,5 +1,5 @@
 //! What answers must not disclose.
 
+mod error_details;
 mod expressions;
 mod planted_tokens;
-mod silence;

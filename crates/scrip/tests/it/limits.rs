@@ -7,5 +7,5 @@ mod guessing_budget_open_data;
 mod harness;
 mod model;
 mod rate_table;
+mod redis_counters;
 mod search_budget;
-mod shared;

@@ -7,16 +7,16 @@
     reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
 )]
 
+mod abusive_clients;
 mod access;
 mod audit;
 mod disclosure;
 mod epoch_keys;
 mod harness;
-mod hostile;
 mod idempotency;
 mod intents;
 mod limits;
 mod metrics;
 mod openapi;
-mod sessions_3ds;
+mod threeds_sessions;
 mod tokens;

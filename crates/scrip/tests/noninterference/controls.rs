@@ -1,24 +1,24 @@
 //! Controls: with a rule of disclosure taken out, the test must find the hole.
 
-use scrip_core::token::disclosure::{DisclosureRules, Rule};
+use scrip_core::token::disclosure::{DisclosureRule, DisclosureRules};
 
-use crate::{first_seed, generate::generate, run::TwinVaults, runtime, shrink::shrink};
+use crate::{first_seed, generator::generate, runtime, sequence_run::TwinVaults, shrink::shrink};
 
 /// More than any control needs; decision 0045 has the figures.
 const SEQUENCES_MAX: u64 = 4_000;
 
 /// # Panics
 /// No answer differs.
-fn expect_difference(name: &str, rules: &'static [Rule]) {
+fn expect_difference(name: &str, rules: &'static [DisclosureRule]) {
     runtime().block_on(async {
-        let world = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
+        let vaults = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
         let first = first_seed();
         for seed in first..first + SEQUENCES_MAX {
-            let sequence = generate(seed, world.tenants);
-            if world.run(&sequence).await.is_none() {
+            let sequence = generate(seed, vaults.tenants);
+            if vaults.run(&sequence).await.is_none() {
                 continue;
             }
-            let sequence = shrink(&world, sequence).await;
+            let sequence = shrink(&vaults, sequence).await;
             let count = seed - first + 1;
             eprintln!("without {name}: found after {count} sequences\n{sequence}");
             return;
@@ -28,22 +28,22 @@ fn expect_difference(name: &str, rules: &'static [Rule]) {
 }
 
 #[test]
-fn missing_rule_about_duplicates_is_found() {
-    expect_difference("the rule about duplicates", &[Rule::MatchingExpressions]);
+fn removed_duplicate_rule_is_detected() {
+    expect_difference("the rule about duplicates", &[DisclosureRule::MatchingExpressions]);
 }
 
 #[test]
-fn missing_rules_about_conversion_and_acceptance_are_found() {
-    let rules = &[Rule::ConversionExpressions, Rule::LookalikeAcceptance];
+fn removed_conversion_and_acceptance_rules_are_detected() {
+    let rules = &[DisclosureRule::ConversionExpressions, DisclosureRule::LookalikeAcceptance];
     expect_difference("the rules about conversion and acceptance", rules);
 }
 
 #[test]
-fn missing_rule_about_stronger_rights_is_found() {
-    expect_difference("the rule about stronger rights", &[Rule::StrongerRight]);
+fn removed_stronger_rights_rule_is_detected() {
+    expect_difference("the rule about stronger rights", &[DisclosureRule::StrongerRight]);
 }
 
 #[test]
-fn missing_rule_about_partial_patches_is_found() {
-    expect_difference("the rule about partial patches", &[Rule::PartialPatch]);
+fn removed_partial_patch_rule_is_detected() {
+    expect_difference("the rule about partial patches", &[DisclosureRule::PartialPatch]);
 }

@@ -4,13 +4,15 @@ use std::sync::Arc;
 
 use scrip_core::{
     policy::TenantKind,
-    threeds::{Asking, DirectoryServers, Link, SchemeRanges, Terms},
+    threeds::{
+        DirectoryServerFuture, DirectoryServers, SchemeConnection, SchemeRanges, ThreeDsSettings,
+    },
 };
-use scrip_testing::directory_server::link_with;
+use scrip_testing::directory_server::scheme_connection;
 use scrip_threeds::{
     code::Scheme,
     format::Version,
-    message::{Message, PRes, Scene},
+    message::{Message, PRes, TransactionContext},
     range::CardRanges,
 };
 use serde_json::{Value, json};
@@ -19,13 +21,13 @@ use zeroize::Zeroizing;
 
 #[derive(Debug)]
 pub(crate) struct ApprovingServer {
-    terms: Terms,
+    settings: ThreeDsSettings,
     ranges: Vec<SchemeRanges>,
 }
 
 impl Default for ApprovingServer {
     fn default() -> Self {
-        let terms = Terms {
+        let terms = ThreeDsSettings {
             public_url: "https://vault.example".to_owned(),
             lenient: false,
             server_name: "Scrip".to_owned(),
@@ -36,42 +38,51 @@ impl Default for ApprovingServer {
             "acsStartProtocolVersion": "2.1.0", "acsEndProtocolVersion": "2.2.0",
             "acsInfoInd": ["01", "02"], "threeDSMethodURL": "https://acs.example/method",
         });
-        let answer = json!({
+        let response = json!({
             "messageType": "PRes", "messageVersion": "2.2.0", "threeDSServerTransID": id,
             "dsTransID": id, "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
             "serialNum": "1", "cardRangeData": [range],
         });
-        let answer = PRes::parse(answer.to_string().as_bytes(), &Scene::of(Version::V220)).unwrap();
-        let ranges = Some(Arc::new(CardRanges::of(&answer).unwrap()));
-        Self { terms, ranges: vec![SchemeRanges { scheme: Scheme::Visa, ranges }] }
+        let response = PRes::parse(
+            response.to_string().as_bytes(),
+            &TransactionContext::for_version(Version::V220),
+        )
+        .unwrap();
+        let ranges = Some(Arc::new(CardRanges::from_pres(&response).unwrap()));
+        Self { settings: terms, ranges: vec![SchemeRanges { scheme: Scheme::Visa, ranges }] }
     }
 }
 
 impl DirectoryServers for ApprovingServer {
-    fn terms(&self) -> &Terms {
-        &self.terms
+    fn settings(&self) -> &ThreeDsSettings {
+        &self.settings
     }
 
     fn ranges(&self, _: TenantKind) -> Vec<SchemeRanges> {
         self.ranges.clone()
     }
 
-    fn link(&self, _: TenantKind, _: Scheme) -> Option<Link> {
-        Some(link_with("https://results.example"))
+    fn connection(&self, _: TenantKind, _: Scheme) -> Option<SchemeConnection> {
+        Some(scheme_connection("https://results.example"))
     }
 
-    fn ask<'a>(&'a self, _: TenantKind, _: Scheme, message: Zeroizing<Vec<u8>>) -> Asking<'a> {
+    fn send_message<'a>(
+        &'a self,
+        _: TenantKind,
+        _: Scheme,
+        message: Zeroizing<Vec<u8>>,
+    ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
-            let asked: Value = serde_json::from_slice(&message).unwrap();
-            let answer = json!({
-                "messageType": "ARes", "messageVersion": asked["messageVersion"],
-                "threeDSServerTransID": asked["threeDSServerTransID"],
+            let request: Value = serde_json::from_slice(&message).unwrap();
+            let response = json!({
+                "messageType": "ARes", "messageVersion": request["messageVersion"],
+                "threeDSServerTransID": request["threeDSServerTransID"],
                 "acsTransID": Uuid::new_v4().to_string(), "dsTransID": Uuid::new_v4().to_string(),
                 "acsReferenceNumber": "ACS-1", "dsReferenceNumber": "DS-1",
                 "acsOperatorID": "OPERATOR-1", "transStatus": "Y", "eci": "05",
                 "authenticationValue": "AAABBEg0VhI0VniQEjRWAAAAAAA=",
             });
-            Ok(answer.to_string().into_bytes())
+            Ok(response.to_string().into_bytes())
         })
     }
 }

@@ -4,17 +4,17 @@ use std::{path::Path, sync::Arc};
 
 use scrip_core::store::Store;
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
-use scrip_testing::postgres::{Database, SERVING};
+use scrip_testing::postgres::{SERVE_ROLE, TestDatabase};
 
-use crate::run::TwinVaults;
+use crate::sequence_run::TwinVaults;
 
 /// Memory where there is some: the test is about answers, not about the disk.
-pub(crate) fn folder() -> tempfile::TempDir {
+pub(crate) fn temporary_folder() -> tempfile::TempDir {
     let memory = Path::new("/dev/shm");
     if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
 }
 
-pub(crate) async fn sqlite(folder: &Path) -> TwinVaults {
+pub(crate) async fn sqlite_vaults(folder: &Path) -> TwinVaults {
     let open = |name: &str| -> Arc<dyn Store> {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
@@ -24,16 +24,16 @@ pub(crate) async fn sqlite(folder: &Path) -> TwinVaults {
 }
 
 async fn migrate(url: &str) {
-    let settings = PostgresSettings::parse(url).unwrap().served_by(SERVING);
+    let settings = PostgresSettings::parse(url).unwrap().with_serve_role(SERVE_ROLE);
     PostgresStore::migrate(settings).await.unwrap();
 }
 
 /// The databases last as long as the tuple.
-pub(crate) async fn postgres() -> (TwinVaults, [Database; 2]) {
-    let databases = [Database::create(migrate).await, Database::create(migrate).await];
+pub(crate) async fn postgres_vaults() -> (TwinVaults, [TestDatabase; 2]) {
+    let databases = [TestDatabase::create(migrate).await, TestDatabase::create(migrate).await];
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for database in &databases {
-        let settings = PostgresSettings::parse(&database.url()).unwrap().connections(4);
+        let settings = PostgresSettings::parse(&database.url()).unwrap().with_connections(4);
         stores.push(Arc::new(PostgresStore::open(settings).await.unwrap()));
     }
     let [left, right] = <[_; 2]>::try_from(stores).ok().unwrap();

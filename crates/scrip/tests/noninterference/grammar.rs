@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 /// The token types that the sequences use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum TokenKind {
     Card,
     CardNumber,
     NetworkToken,
@@ -16,7 +16,7 @@ pub(crate) enum Kind {
     Object,
 }
 
-impl Kind {
+impl TokenKind {
     pub(crate) const WEIGHTS: [(usize, Self); 7] = [
         (8, Self::Card),
         (2, Self::CardNumber),
@@ -27,7 +27,7 @@ impl Kind {
         (6, Self::Object),
     ];
 
-    pub(crate) fn text(self) -> &'static str {
+    pub(crate) fn type_name(self) -> &'static str {
         match self {
             Self::Card => "card",
             Self::CardNumber => "card_number",
@@ -40,7 +40,7 @@ impl Kind {
     }
 
     /// Where the hidden digits are.
-    fn secret(self) -> &'static str {
+    fn secret_path(self) -> &'static str {
         match self {
             Self::Card | Self::NetworkToken => "data.number",
             Self::CardNumber | Self::Account | Self::Identity => "data",
@@ -50,14 +50,14 @@ impl Kind {
     }
 
     /// Places of hidden digits.
-    fn positions(self) -> &'static [usize] {
+    fn hidden_positions(self) -> &'static [usize] {
         match self {
             Self::Card | Self::NetworkToken | Self::CardNumber => &[8, 9, 10, 11],
             Self::Bank | Self::Account | Self::Identity | Self::Object => &[0, 1, 2, 3],
         }
     }
 
-    pub(crate) fn own_fingerprint(self) -> &'static str {
+    pub(crate) fn default_fingerprint(self) -> &'static str {
         match self {
             Self::Card | Self::NetworkToken => "{{ data.number }}",
             Self::CardNumber | Self::Account => "{{ data }}",
@@ -76,22 +76,25 @@ impl Kind {
 pub(crate) const YEARS: [i32; 4] = [2038, 2039, 2040, 2041];
 
 /// Assigns one hidden digit to `d`.
-fn assign_digit(random: &mut SeededRandom, kind: Kind) -> String {
-    let secret = kind.secret();
-    if kind.has_expiry() && random.percent(40) {
+fn assign_digit(random: &mut SeededRandom, kind: TokenKind) -> String {
+    let secret = kind.secret_path();
+    if kind.has_expiry() && random.is_within_percent(40) {
         let place = "{% assign p = data.expiration_year | minus: 2030 %}";
         return format!("{place}{{% assign d = {secret} | slice: p %}}");
     }
-    let position = random.pick(kind.positions());
+    let position = random.pick(kind.hidden_positions());
     format!("{{% assign d = {secret} | slice: {position} %}}")
 }
 
-fn predicate(random: &mut SeededRandom, kind: Kind) -> (String, String) {
+fn predicate(random: &mut SeededRandom, kind: TokenKind) -> (String, String) {
     let digit = random.below(10);
     match random.below(4) {
         0 => (assign_digit(random, kind), format!("d == '{digit}'")),
-        1 => (String::new(), format!("{} contains '{digit}'", kind.secret())),
-        2 => (String::new(), format!("{} contains '{digit}{}'", kind.secret(), random.below(10))),
+        1 => (String::new(), format!("{} contains '{digit}'", kind.secret_path())),
+        2 => (
+            String::new(),
+            format!("{} contains '{digit}{}'", kind.secret_path(), random.below(10)),
+        ),
         _ => {
             let assign = assign_digit(random, kind);
             (format!("{assign}{{% assign n = d | to_number %}}"), "n < 5".to_owned())
@@ -100,7 +103,7 @@ fn predicate(random: &mut SeededRandom, kind: Kind) -> (String, String) {
 }
 
 /// Depends on hidden digits: gives nothing, fails, or gives another text.
-fn conditional(random: &mut SeededRandom, kind: Kind) -> String {
+fn conditional(random: &mut SeededRandom, kind: TokenKind) -> String {
     let (assign, test) = predicate(random, kind);
     match random.below(6) {
         0 => format!("{assign}{{% if {test} %}}high{{% endif %}}"),
@@ -113,9 +116,9 @@ fn conditional(random: &mut SeededRandom, kind: Kind) -> String {
 }
 
 /// Shows hidden digits or computes with them.
-fn extraction(random: &mut SeededRandom, kind: Kind) -> String {
-    let secret = kind.secret();
-    let position = random.pick(kind.positions());
+fn extraction(random: &mut SeededRandom, kind: TokenKind) -> String {
+    let secret = kind.secret_path();
+    let position = random.pick(kind.hidden_positions());
     match random.below(6) {
         0 => format!("{{{{ {secret} | slice: {position} }}}}"),
         1 => format!("{{{{ {secret} | slice: {position}, 2 }}}}"),
@@ -126,15 +129,17 @@ fn extraction(random: &mut SeededRandom, kind: Kind) -> String {
     }
 }
 
-fn harmless(random: &mut SeededRandom, kind: Kind) -> String {
-    let secret = kind.secret();
+fn harmless(random: &mut SeededRandom, kind: TokenKind) -> String {
+    let secret = kind.secret_path();
     let known: &[&str] = match kind {
-        Kind::Card | Kind::NetworkToken => {
+        TokenKind::Card | TokenKind::NetworkToken => {
             &["{{ data.expiration_month }}", "{{ data.expiration_year }}", "{{ data | stringify }}"]
         }
-        Kind::Bank => &["{{ data.routing_number }}", "{{ data | stringify }}"],
-        Kind::CardNumber | Kind::Account | Kind::Identity => &["{{ data | size }}"],
-        Kind::Object => &["{{ data.owner }}", "{{ data.code }}", "{{ data.pin }}{{ data.owner }}"],
+        TokenKind::Bank => &["{{ data.routing_number }}", "{{ data | stringify }}"],
+        TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => &["{{ data | size }}"],
+        TokenKind::Object => {
+            &["{{ data.owner }}", "{{ data.code }}", "{{ data.pin }}{{ data.owner }}"]
+        }
     };
     match random.below(4) {
         0 => format!("{{{{ {secret} }}}}"),
@@ -143,7 +148,7 @@ fn harmless(random: &mut SeededRandom, kind: Kind) -> String {
     }
 }
 
-pub(crate) fn index(random: &mut SeededRandom, kind: Kind) -> String {
+pub(crate) fn index(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(10) {
         0..=5 => conditional(random, kind),
         6..=7 => extraction(random, kind),
@@ -151,30 +156,30 @@ pub(crate) fn index(random: &mut SeededRandom, kind: Kind) -> String {
     }
 }
 
-pub(crate) fn fingerprint(random: &mut SeededRandom, kind: Kind) -> String {
+pub(crate) fn fingerprint(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(14) {
         0 => conditional(random, kind),
         1 => extraction(random, kind),
         2 => "constant".to_owned(),
         3..=5 => "{{ metadata.user }}".to_owned(),
-        6 => format!("{}-{{{{ metadata.user }}}}", kind.own_fingerprint()),
-        7..=8 => kind.own_fingerprint().to_owned(),
+        6 => format!("{}-{{{{ metadata.user }}}}", kind.default_fingerprint()),
+        7..=8 => kind.default_fingerprint().to_owned(),
         9..=10 if kind.has_expiry() => "{{ data.expiration_month }}".to_owned(),
         _ => harmless(random, kind),
     }
 }
 
 /// Without filters and tags: what a conversion may be given by a caller that does not see the data.
-pub(crate) fn plain_fingerprint(random: &mut SeededRandom, kind: Kind) -> String {
+pub(crate) fn plain_fingerprint(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(6) {
         0 => "{{ metadata.user }}".to_owned(),
-        1 => kind.own_fingerprint().to_owned(),
+        1 => kind.default_fingerprint().to_owned(),
         _ if kind.has_expiry() => "{{ data.expiration_month }}".to_owned(),
-        _ => format!("{}-{{{{ metadata.user }}}}", kind.own_fingerprint()),
+        _ => format!("{}-{{{{ metadata.user }}}}", kind.default_fingerprint()),
     }
 }
 
-pub(crate) fn mask(random: &mut SeededRandom, kind: Kind) -> Value {
+pub(crate) fn mask(random: &mut SeededRandom, kind: TokenKind) -> Value {
     let leaf = |random: &mut SeededRandom| match random.below(3) {
         0 => conditional(random, kind),
         1 => extraction(random, kind),
@@ -183,16 +188,16 @@ pub(crate) fn mask(random: &mut SeededRandom, kind: Kind) -> Value {
     match random.below(5) {
         0 => Value::Null,
         1 => json!({"a": leaf(random), "b": [leaf(random)]}),
-        2 => json!(format!("{{{{ {} }}}}", kind.secret())),
+        2 => json!(format!("{{{{ {} }}}}", kind.secret_path())),
         _ => json!(leaf(random)),
     }
 }
 
-pub(crate) fn id(random: &mut SeededRandom, kind: Kind) -> String {
-    let secret = kind.secret();
+pub(crate) fn id(random: &mut SeededRandom, kind: TokenKind) -> String {
+    let secret = kind.secret_path();
     match random.below(8) {
         0..=2 => format!("user-{}", 1 + random.below(2)),
-        3 if !matches!(kind, Kind::Bank | Kind::Object) => {
+        3 if !matches!(kind, TokenKind::Bank | TokenKind::Object) => {
             format!("{{{{ {secret} | alias_card: 'true', 'true' }}}}")
         }
         4 => format!("{{{{ {secret} | alias_preserve_format: 0, 4 }}}}"),

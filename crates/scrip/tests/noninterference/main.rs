@@ -16,26 +16,26 @@
 mod controls;
 mod directory_server;
 mod engines;
-mod generate;
+mod generator;
 mod grammar;
-mod observe;
+mod in_process_vault;
+mod observation;
 mod random;
-mod run;
 mod secrets;
+mod sequence_run;
 mod shrink;
 mod step;
-mod world;
 
 use std::{env, ops::Range, thread};
 
 use scrip_core::token::disclosure::DisclosureRules;
 use tokio::runtime::{Builder, Runtime};
 
-use crate::{generate::generate, run::TwinVaults, shrink::shrink};
+use crate::{generator::generate, sequence_run::TwinVaults, shrink::shrink};
 
 const THREADS: u64 = 2;
 /// A world ends after this many sequences, because its clock goes on with each of them.
-const SEQUENCES_PER_WORLD: u64 = 2_500;
+const SEQUENCES_PER_VAULTS: u64 = 2_500;
 const SEQUENCES_PER_ENGINE: u64 = 500;
 
 fn sequence_count() -> u64 {
@@ -54,12 +54,12 @@ fn runtime() -> Runtime {
 
 /// # Panics
 /// An answer differs between the vaults.
-async fn expect_equal_answers(world: &TwinVaults, seeds: Range<u64>) {
+async fn expect_equal_responses(vaults: &TwinVaults, seeds: Range<u64>) {
     for seed in seeds {
-        let sequence = generate(seed, world.tenants);
-        if world.run(&sequence).await.is_some() {
-            let sequence = shrink(world, sequence).await;
-            let difference = world.run(&sequence).await;
+        let sequence = generate(seed, vaults.tenants);
+        if vaults.run(&sequence).await.is_some() {
+            let sequence = shrink(vaults, sequence).await;
+            let difference = vaults.run(&sequence).await;
             let difference = difference.map(|it| it.to_string()).unwrap_or_default();
             panic!("hidden data changes an answer.\n{sequence}{difference}");
         }
@@ -67,16 +67,16 @@ async fn expect_equal_answers(world: &TwinVaults, seeds: Range<u64>) {
 }
 
 #[test]
-fn hidden_data_does_not_change_answers_in_memory() {
+fn hidden_data_does_not_change_responses_in_memory() {
     let (first, count) = (first_seed(), sequence_count());
     let drive = |thread: u64| {
         let seeds = first + count * thread / THREADS..first + count * (thread + 1) / THREADS;
         let mut start = seeds.start;
         while start < seeds.end {
-            let end = seeds.end.min(start + SEQUENCES_PER_WORLD);
+            let end = seeds.end.min(start + SEQUENCES_PER_VAULTS);
             runtime().block_on(async {
-                let world = TwinVaults::in_memory(DisclosureRules::default()).await;
-                expect_equal_answers(&world, start..end).await;
+                let vaults = TwinVaults::in_memory(DisclosureRules::default()).await;
+                expect_equal_responses(&vaults, start..end).await;
             });
             start = end;
         }
@@ -92,20 +92,20 @@ fn hidden_data_does_not_change_answers_in_memory() {
 }
 
 #[test]
-fn hidden_data_does_not_change_answers_on_sqlite() {
-    let folder = engines::folder();
+fn hidden_data_does_not_change_responses_on_sqlite() {
+    let folder = engines::temporary_folder();
     runtime().block_on(async {
-        let world = engines::sqlite(folder.path()).await;
+        let vaults = engines::sqlite_vaults(folder.path()).await;
         let first = first_seed();
-        expect_equal_answers(&world, first..first + SEQUENCES_PER_ENGINE).await;
+        expect_equal_responses(&vaults, first..first + SEQUENCES_PER_ENGINE).await;
     });
 }
 
 #[test]
-fn hidden_data_does_not_change_answers_on_postgres() {
+fn hidden_data_does_not_change_responses_on_postgres() {
     runtime().block_on(async {
-        let (world, _databases) = engines::postgres().await;
+        let (vaults, _databases) = engines::postgres_vaults().await;
         let first = first_seed();
-        expect_equal_answers(&world, first..first + SEQUENCES_PER_ENGINE).await;
+        expect_equal_responses(&vaults, first..first + SEQUENCES_PER_ENGINE).await;
     });
 }

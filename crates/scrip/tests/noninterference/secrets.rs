@@ -6,38 +6,38 @@ use scrip_testing::random::SeededRandom;
 
 /// Which of the two vaults.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Side {
+pub(crate) enum VaultSide {
     Left,
     Right,
 }
 
 /// A value of each vault.
 #[derive(Debug, Clone)]
-pub(crate) struct Pair {
+pub(crate) struct ValuePair {
     pub(crate) left: String,
     pub(crate) right: String,
 }
 
-impl Pair {
-    pub(crate) fn on(&self, side: Side) -> &str {
+impl ValuePair {
+    pub(crate) fn value_in(&self, side: VaultSide) -> &str {
         match side {
-            Side::Left => &self.left,
-            Side::Right => &self.right,
+            VaultSide::Left => &self.left,
+            VaultSide::Right => &self.right,
         }
     }
 
-    fn holds(&self, text: &str) -> bool {
+    fn contains(&self, text: &str) -> bool {
         self.left == text || self.right == text
     }
 }
 
 #[derive(Debug, Clone)]
 pub(crate) struct Secrets {
-    pub(crate) cards: Vec<Pair>,
-    pub(crate) accounts: Vec<Pair>,
-    pub(crate) identities: Vec<Pair>,
+    pub(crate) cards: Vec<ValuePair>,
+    pub(crate) accounts: Vec<ValuePair>,
+    pub(crate) identities: Vec<ValuePair>,
     /// One attribute of an object. Attackers may use its values.
-    pub(crate) pins: Vec<Pair>,
+    pub(crate) pins: Vec<ValuePair>,
     /// Numbers and accounts of the attackers: they share BIN and last four digits with hidden ones.
     pub(crate) own_cards: Vec<String>,
     pub(crate) own_accounts: Vec<String>,
@@ -54,7 +54,7 @@ const LAST_FOUR: &str = "4242";
 
 impl Secrets {
     /// The hidden values by the names of their placeholders.
-    pub(crate) fn named(&self) -> [(&'static str, &[Pair]); 4] {
+    pub(crate) fn by_placeholder(&self) -> [(&'static str, &[ValuePair]); 4] {
         [
             ("card", &self.cards),
             ("account", &self.accounts),
@@ -65,29 +65,30 @@ impl Secrets {
 
     pub(crate) fn draw(random: &mut SeededRandom) -> Self {
         let pairs = |random: &mut SeededRandom, make: fn(&mut SeededRandom) -> String| {
-            let mut pairs: Vec<Pair> = Vec::new();
+            let mut pairs: Vec<ValuePair> = Vec::new();
             while pairs.len() < 2 {
                 let (left, right) = (make(random), make(random));
-                let known = pairs.iter().any(|it| it.holds(&left) || it.holds(&right));
+                let known = pairs.iter().any(|it| it.contains(&left) || it.contains(&right));
                 // Every hidden digit differs, so that every digit that leaks is seen to leak.
                 let differing = left.bytes().zip(right.bytes()).filter(|(a, b)| a != b).count();
                 if !known && differing >= 4 {
-                    pairs.push(Pair { left, right });
+                    pairs.push(ValuePair { left, right });
                 }
             }
             pairs
         };
-        let own =
-            |random: &mut SeededRandom, hidden: &[Pair], make: fn(&mut SeededRandom) -> String| {
-                let mut own = Vec::new();
-                while own.len() < 3 {
-                    let text = make(random);
-                    if !hidden.iter().any(|it| it.holds(&text)) {
-                        own.push(text);
-                    }
+        let own = |random: &mut SeededRandom,
+                   hidden: &[ValuePair],
+                   make: fn(&mut SeededRandom) -> String| {
+            let mut own = Vec::new();
+            while own.len() < 3 {
+                let text = make(random);
+                if !hidden.iter().any(|it| it.contains(&text)) {
+                    own.push(text);
                 }
-                own
-            };
+            }
+            own
+        };
         let (cards, accounts) = (pairs(random, card_number), pairs(random, account_number));
         let identities = pairs(random, identity_number);
         let mut own_cards = own(random, &cards, card_number);

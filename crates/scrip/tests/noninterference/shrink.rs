@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use crate::{run::TwinVaults, step::Sequence};
+use crate::{sequence_run::TwinVaults, step::Sequence};
 
-pub(crate) async fn shrink(world: &TwinVaults, mut sequence: Sequence) -> Sequence {
+pub(crate) async fn shrink(vaults: &TwinVaults, mut sequence: Sequence) -> Sequence {
     loop {
         let mut smaller = None;
         for candidate in candidates(&sequence) {
-            if world.run(&candidate).await.is_some() {
+            if vaults.run(&candidate).await.is_some() {
                 smaller = Some(candidate);
                 break;
             }

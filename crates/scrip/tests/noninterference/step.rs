@@ -38,12 +38,13 @@ pub(crate) struct Step {
     pub(crate) body: Option<String>,
     pub(crate) idempotency_key: Option<String>,
     /// Seconds that pass before it.
-    pub(crate) pause: u64,
+    pub(crate) pause_seconds: u64,
 }
 
 impl fmt::Display for Step {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { serial, actor, method, path, body, idempotency_key, pause } = self;
+        let Self { serial, actor, method, path, body, idempotency_key, pause_seconds: pause } =
+            self;
         write!(f, "#{serial} +{pause}s {actor:?}: {method} {path}")?;
         if let Some(key) = idempotency_key {
             write!(f, " (idempotency key {key})")?;
@@ -67,7 +68,7 @@ impl fmt::Display for Sequence {
         self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))?;
         // Only the hidden values that the steps use.
         let steps: String = self.steps.iter().map(ToString::to_string).collect();
-        for (name, pairs) in self.secrets.named() {
+        for (name, pairs) in self.secrets.by_placeholder() {
             for (at, pair) in pairs.iter().enumerate() {
                 let placeholder = format!("<<{name}:{at}>>");
                 if steps.contains(&placeholder) {

@@ -11,138 +11,138 @@ use scrip_testing::{
 };
 
 use crate::{
-    Length,
-    deeds::{self, Deed},
-    nodes::{Vault, eventually},
-    tally::{Finding, Tally},
+    RunLength,
+    nodes::{TwoNodeVault, eventually},
+    report::{ConsistencyViolation, RunReport},
+    token_histories::{self, TokenHistory},
 };
 
 const CLIENTS: usize = 16;
 
 /// A vault and all that was ever done to it.
-struct Loaded {
-    vault: Vault,
-    places: AtomicU64,
-    deeds: Vec<Deed>,
-    tally: Tally,
+struct LoadTest {
+    vault: TwoNodeVault,
+    next_number: AtomicU64,
+    histories: Vec<TokenHistory>,
+    report: RunReport,
 }
 
-impl Loaded {
+impl LoadTest {
     fn new(cluster: Cluster) -> Self {
-        let (places, deeds, tally) = Default::default();
-        Self { vault: Vault::found(cluster), places, deeds, tally }
+        let (places, histories, report) = Default::default();
+        Self { vault: TwoNodeVault::create(cluster), next_number: places, histories, report }
     }
 
     /// Somebody dies under load; the clients go on until they know the outcome of all they asked for.
-    fn round(&mut self, die: impl FnOnce(&mut Vault, &AtomicU64)) {
-        let (vault, places, stop) = (&mut self.vault, &self.places, AtomicBool::new(false));
-        let door = vault.door.clone();
-        let first_new = self.deeds.len();
+    fn run_round(&mut self, fail: impl FnOnce(&mut TwoNodeVault, &AtomicU64)) {
+        let (vault, places, stop) = (&mut self.vault, &self.next_number, AtomicBool::new(false));
+        let door = vault.nodes_access.clone();
+        let first_new = self.histories.len();
         thread::scope(|scope| {
             let client = |at| {
                 let (door, stop) = (&door, &stop);
-                scope.spawn(move || deeds::work(door, at, places, stop))
+                scope.spawn(move || token_histories::run_client(door, at, places, stop))
             };
             let clients: Vec<_> = (0..CLIENTS).map(client).collect();
             thread::sleep(random_duration(200..1000));
-            await_deeds(places);
-            die(vault, places);
+            wait_for_load(places);
+            fail(vault, places);
             thread::sleep(random_duration(50..300));
             stop.store(true, Ordering::Relaxed);
             for client in clients {
                 let (done, counted) = client.join().expect("a client does not panic");
-                self.deeds.extend(done);
-                self.tally.merge(&counted);
+                self.histories.extend(done);
+                self.report.merge(&counted);
             }
         });
-        self.tally.add("rounds");
-        let new = self.deeds.get(first_new..).expect("deeds only grow");
-        deeds::check(&self.vault.door, new, &mut self.tally);
-        deeds::check_rows(&self.vault, &self.deeds, &mut self.tally);
+        self.report.add("rounds");
+        let new = self.histories.get(first_new..).expect("deeds only grow");
+        token_histories::check_tokens(&self.vault.nodes_access, new, &mut self.report);
+        token_histories::check_rows(&self.vault, &self.histories, &mut self.report);
     }
 
     /// Once more from the first round on: later deaths must not have harmed earlier tokens. Clean
     /// means little unless somebody died while others waited for an answer.
-    fn end(mut self) -> (Tally, bool) {
-        deeds::check(&self.vault.door, &self.deeds, &mut self.tally);
-        let failures = self.tally.count("503") + self.tally.count("broken");
-        let passed = self.tally.is_clean() && failures > 0;
-        (self.tally, passed)
+    fn finish(mut self) -> (RunReport, bool) {
+        token_histories::check_tokens(&self.vault.nodes_access, &self.histories, &mut self.report);
+        let failures = self.report.count("503") + self.report.count("broken");
+        let passed = self.report.is_clean() && failures > 0;
+        (self.report, passed)
     }
 
     /// For one that may lose what it acknowledged.
-    fn end_with_loss(self) -> (Tally, bool) {
-        let passed = self.tally.has(Finding::Lost);
-        (self.tally, passed)
+    fn finish_expecting_loss(self) -> (RunReport, bool) {
+        let passed = self.report.has_violation(ConsistencyViolation::Lost);
+        (self.report, passed)
     }
 }
 
 /// However slow the machine is: until every client has done something that it began after this.
-fn await_deeds(places: &AtomicU64) {
+fn wait_for_load(next_number: &AtomicU64) {
     let more = u64::try_from(2 * CLIENTS).expect("a number");
-    let enough = places.load(Ordering::Relaxed) + more;
-    assert!(eventually(|| places.load(Ordering::Relaxed) >= enough), "there is no load");
+    let enough = next_number.load(Ordering::Relaxed) + more;
+    assert!(eventually(|| next_number.load(Ordering::Relaxed) >= enough), "there is no load");
 }
 
 /// It comes back in its directory, and the nodes find it without being started again.
-fn kill_and_revive(vault: &mut Vault, _: &AtomicU64) {
-    vault.cluster.kill();
-    vault.cluster.revive();
+fn restart_postgres(vault: &mut TwoNodeVault, _: &AtomicU64) {
+    vault.cluster.kill_primary();
+    vault.cluster.restart_primary();
 }
 
-pub(crate) fn of_postgres(length: Length) -> (Tally, bool) {
-    let mut loaded = Loaded::new(Cluster::start(&[]));
+pub(crate) fn kill_postgres(length: RunLength) -> (RunReport, bool) {
+    let mut loaded = LoadTest::new(Cluster::start(&[]));
     for _ in 0..length.postgres_kills {
-        loaded.round(kill_and_revive);
+        loaded.run_round(restart_postgres);
     }
-    loaded.end()
+    loaded.finish()
 }
 
 /// The control: this one says that it has committed before anything is on disk.
-pub(crate) fn of_lax_postgres(_: Length) -> (Tally, bool) {
+pub(crate) fn kill_lax_postgres(_: RunLength) -> (RunReport, bool) {
     let lax = ["synchronous_commit=off", "wal_writer_delay=10s", "wal_writer_flush_after=1GB"];
-    let mut loaded = Loaded::new(Cluster::start(&lax));
+    let mut loaded = LoadTest::new(Cluster::start(&lax));
     // The vault itself must not be what is lost.
-    loaded.vault.cluster.query("CHECKPOINT");
+    loaded.vault.cluster.query_primary("CHECKPOINT");
     // What fills a page of the log is written out, so it is only the last page that gets lost.
     for _ in 0..20 {
-        loaded.round(kill_and_revive);
-        if loaded.tally.has(Finding::Lost) {
+        loaded.run_round(restart_postgres);
+        if loaded.report.has_violation(ConsistencyViolation::Lost) {
             break;
         }
     }
-    loaded.end_with_loss()
+    loaded.finish_expecting_loss()
 }
 
-pub(crate) fn of_nodes(length: Length) -> (Tally, bool) {
-    let mut loaded = Loaded::new(Cluster::start(&[]));
+pub(crate) fn kill_nodes(length: RunLength) -> (RunReport, bool) {
+    let mut loaded = LoadTest::new(Cluster::start(&[]));
     for round in 0..length.node_kills {
-        loaded.round(|vault, _| {
+        loaded.run_round(|vault, _| {
             vault.kill(round % 2);
             thread::sleep(random_duration(50..500));
             vault.start(round % 2);
         });
     }
-    loaded.end()
+    loaded.finish()
 }
 
-pub(crate) fn failover(length: Length) -> (Tally, bool) {
-    let mut loaded = Loaded::new(Cluster::start(&[]));
+pub(crate) fn failover(length: RunLength) -> (RunReport, bool) {
+    let mut loaded = LoadTest::new(Cluster::start(&[]));
     for _ in 0..length.failovers {
         loaded.vault.cluster.add_standby(Replication::Synchronous);
-        loaded.round(|vault, _| vault.cluster.fail_over());
+        loaded.run_round(|vault, _| vault.cluster.fail_over());
     }
-    loaded.end()
+    loaded.finish()
 }
 
 /// The control: nobody waits for this standby, and it gets nothing of the last part of the load.
-pub(crate) fn failover_to_one_behind(_: Length) -> (Tally, bool) {
-    let mut loaded = Loaded::new(Cluster::start(&[]));
+pub(crate) fn failover_to_lagging_standby(_: RunLength) -> (RunReport, bool) {
+    let mut loaded = LoadTest::new(Cluster::start(&[]));
     loaded.vault.cluster.add_standby(Replication::Asynchronous);
-    loaded.round(|vault, places| {
-        vault.cluster.cut_off_standby();
-        await_deeds(places);
+    loaded.run_round(|vault, places| {
+        vault.cluster.disconnect_standby();
+        wait_for_load(places);
         vault.cluster.fail_over();
     });
-    loaded.end_with_loss()
+    loaded.finish_expecting_loss()
 }

@@ -10,8 +10,8 @@ mod audit;
 mod network;
 mod operator;
 mod process;
-mod sessions_3ds;
 mod telemetry;
+mod threeds_sessions;
 
 /// The program under test.
 pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");

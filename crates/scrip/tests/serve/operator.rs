@@ -8,6 +8,6 @@ pub(crate) mod commands;
 #[cfg(target_os = "linux")]
 mod quotas;
 #[cfg(target_os = "linux")]
-mod stuck;
+mod stalled_command;
 #[cfg(target_os = "linux")]
 mod transfer;

@@ -6,7 +6,7 @@ mod demo;
 mod descriptors;
 mod expensive_expressions;
 #[cfg(target_os = "linux")]
-mod hygiene;
+mod hardening;
 mod sealed;
 mod secret_files;
 mod settings;

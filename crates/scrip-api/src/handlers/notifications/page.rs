@@ -4,11 +4,11 @@
 //! on them but an id that their opener knows and a coarse word.
 
 use axum::response::Response;
-use scrip_core::id::SessionId;
+use scrip_core::id::ThreeDsSessionId;
 use serde_json::{Value, json};
 
 use crate::{
-    handlers::html::{self, nonce},
+    handlers::html::{self, generate_nonce},
     problem::Problem,
 };
 
@@ -17,7 +17,7 @@ const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'";
 
 /// To whoever opened this window, or else to the page around this frame. Which page that is, nobody
 /// here can know.
-const TELL: &str = "\
+const POST_MESSAGE_SCRIPT: &str = "\
 if (window.opener) {
   window.opener.postMessage(message, \"*\");
   window.close();
@@ -26,24 +26,24 @@ if (window.opener) {
 }";
 
 #[derive(Debug, Clone, Copy)]
-pub(super) enum Page {
-    Method(SessionId),
+pub(super) enum NotificationPage {
+    Method(ThreeDsSessionId),
     /// Whoever opened it watches whether it is closed.
     MethodPopup,
     Challenge {
-        id: SessionId,
+        id: ThreeDsSessionId,
         is_completed: bool,
         is_successful: bool,
     },
 }
 
-impl Page {
-    pub(super) fn response(self, chance: fn(&mut [u8])) -> Response {
-        let nonce = nonce(chance);
+impl NotificationPage {
+    pub(super) fn response(self, fill_random: fn(&mut [u8])) -> Response {
+        let nonce = generate_nonce(fill_random);
         let script = self.script();
         let script = format!("<script nonce=\"{nonce}\">\n{script}\n</script>\n");
-        let page = page("This step is done. You can go back to the shop.", &script);
-        html::page(page, &format!("{POLICY}; script-src 'nonce-{nonce}'"))
+        let page = render_page("This step is done. You can go back to the shop.", &script);
+        html::html_response(page, &format!("{POLICY}; script-src 'nonce-{nonce}'"))
     }
 
     fn script(self) -> String {
@@ -59,17 +59,17 @@ impl Page {
                 "authenticationStatus": if is_successful { "successful" } else { "failed" },
             }),
         };
-        format!("var message = {};\n{TELL}", in_script(&message))
+        format!("var message = {};\n{POST_MESSAGE_SCRIPT}", escape_for_script(&message))
     }
 }
 
 /// The same answer, for a person: without a script, so that nobody takes it for a notification.
-pub(crate) fn refused(response: Response, problem: &Problem) -> Response {
-    let text = format!("This could not be accepted: {}.", escaped(&problem.detail()));
-    html::instead_of(response, page(&text, ""), POLICY)
+pub(crate) fn render_rejection(response: Response, problem: &Problem) -> Response {
+    let text = format!("This could not be accepted: {}.", escape_html(&problem.detail()));
+    html::replace_with_html(response, render_page(&text, ""), POLICY)
 }
 
-fn page(text: &str, script: &str) -> String {
+fn render_page(text: &str, script: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <title>3-D Secure</title>\n</head>\n<body>\n<p>{text}</p>\n{script}</body>\n</html>\n"
@@ -77,7 +77,7 @@ fn page(text: &str, script: &str) -> String {
 }
 
 /// JSON that cannot end the script it stands in, nor a line of it.
-fn in_script(value: &Value) -> String {
+fn escape_for_script(value: &Value) -> String {
     let mut safe = String::new();
     for it in value.to_string().chars() {
         match it {
@@ -90,7 +90,7 @@ fn in_script(value: &Value) -> String {
     safe
 }
 
-fn escaped(text: &str) -> String {
+fn escape_html(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
@@ -99,13 +99,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_ends_a_script() {
+    fn escaped_json_cannot_close_a_script_element() {
         let value = json!({"id": "</script><!-- & \u{2028}\u{2029} \" \\ '"});
-        let text = in_script(&value);
+        let text = escape_for_script(&value);
         for mark in ['<', '>', '&', '\u{2028}', '\u{2029}'] {
             assert!(!text.contains(mark), "{text}");
         }
         assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), value);
-        assert_eq!(escaped("<b>&"), "&lt;b&gt;&amp;");
+        assert_eq!(escape_html("<b>&"), "&lt;b&gt;&amp;");
     }
 }

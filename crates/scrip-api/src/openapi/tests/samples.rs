@@ -4,16 +4,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::openapi::{
     samples::LANGUAGES,
-    tests::{Operation, operations},
+    tests::{DocumentOperation, operations},
 };
 
-fn id(operation: &Operation) -> &'static str {
+fn id(operation: &DocumentOperation) -> &'static str {
     operation.value["operationId"].as_str().unwrap()
 }
 
 /// The operation, the label of the language and the source of each sample.
 fn samples() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let of_operation = |operation: Operation| {
+    let of_operation = |operation: DocumentOperation| {
         let samples = operation.value["x-codeSamples"].as_array().into_iter().flatten();
         samples.map(move |sample| {
             let text = |name: &str| sample[name].as_str().unwrap();

@@ -9,20 +9,23 @@ use crate::openapi::{SOURCE, document};
 
 /// The attributes of an object in the order of the source. A name that stands twice is an error:
 /// `serde_json` would keep the last one.
-struct Attributes(Vec<(String, Box<RawValue>)>);
+struct OrderedAttributes(Vec<(String, Box<RawValue>)>);
 
-impl<'de> Deserialize<'de> for Attributes {
+impl<'de> Deserialize<'de> for OrderedAttributes {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct InOrder;
 
         impl<'de> Visitor<'de> for InOrder {
-            type Value = Attributes;
+            type Value = OrderedAttributes;
 
             fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
                 formatter.write_str("an object")
             }
 
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Attributes, A::Error> {
+            fn visit_map<A: MapAccess<'de>>(
+                self,
+                mut map: A,
+            ) -> Result<OrderedAttributes, A::Error> {
                 let (mut all, mut names) = (Vec::new(), HashSet::new());
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                     if !names.insert(name.clone()) {
@@ -30,7 +33,7 @@ impl<'de> Deserialize<'de> for Attributes {
                     }
                     all.push((name, value));
                 }
-                Ok(Attributes(all))
+                Ok(OrderedAttributes(all))
             }
         }
 
@@ -52,7 +55,7 @@ impl Layout {
         let nameless = |it: &RawValue| (String::new(), Self::read(it.get()));
         match text.chars().next() {
             Some('{') => {
-                let all: Attributes = serde_json::from_str(text).unwrap();
+                let all: OrderedAttributes = serde_json::from_str(text).unwrap();
                 let part = |(name, value): &(String, Box<RawValue>)| {
                     let name = serde_json::to_string(name).unwrap();
                     (format!("{name}: "), Self::read(value.get()))
@@ -89,7 +92,7 @@ impl Layout {
         let is_plain =
             |(name, it): &(String, Self)| name.is_empty() && matches!(it, Self::Plain(_));
         let lines = if parts.iter().all(is_plain) {
-            fill(&inner, parts)
+            fill_lines(&inner, parts)
         } else {
             let part = |(name, it): &(String, Self)| {
                 let before = inner.len() + name.chars().count() + 1;
@@ -102,7 +105,7 @@ impl Layout {
 }
 
 /// Plain values, as many on a line as it holds.
-fn fill(inner: &str, parts: &[(String, Layout)]) -> String {
+fn fill_lines(inner: &str, parts: &[(String, Layout)]) -> String {
     let (mut lines, mut line) = (Vec::new(), inner.to_owned());
     for (at, (_, part)) in parts.iter().enumerate() {
         let comma = if at + 1 < parts.len() { "," } else { "" };
@@ -119,26 +122,26 @@ fn fill(inner: &str, parts: &[(String, Layout)]) -> String {
 
 /// `SCRIP_TEST_GOLDEN=write` lays the file out. Names that stand twice in one object fail here, too.
 #[test]
-fn source_has_the_layout() {
-    let wanted = format!("{}\n", Layout::read(SOURCE.trim()).write(0, 0));
+fn source_file_has_the_standard_layout() {
+    let expected = format!("{}\n", Layout::read(SOURCE.trim()).write(0, 0));
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/openapi/openapi.json");
-        std::fs::write(file, wanted).unwrap();
+        std::fs::write(file, expected).unwrap();
         return;
     }
-    for (kept, wanted) in SOURCE.lines().zip(wanted.lines()) {
-        assert_eq!(kept, wanted, "SCRIP_TEST_GOLDEN=write lays the file out");
+    for (kept, expected) in SOURCE.lines().zip(expected.lines()) {
+        assert_eq!(kept, expected, "SCRIP_TEST_GOLDEN=write lays the file out");
     }
-    assert!(SOURCE == wanted, "SCRIP_TEST_GOLDEN=write lays the file out");
+    assert!(SOURCE == expected, "SCRIP_TEST_GOLDEN=write lays the file out");
 }
 
 #[test]
 #[should_panic(expected = "type stands twice")]
-fn attribute_that_stands_twice_is_rejected() {
+fn duplicate_attribute_is_rejected() {
     Layout::read(r#"{"a": {"type": "string", "type": "object"}}"#);
 }
 
 #[test]
-fn version_is_that_of_the_program() {
+fn document_version_is_the_program_version() {
     assert_eq!(document()["info"]["version"], env!("CARGO_PKG_VERSION"));
 }

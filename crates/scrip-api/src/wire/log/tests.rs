@@ -1,7 +1,7 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    audit::{Log, LogRecord, Operation},
+    audit::{LogKind, LogRecord, Operation},
     id::{ApiKeyId, ApplicationId, TenantId},
     time::Timestamp,
 };
@@ -12,26 +12,26 @@ use uuid::Uuid;
 use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::{
-        log::{ENTITY_CHARS_MAX, LogPageBody, body, entity_types},
+        log::{ENTITY_CHARS_MAX, LogPageBody, body, render_entity_types},
         tokens::list::CursorPagination,
     },
 };
 
 #[test]
-fn examples_of_records_are_what_the_code_writes() {
+fn documented_log_examples_match_rendered_records() {
     let record = record();
     let page = |next: Option<&str>| {
         let pagination = CursorPagination { page_size: 20, next: next.map(str::to_owned) };
-        json!(LogPageBody { pagination, data: vec![body(Log::Access, &record)] })
+        json!(LogPageBody { pagination, data: vec![body(LogKind::Read, &record)] })
     };
-    assert_examples("Log", [json!(body(Log::Access, &record))]);
+    assert_examples("Log", [json!(body(LogKind::Read, &record))]);
     assert_examples("LogPage", [page(Some("AgEAAAAB3Q0rXw")), page(None)]);
-    let types: Vec<Value> = serde_json::from_str(&entity_types().body).unwrap();
+    let types: Vec<Value> = serde_json::from_str(&render_entity_types().body).unwrap();
     assert_examples("LogEntityType", types.into_iter().take(1));
 }
 
 #[test]
-fn limit_of_entity_ids_is_in_the_document() {
+fn documented_entity_id_limit_matches_the_code() {
     assert_limit_usize(&["list_logs.entity_id"], "maxLength", ENTITY_CHARS_MAX);
 }
 
@@ -39,7 +39,7 @@ fn record() -> LogRecord {
     let id = |byte| Uuid::from_bytes([byte; 16]);
     LogRecord {
         tenant: TenantId(id(0x5f)),
-        n: 17,
+        sequence: 17,
         at: Timestamp { unix_ms: 1_793_525_400_000 },
         actor_kind: "application".to_owned(),
         actor: Some(ApplicationId(id(0x0b))),

@@ -6,7 +6,7 @@ mod tests;
 use scrip_core::{
     error::FieldError,
     policy::{
-        AccessPolicy, AccessRule, Condition, Permission, Permissions, Reach, Transform,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, Permission, Permissions, Transform,
         access::RULES_MAX,
     },
     token::Container,
@@ -14,20 +14,20 @@ use scrip_core::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::wire::fields::Fields;
+use crate::wire::fields::JsonFields;
 
 /// Whose rules these are: only a session's may have conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Holder {
+pub enum RuleHolder {
     Application,
     Session,
 }
 
 /// What is wrong with it joins the complaints of the request.
-pub fn parse(fields: &mut Fields, holder: Holder) -> AccessPolicy {
-    let permissions = fields.texts("permissions").given().unwrap_or_default();
+pub fn parse(fields: &mut JsonFields, holder: RuleHolder) -> AccessPolicy {
+    let permissions = fields.texts("permissions").into_option().unwrap_or_default();
     let permissions = parse_permissions("permissions", &permissions, &mut fields.errors);
-    let rules = match fields.any("rules") {
+    let rules = match fields.take_any("rules") {
         None | Some(Value::Null) => Vec::new(),
         // Before they are read: each of them could be wrong in several ways.
         Some(Value::Array(rules)) if rules.len() > RULES_MAX => {
@@ -46,10 +46,10 @@ pub fn parse(fields: &mut Fields, holder: Holder) -> AccessPolicy {
             fields.errors.push(FieldError::new(format!("rules[{at}]"), "must be an object"));
             continue;
         };
-        let mut rule = Rule { at, rule, errors: &mut fields.errors };
+        let mut rule = RuleReader { index: at, rule, errors: &mut fields.errors };
         parsed.extend(rule.parse(holder));
     }
-    AccessPolicy { permissions, rules: parsed }
+    AccessPolicy { parse_permissions: permissions, rules: parsed }
 }
 
 fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>) -> Permissions {
@@ -69,23 +69,23 @@ fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>
 }
 
 /// One rule while it is read.
-struct Rule<'a> {
-    at: usize,
+struct RuleReader<'a> {
+    index: usize,
     rule: Map<String, Value>,
     errors: &'a mut Vec<FieldError>,
 }
 
-impl Rule<'_> {
+impl RuleReader<'_> {
     /// Nothing when something is wrong with it.
-    fn parse(&mut self, holder: Holder) -> Option<AccessRule> {
+    fn parse(&mut self, holder: RuleHolder) -> Option<AccessRule> {
         let before = self.errors.len();
         let description = self.text("description").unwrap_or_default();
         let priority = self.priority();
         let reach = self.reach(holder);
         let transform = match self.text("transform") {
-            None => self.refuse("transform", "is required"),
+            None => self.reject("transform", "is required"),
             Some(text) => match Transform::parse(&text) {
-                None => self.refuse("transform", "must be redact, mask or reveal"),
+                None => self.reject("transform", "must be redact, mask or reveal"),
                 known => known,
             },
         };
@@ -94,11 +94,17 @@ impl Rule<'_> {
             return None;
         }
         let (reach, transform, permissions) = (reach?, transform?, permissions?);
-        Some(AccessRule { description, priority, reach, transform, permissions })
+        Some(AccessRule {
+            description,
+            priority,
+            scope: reach,
+            transform,
+            parse_permissions: permissions,
+        })
     }
 
-    fn refuse<T>(&mut self, name: &str, rule: &'static str) -> Option<T> {
-        let field = format!("rules[{}].{name}", self.at);
+    fn reject<T>(&mut self, name: &str, rule: &'static str) -> Option<T> {
+        let field = format!("rules[{}].{name}", self.index);
         // A text that is no text has been complained about.
         if !self.errors.iter().any(|it| it.field == field) {
             self.errors.push(FieldError::new(field, rule));
@@ -106,74 +112,76 @@ impl Rule<'_> {
         None
     }
 
-    fn any(&mut self, name: &str) -> Option<Value> {
+    fn take_any(&mut self, name: &str) -> Option<Value> {
         self.rule.remove(name).filter(|it| !it.is_null())
     }
 
     fn text(&mut self, name: &str) -> Option<String> {
-        let Value::String(text) = self.any(name)? else {
-            return self.refuse(name, "must be text");
+        let Value::String(text) = self.take_any(name)? else {
+            return self.reject(name, "must be text");
         };
         Some(text)
     }
 
     /// Rules of the same number keep their order.
     fn priority(&mut self) -> i64 {
-        let Some(value) = self.any("priority") else { return 1 };
+        let Some(value) = self.take_any("priority") else { return 1 };
         let priority = value.as_i64().filter(|it| *it >= 0);
-        priority.or_else(|| self.refuse("priority", "must be a whole number from 0")).unwrap_or(1)
+        priority.or_else(|| self.reject("priority", "must be a whole number from 0")).unwrap_or(1)
     }
 
     fn permissions(&mut self) -> Option<Permissions> {
-        let field = format!("rules[{}].permissions", self.at);
-        let Some(value) = self.any("permissions") else {
-            return self.refuse("permissions", "is required");
+        let field = format!("rules[{}].permissions", self.index);
+        let Some(value) = self.take_any("permissions") else {
+            return self.reject("permissions", "is required");
         };
         let Ok(names) = serde_json::from_value::<Vec<String>>(value) else {
-            return self.refuse("permissions", "must be an array of texts");
+            return self.reject("permissions", "must be an array of texts");
         };
         Some(parse_permissions(&field, &names, self.errors))
     }
 
-    fn reach(&mut self, holder: Holder) -> Option<Reach> {
+    fn reach(&mut self, holder: RuleHolder) -> Option<AccessScope> {
         let container = self.text("container");
-        let conditions = self.any("conditions").filter(|it| *it != Value::Array(Vec::new()));
+        let conditions = self.take_any("conditions").filter(|it| *it != Value::Array(Vec::new()));
         match (container, conditions, holder) {
-            (_, Some(_), Holder::Application) => {
-                self.refuse("conditions", "are for sessions only; use container")
+            (_, Some(_), RuleHolder::Application) => {
+                self.reject("conditions", "are for sessions only; use container")
             }
-            (Some(_), Some(_), Holder::Session) => {
-                self.refuse("conditions", "cannot be given together with container")
+            (Some(_), Some(_), RuleHolder::Session) => {
+                self.reject("conditions", "cannot be given together with container")
             }
             (Some(text), None, _) => match Container::parse(&text) {
-                Ok(container) => Some(Reach::Container(container)),
-                Err(rule) => self.refuse("container", rule),
+                Ok(container) => Some(AccessScope::Container(container)),
+                Err(rule) => self.reject("container", rule),
             },
-            (None, Some(conditions), Holder::Session) => self.conditions(conditions),
-            (None, None, Holder::Application) => self.refuse("container", "is required"),
-            (None, None, Holder::Session) => self.refuse("container", "or conditions are required"),
+            (None, Some(conditions), RuleHolder::Session) => self.conditions(conditions),
+            (None, None, RuleHolder::Application) => self.reject("container", "is required"),
+            (None, None, RuleHolder::Session) => {
+                self.reject("container", "or conditions are required")
+            }
         }
     }
 
-    fn conditions(&mut self, conditions: Value) -> Option<Reach> {
+    fn conditions(&mut self, conditions: Value) -> Option<AccessScope> {
         const CONDITIONS_MAX: usize = 16;
         let Value::Array(conditions) = conditions else {
-            return self.refuse("conditions", "must be an array of conditions");
+            return self.reject("conditions", "must be an array of conditions");
         };
         if conditions.len() > CONDITIONS_MAX {
-            return self.refuse("conditions", "must have at most 16 entries");
+            return self.reject("conditions", "must have at most 16 entries");
         }
         let mut parsed = Vec::new();
         for (at, condition) in conditions.iter().enumerate() {
             let part = |name| condition.get(name).and_then(Value::as_str).unwrap_or_default();
-            match Condition::parse(part("attribute"), part("operator"), part("value")) {
+            match AccessCondition::parse(part("attribute"), part("operator"), part("value")) {
                 Ok(condition) => parsed.push(condition),
                 Err((name, rule)) => {
-                    let _: Option<()> = self.refuse(&format!("conditions[{at}].{name}"), rule);
+                    let _: Option<()> = self.reject(&format!("conditions[{at}].{name}"), rule);
                 }
             }
         }
-        Some(Reach::Conditions(parsed))
+        Some(AccessScope::Conditions(parsed))
     }
 }
 
@@ -196,18 +204,20 @@ struct ConditionBody<'a> {
     value: &'a str,
 }
 
-pub(crate) fn names(permissions: Permissions) -> Vec<&'static str> {
+pub(crate) fn permission_names(permissions: Permissions) -> Vec<&'static str> {
     permissions.iter().map(Permission::as_str).collect()
 }
 
-pub(crate) fn rules(access: &AccessPolicy) -> Vec<RuleBody<'_>> {
-    access.rules.iter().map(rule).collect()
+pub(crate) fn rule_bodies(access: &AccessPolicy) -> Vec<RuleBody<'_>> {
+    access.rules.iter().map(rule_body).collect()
 }
 
-fn rule(rule: &AccessRule) -> RuleBody<'_> {
-    let (container, conditions) = match &rule.reach {
-        Reach::Container(container) => (Some(container.as_str()), None),
-        Reach::Conditions(conditions) => (None, Some(conditions.iter().map(condition).collect())),
+fn rule_body(rule: &AccessRule) -> RuleBody<'_> {
+    let (container, conditions) = match &rule.scope {
+        AccessScope::Container(container) => (Some(container.as_str()), None),
+        AccessScope::Conditions(conditions) => {
+            (None, Some(conditions.iter().map(condition_body).collect()))
+        }
     };
     RuleBody {
         description: &rule.description,
@@ -215,11 +225,11 @@ fn rule(rule: &AccessRule) -> RuleBody<'_> {
         container,
         conditions,
         transform: rule.transform.as_str(),
-        permissions: names(rule.permissions),
+        permissions: permission_names(rule.parse_permissions),
     }
 }
 
-fn condition(condition: &Condition) -> ConditionBody<'_> {
+fn condition_body(condition: &AccessCondition) -> ConditionBody<'_> {
     let (attribute, operator, value) = condition.parts();
     ConditionBody { attribute, operator, value }
 }

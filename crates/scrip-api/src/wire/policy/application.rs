@@ -4,34 +4,35 @@
 mod tests;
 
 use scrip_core::{
-    idempotency::Rendered,
+    idempotency::RenderedResponse,
     listing::Page,
     operations::applications::{
         create_api_key::CreatedApiKey,
         create_application::{CreateKey, CreatedApplication, NewApplication},
     },
     policy::{
-        AccessPolicy, ApiKeyRecord, ApiKeyText, Application, ApplicationKind, Name, Permission,
+        AccessPolicy, ApiKeyRecord, ApiKeyText, Application, ApplicationKind, DisplayName,
+        Permission,
     },
-    token::Plain,
+    token::Plaintext,
 };
 use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    answer::render,
-    fields::Fields,
-    policy::access::{self, Holder, RuleBody},
-    query::paged,
+    fields::JsonFields,
+    policy::access::{self, RuleBody, RuleHolder},
+    query::page_body,
+    response::render,
 };
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_new(body: Plaintext) -> Result<NewApplication, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
     let kind = fields.required_text("type");
     let kind = fields.parse_choice("type", kind, ApplicationKind::parse, KIND_RULE);
-    let access = access::parse(&mut fields, Holder::Application);
-    let create_key = match fields.boolean("create_key").given() {
+    let access = access::parse(&mut fields, RuleHolder::Application);
+    let create_key = match fields.boolean("create_key").into_option() {
         Some(false) => CreateKey::No,
         Some(true) | None => CreateKey::Yes,
     };
@@ -46,16 +47,16 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewApplication, ParseError> {
 pub(crate) const KIND_RULE: &str = "must be public, private or management";
 
 /// A name and rights: everything that can be changed later.
-pub(crate) fn parse_update(body: Plain) -> Result<(Name, AccessPolicy), ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, AccessPolicy), ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
-    let access = access::parse(&mut fields, Holder::Application);
+    let access = access::parse(&mut fields, RuleHolder::Application);
     fields.finish_with(name).map(|name| (name, access))
 }
 
-pub(crate) fn parse_name(fields: &mut Fields) -> Option<Name> {
+pub(crate) fn parse_name(fields: &mut JsonFields) -> Option<DisplayName> {
     let name = fields.required_text("name");
-    fields.parse(name, |it| Name::parse(&it).map_err(|error| vec![error])).given()
+    fields.parse(name, |it| DisplayName::parse(&it).map_err(|error| vec![error])).into_option()
 }
 
 #[derive(Serialize)]
@@ -89,34 +90,34 @@ struct KeyBody<'a> {
 }
 
 /// The answer to Create Application: the only one with its key.
-pub fn created(created: &CreatedApplication) -> Rendered {
+pub fn render_created(created: &CreatedApplication) -> RenderedResponse {
     render(201, &body(&created.application, created.api_key.as_ref()))
 }
 
-pub fn found(application: &Application) -> Rendered {
+pub fn render_application(application: &Application) -> RenderedResponse {
     render(200, &body(application, None))
 }
 
-pub(crate) fn listed(page: &Page<Application>) -> Rendered {
-    render(200, &paged(page, |it| body(it, None)))
+pub(crate) fn render_list(page: &Page<Application>) -> RenderedResponse {
+    render(200, &page_body(page, |it| body(it, None)))
 }
 
-pub fn created_key(created: &CreatedApiKey) -> Rendered {
+pub fn render_created_key(created: &CreatedApiKey) -> RenderedResponse {
     render(201, &key_body(&created.record, Some(&created.api_key)))
 }
 
-pub fn found_key(record: &ApiKeyRecord) -> Rendered {
+pub fn render_key(record: &ApiKeyRecord) -> RenderedResponse {
     render(200, &key_body(record, None))
 }
 
 /// As the official clients read it.
-pub(crate) fn listed_keys(records: &[&ApiKeyRecord]) -> Rendered {
+pub(crate) fn render_keys(records: &[&ApiKeyRecord]) -> RenderedResponse {
     render(200, &records.iter().map(|it| key_body(it, None)).collect::<Vec<_>>())
 }
 
 /// For whoever asks for a page.
-pub(crate) fn paged_keys(page: &Page<ApiKeyRecord>) -> Rendered {
-    render(200, &paged(page, |it| key_body(it, None)))
+pub(crate) fn render_key_page(page: &Page<ApiKeyRecord>) -> RenderedResponse {
+    render(200, &page_body(page, |it| key_body(it, None)))
 }
 
 fn body<'a>(application: &'a Application, key: Option<&'a ApiKeyText>) -> ApplicationBody<'a> {
@@ -128,8 +129,8 @@ fn body<'a>(application: &'a Application, key: Option<&'a ApiKeyText>) -> Applic
         key: key.map(ApiKeyText::expose),
         keys: application.api_keys.iter().map(|it| key_body(it, key)).collect(),
         r#type: record.kind.as_str(),
-        permissions: access::names(record.access.permissions),
-        rules: access::rules(&record.access),
+        permissions: access::permission_names(record.access.parse_permissions),
+        rules: access::rule_bodies(&record.access),
         created_by: record.created.by.map(|it| it.to_string()),
         created_at: record.created.at.to_string(),
         modified_by: record.modified.and_then(|it| it.by).map(|it| it.to_string()),
@@ -154,7 +155,7 @@ struct PermissionBody {
 }
 
 /// Those that this kind of application may hold, or all.
-pub(crate) fn permissions(kind: Option<ApplicationKind>) -> Rendered {
+pub(crate) fn render_permissions(kind: Option<ApplicationKind>) -> RenderedResponse {
     let held = |it: &&Permission| kind.is_none_or(|kind| it.kinds().contains(&kind));
     let body = |it: &Permission| PermissionBody {
         r#type: it.as_str(),

@@ -8,24 +8,27 @@ use std::collections::BTreeMap;
 use scrip_core::{
     error::FieldError,
     id::TenantId,
-    idempotency::Rendered,
+    idempotency::RenderedResponse,
     operations::tenants::update_tenant::EditSettings,
     policy::{
-        DeduplicationBehavior, Name, Quotas, Settings, Stamp, Tenant, TenantKind, TenantRecord,
+        ChangeStamp, DeduplicationBehavior, DisplayName, Quotas, Tenant, TenantKind, TenantRecord,
+        TenantSettings,
     },
-    token::Plain,
+    token::Plaintext,
 };
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::wire::{ParseError, answer::render, fields::Fields, policy::application::parse_name};
+use crate::wire::{
+    ParseError, fields::JsonFields, policy::application::parse_name, response::render,
+};
 
 /// A name, and what becomes of the settings: those that are named change, null takes one back to
 /// its default, and the others stay.
-pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, EditSettings), ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
-    let given = match fields.any("settings") {
+    let given = match fields.take_any("settings") {
         None | Some(Value::Null) => serde_json::Map::new(),
         Some(Value::Object(given)) => given,
         Some(_) => {
@@ -33,12 +36,12 @@ pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), ParseErr
             serde_json::Map::new()
         }
     };
-    let mut edits: Vec<Edit> = Vec::new();
+    let mut edits: Vec<SettingEdit> = Vec::new();
     for (setting, rule, edit) in SETTINGS {
         let Some(value) = given.get(*setting) else { continue };
         let text = value.as_str();
         let readable = value.is_null()
-            || text.is_some_and(|it| edit(&mut Settings::default(), Some(it)).is_some());
+            || text.is_some_and(|it| edit(&mut TenantSettings::default(), Some(it)).is_some());
         if readable {
             edits.push((*edit, text.map(str::to_owned)));
         } else {
@@ -55,45 +58,46 @@ pub(crate) fn parse_update(body: Plain) -> Result<(Name, EditSettings), ParseErr
 }
 
 /// Sets one from its text, or back to its default; nothing when the text is not one.
-type Set = fn(&mut Settings, Option<&str>) -> Option<()>;
-type Edit = (Set, Option<String>);
+type SettingSetter = fn(&mut TenantSettings, Option<&str>) -> Option<()>;
+type SettingEdit = (SettingSetter, Option<String>);
 
 const BOOLEAN: &str = "must be \"true\" or \"false\"";
 
-const SETTINGS: &[(&str, &str, Set)] = &[
+const SETTINGS: &[(&str, &str, SettingSetter)] = &[
     ("fingerprint_tokens", BOOLEAN, |it, text| {
-        it.fingerprint_tokens = boolean(text, Settings::default().fingerprint_tokens)?;
+        it.fingerprint_tokens = parse_boolean(text, TenantSettings::default().fingerprint_tokens)?;
         Some(())
     }),
     ("deduplicate_tokens", BOOLEAN, |it, text| {
-        it.deduplicate_tokens = boolean(text, Settings::default().deduplicate_tokens)?;
+        it.deduplicate_tokens = parse_boolean(text, TenantSettings::default().deduplicate_tokens)?;
         Some(())
     }),
     (
         "token_deduplication_behavior",
         "must be \"read_existing\" or \"update_existing\"",
         |it, text| {
-            let assumed = Some(Settings::default().token_deduplication_behavior);
+            let assumed = Some(TenantSettings::default().token_deduplication_behavior);
             it.token_deduplication_behavior = text.map_or(assumed, DeduplicationBehavior::parse)?;
             Some(())
         },
     ),
     ("disable_ephemeral_proxy", BOOLEAN, |it, text| {
-        it.disable_ephemeral_proxy = boolean(text, Settings::default().disable_ephemeral_proxy)?;
+        it.disable_ephemeral_proxy =
+            parse_boolean(text, TenantSettings::default().disable_ephemeral_proxy)?;
         Some(())
     }),
 ];
 
-fn boolean(text: Option<&str>, assumed: bool) -> Option<bool> {
+fn parse_boolean(text: Option<&str>, default: bool) -> Option<bool> {
     match text {
-        None => Some(assumed),
+        None => Some(default),
         Some("true") => Some(true),
         Some("false") => Some(false),
         Some(_) => None,
     }
 }
 
-pub fn settings(settings: &Settings) -> BTreeMap<&'static str, String> {
+pub fn settings_to_text(settings: &TenantSettings) -> BTreeMap<&'static str, String> {
     BTreeMap::from([
         ("fingerprint_tokens", settings.fingerprint_tokens.to_string()),
         ("deduplicate_tokens", settings.deduplicate_tokens.to_string()),
@@ -115,27 +119,27 @@ struct TenantBody<'a> {
     modified_at: Option<String>,
 }
 
-pub(crate) fn found(it: &Tenant) -> Rendered {
-    body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
+pub(crate) fn render_tenant(it: &Tenant) -> RenderedResponse {
+    render_body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
 }
 
-pub(crate) fn updated(it: &TenantRecord) -> Rendered {
-    body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
+pub(crate) fn render_record(it: &TenantRecord) -> RenderedResponse {
+    render_body(it.id, &it.name, it.kind, &it.settings, it.created, it.modified)
 }
 
-fn body(
+fn render_body(
     id: TenantId,
-    name: &Name,
+    name: &DisplayName,
     kind: TenantKind,
-    settings: &Settings,
-    created: Stamp,
-    modified: Option<Stamp>,
-) -> Rendered {
+    settings: &TenantSettings,
+    created: ChangeStamp,
+    modified: Option<ChangeStamp>,
+) -> RenderedResponse {
     let body = TenantBody {
         id: id.to_string(),
         name: name.as_str(),
         r#type: kind.as_str(),
-        settings: self::settings(settings),
+        settings: settings_to_text(settings),
         created_at: created.at.to_string(),
         modified_by: modified.and_then(|it| it.by).map(|it| it.to_string()),
         modified_at: modified.map(|it| it.at.to_string()),
@@ -168,6 +172,6 @@ pub fn quotas_body(quotas: &Quotas) -> QuotasBody {
     }
 }
 
-pub(crate) fn quotas(quotas: &Quotas) -> Rendered {
+pub(crate) fn render_quotas(quotas: &Quotas) -> RenderedResponse {
     render(200, &quotas_body(quotas))
 }

@@ -5,10 +5,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use scrip_core::{idempotency::Rendered, token::Usage};
+use scrip_core::{idempotency::RenderedResponse, token::TenantUsage};
 use serde::Serialize;
 
-use crate::wire::answer::render;
+use crate::wire::response::render;
 
 #[derive(Serialize)]
 struct UsageBody {
@@ -29,7 +29,7 @@ struct TypeMetrics {
     last_created_at: String,
 }
 
-fn body(usage: &Usage) -> UsageBody {
+fn body(usage: &TenantUsage) -> UsageBody {
     let metrics = usage.types.iter().map(|it| {
         let last_created_at = it.last_created_at.to_string();
         (it.token_type.as_str(), TypeMetrics { count: it.count, last_created_at })
@@ -42,6 +42,6 @@ fn body(usage: &Usage) -> UsageBody {
     UsageBody { total_tokens: usage.total(), token_report }
 }
 
-pub(crate) fn found(usage: &Usage) -> Rendered {
+pub(crate) fn render_usage(usage: &TenantUsage) -> RenderedResponse {
     render(200, &body(usage))
 }

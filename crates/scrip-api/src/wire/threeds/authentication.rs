@@ -1,7 +1,7 @@
 //! The outcome of an authentication.
 
 use scrip_core::{
-    idempotency::Rendered,
+    idempotency::RenderedResponse,
     threeds::{AuthenticationView, CardReference},
 };
 use scrip_threeds::{
@@ -12,9 +12,9 @@ use scrip_threeds::{
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use crate::wire::answer::render;
+use crate::wire::response::render;
 
-pub(crate) fn authenticated(view: &AuthenticationView) -> Rendered {
+pub(crate) fn render_authentication(view: &AuthenticationView) -> RenderedResponse {
     render(200, &body(view))
 }
 
@@ -32,7 +32,7 @@ pub(super) struct AuthenticationBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) acs_operator_id: Option<&'a str>,
     #[serde(flatten)]
-    pub(super) card: CardBody,
+    pub(super) card: CardReferenceBody,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) authentication_value: Option<&'a str>,
     pub(super) authentication_status: &'static str,
@@ -79,7 +79,7 @@ pub(super) struct AuthenticationBody<'a> {
 
 /// What a session was created with, by today's name and by the old one.
 #[derive(Serialize)]
-pub(super) struct CardBody {
+pub(super) struct CardReferenceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) pan_token_id: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -104,27 +104,27 @@ pub(super) struct ExtensionBody<'a> {
     pub(super) data: &'a Map<String, Value>,
 }
 
-pub(super) fn card(card: &CardReference) -> CardBody {
+pub(super) fn card_reference_body(card: &CardReference) -> CardReferenceBody {
     let (token, intent) = match card {
         CardReference::Token(id) => (Some(id.as_str().to_owned()), None),
         CardReference::TokenIntent(id) => (None, Some(id.to_string())),
     };
-    CardBody { pan_token_id: token.clone(), token_id: token, token_intent_id: intent }
+    CardReferenceBody { pan_token_id: token.clone(), token_id: token, token_intent_id: intent }
 }
 
 pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
     let of = &view.authentication;
-    let preference = of.asked.challenge_preference;
+    let preference = of.parameters.challenge_preference;
     AuthenticationBody {
         session_id: view.session_id.to_string(),
-        threeds_version: of.asked.version.code(),
+        threeds_version: of.parameters.version.code(),
         acs_transaction_id: of.acs_transaction_id.expose(),
         ds_transaction_id: of.ds_transaction_id.expose(),
         sdk_transaction_id: of.sdk_transaction_id.as_ref().map(|it| it.expose()),
         acs_reference_number: of.acs_reference_number.expose(),
         ds_reference_number: of.ds_reference_number.expose(),
         acs_operator_id: of.acs_operator_id.as_ref().map(|it| it.expose()),
-        card: card(&view.card),
+        card: card_reference_body(&view.card),
         authentication_value: of.authentication_value.as_ref().map(|it| it.expose()),
         authentication_status: of.status.name(),
         authentication_status_code: of.status.code(),
@@ -138,7 +138,7 @@ pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
         authentication_challenge_type: of.challenge_type.and_then(ChallengeType::name),
         acs_challenge_url: of.acs_challenge_url.as_ref().map(|it| it.expose()),
         acs_signed_content: of.acs_signed_content.as_ref().map(|it| it.expose()),
-        acs_rendering_type: of.acs_rendering.as_ref().map(rendering),
+        acs_rendering_type: of.acs_rendering.as_ref().map(rendering_body),
         challenge_preference: preference.and_then(ChallengePreference::name),
         challenge_preference_code: preference.map(ChallengePreference::code),
         challenge_attempts: of.challenge_attempts.as_ref().map(|it| it.expose()),
@@ -147,25 +147,31 @@ pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
         cardholder_info: of.cardholder_info.as_ref().map(|it| it.expose()),
         whitelist_status: of.whitelist_status.map(|it| it.name()),
         whitelist_status_source: of.whitelist_source.and_then(WhitelistSource::name),
-        message_extensions: extensions(of),
+        message_extensions: extension_bodies(of),
     }
 }
 
-fn rendering(of: &AcsRendering) -> RenderingBody {
-    RenderingBody { acs_interface: of.interface.code(), acs_ui_template: of.template.code() }
+fn rendering_body(rendering: &AcsRendering) -> RenderingBody {
+    RenderingBody {
+        acs_interface: rendering.interface.code(),
+        acs_ui_template: rendering.template.code(),
+    }
 }
 
 /// Apps are handed this answer, and their SDKs cannot read objects here.
-fn extensions(of: &Authentication) -> Option<Vec<ExtensionBody<'_>>> {
-    let told = of.message_extensions.as_ref().filter(|_| of.sdk_transaction_id.is_none())?;
-    Some(told.items().iter().map(shown).collect())
+fn extension_bodies(authentication: &Authentication) -> Option<Vec<ExtensionBody<'_>>> {
+    let told = authentication
+        .message_extensions
+        .as_ref()
+        .filter(|_| authentication.sdk_transaction_id.is_none())?;
+    Some(told.items().iter().map(extension_body).collect())
 }
 
-fn shown(of: &Extension) -> ExtensionBody<'_> {
+fn extension_body(extension: &Extension) -> ExtensionBody<'_> {
     ExtensionBody {
-        id: of.id.expose(),
-        name: of.name.expose(),
-        critical: of.critical,
-        data: of.data.expose(),
+        id: extension.id.expose(),
+        name: extension.name.expose(),
+        critical: extension.critical,
+        data: extension.data.expose(),
     }
 }

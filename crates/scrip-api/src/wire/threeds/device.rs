@@ -2,29 +2,31 @@
 
 use std::io;
 
-use scrip_threeds::request::{DeviceInfo, Part, Reader, Shape};
+use scrip_threeds::request::{AttributeReader, AttributeShape, AttributeValue, DeviceInfo};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 /// The other name of `browser_ip`.
-const ADDRESS: &str = "browser_ip_address";
+const IP_ADDRESS_ALIAS: &str = "browser_ip_address";
 
 /// The largest part is encrypted data of an SDK, 64000 characters by EMV.
 pub(super) const DEVICE_BYTES_MAX: usize = 72 * 1024;
 
 /// Device information as clients write it.
-pub(super) struct Told(pub(super) DeviceInfo);
+pub(super) struct DeviceInfoInput(pub(super) DeviceInfo);
 
-impl Part for Told {
-    fn shape() -> Shape {
-        let Shape::Object(mut attributes) = DeviceInfo::shape() else { return Shape::Any };
-        attributes.push((ADDRESS, Shape::Text));
-        Shape::Object(attributes)
+impl AttributeValue for DeviceInfoInput {
+    fn shape() -> AttributeShape {
+        let AttributeShape::Object(mut attributes) = DeviceInfo::shape() else {
+            return AttributeShape::Any;
+        };
+        attributes.push((IP_ADDRESS_ALIAS, AttributeShape::Text));
+        AttributeShape::Object(attributes)
     }
 
-    fn read(value: Value, reader: &mut Reader) -> Option<Self> {
+    fn read(value: Value, reader: &mut AttributeReader) -> Option<Self> {
         let mut object = reader.object(value)?;
-        let address = reader.attribute(&mut object, ADDRESS);
+        let address = reader.attribute(&mut object, IP_ADDRESS_ALIAS);
         let mut info = DeviceInfo::read(Value::Object(object), reader)?;
         info.browser_ip = info.browser_ip.or(address);
         Some(Self(info))
@@ -32,25 +34,25 @@ impl Part for Told {
 }
 
 /// Nothing when nothing was told.
-pub(super) fn shown(info: &DeviceInfo) -> Option<Map<String, Value>> {
+pub(super) fn device_info_json(info: &DeviceInfo) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(info) else { return None };
     if let Some(address) = &info.browser_ip {
-        object.insert(ADDRESS.to_owned(), address.clone().into());
+        object.insert(IP_ADDRESS_ALIAS.to_owned(), address.clone().into());
     }
     Some(object).filter(|it| !it.is_empty())
 }
 
 /// How large it is as JSON; nothing of it is kept.
 pub(super) fn json_bytes(value: &impl Serialize) -> usize {
-    let mut count = Count(0);
+    let mut count = ByteCounter(0);
     // Writing to a counter does not fail; what could not be written would be too large.
     let written = serde_json::to_writer(&mut count, value);
     if written.is_ok() { count.0 } else { usize::MAX }
 }
 
-struct Count(usize);
+struct ByteCounter(usize);
 
-impl io::Write for Count {
+impl io::Write for ByteCounter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         self.0 = self.0.saturating_add(bytes.len());
         Ok(bytes.len())

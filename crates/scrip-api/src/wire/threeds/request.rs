@@ -5,20 +5,22 @@ use std::net::IpAddr;
 use scrip_core::{
     error::FieldError,
     id::{TokenId, TokenIntentId},
-    operations::sessions::{authenticate_session::NewAuthentication, create_session::NewSession},
+    operations::threeds_sessions::{
+        authenticate_threeds_session::NewAuthentication, create_threeds_session::NewThreeDsSession,
+    },
     threeds::{CardReference, ChallengeMode},
-    token::Plain,
+    token::Plaintext,
 };
 use scrip_threeds::{
-    code::{Device, SessionType},
+    code::{Device, ThreeDsSessionType},
     request::{AuthenticateRequest, DeviceInfo},
 };
 use serde_json::{Map, Value};
 
 use crate::wire::{
     ParseError,
-    fields::Fields,
-    threeds::device::{DEVICE_BYTES_MAX, Told, json_bytes},
+    fields::JsonFields,
+    threeds::device::{DEVICE_BYTES_MAX, DeviceInfoInput, json_bytes},
 };
 
 /// As many as a token can have.
@@ -28,56 +30,64 @@ const METADATA_BYTES_MAX: usize = 16 * 1024;
 /// EMV has no room for more.
 const ACCEPT_CHARS_MAX: usize = 2048;
 
-const UNKNOWN: &str = "is not one of the values it may have";
+const UNKNOWN_VALUE: &str = "is not one of the values it may have";
 
 /// What the server saw of whoever asks, in place of what a browser did not tell.
-pub(crate) struct Seen {
+pub(crate) struct ObservedClient {
     pub(crate) accept: Option<String>,
     pub(crate) address: IpAddr,
 }
 
-pub(crate) fn parse_new(body: Plain, seen: Seen) -> Result<NewSession, ParseError> {
-    let mut fields = Fields::of(body)?;
-    let card = card(&mut fields);
-    let kind = named(&mut fields, "type", SessionType::from_name).unwrap_or(SessionType::Customer);
-    let device = named(&mut fields, "device", Device::from_request).unwrap_or(Device::Browser);
-    let device_info = device_info(&mut fields).unwrap_or_default();
-    let mode = named(&mut fields, "web_challenge_mode", challenge_mode);
-    let metadata = metadata(&mut fields);
+pub(crate) fn parse_new(
+    body: Plaintext,
+    client: ObservedClient,
+) -> Result<NewThreeDsSession, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let card = parse_card(&mut fields);
+    let kind = parse_choice(&mut fields, "type", ThreeDsSessionType::from_name)
+        .unwrap_or(ThreeDsSessionType::Customer);
+    let device =
+        parse_choice(&mut fields, "device", Device::from_request).unwrap_or(Device::Browser);
+    let device_info = parse_device_info(&mut fields).unwrap_or_default();
+    let mode = parse_choice(&mut fields, "web_challenge_mode", parse_challenge_mode);
+    let metadata = parse_metadata(&mut fields);
     // Where nobody sits at a device, there is none to tell of.
     let (device, device_info) = match (kind, device) {
-        (SessionType::Merchant, _) => (Device::Browser, DeviceInfo::default()),
-        (SessionType::Customer, Device::Mobile) => (device, device_info),
-        (SessionType::Customer, Device::Browser) => (device, completed(device_info, seen)),
+        (ThreeDsSessionType::Merchant, _) => (Device::Browser, DeviceInfo::default()),
+        (ThreeDsSessionType::Customer, Device::Mobile) => (device, device_info),
+        (ThreeDsSessionType::Customer, Device::Browser) => {
+            (device, fill_from_client(device_info, client))
+        }
     };
     let challenge_mode = mode.unwrap_or(ChallengeMode::Iframe);
-    let session = |card| NewSession { card, kind, device, device_info, challenge_mode, metadata };
+    let session =
+        |card| NewThreeDsSession { card, kind, device, device_info, challenge_mode, metadata };
     fields.finish_with(card.map(session))
 }
 
-pub(crate) fn parse_device(body: Plain) -> Result<DeviceInfo, ParseError> {
-    let mut fields = Fields::of(body)?;
-    let device_info = device_info(&mut fields);
+pub(crate) fn parse_device(body: Plaintext) -> Result<DeviceInfo, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let device_info = parse_device_info(&mut fields);
     if device_info.is_none() {
-        fields.require("device_info");
+        fields.add_required_error("device_info");
     }
     fields.finish_with(device_info)
 }
 
 /// Types only: whether it makes sense is decided where the session is known.
-pub(crate) fn parse_authentication(body: Plain) -> Result<NewAuthentication, ParseError> {
-    let mut fields = Fields::of(body)?;
-    let card_brand = fields.text("card_brand").given();
-    let request: Option<AuthenticateRequest> = fields.rest();
+pub(crate) fn parse_authentication(body: Plaintext) -> Result<NewAuthentication, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let card_brand = fields.text("card_brand").into_option();
+    let request: Option<AuthenticateRequest> = fields.read_rest();
     fields.finish_with(request.map(|request| NewAuthentication { request, card_brand }))
 }
 
 /// One of three names, of which one is an old one.
-fn card(fields: &mut Fields) -> Option<CardReference> {
+fn parse_card(fields: &mut JsonFields) -> Option<CardReference> {
     const NAMES: [&str; 3] = ["token_id", "token_intent_id", "pan"];
     let given = NAMES.map(|name| (name, fields.text(name)));
     let given: Vec<_> =
-        given.into_iter().filter_map(|(name, it)| Some((name, it.given()?))).collect();
+        given.into_iter().filter_map(|(name, it)| Some((name, it.into_option()?))).collect();
     let Ok([(name, text)]) = <[_; 1]>::try_from(given) else {
         // What is of another type was told of already.
         if !fields.errors.iter().any(|it| NAMES.contains(&&*it.field)) {
@@ -98,16 +108,16 @@ fn card(fields: &mut Fields) -> Option<CardReference> {
 }
 
 /// A word of a list.
-fn named<T>(
-    fields: &mut Fields,
+fn parse_choice<T>(
+    fields: &mut JsonFields,
     name: &'static str,
     read: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
     let word = fields.text(name);
-    fields.parse_choice(name, word, read, UNKNOWN)
+    fields.parse_choice(name, word, read, UNKNOWN_VALUE)
 }
 
-fn challenge_mode(name: &str) -> Option<ChallengeMode> {
+fn parse_challenge_mode(name: &str) -> Option<ChallengeMode> {
     match name {
         "iframe" => Some(ChallengeMode::Iframe),
         "redirect" => Some(ChallengeMode::Redirect),
@@ -115,15 +125,15 @@ fn challenge_mode(name: &str) -> Option<ChallengeMode> {
     }
 }
 
-fn device_info(fields: &mut Fields) -> Option<DeviceInfo> {
-    let Told(info) = fields.part("device_info")?;
+fn parse_device_info(fields: &mut JsonFields) -> Option<DeviceInfo> {
+    let DeviceInfoInput(info) = fields.read_part("device_info")?;
     if json_bytes(&info) > DEVICE_BYTES_MAX {
         fields.errors.push(FieldError::new("device_info", "is larger than 72 KiB"));
     }
     Some(info)
 }
 
-fn metadata(fields: &mut Fields) -> Option<Map<String, Value>> {
+fn parse_metadata(fields: &mut JsonFields) -> Option<Map<String, Value>> {
     let object = fields.object("metadata");
     let bounded = fields.parse(object, |it| {
         let refuse = |rule| Err(vec![FieldError::new("metadata", rule)]);
@@ -135,15 +145,15 @@ fn metadata(fields: &mut Fields) -> Option<Map<String, Value>> {
         }
         Ok(it)
     });
-    bounded.given()
+    bounded.into_option()
 }
 
 /// Scripts cannot know these two of their own browser.
-fn completed(info: DeviceInfo, seen: Seen) -> DeviceInfo {
-    let accept = seen.accept.map(|it| it.chars().take(ACCEPT_CHARS_MAX).collect());
+fn fill_from_client(info: DeviceInfo, client: ObservedClient) -> DeviceInfo {
+    let accept = client.accept.map(|it| it.chars().take(ACCEPT_CHARS_MAX).collect());
     DeviceInfo {
         browser_accept_header: info.browser_accept_header.or(accept),
-        browser_ip: info.browser_ip.or_else(|| Some(seen.address.to_canonical().to_string())),
+        browser_ip: info.browser_ip.or_else(|| Some(client.address.to_canonical().to_string())),
         ..info
     }
 }

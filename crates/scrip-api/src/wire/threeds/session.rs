@@ -1,45 +1,45 @@
 //! A session, whole, and what its creator is told of it.
 
 use scrip_core::{
-    idempotency::Rendered,
-    threeds::{ChallengeMode, Rail, SessionView},
+    idempotency::RenderedResponse,
+    threeds::{ChallengeMode, SchemeSupport, ThreeDsSessionView},
 };
-use scrip_threeds::code::{AcsInformation, Device, DeviceChannel, SessionType};
+use scrip_threeds::code::{AcsInformation, Device, DeviceChannel, ThreeDsSessionType};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
 use crate::wire::{
-    answer::render,
+    response::render,
     threeds::{
-        authentication::{self, AuthenticationBody, CardBody},
+        authentication::{self, AuthenticationBody, CardReferenceBody},
         device,
     },
 };
 
-pub(crate) fn created(view: &SessionView) -> Rendered {
-    render(201, &new(view))
+pub(crate) fn render_created(view: &ThreeDsSessionView) -> RenderedResponse {
+    render(201, &created_body(view))
 }
 
-pub(crate) fn updated(view: &SessionView) -> Rendered {
-    render(200, &new(view))
+pub(crate) fn render_updated(view: &ThreeDsSessionView) -> RenderedResponse {
+    render(200, &created_body(view))
 }
 
-pub(crate) fn found(view: &SessionView) -> Rendered {
+pub(crate) fn render_session(view: &ThreeDsSessionView) -> RenderedResponse {
     let outcome = view.authentication();
     let authentication = outcome.as_ref().map(authentication::body);
-    render(200, &SessionBody { authentication, ..whole(view) })
+    render(200, &ThreeDsSessionResponseBody { authentication, ..session_body(view) })
 }
 
 /// What an SDK goes on with. The brand has two names: clients read one or the other.
 #[derive(Serialize)]
-pub(super) struct NewSessionBody<'a> {
+pub(super) struct CreatedThreeDsSessionBody<'a> {
     pub(super) id: String,
     pub(super) r#type: &'static str,
     #[serde(flatten)]
-    pub(super) card: CardBody,
+    pub(super) card: CardReferenceBody,
     pub(super) card_brand: &'static str,
     #[serde(rename = "cardBrand")]
-    pub(super) card_brand_too: &'static str,
+    pub(super) card_brand_camel_case: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_card_brands: Option<Vec<&'static str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,12 +52,12 @@ pub(super) struct NewSessionBody<'a> {
 }
 
 #[derive(Serialize)]
-pub(super) struct SessionBody<'a> {
+pub(super) struct ThreeDsSessionResponseBody<'a> {
     pub(super) id: String,
     pub(super) tenant_id: String,
     pub(super) r#type: &'static str,
     #[serde(flatten)]
-    pub(super) card: CardBody,
+    pub(super) card: CardReferenceBody,
     pub(super) card_brand: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) additional_card_brands: Option<Vec<&'static str>>,
@@ -106,17 +106,17 @@ pub(super) struct MethodBody<'a> {
     pub(super) method_completion_indicator: Option<&'static str>,
 }
 
-fn new(view: &SessionView) -> NewSessionBody<'_> {
-    let rail = view.body.rails.first();
+fn created_body(view: &ThreeDsSessionView) -> CreatedThreeDsSessionBody<'_> {
+    let rail = view.body.schemes.first();
     let brand = brand(view);
     // Apps cannot do without one, and have no use for it.
     let is_app = view.body.state.channel == DeviceChannel::App;
-    NewSessionBody {
+    CreatedThreeDsSessionBody {
         id: view.id.to_string(),
         r#type: view.body.state.kind.name(),
-        card: authentication::card(&view.card),
+        card: authentication::card_reference_body(&view.card),
         card_brand: brand,
-        card_brand_too: brand,
+        card_brand_camel_case: brand,
         additional_card_brands: brands(view),
         method_url: method_url(view).or(is_app.then_some("")),
         method_notification_url: &view.method_notification_url,
@@ -126,16 +126,16 @@ fn new(view: &SessionView) -> NewSessionBody<'_> {
     }
 }
 
-fn whole(view: &SessionView) -> SessionBody<'_> {
+fn session_body(view: &ThreeDsSessionView) -> ThreeDsSessionResponseBody<'_> {
     let body = &view.body;
-    let is_customer = body.state.kind == SessionType::Customer;
+    let is_customer = body.state.kind == ThreeDsSessionType::Customer;
     let is_browser = is_customer && body.device == Device::Browser;
     let (modified_by, modified_date) = body.modified().unzip();
-    SessionBody {
+    ThreeDsSessionResponseBody {
         id: view.id.to_string(),
         tenant_id: view.tenant_id.to_string(),
         r#type: body.state.kind.name(),
-        card: authentication::card(&view.card),
+        card: authentication::card_reference_body(&view.card),
         card_brand: brand(view),
         additional_card_brands: brands(view),
         expiration_date: view.expires_at.map(|it| it.to_string()),
@@ -144,27 +144,27 @@ fn whole(view: &SessionView) -> SessionBody<'_> {
         modified_date: modified_date.map(|it| it.to_string()),
         modified_by: modified_by.map(|it| it.to_string()),
         device: is_customer.then(|| body.device.name()),
-        device_info: device::shown(&body.device_info).filter(|_| is_customer),
-        web_challenge_mode: is_browser.then(|| mode(body.challenge_mode)),
-        version: body.rails.first().map(version),
-        method: method(view),
+        device_info: device::device_info_json(&body.device_info).filter(|_| is_customer),
+        web_challenge_mode: is_browser.then(|| challenge_mode_name(body.challenge_mode)),
+        version: body.schemes.first().map(version_body),
+        method: method_body(view),
         authentication: None,
         metadata: body.metadata.as_ref(),
     }
 }
 
 /// A session has a brand: without one it would not have been created.
-fn brand(view: &SessionView) -> &'static str {
-    view.body.rails.first().map_or("", |it| it.scheme.name())
+fn brand(view: &ThreeDsSessionView) -> &'static str {
+    view.body.schemes.first().map_or("", |it| it.scheme.name())
 }
 
 /// All of them, the card's own first, where there are several.
-fn brands(view: &SessionView) -> Option<Vec<&'static str>> {
-    let rails = &view.body.rails;
+fn brands(view: &ThreeDsSessionView) -> Option<Vec<&'static str>> {
+    let rails = &view.body.schemes;
     (rails.len() > 1).then(|| rails.iter().map(|it| it.scheme.name()).collect())
 }
 
-fn mode(mode: ChallengeMode) -> &'static str {
+fn challenge_mode_name(mode: ChallengeMode) -> &'static str {
     match mode {
         ChallengeMode::Iframe => "iframe",
         ChallengeMode::Redirect => "redirect",
@@ -172,19 +172,19 @@ fn mode(mode: ChallengeMode) -> &'static str {
 }
 
 /// Only where somebody can open it.
-fn method_url(view: &SessionView) -> Option<&str> {
-    let rail = view.body.rails.first().filter(|_| view.body.state.has_method)?;
+fn method_url(view: &ThreeDsSessionView) -> Option<&str> {
+    let rail = view.body.schemes.first().filter(|_| view.body.state.has_method_page)?;
     rail.method_url.as_ref().map(|it| it.expose())
 }
 
-fn method(view: &SessionView) -> Option<MethodBody<'_>> {
+fn method_body(view: &ThreeDsSessionView) -> Option<MethodBody<'_>> {
     let method_url = method_url(view);
     let method_completion_indicator = view.method_completion.map(|it| it.code());
     let told = method_url.is_some() || method_completion_indicator.is_some();
     told.then_some(MethodBody { method_url, method_completion_indicator })
 }
 
-fn version(rail: &Rail) -> VersionBody {
+fn version_body(rail: &SchemeSupport) -> VersionBody {
     let available: Vec<_> = rail.available.iter().map(|it| it.code()).collect();
     VersionBody {
         recommended_version: rail.recommended.code(),
@@ -194,11 +194,11 @@ fn version(rail: &Rail) -> VersionBody {
         earliest_ds_supported_version: rail.ds.0.to_string(),
         latest_acs_supported_version: rail.acs.1.to_string(),
         latest_ds_supported_version: rail.ds.1.to_string(),
-        acs_information: rail.acs_information.iter().map(|it| information(*it)).collect(),
+        acs_information: rail.acs_information.iter().map(|it| acs_information_text(*it)).collect(),
     }
 }
 
 /// A scheme's own word has a code and no name.
-fn information(of: AcsInformation) -> String {
-    of.name().map_or_else(|| of.code(), ToOwned::to_owned)
+fn acs_information_text(information: AcsInformation) -> String {
+    information.name().map_or_else(|| information.code(), ToOwned::to_owned)
 }

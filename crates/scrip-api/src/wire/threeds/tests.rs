@@ -9,22 +9,22 @@ use serde_json::{Map, Value, json};
 use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::threeds::{
-        authentication::{AuthenticationBody, CardBody, ExtensionBody, RenderingBody},
+        authentication::{AuthenticationBody, CardReferenceBody, ExtensionBody, RenderingBody},
         device,
         request::METADATA_MAX,
-        session::{MethodBody, NewSessionBody, SessionBody, VersionBody},
+        session::{CreatedThreeDsSessionBody, MethodBody, ThreeDsSessionResponseBody, VersionBody},
     },
 };
 
 #[test]
-fn examples_of_threeds_sessions_are_what_the_code_writes() {
-    assert_examples("CreatedThreedsSession", [created()]);
-    assert_examples("ThreedsSession", [whole()]);
-    assert_examples("ThreedsAuthentication", [authentication()]);
+fn documented_threeds_examples_match_rendered_bodies() {
+    assert_examples("CreatedThreedsSession", [created_example()]);
+    assert_examples("ThreedsSession", [session_example()]);
+    assert_examples("ThreedsAuthentication", [authentication_example()]);
 }
 
 #[test]
-fn limit_of_metadata_is_in_the_document() {
+fn documented_metadata_limit_matches_the_code() {
     for schema in ["NewThreedsSession", "CreatedThreedsSession", "ThreedsSession"] {
         assert_limit_usize(&[&format!("{schema}.metadata")], "maxProperties", METADATA_MAX);
     }
@@ -34,8 +34,8 @@ const ID: &str = "7c5d2b8e-4f10-4c1e-9a57-2e6b8d3f0a94";
 const OTHER_ID: &str = "b8a3f6f4-7d1e-4e0c-8c33-90b1d7a2c5e6";
 const TIME: &str = "2026-11-01T09:30:00+00:00";
 
-fn card() -> CardBody {
-    CardBody {
+fn card() -> CardReferenceBody {
+    CardReferenceBody {
         pan_token_id: Some(OTHER_ID.to_owned()),
         token_id: Some(OTHER_ID.to_owned()),
         token_intent_id: Some(OTHER_ID.to_owned()),
@@ -46,14 +46,14 @@ fn metadata() -> Map<String, Value> {
     Map::from_iter([("order".to_owned(), json!({"number": 7}))])
 }
 
-fn created() -> Value {
+fn created_example() -> Value {
     let metadata = metadata();
-    json!(NewSessionBody {
+    json!(CreatedThreeDsSessionBody {
         id: ID.to_owned(),
         r#type: "customer",
         card: card(),
         card_brand: "Visa",
-        card_brand_too: "Visa",
+        card_brand_camel_case: "Visa",
         additional_card_brands: Some(vec!["Visa", "Cartes Bancaires"]),
         method_url: Some("https://acs.example/method"),
         method_notification_url: "https://vault.example/3ds/sessions/7c5d2b8e-4f10-4c1e-9a57-2e6b8d3f0a94/method-notification",
@@ -63,9 +63,9 @@ fn created() -> Value {
     })
 }
 
-fn whole() -> Value {
+fn session_example() -> Value {
     let metadata = metadata();
-    json!(SessionBody {
+    json!(ThreeDsSessionResponseBody {
         id: ID.to_owned(),
         tenant_id: OTHER_ID.to_owned(),
         r#type: "customer",
@@ -78,7 +78,7 @@ fn whole() -> Value {
         modified_date: Some(TIME.to_owned()),
         modified_by: Some(OTHER_ID.to_owned()),
         device: Some("browser"),
-        device_info: device::shown(&device_info()),
+        device_info: device::device_info_json(&device_info()),
         web_challenge_mode: Some("iframe"),
         version: Some(VersionBody {
             recommended_version: "2.2.0",
@@ -94,7 +94,7 @@ fn whole() -> Value {
             method_url: Some("https://acs.example/method"),
             method_completion_indicator: Some("Y"),
         }),
-        authentication: Some(outcome(&Map::new())),
+        authentication: Some(authentication_body(&Map::new())),
         metadata: Some(&metadata),
     })
 }
@@ -120,11 +120,11 @@ fn device_info() -> DeviceInfo {
     }
 }
 
-fn authentication() -> Value {
-    json!(outcome(&metadata()))
+fn authentication_example() -> Value {
+    json!(authentication_body(&metadata()))
 }
 
-fn outcome(data: &Map<String, Value>) -> AuthenticationBody<'_> {
+fn authentication_body(data: &Map<String, Value>) -> AuthenticationBody<'_> {
     AuthenticationBody {
         session_id: ID.to_owned(),
         threeds_version: "2.2.0",

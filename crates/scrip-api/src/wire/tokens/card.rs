@@ -5,13 +5,13 @@ pub(crate) mod tests;
 
 use scrip_core::card::{
     CardDetails,
-    bin_data::{Authentication, Brand, Country, Funding},
+    bin_data::{AuthenticationRequirement, Brand, Country, Funding},
 };
 use serde::Serialize;
 
 /// What is absent is left out, everywhere.
 #[derive(Serialize)]
-pub(crate) struct CardBody<'a> {
+pub(crate) struct CardDetailsBody<'a> {
     bin: &'a str,
     last4: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -27,7 +27,7 @@ pub(crate) struct CardBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     issuer_country: Option<CountryBody>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    additional: Vec<AdditionalBody>,
+    additional: Vec<AdditionalBrandBody>,
 }
 
 #[derive(Serialize)]
@@ -38,7 +38,7 @@ struct CountryBody {
 }
 
 #[derive(Serialize)]
-struct AdditionalBody {
+struct AdditionalBrandBody {
     brand: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     funding: Option<&'static str>,
@@ -46,28 +46,28 @@ struct AdditionalBody {
     authentication: Option<&'static str>,
 }
 
-pub(crate) fn card(details: &CardDetails) -> CardBody<'_> {
-    let facts = &details.facts;
-    let authentication = facts.authentication().map(Authentication::as_str);
-    let additional = facts.additional.iter().map(|it| AdditionalBody {
+pub(crate) fn card_details_body(details: &CardDetails) -> CardDetailsBody<'_> {
+    let request = &details.bin_details;
+    let authentication = request.authentication().map(AuthenticationRequirement::as_str);
+    let additional = request.additional.iter().map(|it| AdditionalBrandBody {
         brand: it.brand.as_str(),
         funding: it.funding.map(Funding::as_str),
         // It follows the issuer, who is the same.
         authentication,
     });
-    CardBody {
+    CardDetailsBody {
         bin: &details.bin,
         last4: &details.last4,
         expiration_month: details.expiration_month,
         expiration_year: details.expiration_year,
-        brand: facts.brand.map(Brand::as_str),
-        funding: facts.funding.map(Funding::as_str),
+        brand: request.brand.map(Brand::as_str),
+        funding: request.funding.map(Funding::as_str),
         authentication,
-        issuer_country: facts.country.map(country),
+        issuer_country: request.country.map(country_body),
         additional: additional.collect(),
     }
 }
 
-fn country(country: &Country) -> CountryBody {
+fn country_body(country: &Country) -> CountryBody {
     CountryBody { alpha2: country.alpha2, name: country.name, numeric: country.numeric }
 }

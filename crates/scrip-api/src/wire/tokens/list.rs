@@ -7,16 +7,19 @@ use axum::response::Response;
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_core::{
     id::TokenId,
-    idempotency::{Rendered, answer::Span},
-    listing::{CursorPage, NumberedAsked, Page, TokenFilter, TokensAsked, page::PAGE_SIZE},
+    idempotency::{RenderedResponse, response::TokenSpan},
+    listing::{
+        CursorPage, ListTokensQuery, OffsetPageQuery, Page, TokenFilter, page::PAGE_SIZE_DEFAULT,
+    },
     token::{Container, TokenType, TokenView},
 };
 use scrip_seal::{Fingerprint, Sealed};
 use serde::Serialize;
 
 use crate::wire::{
-    ParseError, answer,
-    query::{Query, invalid, pagination},
+    ParseError,
+    query::{QueryParameters, invalid_parameter, pagination_of},
+    response,
     tokens::{token::TYPE_RULE, token_response},
 };
 
@@ -27,24 +30,27 @@ const IDS_MAX: usize = 1000;
 const METADATA_MAX: usize = 50;
 
 /// By cursor.
-pub(crate) fn parse(query: &Query<'_>) -> Result<TokensAsked, ParseError> {
+pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListTokensQuery, ParseError> {
     for name in ["id", "ids"] {
         if query.all(name).next().is_some() {
-            return Err(invalid(name, "is not a filter of this list; a token is at /tokens/{id}"));
+            return Err(invalid_parameter(
+                name,
+                "is not a filter of this list; a token is at /tokens/{id}",
+            ));
         }
     }
-    Ok(TokensAsked {
+    Ok(ListTokensQuery {
         container: query
             .one("container")?
             .map(|it| parse_container("container", it))
             .transpose()?,
         filter: parse_filter(query)?,
         start: query.one("start")?.map(parse_cursor).transpose()?,
-        size: query.size()?.unwrap_or(PAGE_SIZE),
+        size: query.size()?.unwrap_or(PAGE_SIZE_DEFAULT),
     })
 }
 
-fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, ParseError> {
+fn parse_filter(query: &QueryParameters<'_>) -> Result<TokenFilter, ParseError> {
     let mut filters = Vec::new();
     if let Some(text) = query.one("type")? {
         filters.push(TokenFilter::Type(parse_type("type", text)?));
@@ -57,35 +63,38 @@ fn parse_filter(query: &Query<'_>) -> Result<TokenFilter, ParseError> {
         filters.push(TokenFilter::Metadata { name, value });
     }
     if metadata.next().is_some() {
-        return Err(invalid("metadata", "this list takes one entry of metadata at a time"));
+        return Err(invalid_parameter(
+            "metadata",
+            "this list takes one entry of metadata at a time",
+        ));
     }
     let first = filters.pop();
     if !filters.is_empty() {
         let rule = "type, fingerprint and metadata cannot be combined; container goes with any";
-        return Err(invalid("type", rule));
+        return Err(invalid_parameter("type", rule));
     }
     Ok(first.unwrap_or(TokenFilter::All))
 }
 
 pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, ParseError> {
-    TokenType::parse(text).ok_or_else(|| invalid(field, TYPE_RULE))
+    TokenType::parse(text).ok_or_else(|| invalid_parameter(field, TYPE_RULE))
 }
 
 pub(crate) fn parse_container(field: &'static str, text: &str) -> Result<Container, ParseError> {
-    Container::parse(text).map_err(|rule| invalid(field, rule))
+    Container::parse(text).map_err(|rule| invalid_parameter(field, rule))
 }
 
 pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, ParseError> {
     let bytes = URL_SAFE_NO_PAD.decode(text).ok().filter(|_| text.len() <= CURSOR_CHARS_MAX);
     let rule = "must be the next of an earlier page of the same list";
-    bytes.map(Sealed::from_stored).ok_or_else(|| invalid("start", rule))
+    bytes.map(Sealed::from_stored).ok_or_else(|| invalid_parameter("start", rule))
 }
 
 /// By page number.
-pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, ParseError> {
+pub(crate) fn parse_v1_query(query: &QueryParameters<'_>) -> Result<OffsetPageQuery, ParseError> {
     let named: Vec<_> = query.all("id").chain(query.all("ids")).collect();
     if named.len() > IDS_MAX {
-        return Err(invalid("id", "must be at most 1000"));
+        return Err(invalid_parameter("id", "must be at most 1000"));
     }
     // A text that cannot be an id is no token's.
     let mut ids: Vec<_> = named.iter().filter_map(|it| TokenId::parse(it).ok()).collect();
@@ -95,7 +104,7 @@ pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, ParseError> {
     let mut metadata: Vec<(String, String)> = Vec::new();
     let given = query.metadata()?;
     if given.len() > METADATA_MAX {
-        return Err(invalid("metadata", "must have at most 50 entries"));
+        return Err(invalid_parameter("metadata", "must have at most 50 entries"));
     }
     for (name, value) in given {
         // Of one name the first counts.
@@ -103,7 +112,7 @@ pub(crate) fn parse_v1(query: &Query<'_>) -> Result<NumberedAsked, ParseError> {
             metadata.push((name, value));
         }
     }
-    Ok(NumberedAsked { ids, data: None, metadata, page: query.page()? })
+    Ok(OffsetPageQuery { ids, data: None, metadata, page: query.page()? })
 }
 
 #[derive(Serialize)]
@@ -113,18 +122,18 @@ pub(crate) struct CursorPagination {
     pub(crate) next: Option<String>,
 }
 
-pub(crate) fn listed(page: CursorPage) -> Response {
+pub(crate) fn render_page(page: CursorPage) -> Response {
     let next = page.next.map(|it| URL_SAFE_NO_PAD.encode(it.as_bytes()));
     let pagination = CursorPagination { page_size: page.size, next };
-    tokens(&pagination, page.tokens)
+    render_tokens(&pagination, page.tokens)
 }
 
-pub(crate) fn listed_v1(page: Page<TokenView>) -> Response {
-    tokens(&pagination(&page), page.items)
+pub(crate) fn render_v1_page(page: Page<TokenView>) -> Response {
+    render_tokens(&pagination_of(&page), page.items)
 }
 
-fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
-    let pagination = answer::render(200, pagination).body;
+fn render_tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
+    let pagination = response::render(200, pagination).body;
     let mut body = format!("{{\"pagination\":{pagination},\"data\":[");
     let mut tokens = Vec::with_capacity(views.len());
     for (token, view) in views.iter().enumerate() {
@@ -132,9 +141,9 @@ fn tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response {
             body.push(',');
         }
         let start = body.len();
-        body.push_str(&token_response::found(view).body);
-        tokens.push(Span { token, start, end: body.len() });
+        body.push_str(&token_response::render_token(view).body);
+        tokens.push(TokenSpan { write_index: token, start, end: body.len() });
     }
     body.push_str("]}");
-    answer::tokens(Rendered { status: 200, body, tokens }, views)
+    response::with_tokens(RenderedResponse { status: 200, body, tokens }, views)
 }

@@ -6,17 +6,17 @@
 use scrip_core::{
     id::TokenId,
     listing::{
-        NumberedAsked, PageAsked, TokenFilter, TokensAsked,
-        page::{PAGE_SIZE, PAGE_SIZE_MAX},
+        ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter,
+        page::{PAGE_SIZE_DEFAULT, PAGE_SIZE_MAX},
     },
-    token::Plain,
+    token::Plaintext,
 };
 use scrip_seal::Fingerprint;
 
 use crate::wire::{
     ParseError,
-    fields::Fields,
-    query::invalid,
+    fields::JsonFields,
+    query::invalid_parameter,
     tokens::list::{parse_container, parse_cursor, parse_type},
 };
 
@@ -28,51 +28,54 @@ struct Term {
     value: String,
 }
 
-type Rule = &'static str;
+type RuleText = &'static str;
 
 /// By cursor: one term, perhaps with a container.
-pub(crate) fn parse(body: Plain) -> Result<TokensAsked, ParseError> {
-    let mut fields = Fields::of(body)?;
-    let terms = read_terms(&mut fields);
-    let start = fields.text("start").given();
-    let size = read_size(&mut fields);
+pub(crate) fn parse(body: Plaintext) -> Result<ListTokensQuery, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let terms = parse_query_terms(&mut fields);
+    let start = fields.text("start").into_option();
+    let size = parse_size(&mut fields);
     let terms = fields.finish_with(terms)?;
-    let (filter, container) = by_cursor(terms)?;
+    let (filter, container) = parse_cursor_terms(terms)?;
     let start = start.as_deref().map(parse_cursor).transpose()?;
-    Ok(TokensAsked { container, filter, start, size })
+    Ok(ListTokensQuery { container, filter, start, size })
 }
 
 /// By page number: one term, or several about metadata.
-pub(crate) fn parse_v1(body: Plain) -> Result<NumberedAsked, ParseError> {
-    let mut fields = Fields::of(body)?;
-    let terms = read_terms(&mut fields);
-    let number = fields.count("page", usize::MAX, "must be a number of 1 or more").given();
-    let size = read_size(&mut fields);
+pub(crate) fn parse_v1(body: Plaintext) -> Result<OffsetPageQuery, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
+    let terms = parse_query_terms(&mut fields);
+    let number = fields.count("page", usize::MAX, "must be a number of 1 or more").into_option();
+    let size = parse_size(&mut fields);
     let terms = fields.finish_with(terms)?;
-    let page = PageAsked { number: number.unwrap_or(1), size };
-    by_number(terms, page).map_err(refused)
+    let page = PageRequest { number: number.unwrap_or(1), size };
+    parse_numbered_terms(terms, page).map_err(invalid_query)
 }
 
-fn refused(rule: Rule) -> ParseError {
-    invalid("query", rule)
+fn invalid_query(rule: RuleText) -> ParseError {
+    invalid_parameter("query", rule)
 }
 
-fn read_size(fields: &mut Fields) -> usize {
-    fields.count("size", PAGE_SIZE_MAX, "must be from 1 to 100").given().unwrap_or(PAGE_SIZE)
+fn parse_size(fields: &mut JsonFields) -> usize {
+    fields
+        .count("size", PAGE_SIZE_MAX, "must be from 1 to 100")
+        .into_option()
+        .unwrap_or(PAGE_SIZE_DEFAULT)
 }
 
-fn read_terms(fields: &mut Fields) -> Option<Vec<Term>> {
+fn parse_query_terms(fields: &mut JsonFields) -> Option<Vec<Term>> {
     let query = fields.required_text("query");
     let terms = |it: String| {
-        terms(&it).map_err(|rule| vec![scrip_core::error::FieldError::new("query", rule)])
+        parse_terms(&it).map_err(|rule| vec![scrip_core::error::FieldError::new("query", rule)])
     };
-    fields.parse(query, terms).given()
+    fields.parse(query, terms).into_option()
 }
 
 type Container = scrip_core::token::Container;
 
-fn by_cursor(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
-    const ONE: Rule = "must have one term about type, fingerprint, data or metadata.<name>, and \
+fn parse_cursor_terms(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
+    const ONE: RuleText = "must have one term about type, fingerprint, data or metadata.<name>, and \
                        at most one about container";
     let (mut filter, mut container) = (None, None);
     for Term { field, value } in terms {
@@ -85,31 +88,33 @@ fn by_cursor(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), Parse
             "fingerprint" => TokenFilter::Fingerprint(Fingerprint::parse(&value)),
             "data" => TokenFilter::Data(value),
             "id" => {
-                return Err(refused("an id cannot be searched for; a token is at /tokens/{id}"));
+                return Err(invalid_query(
+                    "an id cannot be searched for; a token is at /tokens/{id}",
+                ));
             }
             other => match metadata_name(other) {
                 Some(name) => TokenFilter::Metadata { name: name.to_owned(), value },
-                None => return Err(refused(ONE)),
+                None => return Err(invalid_query(ONE)),
             },
         };
         if filter.replace(term).is_some() {
-            return Err(refused(ONE));
+            return Err(invalid_query(ONE));
         }
     }
-    Ok((filter.ok_or_else(|| refused(ONE))?, container))
+    Ok((filter.ok_or_else(|| invalid_query(ONE))?, container))
 }
 
-fn by_number(terms: Vec<Term>, page: PageAsked) -> Result<NumberedAsked, Rule> {
-    let mut asked = NumberedAsked { page, ..NumberedAsked::default() };
+fn parse_numbered_terms(terms: Vec<Term>, page: PageRequest) -> Result<OffsetPageQuery, RuleText> {
+    let mut request = OffsetPageQuery { page, ..OffsetPageQuery::default() };
     let single = terms.len() == 1;
     for Term { field, value } in terms {
         match (field.as_str(), metadata_name(&field)) {
-            (_, Some(name)) => asked.metadata.push((name.to_owned(), value)),
+            (_, Some(name)) => request.metadata.push((name.to_owned(), value)),
             ("id" | "data", None) if !single => {
                 return Err("only terms about metadata can be joined with AND");
             }
-            ("id", None) => asked.ids = Some(TokenId::parse(&value).into_iter().collect()),
-            ("data", None) => asked.data = Some(value),
+            ("id", None) => request.ids = Some(TokenId::parse(&value).into_iter().collect()),
+            ("data", None) => request.data = Some(value),
             (
                 "type" | "fingerprint" | "container" | "created_by" | "created_at" | "modified_by"
                 | "modified_at",
@@ -121,7 +126,7 @@ fn by_number(terms: Vec<Term>, page: PageAsked) -> Result<NumberedAsked, Rule> {
             (_, None) => return Err("each term must be about id, data or metadata.<name>"),
         }
     }
-    Ok(asked)
+    Ok(request)
 }
 
 fn metadata_name(field: &str) -> Option<&str> {
@@ -129,7 +134,7 @@ fn metadata_name(field: &str) -> Option<&str> {
 }
 
 /// At least one term.
-fn terms(query: &str) -> Result<Vec<Term>, Rule> {
+fn parse_terms(query: &str) -> Result<Vec<Term>, RuleText> {
     if query.len() > QUERY_BYTES_MAX {
         return Err("must have at most 4096 bytes");
     }
@@ -139,17 +144,17 @@ fn terms(query: &str) -> Result<Vec<Term>, Rule> {
         return Err("must have a term, such as metadata.name:value");
     }
     loop {
-        let (term, after) = read_term(rest)?;
+        let (term, after) = parse_term(rest)?;
         terms.push(term);
         let after = after.trim_start();
         if after.is_empty() {
             return Ok(terms);
         }
-        rest = read_and(after)?;
+        rest = parse_and(after)?;
     }
 }
 
-fn read_and(text: &str) -> Result<&str, Rule> {
+fn parse_and(text: &str) -> Result<&str, RuleText> {
     let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
     match word {
         "AND" | "and" | "&&" if rest.trim().is_empty() => Err("a term must follow AND"),
@@ -161,10 +166,10 @@ fn read_and(text: &str) -> Result<&str, Rule> {
     }
 }
 
-const NEGATION: Rule = "negation is not supported";
-const PARENTHESES: Rule = "parentheses are not supported";
+const NEGATION: RuleText = "negation is not supported";
+const PARENTHESES: RuleText = "parentheses are not supported";
 
-fn read_term(text: &str) -> Result<(Term, &str), Rule> {
+fn parse_term(text: &str) -> Result<(Term, &str), RuleText> {
     if text.starts_with(['-', '!']) || ["NOT ", "not "].iter().any(|it| text.starts_with(it)) {
         return Err(NEGATION);
     }
@@ -177,8 +182,8 @@ fn read_term(text: &str) -> Result<(Term, &str), Rule> {
         return Err(needed);
     }
     let (value, rest) = match rest.strip_prefix('"') {
-        Some(quoted) => read_quoted(quoted)?,
-        None => read_bare(rest)?,
+        Some(quoted) => parse_quoted(quoted)?,
+        None => parse_bare(rest)?,
     };
     if value.is_empty() {
         return Err("a term must have a value behind the colon");
@@ -187,7 +192,7 @@ fn read_term(text: &str) -> Result<(Term, &str), Rule> {
 }
 
 /// Up to the closing quote. A backslash takes the next character as it is.
-fn read_quoted(text: &str) -> Result<(String, &str), Rule> {
+fn parse_quoted(text: &str) -> Result<(String, &str), RuleText> {
     let mut value = String::new();
     let mut chars = text.char_indices();
     while let Some((at, it)) = chars.next() {
@@ -208,7 +213,7 @@ fn read_quoted(text: &str) -> Result<(String, &str), Rule> {
 
 /// Up to the next space. What other query languages would read as more than a value must stand
 /// between quotes, so that nobody takes it for a feature.
-fn read_bare(text: &str) -> Result<(String, &str), Rule> {
+fn parse_bare(text: &str) -> Result<(String, &str), RuleText> {
     let end = text.find(char::is_whitespace).unwrap_or(text.len());
     let (value, rest) = text.split_at(end);
     if value.contains(['*', '?', '~']) {
@@ -231,75 +236,79 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(query: &str, expected: &[(&str, &str)]) {
-        let terms = terms(query).unwrap();
+    fn check_parsed(query: &str, expected: &[(&str, &str)]) {
+        let terms = parse_terms(query).unwrap();
         let read: Vec<_> = terms.iter().map(|it| (it.field.as_str(), it.value.as_str())).collect();
         assert_eq!(read, expected, "{query}");
     }
 
     #[test]
-    fn limit_of_queries_is_in_the_document() {
+    fn documented_query_length_limit_matches_the_code() {
         let queries = ["TokenSearch.query", "NumberedTokenSearch.query"];
         crate::openapi::tests::assert_limit_usize(&queries, "maxLength", QUERY_BYTES_MAX);
     }
 
     #[test]
-    fn queries() {
-        check("id:a", &[("id", "a")]);
-        check(r#"data:"4242 4242""#, &[("data", "4242 4242")]);
-        check(r#"data:"say \"hi\" \\ ""#, &[("data", r#"say "hi" \ "#)]);
-        check("metadata.a:b AND metadata.c:d", &[("metadata.a", "b"), ("metadata.c", "d")]);
-        check("  metadata.a:b   AND\tmetadata.c:d ", &[("metadata.a", "b"), ("metadata.c", "d")]);
-        check("metadata.url:http://x", &[("metadata.url", "http://x")]);
-        check(r#"metadata.a:"x AND y:z""#, &[("metadata.a", "x AND y:z")]);
-        check("data:日本", &[("data", "日本")]);
+    fn queries_are_parsed_into_terms() {
+        check_parsed("id:a", &[("id", "a")]);
+        check_parsed(r#"data:"4242 4242""#, &[("data", "4242 4242")]);
+        check_parsed(r#"data:"say \"hi\" \\ ""#, &[("data", r#"say "hi" \ "#)]);
+        check_parsed("metadata.a:b AND metadata.c:d", &[("metadata.a", "b"), ("metadata.c", "d")]);
+        check_parsed(
+            "  metadata.a:b   AND\tmetadata.c:d ",
+            &[("metadata.a", "b"), ("metadata.c", "d")],
+        );
+        check_parsed("metadata.url:http://x", &[("metadata.url", "http://x")]);
+        check_parsed(r#"metadata.a:"x AND y:z""#, &[("metadata.a", "x AND y:z")]);
+        check_parsed("data:日本", &[("data", "日本")]);
     }
 
     #[track_caller]
-    fn refuse(query: &str, rule: &str) {
-        let refused = terms(query).unwrap_err();
-        assert!(refused.contains(rule), "{query}: {refused}");
+    fn check_rejected(query: &str, rule: &str) {
+        let rejected = parse_terms(query).unwrap_err();
+        assert!(rejected.contains(rule), "{query}: {rejected}");
     }
 
     #[test]
-    fn refused_queries() {
-        refuse("", "must have a term");
-        refuse("   ", "must have a term");
-        refuse("word", "must be made of terms");
-        refuse(":a", "must be made of terms");
-        refuse("a b:c", "must be made of terms");
-        refuse("data:", "must have a value");
-        refuse(r#"data:"""#, "must have a value");
-        refuse(r#"data:"a"#, "not closed");
-        refuse(r#"data:"a"b"#, "must end its term");
-        refuse(r#"data:a"b""#, "must begin its value");
-        refuse("data:a data:b", "joined with AND");
-        refuse("data:a AND", "must follow AND");
-        refuse("data:a OR data:b", "OR is not supported");
-        refuse("data:a || data:b", "OR is not supported");
-        refuse("NOT data:a", "negation");
-        refuse("-data:a", "negation");
-        refuse("!data:a", "negation");
-        refuse("data:a NOT data:b", "negation");
-        refuse("data:a AND -data:b", "negation");
-        refuse("(data:a)", "parentheses");
-        refuse("data:(a b)", "parentheses");
-        refuse("data:a AND (data:b)", "parentheses");
-        refuse("data:42*", "wildcards");
-        refuse("data:a~1", "wildcards");
-        refuse("data:[a TO b]", "ranges");
-        refuse("data:>5", "ranges");
-        refuse(&format!("data:{}", "a".repeat(5000)), "at most 4096");
+    fn invalid_queries_are_rejected_with_their_rule() {
+        check_rejected("", "must have a term");
+        check_rejected("   ", "must have a term");
+        check_rejected("word", "must be made of terms");
+        check_rejected(":a", "must be made of terms");
+        check_rejected("a b:c", "must be made of terms");
+        check_rejected("data:", "must have a value");
+        check_rejected(r#"data:"""#, "must have a value");
+        check_rejected(r#"data:"a"#, "not closed");
+        check_rejected(r#"data:"a"b"#, "must end its term");
+        check_rejected(r#"data:a"b""#, "must begin its value");
+        check_rejected("data:a data:b", "joined with AND");
+        check_rejected("data:a AND", "must follow AND");
+        check_rejected("data:a OR data:b", "OR is not supported");
+        check_rejected("data:a || data:b", "OR is not supported");
+        check_rejected("NOT data:a", "negation");
+        check_rejected("-data:a", "negation");
+        check_rejected("!data:a", "negation");
+        check_rejected("data:a NOT data:b", "negation");
+        check_rejected("data:a AND -data:b", "negation");
+        check_rejected("(data:a)", "parentheses");
+        check_rejected("data:(a b)", "parentheses");
+        check_rejected("data:a AND (data:b)", "parentheses");
+        check_rejected("data:42*", "wildcards");
+        check_rejected("data:a~1", "wildcards");
+        check_rejected("data:[a TO b]", "ranges");
+        check_rejected("data:>5", "ranges");
+        check_rejected(&format!("data:{}", "a".repeat(5000)), "at most 4096");
     }
 
     #[track_caller]
-    fn refuse_number(query: &str, rule: &str) {
-        let refused = by_number(terms(query).unwrap(), PageAsked::default()).unwrap_err();
-        assert!(refused.contains(rule), "{query}: {refused}");
+    fn check_numbered_rejected(query: &str, rule: &str) {
+        let rejected =
+            parse_numbered_terms(parse_terms(query).unwrap(), PageRequest::default()).unwrap_err();
+        assert!(rejected.contains(rule), "{query}: {rejected}");
     }
 
     #[test]
-    fn by_number_refuses_what_was_removed() {
+    fn numbered_search_rejects_removed_fields_and_mixed_terms() {
         let removed = [
             "type:card",
             "fingerprint:a",
@@ -310,19 +319,22 @@ mod tests {
             "modified_at:a",
         ];
         for query in removed {
-            refuse_number(query, "any more");
+            check_numbered_rejected(query, "any more");
         }
-        refuse_number("id:abc AND metadata.a:b", "only terms about metadata");
-        refuse_number("metadata.a:b AND data:c", "only terms about metadata");
-        refuse_number("id:abc AND id:def", "only terms about metadata");
-        refuse_number("color:red", "must be about id, data or metadata");
-        refuse_number("metadata.:a", "must be about id, data or metadata");
-        let both = by_number(terms("metadata.a:b AND metadata.c:d").unwrap(), PageAsked::default());
+        check_numbered_rejected("id:abc AND metadata.a:b", "only terms about metadata");
+        check_numbered_rejected("metadata.a:b AND data:c", "only terms about metadata");
+        check_numbered_rejected("id:abc AND id:def", "only terms about metadata");
+        check_numbered_rejected("color:red", "must be about id, data or metadata");
+        check_numbered_rejected("metadata.:a", "must be about id, data or metadata");
+        let both = parse_numbered_terms(
+            parse_terms("metadata.a:b AND metadata.c:d").unwrap(),
+            PageRequest::default(),
+        );
         assert_eq!(both.unwrap().metadata.len(), 2);
     }
 
     #[test]
-    fn by_cursor_takes_one_term_and_a_container() {
+    fn cursor_search_accepts_one_term_and_one_container() {
         for query in [
             "container:/pci/",
             "data:a AND data:b",
@@ -333,7 +345,7 @@ mod tests {
             "type:nothing",
             "data:a AND container:pci",
         ] {
-            assert!(by_cursor(terms(query).unwrap()).is_err(), "{query}");
+            assert!(parse_cursor_terms(parse_terms(query).unwrap()).is_err(), "{query}");
         }
         for query in [
             "data:a",
@@ -342,7 +354,7 @@ mod tests {
             "metadata.a:b AND container:/pci/",
             r#"container:"/pci/" AND data:a"#,
         ] {
-            assert!(by_cursor(terms(query).unwrap()).is_ok(), "{query}");
+            assert!(parse_cursor_terms(parse_terms(query).unwrap()).is_ok(), "{query}");
         }
     }
 }

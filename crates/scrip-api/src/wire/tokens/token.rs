@@ -3,40 +3,40 @@
 use scrip_core::{
     error::FieldError,
     time::Timestamp,
-    token::{Containers, NewToken, Plain, TokenPatch, TokenSource, TokenType},
+    token::{Containers, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
 };
 
 use crate::wire::{
     ParseError,
-    fields::{Field, Fields},
+    fields::{JsonField, JsonFields},
 };
 
 pub(crate) const TYPE_RULE: &str = "is not a type of token";
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewToken, ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let source = parse_source(&mut fields);
     let new = NewToken {
-        id: fields.text("id").given(),
+        id: fields.text("id").into_option(),
         source: source.unwrap_or_else(|| TokenSource::Intent(String::new())),
-        mask: fields.any("mask").filter(|it| !it.is_null()),
-        containers: parse_containers(&mut fields).given(),
-        metadata: fields.text_map("metadata").given(),
-        search_indexes: fields.texts("search_indexes").given(),
-        fingerprint_expression: fields.text("fingerprint_expression").given(),
-        deduplicate: fields.boolean("deduplicate_token").given(),
-        expires_at: parse_expiry(&mut fields).given(),
+        mask: fields.take_any("mask").filter(|it| !it.is_null()),
+        containers: parse_containers(&mut fields).into_option(),
+        metadata: fields.text_map("metadata").into_option(),
+        search_indexes: fields.texts("search_indexes").into_option(),
+        fingerprint_expression: fields.text("fingerprint_expression").into_option(),
+        deduplicate: fields.boolean("deduplicate_token").into_option(),
+        expires_at: parse_expiry(&mut fields).into_option(),
     };
     fields.finish().map(|()| new)
 }
 
 /// Either type and data, or an intent. Nothing when a complaint was noted.
-fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
-    let intent = fields.text("token_intent_id").given();
+fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
+    let intent = fields.text("token_intent_id").into_option();
     let token_type = fields.text("type");
-    let data = fields.any("data").filter(|it| !it.is_null()).map(Plain::new);
+    let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
     if let Some(intent) = intent {
-        if matches!(token_type, Field::Given(_)) || data.is_some() {
+        if matches!(token_type, JsonField::Given(_)) || data.is_some() {
             let rule = "cannot be given together with type and data";
             fields.errors.push(FieldError::new("token_intent_id", rule));
         }
@@ -44,7 +44,7 @@ fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
     }
     let known = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
     if known.is_none() {
-        fields.require("type");
+        fields.add_required_error("type");
     }
     if data.is_none() {
         fields.errors.push(FieldError::new("data", "is required"));
@@ -52,27 +52,27 @@ fn parse_source(fields: &mut Fields) -> Option<TokenSource> {
     Some(TokenSource::Data { token_type: known?, data: data? })
 }
 
-pub(crate) fn parse_patch(body: Plain) -> Result<TokenPatch, ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_patch(body: Plaintext) -> Result<TokenPatch, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let patch = TokenPatch {
-        data: fields.any("data").map(Plain::new),
-        mask: fields.any("mask"),
-        metadata: fields.any("metadata"),
-        containers: parse_containers(&mut fields).patched(),
-        search_indexes: fields.texts("search_indexes").patched(),
-        fingerprint_expression: fields.text("fingerprint_expression").patched(),
-        deduplicate: fields.boolean("deduplicate_token").given(),
-        expires_at: parse_expiry(&mut fields).patched(),
+        data: fields.take_any("data").map(Plaintext::new),
+        mask: fields.take_any("mask"),
+        metadata: fields.take_any("metadata"),
+        containers: parse_containers(&mut fields).into_patch(),
+        search_indexes: fields.texts("search_indexes").into_patch(),
+        fingerprint_expression: fields.text("fingerprint_expression").into_patch(),
+        deduplicate: fields.boolean("deduplicate_token").into_option(),
+        expires_at: parse_expiry(&mut fields).into_patch(),
     };
     fields.finish().map(|()| patch)
 }
 
-pub(crate) fn parse_containers(fields: &mut Fields) -> Field<Containers> {
+pub(crate) fn parse_containers(fields: &mut JsonFields) -> JsonField<Containers> {
     let texts = fields.texts("containers");
     fields.parse(texts, |it| Containers::parse(it.iter().map(String::as_str)))
 }
 
-fn parse_expiry(fields: &mut Fields) -> Field<Timestamp> {
+fn parse_expiry(fields: &mut JsonFields) -> JsonField<Timestamp> {
     let text = fields.text("expires_at");
     fields.parse(text, |it| Timestamp::parse_expiry(&it).map_err(|error| vec![error]))
 }

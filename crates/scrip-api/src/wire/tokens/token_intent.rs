@@ -5,32 +5,32 @@ mod tests;
 
 use scrip_core::{
     error::FieldError,
-    idempotency::Rendered,
-    token::{IntentAuthentication, NewTokenIntent, Plain, TokenIntentView, TokenType},
+    idempotency::RenderedResponse,
+    token::{IntentAuthentication, NewTokenIntent, Plaintext, TokenIntentView, TokenType},
 };
 use serde::Serialize;
 
 use crate::wire::{
     ParseError,
-    answer::render,
-    fields::Fields,
+    fields::JsonFields,
+    response::render,
     tokens::{
-        card::{CardBody, card},
+        card::{CardDetailsBody, card_details_body},
         token::{TYPE_RULE, parse_containers},
-        token_response::{BankBody, bank},
+        token_response::{BankBody, bank_body},
     },
 };
 
 /// A cryptogram is 28 characters of base64; there is room for others.
 const AUTHENTICATION_CHARS_MAX: usize = 256;
 
-pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
-    let mut fields = Fields::of(body)?;
+pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
+    let mut fields = JsonFields::from_body(body)?;
     let token_type = fields.required_text("type");
     let token_type = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
-    let data = fields.any("data").filter(|it| !it.is_null()).map(Plain::new);
+    let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
     if data.is_none() {
-        fields.require("data");
+        fields.add_required_error("data");
     }
     let authentication = fields.text_map("authentication");
     let authentication = fields.parse(authentication, |mut it| {
@@ -43,8 +43,8 @@ pub(crate) fn parse_new(body: Plain) -> Result<NewTokenIntent, ParseError> {
             eci_indicator: it.remove("eci_indicator"),
         })
     });
-    let authentication = authentication.given();
-    let containers = parse_containers(&mut fields).given();
+    let authentication = authentication.into_option();
+    let containers = parse_containers(&mut fields).into_option();
     let both = token_type.zip(data);
     fields.finish_with(both).map(|(token_type, data)| NewTokenIntent {
         token_type,
@@ -61,9 +61,9 @@ struct TokenIntentBody<'a> {
     tenant_id: String,
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    card: Option<CardBody<'a>>,
+    card: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    network_token: Option<CardBody<'a>>,
+    network_token: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bank: Option<BankBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -76,11 +76,11 @@ struct TokenIntentBody<'a> {
     created_at: String,
 }
 
-pub(crate) fn created(intent: &TokenIntentView) -> Rendered {
+pub(crate) fn render_created(intent: &TokenIntentView) -> RenderedResponse {
     render(201, &body(intent))
 }
 
-pub(crate) fn found(intent: &TokenIntentView) -> Rendered {
+pub(crate) fn render_token_intent(intent: &TokenIntentView) -> RenderedResponse {
     render(200, &body(intent))
 }
 
@@ -89,9 +89,9 @@ fn body(intent: &TokenIntentView) -> TokenIntentBody<'_> {
         id: intent.id.to_string(),
         tenant_id: intent.tenant_id.to_string(),
         r#type: intent.token_type.as_str(),
-        card: intent.card.as_ref().map(card),
-        network_token: intent.network_token.as_ref().map(card),
-        bank: intent.bank.as_ref().map(bank),
+        card: intent.card.as_ref().map(card_details_body),
+        network_token: intent.network_token.as_ref().map(card_details_body),
+        bank: intent.bank.as_ref().map(bank_body),
         authentication: intent.authentication.as_ref(),
         fingerprint: intent.fingerprint.map(|it| it.to_string()),
         containers: intent.containers.iter().map(|it| it.as_str()).collect(),

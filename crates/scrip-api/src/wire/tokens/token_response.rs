@@ -7,20 +7,20 @@ use std::collections::BTreeMap;
 
 use scrip_core::{
     card::bank::BankDetails,
-    idempotency::Rendered,
-    token::{TokenView, Written},
+    idempotency::RenderedResponse,
+    token::{TokenView, WrittenToken},
 };
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::wire::{
-    answer,
-    tokens::card::{CardBody, card},
+    response,
+    tokens::card::{CardDetailsBody, card_details_body},
 };
 
 /// What is absent is left out, everywhere.
 #[derive(Serialize)]
-struct TokenBody<'a> {
+struct TokenResponseBody<'a> {
     id: &'a str,
     tenant_id: String,
     r#type: &'static str,
@@ -30,19 +30,19 @@ struct TokenBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     expires_at: Option<String>,
     #[serde(flatten, skip_serializing_if = "Option::is_none")]
-    detail: Option<DetailBody<'a>>,
+    detail: Option<TokenDetailBody<'a>>,
     #[serde(rename = "_extras", skip_serializing_if = "Option::is_none")]
-    extras: Option<ExtrasBody>,
+    extras: Option<TokenExtrasBody>,
 }
 
 #[derive(Serialize)]
-struct DetailBody<'a> {
+struct TokenDetailBody<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     mask: Option<&'a Value>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    card: Option<CardBody<'a>>,
+    card: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    network_token: Option<CardBody<'a>>,
+    network_token: Option<CardDetailsBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     bank: Option<BankBody<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -69,38 +69,40 @@ pub(crate) struct BankBody<'a> {
 }
 
 #[derive(Serialize)]
-struct ExtrasBody {
+struct TokenExtrasBody {
     deduplicated: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     deduplication_behavior: Option<&'static str>,
 }
 
 /// The answer to Create Token, without the data.
-pub(crate) fn created(written: &Written) -> Rendered {
+pub(crate) fn render_created(written: &WrittenToken) -> RenderedResponse {
     let behavior = written.deduplicated.map(scrip_core::policy::DeduplicationBehavior::as_str);
-    let extras = ExtrasBody { deduplicated: behavior.is_some(), deduplication_behavior: behavior };
+    let extras =
+        TokenExtrasBody { deduplicated: behavior.is_some(), deduplication_behavior: behavior };
     render(201, &written.token, Some(extras))
 }
 
 /// The answer to Update Token, without the data.
-pub(crate) fn updated(written: &Written) -> Rendered {
-    let extras = written
-        .deduplicated
-        .map(|it| ExtrasBody { deduplicated: true, deduplication_behavior: Some(it.as_str()) });
+pub(crate) fn render_updated(written: &WrittenToken) -> RenderedResponse {
+    let extras = written.deduplicated.map(|it| TokenExtrasBody {
+        deduplicated: true,
+        deduplication_behavior: Some(it.as_str()),
+    });
     render(200, &written.token, extras)
 }
 
 /// The answer to Get Token, without the data.
-pub(crate) fn found(token: &TokenView) -> Rendered {
+pub(crate) fn render_token(token: &TokenView) -> RenderedResponse {
     render(200, token, None)
 }
 
-fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendered {
-    let detail = token.detail.as_ref().map(|it| DetailBody {
+fn render(status: u16, token: &TokenView, extras: Option<TokenExtrasBody>) -> RenderedResponse {
+    let detail = token.detail.as_ref().map(|it| TokenDetailBody {
         mask: it.mask.as_deref(),
-        card: it.card.as_ref().map(card),
-        network_token: it.network_token.as_ref().map(card),
-        bank: it.bank.as_ref().map(bank),
+        card: it.card.as_ref().map(card_details_body),
+        network_token: it.network_token.as_ref().map(card_details_body),
+        bank: it.bank.as_ref().map(bank_body),
         metadata: it.metadata.as_ref(),
         search_indexes: it.search_indexes.as_deref(),
         fingerprint_expression: it.fingerprint_expression.as_deref(),
@@ -110,7 +112,7 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         modified_by: it.modified.map(|it| it.by.to_string()),
         modified_at: it.modified.map(|it| it.at.to_string()),
     });
-    let body = TokenBody {
+    let body = TokenResponseBody {
         id: token.id.as_str(),
         tenant_id: token.tenant_id.to_string(),
         r#type: token.token_type.as_str(),
@@ -120,10 +122,10 @@ fn render(status: u16, token: &TokenView, extras: Option<ExtrasBody>) -> Rendere
         detail,
         extras,
     };
-    Rendered::of_token(status, answer::render(status, &body).body)
+    RenderedResponse::for_token(status, response::render(status, &body).body)
 }
 
-pub(crate) fn bank(details: &BankDetails) -> BankBody<'_> {
+pub(crate) fn bank_body(details: &BankDetails) -> BankBody<'_> {
     BankBody {
         routing_number: &details.routing_number,
         account_number_last4: details.account_number_last4.as_deref(),

@@ -2,9 +2,9 @@
 
 use scrip_core::{
     error::{Error, FieldError},
-    idempotency::{Rendered, answer::Span},
-    operations::tokens::tokenize::Requested,
-    token::{AttributePath, NewToken, Plain, TokenType, Written},
+    idempotency::{RenderedResponse, response::TokenSpan},
+    operations::tokens::tokenize::RequestedToken,
+    token::{AttributePath, NewToken, Plaintext, TokenType, WrittenToken},
 };
 use serde_json::{Map, Value};
 
@@ -14,9 +14,9 @@ use crate::wire::{
 };
 
 /// The body with its tokens taken out. They are known by their order.
-pub(crate) enum Form {
+pub(crate) enum ResponseTemplate {
     /// Null, or something empty: there is nothing to keep secret.
-    Kept(Value),
+    Unchanged(Value),
     /// An object that said what it wants to be.
     Token(usize),
     /// Any other value: its id takes its place.
@@ -33,19 +33,21 @@ fn is_token(object: &Map<String, Value>) -> bool {
 }
 
 /// How many tokens a body would make. Before anything is made of it: it may be far too many.
-pub(crate) fn count(body: &Value) -> usize {
+pub(crate) fn count_tokens(body: &Value) -> usize {
     match body {
         Value::Null => 0,
         Value::Bool(_) | Value::Number(_) | Value::String(_) => 1,
-        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Array(items) => items.iter().map(count_tokens).sum(),
         Value::Object(object) if is_token(object) => 1,
-        Value::Object(object) => object.values().map(count).sum(),
+        Value::Object(object) => object.values().map(count_tokens).sum(),
     }
 }
 
-pub(crate) fn parse(body: Plain) -> Result<(Form, Vec<Requested>), ParseError> {
-    let mut reader = Reader::default();
-    let form = reader.form(body.into_exposed())?;
+pub(crate) fn parse(
+    body: Plaintext,
+) -> Result<(ResponseTemplate, Vec<RequestedToken>), ParseError> {
+    let mut reader = TemplateReader::default();
+    let form = reader.read_value(body.into_exposed())?;
     if reader.errors.is_empty() {
         return Ok((form, reader.requested));
     }
@@ -53,84 +55,88 @@ pub(crate) fn parse(body: Plain) -> Result<(Form, Vec<Requested>), ParseError> {
 }
 
 #[derive(Default)]
-struct Reader {
+struct TemplateReader {
     path: AttributePath,
-    requested: Vec<Requested>,
+    requested: Vec<RequestedToken>,
     errors: Vec<FieldError>,
 }
 
-impl Reader {
-    fn form(&mut self, value: Value) -> Result<Form, ParseError> {
+impl TemplateReader {
+    fn read_value(&mut self, value: Value) -> Result<ResponseTemplate, ParseError> {
         match value {
-            Value::Null => Ok(Form::Kept(value)),
-            Value::Array(items) if items.is_empty() => Ok(Form::Kept(Value::Array(items))),
-            Value::Object(object) if object.is_empty() => Ok(Form::Kept(Value::Object(object))),
-            Value::Bool(_) | Value::Number(_) | Value::String(_) => {
-                Ok(Form::Leaf(self.request(NewToken::plain(TokenType::Token, Plain::new(value)))))
+            Value::Null => Ok(ResponseTemplate::Unchanged(value)),
+            Value::Array(items) if items.is_empty() => {
+                Ok(ResponseTemplate::Unchanged(Value::Array(items)))
             }
+            Value::Object(object) if object.is_empty() => {
+                Ok(ResponseTemplate::Unchanged(Value::Object(object)))
+            }
+            Value::Bool(_) | Value::Number(_) | Value::String(_) => Ok(ResponseTemplate::Leaf(
+                self.add_request(NewToken::with_data(TokenType::Token, Plaintext::new(value))),
+            )),
             Value::Array(items) => {
                 let mut forms = Vec::with_capacity(items.len());
                 for (at, item) in items.into_iter().enumerate() {
                     let mark = self.path.enter_index(at);
-                    forms.push(self.form(item)?);
+                    forms.push(self.read_value(item)?);
                     self.path.leave(mark);
                 }
-                Ok(Form::Array(forms))
+                Ok(ResponseTemplate::Array(forms))
             }
-            Value::Object(object) if is_token(&object) => self.token(object),
+            Value::Object(object) if is_token(&object) => self.read_token(object),
             Value::Object(object) => {
                 let mut forms = Vec::with_capacity(object.len());
                 for (name, value) in object {
                     let mark = self.path.enter(&name);
-                    let form = self.form(value)?;
+                    let form = self.read_value(value)?;
                     self.path.leave(mark);
                     forms.push((name, form));
                 }
-                Ok(Form::Object(forms))
+                Ok(ResponseTemplate::Object(forms))
             }
         }
     }
 
     /// All that is wrong with any of them is told at once.
-    fn token(&mut self, object: Map<String, Value>) -> Result<Form, ParseError> {
-        match token::parse_new(Plain::new(Value::Object(object))) {
-            Ok(new) => Ok(Form::Token(self.request(new))),
+    fn read_token(&mut self, object: Map<String, Value>) -> Result<ResponseTemplate, ParseError> {
+        match token::parse_new(Plaintext::new(Value::Object(object))) {
+            Ok(new) => Ok(ResponseTemplate::Token(self.add_request(new))),
             Err(ParseError::Failed(Error::Invalid(errors))) => {
                 let path = self.path.as_str();
-                self.errors.extend(errors.into_iter().map(|it| it.within(path)));
-                Ok(Form::Kept(Value::Null))
+                self.errors.extend(errors.into_iter().map(|it| it.prefix_path(path)));
+                Ok(ResponseTemplate::Unchanged(Value::Null))
             }
             Err(problem) => Err(problem),
         }
     }
 
-    fn request(&mut self, new: NewToken) -> usize {
+    fn add_request(&mut self, new: NewToken) -> usize {
         let place = self.requested.len();
-        self.requested.push(Requested { path: self.path.as_str().to_owned(), new });
+        self.requested.push(RequestedToken { path: self.path.as_str().to_owned(), new });
         place
     }
 }
 
-impl Form {
+impl ResponseTemplate {
     /// The answer, without the data of tokens.
-    pub(crate) fn render(&self, written: &[Written]) -> Rendered {
-        let mut rendered = Rendered::plain(200, String::new());
+    pub(crate) fn render(&self, written: &[WrittenToken]) -> RenderedResponse {
+        let mut rendered = RenderedResponse::without_tokens(200, String::new());
         self.write(written, &mut rendered);
         rendered
     }
 
-    fn write(&self, written: &[Written], to: &mut Rendered) {
+    fn write(&self, written: &[WrittenToken], to: &mut RenderedResponse) {
         match self {
-            Self::Kept(value) => to.body.push_str(&value.to_string()),
+            Self::Unchanged(value) => to.body.push_str(&value.to_string()),
             Self::Token(at) => {
                 let start = to.body.len();
-                let object = written.get(*at).map(token_response::created);
+                let object = written.get(*at).map(token_response::render_created);
                 to.body.push_str(&object.map(|it| it.body).unwrap_or_default());
-                to.tokens.push(Span { token: *at, start, end: to.body.len() });
+                to.tokens.push(TokenSpan { write_index: *at, start, end: to.body.len() });
             }
             Self::Leaf(at) => {
                 let id = written.get(*at).map(|it| it.token.id.as_str()).unwrap_or_default();
-                push_text(&mut to.body, id);
+                push_json_text(&mut to.body, id);
             }
             Self::Array(items) => {
                 let mut before = '[';
@@ -145,7 +151,7 @@ impl Form {
                 let mut before = '{';
                 for (name, value) in properties {
                     to.body.push(before);
-                    push_text(&mut to.body, name);
+                    push_json_text(&mut to.body, name);
                     to.body.push(':');
                     value.write(written, to);
                     before = ',';
@@ -156,6 +162,6 @@ impl Form {
     }
 }
 
-fn push_text(to: &mut String, text: &str) {
+fn push_json_text(to: &mut String, text: &str) {
     to.push_str(&serde_json::to_string(text).unwrap_or_default());
 }

@@ -51,7 +51,7 @@ impl Brand {
 
 words! {
     /// What a payment with the card asks of its holder.
-    pub enum Authentication {
+    pub enum AuthenticationRequirement {
         /// Strong customer authentication, such as 3-D Secure.
         ScaRequired = "sca_required",
     }
@@ -62,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_brands_of_cards_are_the_thirteen_of_the_interface() {
+    fn primary_brands_are_the_thirteen_of_the_api() {
         let primary = Brand::ALL.iter().filter(|it| it.is_primary()).map(|it| it.as_str());
         let expected = [
             "american-express",
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn every_scheme_is_a_brand() {
+    fn every_threeds_scheme_has_a_brand() {
         for scheme in Scheme::ALL {
             assert!(Brand::parse(scheme.slug()).is_some(), "{scheme:?}");
         }
     }
 
     #[test]
-    fn names_lead_back() {
+    fn brand_and_funding_names_parse_back() {
         assert!(Brand::ALL.iter().all(|it| Brand::parse(it.as_str()) == Some(*it)));
         assert!(Funding::ALL.iter().all(|it| Funding::parse(it.as_str()) == Some(*it)));
         assert_eq!(Brand::parse("Visa"), None);

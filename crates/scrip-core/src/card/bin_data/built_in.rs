@@ -12,23 +12,24 @@ use Brand::{
     Unionpay, Visa,
 };
 
-use super::{BinTable, Block, Brand, Country, Facts, Row};
+use super::{BinDetails, BinRow, BinTable, Brand, Country, PrefixRange};
 
 /// First and last prefix, or one twice; whose; and which networks take the same card.
-type Range = (&'static str, &'static str, Brand, &'static [Brand]);
+type SchemeRange = (&'static str, &'static str, Brand, &'static [Brand]);
 
 pub(super) fn table() -> &'static BinTable {
     static TABLE: LazyLock<BinTable> = LazyLock::new(|| {
-        let schemes = SCHEMES.iter().filter_map(|(first, last, brand, additional)| {
-            let range = Block::of_prefix(first)?.up_to(Block::of_prefix(last)?)?;
-            let facts = Facts { brand: Some(*brand), ..Facts::default() };
-            let facts = additional.iter().fold(facts, |facts, it| facts.with(*it, None));
-            Some(Row { range, facts })
+        let schemes = SCHEME_RANGES.iter().filter_map(|(first, last, brand, additional)| {
+            let range =
+                PrefixRange::from_prefix(first)?.through(PrefixRange::from_prefix(last)?)?;
+            let facts = BinDetails { brand: Some(*brand), ..BinDetails::default() };
+            let facts = additional.iter().fold(facts, |facts, it| facts.with_network(*it, None));
+            Some(BinRow { range, details: facts })
         });
-        let states = STATES.iter().filter_map(|prefix| {
+        let states = EBT_PREFIXES.iter().filter_map(|prefix| {
             let country = Country::parse("US");
-            let facts = Facts { brand: Some(Ebt), country, ..Facts::default() };
-            Some(Row { range: Block::of_prefix(prefix)?, facts })
+            let facts = BinDetails { brand: Some(Ebt), country, ..BinDetails::default() };
+            Some(BinRow { range: PrefixRange::from_prefix(prefix)?, details: facts })
         });
         BinTable::build(schemes.chain(states).collect())
     });
@@ -36,7 +37,7 @@ pub(super) fn table() -> &'static BinTable {
 }
 
 #[rustfmt::skip]
-const SCHEMES: &[Range] = &[
+const SCHEME_RANGES: &[SchemeRange] = &[
     ("34", "34", AmericanExpress, &[]),
     ("37", "37", AmericanExpress, &[]),
 
@@ -114,7 +115,7 @@ const SCHEMES: &[Range] = &[
 /// Electronic benefit transfer: one prefix for each state, district or territory, as they tell the
 /// shops that take its cards; the Dakotas share one.
 #[rustfmt::skip]
-const STATES: &[&str] = &[
+const EBT_PREFIXES: &[&str] = &[
     "504476", "505349", "507680", "507681", "507682", "507683", "507692", "507693", "507695",
     "507698", "507700", "507701", "507702", "507703", "507704", "507705", "507706", "507707",
     "507708", "507709", "507710", "507711", "507713", "507714", "507715", "507716", "507718",
@@ -129,7 +130,7 @@ mod tests {
 
     #[track_caller]
     fn check(number: &str, brand: Option<Brand>, additional: &[Brand]) {
-        let found = table().find(Block::of_number(number).unwrap()).unwrap_or_default();
+        let found = table().find(PrefixRange::from_number(number).unwrap()).unwrap_or_default();
         assert_eq!(found.brand, brand, "{number}");
         let others: Vec<_> = found.additional.iter().map(|it| it.brand).collect();
         assert_eq!(others, additional, "{number}");
@@ -137,7 +138,7 @@ mod tests {
 
     /// Numbers that schemes and processors publish for tests.
     #[test]
-    fn published_test_numbers() {
+    fn published_test_numbers_have_their_brand() {
         for (brand, numbers) in [
             (Visa, ["4111111111111111", "4012888888881881", "4222222222222"].as_slice()),
             (Mastercard, &["5555555555554444", "2223003122003222", "5105105105105100"]),
@@ -158,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_of_two_networks() {
+    fn cobranded_numbers_have_both_networks() {
         check("36227206271667", Some(DinersClub), &[Discover]);
         check("30569309025904", Some(DinersClub), &[Discover]);
         check("38520000023237", Some(DinersClub), &[Discover]);
@@ -170,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn edges() {
+    fn built_in_range_edges_have_the_expected_brand() {
         for (number, brand) in [
             ("2200000000000000", Some(Mir)),
             ("2205000000000000", None),
@@ -191,18 +192,19 @@ mod tests {
     }
 
     #[test]
-    fn every_line_is_a_range_and_no_two_are_the_same() {
-        let ranges: Vec<_> = SCHEMES
+    fn built_in_ranges_parse_and_are_unique() {
+        let ranges: Vec<_> = SCHEME_RANGES
             .iter()
             .map(|(first, last, ..)| {
-                let (first, last) = (Block::of_prefix(first), Block::of_prefix(last));
-                first.unwrap().up_to(last.unwrap()).unwrap()
+                let (first, last) =
+                    (PrefixRange::from_prefix(first), PrefixRange::from_prefix(last));
+                first.unwrap().through(last.unwrap()).unwrap()
             })
-            .chain(STATES.iter().map(|it| Block::of_prefix(it).unwrap()))
+            .chain(EBT_PREFIXES.iter().map(|it| PrefixRange::from_prefix(it).unwrap()))
             .collect();
         for (at, range) in ranges.iter().enumerate() {
             assert!(!ranges[..at].contains(range), "{range:?}");
         }
-        assert_eq!(usize::try_from(table().rows()).unwrap(), ranges.len());
+        assert_eq!(usize::try_from(table().row_count()).unwrap(), ranges.len());
     }
 }

@@ -3,9 +3,10 @@
 use std::sync::LazyLock;
 
 /// By their codes of two letters. Built once; the entries borrow from the embedded file.
-static COUNTRIES: LazyLock<Vec<Country>> = LazyLock::new(|| read_table(TABLE));
+static COUNTRIES: LazyLock<Vec<Country>> = LazyLock::new(|| read_table(COUNTRIES_CSV));
 
-const TABLE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/countries.csv"));
+const COUNTRIES_CSV: &str =
+    include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/countries.csv"));
 
 /// A country that has a code.
 #[derive(Debug, PartialEq, Eq, Hash)]
@@ -60,16 +61,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_row_of_the_file_is_a_country() {
-        assert_eq!(TABLE.lines().next(), Some("alpha2,alpha3,numeric,requires_sca,name"));
-        assert_eq!((TABLE.lines().count(), COUNTRIES.len()), (1 + 249, 249));
+    fn country_file_rows_all_parse() {
+        assert_eq!(COUNTRIES_CSV.lines().next(), Some("alpha2,alpha3,numeric,requires_sca,name"));
+        assert_eq!((COUNTRIES_CSV.lines().count(), COUNTRIES.len()), (1 + 249, 249));
         for unusable in ["", "FR,FRA,250,yes", "FR,FRA,250,maybe,France", "FR,FRA,250,no,a,b"] {
             assert!(Country::read(unusable).is_none(), "{unusable}");
         }
     }
 
     #[test]
-    fn codes_have_their_length_and_are_unique() {
+    fn country_codes_have_their_length_and_are_unique() {
         let is_upper = |code: &str, length| {
             code.len() == length && code.bytes().all(|it| it.is_ascii_uppercase())
         };
@@ -83,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn codes_are_in_order_and_lead_back() {
+    fn country_codes_are_sorted_and_parse_back() {
         assert!(COUNTRIES.is_sorted_by(|one, next| one.alpha2 < next.alpha2));
         for entry in COUNTRIES.iter() {
             for code in [entry.alpha2, entry.alpha3, entry.numeric] {
@@ -104,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn where_strong_authentication_is_required() {
+    fn sca_is_required_in_eea_and_united_kingdom() {
         for code in ["FR", "DE", "NO", "IS", "LI", "GB", "RE"] {
             check(code, true);
         }

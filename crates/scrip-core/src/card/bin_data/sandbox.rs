@@ -2,32 +2,33 @@
 
 use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
 
-use super::{Brand, Country, Facts, Funding};
-use crate::card::looks_like;
+use super::{BinDetails, Brand, Country, Funding};
+use crate::card::has_same_mask;
 
 /// By how the card looks to a masked reader, like everything here.
-pub(super) fn find(number: &str) -> Option<Facts> {
-    let special = SPECIAL.iter().find(|(it, ..)| looks_like(number, it));
+pub(super) fn find(number: &str) -> Option<BinDetails> {
+    let special = OTHER_CARDS.iter().find(|(it, ..)| has_same_mask(number, it));
     if let Some(&(_, brand, funding, country, additional)) = special {
         let (funding, country) = (Some(funding), Country::parse(country));
-        let facts = Facts { brand, funding, country, ..Facts::default() };
-        return Some(additional.iter().fold(facts, |facts, it| facts.with(*it, funding)));
+        let facts = BinDetails { brand, funding, country, ..BinDetails::default() };
+        return Some(additional.iter().fold(facts, |facts, it| facts.with_network(*it, funding)));
     }
-    let (brand, _) =
-        PLAIN.iter().find(|(_, numbers)| numbers.iter().any(|it| looks_like(number, it)))?;
+    let (brand, _) = US_CREDIT_CARDS
+        .iter()
+        .find(|(_, numbers)| numbers.iter().any(|it| has_same_mask(number, it)))?;
     let (funding, country) = (Some(Funding::Credit), Country::parse("US"));
-    Some(Facts { brand: Some(*brand), funding, country, ..Facts::default() })
+    Some(BinDetails { brand: Some(*brand), funding, country, ..BinDetails::default() })
 }
 
 /// Whether this is the number of a sandbox card. Some of these have no valid checksum.
 #[must_use]
 pub fn is_sandbox_number(number: &str) -> bool {
-    let plain = PLAIN.iter().any(|(_, numbers)| numbers.contains(&number));
-    plain || SPECIAL.iter().any(|(it, ..)| *it == number)
+    let plain = US_CREDIT_CARDS.iter().any(|(_, numbers)| numbers.contains(&number));
+    plain || OTHER_CARDS.iter().any(|(it, ..)| *it == number)
 }
 
 /// Credit cards of the United States.
-const PLAIN: &[(Brand, &[&str])] = &[
+const US_CREDIT_CARDS: &[(Brand, &[&str])] = &[
     (
         Visa,
         &[
@@ -95,7 +96,7 @@ const PLAIN: &[(Brand, &[&str])] = &[
 type Special = (&'static str, Option<Brand>, Funding, &'static str, &'static [Brand]);
 
 /// Those that show what the others do not: debit, a second network, strong authentication.
-const SPECIAL: &[Special] = &[
+const OTHER_CARDS: &[Special] = &[
     ("4150580996517927", Some(Visa), Funding::Credit, "FR", &[Brand::CartesBancaires]),
     ("4917610000000000", Some(Visa), Funding::Debit, "GB", &[]),
     ("4462030000000000", Some(Visa), Funding::Debit, "GB", &[]),
@@ -106,18 +107,18 @@ const SPECIAL: &[Special] = &[
 #[cfg(test)]
 mod tests {
     use super::{
-        super::{Block, built_in},
+        super::{PrefixRange, built_in},
         *,
     };
 
     #[test]
-    fn each_card_is_of_the_brand_that_its_number_says() {
-        let plain = PLAIN
+    fn sandbox_cards_have_the_brand_of_their_prefix() {
+        let plain = US_CREDIT_CARDS
             .iter()
             .flat_map(|(brand, numbers)| numbers.iter().map(|number| (*number, Some(*brand))));
-        let special = SPECIAL.iter().map(|(number, brand, ..)| (*number, *brand));
+        let special = OTHER_CARDS.iter().map(|(number, brand, ..)| (*number, *brand));
         for (number, brand) in plain.chain(special) {
-            let block = Block::of_number(number).unwrap();
+            let block = PrefixRange::from_number(number).unwrap();
             let known = built_in::table().find(block).and_then(|it| it.brand);
             assert_eq!(known, brand, "{number}");
             let facts = find(number).unwrap();
@@ -128,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn others_are_not_known() {
+    fn numbers_outside_the_sandbox_list_are_not_sandbox_cards() {
         assert_eq!(find("4012888888881881"), None);
         assert!(!is_sandbox_number("4012888888881881"));
         // It looks like a sandbox card, and is none.

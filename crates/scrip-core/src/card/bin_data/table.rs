@@ -5,7 +5,7 @@ use std::{
     collections::{BinaryHeap, HashMap},
 };
 
-use super::Facts;
+use super::BinDetails;
 use crate::card::bin_len;
 
 /// The first eight digits of a number, as a number.
@@ -13,15 +13,15 @@ const PREFIX_MAX: u32 = 99_999_999;
 
 /// The numbers of eight digits that begin in one way.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Block {
+pub struct PrefixRange {
     pub(super) from: u32,
     pub(super) to: u32,
 }
 
-impl Block {
+impl PrefixRange {
     /// All that begin with these digits, of which there are one to eight.
     #[must_use]
-    pub fn of_prefix(digits: &str) -> Option<Self> {
+    pub fn from_prefix(digits: &str) -> Option<Self> {
         let missing = 8_usize.checked_sub(digits.len()).filter(|it| *it < 8)?;
         if !digits.bytes().all(|it| it.is_ascii_digit()) {
             return None;
@@ -33,13 +33,13 @@ impl Block {
 
     /// All that begin as a masked reader sees this one begin: a shorter number is not told apart
     /// by digits that it keeps covered.
-    pub(crate) fn of_number(number: &str) -> Option<Self> {
-        Self::of_prefix(number.get(..bin_len(number))?)
+    pub(crate) fn from_number(number: &str) -> Option<Self> {
+        Self::from_prefix(number.get(..bin_len(number))?)
     }
 
     /// From the first of one to the last of another.
     #[must_use]
-    pub fn up_to(self, last: Self) -> Option<Self> {
+    pub fn through(self, last: Self) -> Option<Self> {
         (self.from <= last.to).then_some(Self { from: self.from, to: last.to })
     }
 
@@ -50,27 +50,27 @@ impl Block {
 
 /// What is said of a range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
-    pub range: Block,
-    pub facts: Facts,
+pub struct BinRow {
+    pub range: PrefixRange,
+    pub details: BinDetails,
 }
 
 /// Stretches that lie apart, in order, so that a search halves them.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BinTable {
-    pub(super) stretches: Vec<Stretch>,
+    pub(super) ranges: Vec<BinRange>,
     /// Each once: many stretches have the same.
-    pub(super) facts: Vec<Facts>,
+    pub(super) details: Vec<BinDetails>,
     /// How many rows it was made of.
-    pub(super) rows: u32,
+    pub(super) row_count: u32,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Stretch {
+pub(super) struct BinRange {
     pub(super) from: u32,
     pub(super) to: u32,
     /// Its place in the list of facts.
-    pub(super) facts: u32,
+    pub(super) details_index: u32,
 }
 
 impl BinTable {
@@ -81,10 +81,10 @@ impl BinTable {
     /// begins later. Of a range that is there twice the first row is believed, and another brand in
     /// a later one is a second network of the same cards.
     #[must_use]
-    pub fn build(rows: Vec<Row>) -> Self {
+    pub fn build(rows: Vec<BinRow>) -> Self {
         let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
-        let rows = joined(rows);
-        let mut table = Self { rows: count, ..Self::default() };
+        let rows = sort_and_merge(rows);
+        let mut table = Self { row_count: count, ..Self::default() };
         let mut known = HashMap::new();
         let mut coming = rows.iter().enumerate().peekable();
         // The narrowest first. Those that ended are taken out when they come up.
@@ -101,44 +101,51 @@ impl BinTable {
                 (Some(row), begins) => {
                     let last = begins.map_or(PREFIX_MAX, |it| it.saturating_sub(1));
                     let to = row.range.to.min(last);
-                    table.append(&mut known, Block { from: at, to }, row.facts);
+                    table.append(&mut known, PrefixRange { from: at, to }, row.details);
                     at = to.saturating_add(1);
                 }
                 (None, Some(begins)) => at = begins,
                 (None, None) => break,
             }
         }
-        table.stretches.shrink_to_fit();
-        table.facts.shrink_to_fit();
+        table.ranges.shrink_to_fit();
+        table.details.shrink_to_fit();
         table
     }
 
-    fn append(&mut self, known: &mut HashMap<Facts, u32>, range: Block, facts: Facts) {
-        let next = u32::try_from(self.facts.len()).unwrap_or(u32::MAX);
+    fn append(
+        &mut self,
+        known: &mut HashMap<BinDetails, u32>,
+        range: PrefixRange,
+        facts: BinDetails,
+    ) {
+        let next = u32::try_from(self.details.len()).unwrap_or(u32::MAX);
         let place = *known.entry(facts).or_insert(next);
         if place == next {
-            self.facts.push(facts);
+            self.details.push(facts);
         }
-        let Block { from, to } = range;
-        match self.stretches.last_mut() {
-            Some(last) if last.facts == place && last.to.saturating_add(1) == from => last.to = to,
-            Some(_) | None => self.stretches.push(Stretch { from, to, facts: place }),
+        let PrefixRange { from, to } = range;
+        match self.ranges.last_mut() {
+            Some(last) if last.details_index == place && last.to.saturating_add(1) == from => {
+                last.to = to
+            }
+            Some(_) | None => self.ranges.push(BinRange { from, to, details_index: place }),
         }
     }
 
     /// What all cards have in common whose numbers begin like that; nothing when some of them are
     /// not in the table.
     #[must_use]
-    pub fn find(&self, block: Block) -> Option<Facts> {
-        let first = self.stretches.partition_point(|it| it.to < block.from);
-        let mut common: Option<Facts> = None;
+    pub fn find(&self, block: PrefixRange) -> Option<BinDetails> {
+        let first = self.ranges.partition_point(|it| it.to < block.from);
+        let mut common: Option<BinDetails> = None;
         let mut next = block.from;
-        for stretch in self.stretches.get(first..)? {
+        for stretch in self.ranges.get(first..)? {
             if stretch.from > next {
                 return None;
             }
-            let facts = *self.facts.get(usize::try_from(stretch.facts).ok()?)?;
-            common = Some(common.map_or(facts, |it| it.common(facts)));
+            let facts = *self.details.get(usize::try_from(stretch.details_index).ok()?)?;
+            common = Some(common.map_or(facts, |it| it.intersect(facts)));
             if stretch.to >= block.to {
                 return common;
             }
@@ -149,25 +156,25 @@ impl BinTable {
 
     /// How many rows it was made of.
     #[must_use]
-    pub fn rows(&self) -> u32 {
-        self.rows
+    pub fn row_count(&self) -> u32 {
+        self.row_count
     }
 
     /// What it takes in memory.
     #[must_use]
-    pub fn bytes(&self) -> usize {
-        size_of_val(self.stretches.as_slice()).saturating_add(size_of_val(self.facts.as_slice()))
+    pub fn memory_bytes(&self) -> usize {
+        size_of_val(self.ranges.as_slice()).saturating_add(size_of_val(self.details.as_slice()))
     }
 }
 
 /// In order of their beginnings, each range once.
-fn joined(mut rows: Vec<Row>) -> Vec<Row> {
+fn sort_and_merge(mut rows: Vec<BinRow>) -> Vec<BinRow> {
     // Stable, so that the first row of a range stays the first.
     rows.sort_by_key(|it| (it.range.from, it.range.to));
     rows.dedup_by(|again, first| {
         let same = again.range == first.range;
-        if let (true, Some(brand)) = (same, again.facts.brand) {
-            first.facts = first.facts.with(brand, again.facts.funding);
+        if let (true, Some(brand)) = (same, again.details.brand) {
+            first.details = first.details.with_network(brand, again.details.funding);
         }
         same
     });

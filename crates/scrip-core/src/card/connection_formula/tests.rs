@@ -4,9 +4,9 @@ mod iso;
 
 use std::collections::BTreeSet;
 
-use iso::{COUNTRIES, MONEY, NOT_MONEY};
+use iso::{COUNTRIES, CURRENCIES, NON_CURRENCY_CODES};
 
-use super::{CATALOG, Field};
+use super::{CATALOG, CredentialField};
 
 /// The processors of the interface, in its order.
 #[rustfmt::skip]
@@ -29,18 +29,18 @@ fn is_snake_case(key: &str) -> bool {
 }
 
 #[test]
-fn the_codes_of_iso_are_whole() {
-    assert_eq!((MONEY.len(), NOT_MONEY.len(), COUNTRIES.len()), (155, 23, 249));
-    for (codes, length) in [(MONEY, 3), (NOT_MONEY, 3), (COUNTRIES, 2)] {
+fn iso_code_lists_are_complete_and_sorted() {
+    assert_eq!((CURRENCIES.len(), NON_CURRENCY_CODES.len(), COUNTRIES.len()), (155, 23, 249));
+    for (codes, length) in [(CURRENCIES, 3), (NON_CURRENCY_CODES, 3), (COUNTRIES, 2)] {
         assert!(is_sorted_set(codes));
         let upper = |it: &str| it.len() == length && it.bytes().all(|it| it.is_ascii_uppercase());
         assert!(codes.iter().all(|it| upper(it)));
     }
-    assert!(NOT_MONEY.iter().all(|it| !MONEY.contains(it)));
+    assert!(NON_CURRENCY_CODES.iter().all(|it| !CURRENCIES.contains(it)));
 }
 
 #[test]
-fn the_eighteen_of_the_interface() {
+fn catalog_has_the_eighteen_processors_of_the_api() {
     assert!(CATALOG.iter().map(|it| it.id).eq(IDS));
     let names: BTreeSet<_> = CATALOG.iter().map(|it| it.display_name).collect();
     assert_eq!(names.len(), IDS.len());
@@ -50,9 +50,9 @@ fn the_eighteen_of_the_interface() {
 }
 
 #[test]
-fn currencies_and_countries_are_in_force() {
+fn catalog_uses_only_current_iso_codes() {
     for formula in CATALOG.iter() {
-        for (codes, known) in [(&formula.currencies, MONEY), (&formula.countries, COUNTRIES)] {
+        for (codes, known) in [(&formula.currencies, CURRENCIES), (&formula.countries, COUNTRIES)] {
             assert!(!codes.is_empty(), "{}", formula.id);
             assert!(is_sorted_set(codes), "{}: in order, none twice", formula.id);
             let unknown: Vec<_> = codes.iter().filter(|it| !known.contains(it)).collect();
@@ -62,13 +62,13 @@ fn currencies_and_countries_are_in_force() {
 }
 
 #[test]
-fn fields_are_named_and_one_is_secret() {
+fn catalog_fields_are_unique_and_one_is_a_required_secret() {
     for formula in CATALOG.iter() {
         let keys: BTreeSet<_> = formula.fields.iter().map(|it| it.key).collect();
         assert_eq!(keys.len(), formula.fields.len(), "{}: a key twice", formula.id);
         assert!(keys.iter().all(|it| is_snake_case(it)), "{}: {keys:?}", formula.id);
         assert!(formula.fields.iter().all(|it| !it.display_name.is_empty()), "{}", formula.id);
-        let proves = |it: &Field| it.secret && it.required;
+        let proves = |it: &CredentialField| it.secret && it.required;
         assert!(formula.fields.iter().any(proves), "{}: no secret is needed", formula.id);
     }
     for key in ["", "apiKey", "_a", "a_", "a__b", "1a", "a-b"] {
@@ -78,7 +78,7 @@ fn fields_are_named_and_one_is_secret() {
 
 /// A part of something needs the whole of it.
 #[test]
-fn features_do_not_contradict_each_other() {
+fn catalog_features_do_not_contradict_each_other() {
     for formula in CATALOG.iter() {
         let features = &formula.features;
         assert!(features.delayed_capture || !features.partial_capture, "{}", formula.id);
@@ -88,7 +88,7 @@ fn features_do_not_contradict_each_other() {
 }
 
 #[test]
-fn every_formula_says_where_it_comes_from() {
+fn every_connection_formula_names_its_sources() {
     for formula in CATALOG.iter() {
         let sources = &formula.sources;
         let (year, month) = sources.read.split_once('-').unwrap();

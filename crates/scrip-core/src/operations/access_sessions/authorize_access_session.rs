@@ -7,22 +7,22 @@ use scrip_seal::Pepper;
 use crate::{
     Timestamp, Vault,
     audit::{AuditRecord, Operation},
-    error::{Error, FieldError, Refusal},
-    idempotency::{Remember, answer::seal_plain_answer},
+    error::{Denial, Error, FieldError},
+    idempotency::{ResponseRecorder, response::seal_response},
     policy::{
-        AccessPolicy, ApplicationKind, Mandate, Signed,
-        access_session::{Authorized, SESSION_LIFETIME_MAX},
+        AccessPolicy, ApplicationKind, PolicyPermit, SignedRow,
+        access_session::{ACCESS_SESSION_LIFETIME_MAX, AccessSessionGrant},
     },
-    store::{Beside, Changed},
+    store::{ChangeOutcome, CommitExtras},
 };
 
-pub struct Authorization {
+pub struct AccessSessionAuthorization {
     pub nonce: String,
     pub access: AccessPolicy,
     pub expires_at: Option<Timestamp>,
 }
 
-impl fmt::Debug for Authorization {
+impl fmt::Debug for AccessSessionAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Authorization")
     }
@@ -33,52 +33,53 @@ impl fmt::Debug for Authorization {
 /// before.
 pub async fn authorize_access_session(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     pepper: &Pepper,
-    asked: Authorization,
-    remember: Option<Remember<()>>,
+    authorization: AccessSessionAuthorization,
+    recorder: Option<ResponseRecorder<()>>,
 ) -> Result<(), Error> {
-    let caller = mandate.asker()?;
-    asked.access.check(ApplicationKind::Private).map_err(Error::Invalid)?;
-    if let Some(permission) = caller.principal().exceeds(&asked.access) {
-        return Err(Error::Forbidden(Refusal::MoreThanOwn(permission)));
+    let caller = permit.require_caller()?;
+    authorization.access.check(ApplicationKind::Private).map_err(Error::Invalid)?;
+    if let Some(permission) = caller.principal().find_exceeding_permission(&authorization.access) {
+        return Err(Error::Forbidden(Denial::ExceedsAuthorizer(permission)));
     }
     let now = vault.clock.now();
-    let bounds = now..=now.after(SESSION_LIFETIME_MAX);
-    if asked.expires_at.is_some_and(|it| it <= now || !bounds.contains(&it)) {
+    let bounds = now..=now.plus(ACCESS_SESSION_LIFETIME_MAX);
+    if authorization.expires_at.is_some_and(|it| it <= now || !bounds.contains(&it)) {
         let rule = "must be in the future, and within 24 hours";
         return Err(FieldError::new("expires_at", rule).into());
     }
-    let nonce = pepper.digest(&asked.nonce);
-    let found = vault.store.find_access_session_by_nonce(&mandate, nonce).await?;
+    let nonce = pepper.api_key_digest(&authorization.nonce);
+    let found = vault.store.find_access_session_by_nonce(&permit, nonce).await?;
     let found = found.filter(|it| it.record.expires_at > now).ok_or(Error::NotFound)?;
-    if !found.is_ours(&caller.tenant().keys) {
+    if !found.has_valid_mac(&caller.tenant().keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
     let mut record = found.record;
-    if record.authorized.is_some() {
-        return Err(used());
+    if record.grant.is_some() {
+        return Err(nonce_used_error());
     }
-    record.expires_at = asked.expires_at.unwrap_or(record.expires_at);
+    record.expires_at = authorization.expires_at.unwrap_or(record.expires_at);
     let by = caller.application();
     let api_key = caller.api_key();
     let api_key = api_key.ok_or_else(|| Error::Internal("the caller has no API key".into()))?;
-    record.authorized = Some(Authorized { by, api_key, at: now, access: asked.access });
+    record.grant =
+        Some(AccessSessionGrant { authorizer: by, api_key, at: now, access: authorization.access });
 
-    let answer = remember.as_ref().map(|it| {
+    let idempotency = recorder.as_ref().map(|it| {
         let rendered = (it.render)(&());
-        seal_plain_answer(caller, it.claim.digest, rendered, mandate.needs(), now)
+        seal_response(caller, it.claim.digests, rendered, permit.requirement(), now)
     });
-    let audit = AuditRecord::of(Operation::AuthorizeAccessSession, &mandate, now);
+    let audit = AuditRecord::for_policy(Operation::AuthorizeAccessSession, &permit, now);
     let entity = record.application.to_string();
-    let written = Beside { audit, entity, answer: answer.transpose()? };
-    let session = Signed::new(&caller.tenant().keys, record);
-    match vault.store.authorize_access_session(mandate.clone(), session, written).await? {
-        Changed::Done => Ok(()),
-        Changed::Stale => Err(used()),
+    let extras = CommitExtras { audit, entity, idempotency: idempotency.transpose()? };
+    let session = SignedRow::new(&caller.tenant().keys, record);
+    match vault.store.authorize_access_session(permit.clone(), session, extras).await? {
+        ChangeOutcome::Done => Ok(()),
+        ChangeOutcome::Stale => Err(nonce_used_error()),
     }
 }
 
-fn used() -> Error {
+fn nonce_used_error() -> Error {
     Error::Conflict { reason: "this nonce was used before" }
 }

@@ -9,11 +9,11 @@ use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
     policy::{
-        AccessSessionId, AccessSessionRecord, ApiKeyText, Mandate, Signed,
-        access_session::SESSION_LIFETIME,
-        application::{SESSION_MARK, random_text},
+        AccessSessionId, AccessSessionRecord, ApiKeyText, PolicyPermit, SignedRow,
+        access_session::ACCESS_SESSION_LIFETIME,
+        application::{SESSION_KEY_SEGMENT, random_text},
     },
-    store::Beside,
+    store::CommitExtras,
 };
 
 pub struct CreatedAccessSession {
@@ -33,29 +33,29 @@ impl fmt::Debug for CreatedAccessSession {
 /// Nobody asks: the operator has no use for a session.
 pub async fn create_access_session(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     pepper: &Pepper,
 ) -> Result<CreatedAccessSession, Error> {
-    let caller = mandate.asker()?;
+    let caller = permit.require_caller()?;
     let (tenant, now) = (caller.tenant(), vault.clock.now());
     let created = CreatedAccessSession {
-        key: ApiKeyText::new(tenant.kind, SESSION_MARK, vault.chance),
-        nonce: random_text(vault.chance),
-        expires_at: now.after(SESSION_LIFETIME),
+        key: ApiKeyText::new(tenant.kind, SESSION_KEY_SEGMENT, vault.fill_random),
+        nonce: random_text(vault.fill_random),
+        expires_at: now.plus(ACCESS_SESSION_LIFETIME),
     };
     let record = AccessSessionRecord {
-        id: AccessSessionId(pepper.digest(created.key.expose())),
+        id: AccessSessionId(pepper.api_key_digest(created.key.expose())),
         tenant: tenant.id,
         application: caller.application(),
-        nonce: pepper.digest(&created.nonce),
+        nonce: pepper.api_key_digest(&created.nonce),
         created_at: now,
         expires_at: created.expires_at,
-        authorized: None,
+        grant: None,
     };
-    let audit = AuditRecord::of(Operation::CreateAccessSession, &mandate, now);
+    let audit = AuditRecord::for_policy(Operation::CreateAccessSession, &permit, now);
     let entity = caller.application().to_string();
-    let written = Beside { audit, entity, answer: None };
-    let session = Signed::new(&tenant.keys, record);
-    vault.store.insert_access_session(mandate.clone(), session, written).await?;
+    let extras = CommitExtras { audit, entity, idempotency: None };
+    let session = SignedRow::new(&tenant.keys, record);
+    vault.store.insert_access_session(permit.clone(), session, extras).await?;
     Ok(created)
 }

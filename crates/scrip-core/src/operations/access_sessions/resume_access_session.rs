@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::{
     Error, Vault,
-    policy::{AccessSessionId, Directory, Principal, principal::Lent},
+    policy::{AccessSessionId, Directory, Principal, principal::DelegatedRights},
 };
 
 /// Nothing when there is no such session, when it or its application has ended, or when the API key
@@ -22,7 +22,7 @@ pub async fn resume_access_session(
     let Some(found) = vault.store.find_access_session(id).await? else { return Ok(None) };
     let record = &found.record;
     let Some(tenant) = directory.tenant(record.tenant) else { return Ok(None) };
-    if record.id != id || !found.is_ours(&tenant.keys) {
+    if record.id != id || !found.has_valid_mac(&tenant.keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
     if record.expires_at <= vault.clock.latest() || !record.is_authorizing_key_live(tenant) {
@@ -30,16 +30,16 @@ pub async fn resume_access_session(
     }
     let known = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);
     let Some(application) = known(record.application) else { return Ok(None) };
-    let authorized = match found.record.authorized.as_ref() {
+    let authorized = match found.record.grant.as_ref() {
         None => None,
         Some(it) => {
-            let Some(by) = known(it.by) else { return Ok(None) };
-            Some(Lent {
+            let Some(by) = known(it.authorizer) else { return Ok(None) };
+            Some(DelegatedRights {
                 authorizer: Arc::clone(by),
                 api_key: it.api_key,
                 access: it.access.clone(),
             })
         }
     };
-    Ok(Some(Principal::session(id, application, authorized)))
+    Ok(Some(Principal::for_access_session(id, application, authorized)))
 }

@@ -3,21 +3,21 @@
 use crate::{
     Error, Vault,
     audit::{AuditRecord, Operation},
-    policy::{AccessSessionId, Mandate},
-    store::{Beside, Changed},
+    policy::{AccessSessionId, PolicyPermit},
+    store::{ChangeOutcome, CommitExtras},
 };
 
 /// # Errors
 /// The tenant has no such session.
 pub async fn revoke_access_session(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     id: AccessSessionId,
 ) -> Result<(), Error> {
-    let audit = AuditRecord::of(Operation::RevokeAccessSession, &mandate, vault.clock.now());
-    let written = Beside { audit, entity: id.to_string(), answer: None };
-    match vault.store.revoke_access_session(mandate, id, written).await? {
-        Changed::Done => Ok(()),
-        Changed::Stale => Err(Error::NotFound),
+    let audit = AuditRecord::for_policy(Operation::RevokeAccessSession, &permit, vault.clock.now());
+    let extras = CommitExtras { audit, entity: id.to_string(), idempotency: None };
+    match vault.store.revoke_access_session(permit, id, extras).await? {
+        ChangeOutcome::Done => Ok(()),
+        ChangeOutcome::Stale => Err(Error::NotFound),
     }
 }

@@ -6,10 +6,10 @@ use crate::{
     Error, Vault,
     audit::Operation,
     id::ApplicationId,
-    idempotency::Remember,
+    idempotency::ResponseRecorder,
     policy::{
-        ApiKeyRecord, ApiKeyText, Mandate, PolicyWrite, Signed,
-        change::{Decision, api_key_record, change_policy, found},
+        ApiKeyRecord, ApiKeyText, PolicyPermit, PolicyWrite, SignedRow,
+        change::{PolicyDecision, change_policy, load_application, new_api_key_record},
     },
 };
 
@@ -26,18 +26,18 @@ pub struct CreatedApiKey {
 /// There is no such application, or it has too many keys.
 pub async fn create_api_key(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     pepper: &Pepper,
     application: ApplicationId,
-    remember: Option<Remember<CreatedApiKey>>,
+    recorder: Option<ResponseRecorder<CreatedApiKey>>,
 ) -> Result<CreatedApiKey, Error> {
-    let tenant = mandate.tenant();
+    let tenant = permit.tenant();
     let kind = tenant.applications.get(&application).ok_or(Error::NotFound)?.record.kind;
-    let api_key = ApiKeyText::new(tenant.kind, kind.key_mark(), vault.chance);
+    let api_key = ApiKeyText::new(tenant.kind, kind.key_segment(), vault.fill_random);
     let now = vault.clock.now();
-    let record = api_key_record(vault, &mandate, application, &api_key, pepper, now);
+    let record = new_api_key_record(vault, &permit, application, &api_key, pepper, now);
     let created = CreatedApiKey { record, api_key };
-    insert(vault, mandate, Operation::CreateApiKey, created, remember).await
+    insert_api_key(vault, permit, Operation::CreateApiKey, created, recorder).await
 }
 
 /// A key that clients already have goes on working.
@@ -46,34 +46,38 @@ pub async fn create_api_key(
 /// There is no such application, it has too many keys, or the key is in use.
 pub async fn import_api_key(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     pepper: &Pepper,
     application: ApplicationId,
     api_key: ApiKeyText,
 ) -> Result<CreatedApiKey, Error> {
     let now = vault.clock.now();
-    let record = api_key_record(vault, &mandate, application, &api_key, pepper, now);
+    let record = new_api_key_record(vault, &permit, application, &api_key, pepper, now);
     let created = CreatedApiKey { record, api_key };
-    insert(vault, mandate, Operation::ImportApiKey, created, None).await
+    insert_api_key(vault, permit, Operation::ImportApiKey, created, None).await
 }
 
-async fn insert(
+async fn insert_api_key(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     operation: Operation,
     created: CreatedApiKey,
-    remember: Option<Remember<CreatedApiKey>>,
+    recorder: Option<ResponseRecorder<CreatedApiKey>>,
 ) -> Result<CreatedApiKey, Error> {
-    let signed = Signed::new(&mandate.tenant().keys, created.record.clone());
+    let signed = SignedRow::new(&permit.tenant().keys, created.record.clone());
     let now = created.record.created.at;
-    change_policy(vault, mandate, operation, now, remember, move |records| {
-        let application = found(records, created.record.application)?;
+    change_policy(vault, permit, operation, now, recorder, move |records| {
+        let application = load_application(records, created.record.application)?;
         if application.api_keys.len() >= API_KEYS_MAX {
             let reason = "an application has at most 100 keys; delete one";
             return Err(Error::Unprocessable { reason });
         }
         let entity = created.record.id.to_string();
-        Ok(Decision { writes: vec![PolicyWrite::PutApiKey(signed)], entity, outcome: created })
+        Ok(PolicyDecision {
+            writes: vec![PolicyWrite::PutApiKey(signed)],
+            entity,
+            outcome: created,
+        })
     })
     .await
 }

@@ -6,11 +6,11 @@ use crate::{
     Error, Vault,
     audit::Operation,
     id::{ApplicationId, random_uuid},
-    idempotency::Remember,
+    idempotency::ResponseRecorder,
     policy::{
-        AccessPolicy, ApiKeyText, Application, ApplicationKind, ApplicationRecord, Mandate, Name,
-        PolicyWrite, Signed,
-        change::{Decision, api_key_record, change_policy},
+        AccessPolicy, ApiKeyText, Application, ApplicationKind, ApplicationRecord, DisplayName,
+        PolicyPermit, PolicyWrite, SignedRow,
+        change::{PolicyDecision, change_policy, new_api_key_record},
     },
 };
 
@@ -19,7 +19,7 @@ const APPLICATIONS_MAX: usize = 5_000;
 
 #[derive(Debug)]
 pub struct NewApplication {
-    pub name: Name,
+    pub name: DisplayName,
     pub kind: ApplicationKind,
     pub access: AccessPolicy,
     pub create_key: CreateKey,
@@ -42,42 +42,42 @@ pub struct CreatedApplication {
 /// The request breaks a rule, or the tenant has too many.
 pub async fn create_application(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     pepper: &Pepper,
     new: NewApplication,
-    remember: Option<Remember<CreatedApplication>>,
+    recorder: Option<ResponseRecorder<CreatedApplication>>,
 ) -> Result<CreatedApplication, Error> {
     new.access.check(new.kind).map_err(Error::Invalid)?;
     let now = vault.clock.now();
-    let tenant = mandate.tenant();
+    let tenant = permit.tenant();
     let record = ApplicationRecord {
-        id: ApplicationId(random_uuid(vault.chance)),
+        id: ApplicationId(random_uuid(vault.fill_random)),
         tenant: tenant.id,
         name: new.name,
         kind: new.kind,
         access: new.access,
-        created: mandate.stamp(now),
+        created: permit.change_stamp(now),
         modified: None,
     };
     let api_key = (new.create_key == CreateKey::Yes)
-        .then(|| ApiKeyText::new(tenant.kind, new.kind.key_mark(), vault.chance));
+        .then(|| ApiKeyText::new(tenant.kind, new.kind.key_segment(), vault.fill_random));
     let api_keys: Vec<_> = api_key
         .iter()
-        .map(|it| api_key_record(vault, &mandate, record.id, it, pepper, now))
+        .map(|it| new_api_key_record(vault, &permit, record.id, it, pepper, now))
         .collect();
     let keys = &tenant.keys;
-    let mut writes = vec![PolicyWrite::PutApplication(Signed::new(keys, record.clone()))];
-    let signed = |it: &crate::policy::ApiKeyRecord| Signed::new(keys, it.clone());
+    let mut writes = vec![PolicyWrite::PutApplication(SignedRow::new(keys, record.clone()))];
+    let signed = |it: &crate::policy::ApiKeyRecord| SignedRow::new(keys, it.clone());
     writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
     let entity = record.id.to_string();
     let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
     let operation = Operation::CreateApplication;
-    change_policy(vault, mandate, operation, now, remember, move |records| {
+    change_policy(vault, permit, operation, now, recorder, move |records| {
         if records.applications.len() >= APPLICATIONS_MAX {
             let reason = "a tenant has at most 5000 applications; delete one";
             return Err(Error::Unprocessable { reason });
         }
-        Ok(Decision { writes, entity, outcome })
+        Ok(PolicyDecision { writes, entity, outcome })
     })
     .await
 }

@@ -5,8 +5,8 @@ use crate::{
     audit::Operation,
     id::{ApiKeyId, ApplicationId},
     policy::{
-        Mandate, PolicyWrite,
-        change::{Decision, change_policy, found},
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy, load_application},
     },
 };
 
@@ -14,18 +14,18 @@ use crate::{
 /// The application has no such key.
 pub async fn delete_api_key(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     application: ApplicationId,
     id: ApiKeyId,
 ) -> Result<(), Error> {
     let now = vault.clock.now();
-    change_policy(vault, mandate, Operation::DeleteApiKey, now, None, move |records| {
-        let application = found(records, application)?;
+    change_policy(vault, permit, Operation::DeleteApiKey, now, None, move |records| {
+        let application = load_application(records, application)?;
         if !application.api_keys.iter().any(|it| it.id == id) {
             return Err(Error::NotFound);
         }
         let writes = vec![PolicyWrite::RemoveApiKey(id)];
-        Ok(Decision { writes, entity: id.to_string(), outcome: () })
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await
 }

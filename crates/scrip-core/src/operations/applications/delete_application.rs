@@ -5,8 +5,8 @@ use crate::{
     audit::Operation,
     id::ApplicationId,
     policy::{
-        Mandate, PolicyWrite,
-        change::{Decision, change_policy, found},
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy, load_application},
     },
 };
 
@@ -14,14 +14,14 @@ use crate::{
 /// There is no such application.
 pub async fn delete_application(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     id: ApplicationId,
 ) -> Result<(), Error> {
     let now = vault.clock.now();
-    change_policy(vault, mandate, Operation::DeleteApplication, now, None, move |records| {
-        found(records, id)?;
+    change_policy(vault, permit, Operation::DeleteApplication, now, None, move |records| {
+        load_application(records, id)?;
         let writes = vec![PolicyWrite::RemoveApplication(id)];
-        Ok(Decision { writes, entity: id.to_string(), outcome: () })
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
     })
     .await
 }

@@ -5,7 +5,7 @@ use crate::{
     audit::Operation,
     id::{ApiKeyId, ApplicationId},
     operations::applications::list_applications::find_application,
-    policy::{ApiKeyRecord, Mandate},
+    policy::{ApiKeyRecord, PolicyPermit},
 };
 
 /// The oldest first.
@@ -14,11 +14,11 @@ use crate::{
 /// There is no such application, or the read cannot be recorded.
 pub async fn list_api_keys<'a>(
     vault: &Vault,
-    mandate: &'a Mandate,
+    permit: &'a PolicyPermit,
     application: ApplicationId,
 ) -> Result<&'a [ApiKeyRecord], Error> {
-    let found = find_application(mandate, application)?;
-    vault.record_read(mandate, Operation::ListApiKeys, "").await?;
+    let found = find_application(permit, application)?;
+    vault.record_policy_read(permit, Operation::ListApiKeys, "").await?;
     Ok(&found.api_keys)
 }
 
@@ -26,12 +26,12 @@ pub async fn list_api_keys<'a>(
 /// The application has no such key, or the read cannot be recorded.
 pub async fn get_api_key<'a>(
     vault: &Vault,
-    mandate: &'a Mandate,
+    permit: &'a PolicyPermit,
     application: ApplicationId,
     id: ApiKeyId,
 ) -> Result<&'a ApiKeyRecord, Error> {
-    let keys = &find_application(mandate, application)?.api_keys;
+    let keys = &find_application(permit, application)?.api_keys;
     let found = keys.iter().find(|it| it.id == id).ok_or(Error::NotFound)?;
-    vault.record_read(mandate, Operation::GetApiKey, id.to_string()).await?;
+    vault.record_policy_read(permit, Operation::GetApiKey, id.to_string()).await?;
     Ok(found)
 }

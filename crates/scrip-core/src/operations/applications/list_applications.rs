@@ -4,8 +4,8 @@ use crate::{
     Error, Vault,
     audit::Operation,
     id::ApplicationId,
-    listing::{Page, PageAsked},
-    policy::{Application, ApplicationKind, Mandate},
+    listing::{Page, PageRequest},
+    policy::{Application, ApplicationKind, PolicyPermit},
 };
 
 /// Nothing in a list lets everything through.
@@ -21,30 +21,30 @@ pub struct ApplicationFilter {
 /// The read cannot be recorded.
 pub async fn list_applications(
     vault: &Vault,
-    mandate: &Mandate,
+    permit: &PolicyPermit,
     filter: &ApplicationFilter,
-    asked: PageAsked,
+    page: PageRequest,
 ) -> Result<Page<Application>, Error> {
     let wanted = |it: &&Application| {
         let (id, kind) = (it.record.id, it.record.kind);
         (filter.ids.is_empty() || filter.ids.contains(&id))
             && (filter.kinds.is_empty() || filter.kinds.contains(&kind))
     };
-    let mut found: Vec<_> = mandate.tenant().applications.values().filter(wanted).collect();
+    let mut found: Vec<_> = permit.tenant().applications.values().filter(wanted).collect();
     found.sort_by_key(|it| std::cmp::Reverse((it.record.created.at, it.record.id)));
-    vault.record_read(mandate, Operation::ListApplications, "").await?;
-    Ok(Page::of(&found, asked))
+    vault.record_policy_read(permit, Operation::ListApplications, "").await?;
+    Ok(Page::from_all(&found, page))
 }
 
 /// # Errors
 /// There is no such application, or the read cannot be recorded.
 pub async fn get_application(
     vault: &Vault,
-    mandate: &Mandate,
+    permit: &PolicyPermit,
     id: ApplicationId,
 ) -> Result<Application, Error> {
-    let found = find_application(mandate, id)?;
-    vault.record_read(mandate, Operation::GetApplication, id.to_string()).await?;
+    let found = find_application(permit, id)?;
+    vault.record_policy_read(permit, Operation::GetApplication, id.to_string()).await?;
     Ok(found.clone())
 }
 
@@ -54,17 +54,17 @@ pub async fn get_application(
 /// The read cannot be recorded.
 pub async fn get_application_by_key(
     vault: &Vault,
-    mandate: &Mandate,
+    permit: &PolicyPermit,
 ) -> Result<Application, Error> {
-    let id = mandate.asker()?.application();
-    let found = find_application(mandate, id)?;
-    vault.record_read(mandate, Operation::GetApplicationByKey, id.to_string()).await?;
+    let id = permit.require_caller()?.application();
+    let found = find_application(permit, id)?;
+    vault.record_policy_read(permit, Operation::GetApplicationByKey, id.to_string()).await?;
     Ok(found.clone())
 }
 
 pub(crate) fn find_application(
-    mandate: &Mandate,
+    permit: &PolicyPermit,
     id: ApplicationId,
 ) -> Result<&Application, Error> {
-    mandate.tenant().applications.get(&id).ok_or(Error::NotFound)
+    permit.tenant().applications.get(&id).ok_or(Error::NotFound)
 }

@@ -4,10 +4,10 @@ use crate::{
     Error, Vault,
     audit::Operation,
     id::ApplicationId,
-    idempotency::Remember,
+    idempotency::ResponseRecorder,
     policy::{
-        AccessPolicy, Application, Mandate, Name, PolicyWrite, Signed,
-        change::{Decision, change_policy, found},
+        AccessPolicy, Application, DisplayName, PolicyPermit, PolicyWrite, SignedRow,
+        change::{PolicyDecision, change_policy, load_application},
     },
 };
 
@@ -15,24 +15,24 @@ use crate::{
 /// There is no such application, or the request breaks a rule.
 pub async fn update_application(
     vault: &Vault,
-    mandate: Mandate,
+    permit: PolicyPermit,
     id: ApplicationId,
-    name: Name,
+    name: DisplayName,
     access: AccessPolicy,
-    remember: Option<Remember<Application>>,
+    recorder: Option<ResponseRecorder<Application>>,
 ) -> Result<Application, Error> {
     let now = vault.clock.now();
-    let asker = mandate.clone();
+    let change_permit = permit.clone();
     let operation = Operation::UpdateApplication;
-    change_policy(vault, mandate, operation, now, remember, move |records| {
-        let mut outcome = found(records, id)?;
+    change_policy(vault, permit, operation, now, recorder, move |records| {
+        let mut outcome = load_application(records, id)?;
         access.check(outcome.record.kind).map_err(Error::Invalid)?;
         outcome.record.name = name;
         outcome.record.access = access;
-        outcome.record.modified = Some(asker.stamp(now));
-        let signed = Signed::new(&asker.tenant().keys, outcome.record.clone());
+        outcome.record.modified = Some(change_permit.change_stamp(now));
+        let signed = SignedRow::new(&change_permit.tenant().keys, outcome.record.clone());
         let writes = vec![PolicyWrite::PutApplication(signed)];
-        Ok(Decision { writes, entity: id.to_string(), outcome })
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome })
     })
     .await
 }

@@ -5,8 +5,8 @@ use scrip_seal::{Place, Sealed};
 use crate::{
     Error, Vault,
     audit::{
-        Log, LogRecord, Operation, RecordFilter, Seen,
-        log_page::{FROM_THE_TOP, Wanted, fill},
+        LogKind, LogRecord, Operation, ReadLogEntry, RecordFilter,
+        log_page::{LogPageRequest, NEWEST_POSITIONS, fill_log_page},
     },
     listing::cursor,
     policy::{Caller, Permission},
@@ -14,7 +14,7 @@ use crate::{
 
 /// Which records, and which page of them.
 #[derive(Debug)]
-pub struct LogsAsked {
+pub struct ListLogsQuery {
     pub filter: RecordFilter,
     pub start: Option<Sealed>,
     /// Counted from there; the first is 1.
@@ -24,7 +24,7 @@ pub struct LogsAsked {
 
 #[derive(Debug)]
 pub struct LogPage {
-    pub records: Vec<(Log, LogRecord)>,
+    pub records: Vec<(LogKind, LogRecord)>,
     pub size: usize,
     /// Nothing on the last page.
     pub next: Option<Sealed>,
@@ -32,29 +32,37 @@ pub struct LogPage {
 
 /// # Errors
 /// The cursor belongs to another question, or the page is too far down for its number.
-pub async fn list_logs(vault: &Vault, caller: &Caller, asked: LogsAsked) -> Result<LogPage, Error> {
-    let start = asked.start.as_ref();
-    let start = start.map(|it| cursor::open_numbers(caller, place(&asked.filter), it));
-    let from = start.transpose()?.unwrap_or(FROM_THE_TOP);
+pub async fn list_logs(
+    vault: &Vault,
+    caller: &Caller,
+    query: ListLogsQuery,
+) -> Result<LogPage, Error> {
+    let start = query.start.as_ref();
+    let start = start.map(|it| cursor::open_log_positions(caller, place(&query.filter), it));
+    let from = start.transpose()?.unwrap_or(NEWEST_POSITIONS);
     // Not shown any longer, whether it was pruned or not.
-    let kept = vault.clock.latest().before(caller.tenant().quotas.log_retention());
+    let retained_since = vault.clock.latest().minus(caller.tenant().quotas.log_retention());
     // The record of each page would move the pages that are counted from the newest record.
-    let without_log_reads = asked.page.is_some() && asked.filter.operation.is_none();
-    let from_date = asked.filter.from.max(Some(kept));
-    let filter = RecordFilter { from: from_date, without_log_reads, ..asked.filter.clone() };
-    let pass_over = asked.page.unwrap_or(1).saturating_sub(1).saturating_mul(asked.size);
-    let wanted = Wanted { filter: &filter, from, pass_over, size: asked.size };
-    let filled = fill(vault, caller, wanted).await?;
+    let without_log_reads = query.page.is_some() && query.filter.operation.is_none();
+    let from_date = query.filter.from.max(Some(retained_since));
+    let filter = RecordFilter { from: from_date, without_log_reads, ..query.filter.clone() };
+    let pass_over = query.page.unwrap_or(1).saturating_sub(1).saturating_mul(query.size);
+    let request =
+        LogPageRequest { filter: &filter, start: from, skip: pass_over, size: query.size };
+    let filled = fill_log_page(vault, caller, request).await?;
     // Who counts pages takes a short one for the last.
-    if asked.page.is_some() && filled.rest.is_some() && filled.records.len() < asked.size {
+    if query.page.is_some() && filled.next_positions.is_some() && filled.records.len() < query.size
+    {
         let reason = "there is too much to look through for a page by its number; narrow \
                       start_date and end_date, or go on by the next of a page as start";
         return Err(Error::Unprocessable { reason });
     }
-    let next = filled.rest.map(|it| cursor::seal_numbers(caller, place(&asked.filter), it));
-    let seen = vec![Seen::new(caller.tenant().id.to_string(), "read")];
-    vault.record_seen(caller, Operation::ListLogs, seen).await?;
-    Ok(LogPage { records: filled.records, size: asked.size, next })
+    let next = filled
+        .next_positions
+        .map(|it| cursor::seal_log_positions(caller, place(&query.filter), it));
+    let entries = vec![ReadLogEntry::new(caller.tenant().id.to_string(), "read")];
+    vault.record_reads(caller, Operation::ListLogs, entries).await?;
+    Ok(LogPage { records: filled.records, size: query.size, next })
 }
 
 /// What a cursor is bound to.

@@ -5,7 +5,7 @@ use std::{collections::HashMap, time::Duration};
 
 use crate::{
     Error, Timestamp, Vault,
-    audit::{Chain, Log, PruneChain},
+    audit::{Chain, LogKind, PruneChain},
     id::TenantId,
     policy::Directory,
 };
@@ -20,19 +20,20 @@ const VAULT_RETENTION: Duration = Duration::from_secs(400 * 24 * 60 * 60);
 /// # Errors
 /// The store did not answer.
 pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<PruneChain>, Error> {
-    let earliest = vault.store.not_after(vault.clock.earliest()).await?;
+    let earliest = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
     let now = vault.clock.now();
-    let audit = vault.store.list_chains(Log::Audit).await?;
-    let ended = ended(directory, &audit);
-    let access = vault.store.list_chains(Log::Access).await?;
-    let all = [(Log::Audit, audit), (Log::Access, access)].into_iter();
+    let audit = vault.store.list_chains(LogKind::Audit).await?;
+    let deleted_retention = deleted_tenant_retention(directory, &audit);
+    let access = vault.store.list_chains(LogKind::Read).await?;
+    let all = [(LogKind::Audit, audit), (LogKind::Read, access)].into_iter();
     let all = all.flat_map(|(log, chains)| chains.into_iter().map(move |it| (log, it)));
-    let due = all.filter_map(|(log, Chain { head, oldest })| {
+    let due = all.filter_map(|(log, Chain { head, oldest_at: oldest })| {
         // The policy as it was checked, and not what a row says now.
         let living = directory.tenant(head.tenant).map(|it| it.quotas.log_retention());
         let of_vault = (head.tenant == TenantId::VAULT).then_some(VAULT_RETENTION);
-        let retention = living.or(of_vault).or_else(|| ended.get(&head.tenant).copied())?;
-        let before: Timestamp = earliest.before(retention);
+        let retention =
+            living.or(of_vault).or_else(|| deleted_retention.get(&head.tenant).copied())?;
+        let before: Timestamp = earliest.minus(retention);
         oldest.filter(|it| *it < before)?;
         let key = directory.audit_key().clone();
         Some(PruneChain { log, tenant: head.tenant, before, at: now, key })
@@ -42,9 +43,9 @@ pub async fn prune_logs(vault: &Vault, directory: &Directory) -> Result<Vec<Prun
 
 /// How long the records of deleted tenants are kept, in both logs: what the head of its audit log
 /// says, if that is ours. Of a tenant that is there and cannot be believed nothing is pruned.
-fn ended(directory: &Directory, audit: &[Chain]) -> HashMap<TenantId, Duration> {
+fn deleted_tenant_retention(directory: &Directory, audit: &[Chain]) -> HashMap<TenantId, Duration> {
     let key = directory.audit_key();
-    let ours = audit.iter().map(|it| it.head).filter(|it| it.is_ours(key, Log::Audit));
+    let ours = audit.iter().map(|it| it.head).filter(|it| it.has_valid_mac(key, LogKind::Audit));
     let retention = ours.filter_map(|it| {
         let seconds = u64::try_from(it.retention_seconds?).ok()?;
         Some((it.tenant, Duration::from_secs(seconds)))

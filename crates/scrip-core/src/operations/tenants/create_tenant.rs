@@ -6,26 +6,29 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys};
 
 use crate::{
     Error, Vault,
-    audit::{Log, Operation, Seen},
+    audit::{LogKind, Operation, ReadLogEntry},
     id::{TenantId, random_uuid},
-    policy::{Name, PolicyRecords, Quotas, Settings, Stamp, SystemKeys, TenantKind, TenantRecord},
+    policy::{
+        ChangeStamp, DisplayName, PolicyRecords, Quotas, SystemKeys, TenantKind, TenantRecord,
+        TenantSettings,
+    },
 };
 
 /// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.
 ///
 /// # Errors
 /// The store or the key source did not answer.
-pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Error> {
+pub async fn initialize_vault_keys(vault: &Vault, source: &dyn KeySource) -> Result<(), Error> {
     let audit_key = match vault.store.load_directory().await?.system_keys {
         Some(keys) => AuditKey::unwrap(source, &keys.audit_key)?,
         None => {
-            let ((_, pepper), (made, audit_key)) =
+            let ((_, pepper), (created, audit_key)) =
                 (Pepper::create(source)?, AuditKey::create(source)?);
             vault.store.insert_system_keys(SystemKeys { pepper, audit_key }).await?;
-            made
+            created
         }
     };
-    vault.audit.open(&Arc::new(audit_key));
+    vault.audit_trail.set_key(&Arc::new(audit_key));
     Ok(())
 }
 
@@ -33,12 +36,12 @@ pub async fn found_vault(vault: &Vault, source: &dyn KeySource) -> Result<(), Er
 ///
 /// # Errors
 /// The store did not answer.
-pub async fn begin_vault_chain(vault: &Vault) -> Result<(), Error> {
-    let heads = vault.store.list_heads(Log::Access).await?;
+pub async fn create_vault_chain(vault: &Vault) -> Result<(), Error> {
+    let heads = vault.store.list_heads(LogKind::Read).await?;
     if heads.iter().any(|it| it.tenant == TenantId::VAULT) {
         return Ok(());
     }
-    vault.record_of_vault(Operation::CreateVault, Seen::new("", "created")).await
+    vault.record_in_vault_chain(Operation::CreateVault, ReadLogEntry::new("", "created")).await
 }
 
 /// # Errors
@@ -46,11 +49,11 @@ pub async fn begin_vault_chain(vault: &Vault) -> Result<(), Error> {
 pub async fn create_tenant(
     vault: &Vault,
     source: &dyn KeySource,
-    name: Name,
+    name: DisplayName,
     kind: TenantKind,
-    settings: Settings,
+    settings: TenantSettings,
 ) -> Result<TenantId, Error> {
-    let (id, now) = (TenantId(random_uuid(vault.chance)), vault.clock.now());
+    let (id, now) = (TenantId(random_uuid(vault.fill_random)), vault.clock.now());
     let wrapped = TenantKeys::create(source, &id.to_string())?;
     let keys = TenantKeys::unwrap(source, &id.to_string(), &wrapped)?;
     let tenant = TenantRecord {
@@ -60,11 +63,11 @@ pub async fn create_tenant(
         settings,
         quotas: Quotas::default_for(kind),
         keys: wrapped,
-        created: Stamp { by: None, at: now },
+        created: ChangeStamp { by: None, at: now },
         modified: None,
         deletes_at: None,
     };
-    let audit = vault.audit.of_operator(Operation::CreateTenant, now)?;
+    let audit = vault.audit_trail.record_for_operator(Operation::CreateTenant, now)?;
     vault.store.insert_tenant(PolicyRecords::new(&keys, tenant), audit).await?;
     Ok(id)
 }

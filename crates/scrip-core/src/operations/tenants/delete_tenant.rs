@@ -8,23 +8,28 @@ use crate::{
     audit::{AuditRecord, Operation},
     id::TenantId,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{Directory, Mandate, Quotas, TenantDeletion, TenantRecord},
-    store::Changed,
+    policy::{Directory, PolicyPermit, Quotas, TenantDeletion, TenantRecord},
+    store::ChangeOutcome,
 };
 
 /// Until when the tenant can be restored; nothing when its keys are destroyed already.
 ///
 /// # Errors
 /// The tenant is gone.
-pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<Option<Timestamp>, Error> {
-    let grace = mandate.tenant().quotas.deletion_grace();
+pub async fn delete_tenant(
+    vault: &Vault,
+    permit: PolicyPermit,
+) -> Result<Option<Timestamp>, Error> {
+    let grace = permit.tenant().quotas.deletion_grace();
     if grace.is_zero() {
-        let audit = AuditRecord::of(Operation::DeleteTenant, &mandate, vault.clock.now());
-        return delete(vault, TenantDeletion::Asked(mandate), audit).await.map(|()| None);
+        let audit = AuditRecord::for_policy(Operation::DeleteTenant, &permit, vault.clock.now());
+        return delete_in_store(vault, TenantDeletion::Requested(permit), audit)
+            .await
+            .map(|()| None);
     }
-    let deletes_at = vault.clock.now().after(grace);
+    let deletes_at = vault.clock.now().plus(grace);
     let delete = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
-    rewrite_tenant(vault, mandate, Operation::DeleteTenant, None, delete).await?;
+    rewrite_tenant(vault, permit, Operation::DeleteTenant, None, delete).await?;
     Ok(Some(deletes_at))
 }
 
@@ -34,18 +39,18 @@ pub async fn delete_tenant(vault: &Vault, mandate: Mandate) -> Result<Option<Tim
 /// The store did not answer.
 pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result<usize, Error> {
     let mut destroyed = 0_usize;
-    if directory.deleting().is_empty() {
+    if directory.pending_deletion().is_empty() {
         return Ok(destroyed);
     }
-    let by = vault.store.not_after(vault.clock.earliest()).await?;
-    for tenant in directory.deleting() {
+    let by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
+    for tenant in directory.pending_deletion() {
         if tenant.deletes_at.is_none_or(|it| by < it) {
             continue;
         }
         let now = vault.clock.now();
-        let audit = AuditRecord::of_vault(Operation::DeleteTenant, directory.audit_key(), now);
-        let mandate = Mandate::of_operator(Arc::clone(tenant));
-        match delete(vault, TenantDeletion::Due { mandate, by }, audit).await {
+        let audit = AuditRecord::for_vault(Operation::DeleteTenant, directory.audit_key(), now);
+        let permit = PolicyPermit::for_operator(Arc::clone(tenant));
+        match delete_in_store(vault, TenantDeletion::Due { permit, due_at: by }, audit).await {
             Ok(()) => destroyed = destroyed.saturating_add(1),
             // Another node was first, or the tenant was restored.
             Err(Error::NotFound) => (),
@@ -64,13 +69,18 @@ pub async fn delete_tenant_by_id(
     tenant: TenantId,
     quotas: Option<Quotas>,
 ) -> Result<(), Error> {
-    let audit = vault.audit.of_operator(Operation::DeleteTenant, vault.clock.now())?;
-    delete(vault, TenantDeletion::ByOperator { tenant, quotas }, audit).await
+    let audit =
+        vault.audit_trail.record_for_operator(Operation::DeleteTenant, vault.clock.now())?;
+    delete_in_store(vault, TenantDeletion::ByOperator { tenant, quotas }, audit).await
 }
 
-async fn delete(vault: &Vault, deletion: TenantDeletion, audit: AuditRecord) -> Result<(), Error> {
+async fn delete_in_store(
+    vault: &Vault,
+    deletion: TenantDeletion,
+    audit: AuditRecord,
+) -> Result<(), Error> {
     match vault.store.delete_tenant(deletion, audit).await?? {
-        Changed::Done => Ok(()),
-        Changed::Stale => Err(Error::NotFound),
+        ChangeOutcome::Done => Ok(()),
+        ChangeOutcome::Stale => Err(Error::NotFound),
     }
 }

@@ -3,14 +3,14 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    policy::{Mandate, Quotas, Tenant},
+    policy::{PolicyPermit, Quotas, Tenant},
 };
 
 /// # Errors
 /// The read cannot be recorded.
-pub async fn get_tenant<'a>(vault: &Vault, mandate: &'a Mandate) -> Result<&'a Tenant, Error> {
-    let tenant = mandate.tenant();
-    vault.record_read(mandate, Operation::GetTenant, tenant.id.to_string()).await?;
+pub async fn get_tenant<'a>(vault: &Vault, permit: &'a PolicyPermit) -> Result<&'a Tenant, Error> {
+    let tenant = permit.tenant();
+    vault.record_policy_read(permit, Operation::GetTenant, tenant.id.to_string()).await?;
     Ok(tenant)
 }
 
@@ -18,9 +18,9 @@ pub async fn get_tenant<'a>(vault: &Vault, mandate: &'a Mandate) -> Result<&'a T
 /// The read cannot be recorded.
 pub async fn get_tenant_quotas<'a>(
     vault: &Vault,
-    mandate: &'a Mandate,
+    permit: &'a PolicyPermit,
 ) -> Result<&'a Quotas, Error> {
-    let tenant = mandate.tenant();
-    vault.record_read(mandate, Operation::GetTenantQuotas, tenant.id.to_string()).await?;
+    let tenant = permit.tenant();
+    vault.record_policy_read(permit, Operation::GetTenantQuotas, tenant.id.to_string()).await?;
     Ok(&tenant.quotas)
 }

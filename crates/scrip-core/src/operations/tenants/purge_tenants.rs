@@ -1,7 +1,7 @@
 //! Purge Tenants: rows that deleted tenants left, whose keys are gone. A sweeper calls it.
 
 use crate::{
-    audit::Log, error::Error, id::TenantId, policy::Directory, store::StoreError, vault::Vault,
+    audit::LogKind, error::Error, id::TenantId, policy::Directory, store::StoreError, vault::Vault,
 };
 
 /// Removes some of the rows of deleted tenants; how many. Rows in the list of deleted tenants that
@@ -9,14 +9,14 @@ use crate::{
 ///
 /// # Errors
 /// The store did not answer.
-pub async fn purge_tenants(vault: &Vault, ended: &[TenantId]) -> Result<usize, StoreError> {
-    let Some(key) = vault.audit.key() else { return Ok(0) };
+pub async fn purge_tenants(vault: &Vault, deleted: &[TenantId]) -> Result<usize, StoreError> {
+    let Some(key) = vault.audit_trail.key() else { return Ok(0) };
     let listed = vault.store.list_deleted_tenants().await?;
-    let ours = listed.iter().filter(|it| it.is_ours(key)).map(|it| it.tenant);
-    let mut tenants: Vec<_> = ours.chain(ended.iter().copied()).collect();
+    let ours = listed.iter().filter(|it| it.has_valid_mac(key)).map(|it| it.tenant);
+    let mut tenants: Vec<_> = ours.chain(deleted.iter().copied()).collect();
     tenants.sort_unstable();
     tenants.dedup();
-    let now = vault.store.not_after(vault.clock.now()).await?;
+    let now = vault.store.cap_at_shared_clock(vault.clock.now()).await?;
     vault.store.purge_tenants(tenants, now).await
 }
 
@@ -24,10 +24,10 @@ pub async fn purge_tenants(vault: &Vault, ended: &[TenantId]) -> Result<usize, S
 ///
 /// # Errors
 /// The store did not answer.
-pub async fn forged_deletions(vault: &Vault) -> Result<Vec<TenantId>, StoreError> {
-    let Some(key) = vault.audit.key() else { return Ok(Vec::new()) };
+pub async fn find_forged_deletions(vault: &Vault) -> Result<Vec<TenantId>, StoreError> {
+    let Some(key) = vault.audit_trail.key() else { return Ok(Vec::new()) };
     let listed = vault.store.list_deleted_tenants().await?;
-    Ok(listed.iter().filter(|it| !it.is_ours(key)).map(|it| it.tenant).collect())
+    Ok(listed.iter().filter(|it| !it.has_valid_mac(key)).map(|it| it.tenant).collect())
 }
 
 /// Deleted tenants as the audit log knows them, whose chains ended with a head that is ours. They
@@ -35,12 +35,15 @@ pub async fn forged_deletions(vault: &Vault) -> Result<Vec<TenantId>, StoreError
 ///
 /// # Errors
 /// The store did not answer.
-pub async fn ended_tenants(vault: &Vault, directory: &Directory) -> Result<Vec<TenantId>, Error> {
+pub async fn find_deleted_tenants(
+    vault: &Vault,
+    directory: &Directory,
+) -> Result<Vec<TenantId>, Error> {
     let key = directory.audit_key();
-    let heads = vault.store.list_heads(Log::Audit).await?;
+    let heads = vault.store.list_heads(LogKind::Audit).await?;
     let ended = heads.iter().filter(|it| {
         it.retention_seconds.is_some()
-            && it.is_ours(key, Log::Audit)
+            && it.has_valid_mac(key, LogKind::Audit)
             && !directory.has_row(it.tenant)
     });
     Ok(ended.map(|it| it.tenant).collect())

@@ -4,12 +4,12 @@ use crate::{
     Error, Vault,
     audit::Operation,
     operations::tenants::update_tenant::rewrite_tenant,
-    policy::{Mandate, TenantRecord},
+    policy::{PolicyPermit, TenantRecord},
 };
 
 /// # Errors
 /// The tenant's keys are destroyed already.
-pub async fn restore_tenant(vault: &Vault, mandate: Mandate) -> Result<TenantRecord, Error> {
+pub async fn restore_tenant(vault: &Vault, permit: PolicyPermit) -> Result<TenantRecord, Error> {
     let restore = |record: &mut TenantRecord| record.deletes_at = None;
-    rewrite_tenant(vault, mandate, Operation::RestoreTenant, None, restore).await
+    rewrite_tenant(vault, permit, Operation::RestoreTenant, None, restore).await
 }

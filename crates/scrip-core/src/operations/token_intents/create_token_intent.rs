@@ -6,18 +6,18 @@ use crate::{
     Error, FieldError, Vault,
     audit::{AuditRecord, Operation},
     id::{TokenIntentId, random_uuid},
-    idempotency::{Remember, answer::seal_permitted_answer},
+    idempotency::{ResponseRecorder, response::seal_permitted_response},
     policy::{
         Caller, Permission,
-        guessing_budget::{EvaluatedNumbers, Fingerprinting},
+        guessing_budget::{EvaluatedNumbers, FingerprintDisclosure},
     },
-    store::Beside,
+    store::CommitExtras,
     token::{
-        Body, Containers, NewTokenIntent, StoredTokenIntent, TokenIntentRecord, TokenIntentView,
-        TokenType,
-        cvc::{cvc_end, prepare_cvc, take_cvc},
-        expression::evaluation::{Evaluated, Evaluation, Failures},
-        intent::{IntentBody, cvc_place, view},
+        Containers, NewTokenIntent, StoredTokenIntent, TokenBody, TokenIntentRecord,
+        TokenIntentView, TokenType,
+        cvc::{cvc_expiry, load_cvc_key, take_cvc},
+        expression::evaluation::{Evaluation, EvaluationResult, FailureMode},
+        intent::{IntentBody, cvc_place, token_intent_view},
     },
 };
 
@@ -27,7 +27,7 @@ pub async fn create_token_intent(
     vault: &Vault,
     caller: &Caller,
     new: NewTokenIntent,
-    remember: Option<Remember<TokenIntentView>>,
+    recorder: Option<ResponseRecorder<TokenIntentView>>,
 ) -> Result<TokenIntentView, Error> {
     let (tenant, now) = (caller.tenant(), vault.clock.now());
     let NewTokenIntent { token_type, mut data, containers, authentication } = new;
@@ -39,43 +39,47 @@ pub async fn create_token_intent(
     }
     let cvc = take_cvc(token_type, &mut data);
     // By the type's own expression, which is what a token made of it will have, too.
-    let body = Body { data, search_indexes: Some(Vec::new()), ..Body::default() };
-    let failures = Failures::Report;
-    let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
-    let Evaluated { fingerprint, texts, .. } = evaluation.evaluate()?;
+    let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
+    let failures = FailureMode::Report;
+    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode: failures };
+    let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
     let counted = vault.count_numbers(caller, evaluated).await?;
-    let fingerprint = fingerprint.filter(|_| counted == Fingerprinting::On);
+    let fingerprint = fingerprint.filter(|_| counted == FingerprintDisclosure::Allowed);
     let body = IntentBody { data: body.data, authentication };
     let mut record = TokenIntentRecord {
-        id: TokenIntentId(random_uuid(vault.chance)),
+        id: TokenIntentId(random_uuid(vault.fill_random)),
         token_type,
         fingerprint,
         containers,
         created_by: caller.application(),
         created_at: now,
-        expires_at: now.after(tenant.quotas.token_intent_retention()),
+        expires_at: now.plus(tenant.quotas.token_intent_retention()),
         body: Sealed::from_stored(Vec::new()),
     };
     record.body = body.seal(tenant, &record)?;
     if cvc.is_some() {
-        prepare_cvc(&vault.epochs, caller, now).await?;
+        load_cvc_key(&vault.epoch_keys, caller, now).await?;
     }
     let cvc = cvc.map(|it| {
-        let ends = cvc_end(caller, now);
-        it.seal(&vault.epochs, &cvc_place(tenant.id, record.id, ends), ends)
+        let ends = cvc_expiry(caller, now);
+        it.seal(&vault.epoch_keys, &cvc_place(tenant.id, record.id, ends), ends)
     });
     let cvc = cvc.transpose()?;
-    let seen = view(&vault.bins, tenant, &record, body);
-    let answer = remember
-        .as_ref()
-        .map(|it| seal_permitted_answer(&permit, it.claim.digest, (it.render)(&seen), None, now));
+    let shown_intent = token_intent_view(&vault.bin_data, tenant, &record, body);
+    let idempotency = recorder.as_ref().map(|it| {
+        seal_permitted_response(&permit, it.claim.digests, (it.render)(&shown_intent), None, now)
+    });
     let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
-    let written = Beside { audit, entity: record.id.to_string(), answer: answer.transpose()? };
-    let inquiry = caller.inquire(Permission::TokenIntentCreate)?;
+    let extras = CommitExtras {
+        audit,
+        entity: record.id.to_string(),
+        idempotency: idempotency.transpose()?,
+    };
+    let lookup = caller.permit_lookup(Permission::TokenIntentCreate)?;
     let intent = StoredTokenIntent { record, cvc };
-    vault.store.insert_token_intent(inquiry, intent, written).await?;
-    Ok(seen)
+    vault.store.insert_token_intent(lookup, intent, extras).await?;
+    Ok(shown_intent)
 }
 
 /// The container of the first rule that lets the caller create intents: an application with rules on

@@ -5,7 +5,7 @@ use crate::{
     audit::{AuditRecord, Operation},
     id::TokenIntentId,
     policy::{Caller, Permission},
-    store::Changed,
+    store::ChangeOutcome,
 };
 
 /// # Errors
@@ -15,14 +15,14 @@ pub async fn delete_token_intent(
     caller: &Caller,
     id: TokenIntentId,
 ) -> Result<(), Error> {
-    let inquiry = caller.inquire(Permission::TokenIntentDelete)?;
-    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
+    let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;
+    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentDelete, &record.containers)?;
     let audit = AuditRecord::new(Operation::DeleteTokenIntent, caller, vault.clock.now());
-    let inquiry = caller.inquire(Permission::TokenIntentDelete)?;
-    match vault.store.delete_token_intent(inquiry, id, audit).await? {
-        Changed::Done => Ok(()),
-        Changed::Stale => Err(Error::NotFound),
+    let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;
+    match vault.store.delete_token_intent(lookup, id, audit).await? {
+        ChangeOutcome::Done => Ok(()),
+        ChangeOutcome::Stale => Err(Error::NotFound),
     }
 }

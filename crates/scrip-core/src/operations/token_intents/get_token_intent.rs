@@ -2,12 +2,12 @@
 
 use crate::{
     Error, Vault,
-    audit::{Operation, Seen},
+    audit::{Operation, ReadLogEntry},
     id::TokenIntentId,
     policy::{Caller, Permission},
     token::{
         TokenIntentView,
-        intent::{IntentBody, view},
+        intent::{IntentBody, token_intent_view},
     },
 };
 
@@ -18,14 +18,14 @@ pub async fn get_token_intent(
     caller: &Caller,
     id: TokenIntentId,
 ) -> Result<TokenIntentView, Error> {
-    let inquiry = caller.inquire(Permission::TokenIntentRead)?;
-    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
+    let lookup = caller.permit_lookup(Permission::TokenIntentRead)?;
+    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
     let record = found.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentRead, &record.containers)?;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    let seen = view(&vault.bins, caller.tenant(), &record, body);
+    let shown_intent = token_intent_view(&vault.bin_data, caller.tenant(), &record, body);
     // An intent is never shown with its data.
-    let recorded = Seen::new(id.to_string(), "redacted");
-    vault.record_seen(caller, Operation::GetTokenIntent, vec![recorded]).await?;
-    Ok(seen)
+    let recorded = ReadLogEntry::new(id.to_string(), "redacted");
+    vault.record_reads(caller, Operation::GetTokenIntent, vec![recorded]).await?;
+    Ok(shown_intent)
 }

@@ -3,11 +3,11 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    idempotency::Remember,
+    idempotency::ResponseRecorder,
     policy::Caller,
     token::{
-        NewToken, Written,
-        write::{batch::Batch, conversion::open_source, draft::Draft},
+        NewToken, WrittenToken,
+        write::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
     },
 };
 
@@ -17,13 +17,13 @@ pub async fn create_token(
     vault: &Vault,
     caller: &Caller,
     mut new: NewToken,
-    remember: Option<Remember<Written>>,
-) -> Result<Written, Error> {
+    recorder: Option<ResponseRecorder<WrittenToken>>,
+) -> Result<WrittenToken, Error> {
     let now = vault.clock.now();
-    let source = open_source(vault, caller, &mut new).await?;
-    let mut draft = Draft::new(vault, caller, new, source, now)?;
-    draft.spend_guesses(vault).await?;
-    let batch = Batch::new(caller, Operation::CreateToken, vec![draft], now);
-    let mut written = batch.write(vault, remember.map(Remember::for_single_token)).await?;
+    let source = load_data_source(vault, caller, &mut new).await?;
+    let mut draft = PendingToken::new(vault, caller, new, source, now)?;
+    draft.charge_guess_budget(vault).await?;
+    let batch = PendingBatch::new(caller, Operation::CreateToken, vec![draft], now);
+    let mut written = batch.write(vault, recorder.map(ResponseRecorder::for_single_token)).await?;
     written.pop().ok_or_else(|| Error::Internal("a batch of one wrote none".into()))
 }

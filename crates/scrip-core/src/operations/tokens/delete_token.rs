@@ -5,10 +5,10 @@ use crate::{
     audit::{AuditRecord, Operation},
     id::TokenId,
     policy::{Caller, Permission},
-    store::Changed,
+    store::ChangeOutcome,
     token::{
         DeleteToken,
-        write::batch::{ATTEMPTS_MAX, too_contended},
+        write::batch::{ATTEMPTS_MAX, contention_error},
     },
 };
 
@@ -17,16 +17,16 @@ use crate::{
 pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<(), Error> {
     for _ in 0..ATTEMPTS_MAX {
         let now = vault.clock.now();
-        let inquiry = caller.inquire(Permission::TokenDelete)?;
-        let stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
+        let lookup = caller.permit_lookup(Permission::TokenDelete)?;
+        let stored = vault.store.find_token(lookup, id, now).await?.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenDelete, &stored.record)?;
         let audit = AuditRecord::new(Operation::DeleteToken, caller, now);
         let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
         match vault.store.delete_token(permit, delete).await? {
-            Changed::Done => return Ok(()),
+            ChangeOutcome::Done => return Ok(()),
             // It moved since it was read: whether it may be deleted is to be asked again.
-            Changed::Stale => (),
+            ChangeOutcome::Stale => (),
         }
     }
-    Err(too_contended())
+    Err(contention_error())
 }

@@ -7,33 +7,33 @@ use serde_json::Value;
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
-    audit::{self, Operation, Seen},
+    audit::{self, Operation, ReadLogEntry},
     id::{TenantId, TokenId, TokenIntentId},
-    operations::{check_count, give_way},
+    operations::{check_request_quota, yield_now},
     policy::{Caller, Permission, Transform},
     token::{
-        AttributePath, Body, Cvc, CvcRecord, Plain, StoredToken, StoredTokenIntent,
+        AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
         TokenIntentView, TokenView,
         cvc::with_cvc,
-        expression::{compiled::Draw, enrichment, work::Attempt},
+        expression::{compilation::ReplayableRandom, enrichment, work_meter::EvaluationAttempt},
         intent::{self, IntentBody, cvc_place},
-        reveal::{Audience, mask_to_show, reveal},
+        reveal::{Audience, mask_within_budget, reveal},
     },
 };
 
 /// What expressions see of a token.
-enum Shown {
-    Data(Plain),
+enum DetokenizeInput {
+    Data(Plaintext),
     /// With all its attributes, the data among them.
-    Whole(Plain),
+    FullToken(Plaintext),
 }
 
 /// What belongs to whoever knows the wire: a token as Get Token shows it, and an intent with its
 /// data.
 #[derive(Debug, Clone, Copy)]
-pub struct Wholes {
-    pub token: fn(TokenView) -> Plain,
-    pub intent: fn(&TokenIntentView, Option<Plain>) -> Plain,
+pub struct DetokenizeRenderers {
+    pub token: fn(TokenView) -> Plaintext,
+    pub intent: fn(&TokenIntentView, Option<Plaintext>) -> Plaintext,
 }
 
 /// # Errors
@@ -42,62 +42,69 @@ pub struct Wholes {
 pub async fn detokenize(
     vault: &Vault,
     caller: &Caller,
-    body: &Plain,
-    wholes: Wholes,
-) -> Result<Plain, Error> {
+    body: &Plaintext,
+    renderers: DetokenizeRenderers,
+) -> Result<Plaintext, Error> {
     let now = vault.clock.latest();
-    let detokenization = Detokenization::parse(body.expose()).map_err(unusable)?;
+    let detokenization = Detokenization::parse(body.expose()).map_err(expression_error)?;
     let limit = caller.tenant().quotas.detokenize_limit;
-    check_count(detokenization.token_count(), limit, "detokenize_limit")?;
+    check_request_quota(detokenization.token_count(), limit, "detokenize_limit")?;
 
-    let named = named(detokenization.references());
+    let named = collect_token_ids(detokenization.references());
     let ids: Vec<_> = named.keys().cloned().collect();
-    let inquiry = caller.inquire(Permission::TokenRead)?;
-    let found = vault.store.find_tokens(inquiry, &ids, now).await?;
-    let (mut seen, mut recorded) = (BTreeMap::new(), Vec::new());
+    let lookup = caller.permit_lookup(Permission::TokenRead)?;
+    let found = vault.store.find_tokens(lookup, &ids, now).await?;
+    let (mut visible, mut recorded) = (BTreeMap::new(), Vec::new());
     for ((id, kind), stored) in named.into_iter().zip(found) {
         let Some(mut stored) = stored else { continue };
-        let (view, transform) = view(vault, caller, &mut stored, now).await?;
-        recorded.push(Seen::token(&stored.record, transform));
+        let (view, transform) = load_view(vault, caller, &mut stored, now).await?;
+        recorded.push(ReadLogEntry::for_token(&stored.record, transform));
         let shown = if kind == ReferenceKind::Token {
-            let enrichments = enrichment::of(&view, &vault.bins);
-            Shown::Whole(with_enrichments((wholes.token)(view), enrichments))
+            let enrichments = enrichment::enrichments(&view, &vault.bin_data);
+            DetokenizeInput::FullToken(with_enrichments((renderers.token)(view), enrichments))
         } else {
-            Shown::Data(data(view))
+            DetokenizeInput::Data(visible_data(view))
         };
-        seen.insert(id.as_str().to_owned(), shown);
-        give_way().await;
+        visible.insert(id.as_str().to_owned(), shown);
+        yield_now().await;
     }
     let (mut intents, mut recorded_intents) = (BTreeMap::new(), Vec::new());
-    for id in named_intents(detokenization.references()) {
-        if let Some((seen, transform)) = intent(vault, caller, id, wholes, now).await? {
-            recorded_intents.push(Seen::new(id.to_string(), audit::seen(transform)));
-            intents.insert(id, seen);
+    for id in collect_intent_ids(detokenization.references()) {
+        if let Some((visible_intent, transform)) =
+            load_intent(vault, caller, id, renderers, now).await?
+        {
+            recorded_intents
+                .push(ReadLogEntry::new(id.to_string(), audit::read_outcome(transform)));
+            intents.insert(id, visible_intent);
         }
-        give_way().await;
+        yield_now().await;
     }
     // Before anything is made of them: an expression that fails tells something, too.
-    vault.record_seen(caller, Operation::Detokenize, recorded).await?;
-    vault.record_seen(caller, Operation::DetokenizeTokenIntent, recorded_intents).await?;
-    let draw = Draw::new(vault.chance);
+    vault.record_reads(caller, Operation::Detokenize, recorded).await?;
+    vault.record_reads(caller, Operation::DetokenizeTokenIntent, recorded_intents).await?;
+    let draw = ReplayableRandom::new(vault.fill_random);
     let resolve = |it: &Reference| match it.kind {
         ReferenceKind::TokenIntent => {
-            intents.get(&TokenIntentId::parse(&it.id)?).map(Plain::expose)
+            intents.get(&TokenIntentId::parse(&it.id)?).map(Plaintext::expose)
         }
-        ReferenceKind::Data | ReferenceKind::Token => resolve(&seen, it),
+        ReferenceKind::Data | ReferenceKind::Token => resolve(&visible, it),
     };
     let attempt = caller.work().run(|work_max| {
-        draw.begin_again();
-        let scope = Scope::new(&Value::Null, None).with_outside(&draw).within_work(work_max);
-        Attempt { result: detokenization.evaluate(&resolve, &scope), spent: scope.spent() }
+        draw.rewind();
+        let scope =
+            Scope::new(&Value::Null, None).with_host_functions(&draw).with_work_limit(work_max);
+        EvaluationAttempt {
+            result: detokenization.evaluate(&resolve, &scope),
+            spent: scope.spent_work(),
+        }
     });
-    let value = attempt.result.map_err(unusable)?;
-    Ok(Plain::new(value))
+    let value = attempt.result.map_err(expression_error)?;
+    Ok(Plaintext::new(value))
 }
 
 /// Each token once, and whether any expression wants all of it. A text that cannot be an id is
 /// nobody's.
-fn named(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
+fn collect_token_ids(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
     let mut named = BTreeMap::new();
     for reference in references.iter().filter(|it| it.kind != ReferenceKind::TokenIntent) {
         let Ok(id) = TokenId::parse(&reference.id) else { continue };
@@ -109,21 +116,21 @@ fn named(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
     named
 }
 
-fn named_intents(references: &[Reference]) -> BTreeSet<TokenIntentId> {
+fn collect_intent_ids(references: &[Reference]) -> BTreeSet<TokenIntentId> {
     let intents = references.iter().filter(|it| it.kind == ReferenceKind::TokenIntent);
     intents.filter_map(|it| TokenIntentId::parse(&it.id)).collect()
 }
 
 /// Shown by the right to read tokens in the intent's containers.
-async fn intent(
+async fn load_intent(
     vault: &Vault,
     caller: &Caller,
     id: TokenIntentId,
-    wholes: Wholes,
+    renderers: DetokenizeRenderers,
     now: Timestamp,
-) -> Result<Option<(Plain, Transform)>, Error> {
-    let inquiry = caller.inquire(Permission::TokenIntentRead)?;
-    let Some(found) = vault.store.find_token_intent(inquiry, id, now).await? else {
+) -> Result<Option<(Plaintext, Transform)>, Error> {
+    let lookup = caller.permit_lookup(Permission::TokenIntentRead)?;
+    let Some(found) = vault.store.find_token_intent(lookup, id, now).await? else {
         return Ok(None);
     };
     let StoredTokenIntent { record, cvc } = found;
@@ -134,48 +141,48 @@ async fn intent(
     let data = match permit.transform() {
         Transform::Redact => None,
         Transform::Mask => {
-            let body = Body { data: opened.data.duplicate(), ..Body::default() };
-            mask_to_show(caller.work(), record.token_type, &body)?
+            let body = TokenBody { data: opened.data.duplicate(), ..TokenBody::default() };
+            mask_within_budget(caller.work(), record.token_type, &body)?
         }
         Transform::Reveal => {
             let cvc = match &cvc {
-                Some(it) => open_code(vault, it, tenant.id, id, now).await?,
+                Some(it) => open_cvc(vault, it, tenant.id, id, now).await?,
                 None => None,
             };
             Some(with_cvc(opened.data.duplicate(), cvc.as_ref()))
         }
     };
-    let view = intent::view(&vault.bins, tenant, &record, opened);
-    Ok(Some(((wholes.intent)(&view, data), permit.transform())))
+    let view = intent::token_intent_view(&vault.bin_data, tenant, &record, opened);
+    Ok(Some(((renderers.intent)(&view, data), permit.transform())))
 }
 
-async fn open_code(
+async fn open_cvc(
     vault: &Vault,
     record: &CvcRecord,
     tenant: TenantId,
     id: TokenIntentId,
     now: Timestamp,
 ) -> Result<Option<Cvc>, Error> {
-    if record.is_gone(&vault.epochs, now).await? {
+    if record.is_unrecoverable(&vault.epoch_keys, now).await? {
         return Ok(None);
     }
-    record.open(&vault.epochs, &cvc_place(tenant, id, record.expires_at), now)
+    record.open(&vault.epoch_keys, &cvc_place(tenant, id, record.expires_at), now)
 }
 
-async fn view(
+async fn load_view(
     vault: &Vault,
     caller: &Caller,
     stored: &mut StoredToken,
     now: Timestamp,
 ) -> Result<(TokenView, Transform), Error> {
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    stored.settle_cvc(&vault.epochs, permit.transform(), now).await?;
+    stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
     let view = reveal(&permit, stored, Audience::Caller { vault, now })?;
     Ok((view, permit.transform()))
 }
 
 /// What is known of its card besides, under a name that no answer has.
-fn with_enrichments(mut whole: Plain, enrichments: Option<Value>) -> Plain {
+fn with_enrichments(mut whole: Plaintext, enrichments: Option<Value>) -> Plaintext {
     if let (Some(known), Some(object)) = (enrichments, whole.expose_mut().as_object_mut()) {
         object.insert("enrichments".to_owned(), known);
     }
@@ -183,24 +190,27 @@ fn with_enrichments(mut whole: Plain, enrichments: Option<Value>) -> Plain {
 }
 
 /// Where the transform leaves nothing of the data, it is null.
-fn data(view: TokenView) -> Plain {
-    view.detail.and_then(|it| it.shown.into_data()).unwrap_or_default()
+fn visible_data(view: TokenView) -> Plaintext {
+    view.detail.and_then(|it| it.visible.into_data()).unwrap_or_default()
 }
 
-fn resolve<'v>(seen: &'v BTreeMap<String, Shown>, reference: &Reference) -> Option<&'v Value> {
+fn resolve<'v>(
+    visible: &'v BTreeMap<String, DetokenizeInput>,
+    reference: &Reference,
+) -> Option<&'v Value> {
     const NOTHING: &Value = &Value::Null;
-    match (reference.kind, seen.get(&reference.id)?) {
-        (ReferenceKind::Data, Shown::Data(data)) => Some(data.expose()),
-        (ReferenceKind::Data, Shown::Whole(token)) => {
+    match (reference.kind, visible.get(&reference.id)?) {
+        (ReferenceKind::Data, DetokenizeInput::Data(data)) => Some(data.expose()),
+        (ReferenceKind::Data, DetokenizeInput::FullToken(token)) => {
             Some(token.expose().get("data").unwrap_or(NOTHING))
         }
-        (ReferenceKind::Token, Shown::Whole(token)) => Some(token.expose()),
-        (ReferenceKind::Token, Shown::Data(_)) | (ReferenceKind::TokenIntent, _) => None,
+        (ReferenceKind::Token, DetokenizeInput::FullToken(token)) => Some(token.expose()),
+        (ReferenceKind::Token, DetokenizeInput::Data(_)) | (ReferenceKind::TokenIntent, _) => None,
     }
 }
 
-fn unusable(error: LeafError) -> Error {
-    let path = AttributePath::of(&error.path);
+fn expression_error(error: LeafError) -> Error {
+    let path = AttributePath::from_steps(&error.path);
     let path = if error.path.is_empty() { "body" } else { path.as_str() };
-    FieldError::expression(path.to_owned(), error.cause).into()
+    FieldError::from_expression_error(path.to_owned(), error.cause).into()
 }

@@ -6,7 +6,7 @@
 
 use crate::{
     audit::Operation,
-    store::{Ending, StoreError},
+    store::{ExpiringEntity, StoreError},
     vault::Vault,
 };
 
@@ -16,10 +16,10 @@ use crate::{
 /// # Errors
 /// The store did not answer.
 pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
-    let audit = vault.audit.of_vault(Operation::ExpireToken, vault.clock.now());
+    let audit = vault.audit_trail.record_for_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
-    let ended = vault.store.not_after(vault.clock.earliest()).await?;
-    vault.store.sweep(Ending::Token, ended, audit).await
+    let expired_by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
+    vault.store.delete_expired(ExpiringEntity::Token, expired_by, audit).await
 }
 
 /// Removes some of the token intents whose time is over; how many. As with tokens.
@@ -27,10 +27,10 @@ pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
 /// # Errors
 /// The store did not answer.
 pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
-    let audit = vault.audit.of_vault(Operation::ExpireTokenIntent, vault.clock.now());
+    let audit = vault.audit_trail.record_for_vault(Operation::ExpireTokenIntent, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
-    let ended = vault.store.not_after(vault.clock.earliest()).await?;
-    vault.store.sweep(Ending::TokenIntent, ended, audit).await
+    let expired_by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
+    vault.store.delete_expired(ExpiringEntity::TokenIntent, expired_by, audit).await
 }
 
 /// Erases some of the card verification codes whose time is over; how many.
@@ -41,6 +41,6 @@ pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
 /// # Errors
 /// The store did not answer.
 pub async fn erase_cvcs(vault: &Vault) -> Result<usize, StoreError> {
-    let ended = vault.store.not_after(vault.clock.now()).await?;
-    vault.store.sweep_cvcs(ended).await
+    let expired_by = vault.store.cap_at_shared_clock(vault.clock.now()).await?;
+    vault.store.erase_expired_cvcs(expired_by).await
 }

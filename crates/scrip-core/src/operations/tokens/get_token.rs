@@ -2,7 +2,7 @@
 
 use crate::{
     Error, Vault,
-    audit::{Operation, Seen},
+    audit::{Operation, ReadLogEntry},
     id::TokenId,
     policy::{Caller, Permission},
     token::{
@@ -15,12 +15,12 @@ use crate::{
 /// There is no such live token, no rule lets the caller read it, or the read cannot be recorded.
 pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<TokenView, Error> {
     let now = vault.clock.latest();
-    let inquiry = caller.inquire(Permission::TokenRead)?;
-    let mut stored = vault.store.find_token(inquiry, id, now).await?.ok_or(Error::NotFound)?;
+    let lookup = caller.permit_lookup(Permission::TokenRead)?;
+    let mut stored = vault.store.find_token(lookup, id, now).await?.ok_or(Error::NotFound)?;
     let permit = caller.permit(Permission::TokenRead, &stored.record)?;
-    stored.settle_cvc(&vault.epochs, permit.transform(), now).await?;
+    stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
     let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-    let seen = Seen::token(&stored.record, permit.transform());
-    vault.record_seen(caller, Operation::GetToken, vec![seen]).await?;
+    let entry = ReadLogEntry::for_token(&stored.record, permit.transform());
+    vault.record_reads(caller, Operation::GetToken, vec![entry]).await?;
     Ok(view)
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    listing::{CursorPage, TokensAsked, cursor_page::turn_page},
+    listing::{CursorPage, ListTokensQuery, cursor_page::load_cursor_page},
     policy::{Caller, Permission},
 };
 
@@ -12,7 +12,7 @@ use crate::{
 pub async fn list_tokens(
     vault: &Vault,
     caller: &Caller,
-    asked: TokensAsked,
+    query: ListTokensQuery,
 ) -> Result<CursorPage, Error> {
-    turn_page(vault, caller, Operation::ListTokens, Permission::TokenRead, asked).await
+    load_cursor_page(vault, caller, Operation::ListTokens, Permission::TokenRead, query).await
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    listing::{NumberedAsked, Page, numbered_page::find_page},
+    listing::{OffsetPageQuery, Page, offset_page::load_offset_page},
     policy::{Caller, Permission},
     token::TokenView,
 };
@@ -13,7 +13,7 @@ use crate::{
 pub async fn list_tokens_v1(
     vault: &Vault,
     caller: &Caller,
-    asked: NumberedAsked,
+    query: OffsetPageQuery,
 ) -> Result<Page<TokenView>, Error> {
-    find_page(vault, caller, Operation::ListTokensV1, Permission::TokenRead, asked).await
+    load_offset_page(vault, caller, Operation::ListTokensV1, Permission::TokenRead, query).await
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    listing::{CursorPage, TokenFilter, TokensAsked, cursor_page::turn_page},
+    listing::{CursorPage, ListTokensQuery, TokenFilter, cursor_page::load_cursor_page},
     policy::{Caller, Permission},
 };
 
@@ -12,9 +12,9 @@ use crate::{
 pub async fn search_tokens(
     vault: &Vault,
     caller: &Caller,
-    asked: TokensAsked,
+    query: ListTokensQuery,
 ) -> Result<CursorPage, Error> {
-    match (&asked.filter, &asked.start) {
+    match (&query.filter, &query.start) {
         (TokenFilter::Data(term), None) => vault.count_search(caller, term).await?,
         // The next page of a search that was counted.
         (TokenFilter::Data(_), Some(_))
@@ -26,5 +26,5 @@ pub async fn search_tokens(
             _,
         ) => (),
     }
-    turn_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, asked).await
+    load_cursor_page(vault, caller, Operation::SearchTokens, Permission::TokenSearch, query).await
 }

@@ -3,7 +3,7 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    listing::{NumberedAsked, Page, numbered_page::find_page},
+    listing::{OffsetPageQuery, Page, offset_page::load_offset_page},
     policy::{Caller, Permission},
     token::TokenView,
 };
@@ -13,10 +13,10 @@ use crate::{
 pub async fn search_tokens_v1(
     vault: &Vault,
     caller: &Caller,
-    asked: NumberedAsked,
+    query: OffsetPageQuery,
 ) -> Result<Page<TokenView>, Error> {
-    if let Some(term) = &asked.data {
+    if let Some(term) = &query.data {
         vault.count_search(caller, term).await?;
     }
-    find_page(vault, caller, Operation::SearchTokensV1, Permission::TokenSearch, asked).await
+    load_offset_page(vault, caller, Operation::SearchTokensV1, Permission::TokenSearch, query).await
 }

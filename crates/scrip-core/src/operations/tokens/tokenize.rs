@@ -3,18 +3,18 @@
 use crate::{
     Error, Vault,
     audit::Operation,
-    idempotency::Remember,
-    operations::{check_count, give_way},
+    idempotency::ResponseRecorder,
+    operations::{check_request_quota, yield_now},
     policy::Caller,
     token::{
-        NewToken, Written,
-        write::{batch::Batch, conversion::open_source, draft::Draft},
+        NewToken, WrittenToken,
+        write::{batch::PendingBatch, conversion::load_data_source, pending_token::PendingToken},
     },
 };
 
 /// One token of a body.
 #[derive(Debug)]
-pub struct Requested {
+pub struct RequestedToken {
     /// Where it stands in the body, for errors.
     pub path: String,
     pub new: NewToken,
@@ -22,8 +22,8 @@ pub struct Requested {
 
 /// # Errors
 /// There are more than the tenant's quota allows.
-pub fn check_tokens(caller: &Caller, count: usize) -> Result<(), Error> {
-    check_count(count, caller.tenant().quotas.tokenize_limit, "tokenize_limit")
+pub fn check_tokenize_quota(caller: &Caller, count: usize) -> Result<(), Error> {
+    check_request_quota(count, caller.tenant().quotas.tokenize_limit, "tokenize_limit")
 }
 
 /// What was written comes in the order of what was asked for.
@@ -33,31 +33,31 @@ pub fn check_tokens(caller: &Caller, count: usize) -> Result<(), Error> {
 pub async fn tokenize(
     vault: &Vault,
     caller: &Caller,
-    requested: Vec<Requested>,
-    remember: Option<Remember<[Written]>>,
-) -> Result<Vec<Written>, Error> {
-    check_tokens(caller, requested.len())?;
+    requested: Vec<RequestedToken>,
+    recorder: Option<ResponseRecorder<[WrittenToken]>>,
+) -> Result<Vec<WrittenToken>, Error> {
+    check_tokenize_quota(caller, requested.len())?;
     let now = vault.clock.now();
     let (mut drafts, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
-    for Requested { path, mut new } in requested {
-        let draft = match open_source(vault, caller, &mut new).await {
-            Ok(source) => Draft::new(vault, caller, new, source, now),
+    for RequestedToken { path, mut new } in requested {
+        let draft = match load_data_source(vault, caller, &mut new).await {
+            Ok(source) => PendingToken::new(vault, caller, new, source, now),
             Err(error) => Err(error),
         };
         match draft {
             Ok(mut draft) => {
-                draft.spend_guesses(vault).await?;
+                draft.charge_guess_budget(vault).await?;
                 drafts.push(draft);
             }
             Err(Error::Invalid(fields)) => {
-                errors.extend(fields.into_iter().map(|it| it.within(&path)));
+                errors.extend(fields.into_iter().map(|it| it.prefix_path(&path)));
             }
             Err(error) => return Err(error),
         }
-        give_way().await;
+        yield_now().await;
     }
     if !errors.is_empty() {
         return Err(Error::Invalid(errors));
     }
-    Batch::new(caller, Operation::Tokenize, drafts, now).write(vault, remember).await
+    PendingBatch::new(caller, Operation::Tokenize, drafts, now).write(vault, recorder).await
 }

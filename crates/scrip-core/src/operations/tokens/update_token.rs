@@ -6,17 +6,18 @@ use crate::{
     Error, Timestamp, Vault,
     audit::{AuditRecord, Operation},
     id::TokenId,
-    idempotency::{Remember, answer::Answering},
+    idempotency::{ResponseRecorder, response::ResponseSealer},
     policy::{Caller, Permission, Permit},
-    threeds::{named_by_session, refuse_number_change},
+    threeds::{number_in_use_error, reject_number_change},
     token::{
-        Batched, Deduplicate, Obstacle, Outcome, Render, TokenBatch, TokenPatch, Written,
-        cvc::{gives_cvc, prepare_cvc},
+        BatchOutcome, BuildIdempotencyRecord, Deduplicate, TokenBatch, TokenPatch, WriteConflict,
+        WriteOutcome, WrittenToken,
+        cvc::{has_cvc_value, load_cvc_key},
         reveal::Audience,
         write::{
-            batch::{ATTEMPTS_MAX, found_written, too_contended},
-            draft::deduplicate,
-            patch::{Change, PatchCause, Patching},
+            batch::{ATTEMPTS_MAX, contention_error, existing_token_result},
+            patch::{PatchCause, PatchContext, PatchedToken},
+            pending_token::resolve_deduplication,
         },
     },
 };
@@ -28,82 +29,89 @@ pub async fn update_token(
     caller: &Caller,
     id: &TokenId,
     patch: TokenPatch,
-    remember: Option<Remember<Written>>,
-) -> Result<Written, Error> {
+    recorder: Option<ResponseRecorder<WrittenToken>>,
+) -> Result<WrittenToken, Error> {
     let charged = caller.work().spent();
     for _ in 0..ATTEMPTS_MAX {
-        caller.work().return_to(charged);
+        caller.work().reset_to(charged);
         let (now, latest) = (vault.clock.now(), vault.clock.latest());
-        let inquiry = caller.inquire(Permission::TokenUpdate)?;
-        let found = vault.store.find_token(inquiry, id, latest).await?;
+        let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
+        let found = vault.store.find_token(lookup, id, latest).await?;
         let mut stored = found.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
-        refuse_number_change(vault, caller, &stored.record, &patch).await?;
-        if patch.data.as_ref().is_some_and(|it| gives_cvc(stored.record.token_type, it)) {
-            prepare_cvc(&vault.epochs, caller, now).await?;
+        reject_number_change(vault, caller, &stored.record, &patch).await?;
+        if patch.data.as_ref().is_some_and(|it| has_cvc_value(stored.record.token_type, it)) {
+            load_cvc_key(&vault.epoch_keys, caller, now).await?;
         } else {
-            stored.settle_cvc(&vault.epochs, permit.transform(), latest).await?;
+            stored.resolve_cvc(&vault.epoch_keys, permit.transform(), latest).await?;
         }
-        let patching = Patching { vault, caller, now, cause: PatchCause::Request };
+        let patching = PatchContext { vault, caller, now, cause: PatchCause::Request };
         let mut change = patching.apply(stored, &patch)?;
-        change.spend_guesses(vault, caller).await?;
+        change.charge_guess_budget(vault, caller).await?;
         // Two permits: one to write with, one to show the result by, after a move perhaps.
-        let shown_by = change.shown_by(caller, permit.transform())?;
-        let render =
-            remember.as_ref().map(|it| render(vault, &change, &shown_by, it, now)).transpose()?;
+        let read_permit = change.read_permit(caller, permit.transform())?;
+        let render = recorder
+            .as_ref()
+            .map(|it| make_record_builder(vault, &change, &read_permit, it, now))
+            .transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
-        let write = change.write(permit, None, looked_for(caller, &change, &patch), audit);
-        let batch = TokenBatch { writes: vec![write], render };
-        let inquiry = caller.inquire(Permission::TokenUpdate)?;
+        let write = change.write(permit, None, deduplication_mode(caller, &change, &patch), audit);
+        let batch = TokenBatch { writes: vec![write], build_record: render };
+        let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
         let audience = Audience::Caller { vault, now: latest };
-        match vault.store.write_tokens(inquiry, batch).await? {
-            Batched::Written(mut outcomes) => match outcomes.as_mut_slice() {
-                [Outcome::Existing(found)] => {
-                    found.settle_cvc(&vault.epochs, shown_by.transform(), latest).await?;
-                    return found_written(&shown_by, found, audience);
+        match vault.store.write_tokens(lookup, batch).await? {
+            BatchOutcome::Written(mut outcomes) => match outcomes.as_mut_slice() {
+                [WriteOutcome::Existing(found)] => {
+                    found.resolve_cvc(&vault.epoch_keys, read_permit.transform(), latest).await?;
+                    return existing_token_result(&read_permit, found, audience);
                 }
-                _ => return change.written(&shown_by, None, audience),
+                _ => return change.written_token(&read_permit, None, audience),
             },
-            Batched::Refused(obstacles) => {
-                if obstacles.iter().any(|(_, it)| *it == Obstacle::NamedBySession) {
-                    return Err(named_by_session());
+            BatchOutcome::Rejected(obstacles) => {
+                if obstacles.iter().any(|(_, it)| *it == WriteConflict::UsedBySession) {
+                    return Err(number_in_use_error());
                 }
             }
         }
     }
-    Err(too_contended())
+    Err(contention_error())
 }
 
 /// Whether it is a candidate for being somebody else's duplicate: only if it becomes another.
-fn looked_for(caller: &Caller, change: &Change, patch: &TokenPatch) -> Deduplicate {
+fn deduplication_mode(caller: &Caller, change: &PatchedToken, patch: &TokenPatch) -> Deduplicate {
     let fingerprinted = change.token.record.fingerprint.is_some();
-    let wanted = deduplicate(caller, patch.deduplicate, fingerprinted);
+    let wanted = resolve_deduplication(caller, patch.deduplicate, fingerprinted);
     if change.identity_changed { wanted } else { Deduplicate::No }
 }
 
 /// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
 /// writer should not wait for this.
-fn render(
+fn make_record_builder(
     vault: &Vault,
-    change: &Change,
-    shown_by: &Permit,
-    remember: &Remember<Written>,
+    change: &PatchedToken,
+    read_permit: &Permit,
+    recorder: &ResponseRecorder<WrittenToken>,
     now: Timestamp,
-) -> Result<Render, Error> {
-    let permit = shown_by.again()?;
-    let updated = change.written(shown_by, None, Audience::Memory { bins: &vault.bins })?;
-    let (render, digest) = (remember.render.clone(), remember.claim.digest);
-    let bins = Arc::clone(&vault.bins);
+) -> Result<BuildIdempotencyRecord, Error> {
+    let permit = read_permit.recheck()?;
+    let updated = change.written_token(
+        read_permit,
+        None,
+        Audience::StoredResponse { bins: &vault.bin_data },
+    )?;
+    let (render, digest) = (recorder.render.clone(), recorder.claim.digests);
+    let bins = Arc::clone(&vault.bin_data);
     Ok(Box::new(move |outcomes| {
         let written = match outcomes {
-            [Outcome::Existing(found)] => {
-                found_written(&permit, found, Audience::Memory { bins: &bins }).ok()?
+            [WriteOutcome::Existing(found)] => {
+                existing_token_result(&permit, found, Audience::StoredResponse { bins: &bins })
+                    .ok()?
             }
             _ => updated,
         };
         let rendered = render(&written);
         let (caller, permission) = (permit.caller().clone(), permit.permission());
-        let answering = Answering { caller: &caller, permission, digest, now };
-        answering.seal(&[permit], &[written], rendered).ok()
+        let answering = ResponseSealer { caller: &caller, permission, digest, now };
+        answering.seal_record(&[permit], &[written], rendered).ok()
     }))
 }

@@ -10,8 +10,9 @@ use super::*;
 use crate::{
     id::TenantId,
     policy::{
-        AccessPolicy, AccessRule, Condition, Name, Permissions, PolicyRecords, Quotas, Reach,
-        Settings, TenantKind, TenantRecord, principal::Lent,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, DisplayName, Permissions,
+        PolicyRecords, Quotas, TenantKind, TenantRecord, TenantSettings,
+        principal::DelegatedRights,
     },
 };
 
@@ -24,9 +25,9 @@ fn rule(
     AccessRule {
         description: String::new(),
         priority,
-        reach: Reach::Container(Container::parse(container).unwrap()),
+        scope: AccessScope::Container(Container::parse(container).unwrap()),
         transform,
-        permissions: Permissions::of(&[permission]),
+        parse_permissions: Permissions::from_list(&[permission]),
     }
 }
 
@@ -36,12 +37,12 @@ pub(crate) fn tenant() -> Arc<Tenant> {
     let keys = TenantKeys::unwrap(&root, "acme", &wrapped).unwrap();
     let tenant = TenantRecord {
         id: TenantId(Uuid::nil()),
-        name: Name::parse("acme").unwrap(),
+        name: DisplayName::parse("acme").unwrap(),
         kind: TenantKind::Test,
-        settings: Settings::default(),
+        settings: TenantSettings::default(),
         quotas: Quotas::default_for(TenantKind::Test),
         keys: wrapped,
-        created: Stamp { by: None, at: Timestamp { unix_ms: 0 } },
+        created: ChangeStamp { by: None, at: Timestamp { unix_ms: 0 } },
         modified: None,
         deletes_at: None,
     };
@@ -51,18 +52,18 @@ pub(crate) fn tenant() -> Arc<Tenant> {
 }
 
 fn principal(permissions: &[Permission], rules: Vec<AccessRule>) -> Arc<Principal> {
-    let access = AccessPolicy { permissions: Permissions::of(permissions), rules };
+    let access = AccessPolicy { parse_permissions: Permissions::from_list(permissions), rules };
     let application = ApplicationId(Uuid::nil());
     Arc::new(Principal::new(tenant(), application, ApplicationKind::Private, access))
 }
 
-fn asks(principal: Arc<Principal>) -> Caller {
-    let origin = Origin { trace: "test".into(), address: [127, 0, 0, 1].into() };
+fn caller_for(principal: Arc<Principal>) -> Caller {
+    let origin = RequestOrigin { trace: "test".into(), address: [127, 0, 0, 1].into() };
     Caller::new(principal, origin)
 }
 
 fn caller(permissions: &[Permission], rules: Vec<AccessRule>) -> Caller {
-    asks(principal(permissions, rules))
+    caller_for(principal(permissions, rules))
 }
 
 #[track_caller]
@@ -78,7 +79,7 @@ fn check(
 }
 
 #[test]
-fn plain_permissions_reach_everywhere() {
+fn plain_permissions_apply_in_every_container() {
     let caller = caller(&[TokenRead, TokenUse], vec![]);
     check(&caller, TokenRead, &["/pci/high/"], Some(Mask));
     check(&caller, TokenUse, &["/pci/high/", "/x/"], Some(Reveal));
@@ -86,7 +87,7 @@ fn plain_permissions_reach_everywhere() {
 }
 
 #[test]
-fn the_first_rule_that_covers_and_grants_decides() {
+fn first_access_rule_by_priority_that_covers_and_grants_decides() {
     let rules = vec![
         rule(9, "/", Reveal, TokenRead),
         rule(1, "/pci/", Redact, TokenRead),
@@ -99,7 +100,7 @@ fn the_first_rule_that_covers_and_grants_decides() {
 }
 
 #[test]
-fn several_containers_take_the_weakest_and_need_all() {
+fn token_in_several_containers_gets_the_weakest_transform_and_needs_all() {
     let rules = vec![rule(1, "/a/", Reveal, TokenRead), rule(2, "/b/", Mask, TokenRead)];
     let caller = caller(&[], rules);
     check(&caller, TokenRead, &["/a/", "/b/"], Some(Mask));
@@ -107,65 +108,71 @@ fn several_containers_take_the_weakest_and_need_all() {
 }
 
 #[test]
-fn a_rule_goes_before_a_plain_permission() {
+fn access_rule_takes_precedence_over_plain_permission() {
     let caller = caller(&[TokenRead], vec![rule(1, "/a/", Redact, TokenRead)]);
     check(&caller, TokenRead, &["/a/"], Some(Redact));
     check(&caller, TokenRead, &["/b/"], Some(Mask));
 }
 
-fn session(lent: AccessPolicy, authorizer: &Arc<Principal>) -> Caller {
+fn session_caller(delegated: AccessPolicy, authorizer: &Arc<Principal>) -> Caller {
     let begun_by = principal(&[], vec![]);
     let id = AccessSessionId([1; 32]);
     let (authorizer, api_key) = (Arc::clone(authorizer), ApiKeyId(Uuid::nil()));
-    let lent = Lent { authorizer, api_key, access: lent };
-    asks(Arc::new(Principal::session(id, &begun_by, Some(lent))))
+    let delegated = DelegatedRights { authorizer, api_key, access: delegated };
+    caller_for(Arc::new(Principal::for_access_session(id, &begun_by, Some(delegated))))
 }
 
-fn ruled(rules: Vec<AccessRule>) -> AccessPolicy {
-    AccessPolicy { permissions: Permissions::default(), rules }
+fn policy_of_rules(rules: Vec<AccessRule>) -> AccessPolicy {
+    AccessPolicy { parse_permissions: Permissions::default(), rules }
 }
 
 #[test]
-fn a_session_has_no_rights_until_it_is_authorized() {
+fn access_session_has_no_rights_until_authorized() {
     let begun_by = principal(&[TokenRead], vec![]);
-    let caller = asks(Arc::new(Principal::session(AccessSessionId([1; 32]), &begun_by, None)));
+    let caller = caller_for(Arc::new(Principal::for_access_session(
+        AccessSessionId([1; 32]),
+        &begun_by,
+        None,
+    )));
     check(&caller, TokenRead, &["/a/"], None);
-    assert!(caller.inquire(TokenRead).is_err());
-    assert!(caller.meets(Needs::Key).is_ok());
-    assert!(caller.meets(Needs::Kind(ApplicationKind::Private)).is_err());
+    assert!(caller.permit_lookup(TokenRead).is_err());
+    assert!(caller.check_requirement(CallerRequirement::AnyKey).is_ok());
+    assert!(caller.check_requirement(CallerRequirement::Kind(ApplicationKind::Private)).is_err());
 }
 
 #[test]
-fn a_session_never_has_more_than_its_authorizer() {
+fn access_session_never_has_more_than_its_authorizer() {
     let authorizer =
         principal(&[], vec![rule(1, "/a/", Mask, TokenRead), rule(1, "/b/", Reveal, TokenRead)]);
-    let caller = session(ruled(vec![rule(1, "/", Reveal, TokenRead)]), &authorizer);
+    let caller =
+        session_caller(policy_of_rules(vec![rule(1, "/", Reveal, TokenRead)]), &authorizer);
     check(&caller, TokenRead, &["/a/"], Some(Mask));
     check(&caller, TokenRead, &["/b/"], Some(Reveal));
     check(&caller, TokenRead, &["/c/"], None);
-    let caller = session(ruled(vec![rule(1, "/b/", Redact, TokenRead)]), &authorizer);
+    let caller =
+        session_caller(policy_of_rules(vec![rule(1, "/b/", Redact, TokenRead)]), &authorizer);
     check(&caller, TokenRead, &["/b/"], Some(Redact));
     check(&caller, TokenRead, &["/a/"], None);
 }
 
 #[test]
-fn a_condition_about_the_id_needs_the_id() {
+fn id_condition_does_not_match_without_an_id() {
     let authorizer = principal(&[], vec![rule(1, "/", Reveal, TokenRead)]);
     let mut by_id = rule(1, "/", Reveal, TokenRead);
-    by_id.reach = Reach::Conditions(vec![Condition::IdIs("card-7".to_owned())]);
-    let caller = session(ruled(vec![by_id]), &authorizer);
+    by_id.scope = AccessScope::Conditions(vec![AccessCondition::IdIs("card-7".to_owned())]);
+    let caller = session_caller(policy_of_rules(vec![by_id]), &authorizer);
     check(&caller, TokenRead, &["/a/"], None);
     let containers = Containers::parse(["/a/"]).unwrap();
     let (seven, eight) = (TokenId::parse("card-7").unwrap(), TokenId::parse("card-8").unwrap());
-    let of = |id| Subject { containers: &containers, id: Some(id) };
+    let of = |id| AccessTarget { containers: &containers, id: Some(id) };
     assert_eq!(caller.transform(TokenRead, of(&seven)), Some(Reveal));
     assert_eq!(caller.transform(TokenRead, of(&eight)), None);
-    let again = caller.permit(TokenRead, of(&seven)).unwrap().again();
+    let again = caller.permit(TokenRead, of(&seven)).unwrap().recheck();
     assert_eq!(again.unwrap().transform(), Reveal);
 }
 
 #[test]
-fn what_would_be_more_than_ones_own() {
+fn delegated_rights_beyond_the_authorizers_own_are_detected() {
     let own = principal(
         &[Permission::TokenIntentCreate],
         vec![
@@ -176,7 +183,7 @@ fn what_would_be_more_than_ones_own() {
     );
     let by = |reach| {
         let mut it = rule(1, "/", Reveal, TokenRead);
-        it.reach = Reach::Conditions(vec![reach]);
+        it.scope = AccessScope::Conditions(vec![reach]);
         it
     };
     let container = |text| Container::parse(text).unwrap();
@@ -191,18 +198,18 @@ fn what_would_be_more_than_ones_own() {
         (rule(1, "/c/", Redact, TokenCreate), true),
         (rule(1, "/", Reveal, Permission::TokenIntentCreate), false),
         (rule(1, "/", Redact, Permission::TokenIntentDelete), true),
-        (by(Condition::IdIs("card-7".to_owned())), false),
-        (by(Condition::ContainerStartsWith(container("/a/"))), true),
-        (by(Condition::ContainerIs(container("/c/"))), false),
+        (by(AccessCondition::IdIs("card-7".to_owned())), false),
+        (by(AccessCondition::ContainerStartsWith(container("/a/"))), true),
+        (by(AccessCondition::ContainerIs(container("/c/"))), false),
     ];
     for (asked, expected) in table {
-        let exceeds = own.exceeds(&ruled(vec![asked.clone()]));
+        let exceeds = own.find_exceeding_permission(&policy_of_rules(vec![asked.clone()]));
         assert_eq!(exceeds.is_some(), expected, "{asked:?}");
     }
 }
 
 #[test]
-fn sees_all_in_clear_needs_a_reveal_right_wherever_something_is_seen_or_created() {
+fn principal_reveals_everywhere_only_with_reveal_right_wherever_it_sees_or_creates() {
     use Permission::{TokenIntentCreate, TokenIntentRead, TokenSearch, TokenUpdate};
     let own = || vec![rule(2, "/own/", Reveal, TokenRead), rule(2, "/own/", Reveal, TokenCreate)];
     let with = |it: AccessRule| own().into_iter().chain([it]).collect::<Vec<_>>();
@@ -225,32 +232,32 @@ fn sees_all_in_clear_needs_a_reveal_right_wherever_something_is_seen_or_created(
         (&[], with(rule(1, "/own/a/", Mask, TokenSearch)), true),
     ];
     for (permissions, rules, expected) in table {
-        let seen = principal(permissions, rules.clone()).sees_all_in_clear();
+        let seen = principal(permissions, rules.clone()).reveals_everywhere();
         assert_eq!(seen, expected, "{permissions:?} {rules:?}");
     }
 }
 
 #[test]
-fn session_sees_all_in_clear_only_if_every_rule_of_it_and_its_authorizer_reveals() {
-    let search = || ruled(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
+fn access_session_reveals_everywhere_only_if_its_and_its_authorizers_rules_all_reveal() {
+    let search = || policy_of_rules(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
     let backend = || rule(1, "/", Reveal, TokenRead);
     let revealing = principal(&[], vec![backend(), rule(1, "/", Reveal, Permission::TokenSearch)]);
-    assert!(session(search(), &revealing).principal().sees_all_in_clear());
-    let masked = ruled(vec![rule(1, "/a/", Mask, TokenRead)]);
-    assert!(!session(masked, &revealing).principal().sees_all_in_clear());
+    assert!(session_caller(search(), &revealing).principal().reveals_everywhere());
+    let masked = policy_of_rules(vec![rule(1, "/a/", Mask, TokenRead)]);
+    assert!(!session_caller(masked, &revealing).principal().reveals_everywhere());
     // The authorizer reads in clear, but the session only searches, and searches show masks.
     let reading = principal(&[Permission::TokenSearch], vec![backend()]);
-    assert!(!session(search(), &reading).principal().sees_all_in_clear());
+    assert!(!session_caller(search(), &reading).principal().reveals_everywhere());
 }
 
 /// What the access rules say, word by word.
 fn reference(rules: &[AccessRule], permission: Permission, container: &str) -> Option<Transform> {
     let mut best: Option<&AccessRule> = None;
     for rule in rules {
-        let Reach::Container(reach) = &rule.reach else { continue };
+        let AccessScope::Container(reach) = &rule.scope else { continue };
         let path: Vec<_> = reach.as_str().split('/').filter(|it| !it.is_empty()).collect();
-        let asked: Vec<_> = container.split('/').filter(|it| !it.is_empty()).collect();
-        if !asked.starts_with(&path) || !rule.permissions.has(permission) {
+        let requested: Vec<_> = container.split('/').filter(|it| !it.is_empty()).collect();
+        if !requested.starts_with(&path) || !rule.parse_permissions.has(permission) {
             continue;
         }
         if best.is_none_or(|it| rule.priority < it.priority) {
@@ -262,7 +269,7 @@ fn reference(rules: &[AccessRule], permission: Permission, container: &str) -> O
 
 proptest! {
     #[test]
-    fn decisions_agree_with_the_reference(
+    fn access_decisions_agree_with_reference(
         drawn in proptest::collection::vec(
             (0_i64..5, "/([ab]{1,2}/){0,3}", 0_usize..3, 0_usize..3),
             0..6,
@@ -283,7 +290,7 @@ proptest! {
         }
     }
     #[test]
-    fn caller_that_sees_all_in_clear_has_a_reveal_right_in_every_container_it_reaches(
+    fn caller_that_reveals_everywhere_has_reveal_right_in_every_container_it_reaches(
         drawn in proptest::collection::vec(
             (0_i64..5, "/([ab]{1,2}/){0,3}", 0_usize..6, 0_usize..3),
             0..4,
@@ -296,7 +303,7 @@ proptest! {
             .iter()
             .map(|(priority, path, t, p)| rule(*priority, path, transforms[*t], permissions[*p]))
             .collect();
-        if principal(&[], rules.clone()).sees_all_in_clear() {
+        if principal(&[], rules.clone()).reveals_everywhere() {
             let decided = permissions.map(|it| reference(&rules, it, &container));
             let seen = decided[0].max(decided[1]);
             prop_assert!(decided == [None; 3] || seen == Some(Reveal), "{rules:?} {container}");

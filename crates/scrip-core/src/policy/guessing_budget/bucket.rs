@@ -13,34 +13,34 @@ pub(crate) enum CallerClass {
 }
 
 impl CallerClass {
-    pub(crate) fn of(caller: &Caller) -> Self {
+    pub(crate) fn for_caller(caller: &Caller) -> Self {
         if caller.is_browser() { Self::Public } else { Self::Private }
     }
 }
 
 /// A counter: who shares it and what it counts, and a keyed digest of the rest of its name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Bucket(pub [u8; 17]);
+pub struct GuessBucket(pub [u8; 17]);
 
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum BucketKind {
+pub(crate) enum GuessBucketKind {
     Group,
     Application,
     SearchDigits,
     SearchText,
 }
 
-impl Bucket {
-    pub(crate) fn new(class: CallerClass, kind: BucketKind, name: IndexDigest) -> Self {
+impl GuessBucket {
+    pub(crate) fn new(class: CallerClass, kind: GuessBucketKind, name: IndexDigest) -> Self {
         let class = match class {
             CallerClass::Public => 0,
             CallerClass::Private => 4,
         };
         let kind = match kind {
-            BucketKind::Group => 0,
-            BucketKind::Application => 1,
-            BucketKind::SearchDigits => 2,
-            BucketKind::SearchText => 3,
+            GuessBucketKind::Group => 0,
+            GuessBucketKind::Application => 1,
+            GuessBucketKind::SearchDigits => 2,
+            GuessBucketKind::SearchText => 3,
         };
         let mut bytes = [0; 17];
         let parts = std::iter::once(class | kind).chain(name.0);
@@ -54,10 +54,10 @@ impl Bucket {
 /// What a store keeps of one counted number or search term: digests only.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuessRecord {
-    pub bucket: Bucket,
-    pub number: [u8; 16],
+    pub bucket: GuessBucket,
+    pub number_digest: [u8; 16],
     /// When it was last counted.
-    pub at: Timestamp,
+    pub counted_at: Timestamp,
     /// When no window holds it any more, and it may be removed.
     pub expires_at: Timestamp,
 }

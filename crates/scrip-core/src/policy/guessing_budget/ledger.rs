@@ -14,45 +14,45 @@ use std::{
 use crate::{
     Error, Timestamp,
     id::TenantId,
-    measure::Counter,
+    metrics::Counter,
     policy::{
         Caller,
         guessing_budget::{
-            Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting, GuessLimits, GuessRecord,
-            QUARTER, numbers::CountedNumber,
+            CallerClass, DAY, FingerprintDisclosure, GuessBucket, GuessBucketKind, GuessBudget,
+            GuessLimits, GuessRecord, QUARTER, numbers::CountedNumber,
         },
-        tenant::quota::Limit,
+        tenant::quota::QuotaLimit,
     },
     store::{StoreError, guesses::GuessStore},
 };
 
 /// For so long the records that were read from the store are used without reading them again.
-const FRESH: Duration = Duration::from_secs(1);
+const BUCKET_FRESH_FOR: Duration = Duration::from_secs(1);
 /// After so long without a read a bucket is dropped from memory.
-const KEPT: Duration = Duration::from_secs(10);
+const BUCKET_IDLE_MAX: Duration = Duration::from_secs(10);
 /// Counts that wait to be written. With more than that the storage is away, and counting stops.
 const PENDING_MAX: usize = 100_000;
 
 /// One for each process, shared by all of its requests.
 #[derive(Debug, Default)]
 pub struct GuessLedger {
-    state: Mutex<State>,
-    pub spent: SpentCounters,
+    state: Mutex<LedgerState>,
+    pub exhausted: ExhaustedCounters,
 }
 
 /// How many times each budget was spent, for the metric.
 #[derive(Debug, Default)]
-pub struct SpentCounters([Counter; Budget::ALL.len()]);
+pub struct ExhaustedCounters([Counter; GuessBudget::ALL.len()]);
 
-impl SpentCounters {
-    pub(crate) fn count(&self, budget: Budget) {
+impl ExhaustedCounters {
+    pub(crate) fn count(&self, budget: GuessBudget) {
         if let Some((_, counter)) = self.iter_counters().find(|(it, _)| *it == budget) {
-            counter.one();
+            counter.increment();
         }
     }
 
-    fn iter_counters(&self) -> impl Iterator<Item = (Budget, &Counter)> {
-        Budget::ALL.into_iter().zip(&self.0)
+    fn iter_counters(&self) -> impl Iterator<Item = (GuessBudget, &Counter)> {
+        GuessBudget::ALL.into_iter().zip(&self.0)
     }
 
     /// Label and count of each.
@@ -61,56 +61,57 @@ impl SpentCounters {
     }
 }
 
-pub(super) type Key = (TenantId, Bucket);
+pub(super) type BucketKey = (TenantId, GuessBucket);
 
 #[derive(Debug, Default)]
-pub(super) struct State {
-    buckets: HashMap<Key, Loaded>,
+pub(super) struct LedgerState {
+    buckets: HashMap<BucketKey, LoadedBucket>,
     /// Counted here and not known to be stored, by number.
-    pending: HashMap<Key, HashMap<[u8; 16], Times>>,
+    pending: HashMap<BucketKey, HashMap<[u8; 16], CountTimes>>,
     pending_count: usize,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Times {
-    at: Timestamp,
+struct CountTimes {
+    counted_at: Timestamp,
     expires_at: Timestamp,
 }
 
 #[derive(Debug)]
-struct Loaded {
-    at: Timestamp,
-    counted: LastCounted,
+struct LoadedBucket {
+    loaded_at: Timestamp,
+    last_counted: LastCounted,
 }
 
 /// Who is counted, by which limits, and when.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Counting {
+pub(super) struct CountRequest {
     tenant: TenantId,
-    application: Bucket,
+    application_bucket: GuessBucket,
     limits: GuessLimits,
     now: Timestamp,
 }
 
-impl Counting {
-    pub(super) fn of(caller: &Caller, limits: GuessLimits, now: Timestamp) -> Self {
+impl CountRequest {
+    pub(super) fn for_caller(caller: &Caller, limits: GuessLimits, now: Timestamp) -> Self {
         let id = caller.application().0;
         let name = caller.tenant().keys.guess_digest(&[b"application", id.as_bytes()]);
-        let application = Bucket::new(CallerClass::of(caller), BucketKind::Application, name);
-        Self { tenant: caller.tenant().id, application, limits, now }
+        let application =
+            GuessBucket::new(CallerClass::for_caller(caller), GuessBucketKind::Application, name);
+        Self { tenant: caller.tenant().id, application_bucket: application, limits, now }
     }
 }
 
 /// What came of counting.
 #[derive(Debug)]
-pub(crate) struct Counted {
-    pub(crate) fingerprinting: Fingerprinting,
+pub(crate) struct GuessCountResult {
+    pub(crate) disclosure: FingerprintDisclosure,
     /// The budgets that this call spent the last of.
-    pub(crate) spent: Vec<Budget>,
+    pub(crate) exhausted: Vec<GuessBudget>,
 }
 
 impl GuessLedger {
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, LedgerState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -118,27 +119,33 @@ impl GuessLedger {
     pub(super) async fn count(
         &self,
         store: &(impl GuessStore + ?Sized),
-        counting: Counting,
+        counting: CountRequest,
         numbers: &[CountedNumber],
-    ) -> Result<Counted, Error> {
-        let Counting { tenant, application, limits, now } = counting;
+    ) -> Result<GuessCountResult, Error> {
+        let CountRequest { tenant, application_bucket: application, limits, now } = counting;
         let mut buckets: Vec<_> = numbers.iter().map(|it| it.group).collect();
-        if limits.application != Limit::Off {
+        if limits.application != QuotaLimit::Off {
             buckets.push(application);
         }
         self.load(store, tenant, &buckets, now).await?;
         let mut state = self.lock();
-        state.check_room(numbers.len())?;
+        state.check_pending_capacity(numbers.len())?;
         let mut spent = Vec::new();
         for it in numbers {
-            if !state.has_room(tenant, it.group, &limits, now)
-                || is_reached(limits.application, state.distinct(tenant, application, now, DAY))
+            if !state.is_within_limits(tenant, it.group, &limits, now)
+                || is_reached(
+                    limits.application,
+                    state.distinct_count(tenant, application, now, DAY),
+                )
             {
-                return Ok(Counted { fingerprinting: Fingerprinting::Withheld, spent });
+                return Ok(GuessCountResult {
+                    disclosure: FingerprintDisclosure::Withheld,
+                    exhausted: spent,
+                });
             }
             state.count_number(counting, it, &mut spent);
         }
-        Ok(Counted { fingerprinting: Fingerprinting::On, spent })
+        Ok(GuessCountResult { disclosure: FingerprintDisclosure::Allowed, exhausted: spent })
     }
 
     /// Reads buckets from the store that are not in memory, or not fresh.
@@ -146,7 +153,7 @@ impl GuessLedger {
         &self,
         store: &(impl GuessStore + ?Sized),
         tenant: TenantId,
-        buckets: &[Bucket],
+        buckets: &[GuessBucket],
         now: Timestamp,
     ) -> Result<(), Error> {
         let mut stale = buckets.to_vec();
@@ -156,7 +163,7 @@ impl GuessLedger {
             let state = self.lock();
             stale.retain(|bucket| {
                 let loaded = state.buckets.get(&(tenant, *bucket));
-                loaded.is_none_or(|it| now >= it.at.after(FRESH))
+                loaded.is_none_or(|it| now >= it.loaded_at.plus(BUCKET_FRESH_FOR))
             });
         }
         if stale.is_empty() {
@@ -166,15 +173,19 @@ impl GuessLedger {
         let mut state = self.lock();
         for bucket in stale {
             let pending = state.pending.get(&(tenant, bucket)).into_iter().flatten();
-            let pending: Vec<_> = pending.map(|(number, times)| (*number, times.at)).collect();
-            let loaded = state.loaded(tenant, bucket, now);
-            loaded.at = now;
+            let pending: Vec<_> =
+                pending.map(|(number, times)| (*number, times.counted_at)).collect();
+            let loaded = state.loaded_bucket(tenant, bucket, now);
+            loaded.loaded_at = now;
             for (number, at) in pending {
-                loaded.counted.note(number, at);
+                loaded.last_counted.record(number, at);
             }
         }
         for it in records {
-            state.loaded(tenant, it.bucket, now).counted.note(it.number, it.at);
+            state
+                .loaded_bucket(tenant, it.bucket, now)
+                .last_counted
+                .record(it.number_digest, it.counted_at);
         }
         Ok(())
     }
@@ -191,11 +202,16 @@ impl GuessLedger {
         let mut tenants: HashMap<TenantId, Vec<GuessRecord>> = HashMap::new();
         {
             let mut state = self.lock();
-            state.buckets.retain(|_, it| now < it.at.after(KEPT));
+            state.buckets.retain(|_, it| now < it.loaded_at.plus(BUCKET_IDLE_MAX));
             for ((tenant, bucket), numbers) in &state.pending {
-                let record = |(number, times): (&[u8; 16], &Times)| {
-                    let Times { at, expires_at } = *times;
-                    GuessRecord { bucket: *bucket, number: *number, at, expires_at }
+                let record = |(number, times): (&[u8; 16], &CountTimes)| {
+                    let CountTimes { counted_at: at, expires_at } = *times;
+                    GuessRecord {
+                        bucket: *bucket,
+                        number_digest: *number,
+                        counted_at: at,
+                        expires_at,
+                    }
                 };
                 tenants.entry(*tenant).or_default().extend(numbers.iter().map(record));
             }
@@ -204,82 +220,98 @@ impl GuessLedger {
             store.insert_guesses(tenant, records.clone()).await?;
             let mut state = self.lock();
             for record in &records {
-                state.written(tenant, record);
+                state.mark_written(tenant, record);
             }
         }
         Ok(())
     }
 }
 
-impl State {
-    fn loaded(&mut self, tenant: TenantId, bucket: Bucket, now: Timestamp) -> &mut Loaded {
-        let new = || Loaded { at: now, counted: LastCounted::default() };
+impl LedgerState {
+    fn loaded_bucket(
+        &mut self,
+        tenant: TenantId,
+        bucket: GuessBucket,
+        now: Timestamp,
+    ) -> &mut LoadedBucket {
+        let new = || LoadedBucket { loaded_at: now, last_counted: LastCounted::default() };
         self.buckets.entry((tenant, bucket)).or_insert_with(new)
     }
 
-    pub(super) fn distinct(
+    pub(super) fn distinct_count(
         &self,
         tenant: TenantId,
-        bucket: Bucket,
+        bucket: GuessBucket,
         now: Timestamp,
         window: Duration,
     ) -> u64 {
         let loaded = self.buckets.get(&(tenant, bucket));
-        loaded.map_or(0, |it| it.counted.distinct(now, window))
+        loaded.map_or(0, |it| it.last_counted.distinct_count(now, window))
     }
 
     /// When more waits than that, the storage has been away for long: better no answer than one that
     /// is not counted.
-    pub(super) fn check_room(&self, more: usize) -> Result<(), Error> {
+    pub(super) fn check_pending_capacity(&self, more: usize) -> Result<(), Error> {
         if self.pending_count.saturating_add(more) > PENDING_MAX {
             return Err(Error::Unavailable("the guessing budget cannot be written".into()));
         }
         Ok(())
     }
 
-    fn has_room(
+    fn is_within_limits(
         &self,
         tenant: TenantId,
-        group: Bucket,
+        group: GuessBucket,
         limits: &GuessLimits,
         now: Timestamp,
     ) -> bool {
-        !is_reached(limits.day, self.distinct(tenant, group, now, DAY))
-            && !is_reached(limits.quarter, self.distinct(tenant, group, now, QUARTER))
+        !is_reached(limits.day, self.distinct_count(tenant, group, now, DAY))
+            && !is_reached(limits.quarter, self.distinct_count(tenant, group, now, QUARTER))
     }
 
-    fn count_number(&mut self, counting: Counting, it: &CountedNumber, spent: &mut Vec<Budget>) {
-        let Counting { tenant, application, limits, now } = counting;
-        let group = &self.loaded(tenant, it.group, now).counted;
-        let is_repeat = group.holds(&it.number, now, DAY);
-        let is_known = group.holds(&it.number, now, QUARTER);
-        let is_first = group.distinct(now, DAY) == 0;
-        self.note((tenant, it.group), it.number, now, QUARTER);
-        let in_day = self.distinct(tenant, it.group, now, DAY);
+    fn count_number(
+        &mut self,
+        counting: CountRequest,
+        it: &CountedNumber,
+        spent: &mut Vec<GuessBudget>,
+    ) {
+        let CountRequest { tenant, application_bucket: application, limits, now } = counting;
+        let group = &self.loaded_bucket(tenant, it.group, now).last_counted;
+        let is_repeat = group.contains(&it.number, now, DAY);
+        let is_known = group.contains(&it.number, now, QUARTER);
+        let is_first = group.distinct_count(now, DAY) == 0;
+        self.count_pending((tenant, it.group), it.number, now, QUARTER);
+        let in_day = self.distinct_count(tenant, it.group, now, DAY);
         if !is_repeat && is_reached(limits.day, in_day) {
-            spent.push(Budget::Day);
+            spent.push(GuessBudget::Day);
         }
-        let in_quarter = self.distinct(tenant, it.group, now, QUARTER);
+        let in_quarter = self.distinct_count(tenant, it.group, now, QUARTER);
         if !is_known && is_reached(limits.quarter, in_quarter) {
-            spent.push(Budget::Quarter);
+            spent.push(GuessBudget::Quarter);
         }
-        if limits.application == Limit::Off || is_repeat || is_first {
+        if limits.application == QuotaLimit::Off || is_repeat || is_first {
             return;
         }
-        self.note((tenant, application), it.number, now, DAY);
-        let of_application = self.distinct(tenant, application, now, DAY);
+        self.count_pending((tenant, application), it.number, now, DAY);
+        let of_application = self.distinct_count(tenant, application, now, DAY);
         if is_reached(limits.application, of_application) {
-            spent.push(Budget::Application);
+            spent.push(GuessBudget::Application);
         }
     }
 
     /// Counts it here, and has it written.
-    pub(super) fn note(&mut self, key: Key, number: [u8; 16], now: Timestamp, window: Duration) {
+    pub(super) fn count_pending(
+        &mut self,
+        key: BucketKey,
+        number: [u8; 16],
+        now: Timestamp,
+        window: Duration,
+    ) {
         let (tenant, bucket) = key;
-        let counted = &mut self.loaded(tenant, bucket, now).counted;
-        counted.note(number, now);
-        counted.forget_before(now.before(QUARTER));
-        let times = Times { at: now, expires_at: now.after(window) };
+        let counted = &mut self.loaded_bucket(tenant, bucket, now).last_counted;
+        counted.record(number, now);
+        counted.forget_before(now.minus(QUARTER));
+        let times = CountTimes { counted_at: now, expires_at: now.plus(window) };
         let numbers = self.pending.entry(key).or_default();
         if numbers.insert(number, times).is_none() {
             self.pending_count = self.pending_count.saturating_add(1);
@@ -287,12 +319,12 @@ impl State {
     }
 
     /// Unless it was counted again in the meantime, it does not wait any more.
-    fn written(&mut self, tenant: TenantId, record: &GuessRecord) {
+    fn mark_written(&mut self, tenant: TenantId, record: &GuessRecord) {
         let key = (tenant, record.bucket);
         let Some(numbers) = self.pending.get_mut(&key) else { return };
-        let times = Times { at: record.at, expires_at: record.expires_at };
-        if numbers.get(&record.number) == Some(&times) {
-            numbers.remove(&record.number);
+        let times = CountTimes { counted_at: record.counted_at, expires_at: record.expires_at };
+        if numbers.get(&record.number_digest) == Some(&times) {
+            numbers.remove(&record.number_digest);
             self.pending_count = self.pending_count.saturating_sub(1);
         }
         if numbers.is_empty() {
@@ -308,21 +340,21 @@ impl State {
 struct LastCounted(HashMap<[u8; 16], i64>);
 
 impl LastCounted {
-    fn note(&mut self, number: [u8; 16], at: Timestamp) {
+    fn record(&mut self, number: [u8; 16], at: Timestamp) {
         let last = self.0.entry(number).or_insert(at.unix_ms);
         *last = at.unix_ms.max(*last);
     }
 
     /// Distinct numbers counted within the window that ends now. A number leaves the window when it
     /// is exactly as old as the window is long.
-    fn distinct(&self, now: Timestamp, window: Duration) -> u64 {
-        let since = now.before(window).unix_ms;
+    fn distinct_count(&self, now: Timestamp, window: Duration) -> u64 {
+        let since = now.minus(window).unix_ms;
         let within = self.0.values().filter(|at| **at > since).count();
         u64::try_from(within).unwrap_or(u64::MAX)
     }
 
-    fn holds(&self, number: &[u8; 16], now: Timestamp, window: Duration) -> bool {
-        let since = now.before(window).unix_ms;
+    fn contains(&self, number: &[u8; 16], now: Timestamp, window: Duration) -> bool {
+        let since = now.minus(window).unix_ms;
         self.0.get(number).is_some_and(|at| *at > since)
     }
 
@@ -332,10 +364,10 @@ impl LastCounted {
 }
 
 /// Whether so many are all that a limit allows.
-pub(super) fn is_reached(limit: Limit, counted: u64) -> bool {
+pub(super) fn is_reached(limit: QuotaLimit, counted: u64) -> bool {
     match limit {
-        Limit::Off => false,
-        Limit::Count(most) => counted >= most,
+        QuotaLimit::Off => false,
+        QuotaLimit::Count(most) => counted >= most,
     }
 }
 

@@ -13,15 +13,15 @@ use crate::{
     },
     policy::{
         Caller,
-        guessing_budget::{Bucket, BucketKind, CallerClass, EvaluatedNumbers},
+        guessing_budget::{CallerClass, EvaluatedNumbers, GuessBucket, GuessBucketKind},
     },
-    token::{Plain, TokenType},
+    token::{Plaintext, TokenType},
 };
 
 /// A number by its digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CountedNumber {
-    pub(crate) group: Bucket,
+    pub(crate) group: GuessBucket,
     pub(crate) number: [u8; 16],
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct EvaluatedTexts {
 pub(crate) struct FingerprintText {
     pub(crate) text: Zeroizing<String>,
     /// The type's own expression gave it, so it holds nothing but the data.
-    pub(crate) is_types_own: bool,
+    pub(crate) is_from_type_expression: bool,
 }
 
 /// The kinds of numbers. Social security and employer ids look alike and share one.
@@ -75,50 +75,50 @@ struct Collector<'a> {
     caller: &'a Caller,
     class: CallerClass,
     /// At most one more than are counted.
-    found: Vec<CountedNumber>,
+    numbers: Vec<CountedNumber>,
 }
 
 impl<'a> Collector<'a> {
     fn new(caller: &'a Caller) -> Self {
-        Self { caller, class: CallerClass::of(caller), found: Vec::new() }
+        Self { caller, class: CallerClass::for_caller(caller), numbers: Vec::new() }
     }
 
     fn add(&mut self, kind: NumberKind, group: [&str; 2], digits: &str) {
-        if self.found.len() > NUMBERS_MAX {
+        if self.numbers.len() > NUMBERS_MAX {
             return;
         }
         let keys = &self.caller.tenant().keys;
         let [first, last] = group.map(str::as_bytes);
         let name = keys.guess_digest(&[b"group", kind.label(), first, last]);
         let number = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
-        let group = Bucket::new(self.class, BucketKind::Group, name);
+        let group = GuessBucket::new(self.class, GuessBucketKind::Group, name);
         let counted = CountedNumber { group, number: number.0 };
-        if !self.found.contains(&counted) {
-            self.found.push(counted);
+        if !self.numbers.contains(&counted) {
+            self.numbers.push(counted);
         }
     }
 
-    fn card(&mut self, digits: &str) {
+    fn add_card(&mut self, digits: &str) {
         let first = digits.get(..6).unwrap_or_default();
         self.add(NumberKind::Card, [first, last_four(digits)], digits);
     }
 
     /// Of an account number with at most four digits nothing is shown, so nothing of it is in the
     /// group's name.
-    fn bank(&mut self, routing_number: &str, account_number: &str) {
+    fn add_bank_account(&mut self, routing_number: &str, account_number: &str) {
         let last = if account_number.len() > 4 { last_four(account_number) } else { "" };
         self.add(NumberKind::Bank, [routing_number, last], account_number);
     }
 
-    fn identity(&mut self, digits: &str) {
+    fn add_identity(&mut self, digits: &str) {
         self.add(NumberKind::Identity, ["", last_four(digits)], digits);
     }
 
     /// All digits of a text taken together, whatever is between them.
-    fn text(&mut self, text: &str) {
-        let digits = digits_of(text);
+    fn add_text(&mut self, text: &str) {
+        let digits = extract_digits(text);
         if digits.len() >= CARD_DIGITS_MIN {
-            self.card(&digits);
+            self.add_card(&digits);
         }
     }
 
@@ -127,27 +127,27 @@ impl<'a> Collector<'a> {
     /// from. A text that the type's own expression could have given counts like the data behind
     /// it, so that the same guess has one budget. Texts of cards are counted by
     /// [`Collector::text`].
-    fn fingerprint(&mut self, token_type: TokenType, text: &str) {
+    fn add_fingerprint_text(&mut self, token_type: TokenType, text: &str) {
         let kind = match token_type {
             TokenType::Bank => {
                 if let Some((account, routing)) = text.split_once('|')
                     && check_routing_number(routing).is_ok()
                     && check_account_number(account, 1).is_ok()
                 {
-                    self.bank(routing, account);
+                    self.add_bank_account(routing, account);
                 }
                 NumberKind::Bank
             }
             TokenType::UsBankAccountNumber => {
                 if check_account_number(text, 1).is_ok() {
-                    self.bank("", text);
+                    self.add_bank_account("", text);
                 }
                 NumberKind::Bank
             }
             TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
-                let digits = digits_of(text);
+                let digits = extract_digits(text);
                 if digits.len() == IDENTITY_DIGITS {
-                    self.identity(&digits);
+                    self.add_identity(&digits);
                 }
                 NumberKind::Identity
             }
@@ -163,53 +163,53 @@ impl<'a> Collector<'a> {
     }
 
     /// The same, but only where the text is digits and separators and nothing else.
-    fn plain_text(&mut self, text: &str) -> Option<Zeroizing<String>> {
+    fn add_digits_only(&mut self, text: &str) -> Option<Zeroizing<String>> {
         let digits = separated_digits(text)?;
         if digits.len() >= CARD_DIGITS_MIN {
-            self.card(&digits);
+            self.add_card(&digits);
         }
         Some(digits)
     }
 
     /// Texts and numbers of open data that are digits and separators and nothing else.
-    fn leaves(&mut self, value: &Value) {
+    fn add_leaves(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
             Value::Number(number) => {
-                drop(self.plain_text(&Zeroizing::new(number.to_string())));
+                drop(self.add_digits_only(&Zeroizing::new(number.to_string())));
             }
-            Value::String(text) => drop(self.plain_text(text)),
-            Value::Array(items) => items.iter().for_each(|it| self.leaves(it)),
-            Value::Object(members) => members.values().for_each(|it| self.leaves(it)),
+            Value::String(text) => drop(self.add_digits_only(text)),
+            Value::Array(items) => items.iter().for_each(|it| self.add_leaves(it)),
+            Value::Object(members) => members.values().for_each(|it| self.add_leaves(it)),
         }
     }
 
     /// Any value of a request body whose type is not known.
-    fn body(&mut self, value: &Value) {
+    fn add_body(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
-            Value::Number(number) => self.loose(&Zeroizing::new(number.to_string())),
-            Value::String(text) => self.loose(text),
-            Value::Array(items) => items.iter().for_each(|it| self.body(it)),
+            Value::Number(number) => self.add_untyped_text(&Zeroizing::new(number.to_string())),
+            Value::String(text) => self.add_untyped_text(text),
+            Value::Array(items) => items.iter().for_each(|it| self.add_body(it)),
             Value::Object(members) => {
                 let text = |name: &str| members.get(name).and_then(Value::as_str);
                 if let Some(account) = text("account_number") {
-                    self.bank(text("routing_number").unwrap_or_default(), account);
+                    self.add_bank_account(text("routing_number").unwrap_or_default(), account);
                 }
                 let account_type = TokenType::UsBankAccountNumber.as_str();
                 if let Some(account) = text("data").filter(|_| text("type") == Some(account_type)) {
-                    self.bank("", account);
+                    self.add_bank_account("", account);
                 }
-                members.values().for_each(|it| self.body(it));
+                members.values().for_each(|it| self.add_body(it));
             }
         }
     }
 
-    fn loose(&mut self, text: &str) {
-        if let Some(digits) = self.plain_text(text)
+    fn add_untyped_text(&mut self, text: &str) {
+        if let Some(digits) = self.add_digits_only(text)
             && digits.len() == IDENTITY_DIGITS
         {
-            self.identity(&digits);
+            self.add_identity(&digits);
         }
     }
 }
@@ -225,22 +225,26 @@ pub(super) fn evaluated_numbers(
     let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     match token_type {
         TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
-            collector.card(card::number_of(data).unwrap_or_default());
+            collector.add_card(card::card_number(data).unwrap_or_default());
         }
-        TokenType::Bank => collector.bank(text("routing_number"), text("account_number")),
-        TokenType::UsBankAccountNumber => collector.bank("", data.as_str().unwrap_or_default()),
+        TokenType::Bank => {
+            collector.add_bank_account(text("routing_number"), text("account_number"))
+        }
+        TokenType::UsBankAccountNumber => {
+            collector.add_bank_account("", data.as_str().unwrap_or_default())
+        }
         TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
-            collector.identity(&digits_of(data.as_str().unwrap_or_default()));
+            collector.add_identity(&extract_digits(data.as_str().unwrap_or_default()));
         }
         // A card number in an object is guessed like any other.
-        TokenType::Token => collector.leaves(data),
+        TokenType::Token => collector.add_leaves(data),
         TokenType::UsBankRoutingNumber => (),
     }
     let fingerprint = texts.fingerprint.as_ref();
     for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes) {
         match token_type {
             // Prose and structured data hold many digits that are no number.
-            TokenType::Token => drop(collector.plain_text(text)),
+            TokenType::Token => drop(collector.add_digits_only(text)),
             TokenType::Card
             | TokenType::CardNumber
             | TokenType::NetworkToken
@@ -248,41 +252,41 @@ pub(super) fn evaluated_numbers(
             | TokenType::UsBankAccountNumber
             | TokenType::UsBankRoutingNumber
             | TokenType::SocialSecurityNumber
-            | TokenType::EmployerIdNumber => collector.text(text),
+            | TokenType::EmployerIdNumber => collector.add_text(text),
         }
     }
-    if let Some(it) = fingerprint.filter(|it| !it.is_types_own) {
-        collector.fingerprint(*token_type, &it.text);
+    if let Some(it) = fingerprint.filter(|it| !it.is_from_type_expression) {
+        collector.add_fingerprint_text(*token_type, &it.text);
     }
-    collector.found
+    collector.numbers
 }
 
 /// The numbers of a search term.
 pub(super) fn searched_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber> {
     let mut collector = Collector::new(caller);
-    collector.text(term);
+    collector.add_text(term);
     if let Some(digits) = separated_digits(term).filter(|it| it.len() == IDENTITY_DIGITS) {
-        collector.identity(&digits);
+        collector.add_identity(&digits);
     }
-    collector.found
+    collector.numbers
 }
 
 /// The numbers of a request body that is about to be compared with an earlier one.
-pub(crate) fn compared_numbers(caller: &Caller, body: &Plain) -> Vec<CountedNumber> {
+pub(crate) fn compared_numbers(caller: &Caller, body: &Plaintext) -> Vec<CountedNumber> {
     let mut collector = Collector::new(caller);
-    collector.body(body.expose());
-    collector.found
+    collector.add_body(body.expose());
+    collector.numbers
 }
 
 /// `None` for a text that holds anything but digits and separators.
 pub(super) fn separated_digits(text: &str) -> Option<Zeroizing<String>> {
     let known = |it: char| it.is_ascii_digit() || SEPARATORS.contains(&it);
-    text.chars().all(known).then(|| digits_of(text))
+    text.chars().all(known).then(|| extract_digits(text))
 }
 
 /// Only ASCII digits: the data of a type with a number holds no others, and neither does a text that
 /// equals it.
-fn digits_of(text: &str) -> Zeroizing<String> {
+fn extract_digits(text: &str) -> Zeroizing<String> {
     // A text that grows would leave copies that are not wiped.
     let mut digits = Zeroizing::new(String::with_capacity(text.len()));
     digits.extend(text.chars().filter(char::is_ascii_digit));
@@ -297,14 +301,14 @@ fn digit_runs(text: &str) -> Vec<Zeroizing<String>> {
         let inside = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
         let end = rest.find(|it| !inside(it)).unwrap_or(rest.len());
         let (run, after) = rest.split_at_checked(end).unwrap_or_default();
-        runs.extend(Some(digits_of(run)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+        runs.extend(Some(extract_digits(run)).filter(|it| it.len() >= RUN_DIGITS_MIN));
         let mut after = after.chars();
         if after.next().is_none() {
             return runs;
         }
         rest = after.as_str();
     }
-    runs.extend(Some(digits_of(rest)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+    runs.extend(Some(extract_digits(rest)).filter(|it| it.len() >= RUN_DIGITS_MIN));
     runs
 }
 
@@ -323,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn runs_of_digits_end_at_what_is_no_separator_inside_a_number() {
+    fn digit_runs_end_at_characters_that_do_not_separate_digits() {
         check("", &[]);
         check("123", &[]);
         check("1234", &["1234"]);
@@ -337,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn last_run_of_a_text_takes_all_digits_that_are_left() {
+    fn last_digit_run_takes_all_remaining_digits() {
         let texts: Vec<_> = (1000..1010).map(|it| it.to_string()).collect();
         let first = ["1000", "1001", "1002", "1003", "1004", "1005", "1006", "100710081009"];
         check(&texts.join("|"), &first);

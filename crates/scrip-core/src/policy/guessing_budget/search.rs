@@ -9,11 +9,11 @@ use crate::{
     policy::{
         Caller,
         guessing_budget::{
-            Bucket, BucketKind, Budget, CallerClass, DAY, Fingerprinting,
+            CallerClass, DAY, FingerprintDisclosure, GuessBucket, GuessBucketKind, GuessBudget,
             ledger::is_reached,
             numbers::{last_four, searched_numbers, separated_digits},
         },
-        tenant::quota::Limit,
+        tenant::quota::QuotaLimit,
     },
 };
 
@@ -27,10 +27,10 @@ const APPLICATION_FACTOR: u64 = 50;
 /// One of the counters of a term.
 #[derive(Debug, Clone, Copy)]
 struct SearchCounter {
-    bucket: Bucket,
-    term: [u8; 16],
-    limit: Limit,
-    budget: Budget,
+    bucket: GuessBucket,
+    term_digest: [u8; 16],
+    limit: QuotaLimit,
+    budget: GuessBudget,
 }
 
 impl Vault {
@@ -39,12 +39,12 @@ impl Vault {
     /// # Errors
     /// A budget is spent, or the counters cannot be read.
     pub(crate) async fn count_search(&self, caller: &Caller, term: &str) -> Result<(), Error> {
-        if caller.principal().sees_all_in_clear() {
+        if caller.principal().reveals_everywhere() {
             return Ok(());
         }
         let numbers = searched_numbers(caller, term);
-        if self.count(caller, &numbers).await? == Fingerprinting::Withheld {
-            return Err(Error::BudgetSpent);
+        if self.count_guesses(caller, &numbers).await? == FingerprintDisclosure::Withheld {
+            return Err(Error::BudgetExhausted);
         }
         let counters = search_counters(caller, term);
         if counters.is_empty() {
@@ -52,23 +52,23 @@ impl Vault {
         }
         let (tenant, now) = (caller.tenant().id, self.clock.now());
         let buckets: Vec<_> = counters.iter().map(|it| it.bucket).collect();
-        self.guesses.load(&*self.store, tenant, &buckets, now).await?;
+        self.guess_ledger.load(&*self.store, tenant, &buckets, now).await?;
         let mut spent = Vec::new();
         {
-            let mut state = self.guesses.lock();
-            state.check_room(counters.len())?;
-            let counted = |it: &SearchCounter| state.distinct(tenant, it.bucket, now, DAY);
+            let mut state = self.guess_ledger.lock();
+            state.check_pending_capacity(counters.len())?;
+            let counted = |it: &SearchCounter| state.distinct_count(tenant, it.bucket, now, DAY);
             if counters.iter().any(|it| is_reached(it.limit, counted(it))) {
-                return Err(Error::BudgetSpent);
+                return Err(Error::BudgetExhausted);
             }
             for it in &counters {
-                state.note((tenant, it.bucket), it.term, now, DAY);
-                if is_reached(it.limit, state.distinct(tenant, it.bucket, now, DAY)) {
+                state.count_pending((tenant, it.bucket), it.term_digest, now, DAY);
+                if is_reached(it.limit, state.distinct_count(tenant, it.bucket, now, DAY)) {
                     spent.push(it.budget);
                 }
             }
         }
-        self.record_spent(caller, &spent).await
+        self.record_exhausted_budgets(caller, &spent).await
     }
 }
 
@@ -76,8 +76,8 @@ impl Vault {
 /// the application as short texts do: an index over other digits of a number than the last ones
 /// would give every guess a group of its own.
 fn search_counters(caller: &Caller, term: &str) -> Vec<SearchCounter> {
-    let Limit::Count(most) = caller.tenant().quotas.search_misses else { return Vec::new() };
-    let (keys, class) = (&caller.tenant().keys, CallerClass::of(caller));
+    let QuotaLimit::Count(most) = caller.tenant().quotas.search_misses else { return Vec::new() };
+    let (keys, class) = (&caller.tenant().keys, CallerClass::for_caller(caller));
     let digits = separated_digits(term).filter(|it| it.len() >= DIGITS_MIN);
     if digits.is_none() && term.chars().count() > TEXT_CHARS_MAX {
         return Vec::new();
@@ -86,15 +86,20 @@ fn search_counters(caller: &Caller, term: &str) -> Vec<SearchCounter> {
     let term = keys.guess_digest(&[b"search-term", text.as_bytes()]).0;
     let of_group = digits.as_ref().map(|digits| {
         let name = keys.guess_digest(&[b"search-digits", last_four(digits).as_bytes()]);
-        let bucket = Bucket::new(class, BucketKind::SearchDigits, name);
-        SearchCounter { bucket, term, limit: Limit::Count(most), budget: Budget::SearchDigits }
+        let bucket = GuessBucket::new(class, GuessBucketKind::SearchDigits, name);
+        SearchCounter {
+            bucket,
+            term_digest: term,
+            limit: QuotaLimit::Count(most),
+            budget: GuessBudget::SearchDigits,
+        }
     });
     let name = keys.guess_digest(&[b"search-text", caller.application().0.as_bytes()]);
     let of_application = SearchCounter {
-        bucket: Bucket::new(class, BucketKind::SearchText, name),
-        term,
-        limit: Limit::Count(most.saturating_mul(APPLICATION_FACTOR)),
-        budget: Budget::SearchText,
+        bucket: GuessBucket::new(class, GuessBucketKind::SearchText, name),
+        term_digest: term,
+        limit: QuotaLimit::Count(most.saturating_mul(APPLICATION_FACTOR)),
+        budget: GuessBudget::SearchText,
     };
     of_group.into_iter().chain([of_application]).collect()
 }

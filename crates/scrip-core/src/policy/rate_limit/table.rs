@@ -2,17 +2,17 @@
 
 use std::{num::NonZeroU32, time::Duration};
 
-use Action::{Block, Throttle};
-use Counter::{
+use CounterGrouping::{
     Address, ApiKey, ApiKeyAndAddress, ApiKeyOrAddress, HostnameAndAddress, ProxyKeyAndAddress,
 };
+use LimitAction::{Block, Throttle};
 
-use super::{Action, Counter, Limit, Rate, Scope};
+use super::{CounterGrouping, LimitAction, Rate, RateLimitRule, RateLimitScope};
 use crate::{audit::Operation, policy::ApplicationKind};
 
 words! {
     /// The rows by name. A setting, a metric and a counter are called by it.
-    pub enum Row {
+    pub enum RateLimitName {
         TestTenant = "test_tenant",
         SearchTokens = "search_tokens",
         ListTokens = "list_tokens",
@@ -30,7 +30,7 @@ words! {
     }
 }
 
-impl Row {
+impl RateLimitName {
     /// Its place in [`Row::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
@@ -38,31 +38,34 @@ impl Row {
     }
 }
 
-const LISTS: Scope = Scope::Operations(&[Operation::ListTokens, Operation::ListTokensV1]);
-const SEARCHES: Scope = Scope::Operations(&[Operation::SearchTokens, Operation::SearchTokensV1]);
-const CREATES: Scope = Scope::Operations(&[Operation::CreateToken, Operation::Tokenize]);
-const UPDATES: Scope = Scope::Operations(&[Operation::UpdateToken]);
-const DELETES: Scope = Scope::Operations(&[Operation::DeleteToken]);
-const PRIVATE: Scope = Scope::Kind(ApplicationKind::Private);
-const PUBLIC: Scope = Scope::Kind(ApplicationKind::Public);
-const MANAGEMENT: Scope = Scope::Kind(ApplicationKind::Management);
+const LIST_OPERATIONS: RateLimitScope =
+    RateLimitScope::Operations(&[Operation::ListTokens, Operation::ListTokensV1]);
+const SEARCH_OPERATIONS: RateLimitScope =
+    RateLimitScope::Operations(&[Operation::SearchTokens, Operation::SearchTokensV1]);
+const CREATE_OPERATIONS: RateLimitScope =
+    RateLimitScope::Operations(&[Operation::CreateToken, Operation::Tokenize]);
+const UPDATE_OPERATIONS: RateLimitScope = RateLimitScope::Operations(&[Operation::UpdateToken]);
+const DELETE_OPERATIONS: RateLimitScope = RateLimitScope::Operations(&[Operation::DeleteToken]);
+const PRIVATE_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKind::Private);
+const PUBLIC_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKind::Public);
+const MANAGEMENT_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKind::Management);
 
 #[rustfmt::skip]
-pub const TABLE: &[Limit] = &[
-    limit(Row::TestTenant, Scope::TestTenant, ApiKeyAndAddress, 50, 10, Throttle),
-    limit(Row::SearchTokens, SEARCHES, ApiKeyAndAddress, 50, 10, Throttle),
-    limit(Row::ListTokens, LISTS, ApiKeyAndAddress, 100, 10, Throttle),
-    limit(Row::CreateTokens, CREATES, ApiKeyAndAddress, 200, 10, Throttle),
-    limit(Row::UpdateToken, UPDATES, ApiKeyAndAddress, 200, 10, Throttle),
-    limit(Row::DeleteToken, DELETES, ApiKeyAndAddress, 200, 10, Throttle),
-    limit(Row::AccountUpdater, Scope::AccountUpdater, ApiKeyAndAddress, 10, 10, Throttle),
-    limit(Row::PrivateApplication, PRIVATE, ApiKeyOrAddress, 2000, 10, Throttle),
-    limit(Row::PublicApplication, PUBLIC, ApiKeyAndAddress, 50, 60, Block(seconds(10))),
-    limit(Row::ManagementApplication, MANAGEMENT, ApiKey, 200, 60, Block(seconds(60))),
-    limit(Row::KeylessProxy, Scope::KeylessProxy, ProxyKeyAndAddress, 50, 10, Throttle),
-    limit(Row::ProxyHostname, Scope::ProxyHostname, HostnameAndAddress, 50, 10, Throttle),
-    limit(Row::Address, Scope::Any, Address, 2000, 10, Block(seconds(30))),
-    limit(Row::LegacyKey, Scope::LegacyKey, ApiKeyAndAddress, 100, 60, Throttle),
+pub const RATE_LIMITS: &[RateLimitRule] = &[
+    limit(RateLimitName::TestTenant, RateLimitScope::TestTenant, ApiKeyAndAddress, 50, 10, Throttle),
+    limit(RateLimitName::SearchTokens, SEARCH_OPERATIONS, ApiKeyAndAddress, 50, 10, Throttle),
+    limit(RateLimitName::ListTokens, LIST_OPERATIONS, ApiKeyAndAddress, 100, 10, Throttle),
+    limit(RateLimitName::CreateTokens, CREATE_OPERATIONS, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(RateLimitName::UpdateToken, UPDATE_OPERATIONS, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(RateLimitName::DeleteToken, DELETE_OPERATIONS, ApiKeyAndAddress, 200, 10, Throttle),
+    limit(RateLimitName::AccountUpdater, RateLimitScope::AccountUpdater, ApiKeyAndAddress, 10, 10, Throttle),
+    limit(RateLimitName::PrivateApplication, PRIVATE_APPLICATIONS, ApiKeyOrAddress, 2000, 10, Throttle),
+    limit(RateLimitName::PublicApplication, PUBLIC_APPLICATIONS, ApiKeyAndAddress, 50, 60, Block(seconds(10))),
+    limit(RateLimitName::ManagementApplication, MANAGEMENT_APPLICATIONS, ApiKey, 200, 60, Block(seconds(60))),
+    limit(RateLimitName::KeylessProxy, RateLimitScope::KeylessProxy, ProxyKeyAndAddress, 50, 10, Throttle),
+    limit(RateLimitName::ProxyHostname, RateLimitScope::ProxyHostname, HostnameAndAddress, 50, 10, Throttle),
+    limit(RateLimitName::Address, RateLimitScope::Any, Address, 2000, 10, Block(seconds(30))),
+    limit(RateLimitName::LegacyKey, RateLimitScope::LegacyKey, ApiKeyAndAddress, 100, 60, Throttle),
 ];
 
 const fn seconds(count: u64) -> Duration {
@@ -70,35 +73,40 @@ const fn seconds(count: u64) -> Duration {
 }
 
 const fn limit(
-    row: Row,
-    scope: Scope,
-    counter: Counter,
+    name: RateLimitName,
+    scope: RateLimitScope,
+    grouping: CounterGrouping,
     requests: u32,
     window_seconds: u64,
-    action: Action,
-) -> Limit {
+    action: LimitAction,
+) -> RateLimitRule {
     let requests = match NonZeroU32::new(requests) {
         Some(requests) => requests,
         None => NonZeroU32::MIN,
     };
-    Limit { row, scope, counter, rate: Rate { requests, window: seconds(window_seconds), action } }
+    RateLimitRule {
+        name,
+        scope,
+        grouping,
+        rate: Rate { requests, window: seconds(window_seconds), action },
+    }
 }
 
 /// The rate of each row as it is in force; nothing where the operator wants none.
 #[derive(Debug, Clone)]
-pub struct Figures(Vec<Option<Rate>>);
+pub struct EffectiveRates(Vec<Option<Rate>>);
 
-impl Default for Figures {
+impl Default for EffectiveRates {
     /// The table's own.
     fn default() -> Self {
-        Self(TABLE.iter().map(|it| Some(it.rate)).collect())
+        Self(RATE_LIMITS.iter().map(|it| Some(it.rate)).collect())
     }
 }
 
-impl Figures {
+impl EffectiveRates {
     #[must_use]
-    pub fn with(mut self, row: Row, rate: Option<Rate>) -> Self {
-        let at = TABLE.iter().position(|it| it.row == row);
+    pub fn with_rate(mut self, limit: RateLimitName, rate: Option<Rate>) -> Self {
+        let at = RATE_LIMITS.iter().position(|it| it.name == limit);
         if let Some(place) = at.and_then(|it| self.0.get_mut(it)) {
             *place = rate;
         }
@@ -106,12 +114,12 @@ impl Figures {
     }
 
     #[must_use]
-    pub fn rate(&self, row: Row) -> Option<Rate> {
-        self.rows().find(|(it, _)| it.row == row).map(|(_, rate)| rate)
+    pub fn rate(&self, limit: RateLimitName) -> Option<Rate> {
+        self.iter_rules().find(|(it, _)| it.name == limit).map(|(_, rate)| rate)
     }
 
     /// The rows that are in force.
-    pub(super) fn rows(&self) -> impl Iterator<Item = (&'static Limit, Rate)> {
-        TABLE.iter().zip(&self.0).filter_map(|(limit, rate)| Some((limit, (*rate)?)))
+    pub(super) fn iter_rules(&self) -> impl Iterator<Item = (&'static RateLimitRule, Rate)> {
+        RATE_LIMITS.iter().zip(&self.0).filter_map(|(limit, rate)| Some((limit, (*rate)?)))
     }
 }

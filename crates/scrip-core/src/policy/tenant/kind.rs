@@ -11,7 +11,7 @@ words! {
 impl TenantKind {
     /// What a key's text tells of it.
     #[must_use]
-    pub fn key_mark(self) -> &'static str {
+    pub fn key_segment(self) -> &'static str {
         match self {
             Self::Test => "test",
             Self::Production => "prod",

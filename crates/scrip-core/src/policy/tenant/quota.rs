@@ -15,29 +15,29 @@ pub struct Quotas {
     pub detokenize_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
-    pub rate_limit: RateLimit,
+    pub rate_limit: RateLimitShare,
     pub threeds_access: bool,
     /// How long the keys of a deleted tenant are kept, so that it can be restored.
     pub deletion_grace_seconds: u64,
     /// Distinct numbers of one group that callers without a reveal right may have evaluated in 24
     /// hours; in 90 days; and of groups beyond their first, for one application, in 24 hours.
-    pub number_guesses_day: Limit,
-    pub number_guesses_quarter: Limit,
-    pub number_guesses_application: Limit,
+    pub number_guesses_day: QuotaLimit,
+    pub number_guesses_quarter: QuotaLimit,
+    pub number_guesses_application: QuotaLimit,
     /// Distinct terms with the same last four digits that such callers may search without a result
     /// in 24 hours. Fifty times as many short texts for one application.
-    pub search_misses: Limit,
+    pub search_misses: QuotaLimit,
 }
 
 /// How many, or any number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Limit {
+pub enum QuotaLimit {
     Off,
     Count(u64),
 }
 
-impl fmt::Display for Limit {
+impl fmt::Display for QuotaLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Off => f.write_str("off"),
@@ -46,9 +46,9 @@ impl fmt::Display for Limit {
     }
 }
 
-impl Limit {
+impl QuotaLimit {
     fn parse(text: &str) -> Option<Self> {
-        let count = || number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
+        let count = || parse_number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
         if text == "off" { Some(Self::Off) } else { count() }
     }
 
@@ -64,7 +64,7 @@ impl Limit {
 /// How the rates of the table apply to a tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum RateLimit {
+pub enum RateLimitShare {
     /// As they stand.
     Default,
     /// This many percent of them.
@@ -72,7 +72,7 @@ pub enum RateLimit {
     Off,
 }
 
-impl fmt::Display for RateLimit {
+impl fmt::Display for RateLimitShare {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Default => f.write_str("default"),
@@ -82,13 +82,13 @@ impl fmt::Display for RateLimit {
     }
 }
 
-impl RateLimit {
+impl RateLimitShare {
     fn parse(text: &str) -> Option<Self> {
         match text {
             "default" => Some(Self::Default),
             "off" => Some(Self::Off),
             _ => {
-                let percent = text.strip_suffix('%').and_then(number)?;
+                let percent = text.strip_suffix('%').and_then(parse_number)?;
                 let percent = NonZeroU32::new(u32::try_from(percent).ok()?)?;
                 (percent.get() <= 10_000).then_some(Self::Percent(percent))
             }
@@ -110,12 +110,12 @@ impl Quotas {
             detokenize_limit: 5,
             cvc_retention_seconds: HOUR,
             token_intent_retention_seconds: DAY,
-            rate_limit: RateLimit::Default,
+            rate_limit: RateLimitShare::Default,
             threeds_access: kind == TenantKind::Test,
-            number_guesses_day: Limit::in_production(kind, 20),
-            number_guesses_quarter: Limit::in_production(kind, 40),
-            number_guesses_application: Limit::in_production(kind, 1000),
-            search_misses: Limit::in_production(kind, 20),
+            number_guesses_day: QuotaLimit::in_production(kind, 20),
+            number_guesses_quarter: QuotaLimit::in_production(kind, 40),
+            number_guesses_application: QuotaLimit::in_production(kind, 1000),
+            search_misses: QuotaLimit::in_production(kind, 20),
             deletion_grace_seconds: match kind {
                 TenantKind::Production => DAY,
                 TenantKind::Test => 0,
@@ -147,18 +147,18 @@ impl Quotas {
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
         vec![
-            ("log_retention", duration_text(self.log_retention_seconds)),
+            ("log_retention", format_duration(self.log_retention_seconds)),
             ("tokenize_limit", self.tokenize_limit.to_string()),
             ("detokenize_limit", self.detokenize_limit.to_string()),
-            ("cvc_retention", duration_text(self.cvc_retention_seconds)),
-            ("token_intent_retention", duration_text(self.token_intent_retention_seconds)),
+            ("cvc_retention", format_duration(self.cvc_retention_seconds)),
+            ("token_intent_retention", format_duration(self.token_intent_retention_seconds)),
             ("rate_limit", self.rate_limit.to_string()),
             ("threeds_access", self.threeds_access.to_string()),
             ("number_guesses_day", self.number_guesses_day.to_string()),
             ("number_guesses_quarter", self.number_guesses_quarter.to_string()),
             ("number_guesses_application", self.number_guesses_application.to_string()),
             ("search_misses", self.search_misses.to_string()),
-            ("deletion_grace", duration_text(self.deletion_grace_seconds)),
+            ("deletion_grace", format_duration(self.deletion_grace_seconds)),
         ]
     }
 
@@ -169,31 +169,31 @@ impl Quotas {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let refuse = |name: &'static str, rule| Err(FieldError::new(name, rule));
         match name {
-            "log_retention" => match seconds(value, HOUR..=3650 * DAY) {
+            "log_retention" => match parse_seconds(value, HOUR..=3650 * DAY) {
                 Some(it) => self.log_retention_seconds = it,
                 None => return refuse("log_retention", "must be from 1h to 3650d"),
             },
-            "cvc_retention" => match seconds(value, MINUTE..=DAY) {
+            "cvc_retention" => match parse_seconds(value, MINUTE..=DAY) {
                 Some(it) => self.cvc_retention_seconds = it,
                 None => return refuse("cvc_retention", "must be from 1m to 24h"),
             },
-            "token_intent_retention" => match seconds(value, MINUTE..=30 * DAY) {
+            "token_intent_retention" => match parse_seconds(value, MINUTE..=30 * DAY) {
                 Some(it) => self.token_intent_retention_seconds = it,
                 None => return refuse("token_intent_retention", "must be from 1m to 30d"),
             },
-            "deletion_grace" => match seconds(value, 0..=30 * DAY) {
+            "deletion_grace" => match parse_seconds(value, 0..=30 * DAY) {
                 Some(it) => self.deletion_grace_seconds = it,
                 None => return refuse("deletion_grace", "must be from 0 to 30d"),
             },
-            "tokenize_limit" => match count(value) {
+            "tokenize_limit" => match parse_count(value) {
                 Some(it) => self.tokenize_limit = it,
                 None => return refuse("tokenize_limit", "must be from 1 to 1000"),
             },
-            "detokenize_limit" => match count(value) {
+            "detokenize_limit" => match parse_count(value) {
                 Some(it) => self.detokenize_limit = it,
                 None => return refuse("detokenize_limit", "must be from 1 to 1000"),
             },
-            "rate_limit" => match RateLimit::parse(value) {
+            "rate_limit" => match RateLimitShare::parse(value) {
                 Some(it) => self.rate_limit = it,
                 None => return refuse("rate_limit", "must be default, off, or 1% to 10000%"),
             },
@@ -225,7 +225,7 @@ impl Quotas {
             }
         };
         let rule = "must be off, or 1 to 100000";
-        *budget = Limit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
+        *budget = QuotaLimit::parse(value).ok_or_else(|| FieldError::new(name, rule))?;
         Ok(())
     }
 
@@ -243,7 +243,7 @@ impl Quotas {
 }
 
 /// `90s`, `15m`, `24h`, `30d`, or a bare number of seconds.
-fn seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
+fn parse_seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
     let unit = match text.strip_prefix(digits)? {
         "" | "s" => 1,
@@ -252,20 +252,20 @@ fn seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
         "d" => DAY,
         _ => return None,
     };
-    let seconds = number(digits)?.checked_mul(unit)?;
+    let seconds = parse_number(digits)?.checked_mul(unit)?;
     range.contains(&seconds).then_some(seconds)
 }
 
-fn count(text: &str) -> Option<u64> {
-    number(text).filter(|it| (1..=1000).contains(it))
+fn parse_count(text: &str) -> Option<u64> {
+    parse_number(text).filter(|it| (1..=1000).contains(it))
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
 /// In the largest unit that says it exactly; a day, as everybody says it, is 24 hours.
-fn duration_text(seconds: u64) -> String {
+fn format_duration(seconds: u64) -> String {
     let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")];
     let exact =
         |(unit, _): &(u64, &str)| seconds.is_multiple_of(*unit) && (seconds, *unit) != (DAY, DAY);
@@ -278,7 +278,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_the_interfaces() {
+    fn default_quotas_match_the_published_api() {
         let quotas = Quotas::default_for(TenantKind::Production);
         let expected = [
             ("log_retention", "24h"),
@@ -301,12 +301,15 @@ mod tests {
         }
         let test = Quotas::default_for(TenantKind::Test);
         assert!(test.threeds_access);
-        assert_eq!((test.number_guesses_day, test.search_misses), (Limit::Off, Limit::Off));
+        assert_eq!(
+            (test.number_guesses_day, test.search_misses),
+            (QuotaLimit::Off, QuotaLimit::Off)
+        );
         assert_eq!(test.deletion_grace(), Duration::ZERO);
     }
 
     #[test]
-    fn what_is_listed_can_be_set_and_is_read_back() {
+    fn listed_quotas_can_be_set_and_round_trip() {
         let mut quotas = Quotas::default_for(TenantKind::Test);
         let values = [
             ("log_retention", "30d"),
@@ -334,10 +337,10 @@ mod tests {
     }
 
     #[test]
-    fn refused_values() {
+    fn invalid_quota_values_are_rejected() {
         let mut quotas = Quotas::default_for(TenantKind::Test);
         let before = quotas;
-        let refused = [
+        let rejected = [
             ("log_retention", "59m"),
             ("log_retention", "1y"),
             ("log_retention", ""),
@@ -357,7 +360,7 @@ mod tests {
             ("deletion_grace", "31d"),
             ("nothing", "1"),
         ];
-        for (name, value) in refused {
+        for (name, value) in rejected {
             assert!(quotas.set(name, value).is_err(), "{name} {value}");
         }
         assert_eq!(quotas, before);

@@ -4,7 +4,7 @@ use scrip_seal::{Place, WrappedTenantKeys};
 
 use crate::{
     id::TenantId,
-    policy::{Name, Policy, Quotas, Settings, Stamp, TenantKind},
+    policy::{ChangeStamp, DisplayName, PolicyRow, Quotas, TenantKind, TenantSettings},
     time::Timestamp,
 };
 
@@ -12,18 +12,18 @@ use crate::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantRecord {
     pub id: TenantId,
-    pub name: Name,
+    pub name: DisplayName,
     pub kind: TenantKind,
-    pub settings: Settings,
+    pub settings: TenantSettings,
     pub quotas: Quotas,
     pub keys: WrappedTenantKeys,
-    pub created: Stamp,
-    pub modified: Option<Stamp>,
+    pub created: ChangeStamp,
+    pub modified: Option<ChangeStamp>,
     /// When its keys are destroyed, for a tenant that was deleted.
     pub deletes_at: Option<Timestamp>,
 }
 
-impl Policy for TenantRecord {
+impl PolicyRow for TenantRecord {
     /// The wrapped keys too: an old version must not come back unnoticed.
     fn place(&self) -> Place {
         let place = Place::new("policy.tenant")
@@ -32,11 +32,11 @@ impl Policy for TenantRecord {
             .text(self.kind.as_str())
             .text(&self.settings.to_text())
             .text(&self.quotas.to_text())
-            .bytes(self.keys.lasting.as_bytes());
+            .bytes(self.keys.permanent.as_bytes());
         let place = self.keys.sealing.iter().fold(place, |place, (version, key)| {
             place.number(i64::from(*version)).bytes(key.as_bytes())
         });
-        Stamp::bind(place, &[Some(self.created), self.modified])
+        ChangeStamp::add_to_place(place, &[Some(self.created), self.modified])
             .optional_number(self.deletes_at.map(|it| it.unix_ms))
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// What a tenant can decide for itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Settings {
+pub struct TenantSettings {
     /// Whether tokens without an expression of their own are fingerprinted.
     pub fingerprint_tokens: bool,
     /// Whether a create that says nothing about it deduplicates.
@@ -15,7 +15,7 @@ pub struct Settings {
     pub disable_ephemeral_proxy: bool,
 }
 
-impl Default for Settings {
+impl Default for TenantSettings {
     fn default() -> Self {
         Self {
             fingerprint_tokens: true,
@@ -26,7 +26,7 @@ impl Default for Settings {
     }
 }
 
-impl Settings {
+impl TenantSettings {
     /// The text form, the same in every engine.
     #[must_use]
     pub fn to_text(&self) -> String {

@@ -5,14 +5,17 @@ use scrip_expression::{Expression, PlainPart, is_expression};
 
 use crate::{
     card,
-    error::{Error, FieldError, Refusal},
+    error::{Denial, Error, FieldError},
     id::TokenId,
-    policy::{Caller, Permission, Subject},
+    policy::{AccessTarget, Caller, Permission},
     token::{
         Containers, NewToken, TokenType,
-        disclosure::{DisclosureRules, LifeChange, Rule, check_gain, check_life, has_reveal_right},
-        expression::compiled::compile,
-        write::conversion::Source,
+        disclosure::{
+            DisclosureRule, DisclosureRules, LifetimeChange, check_lifetime_change,
+            check_no_added_rights, has_reveal_right,
+        },
+        expression::compilation::compile,
+        write::conversion::TokenDataSource,
     },
 };
 
@@ -22,29 +25,31 @@ use crate::{
 pub(crate) fn check_conversion(
     caller: &Caller,
     new: &NewToken,
-    source: &Source,
+    source: &TokenDataSource,
     containers: &Containers,
     rules: DisclosureRules,
 ) -> Result<(), Error> {
     let Some(intent) = &source.intent else { return Ok(()) };
-    check_source(caller, source.token_type, &intent.containers)?;
-    if rules.applies(Rule::StrongerRight) {
+    check_intent_access(caller, source.token_type, &intent.containers)?;
+    if rules.applies(DisclosureRule::StrongerRight) {
         // Rules of an access session may be about ids, and the caller chooses this one.
         let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
-        let to = Subject { containers, id: id.as_ref() };
-        check_gain(caller, source.token_type, (&intent.containers).into(), to)?;
+        let to = AccessTarget { containers, id: id.as_ref() };
+        check_no_added_rights(caller, source.token_type, (&intent.containers).into(), to)?;
     }
-    let life = LifeChange::Conversion { intent_ends: intent.expires_at, after: new.expires_at };
-    check_life(caller, life)?;
+    let life =
+        LifetimeChange::Conversion { intent_expires_at: intent.expires_at, after: new.expires_at };
+    check_lifetime_change(caller, life)?;
     // For the same reason nothing computes an id of an access session's token from hidden data.
-    if caller.session().is_some() && new.id.as_deref().is_some_and(is_expression) {
-        return Err(Error::Forbidden(Refusal::BlindExpression("id")));
+    if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
+        return Err(Error::Forbidden(Denial::ExposingExpression("id")));
     }
-    if has_reveal_right(caller, containers) || !rules.applies(Rule::ConversionExpressions) {
+    if has_reveal_right(caller, containers) || !rules.applies(DisclosureRule::ConversionExpressions)
+    {
         return Ok(());
     }
     let token_type = source.token_type;
-    let refuse = |attribute| Err(Error::Forbidden(Refusal::BlindExpression(attribute)));
+    let refuse = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
     let is_harmless = |it: &str| {
         it == token_type.default_fingerprint_expression()
             || compile(caller.work(), it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
@@ -69,15 +74,19 @@ pub(crate) fn check_conversion(
 }
 
 /// An intent in containers that its creator chose is for callers that have a right there. One in the type's default container belongs to the tenant: knowing its id is enough.
-fn check_source(caller: &Caller, token_type: TokenType, at: &Containers) -> Result<(), Error> {
+fn check_intent_access(
+    caller: &Caller,
+    token_type: TokenType,
+    at: &Containers,
+) -> Result<(), Error> {
     use Permission::{TokenCreate, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
     let default = Containers::from(token_type.default_container());
     let rights = [TokenCreate, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
     let may = || rights.into_iter().any(|it| caller.transform(it, at).is_some());
-    if at.set_text() == default.set_text() || may() {
+    if at.sorted_text() == default.sorted_text() || may() {
         return Ok(());
     }
-    Err(Error::Forbidden(Refusal::NoRule(TokenCreate)))
+    Err(Error::Forbidden(Denial::NoRule(TokenCreate)))
 }
 
 /// The type's own; or for a card the number once, next to literal text, expiry and metadata. The
@@ -100,7 +109,7 @@ pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expres
             true
         }
         PlainPart::Data(path) => match path.as_slice() {
-            [name] => token_type.shown_properties().contains(name),
+            [name] => token_type.unmasked_properties().contains(name),
             _ => false,
         },
     });
@@ -119,10 +128,10 @@ pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
 /// An id that is refused because it holds the number would say so. So one is refused that holds any
 /// number which looks like it. Only of a card that much is known to everybody; what else an id holds
 /// is not looked at.
-fn check_id(id: Option<&str>, source: &Source) -> Result<(), Error> {
-    let number = card::number_of(source.data.expose()).filter(|_| source.token_type.is_card());
+fn check_id(id: Option<&str>, source: &TokenDataSource) -> Result<(), Error> {
+    let number = card::card_number(source.data.expose()).filter(|_| source.token_type.is_card());
     let (Some(id), Some(number)) = (id, number) else { return Ok(()) };
-    if card::names_lookalike(id, number) {
+    if card::contains_lookalike(id, number) {
         let rule = "must not contain a number that looks like this card's";
         return Err(FieldError::new("id", rule).into());
     }
@@ -134,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn blind_conversion_accepts_fingerprints_of_the_whole_number_only() {
+    fn conversion_without_reveal_right_accepts_only_fingerprints_of_the_whole_number() {
         let rows = [
             ("{{ data.number }}", true),
             ("{{data.number}}", true),

@@ -38,32 +38,32 @@ pub struct DuplicateLookup {
 impl DuplicateKeys {
     /// Of a token as it is stored.
     #[must_use]
-    pub fn of(record: &TokenRecord) -> Self {
+    pub fn from_record(record: &TokenRecord) -> Self {
         if record.fingerprint.is_none() {
             return Self::default();
         }
         if record.expressions.trusted {
-            return Self { key: Some(trusted(record)), read_key: None };
+            return Self { key: Some(trusted_key(record)), read_key: None };
         }
-        let key = Some(same_expressions(record));
-        Self { key, read_key: Some(same_fingerprint_expression(record)) }
+        let key = Some(same_expressions_key(record));
+        Self { key, read_key: Some(same_fingerprint_expression_key(record)) }
     }
 }
 
 impl DuplicateLookup {
     /// Nothing when the write does not deduplicate.
     #[must_use]
-    pub fn of(record: &TokenRecord, deduplicate: Deduplicate) -> Option<Self> {
+    pub fn for_write(record: &TokenRecord, deduplicate: Deduplicate) -> Option<Self> {
         record.fingerprint?;
-        let trusted = trusted(record);
+        let trusted = trusted_key(record);
         match deduplicate {
             Deduplicate::No => None,
             Deduplicate::Yes => {
-                let read_key = Some(same_fingerprint_expression(record));
+                let read_key = Some(same_fingerprint_expression_key(record));
                 Some(Self { keys: [trusted, trusted], read_key })
             }
-            Deduplicate::Tell => {
-                let keys = [trusted, same_expressions(record)];
+            Deduplicate::ReportExisting => {
+                let keys = [trusted, same_expressions_key(record)];
                 Some(Self { keys, read_key: None })
             }
         }
@@ -71,7 +71,7 @@ impl DuplicateLookup {
 
     #[must_use]
     pub fn matches(&self, record: &TokenRecord) -> bool {
-        let DuplicateKeys { key, read_key } = DuplicateKeys::of(record);
+        let DuplicateKeys { key, read_key } = DuplicateKeys::from_record(record);
         let by_key = key.is_some_and(|it| self.keys.contains(&it));
         by_key || (read_key.is_some() && read_key == self.read_key)
     }
@@ -80,24 +80,24 @@ impl DuplicateLookup {
 /// Data of type `token` has any form, so a planted text with the type's own expressions could be
 /// equal to what another expression gives for other data. There the fingerprint expression must be
 /// the same in any case.
-fn trusted(record: &TokenRecord) -> DuplicateKey {
+fn trusted_key(record: &TokenRecord) -> DuplicateKey {
     if record.token_type == TokenType::Token {
-        return digest(record, b"trusted", &record.expressions.fingerprint.0);
+        return duplicate_key(record, b"trusted", &record.expressions.fingerprint_digest.0);
     }
-    digest(record, b"trusted", &[])
+    duplicate_key(record, b"trusted", &[])
 }
 
-fn same_expressions(record: &TokenRecord) -> DuplicateKey {
-    digest(record, b"all", &record.expressions.all.0)
+fn same_expressions_key(record: &TokenRecord) -> DuplicateKey {
+    duplicate_key(record, b"all", &record.expressions.all_digest.0)
 }
 
-fn same_fingerprint_expression(record: &TokenRecord) -> DuplicateKey {
-    digest(record, b"fingerprint", &record.expressions.fingerprint.0)
+fn same_fingerprint_expression_key(record: &TokenRecord) -> DuplicateKey {
+    duplicate_key(record, b"fingerprint", &record.expressions.fingerprint_digest.0)
 }
 
-fn digest(record: &TokenRecord, kind: &[u8], expressions: &[u8]) -> DuplicateKey {
+fn duplicate_key(record: &TokenRecord, kind: &[u8], expressions: &[u8]) -> DuplicateKey {
     let mut sum = Checksum::new();
-    let containers = record.containers.set_text();
+    let containers = record.containers.sorted_text();
     let fingerprint = record.fingerprint.map(|it| it.0).unwrap_or_default();
     let parts: [&[u8]; 5] = [
         record.token_type.as_str().as_bytes(),

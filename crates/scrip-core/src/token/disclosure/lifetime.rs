@@ -2,7 +2,7 @@
 //! able to take a token away: not by ending its life early, and not by moving it.
 
 use crate::{
-    error::{Error, Refusal},
+    error::{Denial, Error},
     policy::Caller,
     time::Timestamp,
     token::Containers,
@@ -10,16 +10,16 @@ use crate::{
 
 /// A write that decides how long a token lives. `None` is for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum LifeChange {
+pub(crate) enum LifetimeChange {
     /// A PATCH that names `expires_at`.
     Patch { before: Option<Timestamp>, after: Option<Timestamp> },
     /// An intent becomes a token.
-    Conversion { intent_ends: Timestamp, after: Option<Timestamp> },
+    Conversion { intent_expires_at: Timestamp, after: Option<Timestamp> },
     /// A create that updates an existing token, perhaps by conversion of an intent.
     Deduplication {
         before: Option<Timestamp>,
-        asked: Option<Timestamp>,
-        intent_ends: Option<Timestamp>,
+        requested: Option<Timestamp>,
+        intent_expires_at: Option<Timestamp>,
     },
 }
 
@@ -27,22 +27,29 @@ pub(crate) enum LifeChange {
 ///
 /// # Errors
 /// A public application or access session would shorten a life.
-pub(crate) fn check_life(caller: &Caller, change: LifeChange) -> Result<Option<Timestamp>, Error> {
+pub(crate) fn check_lifetime_change(
+    caller: &Caller,
+    change: LifetimeChange,
+) -> Result<Option<Timestamp>, Error> {
     let public = caller.is_browser();
     match change {
-        LifeChange::Patch { before, after } if public && is_shorter(after, before) => refuse(),
-        LifeChange::Conversion { intent_ends, after }
+        LifetimeChange::Patch { before, after } if public && is_shorter(after, before) => {
+            private_key_required()
+        }
+        LifetimeChange::Conversion { intent_expires_at: intent_ends, after }
             if public && is_shorter(after, Some(intent_ends)) =>
         {
-            refuse()
+            private_key_required()
         }
-        LifeChange::Patch { after, .. } | LifeChange::Conversion { after, .. } => Ok(after),
+        LifetimeChange::Patch { after, .. } | LifetimeChange::Conversion { after, .. } => Ok(after),
         // A create without an end asks for a token that lives for ever.
-        LifeChange::Deduplication { asked: None, .. } => Ok(None),
-        LifeChange::Deduplication { before, asked: Some(asked), intent_ends } if public => {
-            Ok(before.map(|it| it.max(asked).max(intent_ends.unwrap_or(asked))))
-        }
-        LifeChange::Deduplication { asked, .. } => Ok(asked),
+        LifetimeChange::Deduplication { requested: None, .. } => Ok(None),
+        LifetimeChange::Deduplication {
+            before,
+            requested: Some(asked),
+            intent_expires_at: intent_ends,
+        } if public => Ok(before.map(|it| it.max(asked).max(intent_ends.unwrap_or(asked)))),
+        LifetimeChange::Deduplication { requested: asked, .. } => Ok(asked),
     }
 }
 
@@ -53,8 +60,8 @@ pub(crate) fn check_public_move(
     before: &Containers,
     after: &Containers,
 ) -> Result<(), Error> {
-    if caller.is_browser() && before.set_text() != after.set_text() {
-        return Err(Error::Forbidden(Refusal::NeedsPrivateKey("containers")));
+    if caller.is_browser() && before.sorted_text() != after.sorted_text() {
+        return Err(Error::Forbidden(Denial::NeedsPrivateKey("containers")));
     }
     Ok(())
 }
@@ -67,6 +74,6 @@ fn is_shorter(after: Option<Timestamp>, before: Option<Timestamp>) -> bool {
     }
 }
 
-fn refuse<T>() -> Result<T, Error> {
-    Err(Error::Forbidden(Refusal::NeedsPrivateKey("expires_at")))
+fn private_key_required<T>() -> Result<T, Error> {
+    Err(Error::Forbidden(Denial::NeedsPrivateKey("expires_at")))
 }

@@ -6,17 +6,17 @@
 use serde_json::Value;
 
 use crate::token::{
-    Body, TokenType, Withheld, WorkMeter,
-    disclosure::{DisclosureRules, Rule},
-    expression::compiled::compile,
+    TokenBody, TokenType, WithheldDigests, WorkMeter,
+    disclosure::{DisclosureRule, DisclosureRules},
+    expression::compilation::compile,
 };
 
 /// How many of the hidden inputs of an expression a patch names, whatever values it gives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Named {
-    Nothing,
-    Some,
-    All,
+pub(crate) enum PatchCoverage {
+    Absent,
+    Partial,
+    Complete,
 }
 
 /// A patch of data by a caller without a reveal right.
@@ -31,8 +31,8 @@ pub(crate) struct PartialPatch<'a> {
 
 impl PartialPatch<'_> {
     /// `body` has the expressions that the token has after the patch.
-    pub(crate) fn withhold(&self, body: &mut Body) {
-        if !self.rules.applies(Rule::PartialPatch) {
+    pub(crate) fn withhold(&self, body: &mut TokenBody) {
+        if !self.rules.applies(DisclosureRule::PartialPatch) {
             return;
         }
         let fingerprint = body.fingerprint_expression.as_deref();
@@ -43,30 +43,31 @@ impl PartialPatch<'_> {
         let indexes = indexes.unwrap_or_else(|| self.token_type.default_indexes());
         let withheld = |it: &&String| self.is_withheld(it, body.withheld.indexes.contains(*it));
         let indexes = indexes.iter().filter(withheld).cloned().collect();
-        body.withheld = Withheld { fingerprint, indexes };
+        body.withheld = WithheldDigests { fingerprint, indexes };
     }
 
     fn is_withheld(&self, source: &str, before: bool) -> bool {
         // What cannot be parsed is refused elsewhere.
         let Ok(expression) = compile(self.work, source) else { return true };
         let inputs = expression.data_inputs();
-        match named_inputs(self.token_type, &inputs, self.before, self.patch) {
-            Named::Nothing => before,
-            Named::Some => true,
-            Named::All => false,
+        match patch_coverage(self.token_type, &inputs, self.before, self.patch) {
+            PatchCoverage::Absent => before,
+            PatchCoverage::Partial => true,
+            PatchCoverage::Complete => false,
         }
     }
 }
 
 /// Inputs are paths into the data; an empty path is all of it.
-pub(crate) fn named_inputs(
+pub(crate) fn patch_coverage(
     token_type: TokenType,
     inputs: &[Vec<&str>],
     before: &Value,
     patch: &Value,
-) -> Named {
-    let is_hidden =
-        |leaf: &[&str]| leaf.first().is_none_or(|it| !token_type.shown_properties().contains(it));
+) -> PatchCoverage {
+    let is_hidden = |leaf: &[&str]| {
+        leaf.first().is_none_or(|it| !token_type.unmasked_properties().contains(it))
+    };
     let is_read = |leaf: &[&str]| {
         inputs.iter().any(|input| input.iter().zip(leaf).all(|(read, at)| read == at))
     };
@@ -77,14 +78,14 @@ pub(crate) fn named_inputs(
             unnamed |= !is_named;
         }
     };
-    each_leaf(before, &mut Vec::new(), &mut |leaf| count(leaf, names(patch, leaf)));
+    each_leaf(before, &mut Vec::new(), &mut |leaf| count(leaf, replaces_leaf(patch, leaf)));
     if !is_empty_object(patch) {
         each_leaf(patch, &mut Vec::new(), &mut |leaf| count(leaf, true));
     }
     match (named, unnamed) {
-        (false, _) => Named::Nothing,
-        (true, true) => Named::Some,
-        (true, false) => Named::All,
+        (false, _) => PatchCoverage::Absent,
+        (true, true) => PatchCoverage::Partial,
+        (true, false) => PatchCoverage::Complete,
     }
 }
 
@@ -112,7 +113,7 @@ fn each_leaf<'v>(value: &'v Value, path: &mut Vec<&'v str>, visit: &mut dyn FnMu
 }
 
 /// Whether a merge patch replaces or removes this leaf.
-fn names(patch: &Value, leaf: &[&str]) -> bool {
+fn replaces_leaf(patch: &Value, leaf: &[&str]) -> bool {
     let mut at = patch;
     for step in leaf {
         let Value::Object(object) = at else { return true };
@@ -129,36 +130,46 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(inputs: &[&[&str]], before: Value, patch: Value, expected: Named) {
+    fn check(inputs: &[&[&str]], before: Value, patch: Value, expected: PatchCoverage) {
         let inputs: Vec<Vec<&str>> = inputs.iter().map(|it| it.to_vec()).collect();
-        assert_eq!(named_inputs(TokenType::Token, &inputs, &before, &patch), expected, "{patch}");
+        assert_eq!(patch_coverage(TokenType::Token, &inputs, &before, &patch), expected, "{patch}");
     }
 
     #[test]
-    fn patch_names_some_all_or_no_hidden_inputs() {
+    fn patch_coverage_tells_no_some_and_all_hidden_inputs_apart() {
         let person = || json!({"pin": "1234", "name": {"first": "a", "last": "b"}});
         let whole: &[&str] = &[];
-        check(&[whole], person(), json!({"pin": "1"}), Named::Some);
-        check(&[whole], person(), json!({"zip": "1"}), Named::Some);
-        check(&[whole], person(), json!({"pin": null}), Named::Some);
-        check(&[whole], person(), json!("text"), Named::All);
-        check(&[whole], person(), json!({"pin": 1, "name": "x"}), Named::All);
-        check(&[whole], person(), json!({"pin": 1, "name": {"first": "x"}}), Named::Some);
-        check(&[whole], person(), json!({"pin": 1, "name": {"first": 1, "last": 2}}), Named::All);
-        check(&[&["pin"]], person(), json!({"pin": 1}), Named::All);
-        check(&[&["pin"]], person(), json!({"name": 1}), Named::Nothing);
-        check(&[&["pin"], &["name", "last"]], person(), json!({"pin": 1}), Named::Some);
-        check(&[&["name", "last"]], person(), json!({"name": {"first": 1}}), Named::Nothing);
-        check(&[], person(), json!({"pin": 1}), Named::Nothing);
-        check(&[whole], person(), json!({}), Named::Nothing);
+        check(&[whole], person(), json!({"pin": "1"}), PatchCoverage::Partial);
+        check(&[whole], person(), json!({"zip": "1"}), PatchCoverage::Partial);
+        check(&[whole], person(), json!({"pin": null}), PatchCoverage::Partial);
+        check(&[whole], person(), json!("text"), PatchCoverage::Complete);
+        check(&[whole], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Complete);
+        check(
+            &[whole],
+            person(),
+            json!({"pin": 1, "name": {"first": "x"}}),
+            PatchCoverage::Partial,
+        );
+        check(
+            &[whole],
+            person(),
+            json!({"pin": 1, "name": {"first": 1, "last": 2}}),
+            PatchCoverage::Complete,
+        );
+        check(&[&["pin"]], person(), json!({"pin": 1}), PatchCoverage::Complete);
+        check(&[&["pin"]], person(), json!({"name": 1}), PatchCoverage::Absent);
+        check(&[&["pin"], &["name", "last"]], person(), json!({"pin": 1}), PatchCoverage::Partial);
+        check(&[&["name", "last"]], person(), json!({"name": {"first": 1}}), PatchCoverage::Absent);
+        check(&[], person(), json!({"pin": 1}), PatchCoverage::Absent);
+        check(&[whole], person(), json!({}), PatchCoverage::Absent);
     }
 
     #[test]
-    fn properties_that_the_types_own_mask_shows_are_not_hidden() {
+    fn properties_shown_by_the_default_mask_are_not_hidden_inputs() {
         let card = json!({"number": "4242424242424242", "expiration_year": 2030});
         let inputs = [vec!["number"], vec!["expiration_year"]];
-        let named = |patch| named_inputs(TokenType::Card, &inputs, &card, &patch);
-        assert_eq!(named(json!({"expiration_year": 2031})), Named::Nothing);
-        assert_eq!(named(json!({"number": "1"})), Named::All);
+        let named = |patch| patch_coverage(TokenType::Card, &inputs, &card, &patch);
+        assert_eq!(named(json!({"expiration_year": 2031})), PatchCoverage::Absent);
+        assert_eq!(named(json!({"number": "1"})), PatchCoverage::Complete);
     }
 }

@@ -2,7 +2,7 @@
 
 /// A rule of disclosure that a control run can take out, to show that the test finds the hole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rule {
+pub enum DisclosureRule {
     /// A duplicate must have the same expressions, or ones that a caller with a reveal right wrote.
     MatchingExpressions,
     /// A conversion without a reveal right accepts only harmless expressions.
@@ -20,17 +20,17 @@ pub enum Rule {
 /// The rules that a vault applies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DisclosureRules {
-    without: &'static [Rule],
+    disabled: &'static [DisclosureRule],
 }
 
 impl DisclosureRules {
     /// For control runs of tests only: the tidy test finds this name in product code.
     #[must_use]
-    pub fn weakened_for_control_run(without: &'static [Rule]) -> Self {
-        Self { without }
+    pub fn weakened_for_control_run(disabled: &'static [DisclosureRule]) -> Self {
+        Self { disabled }
     }
 
-    pub(crate) fn applies(self, rule: Rule) -> bool {
-        !self.without.contains(&rule)
+    pub(crate) fn applies(self, rule: DisclosureRule) -> bool {
+        !self.disabled.contains(&rule)
     }
 }

@@ -4,14 +4,15 @@ use scrip_expression::Expression;
 use serde_json::Value;
 
 use crate::{
-    error::{Error, Refusal},
+    error::{Denial, Error},
     policy::Caller,
     token::{
-        Body, ExpressionMarks, TokenPatch, TokenRecord, TokenType, WorkMeter,
+        ExpressionProvenance, TokenBody, TokenPatch, TokenRecord, TokenType, WorkMeter,
         disclosure::{
-            DisclosureRules, Rule, has_reveal_right, is_harmless_fingerprint, is_last4_index,
+            DisclosureRule, DisclosureRules, has_reveal_right, is_harmless_fingerprint,
+            is_last4_index,
         },
-        expression::compiled::compile,
+        expression::compilation::compile,
     },
 };
 
@@ -42,7 +43,7 @@ impl ExpressionSet {
     }
 
     /// Those that say no more than the type's own do.
-    fn types_own(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
+    fn types_own(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
         let own = token_type.default_indexes();
         let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
         let is_own = |it: &String| {
@@ -57,7 +58,7 @@ impl ExpressionSet {
     }
 
     /// Those that tell nothing about data that a stranger sent.
-    fn harmless(work: &WorkMeter, token_type: TokenType, body: &Body) -> Self {
+    fn harmless(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
         let own = Self::types_own(work, token_type, body);
         let is_harmless = |it: &String| {
             compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
@@ -73,7 +74,12 @@ impl ExpressionSet {
 
     /// Whether every expression that differs from the type's own is one of these. `body` has the
     /// patched expressions.
-    pub(crate) fn leaves_none(self, work: &WorkMeter, token_type: TokenType, body: &Body) -> bool {
+    pub(crate) fn covers_all_custom(
+        self,
+        work: &WorkMeter,
+        token_type: TokenType,
+        body: &TokenBody,
+    ) -> bool {
         let own = Self::types_own(work, token_type, body);
         (own.mask || self.mask)
             && (own.search_indexes || self.search_indexes)
@@ -91,7 +97,11 @@ impl ExpressionSet {
 
 impl ExpressionTrust {
     /// A create sets every expression.
-    pub(crate) fn of_created_token(caller: &Caller, token: &TokenRecord, chooses_id: bool) -> Self {
+    pub(crate) fn for_created_token(
+        caller: &Caller,
+        token: &TokenRecord,
+        chooses_id: bool,
+    ) -> Self {
         Self {
             trusted: has_reveal_right(caller, &token.containers),
             browser_chose_id: chooses_id && caller.is_browser(),
@@ -103,12 +113,12 @@ impl ExpressionTrust {
         caller: &Caller,
         before: &TokenRecord,
         after: &TokenRecord,
-        body: &Body,
+        body: &TokenBody,
         patched: ExpressionSet,
     ) -> Self {
         let may_reveal = has_reveal_right(caller, after);
-        let sets_all = patched.leaves_none(caller.work(), after.token_type, body);
-        let moves = before.containers.set_text() != after.containers.set_text();
+        let sets_all = patched.covers_all_custom(caller.work(), after.token_type, body);
+        let moves = before.containers.sorted_text() != after.containers.sorted_text();
         let trusted = match (may_reveal, sets_all, moves) {
             (true, true, _) => true,
             (false, _, true) => false,
@@ -118,16 +128,16 @@ impl ExpressionTrust {
     }
 
     /// What the token's row says of them. Called once they are known to be expressions.
-    pub(crate) fn marks(
+    pub(crate) fn to_provenance(
         self,
         caller: &Caller,
         token_type: TokenType,
-        body: &Body,
+        body: &TokenBody,
         rules: DisclosureRules,
-    ) -> ExpressionMarks {
+    ) -> ExpressionProvenance {
         let trusted = self.trusted
             || ExpressionSet::types_own(caller.work(), token_type, body).is_complete()
-            || !rules.applies(Rule::MatchingExpressions);
+            || !rules.applies(DisclosureRule::MatchingExpressions);
         let (tenant, work) = (caller.tenant(), caller.work());
         let fingerprint = canonical_fingerprint_expression(work, token_type, body);
         let mask = body.mask.as_ref().map(Value::to_string).unwrap_or_default();
@@ -135,9 +145,9 @@ impl ExpressionTrust {
         let indexes = indexes.unwrap_or_else(|| token_type.default_indexes());
         let mut sources: Vec<&[u8]> = vec![fingerprint.as_bytes(), mask.as_bytes()];
         sources.extend(indexes.iter().map(String::as_bytes));
-        ExpressionMarks {
-            all: tenant.keys.expressions(&sources),
-            fingerprint: tenant.keys.expressions(&[fingerprint.as_bytes()]),
+        ExpressionProvenance {
+            all_digest: tenant.keys.expression_digest(&sources),
+            fingerprint_digest: tenant.keys.expression_digest(&[fingerprint.as_bytes()]),
             trusted,
             browser_chose_id: self.browser_chose_id,
         }
@@ -148,7 +158,7 @@ impl ExpressionTrust {
 fn canonical_fingerprint_expression(
     work: &WorkMeter,
     token_type: TokenType,
-    body: &Body,
+    body: &TokenBody,
 ) -> String {
     match &body.fingerprint_expression {
         None => token_type.default_fingerprint().canonical_text(),
@@ -162,10 +172,10 @@ fn canonical(work: &WorkMeter, source: &str) -> String {
 }
 
 /// Whether two tokens with such an expression and one fingerprint have the same secret.
-pub(crate) fn has_own_fingerprint_expression(
+pub(crate) fn has_default_fingerprint_expression(
     work: &WorkMeter,
     token_type: TokenType,
-    body: &Body,
+    body: &TokenBody,
 ) -> bool {
     ExpressionSet::types_own(work, token_type, body).fingerprint_expression
 }
@@ -177,14 +187,14 @@ pub(crate) fn has_own_fingerprint_expression(
 pub(crate) fn drop_inherited_expressions(
     caller: &Caller,
     before: &TokenRecord,
-    body: &mut Body,
+    body: &mut TokenBody,
     patched: ExpressionSet,
 ) {
     let application = caller.application();
     if before.expressions.trusted {
         return;
     }
-    let is_writer = body.expressions_by == Some(application);
+    let is_writer = body.expressions_writer == Some(application);
     if is_writer && !caller.is_browser() {
         return;
     }
@@ -198,7 +208,7 @@ pub(crate) fn drop_inherited_expressions(
     if !(patched.fingerprint_expression || is_writer && stays.fingerprint_expression) {
         body.fingerprint_expression = None;
     }
-    body.expressions_by = Some(application);
+    body.expressions_writer = Some(application);
 }
 
 /// A new expression over data that the caller may not read would be a way to read it.
@@ -208,7 +218,7 @@ pub(crate) fn drop_inherited_expressions(
 pub(crate) fn check_expression_change(
     caller: &Caller,
     before: &TokenRecord,
-    body: &Body,
+    body: &TokenBody,
     patch: &TokenPatch,
 ) -> Result<(), Error> {
     if has_reveal_right(caller, before) {
@@ -235,12 +245,12 @@ pub(crate) fn check_expression_change(
         ("search_indexes", indexes_change),
     ];
     match changes.into_iter().find(|(_, changed)| *changed) {
-        Some((attribute, _)) => Err(Error::Forbidden(Refusal::NeedsReveal(attribute))),
+        Some((attribute, _)) => Err(Error::Forbidden(Denial::NeedsReveal(attribute))),
         None => Ok(()),
     }
 }
 
-pub(crate) fn effective_mask(token_type: TokenType, body: &Body) -> Value {
+pub(crate) fn effective_mask(token_type: TokenType, body: &TokenBody) -> Value {
     let own = || token_type.default_mask().cloned().unwrap_or_default();
     body.mask.clone().unwrap_or_else(own)
 }

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     card::{
         CardDetails,
-        bin_data::{Authentication, BinData, Funding, Origin},
+        bin_data::{AuthenticationRequirement, BinData, BinSource, Funding},
     },
     token::{TokenType, TokenView},
 };
@@ -13,10 +13,10 @@ use crate::{
 /// Nothing for what is no card, and for a vault whose operator imported no BIN data: the built-in
 /// ranges know a brand, and no issuer. Sandbox cards have it always.
 #[must_use]
-pub fn of(view: &TokenView, bins: &BinData) -> Option<Value> {
+pub fn enrichments(view: &TokenView, bins: &BinData) -> Option<Value> {
     let detail = view.detail.as_ref()?;
     let card = detail.card.as_ref().or(detail.network_token.as_ref())?;
-    if !bins.is_loaded() && card.origin != Origin::Sandbox {
+    if !bins.is_loaded() && card.bin_source != BinSource::Sandbox {
         return None;
     }
     Some(json!({
@@ -26,19 +26,22 @@ pub fn of(view: &TokenView, bins: &BinData) -> Option<Value> {
 }
 
 fn bin_details(card: &CardDetails, token_type: TokenType) -> Value {
-    let facts = &card.facts;
-    let of = if token_type == TokenType::NetworkToken { "token" } else { "pan" };
-    let country = facts
+    let details = &card.bin_details;
+    let number_kind = if token_type == TokenType::NetworkToken { "token" } else { "pan" };
+    let country = details
         .country
         .map(|it| json!({ "alpha2": it.alpha2, "name": it.name, "numeric": it.numeric }));
     let known = [
-        ("card_brand", facts.brand.map(|it| it.as_str().into())),
-        ("type", facts.funding.map(|it| it.as_str().into())),
-        ("prepaid", facts.funding.map(|it| (it == Funding::Prepaid).into())),
+        ("card_brand", details.brand.map(|it| it.as_str().into())),
+        ("type", details.funding.map(|it| it.as_str().into())),
+        ("prepaid", details.funding.map(|it| (it == Funding::Prepaid).into())),
         ("country", country),
-        ("authentication", facts.authentication().map(Authentication::as_str).map(Value::from)),
+        (
+            "authentication",
+            details.authentication().map(AuthenticationRequirement::as_str).map(Value::from),
+        ),
         ("bin_length", Some(card.bin.len().into())),
-        ("pan_or_token", Some(of.into())),
+        ("pan_or_token", Some(number_kind.into())),
     ];
     let known = known.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?)));
     Value::Object(known.collect::<Map<_, _>>())
@@ -52,24 +55,24 @@ mod tests {
     use crate::{
         card::{
             self,
-            bin_data::{BinTable, Block, Brand, Country, Facts, Row},
+            bin_data::{BinDetails, BinRow, BinTable, Brand, Country, PrefixRange},
         },
         id::{ApplicationId, TenantId, TokenId},
         policy::{TenantKind, Transform},
         time::Timestamp,
-        token::{Containers, Shown, TokenDetail},
+        token::{Containers, TokenDetail, VisibleData},
     };
 
     fn view(token_type: TokenType, bins: &BinData, kind: TenantKind) -> TokenView {
         let data = json!({"number": "4242424242424242"});
-        let details = card::details(&data, bins, kind);
+        let details = card::card_details(&data, bins, kind);
         let details = details.filter(|_| token_type.is_card());
         let (card, network_token) =
             if token_type == TokenType::NetworkToken { (None, details) } else { (details, None) };
         let transform = Transform::Redact;
-        let shown = Shown { transform, data: None, cvc: None, masked: None };
+        let shown = VisibleData { transform, data: None, cvc: None, masked: None };
         let detail = TokenDetail {
-            shown,
+            visible: shown,
             mask: None,
             card,
             network_token,
@@ -94,16 +97,18 @@ mod tests {
     }
 
     #[test]
-    fn there_are_some_when_bin_data_was_imported() {
+    fn enrichments_need_imported_bin_data() {
         let bins = BinData::default();
-        let of =
-            |token_type, bins: &BinData| of(&view(token_type, bins, TenantKind::Production), bins);
+        let of = |token_type, bins: &BinData| {
+            enrichments(&view(token_type, bins, TenantKind::Production), bins)
+        };
         assert_eq!(of(TokenType::Card, &bins), None);
 
         let (brand, funding) = (Some(Brand::Visa), Some(Funding::Prepaid));
-        let facts = Facts { brand, funding, country: Country::parse("FR"), ..Facts::default() };
-        let range = Block::of_prefix("424242").unwrap();
-        bins.replace(Some(BinTable::build(vec![Row { range, facts }])));
+        let details =
+            BinDetails { brand, funding, country: Country::parse("FR"), ..BinDetails::default() };
+        let range = PrefixRange::from_prefix("424242").unwrap();
+        bins.replace_imported(Some(BinTable::build(vec![BinRow { range, details }])));
         let country = json!({"alpha2": "FR", "name": "France", "numeric": "250"});
         let mut bin_details = json!({"card_brand": "visa", "type": "prepaid", "prepaid": true,
             "country": country, "authentication": "sca_required", "bin_length": 8,
@@ -116,24 +121,24 @@ mod tests {
         assert_eq!(of(TokenType::Token, &bins), None);
 
         // What is not known is left out.
-        bins.replace(Some(BinTable::default()));
+        bins.replace_imported(Some(BinTable::default()));
         let bin_details = json!({"card_brand": "visa", "bin_length": 8, "pan_or_token": "pan"});
         assert_eq!(of(TokenType::Card, &bins).unwrap()["bin_details"], bin_details);
     }
 
     #[test]
-    fn a_sandbox_card_has_them_always() {
+    fn sandbox_card_always_has_enrichments() {
         let bins = BinData::default();
-        let found = of(&view(TokenType::Card, &bins, TenantKind::Test), &bins).unwrap();
+        let found = enrichments(&view(TokenType::Card, &bins, TenantKind::Test), &bins).unwrap();
         assert_eq!(found["bin_details"]["type"], "credit");
         assert_eq!(found["bin_details"]["prepaid"], false);
     }
 
     #[test]
-    fn a_caller_that_may_not_read_the_token_sees_none() {
+    fn caller_without_read_right_sees_no_enrichments() {
         let bins = BinData::default();
         let mut view = view(TokenType::Card, &bins, TenantKind::Test);
         view.detail = None;
-        assert_eq!(of(&view, &bins), None);
+        assert_eq!(enrichments(&view, &bins), None);
     }
 }

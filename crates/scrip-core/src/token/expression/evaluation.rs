@@ -17,11 +17,11 @@ use crate::{
         guessing_budget::numbers::{EvaluatedTexts, FingerprintText},
     },
     token::{
-        Body, Plain, TokenType, WorkMeter,
-        disclosure::Rule,
+        Plaintext, TokenBody, TokenType, WorkMeter,
+        disclosure::DisclosureRule,
         expression::{
-            compiled::{Draw, compile, compile_steady},
-            work::Attempt,
+            compilation::{ReplayableRandom, compile, compile_deterministic},
+            work_meter::EvaluationAttempt,
         },
         reveal,
     },
@@ -32,7 +32,7 @@ pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
 const METADATA_MAX: usize = 50;
 
 /// What a token's expressions gave.
-pub(crate) struct Evaluated {
+pub(crate) struct EvaluationResult {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) indexes: Vec<IndexDigest>,
     /// How many of the indexes are of the data; the rest are of the metadata.
@@ -43,7 +43,7 @@ pub(crate) struct Evaluated {
 
 /// What becomes of an expression that fails, or gives nothing, on this data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Failures {
+pub(crate) enum FailureMode {
     /// The caller is told: it sent the data, or may read it.
     Report,
     /// The write succeeds: whether an expression fails would tell of hidden data.
@@ -54,34 +54,35 @@ pub(crate) enum Failures {
 pub(crate) struct Evaluation<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) token_type: TokenType,
-    pub(crate) body: &'a Body,
+    pub(crate) body: &'a TokenBody,
     pub(crate) vault: &'a Vault,
-    pub(crate) failures: Failures,
+    pub(crate) failure_mode: FailureMode,
 }
 
 impl Evaluation<'_> {
-    pub(crate) fn evaluate(&self) -> Result<Evaluated, FieldError> {
+    pub(crate) fn evaluate(&self) -> Result<EvaluationResult, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let mut texts = EvaluatedTexts::default();
-        let fingerprint = self.fingerprint(&mut texts)?;
-        let mut indexes = self.indexes(&mut texts.indexes)?;
+        let fingerprint = self.compute_fingerprint(&mut texts)?;
+        let mut indexes = self.compute_indexes(&mut texts.indexes)?;
         let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
         // A mask sees a covered number; of other types it sees the data.
-        if body.mask.is_some() && (token_type.is_card() || self.failures == Failures::Report) {
+        if body.mask.is_some() && (token_type.is_card() || self.failure_mode == FailureMode::Report)
+        {
             self.check_mask()?;
         }
-        Ok(Evaluated { fingerprint, indexes, data_indexes, texts })
+        Ok(EvaluationResult { fingerprint, indexes, data_indexes, texts })
     }
 
     fn check_mask(&self) -> Result<(), FieldError> {
         let Self { caller, token_type, body, .. } = *self;
-        let masked = reveal::mask(caller.work(), token_type, body);
-        let masked = masked.map_err(|error| FieldError::expression("mask", error))?;
+        let masked = reveal::apply_mask(caller.work(), token_type, body);
+        let masked = masked.map_err(|error| FieldError::from_expression_error("mask", error))?;
         // Not by an expression, which never sees it, but written out.
-        let number = card::number_of(body.data.expose()).filter(|_| token_type.is_card());
+        let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
         if let (Some(masked), Some(number)) = (masked, number)
-            && shows(masked.expose(), number)
+            && contains_number(masked.expose(), number)
         {
             return Err(FieldError::new("mask", "must not contain the card number"));
         }
@@ -90,36 +91,41 @@ impl Evaluation<'_> {
 
     /// For a card, another number that looks like this one: what an expression does with it says
     /// nothing about the hidden digits.
-    fn lookalike(&self) -> Option<Plain> {
-        let applies = self.vault.disclosure.applies(Rule::LookalikeAcceptance);
+    fn lookalike_data(&self) -> Option<Plaintext> {
+        let applies = self.vault.disclosure.applies(DisclosureRule::LookalikeAcceptance);
         (applies && self.token_type.is_card()).then(|| {
-            reveal::guard(self.token_type, &self.body.data, |it| card::disguised(it, b'0'))
+            reveal::replace_card_number(self.token_type, &self.body.data, |it| {
+                card::make_lookalike(it, b'0')
+            })
         })
     }
 
     /// Whether an expression is accepted is decided on a look-alike number where there is one, and
     /// by the data itself otherwise. None when it is accepted and gives nothing on the data.
-    fn value(
+    fn accepted_value(
         &self,
         evaluate: &dyn Fn(&Value) -> Result<String, FieldError>,
     ) -> Result<Option<String>, FieldError> {
         let data = self.body.data.expose();
-        if let Some(lookalike) = self.lookalike() {
+        if let Some(lookalike) = self.lookalike_data() {
             evaluate(lookalike.expose())?;
             return Ok(evaluate(data).ok());
         }
-        match (evaluate(data), self.failures) {
+        match (evaluate(data), self.failure_mode) {
             (Ok(value), _) => Ok(Some(value)),
-            (Err(_), Failures::Hide) => Ok(None),
-            (Err(error), Failures::Report) => Err(error),
+            (Err(_), FailureMode::Hide) => Ok(None),
+            (Err(error), FailureMode::Report) => Err(error),
         }
     }
 
-    fn fingerprint(&self, texts: &mut EvaluatedTexts) -> Result<Option<Fingerprint>, FieldError> {
+    fn compute_fingerprint(
+        &self,
+        texts: &mut EvaluatedTexts,
+    ) -> Result<Option<Fingerprint>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let (tenant, work) = (caller.tenant(), caller.work());
         let own = match &body.fingerprint_expression {
-            Some(source) => Some(steady(work, FINGERPRINT_FIELD, source)?),
+            Some(source) => Some(compile_deterministic_field(work, FINGERPRINT_FIELD, source)?),
             None if tenant.settings.fingerprint_tokens => None,
             None => return Ok(None),
         };
@@ -132,32 +138,36 @@ impl Evaluation<'_> {
         let mut of_text = |text: String| {
             let fingerprint = tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
             let text = Zeroizing::new(text);
-            texts.fingerprint = Some(FingerprintText { text, is_types_own });
+            texts.fingerprint =
+                Some(FingerprintText { text, is_from_type_expression: is_types_own });
             fingerprint
         };
         let Some(expression) = own else {
             let value = fingerprint_text(work, types_own, body.data.expose(), None);
-            return match (value, self.failures) {
+            return match (value, self.failure_mode) {
                 (Ok(value), _) => Ok(Some(of_text(value))),
-                (Err(_), Failures::Hide) => Ok(Some(self.random_fingerprint())),
-                (Err(error), Failures::Report) => Err(error),
+                (Err(_), FailureMode::Hide) => Ok(Some(self.random_fingerprint())),
+                (Err(error), FailureMode::Report) => Err(error),
             };
         };
         // Only an expression of a request can name the metadata, so only then is it brought along.
-        let metadata = metadata(body);
-        let value =
-            self.value(&|data| fingerprint_text(work, &expression, data, Some(&metadata)))?;
+        let metadata = metadata_object(body);
+        let value = self
+            .accepted_value(&|data| fingerprint_text(work, &expression, data, Some(&metadata)))?;
         // A token without a fingerprint would tell that the expression failed.
         Ok(Some(value.map_or_else(|| self.random_fingerprint(), of_text)))
     }
 
     fn random_fingerprint(&self) -> Fingerprint {
         let mut bytes = [0; 32];
-        (self.vault.chance)(&mut bytes);
+        (self.vault.fill_random)(&mut bytes);
         Fingerprint(bytes)
     }
 
-    fn indexes(&self, texts: &mut Vec<Zeroizing<String>>) -> Result<Vec<IndexDigest>, FieldError> {
+    fn compute_indexes(
+        &self,
+        texts: &mut Vec<Zeroizing<String>>,
+    ) -> Result<Vec<IndexDigest>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let work = caller.work();
         let sources =
@@ -168,13 +178,14 @@ impl Evaluation<'_> {
         let mut digests = Vec::with_capacity(sources.len());
         for (at, source) in sources.iter().enumerate() {
             let field = || format!("search_indexes[{at}]");
-            let expression = steady(work, field(), source)?;
+            let expression = compile_deterministic_field(work, field(), source)?;
             if body.withheld.indexes.contains(source) {
                 continue;
             }
-            let value = self.value(&|data| index_value(work, &expression, data, &field))?;
+            let value =
+                self.accepted_value(&|data| index_value(work, &expression, data, &field))?;
             let Some(value) = value else { continue };
-            let digest = caller.tenant().keys.index(value.as_bytes());
+            let digest = caller.tenant().keys.index_digest(value.as_bytes());
             if !digests.contains(&digest) {
                 digests.push(digest);
                 texts.push(Zeroizing::new(value));
@@ -192,9 +203,10 @@ fn fingerprint_text(
     data: &Value,
     metadata: Option<&Value>,
 ) -> Result<String, FieldError> {
-    let value = run(work, expression, data, metadata, &Draw::none())
-        .map_err(|error| FieldError::expression(FINGERPRINT_FIELD, error))?;
-    text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, "must give a value"))
+    let value =
+        evaluate_expression(work, expression, data, metadata, &ReplayableRandom::unseeded())
+            .map_err(|error| FieldError::from_expression_error(FINGERPRINT_FIELD, error))?;
+    value_text(&value).ok_or_else(|| FieldError::new(FINGERPRINT_FIELD, "must give a value"))
 }
 
 fn index_value(
@@ -203,14 +215,14 @@ fn index_value(
     data: &Value,
     field: &dyn Fn() -> String,
 ) -> Result<String, FieldError> {
-    let value = run(work, expression, data, None, &Draw::none())
-        .map_err(|error| FieldError::expression(field(), error))?;
+    let value = evaluate_expression(work, expression, data, None, &ReplayableRandom::unseeded())
+        .map_err(|error| FieldError::from_expression_error(field(), error))?;
     let single =
-        text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
+        value_text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
     single.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
 }
 
-fn shows(value: &Value, number: &str) -> bool {
+fn contains_number(value: &Value, number: &str) -> bool {
     match value {
         Value::Null | Value::Bool(_) => false,
         Value::Number(it) => it.to_string().contains(number),
@@ -218,43 +230,43 @@ fn shows(value: &Value, number: &str) -> bool {
             let plain: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
             plain.contains(number)
         }
-        Value::Array(items) => items.iter().any(|it| shows(it, number)),
+        Value::Array(items) => items.iter().any(|it| contains_number(it, number)),
         Value::Object(object) => {
-            object.iter().any(|(name, it)| name.contains(number) || shows(it, number))
+            object.iter().any(|(name, it)| name.contains(number) || contains_number(it, number))
         }
     }
 }
 
 /// One expression over one body, charged to the request.
-fn run(
+fn evaluate_expression(
     work: &WorkMeter,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
-    draw: &Draw,
+    draw: &ReplayableRandom,
 ) -> Result<Value, ExpressionError> {
     let attempt = work.run(|work_max| {
-        draw.begin_again();
-        let scope = Scope::new(data, metadata).with_outside(draw).within_work(work_max);
-        Attempt { result: expression.evaluate(&scope), spent: scope.spent() }
+        draw.rewind();
+        let scope = Scope::new(data, metadata).with_host_functions(draw).with_work_limit(work_max);
+        EvaluationAttempt { result: expression.evaluate(&scope), spent: scope.spent_work() }
     });
     attempt.result
 }
 
-fn metadata(body: &Body) -> Value {
+fn metadata_object(body: &TokenBody) -> Value {
     let pairs = body.metadata.iter().flatten();
     Value::Object(pairs.map(|(name, value)| (name.clone(), value.clone().into())).collect())
 }
 
 /// Each entry is found without regard to case; who asks for an exact one is shown no other.
-fn metadata_indexes(tenant: &Tenant, body: &Body) -> Result<Vec<IndexDigest>, FieldError> {
+fn metadata_indexes(tenant: &Tenant, body: &TokenBody) -> Result<Vec<IndexDigest>, FieldError> {
     let Some(metadata) = &body.metadata else { return Ok(Vec::new()) };
     if metadata.len() > METADATA_MAX {
         return Err(FieldError::new("metadata", "must have at most 50 entries"));
     }
     let mut digests = Vec::with_capacity(metadata.len());
     for (name, value) in metadata {
-        let digest = metadata_index(tenant, name, value);
+        let digest = metadata_index_digest(tenant, name, value);
         if !digests.contains(&digest) {
             digests.push(digest);
         }
@@ -262,9 +274,9 @@ fn metadata_indexes(tenant: &Tenant, body: &Body) -> Result<Vec<IndexDigest>, Fi
     Ok(digests)
 }
 
-pub(crate) fn metadata_index(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
+pub(crate) fn metadata_index_digest(tenant: &Tenant, name: &str, value: &str) -> IndexDigest {
     let (name, value) = (name.to_lowercase(), value.to_lowercase());
-    tenant.keys.metadata_index(name.as_bytes(), value.as_bytes())
+    tenant.keys.metadata_index_digest(name.as_bytes(), value.as_bytes())
 }
 
 /// The id of a new token.
@@ -279,24 +291,24 @@ pub(crate) struct NewId {
 /// One that is computed for a card is computed for another card that looks like it, and must be the
 /// same for a second one: then it tells nothing but BIN and last four. The number itself takes no
 /// part, so neither what comes out nor whether something does can be used to ask about its digits.
-pub(crate) fn token_id(
+pub(crate) fn evaluate_token_id(
     work: &WorkMeter,
     source: &str,
     token_type: TokenType,
-    body: &Body,
-    chance: fn(&mut [u8]),
+    body: &TokenBody,
+    fill_random: fn(&mut [u8]),
 ) -> Result<NewId, FieldError> {
     let id = if is_expression(source) {
-        let expression =
-            compile(work, source).map_err(|error| FieldError::expression("id", error))?;
+        let expression = compile(work, source)
+            .map_err(|error| FieldError::from_expression_error("id", error))?;
         if expression.is_random() {
-            return alias(work, &expression, token_type, body, chance);
+            return evaluate_alias(work, &expression, token_type, body, fill_random);
         }
-        computed(work, &expression, token_type, body, &Draw::none())?
+        compute_id(work, &expression, token_type, body, &ReplayableRandom::unseeded())?
     } else {
         TokenId::parse(source)?
     };
-    if names_secret(&id, token_type, body) {
+    if id_contains_secret(&id, token_type, body) {
         return Err(FieldError::new("id", "must not contain the number that it stands for"));
     }
     Ok(NewId { id, is_alias: false })
@@ -304,43 +316,45 @@ pub(crate) fn token_id(
 
 /// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
 /// by chance it is one of those, or the card itself. Then it is drawn again.
-fn alias(
+fn evaluate_alias(
     work: &WorkMeter,
     expression: &Expression,
     token_type: TokenType,
-    body: &Body,
-    chance: fn(&mut [u8]),
+    body: &TokenBody,
+    fill_random: fn(&mut [u8]),
 ) -> Result<NewId, FieldError> {
     const DRAWS: usize = 16;
-    let mut refused = None;
+    let mut last_error = None;
     for _ in 0..DRAWS {
-        match computed(work, expression, token_type, body, &Draw::new(chance)) {
-            Ok(id) if names_secret(&id, token_type, body) => refused = None,
+        match compute_id(work, expression, token_type, body, &ReplayableRandom::new(fill_random)) {
+            Ok(id) if id_contains_secret(&id, token_type, body) => last_error = None,
             Ok(id) => return Ok(NewId { id, is_alias: true }),
-            Err(error) => refused = Some(error),
+            Err(error) => last_error = Some(error),
         }
     }
-    refused.map_or_else(|| Ok(NewId { id: TokenId::random(chance), is_alias: true }), Err)
+    last_error.map_or_else(|| Ok(NewId { id: TokenId::random(fill_random), is_alias: true }), Err)
 }
 
-fn computed(
+fn compute_id(
     work: &WorkMeter,
     expression: &Expression,
     token_type: TokenType,
-    body: &Body,
-    draw: &Draw,
+    body: &TokenBody,
+    draw: &ReplayableRandom,
 ) -> Result<TokenId, FieldError> {
     let over = |fill: u8| {
-        let data = reveal::guard(token_type, &body.data, |it| card::disguised(it, fill));
-        run(work, expression, data.expose(), None, draw)
-            .map_err(|error| FieldError::expression("id", error))
+        let data = reveal::replace_card_number(token_type, &body.data, |it| {
+            card::make_lookalike(it, fill)
+        });
+        evaluate_expression(work, expression, data.expose(), None, draw)
+            .map_err(|error| FieldError::from_expression_error("id", error))
     };
     let value = over(b'0')?;
     if token_type.is_card() && over(b'7')? != value {
         let rule = "must not show more of a card number than BIN and last four";
         return Err(FieldError::new("id", rule));
     }
-    let text = text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
+    let text = value_text(&value).ok_or_else(|| FieldError::new("id", "must give a value"))?;
     TokenId::parse(&text)
 }
 
@@ -349,7 +363,7 @@ const SECRET_DIGITS_MIN: usize = 6;
 
 /// Whether the secret number of a type that has one can be read off the id, whatever stands
 /// between its digits.
-pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> bool {
+pub(crate) fn id_contains_secret(id: &TokenId, token_type: TokenType, body: &TokenBody) -> bool {
     if token_type == TokenType::Token {
         return false;
     }
@@ -362,16 +376,17 @@ pub(crate) fn names_secret(id: &TokenId, token_type: TokenType, body: &Body) -> 
     secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
 }
 
-fn steady(
+fn compile_deterministic_field(
     work: &WorkMeter,
     field: impl Into<Cow<'static, str>>,
     source: &str,
 ) -> Result<Arc<Expression>, FieldError> {
-    compile_steady(work, source).map_err(|error| FieldError::expression(field, error))
+    compile_deterministic(work, source)
+        .map_err(|error| FieldError::from_expression_error(field, error))
 }
 
 /// What stands for a value in a digest: text is itself, anything else its compact JSON.
-fn text(value: &Value) -> Option<String> {
+fn value_text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,
         Value::String(text) => Some(text.clone()),

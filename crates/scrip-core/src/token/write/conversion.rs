@@ -4,13 +4,13 @@ use crate::{
     Error, FieldError, Timestamp, Vault,
     id::TokenIntentId,
     policy::{Caller, Permission},
-    token::{Containers, NewToken, Plain, TokenSource, TokenType, intent::IntentBody},
+    token::{Containers, NewToken, Plaintext, TokenSource, TokenType, intent::IntentBody},
 };
 
 /// Where a draft's data comes from.
-pub(crate) struct Source {
+pub(crate) struct TokenDataSource {
     pub(crate) token_type: TokenType,
-    pub(crate) data: Plain,
+    pub(crate) data: Plaintext,
     /// The intent that ends with it.
     pub(crate) intent: Option<SourceIntent>,
 }
@@ -27,27 +27,27 @@ pub(crate) struct SourceIntent {
 ///
 /// # Errors
 /// There is no such live intent.
-pub(crate) async fn open_source(
+pub(crate) async fn load_data_source(
     vault: &Vault,
     caller: &Caller,
     new: &mut NewToken,
-) -> Result<Source, Error> {
+) -> Result<TokenDataSource, Error> {
     let taken = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
     let text = match taken {
         TokenSource::Data { token_type, data } => {
-            return Ok(Source { token_type, data, intent: None });
+            return Ok(TokenDataSource { token_type, data, intent: None });
         }
         TokenSource::Intent(text) => text,
     };
-    let id = TokenIntentId::parse(&text).ok_or_else(unknown)?;
-    let inquiry = caller.inquire(Permission::TokenCreate)?;
-    let found = vault.store.find_token_intent(inquiry, id, vault.clock.latest()).await?;
-    let record = found.ok_or_else(unknown)?.record;
+    let id = TokenIntentId::parse(&text).ok_or_else(unknown_intent_error)?;
+    let lookup = caller.permit_lookup(Permission::TokenCreate)?;
+    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
+    let record = found.ok_or_else(unknown_intent_error)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
     let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
-    Ok(Source { token_type: record.token_type, data: body.data, intent: Some(intent) })
+    Ok(TokenDataSource { token_type: record.token_type, data: body.data, intent: Some(intent) })
 }
 
-pub(crate) fn unknown() -> Error {
+pub(crate) fn unknown_intent_error() -> Error {
     FieldError::new("token_intent_id", "is no token intent of this tenant, or not any more").into()
 }

@@ -3,38 +3,39 @@
 use crate::{
     Error, FieldError, Timestamp, Vault,
     audit::AuditRecord,
-    id::{NumberVersion, TokenIntentId},
+    id::{CardNumberVersion, TokenIntentId},
     policy::{
-        Caller, DeduplicationBehavior, Permission, Permit, Subject, TenantKind, Transform,
-        guessing_budget::{EvaluatedNumbers, Fingerprinting, numbers::EvaluatedTexts},
+        AccessTarget, Caller, DeduplicationBehavior, Permission, Permit, TenantKind, Transform,
+        guessing_budget::{EvaluatedNumbers, FingerprintDisclosure, numbers::EvaluatedTexts},
     },
-    threeds::names_number,
+    threeds::patch_has_card_number,
     token::{
-        Body, Containers, Cvc, CvcChange, Deduplicate, Modified, Plain, StoredToken, TokenPatch,
-        TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken, Withheld, Written,
+        Containers, Cvc, CvcChange, Deduplicate, Plaintext, StoredToken, TokenBody,
+        TokenModification, TokenPatch, TokenRecord, TokenType, TokenView, TokenWrite, UpdateToken,
+        WithheldDigests, WrittenToken,
         cvc::{seal_cvc, take_cvc},
         disclosure::{
-            ExpressionSet, ExpressionTrust, LifeChange, Named, PartialPatch, Rule,
-            check_expression_change, check_gain, check_life, check_public_move,
-            drop_inherited_expressions, effective_mask, has_own_fingerprint_expression,
-            has_reveal_right, named_inputs,
+            DisclosureRule, ExpressionSet, ExpressionTrust, LifetimeChange, PartialPatch,
+            PatchCoverage, check_expression_change, check_lifetime_change, check_no_added_rights,
+            check_public_move, drop_inherited_expressions, effective_mask,
+            has_default_fingerprint_expression, has_reveal_right, patch_coverage,
         },
-        expression::evaluation::{Evaluated, Evaluation, Failures, names_secret},
-        reveal::{Audience, outline, reveal_found, show},
-        write::draft::check_expiry,
+        expression::evaluation::{Evaluation, EvaluationResult, FailureMode, id_contains_secret},
+        reveal::{Audience, build_view, outline_view, reveal_existing},
+        write::pending_token::check_expiry,
     },
 };
 
 /// A patched token, ready to be written.
-pub(crate) struct Change {
+pub(crate) struct PatchedToken {
     pub(crate) token: StoredToken,
-    body: Body,
+    body: TokenBody,
     cvc: CvcEdit,
     /// Whether it is a candidate for being somebody else's duplicate.
     pub(crate) identity_changed: bool,
     /// What its expressions gave, where the guessing budget counts it.
     texts: Option<EvaluatedTexts>,
-    unless_named: Option<Timestamp>,
+    reject_if_in_session_at: Option<Timestamp>,
 }
 
 #[derive(Clone, Copy)]
@@ -45,7 +46,7 @@ enum CvcEdit {
 
 /// Who patches, and how it came to that.
 #[derive(Clone, Copy)]
-pub(crate) struct Patching<'a> {
+pub(crate) struct PatchContext<'a> {
     pub(crate) vault: &'a Vault,
     pub(crate) caller: &'a Caller,
     pub(crate) now: Timestamp,
@@ -57,107 +58,131 @@ pub(crate) enum PatchCause {
     /// A PATCH request.
     Request,
     /// A create that found this token, perhaps by converting an intent that ends then.
-    Deduplication { intent_ends: Option<Timestamp> },
+    Deduplication { intent_expires_at: Option<Timestamp> },
 }
 
-impl Patching<'_> {
-    pub(crate) fn apply(self, stored: StoredToken, patch: &TokenPatch) -> Result<Change, Error> {
+impl PatchContext<'_> {
+    pub(crate) fn apply(
+        self,
+        stored: StoredToken,
+        patch: &TokenPatch,
+    ) -> Result<PatchedToken, Error> {
         let Self { vault, caller, now, .. } = self;
         let tenant = caller.tenant();
         let StoredToken { record: before, cvc: mut kept_cvc } = stored;
         let token_type = before.token_type;
-        let mut body = Body::open(tenant, &before)?;
-        let containers = self.moved(&before, patch)?;
+        let mut body = TokenBody::open(tenant, &before)?;
+        let containers = self.resolve_containers(&before, patch)?;
         check_expression_change(caller, &before, &body, patch)?;
-        let expires_at = self.life(&before, patch)?;
+        let expires_at = self.resolve_expiry(&before, patch)?;
 
         let mut cvc = CvcEdit::Keep;
-        let mut failures = self.failures(&before);
+        let mut failures = self.failure_mode(&before);
         if let Some(data) = &patch.data {
             let data_before = body.data.duplicate();
             let (patched, code) = patch_data(token_type, tenant.kind, &mut body.data, data)?;
             if patched {
                 cvc = CvcEdit::Set;
-                let seal = |it: Cvc| seal_cvc(&vault.epochs, caller, &it, &before.id, now);
+                let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
                 kept_cvc = code.map(seal).transpose()?;
             }
             // The id stays, so a number that it happens to hold cannot become this card's.
             // A patch that leaves the number alone must not ask about it.
-            if names_own_secret(token_type, &data_before, data)
-                && names_secret(&before.id, token_type, &body)
+            if patch_has_secret(token_type, &data_before, data)
+                && id_contains_secret(&before.id, token_type, &body)
             {
                 let rule = "must not be a number that the id contains";
                 return Err(FieldError::new("data", rule).into());
             }
             patch_attributes(token_type, &mut body, patch)?;
-            failures = self.disclose(&before, &mut body, &data_before, patch);
+            failures = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
-        let writes_number = self.writes_number(&before, &body, patch);
+        let writes_number = self.replaces_number(&before, &body, patch);
         if writes_number && !has_reveal_right(caller, &before) {
-            body.number_version = Some(NumberVersion::random(vault.chance));
+            body.number_version = Some(CardNumberVersion::random(vault.fill_random));
         }
         let patched = ExpressionSet::patched(patch);
         if has_reveal_right(caller, &before)
             && !patched.is_empty()
-            && patched.leaves_none(caller.work(), token_type, &body)
+            && patched.covers_all_custom(caller.work(), token_type, &body)
         {
-            body.expressions_by = Some(caller.application());
+            body.expressions_writer = Some(caller.application());
         }
-        let evaluation = Evaluation { caller, token_type, body: &body, vault, failures };
+        let evaluation =
+            Evaluation { caller, token_type, body: &body, vault, failure_mode: failures };
         let evaluated = evaluation.evaluate()?;
         let texts = is_guess(&before, patch, &evaluated).then_some(evaluated.texts);
         let identity_changed = evaluated.fingerprint != before.fingerprint
-            || containers.set_text() != before.containers.set_text();
+            || containers.sorted_text() != before.containers.sorted_text();
 
         let mut record = TokenRecord {
             fingerprint: evaluated.fingerprint,
             containers,
-            modified: Some(Modified { by: caller.application(), at: now }),
+            modified: Some(TokenModification { by: caller.application(), at: now }),
             expires_at,
             revision: before.revision.saturating_add(1),
             indexes: evaluated.indexes,
             ..before.clone()
         };
         let trust = ExpressionTrust::after_patch(caller, &before, &record, &body, patched);
-        record.expressions = trust.marks(caller, token_type, &body, vault.disclosure);
+        record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
         let token = StoredToken { record, cvc: kept_cvc };
         let unless_named = writes_number && caller.is_browser();
         let unless_named = unless_named.then(|| vault.clock.latest());
-        Ok(Change { token, body, cvc, identity_changed, texts, unless_named })
+        Ok(PatchedToken {
+            token,
+            body,
+            cvc,
+            identity_changed,
+            texts,
+            reject_if_in_session_at: unless_named,
+        })
     }
 
     /// Where the token goes, which must be allowed and must not show the caller more of it.
-    fn moved(self, before: &TokenRecord, patch: &TokenPatch) -> Result<Containers, Error> {
+    fn resolve_containers(
+        self,
+        before: &TokenRecord,
+        patch: &TokenPatch,
+    ) -> Result<Containers, Error> {
         let caller = self.caller;
         let Some(containers) = &patch.containers else { return Ok(before.containers.clone()) };
         let own = || Containers::from(before.token_type.default_container());
         let containers = containers.clone().unwrap_or_else(own);
-        if containers.set_text() != before.containers.set_text() {
-            let there = Subject { containers: &containers, id: Some(&before.id) };
+        if containers.sorted_text() != before.containers.sorted_text() {
+            let there = AccessTarget { containers: &containers, id: Some(&before.id) };
             caller.permit(Permission::TokenUpdate, there)?;
             check_public_move(caller, &before.containers, &containers)?;
-            if self.vault.disclosure.applies(Rule::StrongerRight) {
-                check_gain(caller, before.token_type, before.into(), there)?;
+            if self.vault.disclosure.applies(DisclosureRule::StrongerRight) {
+                check_no_added_rights(caller, before.token_type, before.into(), there)?;
             }
         }
         Ok(containers)
     }
 
-    fn life(self, before: &TokenRecord, patch: &TokenPatch) -> Result<Option<Timestamp>, Error> {
+    fn resolve_expiry(
+        self,
+        before: &TokenRecord,
+        patch: &TokenPatch,
+    ) -> Result<Option<Timestamp>, Error> {
         let life = match (self.cause, patch.expires_at) {
             (PatchCause::Request, None) => return Ok(before.expires_at),
             (PatchCause::Request, Some(after)) => {
-                LifeChange::Patch { before: before.expires_at, after }
+                LifetimeChange::Patch { before: before.expires_at, after }
             }
-            (PatchCause::Deduplication { intent_ends }, asked) => {
-                let asked = asked.flatten();
-                LifeChange::Deduplication { before: before.expires_at, asked, intent_ends }
+            (PatchCause::Deduplication { intent_expires_at: intent_ends }, requested) => {
+                let requested = requested.flatten();
+                LifetimeChange::Deduplication {
+                    before: before.expires_at,
+                    requested,
+                    intent_expires_at: intent_ends,
+                }
             }
         };
-        let ends = check_life(self.caller, life)?;
+        let ends = check_lifetime_change(self.caller, life)?;
         if patch.expires_at.is_some() {
             check_expiry(ends, self.now)?;
         }
@@ -167,62 +192,62 @@ impl Patching<'_> {
     /// Whether 3-D Secure sessions have to take the number for another one. The numbers are not
     /// compared: a session would tell a caller without a reveal right whether its guess is right. A
     /// create that found this token by the type's own fingerprint brings the same number.
-    fn writes_number(self, before: &TokenRecord, body: &Body, patch: &TokenPatch) -> bool {
+    fn replaces_number(self, before: &TokenRecord, body: &TokenBody, patch: &TokenPatch) -> bool {
         let (token_type, work) = (before.token_type, self.caller.work());
         let is_found = matches!(self.cause, PatchCause::Deduplication { .. });
-        names_number(token_type, patch)
-            && !(is_found && has_own_fingerprint_expression(work, token_type, body))
+        patch_has_card_number(token_type, patch)
+            && !(is_found && has_default_fingerprint_expression(work, token_type, body))
     }
 
     /// Of data that the patch leaves as it is.
-    fn failures(self, before: &TokenRecord) -> Failures {
-        if has_reveal_right(self.caller, before) { Failures::Report } else { Failures::Hide }
+    fn failure_mode(self, before: &TokenRecord) -> FailureMode {
+        if has_reveal_right(self.caller, before) { FailureMode::Report } else { FailureMode::Hide }
     }
 
     /// What follows for the expressions when the patch changes data.
-    fn disclose(
+    fn apply_disclosure_rules(
         self,
         before: &TokenRecord,
-        body: &mut Body,
-        data_before: &Plain,
+        body: &mut TokenBody,
+        data_before: &Plaintext,
         patch: &TokenPatch,
-    ) -> Failures {
-        let Some(data) = &patch.data else { return self.failures(before) };
+    ) -> FailureMode {
+        let Some(data) = &patch.data else { return self.failure_mode(before) };
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
         let (from, to) = (data_before.expose(), data.expose());
         // A create that found this token has the same expressions, or they are trusted.
-        let asked = matches!(self.cause, PatchCause::Request);
-        if asked
-            && names_own_secret(token_type, data_before, data)
-            && rules.applies(Rule::InheritedExpressions)
+        let is_request = matches!(self.cause, PatchCause::Request);
+        if is_request
+            && patch_has_secret(token_type, data_before, data)
+            && rules.applies(DisclosureRule::InheritedExpressions)
         {
             let patched = ExpressionSet::patched(patch);
             drop_inherited_expressions(self.caller, before, body, patched);
         }
         if has_reveal_right(self.caller, before) {
-            body.withheld = Withheld::default();
-            return Failures::Report;
+            body.withheld = WithheldDigests::default();
+            return FailureMode::Report;
         }
         let work = self.caller.work();
         PartialPatch { token_type, before: from, patch: to, rules, work }.withhold(body);
-        match named_inputs(token_type, &[Vec::new()], from, to) {
-            Named::All => Failures::Report,
-            Named::Nothing | Named::Some => Failures::Hide,
+        match patch_coverage(token_type, &[Vec::new()], from, to) {
+            PatchCoverage::Complete => FailureMode::Report,
+            PatchCoverage::Absent | PatchCoverage::Partial => FailureMode::Hide,
         }
     }
 }
 
 /// Whether a patch names the secret of the type, whatever value it gives.
-fn names_own_secret(token_type: TokenType, before: &Plain, patch: &Plain) -> bool {
+fn patch_has_secret(token_type: TokenType, before: &Plaintext, patch: &Plaintext) -> bool {
     let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
-    named_inputs(token_type, &[secret], before.expose(), patch.expose()) != Named::Nothing
+    patch_coverage(token_type, &[secret], before.expose(), patch.expose()) != PatchCoverage::Absent
 }
 
 /// Whether the patch brings a number, or changes what an equal number would have the same of. What
 /// only changes metadata or an expiry tells nothing about numbers.
-fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &Evaluated) -> bool {
+fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &EvaluationResult) -> bool {
     let own = ["number", "account_number", "routing_number"];
-    let brings = |data: &Plain| match data.expose().as_object() {
+    let brings = |data: &Plaintext| match data.expose().as_object() {
         Some(members) if before.token_type != TokenType::Token => {
             own.iter().any(|it| members.contains_key(*it))
         }
@@ -234,12 +259,12 @@ fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &Evaluated) -> 
         || of_data.any(|it| !before.indexes.contains(it))
 }
 
-impl Change {
+impl PatchedToken {
     /// Before it is written: when a budget is spent, it has no fingerprint and no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
-    pub(crate) async fn spend_guesses(
+    pub(crate) async fn charge_guess_budget(
         &mut self,
         vault: &Vault,
         caller: &Caller,
@@ -248,7 +273,7 @@ impl Change {
         let record = &self.token.record;
         let (token_type, data) = (record.token_type, &self.body.data);
         let evaluated = EvaluatedNumbers { token_type, data, texts: &texts };
-        if vault.count_numbers(caller, evaluated).await? == Fingerprinting::On {
+        if vault.count_numbers(caller, evaluated).await? == FingerprintDisclosure::Allowed {
             return Ok(());
         }
         self.token.record.fingerprint = None;
@@ -257,33 +282,37 @@ impl Change {
     }
 
     /// The answer shows no more than the caller saw before the token moved, or sees after.
-    pub(crate) fn shown_by(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
+    pub(crate) fn read_permit(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
         let permit = caller.permit(Permission::TokenUpdate, &self.token.record)?;
-        Ok(permit.weakened(before))
+        Ok(permit.limit_transform(before))
     }
 
     /// What the answer shows of it. A token that was found is shown by the right to read it, not
     /// only by the right to update.
-    pub(crate) fn written(
+    pub(crate) fn written_token(
         &self,
-        shown_by: &Permit,
+        read_permit: &Permit,
         deduplicated: Option<DeduplicationBehavior>,
         audience: Audience<'_>,
-    ) -> Result<Written, Error> {
+    ) -> Result<WrittenToken, Error> {
         let token = match deduplicated {
-            None => self.shown(shown_by, audience)?,
-            Some(_) => reveal_found(shown_by, &self.token, audience)?,
+            None => self.updated_view(read_permit, audience)?,
+            Some(_) => reveal_existing(read_permit, &self.token, audience)?,
         };
-        Ok(Written { token, deduplicated })
+        Ok(WrittenToken { token, deduplicated })
     }
 
     /// A caller without the right to read gets an outline: the data and its mask are another's.
-    fn shown(&self, shown_by: &Permit, audience: Audience<'_>) -> Result<TokenView, Error> {
-        let (caller, record) = (shown_by.caller(), &self.token.record);
+    fn updated_view(
+        &self,
+        read_permit: &Permit,
+        audience: Audience<'_>,
+    ) -> Result<TokenView, Error> {
+        let (caller, record) = (read_permit.caller(), &self.token.record);
         if caller.transform(Permission::TokenRead, record).is_some() {
-            return show(shown_by, &self.token, self.body.duplicate(), audience);
+            return build_view(read_permit, &self.token, self.body.duplicate(), audience);
         }
-        Ok(TokenView { expires_at: record.expires_at, ..outline(caller, &self.token) })
+        Ok(TokenView { expires_at: record.expires_at, ..outline_view(caller, &self.token) })
     }
 
     pub(crate) fn write(
@@ -305,7 +334,7 @@ impl Change {
             cvc,
             intent,
             deduplicate,
-            unless_named: self.unless_named,
+            reject_if_in_session_at: self.reject_if_in_session_at,
             audit,
         })
     }
@@ -315,27 +344,27 @@ impl Change {
 fn patch_data(
     token_type: TokenType,
     kind: TenantKind,
-    data: &mut Plain,
-    patch: &Plain,
+    data: &mut Plaintext,
+    patch: &Plaintext,
 ) -> Result<(bool, Option<Cvc>), Error> {
     json_patch::merge(data.expose_mut(), patch.expose());
     if data.expose().is_null() {
         return Err(FieldError::new("data", "is required").into());
     }
     token_type.check(data.expose_mut(), kind).map_err(Error::Invalid)?;
-    let spoken = token_type.has_cvc() && patch.expose().get("cvc").is_some();
-    Ok((spoken, take_cvc(token_type, data)))
+    let sets_cvc = token_type.has_cvc() && patch.expose().get("cvc").is_some();
+    Ok((sets_cvc, take_cvc(token_type, data)))
 }
 
 fn patch_attributes(
     token_type: TokenType,
-    body: &mut Body,
+    body: &mut TokenBody,
     patch: &TokenPatch,
 ) -> Result<(), Error> {
     if let Some(it) = &patch.mask {
         let mut mask = effective_mask(token_type, body);
         json_patch::merge(&mut mask, it);
-        body.mask = token_type.own_mask(mask);
+        body.mask = token_type.custom_mask(mask);
     }
     if let Some(it) = &patch.metadata {
         let mut metadata = serde_json::json!(body.metadata);

@@ -2,17 +2,17 @@
 
 use crate::{
     filter,
-    syntax::{ast::Root, lexeme::Misplaced},
+    syntax::{ast::Root, lexeme::SyntaxError},
 };
 
 #[derive(Debug, Default)]
-pub(crate) struct Names<'s> {
+pub(crate) struct NameTable<'s> {
     variables: Vec<Variable<'s>>,
     /// The variables of the loops around, innermost last.
     loops: Vec<(&'s str, usize)>,
     slots: usize,
     /// In a detokenization only its tokens can be named.
-    closed: bool,
+    forbids_names: bool,
 }
 
 #[derive(Debug)]
@@ -29,32 +29,32 @@ const RESERVED: &[&str] = &[
     "in", "contains",
 ];
 
-impl<'s> Names<'s> {
-    pub(crate) fn closed() -> Self {
-        Self { closed: true, ..Self::default() }
+impl<'s> NameTable<'s> {
+    pub(crate) fn without_names() -> Self {
+        Self { forbids_names: true, ..Self::default() }
     }
 
-    pub(crate) fn root(&mut self, name: &'s str, at: usize) -> Result<Root, Misplaced> {
+    pub(crate) fn resolve_root(&mut self, name: &'s str, at: usize) -> Result<Root, SyntaxError> {
         match name {
-            _ if self.closed => Err((at, "only quoted text and numbers can be used here")),
+            _ if self.forbids_names => Err((at, "only quoted text and numbers can be used here")),
             "data" => Ok(Root::Data),
             "metadata" => Ok(Root::Metadata),
             _ => {
                 let inner = self.loops.iter().rev().find(|(it, _)| *it == name);
                 let slot = inner.map(|(_, slot)| *slot);
-                Ok(Root::Slot(slot.unwrap_or_else(|| self.variable(name, at, false))))
+                Ok(Root::Slot(slot.unwrap_or_else(|| self.slot_for_variable(name, at, false))))
             }
         }
     }
 
     /// For `assign` and `capture`. They may follow a use, in a loop.
-    pub(crate) fn define(&mut self, name: &'s str, at: usize) -> Result<usize, Misplaced> {
-        free(name, at)?;
-        Ok(self.variable(name, at, true))
+    pub(crate) fn define(&mut self, name: &'s str, at: usize) -> Result<usize, SyntaxError> {
+        check_name_is_free(name, at)?;
+        Ok(self.slot_for_variable(name, at, true))
     }
 
-    pub(crate) fn enter_loop(&mut self, name: &'s str, at: usize) -> Result<usize, Misplaced> {
-        free(name, at)?;
+    pub(crate) fn enter_loop(&mut self, name: &'s str, at: usize) -> Result<usize, SyntaxError> {
+        check_name_is_free(name, at)?;
         let slot = self.new_slot();
         self.loops.push((name, slot));
         Ok(slot)
@@ -64,22 +64,22 @@ impl<'s> Names<'s> {
         self.loops.pop();
     }
 
-    pub(crate) fn in_loop(&self) -> bool {
+    pub(crate) fn is_in_loop(&self) -> bool {
         !self.loops.is_empty()
     }
 
     /// How many slots there are, once every name that was used has been defined.
-    pub(crate) fn finish(&self) -> Result<usize, Misplaced> {
+    pub(crate) fn slot_count(&self) -> Result<usize, SyntaxError> {
         match self.variables.iter().find(|it| !it.defined) {
             Some(unknown) => Err((unknown.first_use, "only data and metadata can be named here")),
             None => Ok(self.slots),
         }
     }
 
-    fn variable(&mut self, name: &'s str, at: usize, defined: bool) -> usize {
-        if let Some(known) = self.variables.iter_mut().find(|it| it.name == name) {
-            known.defined |= defined;
-            return known.slot;
+    fn slot_for_variable(&mut self, name: &'s str, at: usize, defined: bool) -> usize {
+        if let Some(variable) = self.variables.iter_mut().find(|it| it.name == name) {
+            variable.defined |= defined;
+            return variable.slot;
         }
         let slot = self.new_slot();
         self.variables.push(Variable { name, slot, first_use: at, defined });
@@ -94,11 +94,11 @@ impl<'s> Names<'s> {
 }
 
 /// A variable with the name of a filter would make a comma mean two things.
-fn free(name: &str, at: usize) -> Result<(), Misplaced> {
+fn check_name_is_free(name: &str, at: usize) -> Result<(), SyntaxError> {
     if RESERVED.contains(&name) {
         return Err((at, "this name has a meaning already"));
     }
-    match filter::find(name) {
+    match filter::find_filter(name) {
         Some(_) => Err((at, "this is the name of a filter")),
         None => Ok(()),
     }

@@ -16,7 +16,7 @@ pub(crate) struct NumberRank {
 
 impl NumberRank {
     /// Of a number as JSON writes it.
-    pub(crate) fn of(text: &str) -> Self {
+    pub(crate) fn from_json_number(text: &str) -> Self {
         count(text.len());
         let (sign, unsigned) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
         let (mantissa, exponent) = unsigned.split_once(['e', 'E']).unwrap_or((unsigned, "0"));
@@ -29,15 +29,16 @@ impl NumberRank {
             return Self { sign: 0, exponent: 0, digits };
         }
         // An exponent past all numbers is as large as can be: the order stays total.
-        let far = if exponent.starts_with('-') { i128::MIN } else { i128::MAX };
-        let exponent: i128 = exponent.trim_start_matches('+').parse().unwrap_or(far);
-        let place = |count: usize| i128::try_from(count).unwrap_or(i128::MAX);
-        let exponent = exponent.saturating_add(place(whole.len())).saturating_sub(place(zeros));
+        let limit = if exponent.starts_with('-') { i128::MIN } else { i128::MAX };
+        let exponent: i128 = exponent.trim_start_matches('+').parse().unwrap_or(limit);
+        let exponent_of = |count: usize| i128::try_from(count).unwrap_or(i128::MAX);
+        let exponent =
+            exponent.saturating_add(exponent_of(whole.len())).saturating_sub(exponent_of(zeros));
         Self { sign, exponent, digits }
     }
 
     /// How many digits a comparison reads at most.
-    pub(crate) fn digits(&self) -> usize {
+    pub(crate) fn digit_count(&self) -> usize {
         self.digits.len()
     }
 }
@@ -64,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_in_order() {
+    fn number_rank_orders_numbers_exactly() {
         let ordered = [
             "-1e99999999999999999999999999999999999999999",
             "-1e400",
@@ -92,7 +93,7 @@ mod tests {
         for (at, left) in ordered.iter().enumerate() {
             for (other, right) in ordered.iter().enumerate() {
                 assert_eq!(
-                    NumberRank::of(left).cmp(&NumberRank::of(right)),
+                    NumberRank::from_json_number(left).cmp(&NumberRank::from_json_number(right)),
                     at.cmp(&other),
                     "{left} {right}"
                 );
@@ -101,7 +102,11 @@ mod tests {
         for (left, right) in
             [("1", "1.0"), ("10", "1e1"), ("-0", "0.00"), ("0.5", "5E-1"), ("1e+2", "100")]
         {
-            assert_eq!(NumberRank::of(left), NumberRank::of(right), "{left} {right}");
+            assert_eq!(
+                NumberRank::from_json_number(left),
+                NumberRank::from_json_number(right),
+                "{left} {right}"
+            );
         }
     }
 }

@@ -5,17 +5,17 @@ use std::{
     collections::{BTreeMap, HashSet},
 };
 
-use scrip_expression::{Expression, HmacAlgorithm, Outside, Scope, Template};
+use scrip_expression::{Expression, HmacAlgorithm, HostFunctions, Scope, Template};
 use serde_json::{Value, json};
 
-use crate::{Fake, check, fails};
+use crate::{FakeHost, assert_evaluates, assert_fails};
 
 /// A few hundred of them.
 fn aliases(source: &str, value: &str) -> Vec<String> {
-    let (data, outside) = (json!(value), Fake::new(7));
+    let (data, host) = (json!(value), FakeHost::new(7));
     let expression = Expression::parse(source).unwrap();
     let alias = |_| {
-        let scope = Scope::new(&data, None).with_outside(&outside);
+        let scope = Scope::new(&data, None).with_host_functions(&host);
         expression.evaluate(&scope).unwrap().as_str().unwrap().to_owned()
     };
     let all: Vec<String> = (0..300).map(alias).collect();
@@ -24,7 +24,7 @@ fn aliases(source: &str, value: &str) -> Vec<String> {
     all
 }
 
-fn luhn(number: &str) -> bool {
+fn is_luhn_valid(number: &str) -> bool {
     let digits = number.chars().rev().filter_map(|it| it.to_digit(10)).enumerate();
     let sum: u32 =
         digits.map(|(at, it)| if at % 2 == 1 { it * 2 / 10 + it * 2 % 10 } else { it }).sum();
@@ -32,7 +32,7 @@ fn luhn(number: &str) -> bool {
 }
 
 #[test]
-fn of_a_format() {
+fn alias_preserve_format_keeps_character_classes() {
     for alias in aliases("{{ data | alias_preserve_format }}", "Ab-12 é") {
         let chars: Vec<char> = alias.chars().collect();
         assert!(chars[0].is_ascii_uppercase() && chars[1].is_ascii_lowercase(), "{alias}");
@@ -53,7 +53,7 @@ fn of_a_format() {
 }
 
 #[test]
-fn of_a_length() {
+fn alias_preserve_length_keeps_the_length() {
     for alias in aliases("{{ data | alias_preserve_length: first: 1 }}", "1-?é ") {
         assert_eq!(alias.chars().count(), 5);
         assert!(alias.starts_with('1') && alias.chars().all(|it| it.is_ascii_alphanumeric()));
@@ -66,22 +66,24 @@ fn of_a_length() {
 }
 
 #[test]
-fn of_a_card() {
+fn alias_card_keeps_length_and_luhn_validity() {
     for alias in aliases("{{ data | alias_card }}", "4242424242424242") {
-        assert!(alias.len() == 16 && luhn(&alias), "{alias}");
+        assert!(alias.len() == 16 && is_luhn_valid(&alias), "{alias}");
     }
     for alias in aliases("{{ data | alias_card: 'true', 'true' }}", "4242424242424242") {
         assert!(
-            alias.starts_with("42424242") && alias.ends_with("4242") && luhn(&alias),
+            alias.starts_with("42424242") && alias.ends_with("4242") && is_luhn_valid(&alias),
             "{alias}"
         );
     }
     for alias in aliases("{{ data | alias_card: bin: 'true' }}", "3782 822463 10005") {
-        assert!(alias.starts_with("3782 82") && luhn(&alias), "{alias}");
+        assert!(alias.starts_with("3782 82") && is_luhn_valid(&alias), "{alias}");
         assert_eq!((alias.find(' '), alias.rfind(' ')), (Some(4), Some(11)));
     }
     // A number without a right check digit has no reason for one.
-    assert!(aliases("{{ data | alias_card }}", "4242424242424241").iter().any(|it| !luhn(it)));
+    assert!(
+        aliases("{{ data | alias_card }}", "4242424242424241").iter().any(|it| !is_luhn_valid(it))
+    );
     // Too short for a card: nothing is kept.
     assert!(
         aliases("{{ data | alias_card: 'true', 'true' }}", "12345678")
@@ -91,17 +93,21 @@ fn of_a_card() {
 }
 
 #[test]
-fn of_nothing() {
-    check("{{ data | alias_card }}", Value::Null, Value::Null);
-    check("{{ data | alias_preserve_length }}", Value::Null, Value::Null);
-    fails(
+fn alias_of_null_is_null_and_of_empty_text_fails() {
+    assert_evaluates("{{ data | alias_card }}", Value::Null, Value::Null);
+    assert_evaluates("{{ data | alias_preserve_length }}", Value::Null, Value::Null);
+    assert_fails(
         "{{ data | alias_preserve_format }}",
         json!("---"),
         "there is nothing to make an alias of",
     );
-    fails("{{ data | alias_preserve_length }}", json!(""), "there is nothing to make an alias of");
-    fails("{{ data | alias_card: 'x' }}", json!("1"), "this argument is 'true' or 'false'");
-    fails(
+    assert_fails(
+        "{{ data | alias_preserve_length }}",
+        json!(""),
+        "there is nothing to make an alias of",
+    );
+    assert_fails("{{ data | alias_card: 'x' }}", json!("1"), "this argument is 'true' or 'false'");
+    assert_fails(
         "{{ data | alias_preserve_format: 'x' }}",
         json!("1"),
         "an alias takes the numbers of characters to keep",
@@ -109,9 +115,9 @@ fn of_nothing() {
 }
 
 /// Every byte in turn: what is fair comes out even.
-struct Counting(Cell<u8>);
+struct CountingHost(Cell<u8>);
 
-impl Outside for Counting {
+impl HostFunctions for CountingHost {
     fn hmac(&self, _: HmacAlgorithm, _: &[u8], _: &[u8]) -> Vec<u8> {
         Vec::new()
     }
@@ -125,16 +131,17 @@ impl Outside for Counting {
 }
 
 #[test]
-fn no_choice_is_more_likely_than_another() {
-    let outside = Counting(Cell::new(255));
+fn alias_characters_are_uniformly_distributed() {
+    let host = CountingHost(Cell::new(255));
     for (filter, choices, each) in
         [("alias_preserve_format", 10, 25), ("alias_preserve_length", 62, 4)]
     {
         // Ten times all bytes but those that are passed over.
         let data = json!("5".repeat(choices * each * 10));
         let expression = Expression::parse(&format!("{{{{ data | {filter} }}}}")).unwrap();
-        outside.0.set(255);
-        let alias = expression.evaluate(&Scope::new(&data, None).with_outside(&outside)).unwrap();
+        host.0.set(255);
+        let alias =
+            expression.evaluate(&Scope::new(&data, None).with_host_functions(&host)).unwrap();
         let mut counts = BTreeMap::new();
         for c in alias.as_str().unwrap().chars() {
             *counts.entry(c).or_insert(0) += 1;
@@ -145,7 +152,7 @@ fn no_choice_is_more_likely_than_another() {
 }
 
 #[test]
-fn nothing_comes_from_outside_unless_it_is_given() {
+fn alias_and_hmac_fail_without_host_functions() {
     for (source, expected) in [
         ("{{ data | alias_card }}", "an alias cannot be made here"),
         ("{{ data | alias_preserve_format }}", "an alias cannot be made here"),
@@ -159,7 +166,7 @@ fn nothing_comes_from_outside_unless_it_is_given() {
 }
 
 #[test]
-fn what_is_random_says_so() {
+fn is_random_reports_alias_filters() {
     for (source, expected) in [
         ("{{ data | alias_card }}", true),
         ("{{ data | upcase | alias_preserve_length }}x", true),

@@ -3,19 +3,19 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use crate::{check, evaluate, fails, refuse};
+use crate::{assert_error, assert_evaluates, assert_fails, evaluate};
 
-const NONE: &str = "this is not a date";
-const UNKNOWN: &str = "date does not know a code of its format";
+const NOT_A_DATE: &str = "this is not a date";
+const UNKNOWN_CODE: &str = "date does not know a code of its format";
 const NO_FORMAT: &str = "date takes a format";
 
 #[track_caller]
-fn shows(format: &str, of: Value, expected: &str) {
-    check(&format!("{{{{ data | date: '{format}' }}}}"), of, json!(expected));
+fn assert_date_format(format: &str, date: Value, expected: &str) {
+    assert_evaluates(&format!("{{{{ data | date: '{format}' }}}}"), date, json!(expected));
 }
 
 #[test]
-fn codes() {
+fn date_formats_every_code() {
     // A Monday afternoon, and the first hour of a Sunday.
     for (code, afternoon, night) in [
         ("%a", "Mon", "Sun"),
@@ -62,14 +62,18 @@ fn codes() {
         ("%Z", "UTC", "UTC"),
         ("%%", "%", "%"),
     ] {
-        shows(code, json!("2024-03-04T13:05:09.0456789Z"), afternoon);
-        shows(code, json!("2023-01-01"), night);
+        assert_date_format(code, json!("2024-03-04T13:05:09.0456789Z"), afternoon);
+        assert_date_format(code, json!("2023-01-01"), night);
     }
-    shows("%T %z %Z %s", json!("2024-03-04T13:05:09-02:00"), "13:05:09 -0200 -0200 1709564709");
+    assert_date_format(
+        "%T %z %Z %s",
+        json!("2024-03-04T13:05:09-02:00"),
+        "13:05:09 -0200 -0200 1709564709",
+    );
 }
 
 #[test]
-fn flags() {
+fn date_formats_every_flag() {
     for (format, expected) in [
         ("%-d %-e %-m %-j", "4 4 3 63"),
         ("%-H %-k %-I %-l %-M %-S", "7 7 7 7 5 9"),
@@ -88,20 +92,20 @@ fn flags() {
         // The last of two wins.
         ("%-0d %0-d %_-^b", "04 4 MAR"),
     ] {
-        shows(format, json!("2005-03-04T07:05:09.01234+05:30"), expected);
+        assert_date_format(format, json!("2005-03-04T07:05:09.01234+05:30"), expected);
     }
-    shows("%Y %-Y %_Y", json!("0005-01-01"), "0005 5    5");
+    assert_date_format("%Y %-Y %_Y", json!("0005-01-01"), "0005 5    5");
 }
 
 #[test]
-fn text_between_codes_stays() {
-    shows("on %d. é%%%m%%", json!("2024-02-29"), "on 29. é%02%");
-    shows("no code", json!("2024-02-29"), "no code");
-    shows("%%Y", json!("2024-02-29"), "%Y");
+fn date_keeps_text_between_codes() {
+    assert_date_format("on %d. é%%%m%%", json!("2024-02-29"), "on 29. é%02%");
+    assert_date_format("no code", json!("2024-02-29"), "no code");
+    assert_date_format("%%Y", json!("2024-02-29"), "%Y");
 }
 
 #[test]
-fn forms() {
+fn date_accepts_iso_and_us_forms() {
     let second = "2024-02-29T13:05:09+00:00";
     for (given, expected) in [
         ("2024-02-29T13:05:09Z", second),
@@ -124,12 +128,12 @@ fn forms() {
         ("0001-01-01T00:00:00+14:00", "0001-01-01T00:00:00+14:00"),
         ("9999-12-31T23:59:59-12:00", "9999-12-31T23:59:59-12:00"),
     ] {
-        shows("%Y-%m-%dT%H:%M:%S%:z", json!(given), expected);
+        assert_date_format("%Y-%m-%dT%H:%M:%S%:z", json!(given), expected);
     }
 }
 
 #[test]
-fn numbers() {
+fn date_accepts_unix_seconds_of_years_1_to_9999() {
     for (given, expected) in [
         (0_i64, "1970-01-01 00:00:00"),
         (-1, "1969-12-31 23:59:59"),
@@ -137,13 +141,13 @@ fn numbers() {
         (-62_135_596_800, "0001-01-01 00:00:00"),
         (253_402_300_799, "9999-12-31 23:59:59"),
     ] {
-        shows("%F %T", json!(given), expected);
-        shows("%s %z", json!(given), &format!("{given} +0000"));
+        assert_date_format("%F %T", json!(given), expected);
+        assert_date_format("%s %z", json!(given), &format!("{given} +0000"));
     }
-    shows("%s", json!("9999-12-31T23:59:59-12:00"), "253402343999");
-    shows("%s", json!("0001-01-01T00:00:00+14:00"), "-62135647200");
+    assert_date_format("%s", json!("9999-12-31T23:59:59-12:00"), "253402343999");
+    assert_date_format("%s", json!("0001-01-01T00:00:00+14:00"), "-62135647200");
     // Before 1970 a second counts from its beginning too.
-    shows("%s %L", json!("1969-12-31T23:59:59.5Z"), "-1 500");
+    assert_date_format("%s %L", json!("1969-12-31T23:59:59.5Z"), "-1 500");
     let huge: Value = serde_json::from_str("1e3").unwrap();
     for given in [
         json!(-62_135_596_801_i64),
@@ -154,12 +158,12 @@ fn numbers() {
         json!(1.5),
         huge,
     ] {
-        fails("{{ data | date: '%F' }}", given, NONE);
+        assert_fails("{{ data | date: '%F' }}", given, NOT_A_DATE);
     }
 }
 
 #[test]
-fn what_is_no_date() {
+fn invalid_dates_are_rejected() {
     for given in [
         "",
         " ",
@@ -212,79 +216,79 @@ fn what_is_no_date() {
         "٢٠٢٤-01-01",
         "2024–01–01",
     ] {
-        fails("{{ data | date: '%F' }}", json!(given), NONE);
+        assert_fails("{{ data | date: '%F' }}", json!(given), NOT_A_DATE);
     }
     for given in [json!(true), json!([]), json!(["2024-01-01"]), json!({"year": 2024})] {
-        fails("{{ data | date: '%F' }}", given, NONE);
+        assert_fails("{{ data | date: '%F' }}", given, NOT_A_DATE);
     }
-    fails("{{ data | hmac: 'sha-256', 'k' | date: '%F' }}", json!("2024-01-01"), NONE);
+    assert_fails("{{ data | hmac: 'sha-256', 'k' | date: '%F' }}", json!("2024-01-01"), NOT_A_DATE);
 }
 
 #[test]
-fn there_is_no_clock() {
+fn date_rejects_now_and_today() {
     for given in ["now", "today", "NOW", "Today"] {
         let problem = "there is no clock: date takes neither now nor today";
-        fails("{{ data | date: '%F' }}", json!(given), problem);
+        assert_fails("{{ data | date: '%F' }}", json!(given), problem);
     }
 }
 
 #[test]
-fn null_stays_null() {
-    check("{{ data.none | date: '%F' }}", json!({}), Value::Null);
-    check("{{ data | date: '%F' }}", Value::Null, Value::Null);
-    check("a{{ data | date: '%F' }}b", Value::Null, json!("ab"));
+fn date_of_null_is_null() {
+    assert_evaluates("{{ data.none | date: '%F' }}", json!({}), Value::Null);
+    assert_evaluates("{{ data | date: '%F' }}", Value::Null, Value::Null);
+    assert_evaluates("a{{ data | date: '%F' }}b", Value::Null, json!("ab"));
 }
 
 #[test]
-fn a_format_in_quotes_is_checked_before_any_date() {
+fn literal_date_format_is_checked_when_parsing() {
     for format in ["%q", "%", "a%", "%-", "%^", "%:", "%:d", "%::z", "%3d", "%10N", "%33N", "%é"] {
-        let expected = format!("{UNKNOWN} (at character 11)");
-        refuse(&format!("{{{{ data | date: '{format}' }}}}"), &expected);
+        let expected = format!("{UNKNOWN_CODE} (at character 11)");
+        assert_error(&format!("{{{{ data | date: '{format}' }}}}"), &expected);
         // Whether the branch is taken or not.
-        let expected = format!("{UNKNOWN} (at character 25)");
-        refuse(
+        let expected = format!("{UNKNOWN_CODE} (at character 25)");
+        assert_error(
             &format!("{{% if false %}}{{{{ data | date: '{format}' }}}}{{% endif %}}"),
             &expected,
         );
         // From elsewhere it is checked when it is there, and for null as well.
         let data = json!({"format": format, "at": "2024-02-29"});
-        fails("{{ data.at | date: data.format }}", data.clone(), UNKNOWN);
-        fails("{{ data.none | date: data.format }}", data, UNKNOWN);
+        assert_fails("{{ data.at | date: data.format }}", data.clone(), UNKNOWN_CODE);
+        assert_fails("{{ data.none | date: data.format }}", data, UNKNOWN_CODE);
     }
     for argument in ["''", "nil", "12", "true"] {
         let expected = format!("{NO_FORMAT} (at character 11)");
-        refuse(&format!("{{{{ data | date: {argument} }}}}"), &expected);
+        assert_error(&format!("{{{{ data | date: {argument} }}}}"), &expected);
     }
     for format in [Value::Null, json!(""), json!(12), json!(["%F"])] {
         let data = json!({"format": format, "at": "2024-02-29"});
-        fails("{{ data.at | date: data.format }}", data, NO_FORMAT);
+        assert_fails("{{ data.at | date: data.format }}", data, NO_FORMAT);
     }
-    fails("{{ data | date: empty }}", json!("2024-02-29"), NO_FORMAT);
+    assert_fails("{{ data | date: empty }}", json!("2024-02-29"), NO_FORMAT);
     let count = "this filter takes another number of arguments (at character 11)";
-    refuse("{{ data | date }}", count);
-    check("{{ data | date: format: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
-    check("{{ data, date: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
-    check("{{ data | date: '%F' | date: '%j' }}", json!("2/29/2024"), json!("060"));
+    assert_error("{{ data | date }}", count);
+    assert_evaluates("{{ data | date: format: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
+    assert_evaluates("{{ data, date: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
+    assert_evaluates("{{ data | date: '%F' | date: '%j' }}", json!("2/29/2024"), json!("060"));
 }
 
 #[test]
-fn formats_are_bounded() {
+fn date_formats_are_bounded_in_length_and_steps() {
     let long = "%c".repeat(128);
-    shows(&long, json!(0), &"Thu Jan  1 00:00:00 1970".repeat(128));
+    assert_date_format(&long, json!(0), &"Thu Jan  1 00:00:00 1970".repeat(128));
     let longer = format!("{long} ");
     let expected = "the format is too long (at character 11)";
-    refuse(&format!("{{{{ data | date: '{longer}' }}}}"), expected);
+    assert_error(&format!("{{{{ data | date: '{longer}' }}}}"), expected);
     let data = json!({"format": longer, "at": "2024-02-29"});
-    fails("{{ data.at | date: data.format }}", data, "the format is too long");
+    assert_fails("{{ data.at | date: data.format }}", data, "the format is too long");
     // Every code is a step.
     let dates = |times| {
         format!(
             "{{% for i in (1..{times}) %}}{{% assign x = data | date: '{long}' %}}{{% endfor %}}"
         )
     };
-    check(&dates(75), json!(0), json!(""));
-    fails(&dates(78), json!(0), "this is too much to evaluate");
-    fails(&dates(78), Value::Null, "this is too much to evaluate");
+    assert_evaluates(&dates(75), json!(0), json!(""));
+    assert_fails(&dates(78), json!(0), "this is too much to evaluate");
+    assert_fails(&dates(78), Value::Null, "this is too much to evaluate");
 }
 
 proptest! {
@@ -292,7 +296,7 @@ proptest! {
 
     /// Out and back in, through text and with any offset.
     #[test]
-    fn seconds_survive(
+    fn date_round_trips_unix_seconds(
         seconds in -62_135_596_800_i64..=253_402_300_799,
         minutes in -1439_i64..=1439,
     ) {
@@ -310,7 +314,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_panics(at in "[0-9/:TZ+. -]{0,30}", format in "(%[-0_^:]?[a-zA-Z0-9%]|.){0,8}") {
+    fn date_filter_never_panics(at in "[0-9/:TZ+. -]{0,30}", format in "(%[-0_^:]?[a-zA-Z0-9%]|.){0,8}") {
         let data = json!({"at": at, "format": format});
         drop(evaluate("{{ data.at | date: data.format }}", &data));
         drop(evaluate("{{ 0 | date: data.format }}", &data));

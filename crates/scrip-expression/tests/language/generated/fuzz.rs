@@ -11,9 +11,9 @@ use scrip_expression::{
 use serde_json::{Value, json};
 
 use crate::{
-    fake::Fake,
-    generator::{chain, source, value},
-    short,
+    fake::FakeHost,
+    generator::{filter_chain, source, value},
+    shorten,
 };
 
 #[expect(clippy::disallowed_methods, reason = "real time bounds the loop, nothing else")]
@@ -22,20 +22,20 @@ fn now() -> Instant {
 }
 
 /// Cuts, doubles or swaps a piece.
-fn mutated(chance: &Fake, source: &str) -> String {
+fn mutate(random: &FakeHost, source: &str) -> String {
     let mut chars: Vec<char> = source.chars().collect();
-    for _ in 0..=chance.below(3) {
-        let (from, length) = (chance.below(chars.len() + 1), chance.below(12));
+    for _ in 0..=random.number_below(3) {
+        let (from, length) = (random.number_below(chars.len() + 1), random.number_below(12));
         let to = (from + length).min(chars.len());
-        match chance.below(3) {
+        match random.number_below(3) {
             0 => drop(chars.drain(from..to)),
             1 => {
-                let piece: Vec<char> = chars[from..to].repeat(1 + chance.below(40));
+                let piece: Vec<char> = chars[from..to].repeat(1 + random.number_below(40));
                 chars.splice(from..from, piece);
             }
             _ => {
                 let signs = ["{{", "}}", "{%", "%}", "|", ",", "'", "[", "(", "..", "é", "\u{0}"];
-                chars.splice(from..from, chance.pick(&signs).chars());
+                chars.splice(from..from, random.pick(&signs).chars());
             }
         }
     }
@@ -43,38 +43,40 @@ fn mutated(chance: &Fake, source: &str) -> String {
 }
 
 /// What a value holds, as it lies in memory.
-fn bytes(value: &Value) -> usize {
+fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 0,
         Value::Number(number) => number.as_str().len(),
         Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(bytes).sum(),
-        Value::Object(object) => object.iter().map(|(name, value)| name.len() + bytes(value)).sum(),
+        Value::Array(items) => items.iter().map(value_bytes).sum(),
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| name.len() + value_bytes(value)).sum()
+        }
     }
 }
 
 /// Whether anything came out.
-fn execute(chance: &Fake, source: &str, data: &Value) -> bool {
-    let outside = Fake::new(chance.next());
-    let scope = Scope::new(data, Some(data)).with_outside(&outside);
+fn evaluate_everywhere(random: &FakeHost, source: &str, data: &Value) -> bool {
+    let host = FakeHost::new(random.next());
+    let scope = Scope::new(data, Some(data)).with_host_functions(&host);
     let evaluated = Expression::parse(source).and_then(|it| it.evaluate(&scope));
     if let Ok(value) = &evaluated {
         let is_lone = source.starts_with("{{");
         let most = if is_lone { VALUE_BYTES_MAX } else { OUTPUT_BYTES_MAX };
-        assert!(bytes(value) <= most.max(bytes(data)), "{source}");
+        assert!(value_bytes(value) <= most.max(value_bytes(data)), "{source}");
     }
-    if chance.below(4) == 0 {
+    if random.number_below(4) == 0 {
         let template = json!({"a": [source, {"b": source}], "c": data});
-        let scope = Scope::new(data, None).with_outside(&outside);
+        let scope = Scope::new(data, None).with_host_functions(&host);
         if let Ok(value) = Template::parse(&template).and_then(|it| it.evaluate(&scope)) {
-            assert!(bytes(&value) <= WORK_BYTES_MAX + bytes(&template), "{source}");
+            assert!(value_bytes(&value) <= WORK_BYTES_MAX + value_bytes(&template), "{source}");
         }
-        let tokens = format!("{{{{ abc{} }}}} {source}", chain(chance));
+        let tokens = format!("{{{{ abc{} }}}} {source}", filter_chain(random));
         let found = Detokenization::parse(&json!([tokens, source]));
-        let scope = Scope::new(&Value::Null, None).with_outside(&outside);
+        let scope = Scope::new(&Value::Null, None).with_host_functions(&host);
         let found = found.and_then(|it| it.evaluate(&|_| Some(data), &scope));
         if let Ok(value) = found {
-            assert!(bytes(&value) <= WORK_BYTES_MAX + 2 * tokens.len(), "{source}");
+            assert!(value_bytes(&value) <= WORK_BYTES_MAX + 2 * tokens.len(), "{source}");
         }
     }
     evaluated.is_ok()
@@ -83,44 +85,44 @@ fn execute(chance: &Fake, source: &str, data: &Value) -> bool {
 #[test]
 #[expect(clippy::print_stderr, reason = "says what was done, and how to do it again")]
 #[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the program")]
-fn nothing_breaks_it() {
+fn fuzzed_expressions_stay_within_bounds() {
     let long = std::env::var_os("SCRIP_TEST_LONG").is_some();
     let time = Duration::from_secs(if long { 60 } else { 6 });
     let given = std::env::var("SCRIP_FUZZ_SEED").ok().and_then(|it| it.parse().ok());
     let seed: u64 = given.unwrap_or_else(|| u64::from(std::process::id()) << 20);
     eprintln!("fuzz: seed {seed}");
-    let chance = Fake::new(seed);
+    let random = FakeHost::new(seed);
     let start = now();
     let (mut executions, mut evaluated) = (0_u64, 0_u64);
     let (mut slowest, mut slowest_source) = (Duration::ZERO, String::new());
-    let mut kept: Vec<String> = vec!["{{ data.number | reveal_last: 4 }}".into()];
+    let mut corpus: Vec<String> = vec!["{{ data.number | reveal_last: 4 }}".into()];
     while start.elapsed() < time {
-        let source = match chance.below(3) {
-            0 => mutated(&chance, &kept[chance.below(kept.len())]),
-            _ => source(&chance, 0),
+        let source = match random.number_below(3) {
+            0 => mutate(&random, &corpus[random.number_below(corpus.len())]),
+            _ => source(&random, 0),
         };
-        let data = value(&chance, 0);
-        let begun = now();
-        let came_out = execute(&chance, &source, &data);
-        let took = begun.elapsed();
+        let data = value(&random, 0);
+        let started = now();
+        let has_result = evaluate_everywhere(&random, &source, &data);
+        let elapsed = started.elapsed();
         executions += 1;
-        evaluated += u64::from(came_out);
-        if came_out && source.len() < 1000 {
+        evaluated += u64::from(has_result);
+        if has_result && source.len() < 1000 {
             // What works is worth changing.
-            let place = chance.below(500);
-            if place < kept.len() {
-                kept[place].clone_from(&source)
+            let index = random.number_below(500);
+            if index < corpus.len() {
+                corpus[index].clone_from(&source)
             } else {
-                kept.push(source.clone())
+                corpus.push(source.clone())
             }
         }
-        if took > slowest {
+        if elapsed > slowest {
             // Once more: the machine may have been busy with something else.
-            let begun = now();
-            execute(&chance, &source, &data);
-            let took = took.min(begun.elapsed());
-            if took > slowest {
-                (slowest, slowest_source) = (took, format!("{source} of {}", short(&data)));
+            let started = now();
+            evaluate_everywhere(&random, &source, &data);
+            let elapsed = elapsed.min(started.elapsed());
+            if elapsed > slowest {
+                (slowest, slowest_source) = (elapsed, format!("{source} of {}", shorten(&data)));
             }
         }
     }

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use scrip_expression::{Detokenization, Expression, Scope, Template};
 use serde_json::{Value, json};
 
-use crate::{Fake, evaluate};
+use crate::{FakeHost, evaluate};
 
 /// Filters that can follow any value, with their arguments.
-const CALLS: &[&str] = &[
+const FILTER_CALLS: &[&str] = &[
     "last4",
     "upcase",
     "size",
@@ -30,7 +30,7 @@ const CALLS: &[&str] = &[
     "to_base64",
 ];
 
-fn values() -> impl Strategy<Value = Value> {
+fn any_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -52,13 +52,13 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
     #[test]
-    fn no_text_panics(source in ".{0,80}") {
+    fn arbitrary_text_never_panics(source in ".{0,80}") {
         drop(evaluate(&source, &json!({"a": "b"})));
         drop(Detokenization::parse(&json!(source)));
     }
 
     #[test]
-    fn no_text_of_our_signs_panics(
+    fn text_of_syntax_symbols_never_panics(
         source in "(\\{\\{|\\}\\}|data|\\.|\\||:|,| |'|\"|last4|json|\\$|reveal_last|4|-|é|\\{%|%\\}|\
                    if|endif|for x in|endfor|assign|=|\\[|\\]|\\(|\\)|raw|comment|else|x){0,24}"
     ) {
@@ -67,21 +67,21 @@ proptest! {
     }
 
     #[test]
-    fn text_without_braces_is_itself(source in "[^{]{0,60}") {
+    fn text_without_braces_is_unchanged(source in "[^{]{0,60}") {
         prop_assert_eq!(evaluate(&source, &json!(1)), Ok(Value::String(source)));
     }
 
     /// See `parse.rs`: the same tree, so never more than the pipe shows.
     #[test]
-    fn a_comma_is_a_pipe(
-        chain in prop::collection::vec((0..CALLS.len(), any::<bool>()), 1..5),
-        data in values(),
+    fn comma_before_a_filter_equals_a_pipe(
+        chain in prop::collection::vec((0..FILTER_CALLS.len(), any::<bool>()), 1..5),
+        data in any_value(),
         number in "[0-9]{0,19}",
     ) {
         let (mut piped, mut mixed) = (String::from("{{ data"), String::from("{{ data"));
         for (call, comma) in chain {
-            piped = format!("{piped} | {}", CALLS[call]);
-            mixed = format!("{mixed}{} {}", if comma { "," } else { " |" }, CALLS[call]);
+            piped = format!("{piped} | {}", FILTER_CALLS[call]);
+            mixed = format!("{mixed}{} {}", if comma { "," } else { " |" }, FILTER_CALLS[call]);
         }
         let (piped, mixed) = (piped + " }}", mixed + " }}");
         for data in [data, json!(number), json!({"number": number})] {
@@ -93,26 +93,26 @@ proptest! {
 
     /// With an argument that is none, or a name that is none, a comma shows nothing at all.
     #[test]
-    fn what_a_comma_does_not_bring_is_an_error(name in "[a-z_]{1,12}", call in 0..CALLS.len()) {
+    fn unknown_name_after_a_comma_is_an_error(name in "[a-z_]{1,12}", call in 0..FILTER_CALLS.len()) {
         let data = json!("4242424242424242");
         let known = Expression::parse(&format!("{{{{ data | {name} }}}}")).is_ok()
             || Expression::parse(&format!("{{{{ data | {name}: 1 }}}}")).is_ok()
             || ["data", "metadata", "nil", "null", "true", "false", "empty", "blank"]
                 .contains(&name.as_str());
         let first = evaluate(&format!("{{{{ data, {name}: 4 }}}}"), &data);
-        let later = evaluate(&format!("{{{{ data | {}, {name} }}}}", CALLS[call]), &data);
+        let later = evaluate(&format!("{{{{ data | {}, {name} }}}}", FILTER_CALLS[call]), &data);
         prop_assert!(known || (first.is_err() && later.is_err()), "{}", name);
     }
 
     #[test]
-    fn evaluation_is_total_and_repeatable(data in values(), call in 0..CALLS.len()) {
-        let source = format!("{{{{ data | {} }}}}", CALLS[call]);
+    fn evaluation_is_deterministic(data in any_value(), call in 0..FILTER_CALLS.len()) {
+        let source = format!("{{{{ data | {} }}}}", FILTER_CALLS[call]);
         prop_assert_eq!(evaluate(&source, &data), evaluate(&source, &data));
     }
 
     /// A mask shows no more than was asked for.
     #[test]
-    fn masks_cover(number in "[0-9]{5,19}", first in 0_usize..8, last in 0_usize..8) {
+    fn reveal_shows_only_the_requested_characters(number in "[0-9]{5,19}", first in 0_usize..8, last in 0_usize..8) {
         let source = format!("{{{{ data | reveal: {first}, {last} }}}}");
         let shown = evaluate(&source, &json!(number)).unwrap();
         let digits = shown.as_str().unwrap().chars().filter(char::is_ascii_digit).count();
@@ -121,10 +121,10 @@ proptest! {
     }
 
     #[test]
-    fn a_template_without_expressions_is_itself(value in values()) {
+    fn template_without_expressions_is_unchanged(value in any_value()) {
         prop_assume!(!scrip_expression::is_expression(&value.to_string()));
-        let outside = Fake::new(1);
-        let scope = Scope::new(&Value::Null, None).with_outside(&outside);
+        let host = FakeHost::new(1);
+        let scope = Scope::new(&Value::Null, None).with_host_functions(&host);
         let template = Template::parse(&value).unwrap();
         prop_assert_eq!(template.evaluate(&scope), Ok(value.clone()));
         let detokenization = Detokenization::parse(&value).unwrap();

@@ -5,49 +5,49 @@ use std::{fs, num::NonZeroU32, path::Path, time::Duration};
 use anyhow::Context;
 use ipnet::{IpNet, Ipv4Net};
 use redis::{Client, ConnectionInfo, IntoConnectionInfo};
-use scrip_core::policy::rate_limit::{Action, Rate};
+use scrip_core::policy::rate_limit::{LimitAction, Rate};
 use zeroize::Zeroizing;
 
-use crate::config::value::Value;
+use crate::config::value::SettingValue;
 
 /// `200/10s`, `50/60s block 10s`, or `off`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct RateText(pub(crate) Option<Rate>);
+pub struct RateSetting(pub(crate) Option<Rate>);
 
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
 const REQUESTS_MAX: u32 = 1_000_000;
 
-impl Value for RateText {
+impl SettingValue for RateSetting {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "off" {
             return Ok(Self(None));
         }
         let rule = "must be such as 50/10s or 50/60s block 10s, or off: at most 1000000 requests in \
                     100ms to 1h, blocked for 24h at most";
-        rate(text).map(|it| Self(Some(it))).ok_or_else(|| rule.to_owned())
+        parse_rate(text).map(|it| Self(Some(it))).ok_or_else(|| rule.to_owned())
     }
 }
 
-fn rate(text: &str) -> Option<Rate> {
+fn parse_rate(text: &str) -> Option<Rate> {
     let (rate, block) = match text.split_once(" block ") {
         Some((rate, block)) => (rate, Some(block)),
         None => (text, None),
     };
     let (requests, window) = rate.split_once('/')?;
-    let requests = number(requests).filter(|it| *it <= u64::from(REQUESTS_MAX))?;
+    let requests = parse_number(requests).filter(|it| *it <= u64::from(REQUESTS_MAX))?;
     let requests = NonZeroU32::new(u32::try_from(requests).ok()?)?;
-    let least = Duration::from_millis(100);
-    let within = |text, most| duration(text).filter(|it| (least..=most).contains(it));
+    let minimum = Duration::from_millis(100);
+    let within = |text, most| parse_duration(text).filter(|it| (minimum..=most).contains(it));
     let window = within(window, HOUR)?;
     let action = match block {
-        Some(block) => Action::Block(within(block, DAY)?),
-        None => Action::Throttle,
+        Some(block) => LimitAction::Block(within(block, DAY)?),
+        None => LimitAction::Throttle,
     };
     Some(Rate { requests, window, action })
 }
 
-fn duration(text: &str) -> Option<Duration> {
+fn parse_duration(text: &str) -> Option<Duration> {
     let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
     let unit_ms = match text.strip_prefix(digits)? {
         "ms" => 1,
@@ -56,25 +56,25 @@ fn duration(text: &str) -> Option<Duration> {
         "h" => 3_600_000,
         _ => return None,
     };
-    Some(Duration::from_millis(number(digits)?.checked_mul(unit_ms)?))
+    Some(Duration::from_millis(parse_number(digits)?.checked_mul(unit_ms)?))
 }
 
-fn number(text: &str) -> Option<u64> {
+fn parse_number(text: &str) -> Option<u64> {
     let digits = !text.is_empty() && text.bytes().all(|it| it.is_ascii_digit());
     digits.then(|| text.parse().ok()).flatten()
 }
 
 /// Networks or single addresses, between commas.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Networks(pub(crate) Vec<IpNet>);
+pub struct NetworkList(pub(crate) Vec<IpNet>);
 
-impl Value for Networks {
+impl SettingValue for NetworkList {
     fn parse(text: &str) -> Result<Self, String> {
         let network = |it: &str| {
             let it = it.trim();
             let single =
                 || it.parse().ok().map(|it: std::net::IpAddr| IpNet::from(it.to_canonical()));
-            it.parse().ok().or_else(single).map(unmapped)
+            it.parse().ok().or_else(single).map(unmap_ipv4)
         };
         if text.trim().is_empty() {
             return Ok(Self(Vec::new()));
@@ -86,7 +86,7 @@ impl Value for Networks {
 }
 
 /// Addresses are compared as IPv4 where they are IPv4, however they are written.
-fn unmapped(network: IpNet) -> IpNet {
+fn unmap_ipv4(network: IpNet) -> IpNet {
     const MAPPED: u8 = 96;
     let IpNet::V6(v6) = network else { return network };
     let v4 = v6.addr().to_ipv4_mapped().zip(v6.prefix_len().checked_sub(MAPPED));
@@ -98,7 +98,7 @@ fn unmapped(network: IpNet) -> IpNet {
 #[derive(Debug, Clone)]
 pub struct RedisUrl(ConnectionInfo);
 
-impl Value for RedisUrl {
+impl SettingValue for RedisUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as redis://10.0.0.5:6379/0 or rediss://user@redis.internal/";
         let known = ["redis://", "rediss://"].iter().any(|it| text.starts_with(it));

@@ -6,11 +6,11 @@ use scrip_core::policy::TenantKind;
 use scrip_threeds::{code::Scheme, format::Text};
 
 use crate::{
-    config::value::Value,
+    config::value::SettingValue,
     directory_servers::{
-        SecuredPlan,
+        MutualTlsPlan,
         address::{LoopbackUrl, SecureUrl},
-        world,
+        tenant_kind_name,
     },
 };
 
@@ -22,13 +22,13 @@ pub enum PublicUrl {
     At(BaseUrl),
 }
 
-impl Value for PublicUrl {
+impl SettingValue for PublicUrl {
     fn parse(text: &str) -> Result<Self, String> {
         if text == "listen" {
             return Ok(Self::Listen);
         }
-        if text.len() > PUBLIC_BYTES_MAX {
-            let rule = format!("must have at most {PUBLIC_BYTES_MAX} characters");
+        if text.len() > PUBLIC_URL_BYTES_MAX {
+            let rule = format!("must have at most {PUBLIC_URL_BYTES_MAX} characters");
             return Err(format!("{rule}: EMV has 256 for an address with a path behind it"));
         }
         BaseUrl::parse(text).map(Self::At)
@@ -37,7 +37,7 @@ impl Value for PublicUrl {
 
 /// What is left of EMV's 256 for the longest of the addresses that browsers come back to:
 /// `/3ds/sessions/{id}/challenge-notification`.
-const PUBLIC_BYTES_MAX: usize = 256 - 73;
+const PUBLIC_URL_BYTES_MAX: usize = 256 - 73;
 
 /// What paths are put behind.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,16 +50,16 @@ impl BaseUrl {
 }
 
 /// More would not leave room for what a message adds.
-const BASE_BYTES_MAX: usize = 256;
+const BASE_URL_BYTES_MAX: usize = 256;
 
-impl Value for BaseUrl {
+impl SettingValue for BaseUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be such as https://vault.example, without a slash at the end";
         let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
         let known = ["https://", "http://"].iter().any(|it| text.starts_with(it));
         let named = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
         let plain = !text.ends_with('/') && !text.contains(['?', '#']);
-        let short = text.len() <= BASE_BYTES_MAX;
+        let short = text.len() <= BASE_URL_BYTES_MAX;
         if known && named && plain && short {
             Ok(Self(text.to_owned()))
         } else {
@@ -68,7 +68,7 @@ impl Value for BaseUrl {
     }
 }
 
-impl Value for LoopbackUrl {
+impl SettingValue for LoopbackUrl {
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text)
     }
@@ -78,7 +78,7 @@ impl Value for LoopbackUrl {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecureUrls(pub(crate) Vec<SecureUrl>);
 
-impl Value for SecureUrls {
+impl SettingValue for SecureUrls {
     fn parse(text: &str) -> Result<Self, String> {
         let urls =
             text.split(',').map(|it| SecureUrl::parse(it.trim())).collect::<Result<_, _>>()?;
@@ -86,7 +86,7 @@ impl Value for SecureUrls {
     }
 }
 
-impl<const MAX: usize> Value for Text<1, MAX> {
+impl<const MAX: usize> SettingValue for Text<1, MAX> {
     fn parse(text: &str) -> Result<Self, String> {
         Self::parse(text).map_err(|_| format!("must have 1 to {MAX} characters, none of control"))
     }
@@ -97,7 +97,7 @@ impl<const MAX: usize> Value for Text<1, MAX> {
 pub struct SchemeSettings {
     pub(crate) kind: TenantKind,
     pub(crate) scheme: Scheme,
-    pub(crate) way: SecuredPlan,
+    pub(crate) way: MutualTlsPlan,
     pub(crate) reference_number: Text<1, 32>,
     pub(crate) operator_id: Option<Text<1, 32>>,
     pub(crate) results_url: Option<BaseUrl>,
@@ -108,7 +108,7 @@ pub struct SchemeSettings {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SubjectName(pub(crate) ServerName<'static>);
 
-impl Value for SubjectName {
+impl SettingValue for SubjectName {
     fn parse(text: &str) -> Result<Self, String> {
         match ServerName::try_from(text.to_owned()) {
             Ok(name @ ServerName::DnsName(_)) => Ok(Self(name)),
@@ -119,43 +119,48 @@ impl Value for SubjectName {
 
 /// A setting of such a section, for the example and for complaints.
 #[derive(Debug)]
-pub struct OfScheme {
+pub struct SchemeSetting {
     pub(crate) name: &'static str,
-    pub(crate) about: &'static [&'static str],
+    pub(crate) description: &'static [&'static str],
 }
 
-pub(crate) const OF_SCHEME: &[OfScheme] = &[
-    OfScheme {
+pub(crate) const SCHEME_SETTINGS: &[SchemeSetting] = &[
+    SchemeSetting {
         name: "urls",
-        about: &[
+        description: &[
             "The directory server, with TLS; several with commas between them are tried in order,",
             "the next one only when the one before cannot be connected to.",
         ],
     },
-    OfScheme {
+    SchemeSetting {
         name: "client_certificate",
-        about: &["The certificate that the scheme gave us, and its chain, a PEM file."],
+        description: &["The certificate that the scheme gave us, and its chain, a PEM file."],
     },
-    OfScheme { name: "client_key", about: &["Its private key, a PEM file."] },
-    OfScheme {
+    SchemeSetting { name: "client_key", description: &["Its private key, a PEM file."] },
+    SchemeSetting {
         name: "roots",
-        about: &["Whom to believe to be the scheme, and nobody else: certificates in a PEM file."],
+        description: &[
+            "Whom to believe to be the scheme, and nobody else: certificates in a PEM file.",
+        ],
     },
-    OfScheme {
+    SchemeSetting {
         name: "reference_number",
-        about: &["What EMVCo calls this 3DS server since its approval."],
+        description: &["What EMVCo calls this 3DS server since its approval."],
     },
-    OfScheme { name: "operator_id", about: &["What the scheme calls us; may be left out."] },
-    OfScheme {
+    SchemeSetting {
+        name: "operator_id",
+        description: &["What the scheme calls us; may be left out."],
+    },
+    SchemeSetting {
         name: "results_url",
-        about: &[
+        description: &[
             "Where the scheme reaches threeds.results_listen; for test tenants,",
             "threeds.public_url unless it is said.",
         ],
     },
-    OfScheme {
+    SchemeSetting {
         name: "results_subject",
-        about: &[
+        description: &[
             "A DNS name that the certificate must have with which the scheme sends results, for",
             "production only; when left out, any certificate under the roots is accepted.",
         ],
@@ -163,10 +168,11 @@ pub(crate) const OF_SCHEME: &[OfScheme] = &[
 ];
 
 /// Both kinds of tenants, and every scheme.
-pub(crate) fn sections() -> impl Iterator<Item = (TenantKind, Scheme, String)> {
+pub(crate) fn scheme_sections() -> impl Iterator<Item = (TenantKind, Scheme, String)> {
     let kinds = [TenantKind::Production, TenantKind::Test];
     kinds.into_iter().flat_map(|kind| {
-        let section = move |it: &Scheme| format!("threeds.{}.{}", world(kind), it.slug());
+        let section =
+            move |it: &Scheme| format!("threeds.{}.{}", tenant_kind_name(kind), it.slug());
         Scheme::ALL.iter().map(move |it| (kind, *it, section(it)))
     })
 }

@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use scrip_core::time::{KnownTime, Timestamp};
+use scrip_core::time::{ClockWatermark, Timestamp};
 
 /// Two clocks, read at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Reading {
+pub struct ClockReading {
     /// Milliseconds of Unix time, as the machine believes.
     pub wall_ms: i64,
     /// Milliseconds since some start, which nobody can set; it counts while the machine sleeps.
@@ -19,7 +19,7 @@ pub struct Reading {
 
 /// What the clock says, from the first that it can be to the last.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Times {
+pub struct TimeBounds {
     pub earliest: Timestamp,
     pub now: Timestamp,
     pub latest: Timestamp,
@@ -27,7 +27,7 @@ pub struct Times {
 
 /// Whether a wall clock is believed at the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Trust {
+pub enum StartTrust {
     /// Not before what the vault has seen; and nothing is destroyed on its word alone.
     Cautious,
     /// The operator has looked: it is right.
@@ -36,13 +36,13 @@ pub enum Trust {
 
 /// What somebody should hear of.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Notice {
+pub enum ClockNotice {
     /// The wall clock is this much ahead, or behind when negative, and is not followed.
-    Apart(i64),
+    Diverged(i64),
     /// It was this much ahead for so long that it is followed now.
     Followed(i64),
     /// The two agree again.
-    Together,
+    Converged,
 }
 
 /// Up to this much the wall clock is followed, slowly.
@@ -58,22 +58,22 @@ pub const DESTROY_AFTER: Duration = Duration::from_secs(30 * 60);
 
 /// A time is a difference to the clock that nobody can set.
 #[derive(Debug, Clone)]
-pub struct Steady {
+pub struct SteadyTime {
     offset_ms: i64,
     /// Of the earliest it can be, while that is not the same.
     earliest_ms: Option<i64>,
-    stance: Stance,
+    wall_state: WallClockState,
     /// When the wall clock was last looked at in earnest.
-    looked_at: i64,
+    checked_at_ms: i64,
     /// What was said last: slewing back makes time stand for a moment, and never turn.
-    said_ms: i64,
+    last_returned_ms: i64,
 }
 
 /// How the wall clock stands to this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stance {
+enum WallClockState {
     /// Since when.
-    Together {
+    InSync {
         since: i64,
     },
     /// Since when, and its difference to the clock that nobody can set.
@@ -84,107 +84,117 @@ enum Stance {
     Behind,
 }
 
-impl Steady {
+impl SteadyTime {
     /// `known` is what the store has seen. The time between it and the wall clock was not lived
     /// through by anybody who could tell.
     #[must_use]
-    pub fn start(reading: Reading, known: Option<KnownTime>, trust: Trust) -> Self {
+    pub fn start(
+        reading: ClockReading,
+        watermark: Option<ClockWatermark>,
+        trust: StartTrust,
+    ) -> Self {
         let wall = reading.offset_ms();
         let offset = |it: Timestamp| it.unix_ms.saturating_sub(reading.boot_ms);
-        let known = known.filter(|_| trust == Trust::Cautious);
+        let known = watermark.filter(|_| trust == StartTrust::Cautious);
         let offset_ms = known.map_or(wall, |it| offset(it.now).max(wall));
         let earliest = known.map_or(wall, |it| offset(it.earliest).min(wall));
         let earliest_ms =
-            Some(earliest).filter(|it| offset_ms.saturating_sub(*it) > ms(SLEW_WITHIN));
+            Some(earliest).filter(|it| offset_ms.saturating_sub(*it) > to_ms(SLEW_WITHIN));
         let since = reading.boot_ms;
         Self {
             offset_ms,
             earliest_ms,
-            stance: Stance::Together { since },
-            looked_at: since,
-            said_ms: i64::MIN,
+            wall_state: WallClockState::InSync { since },
+            checked_at_ms: since,
+            last_returned_ms: i64::MIN,
         }
     }
 
     /// What time it is, by these readings and all before them.
-    pub fn observe(&mut self, reading: Reading) -> (Times, Option<Notice>) {
+    pub fn observe(&mut self, reading: ClockReading) -> (TimeBounds, Option<ClockNotice>) {
         let ahead = reading.offset_ms().saturating_sub(self.offset_ms);
-        let passed = reading.boot_ms.saturating_sub(self.looked_at);
+        let passed = reading.boot_ms.saturating_sub(self.checked_at_ms);
         if passed >= SLEW_EVERY_MS {
-            self.looked_at = reading.boot_ms;
+            self.checked_at_ms = reading.boot_ms;
         }
-        let notice = if ahead.saturating_abs() <= ms(SLEW_WITHIN) {
-            self.agree(reading, ahead, passed)
+        let notice = if ahead.saturating_abs() <= to_ms(SLEW_WITHIN) {
+            self.slew(reading, ahead, passed)
         } else if ahead > 0 {
-            self.hold(reading, ahead)
+            self.handle_ahead(reading, ahead)
         } else {
-            let told = self.stance == Stance::Behind;
-            self.stance = Stance::Behind;
-            (!told).then_some(Notice::Apart(ahead))
+            let told = self.wall_state == WallClockState::Behind;
+            self.wall_state = WallClockState::Behind;
+            (!told).then_some(ClockNotice::Diverged(ahead))
         };
-        (self.times(reading), notice)
+        (self.time_bounds(reading), notice)
     }
 
-    fn agree(&mut self, reading: Reading, ahead: i64, passed: i64) -> Option<Notice> {
+    fn slew(&mut self, reading: ClockReading, ahead: i64, passed: i64) -> Option<ClockNotice> {
         if passed >= SLEW_EVERY_MS {
-            let most = passed / SLEW_PARTS;
-            self.offset_ms = self.offset_ms.saturating_add(ahead.clamp(-most, most));
+            let maximum = passed / SLEW_PARTS;
+            self.offset_ms = self.offset_ms.saturating_add(ahead.clamp(-maximum, maximum));
         }
-        match self.stance {
-            Stance::Together { since } => {
-                if reading.boot_ms.saturating_sub(since) >= ms(DESTROY_AFTER) {
+        match self.wall_state {
+            WallClockState::InSync { since } => {
+                if reading.boot_ms.saturating_sub(since) >= to_ms(DESTROY_AFTER) {
                     self.earliest_ms = None;
                 }
                 None
             }
-            Stance::Ahead { .. } | Stance::Behind => {
-                self.stance = Stance::Together { since: reading.boot_ms };
-                Some(Notice::Together)
+            WallClockState::Ahead { .. } | WallClockState::Behind => {
+                self.wall_state = WallClockState::InSync { since: reading.boot_ms };
+                Some(ClockNotice::Converged)
             }
         }
     }
 
-    fn hold(&mut self, reading: Reading, ahead: i64) -> Option<Notice> {
+    fn handle_ahead(&mut self, reading: ClockReading, ahead: i64) -> Option<ClockNotice> {
         let (boot, wall) = (reading.boot_ms, reading.offset_ms());
-        match self.stance {
-            Stance::Ahead { since, offset_ms }
-                if wall.saturating_sub(offset_ms).saturating_abs() <= ms(SLEW_WITHIN) =>
+        match self.wall_state {
+            WallClockState::Ahead { since, offset_ms }
+                if wall.saturating_sub(offset_ms).saturating_abs() <= to_ms(SLEW_WITHIN) =>
             {
-                if boot.saturating_sub(since) < ms(FOLLOW_AFTER) {
+                if boot.saturating_sub(since) < to_ms(FOLLOW_AFTER) {
                     return None;
                 }
                 self.earliest_ms.get_or_insert(self.offset_ms);
                 self.offset_ms = wall;
-                self.stance = Stance::Together { since: boot };
-                Some(Notice::Followed(ahead))
+                self.wall_state = WallClockState::InSync { since: boot };
+                Some(ClockNotice::Followed(ahead))
             }
             // A first jump, or another one: its time begins.
-            Stance::Ahead { .. } | Stance::Together { .. } | Stance::Behind => {
-                self.stance = Stance::Ahead { since: boot, offset_ms: wall };
-                Some(Notice::Apart(ahead))
+            WallClockState::Ahead { .. }
+            | WallClockState::InSync { .. }
+            | WallClockState::Behind => {
+                self.wall_state = WallClockState::Ahead { since: boot, offset_ms: wall };
+                Some(ClockNotice::Diverged(ahead))
             }
         }
     }
 
-    fn times(&mut self, reading: Reading) -> Times {
+    fn time_bounds(&mut self, reading: ClockReading) -> TimeBounds {
         let at = |offset: i64| Timestamp { unix_ms: reading.boot_ms.saturating_add(offset) };
-        self.said_ms = self.said_ms.max(at(self.offset_ms).unix_ms);
-        let now = Timestamp { unix_ms: self.said_ms };
-        let latest = match self.stance {
-            Stance::Ahead { .. } => Timestamp { unix_ms: reading.wall_ms.max(now.unix_ms) },
-            Stance::Together { .. } | Stance::Behind => now,
+        self.last_returned_ms = self.last_returned_ms.max(at(self.offset_ms).unix_ms);
+        let now = Timestamp { unix_ms: self.last_returned_ms };
+        let latest = match self.wall_state {
+            WallClockState::Ahead { .. } => Timestamp { unix_ms: reading.wall_ms.max(now.unix_ms) },
+            WallClockState::InSync { .. } | WallClockState::Behind => now,
         };
-        Times { earliest: at(self.earliest_ms.unwrap_or(self.offset_ms)).min(now), now, latest }
+        TimeBounds {
+            earliest: at(self.earliest_ms.unwrap_or(self.offset_ms)).min(now),
+            now,
+            latest,
+        }
     }
 }
 
-impl Reading {
+impl ClockReading {
     fn offset_ms(self) -> i64 {
         self.wall_ms.saturating_sub(self.boot_ms)
     }
 }
 
-fn ms(duration: Duration) -> i64 {
+fn to_ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
 }
 

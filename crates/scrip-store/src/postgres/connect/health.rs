@@ -6,7 +6,7 @@ use crate::postgres::engine::{row::column, statement::PostgresClient};
 
 /// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Health {
+pub struct ServerHealth {
     /// `150004` for 15.4.
     pub version: i32,
     /// Settings that decide what a commit is worth, where they are known: their names and values.
@@ -16,32 +16,35 @@ pub struct Health {
     pub connections_max: Option<i64>,
 }
 
-const VERSION: &str = "-- version\nSELECT current_setting('server_version_num')::integer";
+const FIND_SERVER_VERSION: &str =
+    "-- version\nSELECT current_setting('server_version_num')::integer";
 
-const SETTING: &str = "-- setting\nSELECT current_setting($1, true)";
+const FIND_SETTING: &str = "-- setting\nSELECT current_setting($1, true)";
 
-const SUPERUSER: &str = "
+const IS_SUPERUSER: &str = "
 -- is_superuser
 SELECT coalesce((SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user), false)";
 
-pub(crate) async fn health(client: &impl PostgresClient) -> Result<Health, StoreError> {
-    let rows = client.rows(VERSION, &[]).await?;
+pub(crate) async fn find_server_health(
+    client: &impl PostgresClient,
+) -> Result<ServerHealth, StoreError> {
+    let rows = client.rows(FIND_SERVER_VERSION, &[]).await?;
     let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
     let mut durability = Vec::new();
     for name in ["synchronous_commit", "fsync"] {
-        durability.extend(setting(client, name).await?.map(|it| (name, it)));
+        durability.extend(find_setting(client, name).await?.map(|it| (name, it)));
     }
-    let rows = client.rows(SUPERUSER, &[]).await?;
+    let rows = client.rows(IS_SUPERUSER, &[]).await?;
     let is_superuser = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
-    let connections_max = setting(client, "max_connections").await?;
+    let connections_max = find_setting(client, "max_connections").await?;
     let connections_max = connections_max.and_then(|it| it.parse().ok());
-    Ok(Health { version, durability, is_superuser, connections_max })
+    Ok(ServerHealth { version, durability, is_superuser, connections_max })
 }
 
-async fn setting(
+async fn find_setting(
     client: &impl PostgresClient,
     name: &'static str,
 ) -> Result<Option<String>, StoreError> {
-    let rows = client.rows(SETTING, &[&name]).await?;
+    let rows = client.rows(FIND_SETTING, &[&name]).await?;
     rows.first().map_or(Ok(None), |row| column(row, 0))
 }

@@ -7,85 +7,85 @@ use deadpool_postgres::{Client, GenericClient};
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::fault::fault;
+use crate::postgres::engine::error::store_error;
 
 /// In their order. One that was released is never changed.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
-const STATE: &str = "
+const CREATE_SCHEMA_STATE: &str = "
 CREATE TABLE IF NOT EXISTS schema_state (one INTEGER PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL);
     INSERT INTO schema_state (one, version) VALUES (1, 0) ON CONFLICT (one) DO NOTHING;";
 
 /// How often two that create the same table at once may get into each other's way.
 const ATTEMPTS: usize = 8;
 
-pub(crate) const NEWEST: i64 = 1;
+pub(crate) const NEWEST_VERSION: i64 = 1;
 
 /// What became of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Migrated {
+pub struct MigrationResult {
     /// Zero where there was none.
     pub from: i64,
     pub to: i64,
 }
 
 /// Brings the schema to the newest version, and says from which it came.
-pub(crate) async fn migrate(client: &mut Client) -> Result<Migrated, StoreError> {
+pub(crate) async fn migrate(client: &mut Client) -> Result<MigrationResult, StoreError> {
     // What has nothing to do needs no right to do it.
-    if let Some(from @ NEWEST..) = schema_version(client).await? {
-        check(from)?;
-        return Ok(Migrated { from, to: NEWEST });
+    if let Some(from @ NEWEST_VERSION..) = schema_version(client).await? {
+        check_version(from)?;
+        return Ok(MigrationResult { from, to: NEWEST_VERSION });
     }
-    create_state(client).await?;
-    let transaction = client.transaction().await.map_err(fault)?;
+    create_schema_state(client).await?;
+    let transaction = client.transaction().await.map_err(store_error)?;
     let sql = "SELECT version FROM schema_state WHERE one = 1 FOR UPDATE";
-    let row = transaction.query_one(sql, &[]).await.map_err(fault)?;
+    let row = transaction.query_one(sql, &[]).await.map_err(store_error)?;
     let from: i64 = row.try_get(0).map_err(|_| UNREADABLE)?;
-    if from > NEWEST {
-        check(from)?;
+    if from > NEWEST_VERSION {
+        check_version(from)?;
     }
     let done = usize::try_from(from).map_err(|_| UNREADABLE)?;
     for migration in MIGRATIONS.iter().skip(done) {
-        transaction.batch_execute(migration).await.map_err(fault)?;
+        transaction.batch_execute(migration).await.map_err(store_error)?;
     }
-    if from < NEWEST {
+    if from < NEWEST_VERSION {
         let sql = "UPDATE schema_state SET version = $1 WHERE one = 1";
-        transaction.execute(sql, &[&NEWEST]).await.map_err(fault)?;
+        transaction.execute(sql, &[&NEWEST_VERSION]).await.map_err(store_error)?;
     }
-    transaction.commit().await.map_err(fault)?;
-    Ok(Migrated { from, to: NEWEST })
+    transaction.commit().await.map_err(store_error)?;
+    Ok(MigrationResult { from, to: NEWEST_VERSION })
 }
 
 /// Whether a schema of this version is the one that we know.
-pub(crate) fn check(version: i64) -> Result<(), StoreError> {
-    let said = match version.cmp(&NEWEST) {
+pub(crate) fn check_version(version: i64) -> Result<(), StoreError> {
+    let output = match version.cmp(&NEWEST_VERSION) {
         Ordering::Equal => return Ok(()),
         Ordering::Less => format!(
-            "its schema is version {version}, and this program needs version {NEWEST}; run: scrip \
+            "its schema is version {version}, and this program needs version {NEWEST_VERSION}; run: scrip \
              migrate"
         ),
         Ordering::Greater => format!(
-            "its schema is version {version}, and this program knows none after {NEWEST}; run a \
+            "its schema is version {version}, and this program knows none after {NEWEST_VERSION}; run a \
              newer scrip"
         ),
     };
-    Err(StoreError::Unavailable(said.into()))
+    Err(StoreError::Unavailable(output.into()))
 }
 
 /// `IF NOT EXISTS` looks and creates in two steps, between which another node can create it.
-async fn create_state(client: &Client) -> Result<(), StoreError> {
+async fn create_schema_state(client: &Client) -> Result<(), StoreError> {
     let mut left = ATTEMPTS;
     loop {
         left = left.saturating_sub(1);
-        match client.batch_execute(STATE).await {
-            Err(error) if left > 0 && is_race(error.code()) => (),
-            created => return created.map_err(fault),
+        match client.batch_execute(CREATE_SCHEMA_STATE).await {
+            Err(error) if left > 0 && is_creation_race(error.code()) => (),
+            created => return created.map_err(store_error),
         }
     }
 }
 
 /// By how far the other one came: its row, its table, or the type that goes with the table.
-fn is_race(code: Option<&SqlState>) -> bool {
+fn is_creation_race(code: Option<&SqlState>) -> bool {
     let races = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     code.is_some_and(|it| races.contains(it))
 }
@@ -99,6 +99,6 @@ pub(crate) async fn schema_version(client: &impl GenericClient) -> Result<Option
         Ok(None) => Ok(None),
         Ok(Some(row)) => row.try_get(0).map(Some).map_err(|_| UNREADABLE),
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
-        Err(error) => Err(fault(error)),
+        Err(error) => Err(store_error(error)),
     }
 }

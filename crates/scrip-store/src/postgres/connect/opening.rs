@@ -3,24 +3,24 @@
 
 use scrip_core::{
     audit::{
-        Log,
-        verify::{Ends, Verifier},
+        LogKind,
+        verify::{ChainAnchors, Verifier},
     },
     store::StoreError,
 };
 use tokio_postgres::IsolationLevel;
 
 use crate::{
-    claims::Claims,
+    claims::InFlightClaims,
     postgres::{
-        Health, Migrated, PostgresSettings, PostgresStore,
-        audit::{access_log::AccessLog, trail},
-        connect::{health, listen::Changes, migrate, roles},
+        MigrationResult, PostgresSettings, PostgresStore, ServerHealth,
+        audit::{read_log::PostgresReadLog, verify},
+        connect::{directory_listener::DirectoryListener, health, migrate, roles},
         engine::{
-            fault::{fault, unavailable},
-            scope::Scope,
+            error::{store_error, unavailable},
+            scope::RowScope,
         },
-        tokens::group::Writes,
+        tokens::write_group::TokenWriteQueue,
         transfer,
     },
 };
@@ -32,13 +32,13 @@ impl PostgresStore {
     /// # Errors
     /// It cannot be reached, does not let us, has a schema that is newer than we are, or no role of
     /// that name.
-    pub async fn migrate(settings: PostgresSettings) -> Result<Migrated, StoreError> {
-        let serving = settings.serving().map(str::to_owned);
-        let pool = settings.connections(1).pool()?;
+    pub async fn migrate(settings: PostgresSettings) -> Result<MigrationResult, StoreError> {
+        let serving = settings.serve_role().map(str::to_owned);
+        let pool = settings.with_connections(1).pool()?;
         let mut client = pool.connection().await?;
         let migrated = migrate::migrate(&mut client).await?;
         if let Some(role) = serving {
-            roles::grant(&mut client, &role).await?;
+            roles::grant_serve_role(&mut client, &role).await?;
         }
         Ok(migrated)
     }
@@ -48,33 +48,40 @@ impl PostgresStore {
     /// # Errors
     /// It cannot be reached.
     pub async fn schema_version(settings: PostgresSettings) -> Result<Option<i64>, StoreError> {
-        let held = settings.connections(1).pool()?.hold().await?;
-        held.in_time(migrate::schema_version(held.client()?)).await?
+        let connection = settings.with_connections(1).pool()?.acquire().await?;
+        connection.with_timeout(migrate::schema_version(connection.client()?)).await?
     }
 
     /// # Errors
     /// It cannot be reached, or its schema is not the one that we know.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
-        let changes = Changes::at(settings.place());
+        let changes = DirectoryListener::new(settings.connection_target());
         let pool = settings.pool()?;
-        let mut held = pool.hold().await?;
-        let version = migrate::schema_version(held.client()?);
-        match held.in_time(version).await?? {
-            Some(version) => migrate::check(version)?,
+        let mut connection = pool.acquire().await?;
+        let version = migrate::schema_version(connection.client()?);
+        match connection.with_timeout(version).await?? {
+            Some(version) => migrate::check_version(version)?,
             None => return Err(unavailable("there is no vault in this database; run: scrip init")),
         }
-        transfer::check_finished(&held).await?;
-        held.release();
-        let (access, writes) = (AccessLog::new(pool.clone()), Writes::new(pool.clone()));
-        Ok(Self { pool, access, writes, claims: Claims::default(), changes })
+        transfer::check_no_unfinished_import(&connection).await?;
+        connection.release();
+        let (access, writes) =
+            (PostgresReadLog::new(pool.clone()), TokenWriteQueue::new(pool.clone()));
+        Ok(Self {
+            pool,
+            read_log: access,
+            write_queue: writes,
+            claims: InFlightClaims::default(),
+            directory_listener: changes,
+        })
     }
 
     /// What the operator should know of the server.
     ///
     /// # Errors
     /// It does not answer.
-    pub async fn health(&self) -> Result<Health, StoreError> {
-        health::health(&self.of_no_tenant()).await
+    pub async fn health(&self) -> Result<ServerHealth, StoreError> {
+        health::find_server_health(&self.without_tenant()).await
     }
 
     /// Hands every record of a log to the verifier that `begin` makes of its heads and checkpoints,
@@ -82,17 +89,17 @@ impl PostgresStore {
     ///
     /// # Errors
     /// The database cannot be read.
-    pub async fn walk_log(
+    pub async fn verify_log(
         &self,
-        log: Log,
-        begin: impl FnOnce(Ends) -> Verifier,
-        watch: impl FnMut(u64, u64),
+        log: LogKind,
+        create_verifier: impl FnOnce(ChainAnchors) -> Verifier,
+        report_progress: impl FnMut(u64, u64),
     ) -> Result<Verifier, StoreError> {
         // Of all tenants, and for as long as it takes.
         let mut client = self.pool.connection().await?;
         let it = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-        let it = it.read_only(true).start().await.map_err(fault)?;
-        it.batch_execute(&Scope::every_tenant().set()).await.map_err(fault)?;
-        trail::walk_log(&it, log, begin, watch).await
+        let it = it.read_only(true).start().await.map_err(store_error)?;
+        it.batch_execute(&RowScope::all_tenants().set_statement()).await.map_err(store_error)?;
+        verify::verify_log(&it, log, create_verifier, report_progress).await
     }
 }

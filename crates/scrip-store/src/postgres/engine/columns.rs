@@ -3,10 +3,10 @@
 use crate::{postgres::engine::statement::SqlValue, sql::Parameter};
 
 #[derive(Debug)]
-pub(crate) struct Columns<'a, const N: usize>([Vec<Parameter<'a>>; N]);
+pub(crate) struct ColumnArrays<'a, const N: usize>([Vec<Parameter<'a>>; N]);
 
-impl<'a, const N: usize> Columns<'a, N> {
-    pub(crate) fn of(rows: impl IntoIterator<Item = [Parameter<'a>; N]>) -> Self {
+impl<'a, const N: usize> ColumnArrays<'a, N> {
+    pub(crate) fn from_rows(rows: impl IntoIterator<Item = [Parameter<'a>; N]>) -> Self {
         let mut columns = std::array::from_fn(|_| Vec::new());
         for row in rows {
             columns.iter_mut().zip(row).for_each(|(column, value)| column.push(value));

@@ -7,46 +7,46 @@ use deadpool_postgres::{Object, Status};
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::{fault::unavailable, lane::Lanes};
+use crate::postgres::engine::{error::unavailable, tenant_lock::TenantLocks};
 
 /// Which clock bounds what a node destroys because its time is over.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeletionClock {
     /// That of the database too, which all nodes share.
-    OfDatabase,
+    Database,
     /// That of the node alone.
-    OfNode,
+    Node,
 }
 
 #[derive(Debug, Clone)]
-pub(crate) struct Pool {
+pub(crate) struct ConnectionPool {
     connections: deadpool_postgres::Pool,
     /// For what must not wait behind requests.
-    apart: deadpool_postgres::Pool,
-    pub(crate) lanes: Lanes,
+    reserved: deadpool_postgres::Pool,
+    pub(crate) locks: TenantLocks,
     /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
     /// any more while nobody said so.
-    answer_max: Duration,
+    response_timeout: Duration,
     pub(crate) clock: DeletionClock,
 }
 
-impl Pool {
+impl ConnectionPool {
     pub(crate) fn new(
         connections: deadpool_postgres::Pool,
-        apart: deadpool_postgres::Pool,
-        answer_max: Duration,
+        reserved: deadpool_postgres::Pool,
+        response_timeout: Duration,
     ) -> Self {
-        let (lanes, clock) = (Lanes::default(), DeletionClock::OfDatabase);
-        Self { connections, apart, lanes, answer_max, clock }
+        let (lanes, clock) = (TenantLocks::default(), DeletionClock::Database);
+        Self { connections, reserved, locks: lanes, response_timeout, clock }
     }
 
-    pub(crate) fn bounded_by(self, clock: DeletionClock) -> Self {
+    pub(crate) fn with_clock(self, clock: DeletionClock) -> Self {
         Self { clock, ..self }
     }
 
     /// The few that requests do not have.
-    pub(crate) fn apart(&self) -> Self {
-        Self { connections: self.apart.clone(), ..self.clone() }
+    pub(crate) fn reserved(&self) -> Self {
+        Self { connections: self.reserved.clone(), ..self.clone() }
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -58,9 +58,13 @@ impl Pool {
         connection(&self.connections).await
     }
 
-    pub(crate) async fn hold(&self) -> Result<Held, StoreError> {
+    pub(crate) async fn acquire(&self) -> Result<PooledConnection, StoreError> {
         let client = self.connection().await?;
-        Ok(Held { client: Some(client), answer_max: self.answer_max, clock: self.clock })
+        Ok(PooledConnection {
+            client: Some(client),
+            response_timeout: self.response_timeout,
+            clock: self.clock,
+        })
     }
 }
 
@@ -68,19 +72,19 @@ impl Pool {
 /// takes back what it was in the middle of. That also goes for one that somebody stopped waiting
 /// for, since it may be that it will never answer.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct PooledConnection {
     client: Option<Object>,
-    answer_max: Duration,
+    response_timeout: Duration,
     pub(crate) clock: DeletionClock,
 }
 
-impl Drop for Held {
+impl Drop for PooledConnection {
     fn drop(&mut self) {
         drop(self.client.take().map(Object::take));
     }
 }
 
-impl Held {
+impl PooledConnection {
     pub(crate) fn client(&self) -> Result<&Object, StoreError> {
         self.client.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
     }
@@ -91,14 +95,14 @@ impl Held {
     }
 
     /// For what takes long by its nature.
-    pub(crate) fn wait_for(&mut self, answer_max: Duration) {
-        self.answer_max = self.answer_max.max(answer_max);
+    pub(crate) fn raise_response_timeout(&mut self, response_timeout: Duration) {
+        self.response_timeout = self.response_timeout.max(response_timeout);
     }
 
     /// What comes of it in time.
-    pub(crate) async fn in_time<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
+    pub(crate) async fn with_timeout<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
         let late = |_| unavailable("PostgreSQL did not answer in time");
-        tokio::time::timeout(self.answer_max, work).await.map_err(late)
+        tokio::time::timeout(self.response_timeout, work).await.map_err(late)
     }
 }
 
@@ -109,16 +113,18 @@ async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError
         Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {
             Err(StoreError::Busy)
         }
-        Err(deadpool_postgres::PoolError::Backend(error)) => Err(unreachable(&error)),
+        Err(deadpool_postgres::PoolError::Backend(error)) => Err(connection_error(&error)),
         Err(_) => Err(unavailable("PostgreSQL cannot be reached")),
     }
 }
 
 /// For the operator. What the server says in words may quote something; its codes, and what the
 /// system and TLS say, do not.
-fn unreachable(error: &tokio_postgres::Error) -> StoreError {
+fn connection_error(error: &tokio_postgres::Error) -> StoreError {
     let cause = match error.code() {
-        Some(code) => format!("PostgreSQL lets nobody in: error {}{}", code.code(), meaning(code)),
+        Some(code) => {
+            format!("PostgreSQL lets nobody in: error {}{}", code.code(), explain_code(code))
+        }
         None => {
             let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
             format!("PostgreSQL cannot be reached: {error}{cause}")
@@ -127,7 +133,7 @@ fn unreachable(error: &tokio_postgres::Error) -> StoreError {
     StoreError::Unavailable(cause.into())
 }
 
-fn meaning(code: &SqlState) -> &'static str {
+fn explain_code(code: &SqlState) -> &'static str {
     match code.code() {
         "28P01" => " (the password is wrong, or there is no such user)",
         "28000" => " (this user may not come in from here, or not in clear)",

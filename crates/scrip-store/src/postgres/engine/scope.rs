@@ -11,13 +11,13 @@ use scrip_core::id::TenantId;
 
 /// As the policies in the schema read it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Scope(Whose);
+pub(crate) struct RowScope(TenantScope);
 
 #[derive(Debug, Clone, Copy)]
-enum Whose {
-    One(TenantId),
-    Every,
-    Nobody,
+enum TenantScope {
+    Tenant(TenantId),
+    AllTenants,
+    NoTenant,
 }
 
 /// A client that waits for longer gets no answer anyway.
@@ -28,72 +28,73 @@ macro_rules! timeouts {
 }
 
 /// The last keeps a node that hangs from holding a tenant.
-const WRITE: &str = concat!(
+const BEGIN_WRITE: &str = concat!(
     "BEGIN ISOLATION LEVEL READ COMMITTED; ",
     timeouts!(),
     "SET LOCAL idle_in_transaction_session_timeout = '10s'; "
 );
 
 /// Its end is sent with it, so it does not idle.
-const ONE: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", timeouts!());
+const BEGIN_SINGLE: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", timeouts!());
 
 /// What goes through whole tables.
-const LONG: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '60s'; ";
+const BEGIN_LONG: &str =
+    "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '60s'; ";
 
-const INSTANT: &str = concat!(
+const BEGIN_SNAPSHOT: &str = concat!(
     "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; ",
     timeouts!(),
     "SET LOCAL idle_in_transaction_session_timeout = '10s'; "
 );
 
-impl Scope {
-    pub(crate) fn of(tenant: TenantId) -> Self {
-        Self(Whose::One(tenant))
+impl RowScope {
+    pub(crate) fn for_tenant(tenant: TenantId) -> Self {
+        Self(TenantScope::Tenant(tenant))
     }
 
     /// For what is found by something that names no tenant, or is the vault's own work.
-    pub(crate) fn every_tenant() -> Self {
-        Self(Whose::Every)
+    pub(crate) fn all_tenants() -> Self {
+        Self(TenantScope::AllTenants)
     }
 
     /// For tables that belong to nobody.
     pub(crate) fn no_tenant() -> Self {
-        Self(Whose::Nobody)
+        Self(TenantScope::NoTenant)
     }
 
     /// A UUID needs no quoting.
-    pub(crate) fn set(self) -> String {
+    pub(crate) fn set_statement(self) -> String {
         match self.0 {
-            Whose::One(TenantId(id)) => format!("SET LOCAL scrip.tenant = '{id}'"),
-            Whose::Every => "SET LOCAL scrip.tenant = 'every'".to_owned(),
+            TenantScope::Tenant(TenantId(id)) => format!("SET LOCAL scrip.tenant = '{id}'"),
+            TenantScope::AllTenants => "SET LOCAL scrip.tenant = 'every'".to_owned(),
             // Not left out: somebody may have said something for the whole session.
-            Whose::Nobody => "SET LOCAL scrip.tenant = ''".to_owned(),
+            TenantScope::NoTenant => "SET LOCAL scrip.tenant = ''".to_owned(),
         }
     }
 
-    fn after(self, begin: &str) -> String {
+    fn with_begin(self, begin: &str) -> String {
         let mut begin = begin.to_owned();
-        begin.push_str(&self.set());
+        begin.push_str(&self.set_statement());
         begin
     }
 
     /// A transaction that writes, of several statements.
     pub(crate) fn begin_write(self) -> String {
-        self.after(WRITE)
+        self.with_begin(BEGIN_WRITE)
     }
 
     /// A transaction of one statement.
-    pub(crate) fn begin_one(self) -> String {
-        self.after(ONE)
+    pub(crate) fn begin_single(self) -> String {
+        self.with_begin(BEGIN_SINGLE)
     }
 
     /// One statement that may take its time.
     pub(crate) fn begin_long(self) -> String {
-        self.after(LONG)
+        self.with_begin(BEGIN_LONG)
     }
 
     /// A transaction that reads, whose statements see the database as the first of them does.
-    pub(crate) fn begin_instant(self) -> String {
-        self.after(INSTANT)
+    pub(crate) fn begin_snapshot(self) -> String {
+        self.with_begin(BEGIN_SNAPSHOT)
     }
 }

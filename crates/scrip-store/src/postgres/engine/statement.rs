@@ -12,9 +12,9 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
-            fault::fault,
-            pool::{DeletionClock, Held, Pool},
-            scope::Scope,
+            error::store_error,
+            pool::{ConnectionPool, DeletionClock, PooledConnection},
+            scope::RowScope,
         },
     },
     sql::{ColumnReader, Execute, Parameter, Statements, required},
@@ -25,7 +25,7 @@ pub(crate) type SqlValue<'a> = &'a (dyn ToSql + Sync);
 
 /// What else is to be found out on the way in, once nobody of the tenant writes any more.
 #[derive(Clone, Copy)]
-pub(crate) struct Question<'a> {
+pub(crate) struct ExtraQuery<'a> {
     pub(crate) sql: &'static str,
     pub(crate) parameters: &'a [SqlValue<'a>],
 }
@@ -58,28 +58,28 @@ pub(crate) fn raw<'a>(parameters: &'a [Parameter<'a>]) -> Vec<SqlValue<'a>> {
 }
 
 /// In a transaction that was begun, and is ended, by whoever holds the connection.
-impl PostgresClient for Held {
+impl PostgresClient for PooledConnection {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let client = self.client()?;
-        let asked = async {
+        let query = async {
             let statement = client.prepare_cached(sql).await?;
             client.query(&statement, parameters).await
         };
-        self.in_time(asked).await?.map_err(fault)
+        self.with_timeout(query).await?.map_err(store_error)
     }
 }
 
-impl Execute for Held {
+impl Execute for PooledConnection {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
         self.execute_raw(sql, &raw(parameters)).await
     }
 }
 
-impl Held {
+impl PooledConnection {
     /// Statements without anything to fill in.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
         let done = self.client()?.batch_execute(sql);
-        self.in_time(done).await?.map_err(fault)
+        self.with_timeout(done).await?.map_err(store_error)
     }
 
     pub(crate) async fn execute_raw(
@@ -92,51 +92,51 @@ impl Held {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, parameters).await
         };
-        self.in_time(done).await?.map(count).map_err(fault)
+        self.with_timeout(done).await?.map(count).map_err(store_error)
     }
 }
 
 /// For what goes on for as long as it takes.
 impl PostgresClient for deadpool_postgres::Transaction<'_> {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
-        let statement = self.prepare_cached(sql).await.map_err(fault)?;
-        tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(fault)
+        let statement = self.prepare_cached(sql).await.map_err(store_error)?;
+        tokio_postgres::Transaction::query(self, &statement, parameters).await.map_err(store_error)
     }
 }
 
 /// Every statement is a transaction of its own, in one round trip: what begins it, the statement and
 /// what ends it are sent together.
-pub(crate) struct Single<'a> {
-    pool: &'a Pool,
+pub(crate) struct AutocommitClient<'a> {
+    pool: &'a ConnectionPool,
     begin: String,
-    answer_max: Duration,
+    response_timeout: Duration,
 }
 
 /// Longer than the engine's own, in `scope.rs`.
-const LONG_ANSWER_MAX: Duration = Duration::from_secs(70);
+const LONG_RESPONSE_TIMEOUT: Duration = Duration::from_secs(70);
 
-impl<'a> Single<'a> {
-    pub(crate) fn new(pool: &'a Pool, scope: Scope) -> Self {
-        Self { pool, begin: scope.begin_one(), answer_max: Duration::ZERO }
+impl<'a> AutocommitClient<'a> {
+    pub(crate) fn new(pool: &'a ConnectionPool, scope: RowScope) -> Self {
+        Self { pool, begin: scope.begin_single(), response_timeout: Duration::ZERO }
     }
 
     /// For statements that go through whole tables.
-    pub(crate) fn long(pool: &'a Pool, scope: Scope) -> Self {
-        Self { pool, begin: scope.begin_long(), answer_max: LONG_ANSWER_MAX }
+    pub(crate) fn with_long_timeout(pool: &'a ConnectionPool, scope: RowScope) -> Self {
+        Self { pool, begin: scope.begin_long(), response_timeout: LONG_RESPONSE_TIMEOUT }
     }
 
-    async fn hold(&self) -> Result<Held, StoreError> {
-        let mut held = self.pool.hold().await?;
-        held.wait_for(self.answer_max);
-        Ok(held)
+    async fn acquire(&self) -> Result<PooledConnection, StoreError> {
+        let mut connection = self.pool.acquire().await?;
+        connection.raise_response_timeout(self.response_timeout);
+        Ok(connection)
     }
 }
 
 /// What one of these does.
-macro_rules! alone {
+macro_rules! autocommit {
     ($self:ident, $method:ident, $sql:ident, $parameters:ident) => {{
-        let mut held = $self.hold().await?;
-        let client = held.client()?;
+        let mut connection = $self.acquire().await?;
+        let client = connection.client()?;
         let done = async {
             let statement = client.prepare_cached($sql).await?;
             // Should one fail, the engine takes COMMIT for ROLLBACK.
@@ -148,64 +148,64 @@ macro_rules! alone {
             )?;
             Ok(done)
         };
-        let done = held.in_time(done).await?.map_err(fault)?;
-        held.release();
+        let done = connection.with_timeout(done).await?.map_err(store_error)?;
+        connection.release();
         Ok(done)
     }};
 }
 
-impl PostgresClient for Single<'_> {
+impl PostgresClient for AutocommitClient<'_> {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
-        alone!(self, query, sql, parameters)
+        autocommit!(self, query, sql, parameters)
     }
 }
 
-impl Execute for Single<'_> {
+impl Execute for AutocommitClient<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
         self.execute_raw(sql, &raw(parameters)).await
     }
 }
 
-impl Single<'_> {
+impl AutocommitClient<'_> {
     /// How many rows it changed.
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
         parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
-        alone!(self, execute, sql, parameters).map(count)
+        autocommit!(self, execute, sql, parameters).map(count)
     }
 }
 
 /// Statements in it see the database as the first of them does.
-pub(crate) struct Instant {
-    held: Held,
+pub(crate) struct ReadSnapshot {
+    connection: PooledConnection,
     /// Sent with the first statement.
     begin: Mutex<Option<String>>,
 }
 
-impl Instant {
-    pub(crate) async fn new(pool: &Pool, scope: Scope) -> Result<Self, StoreError> {
-        let begin = Mutex::new(Some(scope.begin_instant()));
-        Ok(Self { held: pool.hold().await?, begin })
+impl ReadSnapshot {
+    pub(crate) async fn new(pool: &ConnectionPool, scope: RowScope) -> Result<Self, StoreError> {
+        let begin = Mutex::new(Some(scope.begin_snapshot()));
+        Ok(Self { connection: pool.acquire().await?, begin })
     }
 
     /// What it gave. Where the engine did not give it, there is nothing to end.
-    pub(crate) async fn end<T>(mut self, given: Result<T, StoreError>) -> Result<T, StoreError> {
-        if let Ok(_) | Err(StoreError::Corrupt(_)) = given {
-            self.held.batch("COMMIT").await?;
-            self.held.release();
+    pub(crate) async fn end<T>(mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
+        if let Ok(_) | Err(StoreError::Corrupt(_)) = result {
+            self.connection.batch("COMMIT").await?;
+            self.connection.release();
         }
-        given
+        result
     }
 }
 
-impl PostgresClient for Instant {
+impl PostgresClient for ReadSnapshot {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let begin = self.begin.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(begin) = begin else { return self.held.rows(sql, parameters).await };
-        let client = self.held.client()?;
-        let asked = async {
+        let Some(begin) = begin else { return self.connection.rows(sql, parameters).await };
+        let client = self.connection.client()?;
+        let query = async {
             let statement = client.prepare_cached(sql).await?;
             let (_, rows) = tokio::try_join!(
                 biased;
@@ -214,7 +214,7 @@ impl PostgresClient for Instant {
             )?;
             Ok(rows)
         };
-        self.held.in_time(asked).await?.map_err(fault)
+        self.connection.with_timeout(query).await?.map_err(store_error)
     }
 }
 
@@ -223,12 +223,12 @@ const DATABASE_TIME: &str = "
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
 /// The earlier of this time and that of the database's own clock.
-pub(crate) async fn not_after(
+pub(crate) async fn cap_at_database_clock(
     client: &impl Statements,
     clock: DeletionClock,
     at: Timestamp,
 ) -> Result<Timestamp, StoreError> {
-    if clock == DeletionClock::OfNode {
+    if clock == DeletionClock::Node {
         return Ok(at);
     }
     let now = client.find(DATABASE_TIME, &[], |row| required(row, 0)).await?;
@@ -242,18 +242,18 @@ fn count(rows: u64) -> usize {
 
 impl PostgresStore {
     /// For single statements about one tenant.
-    pub(crate) fn of(&self, tenant: TenantId) -> Single<'_> {
-        Single::new(&self.pool, Scope::of(tenant))
+    pub(crate) fn for_tenant(&self, tenant: TenantId) -> AutocommitClient<'_> {
+        AutocommitClient::new(&self.pool, RowScope::for_tenant(tenant))
     }
 
     /// For what is found by something that names no tenant, and for the vault's own work. Nothing
     /// that it finds is shown to anybody as it is: whose it is, its row says.
-    pub(crate) fn of_every_tenant(&self) -> Single<'_> {
-        Single::new(&self.pool, Scope::every_tenant())
+    pub(crate) fn for_all_tenants(&self) -> AutocommitClient<'_> {
+        AutocommitClient::new(&self.pool, RowScope::all_tenants())
     }
 
     /// For tables that belong to nobody.
-    pub(crate) fn of_no_tenant(&self) -> Single<'_> {
-        Single::new(&self.pool, Scope::no_tenant())
+    pub(crate) fn without_tenant(&self) -> AutocommitClient<'_> {
+        AutocommitClient::new(&self.pool, RowScope::no_tenant())
     }
 }

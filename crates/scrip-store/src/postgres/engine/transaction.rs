@@ -7,7 +7,7 @@
 //! in a circle.
 
 use scrip_core::{
-    audit::{AuditRecord, Entry, Log},
+    audit::{AuditRecord, LogKind, RecordSubject},
     id::TenantId,
     store::StoreError,
 };
@@ -15,37 +15,37 @@ use tokio_postgres::{Row, error::SqlState};
 
 use crate::{
     postgres::engine::{
-        chain::{self, Chain},
-        fault::{fault, unavailable},
-        lane::{Lane, LaneTurn},
-        pool::{Held, Pool},
-        scope::Scope,
-        set::Set,
-        statement::{PostgresClient, Question, SqlValue},
-        tally::TallyColumns,
+        chain::{self, PendingChain},
+        error::{store_error, unavailable},
+        pool::{ConnectionPool, PooledConnection},
+        scope::RowScope,
+        statement::{ExtraQuery, PostgresClient, SqlValue},
+        tenant_lock::{TenantGuard, TenantLog},
+        usage_columns::UsageColumns,
+        write_set::WriteSet,
     },
-    rules::tokens::tally::Tally,
+    shared::tokens::usage_delta::UsageDelta,
 };
 
 /// How often one is begun anew that the engine broke off before it had done anything.
 const ATTEMPTS: usize = 4;
 
 #[derive(Debug)]
-pub(crate) struct Transaction {
-    held: Held,
+pub(crate) struct PostgresTransaction {
+    connection: PooledConnection,
     /// Goes after the connection.
-    _turn: LaneTurn,
+    _guard: TenantGuard,
     pub(crate) tenant: TenantId,
-    has_tenant: bool,
-    log: Log,
+    tenant_exists: bool,
+    log: LogKind,
     /// Of the last token that has one.
-    number: i64,
-    pub(crate) chain: Chain,
-    pub(crate) tally: Tally,
+    last_number: i64,
+    pub(crate) chain: PendingChain,
+    pub(crate) usage: UsageDelta,
 }
 
 /// The newest number is at least that of a token that is there, whatever somebody did to the row.
-pub(crate) const ENTER: &str = "
+pub(crate) const LOCK_TENANT: &str = "
 -- enter
 INSERT INTO lanes (tenant, log, last_token)
 VALUES ($1, $2, coalesce((SELECT max(number) FROM tokens WHERE tenant = $1), 0) + $3)
@@ -55,115 +55,121 @@ RETURNING last_token";
 
 /// Where what follows may be taken back to.
 #[derive(Debug)]
-pub(crate) struct Mark {
+pub(crate) struct Savepoint {
     records: usize,
-    changes: usize,
+    usage_changes: usize,
 }
 
 /// Why none was committed.
 #[derive(Debug)]
-pub(crate) enum Ended {
+pub(crate) enum CommitError {
     /// The engine did not take the rows of a set, so nothing of it is there.
-    Undone,
+    RowsRejected,
     Failed(StoreError),
 }
 
-impl From<StoreError> for Ended {
+impl From<StoreError> for CommitError {
     fn from(error: StoreError) -> Self {
         Self::Failed(error)
     }
 }
 
-impl Ended {
-    pub(crate) fn error(self) -> StoreError {
+impl CommitError {
+    pub(crate) fn into_store_error(self) -> StoreError {
         match self {
-            Self::Undone => unavailable("PostgreSQL did not take the rows"),
+            Self::RowsRejected => unavailable("PostgreSQL did not take the rows"),
             Self::Failed(error) => error,
         }
     }
 }
 
-fn ended(error: tokio_postgres::Error) -> Ended {
+fn commit_error(error: tokio_postgres::Error) -> CommitError {
     match error.code() {
-        Some(code) if is_undone(code) => Ended::Undone,
-        Some(_) | None => Ended::Failed(fault(error)),
+        Some(code) if is_row_error(code) => CommitError::RowsRejected,
+        Some(_) | None => CommitError::Failed(store_error(error)),
     }
 }
 
 /// Only what the engine itself says of rows: COMMIT is on its way behind them, and a pooler that
 /// lost the engine meanwhile has codes of its own, by which nobody knows how far it came.
-fn is_undone(code: &SqlState) -> bool {
-    code.code().starts_with("23") || is_broken_off(code)
+fn is_row_error(code: &SqlState) -> bool {
+    code.code().starts_with("23") || is_serialization_failure(code)
 }
 
-fn is_broken_off(code: &SqlState) -> bool {
+fn is_serialization_failure(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
 /// Why none was begun.
-enum Entering {
+enum BeginError {
     /// The engine broke it off, and nothing was done.
-    Again,
+    Retry,
     Failed(StoreError),
 }
 
-fn entering(error: tokio_postgres::Error) -> Entering {
+fn begin_error(error: tokio_postgres::Error) -> BeginError {
     match error.code() {
-        Some(code) if is_broken_off(code) => Entering::Again,
-        Some(_) | None => Entering::Failed(fault(error)),
+        Some(code) if is_serialization_failure(code) => BeginError::Retry,
+        Some(_) | None => BeginError::Failed(store_error(error)),
     }
 }
 
-impl PostgresClient for Transaction {
+impl PostgresClient for PostgresTransaction {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
-        self.held.rows(sql, parameters).await
+        self.connection.rows(sql, parameters).await
     }
 }
 
-impl Transaction {
+impl PostgresTransaction {
     /// For this many new tokens at most.
-    pub(crate) async fn begin(pool: &Pool, of: Lane, tokens: usize) -> Result<Self, StoreError> {
-        Self::begin_asking(pool, of, tokens, None).await.map(|(begun, _)| begun)
+    pub(crate) async fn begin(
+        pool: &ConnectionPool,
+        tenant_log: TenantLog,
+        tokens: usize,
+    ) -> Result<Self, StoreError> {
+        Self::begin_with_query(pool, tenant_log, tokens, None)
+            .await
+            .map(|(transaction, _)| transaction)
     }
 
     /// The same, with the rows that answer a question.
-    pub(crate) async fn begin_asking(
-        pool: &Pool,
-        of: Lane,
+    pub(crate) async fn begin_with_query(
+        pool: &ConnectionPool,
+        tenant_log: TenantLog,
         tokens: usize,
-        asked: Option<Question<'_>>,
+        extra_query: Option<ExtraQuery<'_>>,
     ) -> Result<(Self, Vec<Row>), StoreError> {
         let mut left = ATTEMPTS;
         loop {
             left = left.saturating_sub(1);
-            match Self::enter(pool, of, tokens, asked).await {
-                Err(Entering::Again) if left > 0 => (),
-                Err(Entering::Again) => return Err(StoreError::Busy),
-                Err(Entering::Failed(error)) => return Err(error),
-                Ok(begun) => return Ok(begun),
+            match Self::try_begin(pool, tenant_log, tokens, extra_query).await {
+                Err(BeginError::Retry) if left > 0 => (),
+                Err(BeginError::Retry) => return Err(StoreError::Busy),
+                Err(BeginError::Failed(error)) => return Err(error),
+                Ok(transaction) => return Ok(transaction),
             }
         }
     }
 
     /// One round trip, once the statements are prepared.
-    async fn enter(
-        pool: &Pool,
-        of: Lane,
+    async fn try_begin(
+        pool: &ConnectionPool,
+        tenant_log: TenantLog,
         tokens: usize,
-        asked: Option<Question<'_>>,
-    ) -> Result<(Self, Vec<Row>), Entering> {
-        let Lane { log, tenant } = of;
+        extra_query: Option<ExtraQuery<'_>>,
+    ) -> Result<(Self, Vec<Row>), BeginError> {
+        let TenantLog { log, tenant } = tenant_log;
         // Before a connection: those who wait for one tenant must not have them all.
-        let turn = pool.lanes.wait(of).await.map_err(Entering::Failed)?;
-        let held = pool.hold().await.map_err(Entering::Failed)?;
-        let client = held.client().map_err(Entering::Failed)?;
-        let begin = Scope::of(tenant).begin_write();
+        let guard = pool.locks.acquire(tenant_log).await.map_err(BeginError::Failed)?;
+        let connection = pool.acquire().await.map_err(BeginError::Failed)?;
+        let client = connection.client().map_err(BeginError::Failed)?;
+        let begin = RowScope::for_tenant(tenant).begin_write();
         let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let log_name = log.as_str();
         let entered = async {
-            let enter = client.prepare_cached(ENTER).await?;
-            let open = client.prepare_cached(chain::OPEN).await?;
-            let ask = match asked {
+            let enter = client.prepare_cached(LOCK_TENANT).await?;
+            let open = client.prepare_cached(chain::OPEN_CHAIN).await?;
+            let ask = match extra_query {
                 Some(it) => Some(client.prepare_cached(it.sql).await?),
                 None => None,
             };
@@ -174,28 +180,37 @@ impl Transaction {
                 async { client.query_one(&enter, &[&tenant.0, &log_name, &tokens]).await },
                 async { client.query_one(&open, &[&tenant.0, &log_name]).await },
                 async {
-                    match ask.as_ref().zip(asked) {
+                    match ask.as_ref().zip(extra_query) {
                         Some((ask, it)) => client.query(ask, it.parameters).await,
                         None => Ok(Vec::new()),
                     }
                 },
             )
         };
-        let entered = held.in_time(entered).await.map_err(Entering::Failed)?;
-        let (_, entered, opened, answered) = entered.map_err(entering)?;
-        let unreadable = |_| Entering::Failed(StoreError::Corrupt("a lane is not one of ours"));
+        let entered = connection.with_timeout(entered).await.map_err(BeginError::Failed)?;
+        let (_, entered, opened, answered) = entered.map_err(begin_error)?;
+        let unreadable = |_| BeginError::Failed(StoreError::Corrupt("a lane is not one of ours"));
         let last: i64 = entered.try_get(0).map_err(unreadable)?;
         let number = last.saturating_sub(tokens);
-        let chain = Chain::opened(&opened);
+        let chain = PendingChain::from_row(&opened);
         let has_tenant = opened.try_get(8).map_err(unreadable)?;
-        let tally = Tally::default();
-        let begun = Self { held, _turn: turn, tenant, has_tenant, log, number, chain, tally };
-        Ok((begun, answered))
+        let usage = UsageDelta::default();
+        let transaction = Self {
+            connection,
+            _guard: guard,
+            tenant,
+            tenant_exists: has_tenant,
+            log,
+            last_number: number,
+            chain,
+            usage,
+        };
+        Ok((transaction, answered))
     }
 
     /// For statements.
-    pub(crate) fn client(&self) -> Result<&Held, StoreError> {
-        self.held.client().map(|_| &self.held)
+    pub(crate) fn client(&self) -> Result<&PooledConnection, StoreError> {
+        self.connection.client().map(|_| &self.connection)
     }
 
     pub(crate) async fn execute_raw(
@@ -203,18 +218,21 @@ impl Transaction {
         sql: &str,
         parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
-        self.held.execute_raw(sql, parameters).await
+        self.connection.execute_raw(sql, parameters).await
     }
 
     /// One that has to look at other tenants' rows, in one round trip.
-    pub(crate) async fn query_every_tenant(
+    pub(crate) async fn query_all_tenants(
         &self,
         sql: &str,
         parameters: &[SqlValue<'_>],
     ) -> Result<Vec<Row>, StoreError> {
-        let client = self.held.client()?;
-        let (open, close) = (Scope::every_tenant().set(), Scope::of(self.tenant).set());
-        let asked = async {
+        let client = self.connection.client()?;
+        let (open, close) = (
+            RowScope::all_tenants().set_statement(),
+            RowScope::for_tenant(self.tenant).set_statement(),
+        );
+        let query = async {
             let statement = client.prepare_cached(sql).await?;
             let (_, rows, _) = tokio::try_join!(
                 biased;
@@ -224,19 +242,19 @@ impl Transaction {
             )?;
             Ok(rows)
         };
-        self.held.in_time(asked).await?.map_err(fault)
+        self.connection.with_timeout(query).await?.map_err(store_error)
     }
 
     /// A request that began before its tenant was deleted must not write after.
-    pub(crate) fn check_present(&self) -> Result<(), StoreError> {
-        if self.has_tenant {
+    pub(crate) fn check_tenant_exists(&self) -> Result<(), StoreError> {
+        if self.tenant_exists {
             return Ok(());
         }
         Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
     }
 
     /// It writes for one tenant only.
-    pub(crate) fn check_own(&self, tenant: TenantId) -> Result<(), StoreError> {
+    pub(crate) fn check_tenant_matches(&self, tenant: TenantId) -> Result<(), StoreError> {
         if tenant == self.tenant {
             return Ok(());
         }
@@ -245,8 +263,8 @@ impl Transaction {
 
     /// The number of a new token.
     pub(crate) fn next_number(&mut self) -> i64 {
-        self.number = self.number.saturating_add(1);
-        self.number
+        self.last_number = self.last_number.saturating_add(1);
+        self.last_number
     }
 
     /// One more record of the log; written with the others before the commit.
@@ -256,49 +274,52 @@ impl Transaction {
         entity: &str,
         outcome: &'static str,
     ) {
-        let entry = Entry { log: self.log, tenant: self.tenant, entity, outcome };
+        let entry = RecordSubject { log: self.log, tenant: self.tenant, entity, outcome };
         self.chain.append(audit, entry);
     }
 
     /// Before a piece of work that may be taken back without the others.
-    pub(crate) async fn mark(&self) -> Result<Mark, StoreError> {
-        self.held.batch("SAVEPOINT work").await?;
-        Ok(Mark { records: self.chain.records(), changes: self.tally.changes() })
+    pub(crate) async fn savepoint(&self) -> Result<Savepoint, StoreError> {
+        self.connection.batch("SAVEPOINT work").await?;
+        Ok(Savepoint {
+            records: self.chain.record_count(),
+            usage_changes: self.usage.change_count(),
+        })
     }
 
-    pub(crate) async fn keep(&self, _: Mark) -> Result<(), StoreError> {
-        self.held.batch("RELEASE SAVEPOINT work").await
+    pub(crate) async fn release(&self, _: Savepoint) -> Result<(), StoreError> {
+        self.connection.batch("RELEASE SAVEPOINT work").await
     }
 
     /// What was done since then leaves nothing.
-    pub(crate) async fn take_back(&mut self, mark: Mark) -> Result<(), StoreError> {
-        self.chain.keep_only(mark.records);
-        self.tally.take_back(mark.changes);
+    pub(crate) async fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
+        self.chain.truncate(savepoint.records);
+        self.usage.truncate(savepoint.usage_changes);
         let sql = "ROLLBACK TO SAVEPOINT work; RELEASE SAVEPOINT work";
-        self.held.batch(sql).await
+        self.connection.batch(sql).await
     }
 
     /// The rows of a set, while there is more to come.
-    pub(crate) async fn put(&self, set: &Set<'_>) -> Result<(), Ended> {
-        let client = self.held.client()?;
+    pub(crate) async fn put(&self, set: &WriteSet<'_>) -> Result<(), CommitError> {
+        let client = self.connection.client()?;
         let done = async {
             let statements = set.prepare(client).await?;
-            set.put(client, self.tenant, statements).await.map_err(ended)
+            set.put(client, self.tenant, statements).await.map_err(commit_error)
         };
-        self.held.in_time(done).await?
+        self.connection.with_timeout(done).await?
     }
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
-        self.commit_with(&Set::default()).await.map_err(Ended::error)
+        self.commit_with(&WriteSet::default()).await.map_err(CommitError::into_store_error)
     }
 
     /// The rows of a set, the records, the counts and the end: one round trip.
-    pub(crate) async fn commit_with(mut self, set: &Set<'_>) -> Result<(), Ended> {
-        let of = Lane { log: self.log, tenant: self.tenant };
-        self.chain.find_lost(&self.held, of).await?;
-        let client = self.held.client()?;
-        let links = self.chain.links(of);
-        let counts = TallyColumns::of(&self.tally);
+    pub(crate) async fn commit_with(mut self, set: &WriteSet<'_>) -> Result<(), CommitError> {
+        let of = TenantLog { log: self.log, tenant: self.tenant };
+        self.chain.recover_lost_head(&self.connection, of).await?;
+        let client = self.connection.client()?;
+        let links = self.chain.chain_rows(of);
+        let counts = UsageColumns::new(&self.usage);
         let done = async {
             let rows = set.prepare(client).await?;
             let records = links.prepare(client).await?;
@@ -312,19 +333,19 @@ impl Transaction {
                 client.batch_execute("COMMIT"),
             ))
         };
-        let (put, linked, counted, committed) = self.held.in_time(done).await??;
+        let (put, linked, counted, committed) = self.connection.with_timeout(done).await??;
         // Either way the transaction is over, and others may have the connection.
         if committed.is_ok() {
-            self.held.release();
+            self.connection.release();
         }
-        put.map_err(ended)?;
+        put.map_err(commit_error)?;
         linked.and(counted)?;
-        committed.map_err(|error| Ended::Failed(fault(error)))
+        committed.map_err(|error| CommitError::Failed(store_error(error)))
     }
 
     pub(crate) async fn roll_back(mut self) -> Result<(), StoreError> {
-        self.held.batch("ROLLBACK").await?;
-        self.held.release();
+        self.connection.batch("ROLLBACK").await?;
+        self.connection.release();
         Ok(())
     }
 }
@@ -335,12 +356,12 @@ mod tests {
 
     /// Otherwise a write that was committed would be done twice.
     #[test]
-    fn only_what_the_engine_says_of_rows_is_done_again() {
+    fn only_row_errors_are_retried_individually() {
         for code in ["23505", "23503", "23502", "40001", "40P01"] {
-            assert!(is_undone(&SqlState::from_code(code)), "{code}");
+            assert!(is_row_error(&SqlState::from_code(code)), "{code}");
         }
         for code in ["08P01", "08006", "57P01", "58000", "40003", "53300", "25P02", "XX000"] {
-            assert!(!is_undone(&SqlState::from_code(code)), "{code}");
+            assert!(!is_row_error(&SqlState::from_code(code)), "{code}");
         }
     }
 }

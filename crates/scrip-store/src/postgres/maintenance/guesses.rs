@@ -2,9 +2,9 @@
 //! tenant's turn: a count is kept by its number, and the later time wins.
 
 use scrip_core::{
-    audit::Log,
+    audit::LogKind,
     id::TenantId,
-    policy::guessing_budget::{Bucket, GuessRecord},
+    policy::guessing_budget::{GuessBucket, GuessRecord},
     store::{GuessStore, StoreFuture},
     time::Timestamp,
 };
@@ -13,11 +13,11 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
-            columns::Columns,
+            columns::ColumnArrays,
             statement::{PostgresClient, SqlValue},
         },
     },
-    rules::usage::{SWEEP_GUESSES, guess},
+    shared::usage::{DELETE_EXPIRED_GUESSES, decode_guess},
     sql::parameters,
 };
 
@@ -38,14 +38,14 @@ impl GuessStore for PostgresStore {
     fn find_guesses<'a>(
         &'a self,
         tenant: TenantId,
-        buckets: &'a [Bucket],
+        buckets: &'a [GuessBucket],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
         Box::pin(async move {
             let names: Vec<&[u8]> = buckets.iter().map(|it| it.0.as_slice()).collect();
-            let client = self.of(tenant);
+            let client = self.for_tenant(tenant);
             let rows = client.rows(FIND_GUESSES, &[&tenant.0, &names, &now.unix_ms]).await?;
-            rows.iter().map(|row| guess(row)).collect()
+            rows.iter().map(|row| decode_guess(row)).collect()
         })
     }
 
@@ -57,19 +57,17 @@ impl GuessStore for PostgresStore {
         mut records: Vec<GuessRecord>,
     ) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            records.sort_unstable_by_key(|it| (it.bucket, it.number));
-            let rows = Columns::of(
-                records
-                    .iter()
-                    .map(|it| parameters![&it.bucket.0, &it.number, it.at, it.expires_at]),
-            );
-            let of: SqlValue<'_> = &tenant.0;
-            let columns: Vec<_> = std::iter::once(of).chain(rows.raw()).collect();
-            self.of(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
+            records.sort_unstable_by_key(|it| (it.bucket, it.number_digest));
+            let rows = ColumnArrays::from_rows(records.iter().map(|it| {
+                parameters![&it.bucket.0, &it.number_digest, it.counted_at, it.expires_at]
+            }));
+            let tenant_parameter: SqlValue<'_> = &tenant.0;
+            let columns: Vec<_> = std::iter::once(tenant_parameter).chain(rows.raw()).collect();
+            self.for_tenant(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
         })
     }
 
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(Log::Audit, &SWEEP_GUESSES, expired))
+    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_GUESSES, expired_by))
     }
 }

@@ -1,9 +1,9 @@
 //! What there is in the database, for the operator, and what is done in the background.
 
 use scrip_core::{
-    audit::{AuditRecord, NotedTime},
-    measure::{ReaderMeasures, StoreMeasures},
-    store::{Ending, Maintenance, StoreError, StoreFuture, StoreStatus},
+    audit::{AuditRecord, SignedWatermark},
+    metrics::{ReaderPoolMetrics, StoreMetrics},
+    store::{ExpiringEntity, Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
@@ -11,16 +11,16 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
-            fault::unavailable,
-            pool::Pool,
-            scope::Scope,
-            statement::{Single, not_after},
+            error::unavailable,
+            pool::ConnectionPool,
+            scope::RowScope,
+            statement::{AutocommitClient, cap_at_database_clock},
         },
-        maintenance::sweep::{sweep, sweep_cvcs},
+        maintenance::expiry::{delete_expired_rows, erase_expired_cvcs},
     },
-    rules::{
-        status::{find_number, list_counts, list_key_versions},
-        time::{known_time, note_time},
+    shared::{
+        clock_watermark::{load_watermark, save_watermark},
+        status::{list_counts, list_key_versions, query_number},
     },
     sql::{Statements, required},
 };
@@ -40,32 +40,33 @@ FROM heads AS it LEFT JOIN checkpoints AS pruned USING (tenant, log) WHERE log =
     };
 }
 
-const SCHEMA: &str = "-- schema\nSELECT version FROM schema_state WHERE one = 1";
+const FIND_SCHEMA_VERSION: &str = "-- schema\nSELECT version FROM schema_state WHERE one = 1";
 
-const SIZE: &str = "-- size\nSELECT pg_database_size(current_database())";
+const FIND_DATABASE_SIZE: &str = "-- size\nSELECT pg_database_size(current_database())";
 
 async fn find_status(client: &impl Statements) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(client).await?;
-    counts.push(("audit_records", find_number(client, count_records!("audit")).await?));
-    counts.push(("access_records", find_number(client, count_records!("access")).await?));
+    counts.push(("audit_records", query_number(client, count_records!("audit")).await?));
+    counts.push(("access_records", query_number(client, count_records!("access")).await?));
     let key_versions = list_key_versions(client).await?;
-    let schema = find_number(client, SCHEMA).await?;
+    let schema = query_number(client, FIND_SCHEMA_VERSION).await?;
     Ok(StoreStatus {
         engine: "PostgreSQL",
         schema: u32::try_from(schema).unwrap_or_default(),
         key_versions,
         counts,
-        sizes_bytes: vec![("database", find_number(client, SIZE).await?)],
+        sizes_bytes: vec![("database", query_number(client, FIND_DATABASE_SIZE).await?)],
     })
 }
 
-const READY: &str = "
+const CHECK_READY: &str = "
 -- check_ready
 SELECT current_setting('transaction_read_only') FROM directory_state WHERE one = 1";
 
 /// A standby answers, and takes no writes.
 async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
-    let is_read_only: Option<String> = client.find(READY, &[], |row| required(row, 0)).await?;
+    let is_read_only: Option<String> =
+        client.find(CHECK_READY, &[], |row| required(row, 0)).await?;
     match is_read_only.as_deref() {
         Some("off") => Ok(()),
         Some(_) | None => Err(unavailable("PostgreSQL takes no writes")),
@@ -73,10 +74,10 @@ async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
 }
 
 /// Connections are counted as those of readers, for every one of them may read.
-fn connections(pool: &Pool) -> ReaderMeasures {
+fn connection_metrics(pool: &ConnectionPool) -> ReaderPoolMetrics {
     let status = pool.status();
     let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
-    ReaderMeasures {
+    ReaderPoolMetrics {
         busy: number(status.size.saturating_sub(status.available)),
         idle: number(status.available),
         opened: number(status.size),
@@ -84,41 +85,46 @@ fn connections(pool: &Pool) -> ReaderMeasures {
 }
 
 impl Maintenance for PostgresStore {
-    fn sweep(
+    fn delete_expired(
         &self,
-        ending: Ending,
-        ended: Timestamp,
+        ending: ExpiringEntity,
+        expired_by: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep(&self.pool, ending, ended, &audit).await })
+        Box::pin(async move { delete_expired_rows(&self.pool, ending, expired_by, &audit).await })
     }
 
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { sweep_cvcs(&self.of_every_tenant(), ended).await })
+    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(async move { erase_expired_cvcs(&self.for_all_tenants(), expired_by).await })
     }
 
-    fn not_after(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
-        Box::pin(async move { not_after(&self.of_no_tenant(), self.pool.clock, at).await })
+    fn cap_at_shared_clock(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
+        Box::pin(
+            async move { cap_at_database_clock(&self.without_tenant(), self.pool.clock, at).await },
+        )
     }
 
-    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
-        Box::pin(async move { note_time(&self.of_no_tenant(), noted).await })
+    fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()> {
+        Box::pin(async move { save_watermark(&self.without_tenant(), watermark).await })
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
-        Box::pin(async move { known_time(&self.of_no_tenant()).await })
+    fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>> {
+        Box::pin(async move { load_watermark(&self.without_tenant()).await })
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
-        Box::pin(async move { check_ready(&self.of_no_tenant()).await })
+        Box::pin(async move { check_ready(&self.without_tenant()).await })
     }
 
-    fn measures(&self) -> StoreMeasures {
-        let logs = vec![self.writes.measures(), self.access.measures()];
-        StoreMeasures { logs, readers: connections(&self.pool) }
+    fn metrics(&self) -> StoreMetrics {
+        let logs = vec![self.write_queue.metrics(), self.read_log.metrics()];
+        StoreMetrics { writers: logs, readers: connection_metrics(&self.pool) }
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
-        Box::pin(async move { find_status(&Single::long(&self.pool, Scope::every_tenant())).await })
+        Box::pin(async move {
+            find_status(&AutocommitClient::with_long_timeout(&self.pool, RowScope::all_tenants()))
+                .await
+        })
     }
 }

@@ -1,11 +1,11 @@
 //! What a tenant uses. What tokens there are is counted as they come and go (`tally.rs`); what is
 //! active is noted in the transaction of the record of the read.
 
-use scrip_core::{id::TenantId, store::StoreError, time::Month, token::Usage};
+use scrip_core::{id::TenantId, store::StoreError, time::Month, token::TenantUsage};
 
 use crate::{
-    postgres::{PostgresStore, engine::transaction::Transaction},
-    rules::usage::{count, type_usage},
+    postgres::{PostgresStore, engine::transaction::PostgresTransaction},
+    shared::usage::{decode_count, decode_type_usage},
     sql::{ColumnReader, Statements, optional, parameters},
 };
 
@@ -19,7 +19,7 @@ UNION ALL SELECT NULL,
 ORDER BY 1";
 
 /// Once for each token and month.
-const NOTE_ACTIVE: &str = "
+const INSERT_ACTIVE_TOKENS: &str = "
 -- note_active
 WITH used AS (
     INSERT INTO active_tokens (tenant, month, token)
@@ -32,8 +32,8 @@ WITH used AS (
 ON CONFLICT (tenant, month) DO UPDATE SET active = active_months.active + excluded.active";
 
 /// Only ever by whoever writes to the access log.
-pub(crate) async fn note_active(
-    transaction: &Transaction,
+pub(crate) async fn record_active_tokens(
+    transaction: &PostgresTransaction,
     tokens: &[(Month, &str)],
 ) -> Result<(), StoreError> {
     if tokens.is_empty() {
@@ -42,21 +42,25 @@ pub(crate) async fn note_active(
     let (months, tokens): (Vec<_>, Vec<_>) =
         tokens.iter().map(|(it, token)| (it.0, *token)).unzip();
     let tenant = transaction.tenant.0;
-    transaction.execute_raw(NOTE_ACTIVE, &[&tenant, &months, &tokens]).await.map(drop)
+    transaction.execute_raw(INSERT_ACTIVE_TOKENS, &[&tenant, &months, &tokens]).await.map(drop)
 }
 
 impl PostgresStore {
-    pub(crate) async fn usage(&self, tenant: TenantId, month: Month) -> Result<Usage, StoreError> {
+    pub(crate) async fn usage(
+        &self,
+        tenant: TenantId,
+        month: Month,
+    ) -> Result<TenantUsage, StoreError> {
         let row = |row: &dyn ColumnReader| match optional::<&str>(row, 0)? {
-            None => Ok(Err((count(row, 1)?, count(row, 2)?))),
-            Some(_) => type_usage(row).map(Ok),
+            None => Ok(Err((decode_count(row, 1)?, decode_count(row, 2)?))),
+            Some(_) => decode_type_usage(row).map(Ok),
         };
-        let of = parameters![tenant, month];
-        let mut usage = Usage { types: Vec::new(), created: 0, active: 0 };
-        for row in self.of(tenant).query(FIND_USAGE, &of, row).await? {
+        let key = parameters![tenant, month];
+        let mut usage = TenantUsage { types: Vec::new(), created: 0, active: 0 };
+        for row in self.for_tenant(tenant).query(FIND_USAGE, &key, row).await? {
             match row {
                 Ok(of_type) => usage.types.push(of_type),
-                Err((created, active)) => usage = Usage { created, active, ..usage },
+                Err((created, active)) => usage = TenantUsage { created, active, ..usage },
             }
         }
         Ok(usage)

@@ -6,10 +6,10 @@ use scrip_seal::WrappedTenantKeys;
 use crate::{
     postgres::{
         PostgresStore,
-        connect::listen::tell,
-        engine::{statement::raw, transaction::Transaction},
+        connect::directory_listener::notify_directory_changed,
+        engine::{statement::raw, transaction::PostgresTransaction},
     },
-    rules::policy::{
+    shared::policy::{
         changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
         directory::{KeyTables, POSTGRES_KEYS},
     },
@@ -21,36 +21,36 @@ const PUT_TENANT_KEY: &str = "
 INSERT INTO tenant_keys (tenant, version, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant, version) DO UPDATE SET wrapped = $3 WHERE tenant_keys.wrapped <> $3";
 
-const PUT_LASTING_KEY: &str = "
+const PUT_PERMANENT_KEY: &str = "
 -- put_lasting_key
 INSERT INTO lasting_keys (tenant, wrapped) VALUES ($1, $2)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $2 WHERE lasting_keys.wrapped <> $2";
 
-impl PolicyTransaction for Transaction {
+impl PolicyTransaction for PostgresTransaction {
     const KEYS: KeyTables = POSTGRES_KEYS;
 
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError> {
         for (version, key) in &keys.sealing {
             self.execute(PUT_TENANT_KEY, &parameters![tenant, *version, key]).await?;
         }
-        self.execute(PUT_LASTING_KEY, &parameters![tenant, &keys.lasting]).await.map(drop)
+        self.execute(PUT_PERMANENT_KEY, &parameters![tenant, &keys.permanent]).await.map(drop)
     }
 
-    async fn announce_version(&self) -> Result<(), StoreError> {
-        tell(self.client()?).await
+    async fn notify_version_changed(&self) -> Result<(), StoreError> {
+        notify_directory_changed(self.client()?).await
     }
 
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
         let other = parameters![&api_key.digest, api_key.id];
-        Ok(!self.query_every_tenant(FIND_API_KEY, &raw(&other)).await?.is_empty())
+        Ok(!self.query_all_tenants(FIND_API_KEY, &raw(&other)).await?.is_empty())
     }
 
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
         self.execute(DELETE_TENANT, &parameters![tenant]).await
     }
 
-    fn end_tenant(&mut self, _: TenantId, audit: &AuditRecord, retention: Option<i64>) {
-        self.chain.end(audit, retention);
+    fn record_tenant_end(&mut self, _: TenantId, audit: &AuditRecord, retention: Option<i64>) {
+        self.chain.set_final_record(audit, retention);
     }
 }
 

@@ -9,11 +9,11 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
-            scope::Scope,
-            statement::{Instant, Single},
+            scope::RowScope,
+            statement::{AutocommitClient, ReadSnapshot},
         },
     },
-    rules::policy::{
+    shared::policy::{
         changes::insert_system_keys,
         directory::{POSTGRES_KEYS, directory_version, load_directory},
     },
@@ -22,7 +22,7 @@ use crate::{
 impl DirectoryStore for PostgresStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
-            let it = Instant::new(&self.pool.apart(), Scope::every_tenant()).await?;
+            let it = ReadSnapshot::new(&self.pool.reserved(), RowScope::all_tenants()).await?;
             let loaded = load_directory(&it, &POSTGRES_KEYS).await;
             it.end(loaded).await
         })
@@ -30,19 +30,19 @@ impl DirectoryStore for PostgresStore {
 
     fn directory_version(&self) -> StoreFuture<'_, i64> {
         Box::pin(async move {
-            let pool = self.pool.apart();
-            directory_version(&Single::new(&pool, Scope::no_tenant())).await
+            let pool = self.pool.reserved();
+            directory_version(&AutocommitClient::new(&pool, RowScope::no_tenant())).await
         })
     }
 
-    fn directory_changed(&self) -> StoreFuture<'_, ()> {
+    fn wait_for_directory_change(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            self.changes.wait().await;
+            self.directory_listener.wait().await;
             Ok(())
         })
     }
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
-        Box::pin(async move { insert_system_keys(&self.of_no_tenant(), &keys).await })
+        Box::pin(async move { insert_system_keys(&self.without_tenant(), &keys).await })
     }
 }

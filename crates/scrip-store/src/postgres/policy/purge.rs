@@ -8,11 +8,11 @@ use crate::{
         PostgresStore,
         engine::{row::column, statement::PostgresClient},
     },
-    rules::policy::changes::STRAGGLERS_MS,
+    shared::policy::changes::LATE_WRITES_MS,
     sql::delete_some,
 };
 
-const PURGED_AT_ONCE: i64 = 256;
+const PURGE_BATCH: i64 = 256;
 
 /// Some rows of a table that belong to a tenant that is deleted.
 macro_rules! purge {
@@ -21,7 +21,7 @@ macro_rules! purge {
     };
 }
 
-const PURGE: [&str; 8] = [
+const PURGE_STATEMENTS: [&str; 8] = [
     purge!("active_tokens", "tenant, month, token"),
     purge!("active_months", "tenant, month"),
     purge!("tokens", "tenant, number"),
@@ -34,7 +34,7 @@ const PURGE: [&str; 8] = [
 
 /// Only where there is nothing left: rows that another node was about to purge are skipped above,
 /// and stay where that fails.
-const FORGET_DELETED: &str = "
+const DELETE_PURGED_TENANTS: &str = "
 -- forget_deleted_tenants
 DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2)
     AND NOT EXISTS (SELECT 1 FROM active_tokens WHERE tenant = it.id)
@@ -47,7 +47,7 @@ DELETE FROM deleted_tenants AS it WHERE deleted_at <= $1 AND id = ANY ($2)
     AND NOT EXISTS (SELECT 1 FROM guesses WHERE tenant = it.id)";
 
 /// Those of these tenants that have no row any more.
-const WITHOUT_ROW: &str = "
+const FIND_TENANTS_WITHOUT_ROW: &str = "
 -- find_tenants_without_row
 SELECT it FROM unnest($1::uuid[]) AS it WHERE it NOT IN (SELECT id FROM tenants)";
 
@@ -61,18 +61,18 @@ impl PostgresStore {
         if tenants.is_empty() {
             return Ok(0);
         }
-        let client = self.of_every_tenant();
+        let client = self.for_all_tenants();
         let tenants: Vec<_> = tenants.into_iter().map(|it| it.0).collect();
-        let rows = client.rows(WITHOUT_ROW, &[&tenants]).await?;
-        let gone = rows.iter().map(|row| column(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
+        let rows = client.rows(FIND_TENANTS_WITHOUT_ROW, &[&tenants]).await?;
+        let deleted = rows.iter().map(|row| column(row, 0)).collect::<Result<Vec<Uuid>, _>>()?;
         let mut purged = 0_usize;
-        for sql in PURGE {
-            let rows = client.execute_raw(sql, &[&gone, &PURGED_AT_ONCE]).await?;
+        for sql in PURGE_STATEMENTS {
+            let rows = client.execute_raw(sql, &[&deleted, &PURGE_BATCH]).await?;
             purged = purged.saturating_add(rows);
         }
         if purged == 0 {
-            let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
-            client.execute_raw(FORGET_DELETED, &[&before, &gone]).await?;
+            let before = now.unix_ms.saturating_sub(LATE_WRITES_MS);
+            client.execute_raw(DELETE_PURGED_TENANTS, &[&before, &deleted]).await?;
         }
         Ok(purged)
     }

@@ -2,25 +2,25 @@
 
 use scrip_core::{
     id::TenantId,
-    store::{Beside, StoreError},
+    store::{CommitExtras, StoreError},
     token::StoredTokenIntent,
 };
 
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{statement::raw, transaction::Transaction},
+        engine::{statement::raw, transaction::PostgresTransaction},
     },
-    rules::{
-        answers::insert_beside,
-        tokens::intents::{inserted_intent, inserted_intent_columns, intent_columns},
+    shared::{
+        idempotency::insert_commit_extras,
+        tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
     },
     sql::parameters,
 };
 
 const INSERT_TOKEN_INTENT: &str = concat!(
     "-- insert_token_intent\nWITH made AS (INSERT INTO token_intents (",
-    inserted_intent_columns!(),
+    insert_intent_columns!(),
     ")
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     RETURNING id
@@ -30,18 +30,18 @@ const INSERT_TOKEN_INTENT: &str = concat!(
 );
 
 pub(crate) async fn insert_token_intent(
-    transaction: &mut Transaction,
+    transaction: &mut PostgresTransaction,
     intent: &StoredTokenIntent,
-    written: &Beside,
+    extras: &CommitExtras,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
-    let row = inserted_intent(tenant, &intent.record);
+    let row = insert_intent_parameters(tenant, &intent.record);
     let code = intent.cvc.as_ref();
     let code = parameters![code.map(|it| it.expires_at), code.map(|it| &it.sealed)];
     let mut columns = raw(&row);
     columns.extend(raw(&code));
     transaction.execute_raw(INSERT_TOKEN_INTENT, &columns).await?;
-    insert_beside(transaction, tenant, written, "created").await
+    insert_commit_extras(transaction, tenant, extras, "created").await
 }
 
 impl PostgresStore {
@@ -57,8 +57,8 @@ impl PostgresStore {
         &self,
         tenant: TenantId,
         intent: StoredTokenIntent,
-        written: Beside,
+        extras: CommitExtras,
     ) -> Result<(), StoreError> {
-        self.writes.insert_token_intent(tenant, intent, written).await
+        self.write_queue.insert_token_intent(tenant, intent, extras).await
     }
 }

@@ -2,18 +2,18 @@
 
 use scrip_core::{
     id::TenantId,
-    listing::{Facet, ListTokens, Position},
+    listing::{Facet, ListPosition, TokenScan},
     store::StoreError,
     token::StoredToken,
 };
 use tokio_postgres::Row;
 
 use crate::{
-    facets::{facet_bytes, facets},
-    postgres::engine::statement::{Instant, PostgresClient},
-    rules::tokens::{
-        listing::{FiledToken, ListingReader, MISFILED, Stretch},
-        rows::{numbered_token, token_columns},
+    facets::{encode_facet, facets_or_all_types},
+    postgres::engine::statement::{PostgresClient, ReadSnapshot},
+    shared::tokens::{
+        listing::{ChunkRequest, INDEX_MISMATCH, IndexedToken, TokenScanReader},
+        rows::{decode_numbered_token, token_columns},
     },
     sql::{optional, required},
 };
@@ -40,27 +40,27 @@ const LIST_ENTRIES: &str = concat!(
 );
 
 /// An entry with the token that it leads to.
-pub(crate) struct Entry {
-    position: Position,
+pub(crate) struct PostgresListingEntry {
+    position: ListPosition,
     facet: Vec<u8>,
     token: Option<StoredToken>,
 }
 
-impl ListingReader for Instant {
-    type Entry = Entry;
+impl TokenScanReader for ReadSnapshot {
+    type Entry = PostgresListingEntry;
 
-    fn position(entry: &Entry) -> &Position {
+    fn position(entry: &PostgresListingEntry) -> &ListPosition {
         &entry.position
     }
 
-    async fn stretch(
+    async fn list_chunk(
         &self,
         tenant: TenantId,
-        list: &ListTokens,
-        stretch: &Stretch<'_>,
-    ) -> Result<Vec<Entry>, StoreError> {
-        let Stretch { from, container, created_at, number, most } = *stretch;
-        let asked: Vec<_> = facets(list.facet).iter().map(facet_bytes).collect();
+        scan: &TokenScan,
+        request: &ChunkRequest<'_>,
+    ) -> Result<Vec<PostgresListingEntry>, StoreError> {
+        let ChunkRequest { from, container, created_at, number, entries_max: most } = *request;
+        let asked: Vec<_> = facets_or_all_types(scan.facet).iter().map(encode_facet).collect();
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         let rows = self
             .rows(
@@ -68,28 +68,32 @@ impl ListingReader for Instant {
                 &[&tenant.0, &asked, &from, &container, &created_at, &number, &most],
             )
             .await?;
-        rows.iter().map(entry).collect()
+        rows.iter().map(decode_entry).collect()
     }
 
-    async fn token(
+    async fn find_token(
         &self,
         _: TenantId,
-        list: &ListTokens,
-        Entry { position, facet, token }: Entry,
-    ) -> Result<Option<FiledToken>, StoreError> {
-        let Some(token) = token.filter(|it| it.record.is_live(list.now)) else { return Ok(None) };
-        let is_it = |it: &Facet| it.is_of(&token.record) && facet_bytes(it) == facet;
-        let facet = facets(list.facet).into_iter().find(is_it);
-        Ok(Some(FiledToken { position, facet, token }))
+        scan: &TokenScan,
+        PostgresListingEntry { position, facet, token }: PostgresListingEntry,
+    ) -> Result<Option<IndexedToken>, StoreError> {
+        let Some(token) = token.filter(|it| it.record.is_live(scan.now)) else { return Ok(None) };
+        let is_it = |it: &Facet| it.matches(&token.record) && encode_facet(it) == facet;
+        let facet = facets_or_all_types(scan.facet).into_iter().find(is_it);
+        Ok(Some(IndexedToken { position, facet, token }))
     }
 }
 
-fn entry(row: &Row) -> Result<Entry, StoreError> {
-    let position = Position {
-        container: required(row, 16).map_err(|_| MISFILED)?,
+fn decode_entry(row: &Row) -> Result<PostgresListingEntry, StoreError> {
+    let position = ListPosition {
+        container: required(row, 16).map_err(|_| INDEX_MISMATCH)?,
         created_at: required(row, 17)?,
-        number: required(row, 18)?,
+        row_number: required(row, 18)?,
     };
-    let token = optional::<i64>(row, 0)?.map(|_| numbered_token(row)).transpose()?;
-    Ok(Entry { position, facet: required(row, 19)?, token: token.map(|it| it.token) })
+    let token = optional::<i64>(row, 0)?.map(|_| decode_numbered_token(row)).transpose()?;
+    Ok(PostgresListingEntry {
+        position,
+        facet: required(row, 19)?,
+        token: token.map(|it| it.token),
+    })
 }

@@ -2,34 +2,34 @@
 
 use scrip_core::{
     id::{TenantId, TokenId},
-    policy::{Inquiry, Permit},
-    store::{Changed, StoreError, StoreFuture, TokenStore},
+    policy::{LookupPermit, Permit},
+    store::{ChangeOutcome, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
     token::{
-        Batched, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
+        BatchOutcome, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
         disclosure::DuplicateLookup,
     },
 };
 
 use crate::{
-    facets::entry_columns,
+    facets::index_entry_columns,
     postgres::{
         PostgresStore,
         engine::{
-            statement::{PostgresClient, not_after, raw},
-            transaction::Transaction,
+            statement::{PostgresClient, cap_at_database_clock, raw},
+            transaction::PostgresTransaction,
         },
-        tokens::entries::{REMOVE_ENTRIES, each_entry, replace_entries},
+        tokens::index_entries::{DELETE_INDEX_ENTRIES, execute_for_entries, replace_index_entries},
     },
-    rules::tokens::{
+    shared::tokens::{
         rows::{
-            NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
-            updated_token,
+            NumberedToken, decode_numbered_token, insert_token_columns, insert_token_parameters,
+            update_token, update_token_parameters,
         },
         writes::{TokenTransaction, delete_token, find_token},
     },
     sql::{Execute, Statements, parameters, required},
-    uses::Uses,
+    token_activity::TokenActivity,
 };
 
 /// A token's row with its code.
@@ -37,7 +37,7 @@ macro_rules! select_tokens {
     () => {
         concat!(
             "SELECT ",
-            $crate::rules::tokens::rows::token_columns!("number"),
+            $crate::shared::tokens::rows::token_columns!("number"),
             " FROM tokens
               LEFT JOIN cvcs ON cvcs.tenant = tokens.tenant AND cvcs.token = tokens.number"
         )
@@ -93,7 +93,7 @@ const FIND_DUPLICATE_TO_READ: &str = concat!(
 /// With its code and its entries: nothing of it where a token has the id.
 const INSERT_TOKEN: &str = concat!(
     "-- insert_token\nWITH made AS (INSERT INTO tokens (",
-    inserted_columns!(),
+    insert_token_columns!(),
     ", number)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
     ON CONFLICT (tenant, id) DO NOTHING
@@ -124,7 +124,7 @@ const DELETE_TOKEN: &str = "
 -- delete_token
 DELETE FROM tokens WHERE tenant = $1 AND number = $2 RETURNING type";
 
-impl TokenTransaction for Transaction {
+impl TokenTransaction for PostgresTransaction {
     const FIND_TOKEN: &'static str = FIND_TOKEN;
 
     async fn find_duplicates(
@@ -137,8 +137,8 @@ impl TokenTransaction for Transaction {
         let DuplicateLookup { keys: [first, second], read_key } = lookup;
         let sql = if read_key.is_some() { FIND_DUPLICATE_TO_READ } else { FIND_DUPLICATE };
         let second = read_key.as_ref().unwrap_or(second);
-        let of = parameters![tenant, first, second, now, own_id];
-        self.query(sql, &of, numbered_token).await
+        let key = parameters![tenant, first, second, now, own_id];
+        self.query(sql, &key, decode_numbered_token).await
     }
 
     async fn insert_token(
@@ -147,10 +147,10 @@ impl TokenTransaction for Transaction {
         StoredToken { record, cvc }: &StoredToken,
     ) -> Result<Option<i64>, StoreError> {
         let number = self.next_number();
-        let row = inserted_token(tenant, record);
+        let row = insert_token_parameters(tenant, record);
         let code = cvc.as_ref();
         let more = parameters![number, code.map(|it| it.expires_at), code.map(|it| &it.sealed)];
-        let (facets, containers) = entry_columns(record);
+        let (facets, containers) = index_entry_columns(record);
         let mut columns = raw(&row);
         columns.extend(raw(&more));
         columns.push(&facets);
@@ -158,7 +158,7 @@ impl TokenTransaction for Transaction {
         if self.rows(INSERT_TOKEN, &columns).await?.is_empty() {
             return Ok(None);
         }
-        self.tally.made(tenant, record.token_type, record.created_at);
+        self.usage.count_created(tenant, record.token_type, record.created_at);
         Ok(Some(number))
     }
 
@@ -170,7 +170,7 @@ impl TokenTransaction for Transaction {
         cvc: &CvcChange,
     ) -> Result<(), StoreError> {
         let number = before.number;
-        self.execute(UPDATE_TOKEN, &updated_token(tenant, number, after)).await?;
+        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, number, after)).await?;
         match cvc {
             CvcChange::Keep => 0,
             CvcChange::Remove => self.execute(DELETE_CVC, &parameters![tenant, number]).await?,
@@ -179,7 +179,7 @@ impl TokenTransaction for Transaction {
                 self.execute(PUT_CVC, &row).await?
             }
         };
-        replace_entries(self, before, after).await
+        replace_index_entries(self, before, after).await
     }
 
     /// The code and the data in remembered answers go with the row, by the schema.
@@ -189,50 +189,54 @@ impl TokenTransaction for Transaction {
         number: i64,
         record: &TokenRecord,
     ) -> Result<(), StoreError> {
-        each_entry(self, REMOVE_ENTRIES, number, record).await?;
-        remove_row(self, number).await
+        execute_for_entries(self, DELETE_INDEX_ENTRIES, number, record).await?;
+        delete_token_row(self, number).await
     }
 
-    async fn earliest_time(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
-        not_after(self, self.client()?.clock, at).await
+    async fn cap_at_shared_clock(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
+        cap_at_database_clock(self, self.client()?.clock, at).await
     }
 }
 
 /// Without the entries by which it was found, which lead nowhere then. The only way out for a row of
 /// a tenant that has counts: it is taken from those it says it is in.
-pub(crate) async fn remove_row(
-    transaction: &mut Transaction,
+pub(crate) async fn delete_token_row(
+    transaction: &mut PostgresTransaction,
     number: i64,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
-    let of = parameters![tenant, number];
-    let gone = transaction.query(DELETE_TOKEN, &of, |row| Ok(required::<TokenType>(row, 0).ok()));
-    for of in gone.await?.into_iter().flatten() {
-        transaction.tally.gone(tenant, of);
+    let key = parameters![tenant, number];
+    let gone = transaction.query(DELETE_TOKEN, &key, |row| Ok(required::<TokenType>(row, 0).ok()));
+    for key in gone.await?.into_iter().flatten() {
+        transaction.usage.count_removed(tenant, key);
     }
     Ok(())
 }
 
 impl TokenStore for PostgresStore {
-    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
         Box::pin(async move {
-            let tenant = inquiry.tenant().id;
-            let uses = Uses::of(&batch);
-            let batched = self.writes.write_tokens(tenant, batch).await?;
-            self.access.note_active(tenant, uses.active(&batched));
+            let tenant = lookup.tenant().id;
+            let uses = TokenActivity::from_batch(&batch);
+            let batched = self.write_queue.write_tokens(tenant, batch).await?;
+            self.read_log.record_activity(tenant, uses.active_tokens(&batched));
             Ok(batched)
         })
     }
 
     fn find_token<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>> {
         Box::pin(async move {
-            let tenant = inquiry.tenant().id;
-            let found = find_token(&self.of(tenant), FIND_TOKEN, tenant, id, now).await?;
+            let tenant = lookup.tenant().id;
+            let found = find_token(&self.for_tenant(tenant), FIND_TOKEN, tenant, id, now).await?;
             Ok(found.map(|it| it.token))
         })
     }
@@ -240,23 +244,23 @@ impl TokenStore for PostgresStore {
     /// Each where its id stands. One statement sees one instant.
     fn find_tokens<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         ids: &'a [TokenId],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         Box::pin(async move {
-            let tenant = inquiry.tenant().id;
+            let tenant = lookup.tenant().id;
             let texts: Vec<_> = ids.iter().map(TokenId::as_str).collect();
-            let client = self.of(tenant);
+            let client = self.for_tenant(tenant);
             let rows = client.rows(FIND_TOKENS, &[&tenant.0, &texts, &now.unix_ms]).await?;
-            let found = rows.iter().map(|row| numbered_token(row).map(|it| it.token));
+            let found = rows.iter().map(|row| decode_numbered_token(row).map(|it| it.token));
             let found = found.collect::<Result<Vec<_>, _>>()?;
-            let of = |id: &TokenId| found.iter().find(|it| it.record.id == *id).cloned();
-            Ok(ids.iter().map(of).collect())
+            let key = |id: &TokenId| found.iter().find(|it| it.record.id == *id).cloned();
+            Ok(ids.iter().map(key).collect())
         })
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
     }

@@ -12,15 +12,15 @@ use scrip_core::store::StoreError;
 
 use crate::sqlite::engine::{
     connection::{BUSY_TIMEOUT, open_checkpointer},
-    writer::{Progress, cut},
+    writer::{WriterProgress, truncate_wal},
 };
 
-const EVERY: Duration = Duration::from_millis(250);
+const INTERVAL: Duration = Duration::from_millis(250);
 /// Under unbroken load a passive checkpoint never reaches the end of the log, which would grow
 /// without bound. At this many pages the writer lets it start over.
-const LOG_PAGES_MAX: i64 = 16 * 1024;
+const WAL_PAGES_MAX: i64 = 16 * 1024;
 const PASSES_MAX: usize = 4;
-const PASS_PAGES_ENOUGH: i64 = 256;
+const PASS_PAGES_MIN: i64 = 256;
 
 #[derive(Debug)]
 pub(crate) struct Checkpointer {
@@ -29,12 +29,12 @@ pub(crate) struct Checkpointer {
 }
 
 impl Checkpointer {
-    pub(crate) fn start(path: &Path, progress: Arc<Progress>) -> Result<Self, StoreError> {
+    pub(crate) fn start(path: &Path, progress: Arc<WriterProgress>) -> Result<Self, StoreError> {
         let connection = open_checkpointer(path)?;
         let (stop, stopped) = mpsc::channel();
         let thread = Builder::new()
             .name("scrip-checkpoint".to_owned())
-            .spawn(move || run(&connection, &stopped, &progress))
+            .spawn(move || checkpoint_loop(&connection, &stopped, &progress))
             .map_err(|error| StoreError::Unavailable(error.into()))?;
         Ok(Self { stop: Some(stop), thread: Some(thread) })
     }
@@ -49,26 +49,30 @@ impl Drop for Checkpointer {
     }
 }
 
-fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progress) {
-    let (mut seen, mut last) = (0, Log { pages: 0, moved: 0 });
-    while stopped.recv_timeout(EVERY) == Err(mpsc::RecvTimeoutError::Timeout) {
-        if progress.cut_due.load(Ordering::Relaxed) {
+fn checkpoint_loop(
+    connection: &Connection,
+    stopped: &mpsc::Receiver<()>,
+    progress: &WriterProgress,
+) {
+    let (mut seen, mut last) = (0, WalState { pages: 0, checkpointed: 0 });
+    while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+        if progress.truncate_due.load(Ordering::Relaxed) {
             // Without waiting: whoever waits for readers keeps writers waiting.
             drop(connection.busy_timeout(Duration::ZERO));
-            progress.cut_due.store(!cut(connection), Ordering::Relaxed);
+            progress.truncate_due.store(!truncate_wal(connection), Ordering::Relaxed);
             drop(connection.busy_timeout(BUSY_TIMEOUT));
         }
         let commits = progress.commits.load(Ordering::Relaxed);
         if commits == seen {
             continue;
         }
-        match catch_up(connection) {
+        match checkpoint_until_short(connection) {
             Ok(log) => {
-                let waiting = log.pages.saturating_sub(log.moved);
-                progress.pages_waiting.set(waiting.try_into().unwrap_or_default());
-                progress.restart_due.store(restart_helps(&last, &log), Ordering::Relaxed);
+                let waiting = log.pages.saturating_sub(log.checkpointed);
+                progress.pages_pending.set(waiting.try_into().unwrap_or_default());
+                progress.restart_due.store(should_restart_wal(&last, &log), Ordering::Relaxed);
                 // Until every page is moved, readers have to look for it in the log: try again.
-                if log.moved == log.pages {
+                if log.checkpointed == log.pages {
                     seen = commits;
                 }
                 last = log;
@@ -78,38 +82,38 @@ fn run(connection: &Connection, stopped: &mpsc::Receiver<()>, progress: &Progres
     }
 }
 
-struct Log {
+struct WalState {
     pages: i64,
-    moved: i64,
+    checkpointed: i64,
 }
 
 /// While somebody reads for long, such as a backup, nothing behind what he sees can be moved. The
 /// log cannot start over then, and to let the writer try would only keep everybody waiting.
-fn restart_helps(last: &Log, now: &Log) -> bool {
-    let is_held = now.moved < now.pages && now.moved == last.moved;
-    now.pages > LOG_PAGES_MAX && !is_held
+fn should_restart_wal(last: &WalState, now: &WalState) -> bool {
+    let is_held = now.checkpointed < now.pages && now.checkpointed == last.checkpointed;
+    now.pages > WAL_PAGES_MAX && !is_held
 }
 
 /// Before the writer is told to start over, the log is moved again until little is left of it:
 /// what is left, the writer has to move while everybody waits.
-fn catch_up(connection: &Connection) -> rusqlite::Result<Log> {
-    let mut log = passive(connection)?;
+fn checkpoint_until_short(connection: &Connection) -> rusqlite::Result<WalState> {
+    let mut log = checkpoint_passive(connection)?;
     for _ in 0..PASSES_MAX {
-        let before = log.moved;
-        if log.pages <= LOG_PAGES_MAX {
+        let before = log.checkpointed;
+        if log.pages <= WAL_PAGES_MAX {
             break;
         }
-        log = passive(connection)?;
-        if log.moved.saturating_sub(before) < PASS_PAGES_ENOUGH {
+        log = checkpoint_passive(connection)?;
+        if log.checkpointed.saturating_sub(before) < PASS_PAGES_MIN {
             break;
         }
     }
     Ok(log)
 }
 
-fn passive(connection: &Connection) -> rusqlite::Result<Log> {
+fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<WalState> {
     connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| {
-        Ok(Log { pages: row.get(1)?, moved: row.get(2)? })
+        Ok(WalState { pages: row.get(1)?, checkpointed: row.get(2)? })
     })
 }
 
@@ -118,13 +122,20 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_writer_waits_only_for_what_can_happen() {
-        const LONG: i64 = LOG_PAGES_MAX + 1_000;
+    fn writer_restarts_the_wal_only_when_no_reader_holds_it() {
+        const LONG: i64 = WAL_PAGES_MAX + 1_000;
         let check = |last: (i64, i64), now: (i64, i64), expected| {
-            let [last, now] = [last, now].map(|(pages, moved)| Log { pages, moved });
-            assert_eq!(restart_helps(&last, &now), expected, "{} {}", now.pages, now.moved);
+            let [last, now] =
+                [last, now].map(|(pages, moved)| WalState { pages, checkpointed: moved });
+            assert_eq!(
+                should_restart_wal(&last, &now),
+                expected,
+                "{} {}",
+                now.pages,
+                now.checkpointed
+            );
         };
-        check((0, 0), (LOG_PAGES_MAX, LOG_PAGES_MAX), false);
+        check((0, 0), (WAL_PAGES_MAX, WAL_PAGES_MAX), false);
         check((0, 0), (LONG, LONG), true);
         // Under load there is always something left to move.
         check((LONG, LONG - 900), (LONG + 500, LONG - 300), true);

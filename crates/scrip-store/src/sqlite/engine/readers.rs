@@ -7,13 +7,13 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_core::{
-    measure::{Counter, Level, ReaderMeasures, SPAN_TARGET},
+    metrics::{Counter, Gauge, ReaderPoolMetrics, SPAN_TARGET},
     store::StoreError,
 };
 
 use crate::{
     sql::{ColumnReader, Parameter, Statements, run_ready},
-    sqlite::engine::connection::{Pages, open_reader},
+    sqlite::engine::connection::{PageMode, open_reader},
 };
 
 /// Idle connections that are kept; more are opened when more threads read at once.
@@ -22,17 +22,17 @@ const IDLE_MAX: usize = 8;
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
-    pages: Pages,
+    pages: PageMode,
     idle: Mutex<Vec<Connection>>,
-    busy: Level,
+    busy: Gauge,
     opened: Counter,
 }
 
 impl Readers {
-    pub(crate) fn new(path: &Path, pages: Pages) -> Result<Self, StoreError> {
+    pub(crate) fn new(path: &Path, pages: PageMode) -> Result<Self, StoreError> {
         let idle = Mutex::new(vec![open_reader(path, pages)?]);
-        let (busy, opened) = (Level::default(), Counter::default());
-        opened.one();
+        let (busy, opened) = (Gauge::default(), Counter::default());
+        opened.increment();
         Ok(Self { path: path.to_owned(), pages, idle, busy, opened })
     }
 
@@ -45,7 +45,7 @@ impl Readers {
         let _span = tracing::info_span!(target: SPAN_TARGET, "store_read").entered();
         let idle = self.lock().pop();
         let connection = idle.map_or_else(|| self.open(), Ok)?;
-        let _busy = Busy::new(&self.busy);
+        let _busy = BusyReader::new(&self.busy);
         let result = work(&connection);
         let mut idle = self.lock();
         if idle.len() < IDLE_MAX {
@@ -55,13 +55,13 @@ impl Readers {
     }
 
     fn open(&self) -> Result<Connection, StoreError> {
-        self.opened.one();
+        self.opened.increment();
         open_reader(&self.path, self.pages)
     }
 
-    pub(crate) fn measures(&self) -> ReaderMeasures {
+    pub(crate) fn metrics(&self) -> ReaderPoolMetrics {
         let idle = self.lock().len().try_into().unwrap_or(u64::MAX);
-        ReaderMeasures { busy: self.busy.get(), idle, opened: self.opened.get() }
+        ReaderPoolMetrics { busy: self.busy.get(), idle, opened: self.opened.get() }
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Connection>> {
@@ -82,17 +82,17 @@ impl Statements for &Readers {
 }
 
 /// Somebody reads; also one whose read panics has ended.
-struct Busy<'a>(&'a Level);
+struct BusyReader<'a>(&'a Gauge);
 
-impl<'a> Busy<'a> {
-    fn new(level: &'a Level) -> Self {
-        level.rise();
+impl<'a> BusyReader<'a> {
+    fn new(level: &'a Gauge) -> Self {
+        level.increment();
         Self(level)
     }
 }
 
-impl Drop for Busy<'_> {
+impl Drop for BusyReader<'_> {
     fn drop(&mut self) {
-        self.0.fall();
+        self.0.decrement();
     }
 }

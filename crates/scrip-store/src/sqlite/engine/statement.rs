@@ -17,9 +17,9 @@ impl Statements for Connection {
         decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
         let mut statement = prepare(self, sql)?;
-        let mut rows = statement.query(params_from_iter(parameters)).map_err(fault)?;
+        let mut rows = statement.query(params_from_iter(parameters)).map_err(store_error)?;
         let mut found = Vec::new();
-        while let Some(row) = rows.next().map_err(fault)? {
+        while let Some(row) = rows.next().map_err(store_error)? {
             found.push(decode(row)?);
         }
         Ok(found)
@@ -38,7 +38,7 @@ pub(crate) fn execute(
     sql: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<usize, StoreError> {
-    prepare(connection, sql)?.execute(params_from_iter(parameters)).map_err(fault)
+    prepare(connection, sql)?.execute(params_from_iter(parameters)).map_err(store_error)
 }
 
 /// The number of a new row.
@@ -47,7 +47,7 @@ pub(crate) fn insert(
     sql: &str,
     parameters: &[Parameter<'_>],
 ) -> Result<i64, StoreError> {
-    prepare(connection, sql)?.insert(params_from_iter(parameters)).map_err(fault)
+    prepare(connection, sql)?.insert(params_from_iter(parameters)).map_err(store_error)
 }
 
 /// The number of a new row; nothing where another row has what must be unique.
@@ -58,8 +58,8 @@ pub(crate) fn try_insert(
 ) -> Result<Option<i64>, StoreError> {
     match prepare(connection, sql)?.insert(params_from_iter(parameters)) {
         Ok(number) => Ok(Some(number)),
-        Err(error) if is_taken(&error) => Ok(None),
-        Err(error) => Err(fault(error)),
+        Err(error) if is_constraint_violation(&error) => Ok(None),
+        Err(error) => Err(store_error(error)),
     }
 }
 
@@ -72,7 +72,7 @@ pub(crate) fn try_insert_unique(
     match prepare(connection, sql)?.execute(params_from_iter(parameters)) {
         Ok(_) => Ok(true),
         Err(error) if is_unique_violation(&error) => Ok(false),
-        Err(error) => Err(fault(error)),
+        Err(error) => Err(store_error(error)),
     }
 }
 
@@ -82,39 +82,39 @@ fn is_unique_violation(error: &rusqlite::Error) -> bool {
 
 /// What is put once for all who share a commit. Where somebody altered the file so that it cannot be,
 /// that must not stop everybody: it is told, and left as it is.
-pub(crate) fn put_anyway(
+pub(crate) fn put_or_report(
     connection: &Connection,
     sql: &str,
     parameters: &[Parameter<'_>],
-    tell: impl FnOnce(),
+    report: impl FnOnce(),
 ) -> Result<(), StoreError> {
     match prepare(connection, sql)?.execute(params_from_iter(parameters)) {
-        Err(error) if is_taken(&error) => {
-            tell();
+        Err(error) if is_constraint_violation(&error) => {
+            report();
             Ok(())
         }
-        put => put.map(drop).map_err(fault),
+        put => put.map(drop).map_err(store_error),
     }
 }
 
-fn is_taken(error: &rusqlite::Error) -> bool {
+fn is_constraint_violation(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
 /// Statements inside see the database as the first of them does.
-pub(crate) fn at_one_instant<T>(
+pub(crate) fn with_snapshot<T>(
     connection: &Connection,
     read: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
-    let snapshot = connection.unchecked_transaction().map_err(fault)?;
+    let snapshot = connection.unchecked_transaction().map_err(store_error)?;
     let result = read();
     // Nothing was written; ending it either way is the same.
-    snapshot.finish().map_err(fault)?;
+    snapshot.finish().map_err(store_error)?;
     result
 }
 
 /// The engine's own message may quote a value; its code never does.
-pub(crate) fn fault(error: rusqlite::Error) -> StoreError {
+pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error() {
         Some(error) => {
             StoreError::Unavailable(format!("SQLite error {}", error.extended_code).into())
@@ -124,14 +124,14 @@ pub(crate) fn fault(error: rusqlite::Error) -> StoreError {
 }
 
 fn prepare<'a>(connection: &'a Connection, sql: &str) -> Result<CachedStatement<'a>, StoreError> {
-    let statement = connection.prepare_cached(sql).map_err(fault)?;
-    debug_assert!(is_in_order(&statement), "parameters are not in order: {sql}");
+    let statement = connection.prepare_cached(sql).map_err(store_error)?;
+    debug_assert!(has_ordered_parameters(&statement), "parameters are not in order: {sql}");
     Ok(statement)
 }
 
 /// Whether each parameter has the number that its name says. The engine takes `$1` for a name, and
 /// numbers names by their first appearance.
-fn is_in_order(statement: &CachedStatement<'_>) -> bool {
+fn has_ordered_parameters(statement: &CachedStatement<'_>) -> bool {
     (1..=statement.parameter_count()).all(|at| {
         let name = statement.parameter_name(at);
         name.is_some_and(|it| it.trim_start_matches(['$', '?']) == at.to_string())
@@ -145,15 +145,15 @@ impl ColumnReader for Row<'_> {
     }
 
     fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
-        self.get(at).map_err(fault)
+        self.get(at).map_err(store_error)
     }
 
     fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
-        self.get_ref(at).map_err(fault)?.as_str_or_null().map_err(|_| MISSING_COLUMNS)
+        self.get_ref(at).map_err(store_error)?.as_str_or_null().map_err(|_| MISSING_COLUMNS)
     }
 
     fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
-        match self.get_ref(at).map_err(fault)? {
+        match self.get_ref(at).map_err(store_error)? {
             ValueRef::Null => Ok(None),
             ValueRef::Blob(bytes) => Ok(Some(bytes)),
             ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Text(_) => Err(MISSING_COLUMNS),
@@ -172,14 +172,14 @@ mod tests {
     }
 
     #[test]
-    fn shared_parameters_are_bound_by_their_numbers() {
+    fn shared_statement_parameters_are_bound_by_their_numbers() {
         assert_eq!(sum("SELECT $1 - $2 + $1").unwrap(), Some(39));
         assert_eq!(sum("SELECT ?1 - ?2 + ?1").unwrap(), Some(39));
     }
 
     #[test]
     #[should_panic(expected = "parameters are not in order")]
-    fn a_statement_whose_parameters_appear_out_of_order_is_refused() {
+    fn statement_with_parameters_out_of_order_is_rejected() {
         drop(sum("SELECT $2 - $1"));
     }
 }

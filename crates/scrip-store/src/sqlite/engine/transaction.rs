@@ -8,42 +8,42 @@ use std::ops::Deref;
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, Entry},
+    audit::{AuditRecord, RecordSubject},
     store::StoreError,
 };
 
 use crate::{
-    rules::tokens::tally::Tally,
-    sqlite::engine::{chains::Chains, statement::fault, tally::put_tally},
+    shared::tokens::usage_delta::UsageDelta,
+    sqlite::engine::{open_chains::OpenChains, statement::store_error, usage::put_usage},
 };
 
 /// Statements are run on the connection that it stands for.
-pub(crate) struct Transaction<'a> {
+pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
-    pub(crate) chains: Chains,
-    pub(crate) tally: Tally,
+    pub(crate) chains: OpenChains,
+    pub(crate) usage: UsageDelta,
     /// What was kept when the piece of work began.
-    work: Kept,
-    savepoint: Savepoint,
+    work_start: TransactionMark,
+    rollback_target: RollbackTarget,
 }
 
 /// Where a piece of work is taken back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Savepoint {
+enum RollbackTarget {
     /// The transaction as a whole: the first piece of work is alone in it.
-    Begin,
+    WholeTransaction,
     /// One of its own. The engine copies every page that is changed behind it.
-    Own,
+    Savepoint,
 }
 
 /// How many changes of each.
 #[derive(Debug, Clone, Copy, Default)]
-struct Kept {
+struct TransactionMark {
     chains: usize,
-    tally: usize,
+    usage: usize,
 }
 
-impl Deref for Transaction<'_> {
+impl Deref for SqliteTransaction<'_> {
     type Target = Connection;
 
     fn deref(&self) -> &Connection {
@@ -51,15 +51,21 @@ impl Deref for Transaction<'_> {
     }
 }
 
-impl<'a> Transaction<'a> {
+impl<'a> SqliteTransaction<'a> {
     pub(crate) fn begin(connection: &'a Connection) -> Result<Self, StoreError> {
-        execute(connection, "BEGIN IMMEDIATE")?;
-        let (chains, tally) = (Chains::default(), Tally::default());
-        Ok(Self { connection, chains, tally, work: Kept::default(), savepoint: Savepoint::Begin })
+        execute_cached(connection, "BEGIN IMMEDIATE")?;
+        let (chains, usage) = (OpenChains::default(), UsageDelta::default());
+        Ok(Self {
+            connection,
+            chains,
+            usage,
+            work_start: TransactionMark::default(),
+            rollback_target: RollbackTarget::WholeTransaction,
+        })
     }
 
     /// After a full disk the engine may have ended it by itself.
-    pub(crate) fn is_over(&self) -> bool {
+    pub(crate) fn is_ended(&self) -> bool {
         self.connection.is_autocommit()
     }
 
@@ -67,31 +73,31 @@ impl<'a> Transaction<'a> {
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> T,
-        keeps: impl FnOnce(&T) -> bool,
+        should_keep: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
-        if self.savepoint == Savepoint::Own {
-            execute(self.connection, "SAVEPOINT work")?;
+        if self.rollback_target == RollbackTarget::Savepoint {
+            execute_cached(self.connection, "SAVEPOINT work")?;
         }
-        self.work = self.kept();
-        let worked = work(self);
-        if !keeps(&worked) {
-            drop(self.take_back());
+        self.work_start = self.mark();
+        let result = work(self);
+        if !should_keep(&result) {
+            drop(self.roll_back_work());
         }
-        if self.savepoint == Savepoint::Own && !self.is_over() {
-            drop(execute(self.connection, "RELEASE work"));
+        if self.rollback_target == RollbackTarget::Savepoint && !self.is_ended() {
+            drop(execute_cached(self.connection, "RELEASE work"));
         }
-        self.savepoint = Savepoint::Own;
-        Ok(worked)
+        self.rollback_target = RollbackTarget::Savepoint;
+        Ok(result)
     }
 
     /// All that the piece of work did so far is undone, and it may begin anew.
-    pub(crate) fn take_back(&mut self) -> Result<(), StoreError> {
-        self.keep_only(self.work);
-        match self.savepoint {
-            Savepoint::Own => execute(self.connection, "ROLLBACK TO work"),
-            Savepoint::Begin => {
-                execute(self.connection, "ROLLBACK")?;
-                execute(self.connection, "BEGIN IMMEDIATE")
+    pub(crate) fn roll_back_work(&mut self) -> Result<(), StoreError> {
+        self.roll_back_to_mark(self.work_start);
+        match self.rollback_target {
+            RollbackTarget::Savepoint => execute_cached(self.connection, "ROLLBACK TO work"),
+            RollbackTarget::WholeTransaction => {
+                execute_cached(self.connection, "ROLLBACK")?;
+                execute_cached(self.connection, "BEGIN IMMEDIATE")
             }
         }
     }
@@ -100,64 +106,64 @@ impl<'a> Transaction<'a> {
     pub(crate) fn append_entry(
         &mut self,
         audit: &AuditRecord,
-        entry: Entry<'_>,
+        entry: RecordSubject<'_>,
     ) -> Result<(), StoreError> {
         self.chains.append(self.connection, audit, entry)
     }
 
-    fn kept(&self) -> Kept {
-        Kept { chains: self.chains.changes(), tally: self.tally.changes() }
+    fn mark(&self) -> TransactionMark {
+        TransactionMark { chains: self.chains.change_count(), usage: self.usage.change_count() }
     }
 
-    fn keep_only(&mut self, kept: Kept) {
-        self.chains.take_back(kept.chains);
-        self.tally.take_back(kept.tally);
+    fn roll_back_to_mark(&mut self, mark: TransactionMark) {
+        self.chains.roll_back_to(mark.chains);
+        self.usage.truncate(mark.usage);
     }
 
     /// A part of a piece of work that leaves nothing when it fails.
-    pub(crate) fn or_nothing<T>(
+    pub(crate) fn in_savepoint<T>(
         &mut self,
-        part: impl FnOnce(&mut Self) -> Result<T, StoreError>,
+        work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.check_begun()?;
-        execute(self.connection, "SAVEPOINT part")?;
-        let before = self.kept();
-        let outcome = part(self);
+        self.check_active()?;
+        execute_cached(self.connection, "SAVEPOINT part")?;
+        let before = self.mark();
+        let outcome = work(self);
         // A part of what the engine has ended would be a transaction of its own.
-        self.check_begun()?;
+        self.check_active()?;
         if outcome.is_err() {
-            self.keep_only(before);
-            execute(self.connection, "ROLLBACK TO part")?;
+            self.roll_back_to_mark(before);
+            execute_cached(self.connection, "ROLLBACK TO part")?;
         }
-        execute(self.connection, "RELEASE part")?;
+        execute_cached(self.connection, "RELEASE part")?;
         outcome
     }
 
     /// Puts what was kept, and makes all of it durable.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
-        let committed = self.settle().and_then(|()| execute(self.connection, "COMMIT"));
-        if committed.is_err() && !self.is_over() {
-            drop(execute(self.connection, "ROLLBACK"));
+        let committed = self.put_pending().and_then(|()| execute_cached(self.connection, "COMMIT"));
+        if committed.is_err() && !self.is_ended() {
+            drop(execute_cached(self.connection, "ROLLBACK"));
         }
         committed
     }
 
     /// After a full disk the engine may have ended all of it by itself.
-    fn check_begun(&self) -> Result<(), StoreError> {
-        if self.is_over() {
+    fn check_active(&self) -> Result<(), StoreError> {
+        if self.is_ended() {
             return Err(StoreError::Unavailable("the engine has ended the transaction".into()));
         }
         Ok(())
     }
 
-    fn settle(&self) -> Result<(), StoreError> {
+    fn put_pending(&self) -> Result<(), StoreError> {
         // What is put now would be a transaction of its own.
-        self.check_begun()?;
-        self.chains.put(self.connection)?;
-        put_tally(self.connection, &self.tally)
+        self.check_active()?;
+        self.chains.put_heads(self.connection)?;
+        put_usage(self.connection, &self.usage)
     }
 }
 
-fn execute(connection: &Connection, sql: &str) -> Result<(), StoreError> {
-    connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(fault)
+fn execute_cached(connection: &Connection, sql: &str) -> Result<(), StoreError> {
+    connection.prepare_cached(sql).and_then(|mut it| it.execute([])).map(drop).map_err(store_error)
 }

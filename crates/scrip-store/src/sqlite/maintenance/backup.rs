@@ -15,13 +15,13 @@ use rusqlite::{Connection, OpenFlags};
 use scrip_core::{policy::DirectoryRecords, store::StoreError};
 
 use crate::{
-    rules::policy::directory::find_system_keys,
+    shared::policy::directory::find_system_keys,
     sql::run_ready,
     sqlite::{
-        audit::access_log::path_of,
+        audit::read_log::read_log_path,
         engine::{
-            connection::{self, BUSY_TIMEOUT, Kind, is_current, migrate, schema_version},
-            statement::fault,
+            connection::{self, BUSY_TIMEOUT, DatabaseKind, is_current, migrate, schema_version},
+            statement::store_error,
         },
         policy::directory::load_directory,
     },
@@ -29,11 +29,11 @@ use crate::{
 
 /// Tables that come out empty. Card verification codes are sealed under keys that live in memory
 /// for little more than an hour: in a backup they would only lie around.
-pub const LEFT_OUT: [&str; 2] = ["cvcs", "intent_cvcs"];
+pub const EXCLUDED_TABLES: [&str; 2] = ["cvcs", "intent_cvcs"];
 
 /// The access log is another database; in a copy its tables stand beside the others, under names of
 /// their own, each first as it is there.
-pub const ACCESS_TABLES: [(&str, &str); 5] = [
+pub const READ_LOG_TABLES: [(&str, &str); 5] = [
     ("audit", "access_records"),
     ("audit_heads", "access_heads"),
     ("audit_checkpoints", "access_checkpoints"),
@@ -43,21 +43,21 @@ pub const ACCESS_TABLES: [(&str, &str); 5] = [
 
 /// How far a copy has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Portion {
+pub struct BackupProgress {
     pub done_bytes: u64,
     /// About: a copy has no free pages, and fuller ones.
-    pub all_bytes: u64,
+    pub total_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Copied {
+pub struct CopyResult {
     pub schema: u32,
     /// How many each table has.
     pub rows: Vec<(String, u64)>,
 }
 
 /// Instructions of the engine between two looks at how far it is: about a millisecond.
-const LOOK_EVERY: i32 = 10_000;
+const PROGRESS_INSTRUCTIONS: i32 = 10_000;
 
 /// Copies a vault, which others may have open, into an empty file. The copy is not synced.
 ///
@@ -72,65 +72,69 @@ const LOOK_EVERY: i32 = 10_000;
 pub fn copy_database(
     from: &Path,
     to: &Path,
-    log_bytes_max: u64,
-    watch: impl FnMut(Portion) + Send + 'static,
-) -> Result<Copied, StoreError> {
-    let mut connection = open_both(from, to)?;
-    let watch = Arc::new(Mutex::new(Watch { all_bytes: 0, tell: watch, is_too_long: false }));
+    wal_bytes_max: u64,
+    report_progress: impl FnMut(BackupProgress) + Send + 'static,
+) -> Result<CopyResult, StoreError> {
+    let mut connection = open_copy(from, to)?;
+    let watch = Arc::new(Mutex::new(ProgressWatch {
+        total_bytes: 0,
+        report: report_progress,
+        is_wal_too_long: false,
+    }));
     let look = {
-        let logs = [from, &path_of(from)].map(|it| it.with_extension("db-wal"));
+        let logs = [from, &read_log_path(from)].map(|it| it.with_extension("db-wal"));
         let (to, watch) = (to.to_owned(), Arc::clone(&watch));
         move || {
-            let mut watch = locked(&watch);
-            watch.tell(size(&to));
-            watch.is_too_long = logs.iter().any(|it| size(it) > log_bytes_max);
-            watch.is_too_long
+            let mut watch = lock_watch(&watch);
+            watch.report_bytes(file_size(&to));
+            watch.is_wal_too_long = logs.iter().any(|it| file_size(it) > wal_bytes_max);
+            watch.is_wal_too_long
         }
     };
-    connection.progress_handler(LOOK_EVERY, Some(look)).map_err(fault)?;
-    let beside = size(&path_of(from));
+    connection.progress_handler(PROGRESS_INSTRUCTIONS, Some(look)).map_err(store_error)?;
+    let beside = file_size(&read_log_path(from));
     let copied = copy_tables(&connection, |all_bytes| {
-        let mut watch = locked(&watch);
-        watch.all_bytes = all_bytes.saturating_add(beside);
-        watch.tell(0);
+        let mut watch = lock_watch(&watch);
+        watch.total_bytes = all_bytes.saturating_add(beside);
+        watch.report_bytes(0);
     });
-    let copied = copied.and_then(|copied| copy_access(&connection, from, copied));
-    if locked(&watch).is_too_long {
+    let copied = copied.and_then(|copied| copy_read_log(&connection, from, copied));
+    if lock_watch(&watch).is_wal_too_long {
         return Err(StoreError::Unavailable(
             "the log of the database has grown past the bound, because so much was written \
              meanwhile; allow a longer one, or try when there is less to do"
                 .into(),
         ));
     }
-    connection.progress_handler(0, None::<fn() -> bool>).map_err(fault)?;
-    connection.close().map_err(|(_, error)| fault(error))?;
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
+    connection.close().map_err(|(_, error)| store_error(error))?;
     copied
 }
 
 /// What looks at a copy from within the engine, and from without.
-struct Watch<F> {
-    all_bytes: u64,
-    tell: F,
-    is_too_long: bool,
+struct ProgressWatch<F> {
+    total_bytes: u64,
+    report: F,
+    is_wal_too_long: bool,
 }
 
-impl<F: FnMut(Portion)> Watch<F> {
-    fn tell(&mut self, done_bytes: u64) {
-        (self.tell)(Portion { done_bytes, all_bytes: self.all_bytes });
+impl<F: FnMut(BackupProgress)> ProgressWatch<F> {
+    fn report_bytes(&mut self, done_bytes: u64) {
+        (self.report)(BackupProgress { done_bytes, total_bytes: self.total_bytes });
     }
 }
 
-fn locked<T>(watch: &Mutex<T>) -> MutexGuard<'_, T> {
+fn lock_watch<T>(watch: &Mutex<T>) -> MutexGuard<'_, T> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn size(path: &Path) -> u64 {
+fn file_size(path: &Path) -> u64 {
     fs::metadata(path).map(|it| it.len()).unwrap_or_default()
 }
 
 /// The copy is `main`, so that statements which make tables are run as they were written. It has
 /// no journal and is not synced: until it is whole and has its name, it is nobody's database.
-const COPY_SETTINGS: &str = "
+const COPY_PRAGMAS: &str = "
     PRAGMA page_size = 4096;
     PRAGMA journal_mode = OFF;
     PRAGMA synchronous = OFF;
@@ -139,12 +143,12 @@ const COPY_SETTINGS: &str = "
     PRAGMA cache_size = -16384;
 ";
 
-fn open_both(from: &Path, to: &Path) -> Result<Connection, StoreError> {
+fn open_copy(from: &Path, to: &Path) -> Result<Connection, StoreError> {
     // Neither is ever created here.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(to, flags).map_err(fault)?;
-    connection.busy_timeout(BUSY_TIMEOUT).map_err(fault)?;
-    connection.execute_batch(COPY_SETTINGS).map_err(fault)?;
+    let connection = Connection::open_with_flags(to, flags).map_err(store_error)?;
+    connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
+    connection.execute_batch(COPY_PRAGMAS).map_err(store_error)?;
     attach(&connection, from, "vault")?;
     Ok(connection)
 }
@@ -152,35 +156,39 @@ fn open_both(from: &Path, to: &Path) -> Result<Connection, StoreError> {
 fn attach(connection: &Connection, path: &Path, name: &'static str) -> Result<(), StoreError> {
     let path = absolute(path).map_err(|error| StoreError::Unavailable(error.into()))?;
     let path = path.to_str().ok_or(StoreError::Corrupt("its path is no text"))?;
-    connection.execute(&format!("ATTACH ?1 AS {name}"), [path]).map(drop).map_err(fault)
+    connection.execute(&format!("ATTACH ?1 AS {name}"), [path]).map(drop).map_err(store_error)
 }
 
 /// One transaction: what is read is of one instant, whatever others commit meanwhile.
 /// `begun` hears how much there is once that instant is chosen.
-fn copy_tables(connection: &Connection, begun: impl FnOnce(u64)) -> Result<Copied, StoreError> {
-    let transaction = connection.unchecked_transaction().map_err(fault)?;
+fn copy_tables(
+    connection: &Connection,
+    report_size: impl FnOnce(u64),
+) -> Result<CopyResult, StoreError> {
+    let transaction = connection.unchecked_transaction().map_err(store_error)?;
     let number = |name: &str| -> Result<i64, StoreError> {
         let sql = format!("PRAGMA vault.{name}");
-        transaction.query_row(&sql, [], |row| row.get(0)).map_err(fault)
+        transaction.query_row(&sql, [], |row| row.get(0)).map_err(store_error)
     };
     let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
     let bytes = pages.saturating_mul(number("page_size")?);
-    begun(bytes.unsigned_abs());
+    report_size(bytes.unsigned_abs());
 
-    let (tables, later): (Vec<_>, Vec<_>) =
-        schema(&transaction)?.into_iter().partition(|it| matches!(&*it.kind, "table" | "index"));
+    let (tables, later): (Vec<_>, Vec<_>) = list_schema(&transaction)?
+        .into_iter()
+        .partition(|it| matches!(&*it.kind, "table" | "index"));
     for made in &tables {
-        transaction.execute_batch(&made.sql).map_err(fault)?;
+        transaction.execute_batch(&made.sql).map_err(store_error)?;
     }
     let (version, application) = (number("user_version")?, number("application_id")?);
     let marks = format!("PRAGMA user_version = {version}; PRAGMA application_id = {application};");
-    transaction.execute_batch(&marks).map_err(fault)?;
+    transaction.execute_batch(&marks).map_err(store_error)?;
     // Older than this program is as good: it is copied as it is.
     is_current(&transaction)?;
 
     let mut rows = Vec::new();
     for table in tables.into_iter().filter(|it| it.kind == "table") {
-        if LEFT_OUT.contains(&table.name.as_str()) {
+        if EXCLUDED_TABLES.contains(&table.name.as_str()) {
             continue;
         }
         let name = table.name.replace('"', "\"\"");
@@ -189,33 +197,33 @@ fn copy_tables(connection: &Connection, begun: impl FnOnce(u64)) -> Result<Copie
 -- copy_table
 INSERT INTO main.\"{name}\" SELECT * FROM vault.\"{name}\""
         );
-        let copied = transaction.execute(&sql, []).map_err(fault)?;
+        let copied = transaction.execute(&sql, []).map_err(store_error)?;
         rows.push((table.name, u64::try_from(copied).unwrap_or(u64::MAX)));
     }
     // Triggers come last: they speak of changes, and a copy is none.
     for made in &later {
-        transaction.execute_batch(&made.sql).map_err(fault)?;
+        transaction.execute_batch(&made.sql).map_err(store_error)?;
     }
-    transaction.commit().map_err(fault)?;
-    Ok(Copied { schema: u32::try_from(version).unwrap_or_default(), rows })
+    transaction.commit().map_err(store_error)?;
+    Ok(CopyResult { schema: u32::try_from(version).unwrap_or_default(), rows })
 }
 
 /// Without keys and indexes, which a database of its own has again.
-fn copy_access(
+fn copy_read_log(
     connection: &Connection,
     vault: &Path,
-    mut copied: Copied,
-) -> Result<Copied, StoreError> {
-    attach(connection, &path_of(vault), "access")?;
-    let transaction = connection.unchecked_transaction().map_err(fault)?;
-    for (name, own) in ACCESS_TABLES {
+    mut copied: CopyResult,
+) -> Result<CopyResult, StoreError> {
+    attach(connection, &read_log_path(vault), "access")?;
+    let transaction = connection.unchecked_transaction().map_err(store_error)?;
+    for (name, own) in READ_LOG_TABLES {
         let sql = format!("CREATE TABLE main.{own} AS SELECT * FROM access.{name}");
-        transaction.execute_batch(&sql).map_err(fault)?;
+        transaction.execute_batch(&sql).map_err(store_error)?;
         let sql = format!("SELECT count(*) FROM main.{own}");
-        let rows: i64 = transaction.query_row(&sql, [], |row| row.get(0)).map_err(fault)?;
+        let rows: i64 = transaction.query_row(&sql, [], |row| row.get(0)).map_err(store_error)?;
         copied.rows.push((own.to_owned(), rows.unsigned_abs()));
     }
-    transaction.commit().map_err(fault)?;
+    transaction.commit().map_err(store_error)?;
     Ok(copied)
 }
 
@@ -224,23 +232,23 @@ fn copy_access(
 ///
 /// # Errors
 /// The copy has none, or either cannot be written.
-pub fn take_out_access(copy: &Path, access: &Path) -> Result<(), StoreError> {
-    let connection = connection::open_writer(access, Kind::Access)?;
+pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> {
+    let connection = connection::open_writer(read_log, DatabaseKind::ReadLog)?;
     attach(&connection, copy, "copy")?;
-    let transaction = connection.unchecked_transaction().map_err(fault)?;
-    for (name, own) in ACCESS_TABLES {
+    let transaction = connection.unchecked_transaction().map_err(store_error)?;
+    for (name, own) in READ_LOG_TABLES {
         let sql = format!("INSERT INTO main.{name} SELECT * FROM copy.{own}");
-        transaction.execute_batch(&sql).map_err(fault)?;
+        transaction.execute_batch(&sql).map_err(store_error)?;
     }
-    transaction.commit().map_err(fault)?;
-    for (_, own) in ACCESS_TABLES {
-        connection.execute_batch(&format!("DROP TABLE copy.{own}")).map_err(fault)?;
+    transaction.commit().map_err(store_error)?;
+    for (_, own) in READ_LOG_TABLES {
+        connection.execute_batch(&format!("DROP TABLE copy.{own}")).map_err(store_error)?;
     }
-    connection.close().map_err(|(_, error)| fault(error))
+    connection.close().map_err(|(_, error)| store_error(error))
 }
 
 /// A table, an index or a trigger, as it was made.
-struct Made {
+struct SchemaObject {
     kind: String,
     name: String,
     sql: String,
@@ -253,16 +261,17 @@ SELECT type, name, sql FROM vault.sqlite_schema
 WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_'
 ORDER BY rowid";
 
-fn schema(connection: &Connection) -> Result<Vec<Made>, StoreError> {
-    let mut statement = connection.prepare(LIST_SCHEMA).map_err(fault)?;
-    let rows = statement
-        .query_map([], |row| Ok(Made { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? }));
-    rows.and_then(Iterator::collect).map_err(fault)
+fn list_schema(connection: &Connection) -> Result<Vec<SchemaObject>, StoreError> {
+    let mut statement = connection.prepare(LIST_SCHEMA).map_err(store_error)?;
+    let rows = statement.query_map([], |row| {
+        Ok(SchemaObject { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? })
+    });
+    rows.and_then(Iterator::collect).map_err(store_error)
 }
 
 /// What was found in a copy.
 #[derive(Debug)]
-pub struct Examined {
+pub struct ExaminedBackup {
     pub schema: u32,
     pub is_current: bool,
     /// Of an older schema the vault's own keys only: the rest is read once it has been brought up to date.
@@ -275,23 +284,24 @@ pub struct Examined {
 /// It is not one of ours or newer than this program, or it is damaged.
 pub fn examine(
     path: &Path,
-    mut watch: impl FnMut() + Send + 'static,
-) -> Result<Examined, StoreError> {
+    mut on_progress: impl FnMut() + Send + 'static,
+) -> Result<ExaminedBackup, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     let look = move || {
-        watch();
+        on_progress();
         false
     };
-    connection.progress_handler(LOOK_EVERY, Some(look)).map_err(fault)?;
+    connection.progress_handler(PROGRESS_INSTRUCTIONS, Some(look)).map_err(store_error)?;
     let is_current = is_current(&connection)?;
-    let sound: String =
-        connection.query_row("PRAGMA integrity_check(1)", [], |row| row.get(0)).map_err(fault)?;
+    let sound: String = connection
+        .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
+        .map_err(store_error)?;
     if sound != "ok" {
         return Err(StoreError::Corrupt("the database is damaged"));
     }
-    let mut torn = connection.prepare("PRAGMA foreign_key_check").map_err(fault)?;
-    if torn.exists([]).map_err(fault)? {
+    let mut torn = connection.prepare("PRAGMA foreign_key_check").map_err(store_error)?;
+    if torn.exists([]).map_err(store_error)? {
         return Err(StoreError::Corrupt("rows of the database belong to others that are missing"));
     }
     let directory = if is_current {
@@ -303,7 +313,7 @@ pub fn examine(
         }
     };
     let schema = u32::try_from(schema_version(&connection)?).unwrap_or_default();
-    Ok(Examined { schema, is_current, directory })
+    Ok(ExaminedBackup { schema, is_current, directory })
 }
 
 /// Brings a copy, which nobody has open, up to date, and syncs it.
@@ -312,14 +322,14 @@ pub fn examine(
 /// It cannot be written, or is not one of ours.
 pub fn upgrade(path: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let mut connection = Connection::open_with_flags(path, flags).map_err(fault)?;
-    migrate(&mut connection, Kind::Vault)?;
-    connection.close().map_err(|(_, error)| fault(error))
+    let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
+    migrate(&mut connection, DatabaseKind::Vault)?;
+    connection.close().map_err(|(_, error)| store_error(error))
 }
 
 /// Held by whoever may put a database in place: no server has it open, and none can start.
 #[derive(Debug)]
-pub struct Vacancy {
+pub struct ExclusiveLock {
     _lock: File,
 }
 
@@ -327,8 +337,8 @@ pub struct Vacancy {
 ///
 /// # Errors
 /// The lock cannot be made.
-pub fn vacate(path: &Path) -> Result<Option<Vacancy>, StoreError> {
+pub fn lock_exclusively(path: &Path) -> Result<Option<ExclusiveLock>, StoreError> {
     // A command that begins holds it for a moment.
-    const PATIENCE: Duration = Duration::from_millis(500);
-    Ok(connection::lock(path, PATIENCE)?.map(|_lock| Vacancy { _lock }))
+    const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
+    Ok(connection::lock_data_directory(path, LOCK_TIMEOUT)?.map(|_lock| ExclusiveLock { _lock }))
 }

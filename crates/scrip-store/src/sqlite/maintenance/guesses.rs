@@ -2,15 +2,15 @@
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::Log,
+    audit::LogKind,
     id::TenantId,
-    policy::guessing_budget::{Bucket, GuessRecord},
+    policy::guessing_budget::{GuessBucket, GuessRecord},
     store::{GuessStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 
 use crate::{
-    rules::usage::{SWEEP_GUESSES, guess},
+    shared::usage::{DELETE_EXPIRED_GUESSES, decode_guess},
     sql::{Statements, parameters, run_ready},
     sqlite::{SqliteStore, engine::statement::execute},
 };
@@ -29,13 +29,13 @@ ON CONFLICT (tenant, bucket, number) DO UPDATE SET
 fn find_guesses(
     connection: &Connection,
     tenant: TenantId,
-    buckets: &[Bucket],
+    buckets: &[GuessBucket],
     now: Timestamp,
 ) -> Result<Vec<GuessRecord>, StoreError> {
     let mut found = Vec::new();
     for bucket in buckets {
-        let of = parameters![tenant, &bucket.0, now];
-        found.extend(run_ready(connection.query(FIND_GUESSES, &of, guess))?);
+        let key = parameters![tenant, &bucket.0, now];
+        found.extend(run_ready(connection.query(FIND_GUESSES, &key, decode_guess))?);
     }
     Ok(found)
 }
@@ -45,7 +45,7 @@ fn insert_guesses(
     tenant: TenantId,
     records: &[GuessRecord],
 ) -> Result<(), StoreError> {
-    for GuessRecord { bucket, number, at, expires_at } in records {
+    for GuessRecord { bucket, number_digest: number, counted_at: at, expires_at } in records {
         let row = parameters![tenant, &bucket.0, number, *at, *expires_at];
         execute(connection, INSERT_GUESS, &row)?;
     }
@@ -56,7 +56,7 @@ impl GuessStore for SqliteStore {
     fn find_guesses<'a>(
         &'a self,
         tenant: TenantId,
-        buckets: &'a [Bucket],
+        buckets: &'a [GuessBucket],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
         self.read(move |it| find_guesses(it, tenant, buckets, now))
@@ -66,7 +66,7 @@ impl GuessStore for SqliteStore {
         Box::pin(self.writer.write(move |it| insert_guesses(it, tenant, &records)))
     }
 
-    fn sweep_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(Log::Audit, &SWEEP_GUESSES, expired))
+    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_GUESSES, expired_by))
     }
 }

@@ -4,23 +4,23 @@ use std::{fs, path::Path};
 
 use rusqlite::Connection;
 use scrip_core::{
-    audit::{AuditRecord, NotedTime},
-    measure::StoreMeasures,
-    store::{Ending, Maintenance, StoreError, StoreFuture, StoreStatus},
+    audit::{AuditRecord, SignedWatermark},
+    metrics::StoreMetrics,
+    store::{ExpiringEntity, Maintenance, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
 use crate::{
-    rules::{
-        status::{find_number, list_counts, list_key_versions},
-        time::{known_time, note_time},
+    shared::{
+        clock_watermark::{load_watermark, save_watermark},
+        status::{list_counts, list_key_versions, query_number},
     },
     sql::run_ready,
     sqlite::{
         SqliteStore,
-        audit::access_log::path_of,
+        audit::read_log::read_log_path,
         engine::connection::schema_version,
-        maintenance::sweep::{sweep, sweep_cvcs},
+        maintenance::expiry::{delete_expired_rows, erase_expired_cvcs},
     },
 };
 
@@ -33,8 +33,8 @@ FROM audit_heads AS it LEFT JOIN audit_checkpoints AS pruned ON pruned.tenant = 
 
 async fn find_status(connection: &Connection, path: &Path) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(connection).await?;
-    counts.push(("audit_records", find_number(connection, COUNT_RECORDS).await?));
-    let bytes = |extension| size(&path.with_extension(extension));
+    counts.push(("audit_records", query_number(connection, COUNT_RECORDS).await?));
+    let bytes = |extension| file_size(&path.with_extension(extension));
     Ok(StoreStatus {
         engine: "embedded",
         schema: u32::try_from(schema_version(connection)?).unwrap_or_default(),
@@ -44,57 +44,57 @@ async fn find_status(connection: &Connection, path: &Path) -> Result<StoreStatus
     })
 }
 
-fn size(path: &Path) -> u64 {
+fn file_size(path: &Path) -> u64 {
     fs::metadata(path).map(|it| it.len()).unwrap_or_default()
 }
 
 impl Maintenance for SqliteStore {
-    fn sweep(
+    fn delete_expired(
         &self,
-        ending: Ending,
-        ended: Timestamp,
+        ending: ExpiringEntity,
+        expired_by: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep(it, ending, ended, &audit)))
+        Box::pin(self.writer.write(move |it| delete_expired_rows(it, ending, expired_by, &audit)))
     }
 
-    fn sweep_cvcs(&self, ended: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| sweep_cvcs(it, ended)))
+    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| erase_expired_cvcs(it, expired_by)))
     }
 
-    fn note_time(&self, noted: NotedTime) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| run_ready(note_time(it, noted))))
+    fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()> {
+        Box::pin(self.writer.write(move |it| run_ready(save_watermark(it, watermark))))
     }
 
-    fn known_time(&self) -> StoreFuture<'_, Option<NotedTime>> {
-        Box::pin(async move { known_time(&&self.readers).await })
+    fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>> {
+        Box::pin(async move { load_watermark(&&self.readers).await })
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
         Box::pin(async move {
             let mut status = self.readers.read(|it| run_ready(find_status(it, &self.path)))?;
-            let count = |it: &Connection| run_ready(find_number(it, COUNT_RECORDS));
-            status.counts.push(("access_records", self.access.readers.read(count)?));
-            let path = path_of(&self.path);
-            status.sizes_bytes.push(("access_log", size(&path)));
-            let log = size(&path.with_extension("db-wal"));
+            let count = |it: &Connection| run_ready(query_number(it, COUNT_RECORDS));
+            status.counts.push(("access_records", self.read_log.readers.read(count)?));
+            let path = read_log_path(&self.path);
+            status.sizes_bytes.push(("access_log", file_size(&path)));
+            let log = file_size(&path.with_extension("db-wal"));
             status.sizes_bytes.push(("access_write_ahead_log", log));
             Ok(status)
         })
     }
 
-    fn measures(&self) -> StoreMeasures {
-        let access = self.access.writer.measures("access", &path_of(&self.path));
-        let logs = vec![self.writer.measures("vault", &self.path), access];
-        StoreMeasures { logs, readers: self.readers.measures() }
+    fn metrics(&self) -> StoreMetrics {
+        let access = self.read_log.writer.metrics("access", &read_log_path(&self.path));
+        let logs = vec![self.writer.metrics("vault", &self.path), access];
+        StoreMetrics { writers: logs, readers: self.readers.metrics() }
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            if !self.writer.takes_work() || !self.access.takes_work() {
+            if !self.writer.accepts_work() || !self.read_log.accepts_work() {
                 return Err(StoreError::Busy);
             }
-            self.readers.read(|it| run_ready(find_number(it, "-- ready\nSELECT 1"))).map(drop)
+            self.readers.read(|it| run_ready(query_number(it, "-- ready\nSELECT 1"))).map(drop)
         })
     }
 }

@@ -6,15 +6,17 @@ use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
-    rules::policy::{
+    shared::policy::{
         changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
         directory::{KeyTables, SQLITE_KEYS},
     },
     sql::{Statements, parameters},
     sqlite::{
         SqliteStore,
-        engine::{connection::overwriting, statement::execute, transaction::Transaction},
-        policy::directory::APART,
+        engine::{
+            connection::with_secure_delete, statement::execute, transaction::SqliteTransaction,
+        },
+        policy::directory::KEY_PADDING,
     },
 };
 
@@ -23,25 +25,26 @@ const PUT_TENANT_KEY: &str = "
 INSERT INTO tenant_keys (tenant, version, apart, wrapped) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant, version) DO UPDATE SET wrapped = $4 WHERE wrapped <> $4";
 
-const PUT_LASTING_KEY: &str = "
+const PUT_PERMANENT_KEY: &str = "
 -- put_lasting_key
 INSERT INTO lasting_keys (tenant, apart, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
-impl PolicyTransaction for Transaction<'_> {
+impl PolicyTransaction for SqliteTransaction<'_> {
     const KEYS: KeyTables = SQLITE_KEYS;
 
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError> {
-        overwriting(self, || {
+        with_secure_delete(self, || {
             for (version, key) in &keys.sealing {
-                execute(self, PUT_TENANT_KEY, &parameters![tenant, *version, &APART, key])?;
+                execute(self, PUT_TENANT_KEY, &parameters![tenant, *version, &KEY_PADDING, key])?;
             }
-            execute(self, PUT_LASTING_KEY, &parameters![tenant, &APART, &keys.lasting]).map(drop)
+            execute(self, PUT_PERMANENT_KEY, &parameters![tenant, &KEY_PADDING, &keys.permanent])
+                .map(drop)
         })
     }
 
     /// Other processes look for it.
-    async fn announce_version(&self) -> Result<(), StoreError> {
+    async fn notify_version_changed(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
@@ -53,12 +56,12 @@ impl PolicyTransaction for Transaction<'_> {
     /// The keys are overwritten with zeros, not only unlinked; so is the log, once the caller has let
     /// it be moved and cut.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
-        overwriting(self, || execute(self, DELETE_TENANT, &parameters![tenant]))
+        with_secure_delete(self, || execute(self, DELETE_TENANT, &parameters![tenant]))
     }
 
-    fn end_tenant(&mut self, tenant: TenantId, audit: &AuditRecord, retention: Option<i64>) {
-        self.tally.forgotten(tenant);
-        self.chains.end(tenant, audit, retention);
+    fn record_tenant_end(&mut self, tenant: TenantId, audit: &AuditRecord, retention: Option<i64>) {
+        self.usage.drop_tenant(tenant);
+        self.chains.set_tenant_end(tenant, audit, retention);
     }
 }
 
@@ -66,7 +69,7 @@ impl SqliteStore {
     /// The keys are gone from the tables; the log that had them is cut before the answer, unless
     /// a reader is active for longer than a client waits.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
-        self.writer.progress.cut_asked.store(true, Ordering::Relaxed);
+        self.writer.progress.truncate_requested.store(true, Ordering::Relaxed);
         self.writer.write(|_| Ok(())).await
     }
 }

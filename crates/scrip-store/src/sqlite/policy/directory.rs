@@ -7,20 +7,20 @@ use scrip_core::{
 };
 
 use crate::{
-    rules::policy::{
+    shared::policy::{
         changes::insert_system_keys,
         directory::{self, SQLITE_KEYS, directory_version},
     },
     sql::run_ready,
-    sqlite::{SqliteStore, engine::statement::at_one_instant},
+    sqlite::{SqliteStore, engine::statement::with_snapshot},
 };
 
 /// What stands before a key in its row, so that the key lies on a page of its own: see the schema.
-pub(crate) const APART: [u8; 1024] = [0; 1024];
+pub(crate) const KEY_PADDING: [u8; 1024] = [0; 1024];
 
 /// As it is at one instant.
 pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
-    at_one_instant(connection, || run_ready(directory::load_directory(connection, &SQLITE_KEYS)))
+    with_snapshot(connection, || run_ready(directory::load_directory(connection, &SQLITE_KEYS)))
 }
 
 impl DirectoryStore for SqliteStore {

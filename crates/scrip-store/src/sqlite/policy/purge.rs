@@ -4,16 +4,16 @@ use rusqlite::Connection;
 use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
 
 use crate::{
-    rules::policy::changes::STRAGGLERS_MS,
+    shared::policy::changes::LATE_WRITES_MS,
     sql::{Statements, delete_some, parameters, run_ready},
     sqlite::{
         SqliteStore,
-        engine::{statement::execute, transaction::Transaction},
-        maintenance::usage::forget_active,
+        engine::{statement::execute, transaction::SqliteTransaction},
+        maintenance::usage::delete_activity,
     },
 };
 
-const PURGED_AT_ONCE: i64 = 256;
+const PURGE_BATCH: i64 = 256;
 
 /// Some rows of a table that belong to a tenant.
 macro_rules! purge {
@@ -22,7 +22,7 @@ macro_rules! purge {
     };
 }
 
-const PURGE: [&str; 6] = [
+const PURGE_STATEMENTS: [&str; 6] = [
     purge!("tokens", "seq"),
     purge!("filed", "tenant, facet, container, created_at, token"),
     purge!("token_intents", "seq"),
@@ -34,22 +34,22 @@ const PURGE: [&str; 6] = [
 const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
 
 /// Those of these tenants that have no row any more.
-fn list_without_row(
+fn list_tenants_without_row(
     connection: &Connection,
     tenants: &[TenantId],
 ) -> Result<Vec<TenantId>, StoreError> {
-    let mut gone = Vec::new();
+    let mut deleted = Vec::new();
     for tenant in tenants {
-        let of = parameters![*tenant];
-        let found = connection.find(FIND_TENANT, &of, |_| Ok(()));
+        let key = parameters![*tenant];
+        let found = connection.find(FIND_TENANT, &key, |_| Ok(()));
         if run_ready(found)?.is_none() {
-            gone.push(*tenant);
+            deleted.push(*tenant);
         }
     }
-    Ok(gone)
+    Ok(deleted)
 }
 
-const FORGET_DELETED: &str = "
+const DELETE_PURGED_TENANT: &str = "
 -- forget_deleted_tenant
 DELETE FROM deleted_tenants WHERE id = $1 AND deleted_at <= $2";
 
@@ -59,11 +59,11 @@ impl SqliteStore {
         tenants: Vec<TenantId>,
         now: Timestamp,
     ) -> Result<usize, StoreError> {
-        let gone = self.readers.read(|it| list_without_row(it, &tenants))?;
-        let deleted = gone.clone();
-        let forget = move |it: &mut Transaction<'_>| forget_active(it, &deleted);
-        match self.access.writer.write(forget).await? {
-            0 => self.writer.write(move |it| purge_tenants(it, &gone, now)).await,
+        let tenants = self.readers.read(|it| list_tenants_without_row(it, &tenants))?;
+        let deleted = tenants.clone();
+        let forget = move |it: &mut SqliteTransaction<'_>| delete_activity(it, &deleted);
+        match self.read_log.writer.write(forget).await? {
+            0 => self.writer.write(move |it| purge_tenants(it, &tenants, now)).await,
             some => Ok(some),
         }
     }
@@ -76,15 +76,15 @@ fn purge_tenants(
 ) -> Result<usize, StoreError> {
     let mut purged = 0_usize;
     for tenant in tenants {
-        for sql in PURGE {
-            let rows = execute(connection, sql, &parameters![*tenant, PURGED_AT_ONCE])?;
+        for sql in PURGE_STATEMENTS {
+            let rows = execute(connection, sql, &parameters![*tenant, PURGE_BATCH])?;
             purged = purged.saturating_add(rows);
         }
         if purged > 0 {
             return Ok(purged);
         }
-        let before = now.unix_ms.saturating_sub(STRAGGLERS_MS);
-        execute(connection, FORGET_DELETED, &parameters![*tenant, before])?;
+        let before = now.unix_ms.saturating_sub(LATE_WRITES_MS);
+        execute(connection, DELETE_PURGED_TENANT, &parameters![*tenant, before])?;
     }
     Ok(purged)
 }

@@ -2,25 +2,25 @@
 
 use scrip_core::{
     id::TenantId,
-    store::{Beside, StoreError},
+    store::{CommitExtras, StoreError},
     token::StoredTokenIntent,
 };
 
 use crate::{
-    rules::{
-        answers::insert_beside,
-        tokens::intents::{inserted_intent, inserted_intent_columns, intent_columns},
+    shared::{
+        idempotency::insert_commit_extras,
+        tokens::intents::{insert_intent_columns, insert_intent_parameters, intent_columns},
     },
     sql::{Execute, WriteTransaction, parameters},
     sqlite::{
         SqliteStore,
-        engine::{statement::insert, transaction::Transaction},
+        engine::{statement::insert, transaction::SqliteTransaction},
     },
 };
 
 const INSERT_TOKEN_INTENT: &str = concat!(
     "-- insert_token_intent\nINSERT INTO token_intents (",
-    inserted_intent_columns!(),
+    insert_intent_columns!(),
     ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)"
 );
 
@@ -40,17 +40,17 @@ impl SqliteStore {
         &self,
         tenant: TenantId,
         intent: StoredTokenIntent,
-        written: Beside,
+        extras: CommitExtras,
     ) -> Result<(), StoreError> {
-        let put = async move |it: &mut Transaction<'_>| {
+        let put = async move |it: &mut SqliteTransaction<'_>| {
             it.check_tenant(tenant).await?;
-            let row = inserted_intent(tenant, &intent.record);
+            let row = insert_intent_parameters(tenant, &intent.record);
             let seq = insert(it, INSERT_TOKEN_INTENT, &row)?;
             if let Some(cvc) = &intent.cvc {
                 let row = parameters![seq, cvc.expires_at, &cvc.sealed];
                 it.execute(INSERT_INTENT_CVC, &row).await?;
             }
-            insert_beside(it, tenant, &written, "created").await
+            insert_commit_extras(it, tenant, &extras, "created").await
         };
         self.write(tenant, put).await
     }

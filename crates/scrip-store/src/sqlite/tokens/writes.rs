@@ -3,22 +3,22 @@
 use rusqlite::Connection;
 use scrip_core::{
     id::{TenantId, TokenId},
-    policy::{Inquiry, Permit},
-    store::{Changed, StoreError, StoreFuture, TokenStore},
+    policy::{LookupPermit, Permit},
+    store::{ChangeOutcome, StoreError, StoreFuture, TokenStore},
     time::Timestamp,
     token::{
-        Batched, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
+        BatchOutcome, CvcChange, DeleteToken, StoredToken, TokenBatch, TokenRecord, TokenType,
         disclosure::{DuplicateKey, DuplicateLookup},
     },
 };
 
 use crate::{
-    rules::{
-        answers::insert_answer,
+    shared::{
+        idempotency::insert_idempotency_record,
         tokens::{
             rows::{
-                NumberedToken, inserted_columns, inserted_token, numbered_token, update_token,
-                updated_token,
+                NumberedToken, decode_numbered_token, insert_token_columns,
+                insert_token_parameters, update_token, update_token_parameters,
             },
             writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
@@ -27,12 +27,14 @@ use crate::{
     sqlite::{
         SqliteStore,
         engine::{
-            statement::{at_one_instant, try_insert},
-            transaction::Transaction,
+            statement::{try_insert, with_snapshot},
+            transaction::SqliteTransaction,
         },
-        tokens::entries::{INSERT_ENTRY, REMOVE_ENTRY, each_entry, replace_entries},
+        tokens::index_entries::{
+            DELETE_INDEX_ENTRY, INSERT_INDEX_ENTRY, execute_for_entries, replace_index_entries,
+        },
     },
-    uses::Uses,
+    token_activity::TokenActivity,
 };
 
 /// A token's row with its code.
@@ -40,7 +42,7 @@ macro_rules! select_tokens {
     () => {
         concat!(
             "SELECT ",
-            $crate::rules::tokens::rows::token_columns!("seq"),
+            $crate::shared::tokens::rows::token_columns!("seq"),
             " FROM tokens LEFT JOIN cvcs ON cvcs.token = tokens.seq"
         )
     };
@@ -78,7 +80,7 @@ const FIND_DUPLICATE_TO_READ: &str =
 
 const INSERT_TOKEN: &str = concat!(
     "-- insert_token\nINSERT INTO tokens (",
-    inserted_columns!(),
+    insert_token_columns!(),
     ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 );
 
@@ -107,7 +109,7 @@ pub(crate) const STATEMENTS: &[&str] = &[
     DELETE_TOKEN,
 ];
 
-impl TokenTransaction for Transaction<'_> {
+impl TokenTransaction for SqliteTransaction<'_> {
     const FIND_TOKEN: &'static str = FIND_TOKEN;
 
     async fn find_duplicates(
@@ -127,8 +129,8 @@ impl TokenTransaction for Transaction<'_> {
         let mut found = Vec::new();
         for (sql, key) in seeks {
             let Some(DuplicateKey(key)) = key else { continue };
-            let of = parameters![tenant, key, now, own_id];
-            found.extend(self.find(sql, &of, numbered_token).await?);
+            let key_parameters = parameters![tenant, key, now, own_id];
+            found.extend(self.find(sql, &key_parameters, decode_numbered_token).await?);
         }
         Ok(found)
     }
@@ -138,15 +140,16 @@ impl TokenTransaction for Transaction<'_> {
         tenant: TenantId,
         StoredToken { record, cvc }: &StoredToken,
     ) -> Result<Option<i64>, StoreError> {
-        let Some(seq) = try_insert(self, INSERT_TOKEN, &inserted_token(tenant, record))? else {
+        let Some(seq) = try_insert(self, INSERT_TOKEN, &insert_token_parameters(tenant, record))?
+        else {
             return Ok(None);
         };
-        self.tally.made(tenant, record.token_type, record.created_at);
+        self.usage.count_created(tenant, record.token_type, record.created_at);
         if let Some(cvc) = cvc {
             let row = parameters![seq, cvc.expires_at, &cvc.sealed];
             self.execute(PUT_CVC, &row).await?;
         }
-        each_entry(self, INSERT_ENTRY, tenant, seq, record)?;
+        execute_for_entries(self, INSERT_INDEX_ENTRY, tenant, seq, record)?;
         Ok(Some(seq))
     }
 
@@ -158,7 +161,7 @@ impl TokenTransaction for Transaction<'_> {
         cvc: &CvcChange,
     ) -> Result<(), StoreError> {
         let seq = before.number;
-        self.execute(UPDATE_TOKEN, &updated_token(tenant, seq, after)).await?;
+        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, seq, after)).await?;
         match cvc {
             CvcChange::Keep => 0,
             CvcChange::Remove => self.execute(DELETE_CVC, &parameters![seq]).await?,
@@ -166,7 +169,7 @@ impl TokenTransaction for Transaction<'_> {
                 self.execute(PUT_CVC, &parameters![seq, cvc.expires_at, &cvc.sealed]).await?
             }
         };
-        replace_entries(self, tenant, before, after)
+        replace_index_entries(self, tenant, before, after)
     }
 
     /// The cvc and the data in remembered answers go with the row, by the schema.
@@ -176,19 +179,19 @@ impl TokenTransaction for Transaction<'_> {
         number: i64,
         record: &TokenRecord,
     ) -> Result<(), StoreError> {
-        each_entry(self, REMOVE_ENTRY, tenant, number, record)?;
-        remove_row(self, number).await
+        execute_for_entries(self, DELETE_INDEX_ENTRY, tenant, number, record)?;
+        delete_token_row(self, number).await
     }
 
-    async fn earliest_time(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
+    async fn cap_at_shared_clock(&self, at: Timestamp) -> Result<Timestamp, StoreError> {
         Ok(at)
     }
 }
 
 /// Without the entries by which it was found, which lead nowhere then. The only way out for a row of
 /// a tenant that has counts: it is taken from those it says it is in, whatever else is altered in it.
-pub(crate) async fn remove_row(
-    transaction: &mut Transaction<'_>,
+pub(crate) async fn delete_token_row(
+    transaction: &mut SqliteTransaction<'_>,
     seq: i64,
 ) -> Result<(), StoreError> {
     let counted = |row: &dyn ColumnReader| {
@@ -196,30 +199,30 @@ pub(crate) async fn remove_row(
         Ok(tenant.zip(required::<TokenType>(row, 1).ok()))
     };
     let gone = transaction.query(DELETE_TOKEN, &parameters![seq], counted).await?;
-    for (tenant, of) in gone.into_iter().flatten() {
-        transaction.tally.gone(tenant, of);
+    for (tenant, key_parameters) in gone.into_iter().flatten() {
+        transaction.usage.count_removed(tenant, key_parameters);
     }
     Ok(())
 }
 
 /// The work of one savepoint.
 async fn write_batch(
-    transaction: &mut Transaction<'_>,
+    transaction: &mut SqliteTransaction<'_>,
     tenant: TenantId,
     batch: TokenBatch,
-) -> Result<Batched, StoreError> {
+) -> Result<BatchOutcome, StoreError> {
     transaction.check_tenant(tenant).await?;
-    let BatchAttempt { batched, numbers } =
+    let BatchAttempt { outcome: batched, numbers } =
         write_tokens(transaction, tenant, &batch.writes).await?;
-    if let Batched::Written(outcomes) = &batched
-        && let Some(answer) = batch.render.and_then(|it| it(outcomes))
+    if let BatchOutcome::Written(outcomes) = &batched
+        && let Some(response) = batch.build_record.and_then(|it| it(outcomes))
     {
-        insert_answer(transaction, tenant, &answer, &numbers).await?;
+        insert_idempotency_record(transaction, tenant, &response, &numbers).await?;
     }
     Ok(batched)
 }
 
-fn find(
+fn find_stored_token(
     connection: &Connection,
     tenant: TenantId,
     id: &TokenId,
@@ -230,42 +233,48 @@ fn find(
 }
 
 impl TokenStore for SqliteStore {
-    fn write_tokens(&self, inquiry: Inquiry, batch: TokenBatch) -> StoreFuture<'_, Batched> {
-        let tenant = inquiry.tenant().id;
-        let uses = Uses::of(&batch);
-        let work = move |it: &mut Transaction<'_>| run_ready(write_batch(it, tenant, batch));
-        let written = self.writer.write_if(work, |it| matches!(it, Batched::Written(_)));
+    fn write_tokens(
+        &self,
+        lookup: LookupPermit,
+        batch: TokenBatch,
+    ) -> StoreFuture<'_, BatchOutcome> {
+        let tenant = lookup.tenant().id;
+        let uses = TokenActivity::from_batch(&batch);
+        let work = move |it: &mut SqliteTransaction<'_>| run_ready(write_batch(it, tenant, batch));
+        let written = self.writer.write_if(work, |it| matches!(it, BatchOutcome::Written(_)));
         Box::pin(async move {
             let written = written.await?;
-            self.access.note_active(tenant, uses.active(&written));
+            self.read_log.record_activity(tenant, uses.active_tokens(&written));
             Ok(written)
         })
     }
 
     fn find_token<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         id: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>> {
-        let tenant = inquiry.tenant().id;
-        self.read(move |it| find(it, tenant, id, now))
+        let tenant = lookup.tenant().id;
+        self.read(move |it| find_stored_token(it, tenant, id, now))
     }
 
     /// Each where its id stands, all as of one instant.
     fn find_tokens<'a>(
         &'a self,
-        inquiry: Inquiry,
+        lookup: LookupPermit,
         ids: &'a [TokenId],
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
-        let tenant = inquiry.tenant().id;
+        let tenant = lookup.tenant().id;
         self.read(move |it| {
-            at_one_instant(it, || ids.iter().map(|id| find(it, tenant, id, now)).collect())
+            with_snapshot(it, || {
+                ids.iter().map(|id| find_stored_token(it, tenant, id, now)).collect()
+            })
         })
     }
 
-    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, Changed> {
+    fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| delete_token(it, tenant, &delete).await))
     }

@@ -4,12 +4,12 @@ use std::ops::Range;
 
 use scrip_core::{
     audit::Operation,
-    listing::{SURVEY_CONTAINERS_MAX, SurveyTokens, Surveyed},
+    listing::{NEWEST_CONTAINERS_MAX, NewestTokens, NewestTokensScan},
     policy::Permission,
-    token::{Batched, Deduplicate, InsertToken, TokenBatch, TokenRecord, TokenWrite},
+    token::{BatchOutcome, Deduplicate, InsertToken, TokenBatch, TokenRecord, TokenWrite},
 };
 use scrip_testing::{
-    store_harness::{StoreHarness, bare, record},
+    store_harness::{StoreHarness, token_record, without_cvc},
     vault_harness::{Engine, containers},
 };
 
@@ -17,8 +17,8 @@ use scrip_testing::{
 async fn fill_containers(desk: &StoreHarness, numbers: Range<usize>) {
     let insert = |number: usize| {
         let containers = containers(&[&format!("/shop-{number}/")]);
-        let token = record(&format!("token-{number}"));
-        let token = bare(TokenRecord { containers, fingerprint: None, ..token });
+        let token = token_record(&format!("token-{number}"));
+        let token = without_cvc(TokenRecord { containers, fingerprint: None, ..token });
         TokenWrite::Insert(InsertToken {
             permit: desk.permit(Permission::TokenCreate),
             token,
@@ -27,27 +27,27 @@ async fn fill_containers(desk: &StoreHarness, numbers: Range<usize>) {
             audit: desk.audit(Operation::CreateToken),
         })
     };
-    let batch = TokenBatch { writes: numbers.map(insert).collect(), render: None };
-    let written = desk.store().write_tokens(desk.inquiry(), batch).await.unwrap();
-    assert!(matches!(written, Batched::Written(_)), "{written:?}");
+    let batch = TokenBatch { writes: numbers.map(insert).collect(), build_record: None };
+    let written = desk.store().write_tokens(desk.lookup_permit(), batch).await.unwrap();
+    assert!(matches!(written, BatchOutcome::Written(_)), "{written:?}");
 }
 
 /// How many tokens a list by page number counts; nothing when it is refused.
 async fn count(desk: &StoreHarness) -> Option<usize> {
-    let spans = desk.caller.spans(Permission::TokenRead, None).unwrap();
-    let survey = SurveyTokens { facets: Vec::new(), spans, now: desk.now() };
-    let inquiry = desk.caller.inquire(Permission::TokenRead).unwrap();
-    match desk.store().survey_tokens(inquiry, survey).await.unwrap() {
-        Surveyed::Found(found) => Some(found.len()),
-        Surveyed::TooSpread => None,
+    let spans = desk.caller.container_ranges(Permission::TokenRead, None).unwrap();
+    let survey = NewestTokensScan { facets: Vec::new(), ranges: spans, now: desk.now() };
+    let inquiry = desk.caller.permit_lookup(Permission::TokenRead).unwrap();
+    match desk.store().find_newest_tokens(inquiry, survey).await.unwrap() {
+        NewestTokens::Found(found) => Some(found.len()),
+        NewestTokens::TooManyToScan => None,
     }
 }
 
 async fn check_bound_of_containers(engine: Engine) {
     let desk = StoreHarness::open(engine).await;
-    fill_containers(&desk, 0..SURVEY_CONTAINERS_MAX).await;
-    assert_eq!(count(&desk).await, Some(SURVEY_CONTAINERS_MAX));
-    fill_containers(&desk, SURVEY_CONTAINERS_MAX..SURVEY_CONTAINERS_MAX + 1).await;
+    fill_containers(&desk, 0..NEWEST_CONTAINERS_MAX).await;
+    assert_eq!(count(&desk).await, Some(NEWEST_CONTAINERS_MAX));
+    fill_containers(&desk, NEWEST_CONTAINERS_MAX..NEWEST_CONTAINERS_MAX + 1).await;
     assert_eq!(count(&desk).await, None);
 }
 

@@ -10,13 +10,13 @@ use scrip_core::{
         },
         tokens::expire_token::{expire_token, expire_token_intent},
     },
-    policy::{Caller, Permission, Settings, Transform},
+    policy::{Caller, Permission, TenantSettings, Transform},
     time::{Clock, Timestamp},
-    token::{NewTokenIntent, Plain, TokenPatch, TokenType},
+    token::{NewTokenIntent, Plaintext, TokenPatch, TokenType},
 };
 use scrip_testing::{
-    policy::{TOKENS, rule, ruled},
-    requests::{VISA, card, create, get, invalid, update},
+    policy::{TOKENS, access_rule, access_with_rules},
+    requests::{VISA, card, create, expect_invalid_field, get, update},
     vault_harness::VaultHarness,
 };
 use serde_json::json;
@@ -32,12 +32,16 @@ const HOUR: Duration = Duration::from_secs(60 * 60);
 const MOMENT: Duration = Duration::from_millis(1);
 
 async fn caller_of(world: &VaultHarness) -> Caller {
-    let tenant = world.tenant(Settings::default()).await;
+    let tenant = world.tenant(TenantSettings::default()).await;
     let rules = [
-        rule("/", Transform::Reveal, TOKENS),
-        rule("/", Transform::Mask, &[Permission::TokenIntentCreate, Permission::TokenIntentRead]),
+        access_rule("/", Transform::Reveal, TOKENS),
+        access_rule(
+            "/",
+            Transform::Mask,
+            &[Permission::TokenIntentCreate, Permission::TokenIntentRead],
+        ),
     ];
-    world.caller(&tenant, ruled(rules)).await
+    world.caller(&tenant, access_with_rules(rules)).await
 }
 
 async fn expiry_of_the_current_millisecond_is_refused(world: VaultHarness) {
@@ -48,11 +52,11 @@ async fn expiry_of_the_current_millisecond_is_refused(world: VaultHarness) {
         new.expires_at = Some(at);
         new
     };
-    assert_eq!(invalid(create(vault, &caller, expiring(now)).await), "expires_at");
-    let id = create(vault, &caller, expiring(now.after(MOMENT))).await.unwrap().token.id;
+    assert_eq!(expect_invalid_field(create(vault, &caller, expiring(now)).await), "expires_at");
+    let id = create(vault, &caller, expiring(now.plus(MOMENT))).await.unwrap().token.id;
     let ending = |at: Timestamp| TokenPatch { expires_at: Some(Some(at)), ..TokenPatch::default() };
-    assert_eq!(invalid(update(vault, &caller, &id, ending(now)).await), "expires_at");
-    update(vault, &caller, &id, ending(now.after(2 * MOMENT))).await.unwrap();
+    assert_eq!(expect_invalid_field(update(vault, &caller, &id, ending(now)).await), "expires_at");
+    update(vault, &caller, &id, ending(now.plus(2 * MOMENT))).await.unwrap();
 }
 
 /// A clock that was moved ahead: how much of the move is true is not known yet.
@@ -79,14 +83,14 @@ fn doubting(world: &VaultHarness, earliest: Timestamp, now: Timestamp) -> Vault 
 async fn tokens_are_removed_by_the_earliest_reading_of_the_clock(world: VaultHarness) {
     let caller = caller_of(&world).await;
     let start = world.clock.now();
-    let end = start.after(HOUR);
+    let end = start.plus(HOUR);
     let mut new = card(VISA);
     new.expires_at = Some(end);
     let id = create(&world.vault, &caller, new).await.unwrap().token.id;
-    let moved = doubting(&world, end.before(MOMENT), end.after(HOUR));
+    let moved = doubting(&world, end.minus(MOMENT), end.plus(HOUR));
     assert_eq!(expire_token(&moved).await.unwrap(), 0);
     get(&world.vault, &caller, &id).await;
-    let certain = doubting(&world, end, end.after(HOUR));
+    let certain = doubting(&world, end, end.plus(HOUR));
     assert_eq!(expire_token(&certain).await.unwrap(), 1);
 }
 
@@ -94,15 +98,15 @@ async fn token_intents_are_removed_by_the_earliest_reading_of_the_clock(world: V
     let caller = caller_of(&world).await;
     let new = NewTokenIntent {
         token_type: TokenType::Card,
-        data: Plain::new(json!({"number": VISA})),
+        data: Plaintext::new(json!({"number": VISA})),
         containers: None,
         authentication: None,
     };
     let intent = create_token_intent(&world.vault, &caller, new, None).await.unwrap();
     let end = intent.expires_at;
-    let moved = doubting(&world, end.before(MOMENT), end.after(HOUR));
+    let moved = doubting(&world, end.minus(MOMENT), end.plus(HOUR));
     assert_eq!(expire_token_intent(&moved).await.unwrap(), 0);
     get_token_intent(&world.vault, &caller, intent.id).await.unwrap();
-    let certain = doubting(&world, end, end.after(HOUR));
+    let certain = doubting(&world, end, end.plus(HOUR));
     assert_eq!(expire_token_intent(&certain).await.unwrap(), 1);
 }

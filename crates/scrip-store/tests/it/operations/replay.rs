@@ -4,104 +4,115 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use scrip_core::{
     audit::Operation,
-    error::{Error, Refusal},
+    error::{Denial, Error},
     idempotency::{
-        Claim, Remember, Rendered, Replay, Replayed,
-        answer::{Sight, Span},
+        IdempotencyClaim, RenderedResponse, Replay, ReplayedToken, ResponseRecorder,
+        response::{ReplayVisibility, TokenSpan},
     },
     operations::{
-        claim_answer::{ANSWER_RETENTION, Turn, claim_answer},
+        claim_idempotency_key::{ClaimDecision, RESPONSE_RETENTION, claim_idempotency_key},
         tokens::{
             create_token::create_token, delete_token::delete_token, update_token::update_token,
         },
     },
-    policy::{Caller, DeduplicationBehavior, Permission, Settings, Tenant, Transform},
-    token::{NewToken, Written},
+    policy::{Caller, DeduplicationBehavior, Permission, Tenant, TenantSettings, Transform},
+    token::{NewToken, WrittenToken},
 };
 use scrip_testing::{
-    policy::{TOKENS, plain, rule, ruled},
-    requests::{DEBIT, VISA, card, card_with_cvc, create, cvc, data, get, patch_of, refusal},
+    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    requests::{
+        DEBIT, VISA, card, card_with_cvc, create, data_patch, expect_denial, get, visible_cvc,
+        visible_data,
+    },
     vault_harness::VaultHarness,
 };
 use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;
-    a_replay_equals_the_first_answer_without_the_code
-    a_replay_shows_no_more_than_then_nor_than_now
-    who_lost_the_permission_gets_no_replay
-    who_lost_the_right_to_read_gets_no_replay_of_what_was_found
-    the_data_is_gone_with_its_token
-    an_update_is_replayed
-    a_create_that_updates_has_one_answer
-    a_failure_is_not_remembered
-    keys_of_two_applications_do_not_meet
-    an_answer_is_forgotten_after_a_day
+    replay_equals_the_first_response_without_the_cvc
+    replay_shows_the_weaker_of_the_original_and_current_transform
+    replay_is_denied_after_losing_the_permission
+    replay_of_a_duplicate_is_denied_after_losing_read_permission
+    replay_after_token_deletion_has_no_token_data
+    update_is_replayed
+    create_that_updates_a_duplicate_is_replayed
+    failed_request_is_not_stored_for_replay
+    idempotency_keys_are_separate_per_application
+    stored_response_expires_after_its_retention
 }
 
 const KEY: &[u8] = b"order-7";
 
-fn render(written: &Written) -> Rendered {
+fn render(written: &WrittenToken) -> RenderedResponse {
     let outcome = written.deduplicated.map_or("new", DeduplicationBehavior::as_str);
-    Rendered::of_token(201, format!("{} {outcome}", written.token.id.as_str()))
+    RenderedResponse::for_token(201, format!("{} {outcome}", written.token.id.as_str()))
 }
 
-async fn claim(world: &VaultHarness, caller: &Caller) -> Claim {
-    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY, None).await.unwrap() {
-        Turn::Proceed(claim) => claim,
-        Turn::Replay(replay) => panic!("{replay:?}"),
+async fn claim_key(harness: &VaultHarness, caller: &Caller) -> IdempotencyClaim {
+    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, None)
+        .await
+        .unwrap()
+    {
+        ClaimDecision::Proceed(claim) => claim,
+        ClaimDecision::Replay(replay) => panic!("{replay:?}"),
     }
 }
 
-async fn replay(world: &VaultHarness, caller: &Caller) -> Result<Replay, Error> {
-    match claim_answer(&world.vault, caller, Operation::CreateToken, KEY, None).await? {
-        Turn::Replay(replay) => Ok(replay),
-        Turn::Proceed(_) => panic!("nothing is remembered"),
+async fn expect_replay(harness: &VaultHarness, caller: &Caller) -> Result<Replay, Error> {
+    match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, None).await? {
+        ClaimDecision::Replay(replay) => Ok(replay),
+        ClaimDecision::Proceed(_) => panic!("nothing is remembered"),
     }
 }
 
 async fn create_with_key(
-    world: &VaultHarness,
+    harness: &VaultHarness,
     caller: &Caller,
     new: NewToken,
-) -> Result<Written, Error> {
-    let claim = claim(world, caller).await;
-    create_token(&world.vault, caller, new, Some(Remember::new(claim, render))).await
+) -> Result<WrittenToken, Error> {
+    let claim = claim_key(harness, caller).await;
+    create_token(&harness.vault, caller, new, Some(ResponseRecorder::new(claim, render))).await
 }
 
-fn replayed(replay: &Replay) -> Option<Value> {
-    let [Replayed { span, sight: Sight::Whole(data) }] = replay.tokens.as_slice() else {
+fn replayed_data(replay: &Replay) -> Option<Value> {
+    let [ReplayedToken { span, visibility: ReplayVisibility::Full(data) }] =
+        replay.tokens.as_slice()
+    else {
         panic!("{:?}", replay.tokens)
     };
-    assert_eq!(*span, Span { token: 0, start: 0, end: replay.body.len() });
+    assert_eq!(*span, TokenSpan { write_index: 0, start: 0, end: replay.body.len() });
     data.as_ref().map(|it| it.expose().clone())
 }
 
-async fn open(world: &VaultHarness, settings: Settings) -> (Arc<Tenant>, Caller) {
-    let tenant = world.tenant(settings).await;
-    let caller = world.caller(&tenant, ruled([rule("/", Transform::Reveal, TOKENS)])).await;
+async fn open_tenant(harness: &VaultHarness, settings: TenantSettings) -> (Arc<Tenant>, Caller) {
+    let tenant = harness.tenant(settings).await;
+    let caller = harness
+        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
+        .await;
     (tenant, caller)
 }
 
-async fn a_replay_equals_the_first_answer_without_the_code(world: VaultHarness) {
-    let (_, caller) = open(&world, Settings::default()).await;
-    let held = claim(&world, &caller).await;
-    let second = claim_answer(&world.vault, &caller, Operation::CreateToken, KEY, None).await;
+async fn replay_equals_the_first_response_without_the_cvc(harness: VaultHarness) {
+    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let held = claim_key(&harness, &caller).await;
+    let second =
+        claim_idempotency_key(&harness.vault, &caller, Operation::CreateToken, KEY, None).await;
     assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
     drop(held);
 
-    let first = create_with_key(&world, &caller, card_with_cvc(VISA, "987")).await.unwrap();
-    assert_eq!(cvc(&first.token).as_deref(), Some("987"));
+    let first = create_with_key(&harness, &caller, card_with_cvc(VISA, "987")).await.unwrap();
+    assert_eq!(visible_cvc(&first.token).as_deref(), Some("987"));
     for _ in 0..2 {
-        let again = replay(&world, &caller).await.unwrap();
+        let again = expect_replay(&harness, &caller).await.unwrap();
         assert_eq!((again.status, &again.body), (201, &render(&first).body));
-        assert_eq!(replayed(&again), Some(json!({"number": VISA})));
+        assert_eq!(replayed_data(&again), Some(json!({"number": VISA})));
     }
 }
 
-async fn a_replay_shows_no_more_than_then_nor_than_now(world: VaultHarness) {
+async fn replay_shows_the_weaker_of_the_original_and_current_transform(harness: VaultHarness) {
     use Transform::{Mask, Redact, Reveal};
-    let tenant = world.tenant(Settings::default()).await;
+    let tenant = harness.tenant(TenantSettings::default()).await;
     let full = Some(json!({"number": VISA}));
     let masked = Some(json!({"number": "XXXXXXXXXXXX4242"}));
     for (then, now, expected) in [
@@ -113,121 +124,126 @@ async fn a_replay_shows_no_more_than_then_nor_than_now(world: VaultHarness) {
         (Mask, Redact, &None),
         (Redact, Reveal, &None),
     ] {
-        let before = world.caller(&tenant, ruled([rule("/", then, TOKENS)])).await;
-        create_with_key(&world, &before, card(VISA)).await.unwrap();
-        let rules = ruled([rule("/", now, TOKENS)]);
-        let after = world.changed(&tenant, before.application(), rules);
-        let again = replay(&world, &after).await.unwrap();
-        assert_eq!(replayed(&again), *expected, "{then:?} {now:?}");
+        let before =
+            harness.caller(&tenant, access_with_rules([access_rule("/", then, TOKENS)])).await;
+        create_with_key(&harness, &before, card(VISA)).await.unwrap();
+        let rules = access_with_rules([access_rule("/", now, TOKENS)]);
+        let after = harness.caller_with_access(&tenant, before.application(), rules);
+        let again = expect_replay(&harness, &after).await.unwrap();
+        assert_eq!(replayed_data(&again), *expected, "{then:?} {now:?}");
     }
 }
 
-async fn who_lost_the_permission_gets_no_replay(world: VaultHarness) {
-    let (tenant, caller) = open(&world, Settings::default()).await;
-    create_with_key(&world, &caller, card(VISA)).await.unwrap();
+async fn replay_is_denied_after_losing_the_permission(harness: VaultHarness) {
+    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    create_with_key(&harness, &caller, card(VISA)).await.unwrap();
     let rest = [Permission::TokenRead, Permission::TokenUpdate];
-    for access in [plain(&rest), ruled([rule("/elsewhere/", Transform::Reveal, TOKENS)])] {
-        let after = world.changed(&tenant, caller.application(), access);
-        let expected = Refusal::NoRule(Permission::TokenCreate);
-        assert_eq!(refusal(replay(&world, &after).await), expected);
+    for access in [
+        access_without_rules(&rest),
+        access_with_rules([access_rule("/elsewhere/", Transform::Reveal, TOKENS)]),
+    ] {
+        let after = harness.caller_with_access(&tenant, caller.application(), access);
+        let expected = Denial::NoRule(Permission::TokenCreate);
+        assert_eq!(expect_denial(expect_replay(&harness, &after).await), expected);
     }
 }
 
 /// A duplicate was shown by the right to read it, not by the right to create.
-async fn who_lost_the_right_to_read_gets_no_replay_of_what_was_found(world: VaultHarness) {
-    let settings = Settings { deduplicate_tokens: true, ..Settings::default() };
-    let (tenant, caller) = open(&world, settings).await;
-    create(&world.vault, &caller, card(VISA)).await.unwrap();
-    let found = create_with_key(&world, &caller, card(VISA)).await.unwrap();
-    assert!(found.deduplicated.is_some() && data(&found.token).is_some());
+async fn replay_of_a_duplicate_is_denied_after_losing_read_permission(harness: VaultHarness) {
+    let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
+    let (tenant, caller) = open_tenant(&harness, settings).await;
+    create(&harness.vault, &caller, card(VISA)).await.unwrap();
+    let found = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    assert!(found.deduplicated.is_some() && visible_data(&found.token).is_some());
 
-    let without = ruled([rule("/", Transform::Reveal, &[Permission::TokenCreate])]);
-    let without = world.changed(&tenant, caller.application(), without);
-    let expected = Refusal::NoRule(Permission::TokenRead);
-    assert_eq!(refusal(replay(&world, &without).await), expected);
-    let weaker = ruled([
-        rule("/", Transform::Mask, &[Permission::TokenRead]),
-        rule("/", Transform::Reveal, TOKENS),
+    let without =
+        access_with_rules([access_rule("/", Transform::Reveal, &[Permission::TokenCreate])]);
+    let without = harness.caller_with_access(&tenant, caller.application(), without);
+    let expected = Denial::NoRule(Permission::TokenRead);
+    assert_eq!(expect_denial(expect_replay(&harness, &without).await), expected);
+    let weaker = access_with_rules([
+        access_rule("/", Transform::Mask, &[Permission::TokenRead]),
+        access_rule("/", Transform::Reveal, TOKENS),
     ]);
-    let weaker = world.changed(&tenant, caller.application(), weaker);
-    let again = replay(&world, &weaker).await.unwrap();
-    assert_eq!(replayed(&again), Some(json!({"number": "XXXXXXXXXXXX4242"})));
-    assert!(replayed(&replay(&world, &caller).await.unwrap()).is_some());
+    let weaker = harness.caller_with_access(&tenant, caller.application(), weaker);
+    let again = expect_replay(&harness, &weaker).await.unwrap();
+    assert_eq!(replayed_data(&again), Some(json!({"number": "XXXXXXXXXXXX4242"})));
+    assert!(replayed_data(&expect_replay(&harness, &caller).await.unwrap()).is_some());
 }
 
-async fn the_data_is_gone_with_its_token(world: VaultHarness) {
-    let (_, caller) = open(&world, Settings::default()).await;
-    let first = create_with_key(&world, &caller, card(VISA)).await.unwrap();
-    delete_token(&world.vault, &caller, &first.token.id).await.unwrap();
-    let again = replay(&world, &caller).await.unwrap();
+async fn replay_after_token_deletion_has_no_token_data(harness: VaultHarness) {
+    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    delete_token(&harness.vault, &caller, &first.token.id).await.unwrap();
+    let again = expect_replay(&harness, &caller).await.unwrap();
     assert_eq!((again.status, &again.body), (201, &render(&first).body));
-    assert_eq!(replayed(&again), None);
+    assert_eq!(replayed_data(&again), None);
 }
 
-async fn an_update_is_replayed(world: VaultHarness) {
-    let (tenant, caller) = open(&world, Settings::default()).await;
-    let id = create(&world.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap().token.id;
-    let remember = Remember::new(claim(&world, &caller).await, render);
-    let patch = patch_of(json!({"number": DEBIT, "cvc": "987"}));
-    let first = update_token(&world.vault, &caller, &id, patch, Some(remember)).await.unwrap();
-    assert_eq!(cvc(&first.token).as_deref(), Some("987"));
+async fn update_is_replayed(harness: VaultHarness) {
+    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let id = create(&harness.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap().token.id;
+    let remember = ResponseRecorder::new(claim_key(&harness, &caller).await, render);
+    let patch = data_patch(json!({"number": DEBIT, "cvc": "987"}));
+    let first = update_token(&harness.vault, &caller, &id, patch, Some(remember)).await.unwrap();
+    assert_eq!(visible_cvc(&first.token).as_deref(), Some("987"));
 
-    let again = replay(&world, &caller).await.unwrap();
+    let again = expect_replay(&harness, &caller).await.unwrap();
     assert_eq!((again.status, &again.body), (201, &render(&first).body));
-    assert_eq!(replayed(&again), Some(json!({"number": DEBIT})));
-    let without = plain(&[Permission::TokenCreate, Permission::TokenRead]);
-    let without = world.changed(&tenant, caller.application(), without);
-    let expected = Refusal::NoRule(Permission::TokenUpdate);
-    assert_eq!(refusal(replay(&world, &without).await), expected);
+    assert_eq!(replayed_data(&again), Some(json!({"number": DEBIT})));
+    let without = access_without_rules(&[Permission::TokenCreate, Permission::TokenRead]);
+    let without = harness.caller_with_access(&tenant, caller.application(), without);
+    let expected = Denial::NoRule(Permission::TokenUpdate);
+    assert_eq!(expect_denial(expect_replay(&harness, &without).await), expected);
 }
 
-async fn a_create_that_updates_has_one_answer(world: VaultHarness) {
-    let settings = Settings {
+async fn create_that_updates_a_duplicate_is_replayed(harness: VaultHarness) {
+    let settings = TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
-        ..Settings::default()
+        ..TenantSettings::default()
     };
-    let (_, caller) = open(&world, settings).await;
-    let id = create(&world.vault, &caller, card(VISA)).await.unwrap().token.id;
+    let (_, caller) = open_tenant(&harness, settings).await;
+    let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     let metadata = BTreeMap::from([("note".to_owned(), "second".to_owned())]);
     let new = NewToken { metadata: Some(metadata), ..card(VISA) };
-    let first = create_with_key(&world, &caller, new).await.unwrap();
+    let first = create_with_key(&harness, &caller, new).await.unwrap();
     assert_eq!(first.deduplicated, Some(DeduplicationBehavior::UpdateExisting));
 
-    let again = replay(&world, &caller).await.unwrap();
+    let again = expect_replay(&harness, &caller).await.unwrap();
     assert_eq!(again.body, format!("{} update_existing", id.as_str()));
-    let found = get(&world.vault, &caller, &id).await;
+    let found = get(&harness.vault, &caller, &id).await;
     assert_eq!(found.detail.unwrap().metadata.unwrap()["note"], "second");
 }
 
-async fn a_failure_is_not_remembered(world: VaultHarness) {
-    let (_, caller) = open(&world, Settings::default()).await;
+async fn failed_request_is_not_stored_for_replay(harness: VaultHarness) {
+    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
     let named = || NewToken { id: Some("mine".to_owned()), ..card(VISA) };
-    create(&world.vault, &caller, named()).await.unwrap();
-    let taken = create_with_key(&world, &caller, named()).await;
+    create(&harness.vault, &caller, named()).await.unwrap();
+    let taken = create_with_key(&harness, &caller, named()).await;
     assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
-    let invalid = create_with_key(&world, &caller, card("4242424242424241")).await;
+    let invalid = create_with_key(&harness, &caller, card("4242424242424241")).await;
     assert!(matches!(invalid, Err(Error::Invalid(_))), "{invalid:?}");
     // The client may mend its request and send it under the same key.
-    create_with_key(&world, &caller, card(VISA)).await.unwrap();
-    assert_eq!(replay(&world, &caller).await.unwrap().status, 201);
+    create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    assert_eq!(expect_replay(&harness, &caller).await.unwrap().status, 201);
 }
 
-async fn keys_of_two_applications_do_not_meet(world: VaultHarness) {
-    let (tenant, caller) = open(&world, Settings::default()).await;
-    let other = world.caller(&tenant, plain(TOKENS)).await;
-    let first = create_with_key(&world, &caller, card(VISA)).await.unwrap();
-    let second = create_with_key(&world, &other, card(VISA)).await.unwrap();
+async fn idempotency_keys_are_separate_per_application(harness: VaultHarness) {
+    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let other = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    let second = create_with_key(&harness, &other, card(VISA)).await.unwrap();
     assert_ne!(first.token.id, second.token.id);
-    assert_eq!(replay(&world, &caller).await.unwrap().body, render(&first).body);
-    assert_eq!(replay(&world, &other).await.unwrap().body, render(&second).body);
+    assert_eq!(expect_replay(&harness, &caller).await.unwrap().body, render(&first).body);
+    assert_eq!(expect_replay(&harness, &other).await.unwrap().body, render(&second).body);
 }
 
-async fn an_answer_is_forgotten_after_a_day(world: VaultHarness) {
-    let (_, caller) = open(&world, Settings::default()).await;
-    let first = create_with_key(&world, &caller, card(VISA)).await.unwrap();
-    world.clock.advance(ANSWER_RETENTION);
-    let second = create_with_key(&world, &caller, card(VISA)).await.unwrap();
+async fn stored_response_expires_after_its_retention(harness: VaultHarness) {
+    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    harness.clock.advance(RESPONSE_RETENTION);
+    let second = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
     assert_ne!(first.token.id, second.token.id);
-    assert_eq!(replay(&world, &caller).await.unwrap().body, render(&second).body);
+    assert_eq!(expect_replay(&harness, &caller).await.unwrap().body, render(&second).body);
 }

@@ -4,10 +4,10 @@
 
 use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
-use scrip_core::policy::{ApplicationKind, Directory, Settings};
+use scrip_core::policy::{ApplicationKind, Directory, TenantSettings};
 use scrip_seal::fill_random;
 use scrip_testing::{
-    policy::{TOKENS, plain},
+    policy::{TOKENS, access_without_rules},
     vault_harness::{Engine, VaultHarness},
 };
 
@@ -22,35 +22,35 @@ const T_MAX: f64 = 6.0;
 const ATTEMPTS: usize = 3;
 
 /// Text that shares this many characters with the key, and not the next one.
-fn wrong(key: &str, right: usize) -> String {
+fn wrong_key(key: &str, right: usize) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
-    let mut chance = vec![0; key.len()];
-    fill_random(&mut chance);
-    let other = |(at, (is, chance)): (usize, (u8, u8))| {
-        let letter = LETTERS[usize::from(chance % 32)];
+    let mut random = vec![0; key.len()];
+    fill_random(&mut random);
+    let other = |(at, (is, random)): (usize, (u8, u8))| {
+        let letter = LETTERS[usize::from(random % 32)];
         match at.cmp(&right) {
             Ordering::Less => is,
             Ordering::Equal if letter == is => b'-',
             Ordering::Equal | Ordering::Greater => letter,
         }
     };
-    let bytes = key.bytes().zip(chance).enumerate().map(other).collect();
+    let bytes = key.bytes().zip(random).enumerate().map(other).collect();
     String::from_utf8(bytes).unwrap()
 }
 
 /// The median of each kind in nanoseconds. The kinds come in random order, so that whatever else
 /// happens, happens to all of them.
-fn round(key: &str, kinds: &[usize], refuse: &dyn Fn(&str) -> bool) -> Vec<f64> {
-    let mut chance = [0; SAMPLES];
-    fill_random(&mut chance);
+fn median_times(key: &str, kinds: &[usize], is_rejected: &dyn Fn(&str) -> bool) -> Vec<f64> {
+    let mut random = [0; SAMPLES];
+    fill_random(&mut random);
     let kind = |it: &u8| usize::from(*it) % kinds.len();
-    let asked: Vec<_> = chance.iter().map(kind).map(|it| (it, wrong(key, kinds[it]))).collect();
+    let asked: Vec<_> = random.iter().map(kind).map(|it| (it, wrong_key(key, kinds[it]))).collect();
     let mut samples = vec![Vec::new(); kinds.len()];
     for (kind, text) in asked {
-        let begun = Instant::now();
-        let refused = refuse(black_box(&text));
-        let taken = begun.elapsed();
-        assert!(refused, "{text}");
+        let started = Instant::now();
+        let rejected = is_rejected(black_box(&text));
+        let taken = started.elapsed();
+        assert!(rejected, "{text}");
         samples[kind].push(taken.as_secs_f64() * 1e9);
     }
     let median = |mut of: Vec<f64>| {
@@ -61,7 +61,7 @@ fn round(key: &str, kinds: &[usize], refuse: &dyn Fn(&str) -> bool) -> Vec<f64> 
 }
 
 /// The largest t of the differences between two kinds, round by round.
-fn difference(rounds: &[Vec<f64>]) -> f64 {
+fn largest_t(rounds: &[Vec<f64>]) -> f64 {
     let count = f64::from(u32::try_from(rounds.len()).unwrap());
     let t = |(one, other): (usize, usize)| {
         let differ: Vec<_> = rounds.iter().map(|it| it[one] - it[other]).collect();
@@ -74,13 +74,13 @@ fn difference(rounds: &[Vec<f64>]) -> f64 {
 }
 
 /// Whether it can be told apart every time that it is tried.
-fn is_told_apart(key: &str, refuse: &dyn Fn(&str) -> bool) -> (bool, Vec<f64>) {
+fn is_distinguishable(key: &str, is_rejected: &dyn Fn(&str) -> bool) -> (bool, Vec<f64>) {
     // Nothing, half, and all but the last character.
     let kinds = [0, key.len() / 2, key.len() - 1];
     let mut seen = Vec::new();
     for _ in 0..ATTEMPTS {
-        let rounds: Vec<_> = (0..ROUNDS).map(|_| round(key, &kinds, refuse)).collect();
-        seen.push(difference(&rounds));
+        let rounds: Vec<_> = (0..ROUNDS).map(|_| median_times(key, &kinds, is_rejected)).collect();
+        seen.push(largest_t(&rounds));
         if seen.last().is_some_and(|it| *it < T_MAX) {
             return (false, seen);
         }
@@ -89,7 +89,7 @@ fn is_told_apart(key: &str, refuse: &dyn Fn(&str) -> bool) -> (bool, Vec<f64>) {
 }
 
 /// What must not be: it stops at the first character that differs.
-fn compares_bytes(key: &str, text: &str) -> bool {
+fn differs_byte_by_byte(key: &str, text: &str) -> bool {
     for (one, other) in key.bytes().zip(text.bytes()) {
         if black_box(one) != black_box(other) {
             return true;
@@ -98,21 +98,23 @@ fn compares_bytes(key: &str, text: &str) -> bool {
     key.len() != text.len()
 }
 
-async fn known() -> (Directory, String) {
-    let world = VaultHarness::open(Engine::Memory).await;
-    let tenant = world.tenant(Settings::default()).await;
-    let key = world.key_of(&tenant, ApplicationKind::Private, plain(TOKENS)).await;
-    (world.directory().await, key)
+async fn directory_with_key() -> (Directory, String) {
+    let harness = VaultHarness::open(Engine::Memory).await;
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let key = harness
+        .create_api_key(&tenant, ApplicationKind::Private, access_without_rules(TOKENS))
+        .await;
+    (harness.directory().await, key)
 }
 
 /// A timing fails no test on a busy machine, so this one runs only when it is asked for.
 #[tokio::test]
 #[expect(clippy::print_stderr, reason = "figures for whoever asked for them")]
-async fn a_wrong_key_is_refused_in_the_same_time() {
-    let (directory, key) = known().await;
+async fn wrong_api_key_is_rejected_in_constant_time() {
+    let (directory, key) = directory_with_key().await;
     principal(directory.authenticate(&key));
     for right in [0, key.len() / 2, key.len() - 1] {
-        let wrong = wrong(&key, right);
+        let wrong = wrong_key(&key, right);
         let same = key.bytes().zip(wrong.bytes()).take_while(|(one, other)| one == other).count();
         assert_eq!((same, wrong.len()), (right, key.len()));
         assert!(directory.authenticate(&wrong).is_none());
@@ -121,9 +123,9 @@ async fn a_wrong_key_is_refused_in_the_same_time() {
         eprintln!("not timed: SCRIP_TEST_LONG is not set");
         return;
     }
-    let (told, seen) = is_told_apart(&key, &|it| directory.authenticate(it).is_none());
+    let (told, seen) = is_distinguishable(&key, &|it| directory.authenticate(it).is_none());
     eprintln!("t of a lookup: {seen:.1?}");
-    let (control, naive) = is_told_apart(&key, &|it| compares_bytes(&key, it));
+    let (control, naive) = is_distinguishable(&key, &|it| differs_byte_by_byte(&key, it));
     eprintln!("t of a comparison byte by byte: {naive:.1?}");
     assert!(control, "the control was not told apart: {naive:?}");
     assert!(!told, "a wrong key tells how much of it is right: {seen:?}");

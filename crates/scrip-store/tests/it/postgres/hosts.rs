@@ -3,7 +3,7 @@
 use std::{net::SocketAddr, time::Duration};
 
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
-use scrip_testing::postgres::Database;
+use scrip_testing::postgres::TestDatabase;
 use tokio::{
     net::{TcpListener, TcpSocket, TcpStream},
     time::timeout,
@@ -11,13 +11,13 @@ use tokio::{
 
 /// As a machine without power: whoever wants to connect hears nothing. Its queue of connections is
 /// full, and nobody takes any.
-struct Silent {
+struct UnresponsiveHost {
     address: SocketAddr,
     _listener: TcpListener,
     _queue: Vec<TcpStream>,
 }
 
-impl Silent {
+impl UnresponsiveHost {
     async fn new() -> Self {
         let socket = TcpSocket::new_v4().unwrap();
         socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
@@ -35,9 +35,9 @@ impl Silent {
 }
 
 #[tokio::test]
-async fn a_host_that_is_silent_does_not_hide_the_next() {
-    let silent = Silent::new().await;
-    let database = Database::create_empty().await;
+async fn unresponsive_host_does_not_hide_the_next_host() {
+    let silent = UnresponsiveHost::new().await;
+    let database = TestDatabase::create_empty().await;
     let url = database.url().replace('@', &format!("@{},", silent.address));
     assert!(url.contains(&silent.address.to_string()), "{url}");
     PostgresStore::migrate(PostgresSettings::parse(&url).unwrap()).await.unwrap();

@@ -6,46 +6,49 @@ use std::sync::Arc;
 use scrip_core::{
     operations::{
         access_sessions::{
-            authorize_access_session::{Authorization, authorize_access_session},
+            authorize_access_session::{AccessSessionAuthorization, authorize_access_session},
             create_access_session::create_access_session,
             resume_access_session::resume_access_session,
         },
         tenants::update_tenant::set_tenant_quotas,
     },
-    policy::{ApplicationKind, Directory, Known, Mandate, Needs, Permission, Transform},
+    policy::{
+        ApiKeyLookup, ApplicationKind, CallerRequirement, Directory, Permission, PolicyPermit,
+        Transform,
+    },
 };
 use scrip_testing::{
-    policy::{rule, ruled},
+    policy::{access_rule, access_with_rules},
     vault_harness::{Engine, VaultHarness},
 };
 
 use crate::{
-    policy::harness::{self, Party, party, principal},
-    postgres::altered::{Altered, Outside},
+    policy::harness::{self, PolicyActor, create_actor, principal},
+    postgres::column_alterations::{Attacker, PostgresAlteration},
 };
 
 struct PostgresPolicyHarness {
-    outside: Outside,
-    before: Directory,
-    victim: Party,
-    other: Party,
-    witness: Party,
-    world: VaultHarness,
+    attacker: Attacker,
+    loaded: Directory,
+    victim: PolicyActor,
+    other: PolicyActor,
+    witness: PolicyActor,
+    vault_harness: VaultHarness,
 }
 
 impl PostgresPolicyHarness {
     async fn open() -> Self {
-        let world = VaultHarness::open(Engine::Postgres).await;
-        let victim = party(&world, "victim").await;
-        let other = party(&world, "other").await;
-        let witness = party(&world, "witness").await;
-        let outside = Outside::of(&world).await;
-        let before = world.directory().await;
-        Self { outside, before, victim, other, witness, world }
+        let harness = VaultHarness::open(Engine::Postgres).await;
+        let victim = create_actor(&harness, "victim").await;
+        let other = create_actor(&harness, "other").await;
+        let witness = create_actor(&harness, "witness").await;
+        let attacker = Attacker::connect(&harness).await;
+        let before = harness.directory().await;
+        Self { attacker, loaded: before, victim, other, witness, vault_harness: harness }
     }
 
     /// With the names of the parties filled in.
-    fn fill(&self, sql: &str) -> String {
+    fn fill_ids(&self, sql: &str) -> String {
         let quoted = |it: uuid::Uuid| format!("'{it}'");
         sql.replace("{victim}", &quoted(self.victim.tenant.id.0))
             .replace("{other}", &quoted(self.other.tenant.id.0))
@@ -58,34 +61,38 @@ impl PostgresPolicyHarness {
 
     /// Whoever held keys of this tenant is refused, others are not, somebody hears of it, and no
     /// change puts a seal of ours under it.
-    async fn check_refused(&self, what: &str) -> Directory {
+    async fn check_rejected(&self, context: &str) -> Directory {
         let victim = self.victim.tenant.id;
         let mut loaded = None;
-        for before in [None, Some(&self.before)] {
-            let directory = self.world.reload(before).await.unwrap();
+        for before in [None, Some(&self.loaded)] {
+            let directory = self.vault_harness.reload(before).await.unwrap();
             for key in self.victim.keys() {
                 let known = directory.authenticate(key);
-                assert!(matches!(known, None | Some(Known::Refused)), "{what}: {known:?}");
+                assert!(
+                    matches!(known, None | Some(ApiKeyLookup::PolicyAltered)),
+                    "{context}: {known:?}"
+                );
             }
-            assert!(directory.tenant(victim).is_none(), "{what}");
+            assert!(directory.tenant(victim).is_none(), "{context}");
             for key in self.witness.keys() {
                 principal(directory.authenticate(key));
             }
             let named = |it: Option<_>| it.is_none_or(|it| it == victim);
-            assert!(directory.alterations().iter().any(|it| named(it.tenant)), "{what}");
+            assert!(directory.alterations().iter().any(|it| named(it.tenant)), "{context}");
             loaded = Some(directory);
         }
         let quotas = self.victim.tenant.quotas;
         let edit = Box::new(move |_| quotas);
-        let changed = set_tenant_quotas(&self.world.vault, self.victim.operator(), edit).await;
-        assert!(changed.is_err(), "{what}");
+        let changed =
+            set_tenant_quotas(&self.vault_harness.vault, self.victim.operator(), edit).await;
+        assert!(changed.is_err(), "{context}");
         loaded.unwrap()
     }
 
-    async fn check_sound(&self, before: &Directory, what: &str) {
+    async fn check_unaltered(&self, before: &Directory, context: &str) {
         for before in [None, Some(before)] {
-            let directory = self.world.reload(before).await.unwrap();
-            assert_eq!(directory.alterations(), [], "{what}");
+            let directory = self.vault_harness.reload(before).await.unwrap();
+            assert_eq!(directory.alterations(), [], "{context}");
             for party in [&self.victim, &self.other, &self.witness] {
                 for key in party.keys() {
                     principal(directory.authenticate(key));
@@ -97,7 +104,7 @@ impl PostgresPolicyHarness {
 
 const ZEROS: &str = "decode(repeat('00', 32), 'hex')";
 
-const TENANT: &[Altered] = &[
+const TENANT: &[PostgresAlteration] = &[
     ("id", &["{fresh}"]),
     ("name", &["'another'", "''", "' ' || name || ' '", "'other'", "chr(10)"]),
     ("kind", &["'production'", "'unheard of'", "''"]),
@@ -135,7 +142,7 @@ const TENANT: &[Altered] = &[
     ("policy_mac", &[ZEROS, "mac", "(SELECT policy_mac FROM tenants WHERE id = {other})", "''"]),
 ];
 
-const TENANT_KEY: &[Altered] = &[
+const TENANT_KEY: &[PostgresAlteration] = &[
     ("tenant", &["{fresh}"]),
     ("version", &["0", "2", "-1", "4294967297"]),
     (
@@ -149,7 +156,7 @@ const TENANT_KEY: &[Altered] = &[
     ),
 ];
 
-const LASTING_KEY: &[Altered] = &[
+const PERMANENT_KEY: &[PostgresAlteration] = &[
     ("tenant", &["{fresh}"]),
     (
         "wrapped",
@@ -162,7 +169,7 @@ const LASTING_KEY: &[Altered] = &[
     ),
 ];
 
-const APPLICATION: &[Altered] = &[
+const APPLICATION: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("id", &["{fresh}"]),
     ("name", &["'another'", "''", "name || ' '", "chr(10)"]),
@@ -196,7 +203,7 @@ const APPLICATION: &[Altered] = &[
     ),
 ];
 
-const API_KEY: &[Altered] = &[
+const API_KEY: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("application", &["{manager}", "{public}", "{other private}", "{fresh}"]),
     ("id", &["{fresh}"]),
@@ -216,46 +223,46 @@ const API_KEY: &[Altered] = &[
 ];
 
 /// A table, which of its rows, and what becomes of each of its columns.
-const ALTERED: &[(&str, &str, &[Altered])] = &[
+const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
     ("tenants", "id = {victim}", TENANT),
     ("tenant_keys", "tenant = {victim}", TENANT_KEY),
-    ("lasting_keys", "tenant = {victim}", LASTING_KEY),
+    ("lasting_keys", "tenant = {victim}", PERMANENT_KEY),
     ("applications", "id = {private}", APPLICATION),
     ("api_keys", "application = {private}", API_KEY),
 ];
 
 #[tokio::test]
-async fn an_altered_column_of_policy_is_noticed() {
-    let scene = PostgresPolicyHarness::open().await;
-    for (table, row, altered) in ALTERED {
-        scene.outside.check_columns(table, altered, &[]).await;
+async fn altered_policy_column_is_detected_on_postgres() {
+    let harness = PostgresPolicyHarness::open().await;
+    for (table, row, altered) in ALTERATIONS {
+        harness.attacker.check_columns(table, altered, &[]).await;
         for (column, values) in *altered {
             for value in *values {
                 let sql = format!("UPDATE {table} SET {column} = {value} WHERE {row}");
-                let sql = scene.fill(&sql);
-                scene.outside.keep(table).await;
-                assert!(scene.outside.write(&sql).await, "{sql}");
-                let refused = scene.check_refused(&sql).await;
-                scene.outside.put_back(table).await;
-                scene.check_sound(&refused, &sql).await;
+                let sql = harness.fill_ids(&sql);
+                harness.attacker.save_table(table).await;
+                assert!(harness.attacker.execute(&sql).await, "{sql}");
+                let rejected = harness.check_rejected(&sql).await;
+                harness.attacker.restore_table(table).await;
+                harness.check_unaltered(&rejected, &sql).await;
             }
         }
     }
-    let quotas = scene.victim.tenant.quotas;
+    let quotas = harness.victim.tenant.quotas;
     let edit = Box::new(move |_| quotas);
-    set_tenant_quotas(&scene.world.vault, scene.victim.operator(), edit).await.unwrap();
+    set_tenant_quotas(&harness.vault_harness.vault, harness.victim.operator(), edit).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_row_that_is_gone_or_too_many_is_noticed() {
-    let scene = PostgresPolicyHarness::open().await;
-    for (table, row, _) in ALTERED {
-        let sql = scene.fill(&format!("DELETE FROM {table} WHERE {row}"));
-        scene.outside.keep(table).await;
-        assert!(scene.outside.write(&sql).await, "{sql}");
-        let refused = scene.check_refused(&sql).await;
-        scene.outside.put_back(table).await;
-        scene.check_sound(&refused, &sql).await;
+async fn removed_or_added_policy_row_is_detected_on_postgres() {
+    let harness = PostgresPolicyHarness::open().await;
+    for (table, row, _) in ALTERATIONS {
+        let sql = harness.fill_ids(&format!("DELETE FROM {table} WHERE {row}"));
+        harness.attacker.save_table(table).await;
+        assert!(harness.attacker.execute(&sql).await, "{sql}");
+        let rejected = harness.check_rejected(&sql).await;
+        harness.attacker.restore_table(table).await;
+        harness.check_unaltered(&rejected, &sql).await;
     }
     for (table, sql) in [
         (
@@ -269,18 +276,18 @@ async fn a_row_that_is_gone_or_too_many_is_noticed() {
              created_at, mac FROM api_keys WHERE application = {private}",
         ),
     ] {
-        let sql = scene.fill(sql);
-        scene.outside.keep(table).await;
-        assert!(scene.outside.write(&sql).await, "{sql}");
-        let refused = scene.check_refused(&sql).await;
-        scene.outside.put_back(table).await;
-        scene.check_sound(&refused, &sql).await;
+        let sql = harness.fill_ids(sql);
+        harness.attacker.save_table(table).await;
+        assert!(harness.attacker.execute(&sql).await, "{sql}");
+        let rejected = harness.check_rejected(&sql).await;
+        harness.attacker.restore_table(table).await;
+        harness.check_unaltered(&rejected, &sql).await;
     }
 }
 
 #[tokio::test]
-async fn without_the_vaults_own_keys_nothing_is_loaded() {
-    let scene = PostgresPolicyHarness::open().await;
+async fn directory_does_not_load_with_altered_system_keys_on_postgres() {
+    let harness = PostgresPolicyHarness::open().await;
     for sql in [
         "UPDATE system_keys SET name = 'other' WHERE name = 'pepper'",
         "UPDATE system_keys SET name = 'other' WHERE name = 'audit'",
@@ -290,17 +297,17 @@ async fn without_the_vaults_own_keys_nothing_is_loaded() {
              WHERE it.name <> system_keys.name)",
         "DELETE FROM system_keys",
     ] {
-        scene.outside.keep("system_keys").await;
-        assert!(scene.outside.write(sql).await, "{sql}");
-        for before in [None, Some(&scene.before)] {
-            assert!(scene.world.reload(before).await.is_err(), "{sql}");
+        harness.attacker.save_table("system_keys").await;
+        assert!(harness.attacker.execute(sql).await, "{sql}");
+        for before in [None, Some(&harness.loaded)] {
+            assert!(harness.vault_harness.reload(before).await.is_err(), "{sql}");
         }
-        scene.outside.put_back("system_keys").await;
-        scene.check_sound(&scene.before, sql).await;
+        harness.attacker.restore_table("system_keys").await;
+        harness.check_unaltered(&harness.loaded, sql).await;
     }
 }
 
-const ACCESS_SESSION: &[Altered] = &[
+const ACCESS_SESSION: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("digest", &[ZEROS, "substr(digest, 1, 31)", "''"]),
     ("nonce", &[ZEROS, "substr(nonce, 1, 31)", "''"]),
@@ -325,32 +332,35 @@ const ACCESS_SESSION: &[Altered] = &[
 ];
 
 #[tokio::test]
-async fn an_altered_access_session_has_no_rights() {
-    let scene = PostgresPolicyHarness::open().await;
-    let (vault, pepper) = (&scene.world.vault, scene.before.pepper());
-    let mandate = |key: &str, kind: ApplicationKind| -> Mandate {
-        harness::caller(scene.before.authenticate(key)).mandate(Needs::Kind(kind)).unwrap()
+async fn altered_access_session_has_no_rights_on_postgres() {
+    let harness = PostgresPolicyHarness::open().await;
+    let (vault, pepper) = (&harness.vault_harness.vault, harness.loaded.pepper());
+    let permit = |key: &str, kind: ApplicationKind| -> PolicyPermit {
+        harness::caller(harness.loaded.authenticate(key))
+            .permit_policy(CallerRequirement::Kind(kind))
+            .unwrap()
     };
-    let public = mandate(&scene.victim.public.key, ApplicationKind::Public);
+    let public = permit(&harness.victim.public.key, ApplicationKind::Public);
     let session = create_access_session(vault, public, pepper).await.unwrap();
-    let private = mandate(&scene.victim.private.key, ApplicationKind::Private);
-    let access = ruled([rule("/a/", Transform::Mask, &[Permission::TokenRead])]);
-    let asked = Authorization { nonce: session.nonce.clone(), access, expires_at: None };
-    authorize_access_session(vault, private, pepper, asked, None).await.unwrap();
+    let private = permit(&harness.victim.private.key, ApplicationKind::Private);
+    let access = access_with_rules([access_rule("/a/", Transform::Mask, &[Permission::TokenRead])]);
+    let authorization =
+        AccessSessionAuthorization { nonce: session.nonce.clone(), access, expires_at: None };
+    authorize_access_session(vault, private, pepper, authorization, None).await.unwrap();
     let resume = async || {
-        let found = resume_access_session(vault, &scene.before, session.key.expose()).await;
+        let found = resume_access_session(vault, &harness.loaded, session.key.expose()).await;
         found.map(|it| it.map(Arc::new))
     };
     assert!(resume().await.unwrap().is_some());
-    scene.outside.check_columns("access_sessions", ACCESS_SESSION, &[]).await;
+    harness.attacker.check_columns("access_sessions", ACCESS_SESSION, &[]).await;
     for (column, values) in ACCESS_SESSION {
         for value in *values {
-            let sql = scene.fill(&format!("UPDATE access_sessions SET {column} = {value}"));
-            scene.outside.keep("access_sessions").await;
-            assert!(scene.outside.write(&sql).await, "{sql}");
+            let sql = harness.fill_ids(&format!("UPDATE access_sessions SET {column} = {value}"));
+            harness.attacker.save_table("access_sessions").await;
+            assert!(harness.attacker.execute(&sql).await, "{sql}");
             let known = resume().await;
             assert!(matches!(known, Err(_) | Ok(None)), "{sql}: {known:?}");
-            scene.outside.put_back("access_sessions").await;
+            harness.attacker.restore_table("access_sessions").await;
             assert!(resume().await.unwrap().is_some(), "{sql}");
         }
     }

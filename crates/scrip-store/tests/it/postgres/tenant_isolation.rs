@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use scrip_store::{PostgresStore, postgres::PostgresSettings};
 use scrip_testing::{
-    store_harness::{StoreHarness, bare, record},
+    store_harness::{StoreHarness, token_record, without_cvc},
     vault_harness::Engine,
 };
 use tokio_postgres::{Client, NoTls, Row};
@@ -14,7 +14,7 @@ const OURS: &str = "11111111-1111-1111-1111-111111111111";
 const THEIRS: &str = "22222222-2222-2222-2222-222222222222";
 
 /// Tables that belong to no tenant.
-const OF_NOBODY: &[&str] = &[
+const TABLES_WITHOUT_TENANT: &[&str] = &[
     "clock_state",
     "directory_state",
     "event_state",
@@ -31,7 +31,7 @@ async fn connect(url: &str) -> Client {
 }
 
 /// Every table there is, with its columns and their types.
-async fn tables(superuser: &Client) -> Vec<(String, Vec<(String, String)>)> {
+async fn list_tables(superuser: &Client) -> Vec<(String, Vec<(String, String)>)> {
     let sql = "SELECT c.relname, array_agg(a.attname::text ORDER BY a.attnum),
             array_agg(t.typname::text ORDER BY a.attnum)
         FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0
@@ -46,14 +46,14 @@ async fn tables(superuser: &Client) -> Vec<(String, Vec<(String, String)>)> {
 }
 
 /// The column that says whose a row is.
-fn whose(table: &str) -> &'static str {
+fn tenant_column(table: &str) -> &'static str {
     if matches!(table, "tenants" | "deleted_tenants") { "id" } else { "tenant" }
 }
 
 /// Values for a row of this tenant, which differ from those of the other's where they must.
-fn values(table: &str, columns: &[(String, String)], tenant: &str) -> String {
+fn row_values(table: &str, columns: &[(String, String)], tenant: &str) -> String {
     let value = |(name, of): &(String, String)| match of.as_str() {
-        "uuid" if name == whose(table) => format!("'{tenant}'"),
+        "uuid" if name == tenant_column(table) => format!("'{tenant}'"),
         "uuid" => format!("'{}'", tenant.replace("1111-1111", "3333-3333")),
         "int8" | "int4" => "1".to_owned(),
         "text" => "'x'".to_owned(),
@@ -63,37 +63,38 @@ fn values(table: &str, columns: &[(String, String)], tenant: &str) -> String {
     columns.iter().map(value).collect::<Vec<_>>().join(", ")
 }
 
-async fn say(client: &Client, scope: Option<&str>) {
+async fn begin_with_scope(client: &Client, scope: Option<&str>) {
     client.batch_execute("BEGIN").await.unwrap();
     if let Some(scope) = scope {
         client.batch_execute(&format!("SET LOCAL scrip.tenant = '{scope}'")).await.unwrap();
     }
 }
 
-async fn count(client: &Client, table: &str) -> i64 {
+async fn count_rows(client: &Client, table: &str) -> i64 {
     client.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
 }
 
 #[tokio::test]
-async fn a_row_is_there_only_for_its_tenant() {
-    let desk = StoreHarness::open(Engine::Postgres).await;
-    let database = desk.world.database();
+async fn row_is_visible_only_in_the_scope_of_its_tenant() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let database = harness.vault_harness.database();
     let superuser = connect(&database.superuser_url()).await;
     let (owner, serving) = (connect(&database.owner_url()).await, connect(&database.url()).await);
     // Rows of two tenants in every table, whatever they refer to.
     superuser.batch_execute("SET session_replication_role = replica").await.unwrap();
-    let tables = tables(&superuser).await;
+    let tables = list_tables(&superuser).await;
     let names: BTreeSet<_> = tables.iter().map(|(name, _)| name.as_str()).collect();
-    assert!(OF_NOBODY.iter().all(|it| names.contains(it)), "{names:?}");
+    assert!(TABLES_WITHOUT_TENANT.iter().all(|it| names.contains(it)), "{names:?}");
     let mut walled = 0;
     for (table, columns) in &tables {
-        if OF_NOBODY.contains(&table.as_str()) {
+        if TABLES_WITHOUT_TENANT.contains(&table.as_str()) {
             continue;
         }
         walled += 1;
         superuser.batch_execute(&format!("DELETE FROM {table}")).await.unwrap();
         for tenant in [OURS, THEIRS] {
-            let insert = format!("INSERT INTO {table} VALUES ({})", values(table, columns, tenant));
+            let insert =
+                format!("INSERT INTO {table} VALUES ({})", row_values(table, columns, tenant));
             superuser.batch_execute(&insert).await.unwrap();
         }
         let fresh = "44444444-4444-4444-4444-444444444444";
@@ -108,13 +109,13 @@ async fn a_row_is_there_only_for_its_tenant() {
             (Some("every"), 2),
         ] {
             for client in [&owner, &serving] {
-                say(client, scope).await;
-                assert_eq!(count(client, table).await, seen, "{table} {scope:?}");
+                begin_with_scope(client, scope).await;
+                assert_eq!(count_rows(client, table).await, seen, "{table} {scope:?}");
                 client.batch_execute("ROLLBACK").await.unwrap();
             }
             // Whoever owns it may do everything, but for this.
-            say(&owner, scope).await;
-            let own = whose(table);
+            begin_with_scope(&owner, scope).await;
+            let own = tenant_column(table);
             let update = format!("UPDATE {table} SET {own} = {own}");
             assert_eq!(
                 owner.execute(&update, &[]).await.unwrap(),
@@ -127,27 +128,28 @@ async fn a_row_is_there_only_for_its_tenant() {
                 u64::try_from(seen).unwrap(),
                 "{table} {scope:?}"
             );
-            let insert = format!("INSERT INTO {table} VALUES ({})", values(table, columns, OURS));
+            let insert =
+                format!("INSERT INTO {table} VALUES ({})", row_values(table, columns, OURS));
             let inserted = owner.batch_execute(&insert).await;
             let may = matches!(scope, Some(OURS | "every"));
-            let refused = inserted.as_ref().err().and_then(|it| it.code()).map(|it| it.code());
+            let rejected = inserted.as_ref().err().and_then(|it| it.code()).map(|it| it.code());
             // By the policy, or only by what it refers to, which comes after.
-            assert_eq!(refused == Some("42501"), !may, "{table} {scope:?}: {inserted:?}");
+            assert_eq!(rejected == Some("42501"), !may, "{table} {scope:?}: {inserted:?}");
             owner.batch_execute("ROLLBACK").await.unwrap();
         }
         // Nor can a row be given away.
-        say(&owner, Some(OURS)).await;
-        let give = format!("UPDATE {table} SET {} = '{fresh}'", whose(table));
+        begin_with_scope(&owner, Some(OURS)).await;
+        let give = format!("UPDATE {table} SET {} = '{fresh}'", tenant_column(table));
         let given = owner.batch_execute(&give).await.unwrap_err();
         assert_eq!(given.code().unwrap().code(), "42501", "{table}");
         owner.batch_execute("ROLLBACK").await.unwrap();
     }
-    assert_eq!(walled, tables.len() - OF_NOBODY.len());
+    assert_eq!(walled, tables.len() - TABLES_WITHOUT_TENANT.len());
 }
 
 /// What is given to the role that serves, by table: without it nothing works, which every other test
 /// shows, and here that it is all.
-const RIGHTS: &[(&str, &str)] = &[
+const TABLE_PRIVILEGES: &[(&str, &str)] = &[
     ("access_sessions", "SELECT INSERT UPDATE DELETE"),
     ("active_months", "SELECT INSERT UPDATE DELETE"),
     ("active_tokens", "SELECT INSERT DELETE"),
@@ -182,9 +184,9 @@ const RIGHTS: &[(&str, &str)] = &[
 ];
 
 #[tokio::test]
-async fn the_role_that_serves_may_do_what_it_needs_and_no_more() {
-    let desk = StoreHarness::open(Engine::Postgres).await;
-    let database = desk.world.database();
+async fn serve_role_has_exactly_the_needed_privileges() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let database = harness.vault_harness.database();
     let serving = connect(&database.url()).await;
     let rights = async || -> Vec<(String, String)> {
         let sql = "SELECT c.relname::text, string_agg(p.it, ' ' ORDER BY p.at)
@@ -196,7 +198,8 @@ async fn the_role_that_serves_may_do_what_it_needs_and_no_more() {
         let rows = serving.query(sql, &[]).await.unwrap();
         rows.iter().map(|row| (row.get(0), row.get(1))).collect()
     };
-    let expected: Vec<_> = RIGHTS.iter().map(|(it, may)| ((*it).into(), (*may).into())).collect();
+    let expected: Vec<_> =
+        TABLE_PRIVILEGES.iter().map(|(it, may)| ((*it).into(), (*may).into())).collect();
     assert_eq!(rights().await, expected);
     let role = "SELECT rolsuper OR rolbypassrls OR rolcreaterole OR rolcreatedb OR rolreplication
         FROM pg_roles WHERE rolname = current_user";
@@ -214,8 +217,8 @@ async fn the_role_that_serves_may_do_what_it_needs_and_no_more() {
         "UPDATE filed SET container = '/'",
         "UPDATE schema_state SET version = 2",
     ] {
-        let refused = serving.batch_execute(sql).await.unwrap_err();
-        assert_eq!(refused.code().unwrap().code(), "42501", "{sql}");
+        let rejected = serving.batch_execute(sql).await.unwrap_err();
+        assert_eq!(rejected.code().unwrap().code(), "42501", "{sql}");
         serving.batch_execute("RESET ALL").await.unwrap();
     }
     // What it was given besides is taken back.
@@ -225,27 +228,30 @@ async fn the_role_that_serves_may_do_what_it_needs_and_no_more() {
     owner.batch_execute(&format!("GRANT ALL ON records, heads TO {serves}")).await.unwrap();
     assert_ne!(rights().await, expected);
     let settings = PostgresSettings::parse(&database.owner_url()).unwrap();
-    PostgresStore::migrate(settings.clone().served_by(scrip_testing::postgres::SERVING))
+    PostgresStore::migrate(settings.clone().with_serve_role(scrip_testing::postgres::SERVE_ROLE))
         .await
         .unwrap();
     assert_eq!(rights().await, expected);
     // Its rights are not taken from whoever owns the tables.
-    let owns =
-        PostgresStore::migrate(settings.clone().served_by(scrip_testing::postgres::OWNER)).await;
+    let owns = PostgresStore::migrate(
+        settings.clone().with_serve_role(scrip_testing::postgres::OWNER_ROLE),
+    )
+    .await;
     assert!(owns.is_err());
     let deletes = "DELETE FROM answer_data";
     owner.batch_execute(deletes).await.unwrap();
-    let nobody = PostgresStore::migrate(settings.served_by("x\"; DROP TABLE tokens; --")).await;
+    let nobody =
+        PostgresStore::migrate(settings.with_serve_role("x\"; DROP TABLE tokens; --")).await;
     assert!(nobody.is_err());
     assert_eq!(rights().await, expected);
 }
 
 /// The policy is a filter behind the index, not instead of it.
 #[tokio::test]
-async fn the_wall_leaves_indexes_as_they_are() {
-    let desk = StoreHarness::open(Engine::Postgres).await;
-    desk.insert(record("one")).await;
-    let serving = connect(&desk.world.database().url()).await;
+async fn row_level_security_keeps_index_plans() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    harness.insert(token_record("one")).await;
+    let serving = connect(&harness.vault_harness.database().url()).await;
     let set = "SET enable_seqscan = off; SET enable_bitmapscan = off; SET plan_cache_mode = force_generic_plan";
     serving.batch_execute(set).await.unwrap();
     let asked = [
@@ -292,9 +298,9 @@ async fn the_wall_leaves_indexes_as_they_are() {
 
 /// An id of a session is one across tenants, though none can see the other's.
 #[tokio::test]
-async fn no_two_tenants_have_one_session() {
-    let desk = StoreHarness::open(Engine::Postgres).await;
-    let superuser = connect(&desk.world.database().superuser_url()).await;
+async fn threeds_session_id_is_unique_across_tenants() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let superuser = connect(&harness.vault_harness.database().superuser_url()).await;
     let insert = |tenant| {
         format!(
             "INSERT INTO sessions (tenant, id, created_by, created_at, revision, body)
@@ -308,15 +314,15 @@ async fn no_two_tenants_have_one_session() {
 
 /// What goes with a row goes in the owner's name, past the policies.
 #[tokio::test]
-async fn a_code_goes_with_its_token() {
-    let desk = StoreHarness::open(Engine::Postgres).await;
-    let cvc = Some(scrip_testing::store_harness::code("123"));
-    let token = scrip_core::token::StoredToken { cvc, ..bare(record("one")) };
-    let insert = desk.insertion(token, scrip_core::token::Deduplicate::No);
-    desk.insert_token(insert).await.unwrap();
-    let [tokens, codes, _] = desk.counts().await;
+async fn deleting_a_token_cascades_to_its_cvc() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let cvc = Some(scrip_testing::store_harness::cvc_record("123"));
+    let token = scrip_core::token::StoredToken { cvc, ..without_cvc(token_record("one")) };
+    let insert = harness.new_insert(token, scrip_core::token::Deduplicate::No);
+    harness.insert_token(insert).await.unwrap();
+    let [tokens, codes, _] = harness.row_counts().await;
     assert_eq!((tokens, codes), (1, 1));
-    desk.delete("one", 0).await;
-    let [tokens, codes, _] = desk.counts().await;
+    harness.delete("one", 0).await;
+    let [tokens, codes, _] = harness.row_counts().await;
     assert_eq!((tokens, codes), (0, 0));
 }

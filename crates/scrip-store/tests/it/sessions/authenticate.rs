@@ -2,124 +2,139 @@
 //! became of it is written; and anything can happen between.
 
 use scrip_core::{
-    operations::sessions::authenticate_session::{NewAuthentication, authenticate_session},
-    threeds::Unanswered,
+    operations::threeds_sessions::authenticate_threeds_session::{
+        NewAuthentication, authenticate_threeds_session,
+    },
+    threeds::DirectoryServerError,
 };
-use scrip_testing::faults::schedule::{Point, Reached};
-use scrip_threeds::session::{Event, Refusal, Session};
+use scrip_testing::faults::schedule::{PausePoint, RunOutcome};
+use scrip_threeds::session::{StateMachineEvent, ThreeDsRejection, ThreeDsSession};
 use serde_json::json;
 
 use crate::sessions::{
-    messages::{request, secret_of},
-    model::{Happening, Plan, asked},
-    random::{Authenticate, Reply, Trip},
-    simulation::{Operating, SessionSimulation},
+    messages::{authenticate_request, secret_of},
+    model::{ModelEvent, ModelOutcome, authentication_parameters},
+    random_steps::{AuthenticateStep, ServerReply, WriteFate},
+    simulation::{OperationFuture, SessionSimulation},
 };
 
 impl SessionSimulation {
-    pub(crate) async fn authenticate(&mut self, step: &Authenticate) {
-        let Some(of) = self.at(step.of) else { return };
+    pub(crate) async fn authenticate(&mut self, step: &AuthenticateStep) {
+        let Some(session) = self.session_index(step.session) else { return };
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
-        let id = self.model.sessions[of].id;
+        let id = self.model.sessions[session].id;
         let new = NewAuthentication {
-            request: request(self.model.sessions[of].kind, step.decoupled),
+            request: authenticate_request(self.model.sessions[session].kind, step.decoupled),
             card_brand: None,
         };
-        let mut operation: Operating = Box::pin(async move {
-            authenticate_session(&vault, &caller, id, new, None).await.map(|_| "done".to_owned())
+        let mut operation: OperationFuture = Box::pin(async move {
+            authenticate_threeds_session(&vault, &caller, id, new, None)
+                .await
+                .map(|_| "done".to_owned())
         });
-        if !self.begin(of, &mut operation, step).await {
+        if !self.begin_authentication(session, &mut operation, step).await {
             return;
         }
-        let reached = self.stage.run(&mut operation).await;
-        let Reached::Point(Point::Ask(message, answer)) = reached else {
+        let reached = self.schedule.run(&mut operation).await;
+        let RunOutcome::Paused(PausePoint::SendMessage(message, response)) = reached else {
             panic!("the directory server is asked: {reached:?}")
         };
-        let state = self.model.sessions[of].row.clone().unwrap();
-        let known = &mut self.model.sessions[of];
+        let state = self.model.sessions[session].row.clone().unwrap();
+        let known = &mut self.model.sessions[session];
         known.secret = Some(secret_of(&message));
-        if !matches!(step.reply, Reply::Unanswered(Unanswered::NotSent)) {
+        if !matches!(step.reply, ServerReply::Unanswered(DirectoryServerError::NotSent)) {
             known.delivered += 1;
             assert_eq!(known.delivered, 1, "{id} is asked about twice");
         }
         self.check().await;
-        self.play_all(&step.meanwhile).await;
-        let Some(answered) = self.reply(of, &step.reply) else { return };
-        answer.send(answered.clone()).unwrap();
-        self.conclude(of, &state, operation, &answered, &step.second).await;
+        self.run_steps(&step.meanwhile).await;
+        let Some(answered) = self.server_reply(session, &step.reply) else { return };
+        response.send(answered.clone()).unwrap();
+        self.conclude(session, &state, operation, &answered, &step.second_write).await;
     }
 
     /// Up to where it is written that somebody will be asked; whether it is.
-    async fn begin(&mut self, of: usize, operation: &mut Operating, step: &Authenticate) -> bool {
-        let happening = Happening {
-            event: Event::Authenticate { asked: asked(step.decoupled) },
+    async fn begin_authentication(
+        &mut self,
+        session: usize,
+        operation: &mut OperationFuture,
+        step: &AuthenticateStep,
+    ) -> bool {
+        let happening = ModelEvent {
+            event: StateMachineEvent::Authenticate {
+                parameters: authentication_parameters(step.decoupled),
+            },
             operation: "authenticate_session",
             outcome: "asked",
-            refused: |it| {
-                let is_missing = *it == Refusal::DeviceMissing;
+            refusal_result: |it| {
+                let is_missing = *it == ThreeDsRejection::DeviceInfoMissing;
                 if is_missing { "invalid".to_owned() } else { "conflict".to_owned() }
             },
-            absent: "not found",
-            always: true,
+            missing_result: "not found",
+            writes_without_change: true,
         };
-        let mut trip = &step.first;
+        let mut trip = &step.first_write;
         loop {
-            let planned = match self.model.plan(of, &happening) {
-                Plan::Write(planned) => planned,
-                Plan::Nothing(end) => {
-                    self.end(operation, &end).await;
+            let planned = match self.model.plan(session, &happening) {
+                ModelOutcome::Write(planned) => planned,
+                ModelOutcome::Nothing(end) => {
+                    self.expect_end(operation, &end).await;
                     return false;
                 }
             };
-            match self.write(of, operation, *planned, trip).await {
+            match self.run_write(session, operation, *planned, trip).await {
                 Some(Some("done")) => return true,
-                Some(None) => trip = &Trip::Go,
+                Some(None) => trip = &WriteFate::Commit,
                 None => return false,
                 Some(Some(end)) => {
-                    self.end(operation, end).await;
+                    self.expect_end(operation, end).await;
                     return false;
                 }
             }
         }
     }
 
-    fn reply(&self, of: usize, reply: &Reply) -> Option<Result<Vec<u8>, Unanswered>> {
-        let known = &self.model.sessions[of];
-        let answer = match reply {
-            Reply::Dies => return None,
-            Reply::Unanswered(why) => return Some(Err(*why)),
-            Reply::Status(status) => known.answer(status).to_string(),
-            Reply::Other => {
-                let mut answer = known.answer("Y");
-                answer["threeDSServerTransID"] = "00000000-0000-4000-8000-000000000000".into();
-                answer.to_string()
+    fn server_reply(
+        &self,
+        session: usize,
+        reply: &ServerReply,
+    ) -> Option<Result<Vec<u8>, DirectoryServerError>> {
+        let known = &self.model.sessions[session];
+        let response = match reply {
+            ServerReply::ProcessDies => return None,
+            ServerReply::Unanswered(why) => return Some(Err(*why)),
+            ServerReply::Status(status) => known.authentication_response(status).to_string(),
+            ServerReply::OtherSession => {
+                let mut response = known.authentication_response("Y");
+                response["threeDSServerTransID"] = "00000000-0000-4000-8000-000000000000".into();
+                response.to_string()
             }
-            Reply::Erro => json!({
+            ServerReply::ErrorMessage => json!({
                 "messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "203",
                 "errorComponent": "D", "errorDescription": "no", "errorDetail": "purchaseAmount",
                 "threeDSServerTransID": known.ids()[0],
             })
             .to_string(),
-            Reply::Garbage => "<html>".to_owned(),
+            ServerReply::Garbage => "<html>".to_owned(),
         };
-        Some(Ok(answer.into_bytes()))
+        Some(Ok(response.into_bytes()))
     }
 
     async fn conclude(
         &mut self,
-        of: usize,
-        state: &Session,
-        mut operation: Operating,
-        answered: &Result<Vec<u8>, Unanswered>,
-        trip: &Trip,
+        session: usize,
+        state: &ThreeDsSession,
+        mut operation: OperationFuture,
+        answered: &Result<Vec<u8>, DirectoryServerError>,
+        fate: &WriteFate,
     ) {
         let planned = self.model.conclude(state, answered);
-        match self.write(of, &mut operation, planned, trip).await {
+        match self.run_write(session, &mut operation, planned, fate).await {
             None => (),
-            Some(Some(end)) => self.end(&mut operation, end).await,
+            Some(Some(end)) => self.expect_end(&mut operation, end).await,
             Some(None) => {
-                self.met.insert("a session that asked was gone".to_owned());
-                self.end(&mut operation, "not found").await;
+                self.outcomes.insert("a session that asked was gone".to_owned());
+                self.expect_end(&mut operation, "not found").await;
             }
         }
     }

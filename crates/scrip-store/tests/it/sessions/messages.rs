@@ -4,36 +4,36 @@ use scrip_core::error::Error;
 use scrip_threeds::request::{AuthenticateRequest, DeviceInfo};
 use serde_json::{Value, json};
 
-use crate::sessions::model::Kind;
+use crate::sessions::model::ModelDevice;
 
 pub(crate) fn browser() -> DeviceInfo {
-    let told = json!({
+    let message = json!({
         "browser_accept_header": "*/*", "browser_ip": "192.0.2.7",
         "browser_javascript_enabled": true, "browser_java_enabled": false,
         "browser_language": "en", "browser_color_depth": "24", "browser_screen_height": "600",
         "browser_screen_width": "800", "browser_tz": "-60", "browser_user_agent": "Browser/1.0",
     });
-    serde_json::from_value(told).unwrap()
+    serde_json::from_value(message).unwrap()
 }
 
 pub(crate) fn app() -> DeviceInfo {
     let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
-    let told = json!({
+    let message = json!({
         "sdk_transaction_id": "b2385523-a66c-4907-ac3c-91848e8c0067",
         "sdk_application_id": "dbd64fcb-c19a-4728-8849-e3d50bfdde39",
         "sdk_encryption_data": "a.b.c.d.e", "sdk_ephemeral_public_key": key.to_string(),
         "sdk_max_timeout": "05", "sdk_reference_number": "3DS_SDK",
         "sdk_render_options": {"sdk_interface": "01", "sdk_ui_type": ["01", "02"]},
     });
-    serde_json::from_value(told).unwrap()
+    serde_json::from_value(message).unwrap()
 }
 
 /// A payment, or one of several.
-pub(crate) fn request(kind: Kind, decoupled: bool) -> AuthenticateRequest {
-    let merchant = kind == Kind::Merchant;
-    let of = if merchant { "recurring-transaction" } else { "payment-transaction" };
+pub(crate) fn authenticate_request(kind: ModelDevice, decoupled: bool) -> AuthenticateRequest {
+    let merchant = kind == ModelDevice::Merchant;
+    let transaction_type = if merchant { "recurring-transaction" } else { "payment-transaction" };
     let mut asked = json!({
-        "authentication_category": "payment", "authentication_type": of,
+        "authentication_category": "payment", "authentication_type": transaction_type,
         "request_decoupled_challenge": decoupled,
         "purchase_info": {
             "amount": "80000", "currency": "826", "exponent": "2", "date": "20261115010203",
@@ -74,16 +74,16 @@ pub(crate) fn secret_of(message: &[u8]) -> String {
 }
 
 /// How an operation ended, in a word.
-pub(crate) fn word(end: &Result<String, Error>) -> String {
-    let word = match end {
-        Ok(word) => word,
+pub(crate) fn outcome_name(outcome: &Result<String, Error>) -> String {
+    let outcome_name = match outcome {
+        Ok(outcome_name) => outcome_name,
         Err(Error::NotFound) => "not found",
-        Err(Error::NothingYet { .. }) => "nothing yet",
+        Err(Error::NotReady { .. }) => "nothing yet",
         Err(Error::Conflict { .. }) => "conflict",
         Err(Error::Invalid(_)) => "invalid",
         Err(Error::Service(_)) => "service",
         Err(Error::Unavailable(_)) => "unavailable",
         Err(_) => "something else",
     };
-    word.to_owned()
+    outcome_name.to_owned()
 }

@@ -5,20 +5,20 @@ use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
 use scrip_core::{
     Vault,
-    audit::Log,
+    audit::LogKind,
     error::Error,
     id::TokenId,
-    operations::sessions::{
-        create_session::{NewSession, create_session},
-        expire_session::expire_session,
+    operations::threeds_sessions::{
+        create_threeds_session::{NewThreeDsSession, create_threeds_session},
+        expire_threeds_session::expire_threeds_session,
         get_challenge_result::get_challenge_result,
-        get_session::get_session,
+        get_threeds_session::get_threeds_session,
         notify_challenge::notify_challenge,
         notify_method::notify_method,
-        receive_result::{Door, Posted, receive_result},
-        update_session::update_session,
+        receive_result::{PostedResult, ResultChannel, receive_result},
+        update_threeds_session::update_threeds_session,
     },
-    policy::{AccessPolicy, Caller, Directory, Permission, Settings},
+    policy::{AccessPolicy, Caller, Directory, Permission, TenantSettings},
     store::Store,
     threeds::{CardReference, ChallengeMode, DirectoryServers},
     time::Clock,
@@ -26,107 +26,121 @@ use scrip_core::{
 use scrip_testing::{
     faults::{
         intercepted_store::InterceptedStore,
-        schedule::{FaultSchedule, Order, Point, Reached, Script, WITH_METHOD, WITHOUT_METHOD},
+        schedule::{
+            FaultSchedule, PausePoint, RunOutcome, ScheduledDirectoryServers, WITH_METHOD,
+            WITHOUT_METHOD, WriteOrder,
+        },
     },
-    policy::{TOKENS, plain},
+    policy::{TOKENS, access_without_rules},
     requests::{card, create},
-    vault_harness::{Engine, VaultHarness, origin},
+    vault_harness::{Engine, VaultHarness, test_origin},
 };
 use scrip_threeds::{
     encoding::{MethodData, encode},
     format::TransId,
-    message::{CRes, Message, Scene},
+    message::{CRes, Message, TransactionContext},
     request::DeviceInfo,
-    session::Event,
+    session::StateMachineEvent,
 };
 use serde_json::{Value, json};
 
 use crate::sessions::{
-    messages::{app, browser, result_message, word},
-    model::{Happening, Kind, Model, Plan, Planned},
-    random::{Forged, Step, Trip},
+    messages::{app, browser, outcome_name, result_message},
+    model::{ModelDevice, ModelEvent, ModelOutcome, PlannedWrite, SessionModel},
+    random_steps::{ForgedPart, SessionStep, WriteFate},
 };
 
-pub(crate) type Operating = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
+pub(crate) type OperationFuture = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
 
 /// A vault whose sessions are played, and what they should be.
 pub(crate) struct SessionSimulation {
-    pub(crate) world: VaultHarness,
+    pub(crate) vault_harness: VaultHarness,
     pub(crate) vault: Vault,
     pub(crate) caller: Caller,
     pub(crate) directory: Arc<Directory>,
-    pub(crate) stage: Arc<FaultSchedule>,
+    pub(crate) schedule: Arc<FaultSchedule>,
     cards: [TokenId; 2],
     /// How many wait for the engine. Its clock stands still for so long: what was decided in time and
     /// is written a minute later is not looked at here.
-    commits: u32,
+    pending_commits: u32,
     /// What happened so far.
-    pub(crate) met: BTreeSet<String>,
-    pub(crate) model: Model,
+    pub(crate) outcomes: BTreeSet<String>,
+    pub(crate) model: SessionModel,
 }
 
 impl SessionSimulation {
     pub(crate) async fn open(engine: Engine) -> Self {
-        let world = VaultHarness::open(engine).await;
-        let tenant = world.tenant(Settings::default()).await;
-        let caller = world.caller(&tenant, rights()).await;
+        let harness = VaultHarness::open(engine).await;
+        let tenant = harness.tenant(TenantSettings::default()).await;
+        let caller = harness.caller(&tenant, session_permissions()).await;
         let mut cards = Vec::new();
         for number in [WITH_METHOD, WITHOUT_METHOD] {
-            cards.push(create(&world.vault, &caller, card(number)).await.unwrap().token.id);
+            cards.push(create(&harness.vault, &caller, card(number)).await.unwrap().token.id);
         }
         let stage = FaultSchedule::new();
-        let inner = Arc::clone(&world.vault.store);
+        let inner = Arc::clone(&harness.vault.store);
         let store: Arc<dyn Store> =
             Arc::new(InterceptedStore { engine: inner, interceptor: Arc::clone(&stage) });
-        let directory_servers: Arc<dyn DirectoryServers> = Arc::new(Script::new(&stage));
-        let vault = Vault { store, directory_servers, ..world.vault.clone() };
-        let directory = Arc::new(world.directory().await);
-        let model = Model { now: world.clock.now().unix_ms / 1000, ..Model::default() };
+        let directory_servers: Arc<dyn DirectoryServers> =
+            Arc::new(ScheduledDirectoryServers::new(&stage));
+        let vault = Vault { store, directory_servers, ..harness.vault.clone() };
+        let directory = Arc::new(harness.directory().await);
+        let model =
+            SessionModel { now: harness.clock.now().unix_ms / 1000, ..SessionModel::default() };
         let cards = cards.try_into().unwrap();
         Self {
-            world,
+            vault_harness: harness,
             vault,
             caller,
             directory,
-            stage,
+            schedule: stage,
             cards,
-            commits: 0,
-            met: BTreeSet::new(),
+            pending_commits: 0,
+            outcomes: BTreeSet::new(),
             model,
         }
     }
 
     /// Which session is meant, counted from the last; nothing when there is none yet.
-    pub(crate) fn at(&self, of: usize) -> Option<usize> {
+    pub(crate) fn session_index(&self, steps_back: usize) -> Option<usize> {
         let count = self.model.sessions.len();
-        (count > 0).then(|| count - 1 - of % count)
+        (count > 0).then(|| count - 1 - steps_back % count)
     }
 
-    fn trans_id(&self, of: usize) -> TransId {
-        TransId::parse(&self.model.sessions[of].ids()[0]).unwrap()
+    fn trans_id(&self, session: usize) -> TransId {
+        TransId::parse(&self.model.sessions[session].ids()[0]).unwrap()
     }
 
-    fn play<'a>(&'a mut self, step: &'a Step) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
+    fn run_step<'a>(&'a mut self, step: &'a SessionStep) -> Pin<Box<dyn Future<Output = ()> + 'a>> {
         Box::pin(async move {
             match step {
-                Step::Create(kind, trip) => self.create(*kind, trip).await,
-                Step::Method { of, about, trip } => self.method(*of, *about, trip).await,
-                Step::Device { of, trip } => self.device(*of, trip).await,
-                Step::Authenticate(it) => self.authenticate(it).await,
-                Step::Result { of, forged, with, status, trip } => {
-                    self.result(*of, *with, *forged, status, trip).await;
+                SessionStep::Create(kind, trip) => self.create(*kind, trip).await,
+                SessionStep::Method { session, about_session, fate: trip } => {
+                    self.method(*session, *about_session, trip).await
                 }
-                Step::Told { of, about, status, trip } => {
-                    self.told(*of, *about, *status, trip).await;
+                SessionStep::Device { session, fate: trip } => self.device(*session, trip).await,
+                SessionStep::Authenticate(it) => self.authenticate(it).await,
+                SessionStep::Result { session, forged, other, status, fate: trip } => {
+                    self.result(*session, *other, *forged, status, trip).await;
                 }
-                Step::AskResult { of, trip } => self.ask_result(*of, trip).await,
-                Step::Advance(_) if self.commits > 0 => (),
-                Step::Advance(seconds) => {
-                    self.world.clock.advance(Duration::from_secs(seconds.unsigned_abs()));
+                SessionStep::ChallengeNotification {
+                    session: of,
+                    about_session: about,
+                    status,
+                    fate: trip,
+                } => {
+                    self.notify_challenge_result(*of, *about, *status, trip).await;
+                }
+                SessionStep::GetChallengeResult { session, fate: trip } => {
+                    self.get_result(*session, trip).await
+                }
+                SessionStep::Advance(_) if self.pending_commits > 0 => (),
+                SessionStep::Advance(seconds) => {
+                    self.vault_harness.clock.advance(Duration::from_secs(seconds.unsigned_abs()));
                     self.model.now += seconds;
                 }
-                Step::Sweep => {
-                    while expire_session(&self.vault).await.unwrap() > 0 {}
+                SessionStep::Sweep => {
+                    while expire_threeds_session(&self.vault).await.unwrap() > 0 {}
                     self.model.sweep();
                 }
             }
@@ -134,19 +148,19 @@ impl SessionSimulation {
         })
     }
 
-    pub(crate) async fn play_all(&mut self, steps: &[Step]) {
+    pub(crate) async fn run_steps(&mut self, steps: &[SessionStep]) {
         for step in steps {
-            self.play(step).await;
+            self.run_step(step).await;
         }
     }
 
-    async fn create(&mut self, kind: Kind, trip: &Trip) {
-        let card = &self.cards[usize::from(kind != Kind::Page)];
-        let new = NewSession {
+    async fn create(&mut self, kind: ModelDevice, fate: &WriteFate) {
+        let card = &self.cards[usize::from(kind != ModelDevice::BrowserWithMethod)];
+        let new = NewThreeDsSession {
             card: CardReference::Token(card.clone()),
             kind: kind.session_type(),
             device: kind.device(),
-            device_info: if kind == Kind::Browser || kind == Kind::Page {
+            device_info: if kind == ModelDevice::Browser || kind == ModelDevice::BrowserWithMethod {
                 browser()
             } else {
                 DeviceInfo::default()
@@ -155,95 +169,100 @@ impl SessionSimulation {
             metadata: None,
         };
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
-        let mut operation: Operating = Box::pin(async move {
-            create_session(&vault, &caller, new, None).await.map(|_| "done".to_owned())
+        let mut operation: OperationFuture = Box::pin(async move {
+            create_threeds_session(&vault, &caller, new, None).await.map(|_| "done".to_owned())
         });
         let at = self.model.now;
-        let Reached::Point(Point::Write(id, order)) = self.stage.run(&mut operation).await else {
+        let RunOutcome::Paused(PausePoint::Write(id, order)) =
+            self.schedule.run(&mut operation).await
+        else {
             panic!("a session is written")
         };
-        if let Some(end) = self.go(order, trip).await {
-            if trip.writes() {
+        if let Some(end) = self.apply_fate(order, fate).await {
+            if fate.commits() {
                 self.model.create(id, kind, at);
             }
-            self.end(&mut operation, end).await;
+            self.expect_end(&mut operation, end).await;
         }
     }
 
     /// Has a write done, or not; how the operation ends, unless it dies.
-    async fn go(
+    async fn apply_fate(
         &mut self,
-        order: tokio::sync::oneshot::Sender<Order>,
-        trip: &Trip,
+        order: tokio::sync::oneshot::Sender<WriteOrder>,
+        fate: &WriteFate,
     ) -> Option<&'static str> {
-        let (word, end) = match trip {
-            Trip::Die => return None,
-            Trip::Go => (Order::Go, "done"),
-            Trip::Fail => (Order::Fail, "unavailable"),
-            Trip::GoAndFail => (Order::GoAndFail, "unavailable"),
-            Trip::Wait(steps) => {
-                self.commits += 1;
-                self.play_all(steps).await;
-                self.commits -= 1;
-                (Order::Go, "done")
+        let (outcome_name, end) = match fate {
+            WriteFate::Die => return None,
+            WriteFate::Commit => (WriteOrder::Commit, "done"),
+            WriteFate::Fail => (WriteOrder::Fail, "unavailable"),
+            WriteFate::CommitAndFail => (WriteOrder::CommitAndFail, "unavailable"),
+            WriteFate::Wait(steps) => {
+                self.pending_commits += 1;
+                self.run_steps(steps).await;
+                self.pending_commits -= 1;
+                (WriteOrder::Commit, "done")
             }
         };
-        order.send(word).unwrap();
+        order.send(outcome_name).unwrap();
         Some(end)
     }
 
-    pub(crate) async fn end(&self, operation: &mut Operating, expected: &str) {
-        let Reached::End(end) = self.stage.run(operation).await else {
+    pub(crate) async fn expect_end(&self, operation: &mut OperationFuture, expected: &str) {
+        let RunOutcome::End(end) = self.schedule.run(operation).await else {
             panic!("nothing more is to be done")
         };
-        assert_eq!(word(&end), expected, "{end:?}");
+        assert_eq!(outcome_name(&end), expected, "{end:?}");
     }
 
     /// An operation with one write, which begins anew when somebody else was faster.
-    async fn change(
+    async fn run_change(
         &mut self,
-        of: usize,
-        mut operation: Operating,
-        plan: impl Fn(&Model) -> Plan,
-        trip: &Trip,
+        session: usize,
+        mut operation: OperationFuture,
+        plan: impl Fn(&SessionModel) -> ModelOutcome,
+        fate: &WriteFate,
     ) {
-        let mut trip = trip;
+        let mut trip = fate;
         loop {
             let planned = match plan(&self.model) {
-                Plan::Nothing(end) => return self.end(&mut operation, &end).await,
-                Plan::Write(planned) => planned,
+                ModelOutcome::Nothing(end) => return self.expect_end(&mut operation, &end).await,
+                ModelOutcome::Write(planned) => planned,
             };
-            let Some(fresh) = self.write(of, &mut operation, *planned, trip).await else { return };
+            let Some(fresh) = self.run_write(session, &mut operation, *planned, trip).await else {
+                return;
+            };
             if let Some(end) = fresh {
-                return self.end(&mut operation, end).await;
+                return self.expect_end(&mut operation, end).await;
             }
-            trip = &Trip::Go;
+            trip = &WriteFate::Commit;
         }
     }
 
     /// One write. Nothing when the process died; within, nothing when the row was not as expected.
-    pub(crate) async fn write(
+    pub(crate) async fn run_write(
         &mut self,
-        of: usize,
-        operation: &mut Operating,
-        planned: Planned,
-        trip: &Trip,
+        session: usize,
+        operation: &mut OperationFuture,
+        planned: PlannedWrite,
+        fate: &WriteFate,
     ) -> Option<Option<&'static str>> {
-        let (id, revision) = (self.model.sessions[of].id, self.model.sessions[of].revision);
-        let reached = self.stage.run(operation).await;
-        let Reached::Point(Point::Write(written, order)) = reached else {
+        let (id, revision) =
+            (self.model.sessions[session].id, self.model.sessions[session].revision);
+        let reached = self.schedule.run(operation).await;
+        let RunOutcome::Paused(PausePoint::Write(written, order)) = reached else {
             panic!("{planned:?} is to be written: {reached:?}")
         };
         assert_eq!(written, id);
-        let end = self.go(order, trip).await?;
-        let known = &self.model.sessions[of];
+        let end = self.apply_fate(order, fate).await?;
+        let known = &self.model.sessions[session];
         let is_fresh = known.row.is_some() && known.revision == revision;
         let own = planned.end;
         if !is_fresh {
-            self.met.insert("somebody was faster".to_owned());
+            self.outcomes.insert("somebody was faster".to_owned());
         }
-        if is_fresh && trip.writes() {
-            self.model.apply(of, planned);
+        if is_fresh && fate.commits() {
+            self.model.apply(session, planned);
         }
         match (end, is_fresh) {
             ("done", true) => Some(Some(own)),
@@ -252,62 +271,82 @@ impl SessionSimulation {
         }
     }
 
-    async fn notify(&mut self, of: usize, operation: Operating, happening: Happening, trip: &Trip) {
-        self.change(of, operation, |it| it.plan(of, &happening), trip).await;
+    async fn run_event(
+        &mut self,
+        session: usize,
+        operation: OperationFuture,
+        model_event: ModelEvent,
+        fate: &WriteFate,
+    ) {
+        self.run_change(session, operation, |it| it.plan(session, &model_event), fate).await;
     }
 
-    async fn method(&mut self, of: usize, about: usize, trip: &Trip) {
-        let (Some(of), Some(about)) = (self.at(of), self.at(about)) else { return };
+    async fn method(&mut self, session: usize, about_session: usize, fate: &WriteFate) {
+        let (Some(session), Some(about_session)) =
+            (self.session_index(session), self.session_index(about_session))
+        else {
+            return;
+        };
         let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
-        let (id, server_trans_id) = (self.model.sessions[of].id, self.trans_id(about));
+        let (id, server_trans_id) = (self.model.sessions[session].id, self.trans_id(about_session));
         let data = MethodData { server_trans_id: server_trans_id.clone(), notification_url: None };
-        let data = data.write();
+        let data = data.encode();
         let operation = Box::pin(async move {
-            let told = notify_method(&vault, &directory, &origin(), id, &data).await;
+            let told = notify_method(&vault, &directory, &test_origin(), id, &data).await;
             told.map(|()| "done".to_owned())
         });
-        let happening = Happening {
-            event: Event::MethodNotification { server_trans_id },
+        let happening = ModelEvent {
+            event: StateMachineEvent::MethodNotification { server_trans_id },
             operation: "notify_method",
             outcome: "done",
-            refused: |_| "invalid".to_owned(),
-            absent: "not found",
-            always: false,
+            refusal_result: |_| "invalid".to_owned(),
+            missing_result: "not found",
+            writes_without_change: false,
         };
-        self.notify(of, operation, happening, trip).await;
+        self.run_event(session, operation, happening, fate).await;
     }
 
-    async fn device(&mut self, of: usize, trip: &Trip) {
-        let Some(of) = self.at(of) else { return };
+    async fn device(&mut self, session: usize, fate: &WriteFate) {
+        let Some(session) = self.session_index(session) else { return };
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
-        let (id, kind) = (self.model.sessions[of].id, self.model.sessions[of].kind);
-        let operation: Operating = Box::pin(async move {
-            let updated = update_session(&vault, &caller, id, app(), None).await;
+        let (id, kind) = (self.model.sessions[session].id, self.model.sessions[session].kind);
+        let operation: OperationFuture = Box::pin(async move {
+            let updated = update_threeds_session(&vault, &caller, id, app(), None).await;
             updated.map(|_| "done".to_owned())
         });
-        let happening = Happening {
-            event: Event::DeviceInfo,
+        let happening = ModelEvent {
+            event: StateMachineEvent::DeviceInfo,
             operation: "update_session",
             outcome: "updated",
-            refused: |_| "conflict".to_owned(),
-            absent: "not found",
-            always: true,
+            refusal_result: |_| "conflict".to_owned(),
+            missing_result: "not found",
+            writes_without_change: true,
         };
-        let plan = |model: &Model| {
-            let is_there = model.sessions[of].visible(model.now).is_some();
-            if is_there && kind != Kind::App {
-                return Plan::Nothing("invalid".to_owned());
+        let plan = |model: &SessionModel| {
+            let is_there = model.sessions[session].visible(model.now).is_some();
+            if is_there && kind != ModelDevice::App {
+                return ModelOutcome::Nothing("invalid".to_owned());
             }
-            model.plan(of, &happening)
+            model.plan(session, &happening)
         };
-        self.change(of, operation, plan, trip).await;
+        self.run_change(session, operation, plan, fate).await;
     }
 
-    async fn told(&mut self, of: usize, about: usize, status: Option<&'static str>, trip: &Trip) {
-        let (Some(of), Some(about)) = (self.at(of), self.at(about)) else { return };
+    async fn notify_challenge_result(
+        &mut self,
+        session: usize,
+        about_session: usize,
+        status: Option<&'static str>,
+        fate: &WriteFate,
+    ) {
+        let (Some(session), Some(about_session)) =
+            (self.session_index(session), self.session_index(about_session))
+        else {
+            return;
+        };
         let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
-        let id = self.model.sessions[of].id;
-        let [server, acs, _] = self.model.sessions[about].ids();
+        let id = self.model.sessions[session].id;
+        let [server, acs, _] = self.model.sessions[about_session].ids();
         let mut object = json!({
             "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": server,
             "acsTransID": acs, "challengeCompletionInd": "N",
@@ -317,80 +356,100 @@ impl SessionSimulation {
             object["transStatus"] = status.into();
         }
         let bytes = object.to_string().into_bytes();
-        let scene = Scene::of(scrip_threeds::format::Version::V220);
-        let response = Box::new(CRes::parse(&bytes, &scene).unwrap());
+        let harness = TransactionContext::for_version(scrip_threeds::format::Version::V220);
+        let response = Box::new(CRes::parse(&bytes, &harness).unwrap());
         let data = encode(&bytes);
         let operation = Box::pin(async move {
-            let told = notify_challenge(&vault, &directory, &origin(), id, &data).await;
+            let told = notify_challenge(&vault, &directory, &test_origin(), id, &data).await;
             told.map(|_| "done".to_owned())
         });
-        let happening = Happening {
-            event: Event::ChallengeNotification { response },
+        let happening = ModelEvent {
+            event: StateMachineEvent::ChallengeNotification { response },
             operation: "notify_challenge",
             outcome: "done",
-            refused: |_| "invalid".to_owned(),
-            absent: "not found",
-            always: false,
+            refusal_result: |_| "invalid".to_owned(),
+            missing_result: "not found",
+            writes_without_change: false,
         };
-        self.notify(of, operation, happening, trip).await;
+        self.run_event(session, operation, happening, fate).await;
     }
 
-    async fn ask_result(&mut self, of: usize, trip: &Trip) {
-        let Some(of) = self.at(of) else { return };
+    async fn get_result(&mut self, session: usize, fate: &WriteFate) {
+        let Some(session) = self.session_index(session) else { return };
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
-        let id = self.model.sessions[of].id;
+        let id = self.model.sessions[session].id;
         let operation = Box::pin(async move {
             get_challenge_result(&vault, &caller, id).await.map(|_| "done".to_owned())
         });
-        let happening = Happening {
-            event: Event::ResultAsked,
+        let happening = ModelEvent {
+            event: StateMachineEvent::ResultRequested,
             operation: "get_challenge_result",
             outcome: "read",
-            refused: |_| "nothing yet".to_owned(),
-            absent: "not found",
-            always: true,
+            refusal_result: |_| "nothing yet".to_owned(),
+            missing_result: "not found",
+            writes_without_change: true,
         };
-        self.notify(of, operation, happening, trip).await;
+        self.run_event(session, operation, happening, fate).await;
     }
 
-    async fn result(&mut self, of: usize, with: usize, forged: Forged, status: &str, trip: &Trip) {
-        let (Some(of), Some(with)) = (self.at(of), self.at(with)) else { return };
-        let (ours, theirs) = (&self.model.sessions[of], &self.model.sessions[with]);
+    async fn result(
+        &mut self,
+        session: usize,
+        other: usize,
+        forged: ForgedPart,
+        status: &str,
+        fate: &WriteFate,
+    ) {
+        let (Some(session), Some(other)) = (self.session_index(session), self.session_index(other))
+        else {
+            return;
+        };
+        let (ours, theirs) = (&self.model.sessions[session], &self.model.sessions[other]);
         let unknown = || "0".repeat(64);
         let secret = match forged {
-            Forged::Secret if of != with => theirs.secret.clone(),
-            Forged::Secret => None,
-            Forged::Nothing | Forged::Message | Forged::Acs | Forged::Ds => ours.secret.clone(),
+            ForgedPart::Secret if session != other => theirs.secret.clone(),
+            ForgedPart::Secret => None,
+            ForgedPart::Nothing | ForgedPart::Message | ForgedPart::Acs | ForgedPart::Ds => {
+                ours.secret.clone()
+            }
         };
         let secret = secret.unwrap_or_else(unknown);
         let (mut ids, others) = (ours.ids(), theirs.ids());
         match forged {
-            Forged::Nothing | Forged::Secret => (),
-            Forged::Message => ids.clone_from(&others),
-            Forged::Acs => ids[1].clone_from(&others[1]),
-            Forged::Ds => ids[2].clone_from(&others[2]),
+            ForgedPart::Nothing | ForgedPart::Secret => (),
+            ForgedPart::Message => ids.clone_from(&others),
+            ForgedPart::Acs => ids[1].clone_from(&others[1]),
+            ForgedPart::Ds => ids[2].clone_from(&others[2]),
         }
         let message = result_message(&ids, status);
-        if let Plan::Nothing(code) = self.model.plan_result(of, &secret, &message) {
-            let what = if forged == Forged::Nothing || of == with {
+        if let ModelOutcome::Nothing(code) = self.model.plan_result(session, &secret, &message) {
+            let what = if forged == ForgedPart::Nothing || session == other {
                 "result".to_owned()
             } else {
                 format!("forged {forged:?}")
             };
             let is_challenged =
-                ours.visible(self.model.now).is_some_and(|it| it.waiting().is_some());
+                ours.visible(self.model.now).is_some_and(|it| it.pending_challenge().is_some());
             if is_challenged || what == "result" {
-                self.met.insert(format!("{what} {code}"));
+                self.outcomes.insert(format!("{what} {code}"));
             }
         }
-        let is_own = forged == Forged::Nothing || (of == with && forged != Forged::Secret);
-        let plan = |model: &Model| model.plan_result(of, &secret, &message);
-        assert!(is_own || matches!(plan(&self.model), Plan::Nothing(code) if code != "done"));
+        let is_own =
+            forged == ForgedPart::Nothing || (session == other && forged != ForgedPart::Secret);
+        let plan = |model: &SessionModel| model.plan_result(session, &secret, &message);
+        assert!(
+            is_own || matches!(plan(&self.model), ModelOutcome::Nothing(code) if code != "done")
+        );
         let (vault, directory, id) = (self.vault.clone(), Arc::clone(&self.directory), ours.id);
         let (sent, bytes) = (secret.clone(), message.to_string().into_bytes());
         let operation = Box::pin(async move {
-            let posted = Posted { id, secret: &sent, message: &bytes, door: Door::Open };
-            let answer = receive_result(&vault, &directory, &origin(), posted).await?;
+            let posted = PostedResult {
+                id,
+                secret: &sent,
+                message: &bytes,
+                channel: ResultChannel::Unauthenticated,
+            };
+            let answer = receive_result(&vault, &directory, &test_origin(), posted).await?;
             let answer: Value = serde_json::from_slice(&answer).unwrap();
             Ok(match answer["errorCode"].as_str() {
                 Some(code) => code.to_owned(),
@@ -398,14 +457,14 @@ impl SessionSimulation {
                 None => answer.to_string(),
             })
         });
-        self.change(of, operation, plan, trip).await;
+        self.run_change(session, operation, plan, fate).await;
     }
 
     /// What is stored, told and recorded is what the model says.
     pub(crate) async fn check(&mut self) {
         let now = self.model.now;
         for known in &mut self.model.sessions {
-            let shown = match get_session(&self.vault, &self.caller, known.id).await {
+            let shown = match get_threeds_session(&self.vault, &self.caller, known.id).await {
                 Ok(view) => Some(view.body.state),
                 Err(Error::NotFound) => None,
                 Err(error) => panic!("{error:?}"),
@@ -413,15 +472,15 @@ impl SessionSimulation {
             assert_eq!(shown, known.visible(now));
             let Some(shown) = shown else { continue };
             let kind = std::mem::discriminant(&shown.phase);
-            let before = known.shown_final.as_ref().map(std::mem::discriminant);
-            assert!(before.is_none_or(|it| it == kind), "{:?} was final", known.shown_final);
+            let before = known.final_phase.as_ref().map(std::mem::discriminant);
+            assert!(before.is_none_or(|it| it == kind), "{:?} was final", known.final_phase);
             if shown.is_final() {
-                known.shown_final = Some(shown.phase);
+                known.final_phase = Some(shown.phase);
             }
         }
         let tenant = self.caller.tenant();
         let mut events = Vec::new();
-        for (_, event) in self.vault.store.list_events(0, 10_000).await.unwrap() {
+        for (_, event) in self.vault.store.list_threeds_events(0, 10_000).await.unwrap() {
             let event = event.open(tenant).unwrap();
             let session = event.data.session;
             events.push((session.id, event.kind.name(), session.authentication_status));
@@ -430,7 +489,7 @@ impl SessionSimulation {
             (id.clone(), *kind, status.map(str::to_owned))
         };
         assert_eq!(events, self.model.events.iter().map(told).collect::<Vec<_>>());
-        let records = self.vault.store.list_records(Log::Audit, tenant.id, 0, 10_000).await;
+        let records = self.vault.store.list_records(LogKind::Audit, tenant.id, 0, 10_000).await;
         let records = records.unwrap().into_iter();
         let words = records.map(|it| {
             let of_card = self.cards.iter().any(|card| card.as_str() == it.entity);
@@ -440,15 +499,18 @@ impl SessionSimulation {
         });
         let others = ["create_tenant", "create_application", "create_token"];
         let trail: Vec<_> = words.filter(|it| !others.contains(&&*it[0])).collect();
-        assert_eq!(trail, self.model.trail);
-        self.met
+        assert_eq!(trail, self.model.records);
+        self.outcomes
             .extend(trail.iter().map(|[operation, _, outcome]| format!("{operation} {outcome}")));
     }
 }
 
 /// All that is needed to use sessions.
-pub(crate) fn rights() -> AccessPolicy {
-    let sessions =
-        &[Permission::SessionCreate, Permission::SessionRead, Permission::SessionAuthenticate];
-    plain(&[TOKENS, sessions].concat())
+pub(crate) fn session_permissions() -> AccessPolicy {
+    let sessions = &[
+        Permission::ThreeDsSessionCreate,
+        Permission::ThreeDsSessionRead,
+        Permission::ThreeDsSessionAuthenticate,
+    ];
+    access_without_rules(&[TOKENS, sessions].concat())
 }

@@ -7,323 +7,371 @@ use std::sync::{
 
 use scrip_core::{
     audit::Operation,
-    idempotency::{AnswerPart, AnswerRecord, Claimed, StoredAnswer},
+    idempotency::{ClaimOutcome, IdempotencyRecord, ResponseTokenData, StoredResponse},
     policy::Permission,
     store::StoreError,
     token::{
-        Batched, CvcChange, Deduplicate, InsertToken, Obstacle, Outcome, Render, StoredToken,
-        TokenBatch, TokenRecord, TokenWrite, UpdateToken,
+        BatchOutcome, BuildIdempotencyRecord, CvcChange, Deduplicate, InsertToken, StoredToken,
+        TokenBatch, TokenRecord, TokenWrite, UpdateToken, WriteConflict, WriteOutcome,
     },
 };
 use scrip_seal::{Fingerprint, Sealed};
 use scrip_testing::{
-    store_harness::{StoreHarness, bare, code, record, revised},
+    store_harness::{StoreHarness, cvc_record, revised_record, token_record, without_cvc},
     vault_harness::{containers, token_id},
 };
 
 on_every_engine! {
     StoreHarness;
-    all_of_them_are_written
-    an_empty_batch_can_be_answered
-    nothing_is_written_when_one_is_refused
-    all_that_stands_in_the_way_is_told_at_once
-    one_id_is_given_once
-    a_later_one_finds_what_an_earlier_one_made
-    an_insert_and_an_update_are_one_effect
-    a_duplicate_that_is_told_of_changes_nothing
-    a_batch_is_of_one_tenant
-    each_part_goes_with_its_own_token
-    parts_of_one_token_go_together
-    a_forgotten_answer_takes_its_parts_along
-    an_answer_that_shows_what_was_not_written_is_refused
-    tokens_are_found_where_their_ids_stand
+    batch_writes_all_inserts_and_updates
+    empty_batch_can_store_a_response
+    batch_with_one_conflict_writes_nothing
+    batch_reports_all_conflicts_at_once
+    token_id_used_twice_in_a_batch_is_a_conflict
+    later_write_of_a_batch_finds_duplicates_of_earlier_ones
+    inserts_and_updates_of_a_batch_see_each_other
+    reported_duplicate_changes_nothing
+    batch_with_a_permit_of_another_tenant_fails
+    stored_token_data_of_a_batch_is_removed_token_by_token
+    stored_token_data_of_one_token_is_removed_together
+    expired_response_is_removed_with_its_token_data
+    idempotency_record_naming_an_unwritten_token_is_rejected
+    tokens_are_found_in_the_order_of_their_ids
 }
 
 const KEY: [u8; 32] = [1; 32];
 
 /// Without a fingerprint, so that no two are the same.
-fn unlike(id: &str) -> TokenRecord {
-    TokenRecord { fingerprint: None, ..record(id) }
+fn token_without_fingerprint(id: &str) -> TokenRecord {
+    TokenRecord { fingerprint: None, ..token_record(id) }
 }
 
-fn insert(desk: &StoreHarness, token: TokenRecord, deduplicate: Deduplicate) -> TokenWrite {
+fn insert_write(
+    harness: &StoreHarness,
+    token: TokenRecord,
+    deduplicate: Deduplicate,
+) -> TokenWrite {
     TokenWrite::Insert(InsertToken {
         intent: None,
-        permit: desk.permit(Permission::TokenCreate),
-        token: StoredToken { cvc: Some(code("123")), ..bare(token) },
+        permit: harness.permit(Permission::TokenCreate),
+        token: StoredToken { cvc: Some(cvc_record("123")), ..without_cvc(token) },
         deduplicate,
-        audit: desk.audit(Operation::Tokenize),
+        audit: harness.audit(Operation::Tokenize),
     })
 }
 
-fn update(desk: &StoreHarness, token: TokenRecord) -> TokenWrite {
+fn update_write(harness: &StoreHarness, token: TokenRecord) -> TokenWrite {
     TokenWrite::Update(UpdateToken {
         intent: None,
-        permit: desk.permit(Permission::TokenUpdate),
+        permit: harness.permit(Permission::TokenUpdate),
         token,
         cvc: CvcChange::Remove,
         deduplicate: Deduplicate::No,
-        unless_named: None,
-        audit: desk.audit(Operation::Tokenize),
+        reject_if_in_session_at: None,
+        audit: harness.audit(Operation::Tokenize),
     })
 }
 
-async fn write(desk: &StoreHarness, writes: Vec<TokenWrite>) -> Batched {
-    let batch = TokenBatch { writes, render: None };
-    desk.store().write_tokens(desk.inquiry(), batch).await.unwrap()
+async fn write_batch(harness: &StoreHarness, writes: Vec<TokenWrite>) -> BatchOutcome {
+    let batch = TokenBatch { writes, build_record: None };
+    harness.store().write_tokens(harness.lookup_permit(), batch).await.unwrap()
 }
 
-async fn write_answered(
-    desk: &StoreHarness,
+async fn write_with_record(
+    harness: &StoreHarness,
     writes: Vec<TokenWrite>,
-    answer: AnswerRecord,
-) -> Result<Batched, StoreError> {
-    let render: Render = Box::new(move |_| Some(answer));
-    let batch = TokenBatch { writes, render: Some(render) };
-    desk.store().write_tokens(desk.inquiry(), batch).await
+    response: IdempotencyRecord,
+) -> Result<BatchOutcome, StoreError> {
+    let render: BuildIdempotencyRecord = Box::new(move |_| Some(response));
+    let batch = TokenBatch { writes, build_record: Some(render) };
+    harness.store().write_tokens(harness.lookup_permit(), batch).await
 }
 
 /// An answer that shows each of these.
-fn showing(desk: &StoreHarness, parts: &[usize]) -> AnswerRecord {
-    let part =
-        |at: &usize| AnswerPart { at: *at, sealed: Sealed::from_stored(at.to_string().into()) };
-    AnswerRecord { parts: parts.iter().map(part).collect(), ..desk.answer(KEY) }
+fn record_showing(harness: &StoreHarness, parts: &[usize]) -> IdempotencyRecord {
+    let part = |at: &usize| ResponseTokenData {
+        write_index: *at,
+        sealed: Sealed::from_stored(at.to_string().into()),
+    };
+    IdempotencyRecord {
+        token_data: parts.iter().map(part).collect(),
+        ..harness.idempotency_record(KEY)
+    }
 }
 
 #[track_caller]
-fn answered(claimed: Claimed) -> StoredAnswer {
+fn expect_completed(claimed: ClaimOutcome) -> StoredResponse {
     match claimed {
-        Claimed::Answered(answer) => answer,
-        Claimed::Claim(_) | Claimed::InFlight => panic!("{claimed:?}"),
+        ClaimOutcome::Completed(response) => response,
+        ClaimOutcome::Claimed(_) | ClaimOutcome::InFlight => panic!("{claimed:?}"),
     }
 }
 
 /// Which parts are left, and of which tokens.
-async fn parts(desk: &StoreHarness) -> Vec<(usize, String)> {
-    let answer = answered(desk.claim(KEY).await);
-    for part in &answer.parts {
-        assert_eq!(part.sealed.as_bytes(), part.at.to_string().as_bytes());
-        assert_eq!(part.containers, record("any").containers);
+async fn stored_parts(harness: &StoreHarness) -> Vec<(usize, String)> {
+    let response = expect_completed(harness.claim_digest(KEY).await);
+    for part in &response.token_data {
+        assert_eq!(part.sealed.as_bytes(), part.write_index.to_string().as_bytes());
+        assert_eq!(part.containers, token_record("any").containers);
     }
-    answer.parts.into_iter().map(|it| (it.at, it.token.as_str().to_owned())).collect()
+    response
+        .token_data
+        .into_iter()
+        .map(|it| (it.write_index, it.token.as_str().to_owned()))
+        .collect()
 }
 
-async fn all_of_them_are_written(desk: StoreHarness) {
-    desk.insert(unlike("old")).await;
+async fn batch_writes_all_inserts_and_updates(harness: StoreHarness) {
+    harness.insert(token_without_fingerprint("old")).await;
     let writes = vec![
-        insert(&desk, unlike("one"), Deduplicate::No),
-        update(&desk, revised(&unlike("old"))),
-        insert(&desk, unlike("two"), Deduplicate::Yes),
+        insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No),
+        update_write(&harness, revised_record(&token_without_fingerprint("old"))),
+        insert_write(&harness, token_without_fingerprint("two"), Deduplicate::Yes),
     ];
-    let expected = vec![Outcome::New, Outcome::Updated, Outcome::New];
-    assert_eq!(write(&desk, writes).await, Batched::Written(expected));
+    let expected = vec![WriteOutcome::New, WriteOutcome::Updated, WriteOutcome::New];
+    assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Written(expected));
     for id in ["one", "two"] {
-        let expected = StoredToken { cvc: Some(code("123")), ..bare(unlike(id)) };
-        assert_eq!(desk.find(id).await, Some(expected));
+        let expected = StoredToken {
+            cvc: Some(cvc_record("123")),
+            ..without_cvc(token_without_fingerprint(id))
+        };
+        assert_eq!(harness.find(id).await, Some(expected));
     }
-    assert_eq!(desk.find("old").await, Some(bare(revised(&unlike("old")))));
+    assert_eq!(
+        harness.find("old").await,
+        Some(without_cvc(revised_record(&token_without_fingerprint("old"))))
+    );
 }
 
-async fn an_empty_batch_can_be_answered(desk: StoreHarness) {
-    let batched = write_answered(&desk, vec![], showing(&desk, &[])).await.unwrap();
-    assert_eq!(batched, Batched::Written(vec![]));
-    assert_eq!(parts(&desk).await, vec![]);
+async fn empty_batch_can_store_a_response(harness: StoreHarness) {
+    let batched = write_with_record(&harness, vec![], record_showing(&harness, &[])).await.unwrap();
+    assert_eq!(batched, BatchOutcome::Written(vec![]));
+    assert_eq!(stored_parts(&harness).await, vec![]);
 }
 
 /// At each place, for each reason.
-async fn nothing_is_written_when_one_is_refused(desk: StoreHarness) {
-    desk.insert(record("taken")).await;
+async fn batch_with_one_conflict_writes_nothing(harness: StoreHarness) {
+    harness.insert(token_record("taken")).await;
     let rendered = Arc::new(AtomicUsize::new(0));
     for refused in 0..4 {
         for reason in 0..4 {
             let writes = (0..4).map(|at| match (at == refused, reason) {
-                (false, _) => insert(&desk, unlike(&format!("id-{at}")), Deduplicate::No),
-                (true, 0) => insert(&desk, unlike("taken"), Deduplicate::No),
-                (true, 1) => insert(&desk, record("same"), Deduplicate::Tell),
-                (true, 2) => update(&desk, TokenRecord { revision: 7, ..record("taken") }),
-                (true, _) => update(&desk, revised(&record("absent"))),
+                (false, _) => insert_write(
+                    &harness,
+                    token_without_fingerprint(&format!("id-{at}")),
+                    Deduplicate::No,
+                ),
+                (true, 0) => {
+                    insert_write(&harness, token_without_fingerprint("taken"), Deduplicate::No)
+                }
+                (true, 1) => {
+                    insert_write(&harness, token_record("same"), Deduplicate::ReportExisting)
+                }
+                (true, 2) => {
+                    update_write(&harness, TokenRecord { revision: 7, ..token_record("taken") })
+                }
+                (true, _) => update_write(&harness, revised_record(&token_record("absent"))),
             });
-            let (count, answer) = (Arc::clone(&rendered), showing(&desk, &[0, 1, 2, 3]));
-            let render: Render = Box::new(move |_| {
+            let (count, response) =
+                (Arc::clone(&rendered), record_showing(&harness, &[0, 1, 2, 3]));
+            let render: BuildIdempotencyRecord = Box::new(move |_| {
                 count.fetch_add(1, Ordering::SeqCst);
-                Some(answer)
+                Some(response)
             });
-            let batch = TokenBatch { writes: writes.collect(), render: Some(render) };
-            let batched = desk.store().write_tokens(desk.inquiry(), batch).await.unwrap();
+            let batch = TokenBatch { writes: writes.collect(), build_record: Some(render) };
+            let batched =
+                harness.store().write_tokens(harness.lookup_permit(), batch).await.unwrap();
             let obstacle = match reason {
-                0 => Obstacle::IdTaken,
-                1 => Obstacle::Duplicate(Box::new(bare(record("taken")))),
-                _ => Obstacle::Stale,
+                0 => WriteConflict::IdTaken,
+                1 => WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken")))),
+                _ => WriteConflict::Stale,
             };
-            assert_eq!(batched, Batched::Refused(vec![(refused, obstacle)]));
+            assert_eq!(batched, BatchOutcome::Rejected(vec![(refused, obstacle)]));
             for at in 0..4 {
-                assert_eq!(desk.find(&format!("id-{at}")).await, None, "{refused} {reason} {at}");
+                assert_eq!(
+                    harness.find(&format!("id-{at}")).await,
+                    None,
+                    "{refused} {reason} {at}"
+                );
             }
         }
     }
     assert_eq!(rendered.load(Ordering::SeqCst), 0, "there was nothing to answer");
-    assert!(matches!(desk.claim(KEY).await, Claimed::Claim(_)));
-    assert_eq!(desk.find("taken").await, Some(bare(record("taken"))));
+    assert!(matches!(harness.claim_digest(KEY).await, ClaimOutcome::Claimed(_)));
+    assert_eq!(harness.find("taken").await, Some(without_cvc(token_record("taken"))));
 }
 
-async fn all_that_stands_in_the_way_is_told_at_once(desk: StoreHarness) {
-    desk.insert(record("taken")).await;
+async fn batch_reports_all_conflicts_at_once(harness: StoreHarness) {
+    harness.insert(token_record("taken")).await;
     let writes = vec![
-        insert(&desk, unlike("taken"), Deduplicate::No),
-        insert(&desk, unlike("free"), Deduplicate::No),
-        insert(&desk, record("other"), Deduplicate::Tell),
-        update(&desk, revised(&record("absent"))),
+        insert_write(&harness, token_without_fingerprint("taken"), Deduplicate::No),
+        insert_write(&harness, token_without_fingerprint("free"), Deduplicate::No),
+        insert_write(&harness, token_record("other"), Deduplicate::ReportExisting),
+        update_write(&harness, revised_record(&token_record("absent"))),
     ];
-    let found = Obstacle::Duplicate(Box::new(bare(record("taken"))));
-    let expected = vec![(0, Obstacle::IdTaken), (2, found), (3, Obstacle::Stale)];
-    assert_eq!(write(&desk, writes).await, Batched::Refused(expected));
-    assert_eq!(desk.find("free").await, None);
+    let found = WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken"))));
+    let expected = vec![(0, WriteConflict::IdTaken), (2, found), (3, WriteConflict::Stale)];
+    assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Rejected(expected));
+    assert_eq!(harness.find("free").await, None);
 }
 
-async fn one_id_is_given_once(desk: StoreHarness) {
-    let insert = |id| insert(&desk, unlike(id), Deduplicate::No);
-    let batched = write(&desk, vec![insert("one"), insert("two"), insert("one")]).await;
-    assert_eq!(batched, Batched::Refused(vec![(2, Obstacle::IdTaken)]));
-    assert_eq!((desk.find("one").await, desk.find("two").await), (None, None));
+async fn token_id_used_twice_in_a_batch_is_a_conflict(harness: StoreHarness) {
+    let insert = |id| insert_write(&harness, token_without_fingerprint(id), Deduplicate::No);
+    let batched = write_batch(&harness, vec![insert("one"), insert("two"), insert("one")]).await;
+    assert_eq!(batched, BatchOutcome::Rejected(vec![(2, WriteConflict::IdTaken)]));
+    assert_eq!((harness.find("one").await, harness.find("two").await), (None, None));
 }
 
-async fn a_later_one_finds_what_an_earlier_one_made(desk: StoreHarness) {
-    let first = || StoredToken { cvc: Some(code("123")), ..bare(record("first")) };
+async fn later_write_of_a_batch_finds_duplicates_of_earlier_ones(harness: StoreHarness) {
+    let first =
+        || StoredToken { cvc: Some(cvc_record("123")), ..without_cvc(token_record("first")) };
     let twice = |second| {
         vec![
-            insert(&desk, record("first"), Deduplicate::Yes),
-            insert(&desk, record("second"), second),
+            insert_write(&harness, token_record("first"), Deduplicate::Yes),
+            insert_write(&harness, token_record("second"), second),
         ]
     };
-    let told = Obstacle::Duplicate(Box::new(first()));
-    let batched = write(&desk, twice(Deduplicate::Tell)).await;
-    assert_eq!(batched, Batched::Refused(vec![(1, told)]));
-    let existing = Outcome::Existing(Box::new(first()));
-    let batched = write(&desk, twice(Deduplicate::Yes)).await;
-    assert_eq!(batched, Batched::Written(vec![Outcome::New, existing]));
-    assert_eq!(desk.find("second").await, None);
+    let told = WriteConflict::Duplicate(Box::new(first()));
+    let batched = write_batch(&harness, twice(Deduplicate::ReportExisting)).await;
+    assert_eq!(batched, BatchOutcome::Rejected(vec![(1, told)]));
+    let existing = WriteOutcome::Existing(Box::new(first()));
+    let batched = write_batch(&harness, twice(Deduplicate::Yes)).await;
+    assert_eq!(batched, BatchOutcome::Written(vec![WriteOutcome::New, existing]));
+    assert_eq!(harness.find("second").await, None);
 }
 
-async fn an_insert_and_an_update_are_one_effect(desk: StoreHarness) {
-    desk.insert(record("first")).await;
-    let after =
-        TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..revised(&record("first")) };
+async fn inserts_and_updates_of_a_batch_see_each_other(harness: StoreHarness) {
+    harness.insert(token_record("first")).await;
+    let after = TokenRecord {
+        fingerprint: Some(Fingerprint([8; 32])),
+        ..revised_record(&token_record("first"))
+    };
     // What it was is no duplicate any more, what it became is one.
-    let same = TokenRecord { fingerprint: after.fingerprint, ..record("third") };
+    let same = TokenRecord { fingerprint: after.fingerprint, ..token_record("third") };
     let writes = vec![
-        update(&desk, after.clone()),
-        insert(&desk, record("second"), Deduplicate::Yes),
-        insert(&desk, same, Deduplicate::Yes),
-        update(&desk, TokenRecord { revision: 2, ..after.clone() }),
+        update_write(&harness, after.clone()),
+        insert_write(&harness, token_record("second"), Deduplicate::Yes),
+        insert_write(&harness, same, Deduplicate::Yes),
+        update_write(&harness, TokenRecord { revision: 2, ..after.clone() }),
     ];
-    let existing = Outcome::Existing(Box::new(bare(after)));
-    let expected = vec![Outcome::Updated, Outcome::New, existing, Outcome::Updated];
-    assert_eq!(write(&desk, writes).await, Batched::Written(expected));
-    assert_eq!(desk.find("first").await.unwrap().record.revision, 2);
+    let existing = WriteOutcome::Existing(Box::new(without_cvc(after)));
+    let expected = vec![WriteOutcome::Updated, WriteOutcome::New, existing, WriteOutcome::Updated];
+    assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Written(expected));
+    assert_eq!(harness.find("first").await.unwrap().record.revision, 2);
 }
 
-async fn a_duplicate_that_is_told_of_changes_nothing(desk: StoreHarness) {
-    desk.insert(record("first")).await;
-    let other = unlike("second");
-    desk.insert(other.clone()).await;
-    let same = TokenRecord { fingerprint: record("first").fingerprint, ..revised(&other) };
-    let mut write_ = update(&desk, same);
+async fn reported_duplicate_changes_nothing(harness: StoreHarness) {
+    harness.insert(token_record("first")).await;
+    let other = token_without_fingerprint("second");
+    harness.insert(other.clone()).await;
+    let same =
+        TokenRecord { fingerprint: token_record("first").fingerprint, ..revised_record(&other) };
+    let mut write_ = update_write(&harness, same);
     let TokenWrite::Update(it) = &mut write_ else { panic!("it is an update") };
-    it.deduplicate = Deduplicate::Tell;
-    let told = Obstacle::Duplicate(Box::new(bare(record("first"))));
-    assert_eq!(write(&desk, vec![write_]).await, Batched::Refused(vec![(0, told)]));
-    assert_eq!(desk.find("second").await, Some(bare(other)));
+    it.deduplicate = Deduplicate::ReportExisting;
+    let told = WriteConflict::Duplicate(Box::new(without_cvc(token_record("first"))));
+    assert_eq!(write_batch(&harness, vec![write_]).await, BatchOutcome::Rejected(vec![(0, told)]));
+    assert_eq!(harness.find("second").await, Some(without_cvc(other)));
 }
 
-async fn a_batch_is_of_one_tenant(desk: StoreHarness) {
-    let ours = insert(&desk, unlike("ours"), Deduplicate::No);
-    let inquiry = desk.inquiry();
-    let theirs = desk.stranger.permit(Permission::TokenCreate, &containers(&["/"])).unwrap();
-    let mut other = insert(&desk, unlike("theirs"), Deduplicate::No);
+async fn batch_with_a_permit_of_another_tenant_fails(harness: StoreHarness) {
+    let ours = insert_write(&harness, token_without_fingerprint("ours"), Deduplicate::No);
+    let lookup = harness.lookup_permit();
+    let theirs = harness.stranger.permit(Permission::TokenCreate, &containers(&["/"])).unwrap();
+    let mut other = insert_write(&harness, token_without_fingerprint("theirs"), Deduplicate::No);
     let TokenWrite::Insert(it) = &mut other else { panic!("it is an insert") };
     it.permit = theirs;
-    let batch = TokenBatch { writes: vec![ours, other], render: None };
-    let batched = desk.store().write_tokens(inquiry, batch).await;
+    let batch = TokenBatch { writes: vec![ours, other], build_record: None };
+    let batched = harness.store().write_tokens(lookup, batch).await;
     assert!(matches!(batched, Err(StoreError::Corrupt(_))), "{batched:?}");
-    assert_eq!((desk.find("ours").await, desk.find("theirs").await), (None, None));
-    let desk = desk.turned();
-    assert_eq!((desk.find("ours").await, desk.find("theirs").await), (None, None));
+    assert_eq!((harness.find("ours").await, harness.find("theirs").await), (None, None));
+    let harness = harness.with_callers_swapped();
+    assert_eq!((harness.find("ours").await, harness.find("theirs").await), (None, None));
 }
 
-async fn each_part_goes_with_its_own_token(desk: StoreHarness) {
-    desk.insert(record("old")).await;
+async fn stored_token_data_of_a_batch_is_removed_token_by_token(harness: StoreHarness) {
+    harness.insert(token_record("old")).await;
     let writes = vec![
-        insert(&desk, unlike("one"), Deduplicate::No),
-        insert(&desk, unlike("two"), Deduplicate::No),
-        insert(&desk, record("three"), Deduplicate::Yes),
-        insert(&desk, unlike("four"), Deduplicate::No),
+        insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No),
+        insert_write(&harness, token_without_fingerprint("two"), Deduplicate::No),
+        insert_write(&harness, token_record("three"), Deduplicate::Yes),
+        insert_write(&harness, token_without_fingerprint("four"), Deduplicate::No),
     ];
     // Of the second nothing is shown.
-    write_answered(&desk, writes, showing(&desk, &[0, 2, 3])).await.unwrap();
+    write_with_record(&harness, writes, record_showing(&harness, &[0, 2, 3])).await.unwrap();
     let named = |left: &[(usize, &str)]| -> Vec<_> {
         left.iter().map(|(at, id)| (*at, (*id).to_owned())).collect()
     };
-    assert_eq!(parts(&desk).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
-    desk.delete("two", 0).await;
-    assert_eq!(parts(&desk).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
-    desk.delete("old", 0).await;
-    assert_eq!(parts(&desk).await, named(&[(0, "one"), (3, "four")]));
+    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
+    harness.delete("two", 0).await;
+    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
+    harness.delete("old", 0).await;
+    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (3, "four")]));
     // A new token under its id does not bring it back.
-    desk.delete("one", 0).await;
-    desk.insert(unlike("one")).await;
-    assert_eq!(parts(&desk).await, named(&[(3, "four")]));
-    desk.delete("four", 0).await;
-    assert_eq!(parts(&desk).await, vec![]);
+    harness.delete("one", 0).await;
+    harness.insert(token_without_fingerprint("one")).await;
+    assert_eq!(stored_parts(&harness).await, named(&[(3, "four")]));
+    harness.delete("four", 0).await;
+    assert_eq!(stored_parts(&harness).await, vec![]);
 }
 
-async fn parts_of_one_token_go_together(desk: StoreHarness) {
+async fn stored_token_data_of_one_token_is_removed_together(harness: StoreHarness) {
     let twice = vec![
-        insert(&desk, record("one"), Deduplicate::Yes),
-        insert(&desk, record("two"), Deduplicate::Yes),
+        insert_write(&harness, token_record("one"), Deduplicate::Yes),
+        insert_write(&harness, token_record("two"), Deduplicate::Yes),
     ];
-    write_answered(&desk, twice, showing(&desk, &[0, 1])).await.unwrap();
-    assert_eq!(parts(&desk).await, vec![(0, "one".to_owned()), (1, "one".to_owned())]);
-    desk.delete("one", 0).await;
-    assert_eq!(parts(&desk).await, vec![]);
+    write_with_record(&harness, twice, record_showing(&harness, &[0, 1])).await.unwrap();
+    assert_eq!(stored_parts(&harness).await, vec![(0, "one".to_owned()), (1, "one".to_owned())]);
+    harness.delete("one", 0).await;
+    assert_eq!(stored_parts(&harness).await, vec![]);
 }
 
-async fn a_forgotten_answer_takes_its_parts_along(desk: StoreHarness) {
+async fn expired_response_is_removed_with_its_token_data(harness: StoreHarness) {
     let writes = |first, second| {
         vec![
-            insert(&desk, unlike(first), Deduplicate::No),
-            insert(&desk, unlike(second), Deduplicate::No),
+            insert_write(&harness, token_without_fingerprint(first), Deduplicate::No),
+            insert_write(&harness, token_without_fingerprint(second), Deduplicate::No),
         ]
     };
-    write_answered(&desk, writes("one", "two"), showing(&desk, &[0, 1])).await.unwrap();
-    desk.advance(scrip_testing::store_harness::DAY);
+    write_with_record(&harness, writes("one", "two"), record_showing(&harness, &[0, 1]))
+        .await
+        .unwrap();
+    harness.advance(scrip_testing::store_harness::DAY);
     // Nobody swept it away, and its parts are not taken for those of the next.
-    write_answered(&desk, writes("three", "four"), showing(&desk, &[1])).await.unwrap();
-    assert_eq!(parts(&desk).await, vec![(1, "four".to_owned())]);
-    assert_eq!(desk.store().forget_answers(desk.now()).await.unwrap(), 1);
-    write_answered(&desk, writes("five", "six"), showing(&desk, &[0])).await.unwrap();
-    assert_eq!(parts(&desk).await, vec![(0, "five".to_owned())]);
+    write_with_record(&harness, writes("three", "four"), record_showing(&harness, &[1]))
+        .await
+        .unwrap();
+    assert_eq!(stored_parts(&harness).await, vec![(1, "four".to_owned())]);
+    assert_eq!(harness.store().delete_expired_responses(harness.now()).await.unwrap(), 1);
+    write_with_record(&harness, writes("five", "six"), record_showing(&harness, &[0]))
+        .await
+        .unwrap();
+    assert_eq!(stored_parts(&harness).await, vec![(0, "five".to_owned())]);
 }
 
-async fn an_answer_that_shows_what_was_not_written_is_refused(desk: StoreHarness) {
-    let one = vec![insert(&desk, unlike("one"), Deduplicate::No)];
-    let batched = write_answered(&desk, one, showing(&desk, &[0, 1])).await;
+async fn idempotency_record_naming_an_unwritten_token_is_rejected(harness: StoreHarness) {
+    let one = vec![insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No)];
+    let batched = write_with_record(&harness, one, record_showing(&harness, &[0, 1])).await;
     assert!(matches!(batched, Err(StoreError::Corrupt(_))), "{batched:?}");
-    assert_eq!(desk.find("one").await, None);
+    assert_eq!(harness.find("one").await, None);
 }
 
-async fn tokens_are_found_where_their_ids_stand(desk: StoreHarness) {
+async fn tokens_are_found_in_the_order_of_their_ids(harness: StoreHarness) {
     for id in ["one", "two"] {
-        desk.insert(unlike(id)).await;
+        harness.insert(token_without_fingerprint(id)).await;
     }
-    let find = async |desk: &StoreHarness, ids: &[&str]| {
+    let find = async |harness: &StoreHarness, ids: &[&str]| {
         let ids: Vec<_> = ids.iter().map(|it| token_id(it)).collect();
-        let inquiry = desk.caller.inquire(Permission::TokenRead).unwrap();
-        desk.store().find_tokens(inquiry, &ids, desk.now()).await.unwrap()
+        let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
+        harness.store().find_tokens(lookup, &ids, harness.now()).await.unwrap()
     };
-    let (one, two) = (Some(bare(unlike("one"))), Some(bare(unlike("two"))));
-    let found = find(&desk, &["two", "none", "one", "two"]).await;
+    let (one, two) = (
+        Some(without_cvc(token_without_fingerprint("one"))),
+        Some(without_cvc(token_without_fingerprint("two"))),
+    );
+    let found = find(&harness, &["two", "none", "one", "two"]).await;
     assert_eq!(found, vec![two.clone(), None, one, two]);
-    assert_eq!(find(&desk, &[]).await, vec![]);
-    let desk = desk.turned();
-    assert_eq!(find(&desk, &["one", "two"]).await, vec![None, None]);
+    assert_eq!(find(&harness, &[]).await, vec![]);
+    let harness = harness.with_callers_swapped();
+    assert_eq!(find(&harness, &["one", "two"]).await, vec![None, None]);
 }

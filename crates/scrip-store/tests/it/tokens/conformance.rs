@@ -3,157 +3,179 @@
 use std::time::Duration;
 
 use scrip_core::{
-    store::Changed,
+    store::ChangeOutcome,
     token::{CvcChange, Deduplicate, StoredToken, TokenRecord},
 };
 use scrip_testing::{
     clock::START,
-    store_harness::{Inserted, StoreHarness, UpdateToken, Updated, bare, code, record, revised},
+    store_harness::{
+        InsertOutcome, SingleUpdate, StoreHarness, UpdateOutcome, cvc_record, revised_record,
+        token_record, without_cvc,
+    },
     vault_harness::containers,
 };
 
 on_every_engine! {
     StoreHarness;
-    what_is_inserted_is_found
-    an_update_replaces_the_record
-    what_is_deleted_is_gone_and_gives_up_its_id
-    a_live_id_is_taken
-    a_token_ends_on_the_instant_it_expires
-    an_expired_token_gives_up_its_id
-    only_the_revision_that_was_read_is_written
-    the_code_is_kept_removed_or_replaced
-    the_code_goes_with_its_token
-    another_tenant_sees_and_touches_nothing
+    inserted_token_is_found
+    update_replaces_the_token_record
+    deleted_token_is_not_found_and_its_id_is_free
+    id_of_a_live_token_is_taken
+    token_expires_at_its_exact_time
+    id_of_an_expired_token_is_free
+    token_update_requires_the_revision_that_was_read
+    update_keeps_removes_or_replaces_the_cvc
+    deleting_a_token_removes_its_cvc
+    token_of_another_tenant_is_neither_found_nor_changed
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-async fn insert_with_code(desk: &StoreHarness, id: &str) {
-    let token = StoredToken { record: record(id), cvc: Some(code("123")) };
-    let insert = desk.insertion(token, Deduplicate::No);
-    assert_eq!(desk.insert_token(insert).await.unwrap(), Inserted::New);
+async fn insert_with_cvc(harness: &StoreHarness, id: &str) {
+    let token = StoredToken { record: token_record(id), cvc: Some(cvc_record("123")) };
+    let insert = harness.new_insert(token, Deduplicate::No);
+    assert_eq!(harness.insert_token(insert).await.unwrap(), InsertOutcome::New);
 }
 
-async fn what_is_inserted_is_found(desk: StoreHarness) {
-    let full = TokenRecord { expires_at: Some(START.after(MINUTE)), ..record("full") };
+async fn inserted_token_is_found(harness: StoreHarness) {
+    let full = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("full") };
     let spare =
-        TokenRecord { fingerprint: None, containers: containers(&["/"]), ..record("spare") };
+        TokenRecord { fingerprint: None, containers: containers(&["/"]), ..token_record("spare") };
     for token in [full, spare] {
-        assert_eq!(desk.insert(token.clone()).await, Inserted::New);
-        assert_eq!(desk.find(token.id.as_str()).await, Some(bare(token)));
+        assert_eq!(harness.insert(token.clone()).await, InsertOutcome::New);
+        assert_eq!(harness.find(token.id.as_str()).await, Some(without_cvc(token)));
     }
-    assert_eq!(desk.find("absent").await, None);
-    desk.store().check_ready().await.unwrap();
+    assert_eq!(harness.find("absent").await, None);
+    harness.store().check_ready().await.unwrap();
 }
 
-async fn an_update_replaces_the_record(desk: StoreHarness) {
-    desk.insert(record("one")).await;
+async fn update_replaces_the_token_record(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
     let after = TokenRecord {
         fingerprint: None,
         containers: containers(&["/z/"]),
-        expires_at: Some(START.after(MINUTE)),
-        ..revised(&record("one"))
+        expires_at: Some(START.plus(MINUTE)),
+        ..revised_record(&token_record("one"))
     };
-    assert_eq!(desk.update(desk.change(after.clone(), Deduplicate::No)).await, Updated::Done);
-    assert_eq!(desk.find("one").await, Some(bare(after)));
+    assert_eq!(
+        harness.update(harness.new_update(after.clone(), Deduplicate::No)).await,
+        UpdateOutcome::Done
+    );
+    assert_eq!(harness.find("one").await, Some(without_cvc(after)));
 }
 
-async fn what_is_deleted_is_gone_and_gives_up_its_id(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    assert_eq!(desk.delete("one", 0).await, Changed::Done);
-    assert_eq!(desk.find("one").await, None);
-    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
-    let after = revised(&record("one"));
-    assert_eq!(desk.update(desk.change(after, Deduplicate::No)).await, Updated::Stale);
-    assert_eq!(desk.insert(record("one")).await, Inserted::New);
+async fn deleted_token_is_not_found_and_its_id_is_free(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Done);
+    assert_eq!(harness.find("one").await, None);
+    assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
+    let after = revised_record(&token_record("one"));
+    assert_eq!(
+        harness.update(harness.new_update(after, Deduplicate::No)).await,
+        UpdateOutcome::Stale
+    );
+    assert_eq!(harness.insert(token_record("one")).await, InsertOutcome::New);
 }
 
-async fn a_live_id_is_taken(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    let other = TokenRecord { fingerprint: None, revision: 5, ..record("one") };
-    assert_eq!(desk.insert(other).await, Inserted::IdTaken);
-    assert_eq!(desk.find("one").await, Some(bare(record("one"))));
+async fn id_of_a_live_token_is_taken(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    let other = TokenRecord { fingerprint: None, revision: 5, ..token_record("one") };
+    assert_eq!(harness.insert(other).await, InsertOutcome::IdTaken);
+    assert_eq!(harness.find("one").await, Some(without_cvc(token_record("one"))));
 }
 
-async fn a_token_ends_on_the_instant_it_expires(desk: StoreHarness) {
-    let short = TokenRecord { expires_at: Some(START.after(MINUTE)), ..record("one") };
-    desk.insert(short.clone()).await;
-    desk.advance(MINUTE - Duration::from_millis(1));
-    assert!(desk.find("one").await.is_some());
-    assert_eq!(desk.insert(record("one")).await, Inserted::IdTaken);
+async fn token_expires_at_its_exact_time(harness: StoreHarness) {
+    let short = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("one") };
+    harness.insert(short.clone()).await;
+    harness.advance(MINUTE - Duration::from_millis(1));
+    assert!(harness.find("one").await.is_some());
+    assert_eq!(harness.insert(token_record("one")).await, InsertOutcome::IdTaken);
 
-    desk.advance(Duration::from_millis(1));
-    assert_eq!(desk.find("one").await, None);
-    let longer = TokenRecord { expires_at: None, ..revised(&short) };
-    assert_eq!(desk.update(desk.change(longer, Deduplicate::No)).await, Updated::Stale);
-    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
+    harness.advance(Duration::from_millis(1));
+    assert_eq!(harness.find("one").await, None);
+    let longer = TokenRecord { expires_at: None, ..revised_record(&short) };
+    assert_eq!(
+        harness.update(harness.new_update(longer, Deduplicate::No)).await,
+        UpdateOutcome::Stale
+    );
+    assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
 }
 
-async fn an_expired_token_gives_up_its_id(desk: StoreHarness) {
+async fn id_of_an_expired_token_is_free(harness: StoreHarness) {
     let token = StoredToken {
-        record: TokenRecord { expires_at: Some(START.after(MINUTE)), ..record("one") },
-        cvc: Some(code("123")),
+        record: TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("one") },
+        cvc: Some(cvc_record("123")),
     };
-    let insert = desk.insertion(token, Deduplicate::No);
-    desk.insert_token(insert).await.unwrap();
-    desk.advance(MINUTE);
-    let next = TokenRecord { body: revised(&record("one")).body, ..record("one") };
-    assert_eq!(desk.insert(next.clone()).await, Inserted::New);
+    let insert = harness.new_insert(token, Deduplicate::No);
+    harness.insert_token(insert).await.unwrap();
+    harness.advance(MINUTE);
+    let next =
+        TokenRecord { body: revised_record(&token_record("one")).body, ..token_record("one") };
+    assert_eq!(harness.insert(next.clone()).await, InsertOutcome::New);
     // And the code of the one before it is not among what it left.
-    assert_eq!(desk.find("one").await, Some(bare(next)));
+    assert_eq!(harness.find("one").await, Some(without_cvc(next)));
 }
 
-async fn only_the_revision_that_was_read_is_written(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    let first = revised(&record("one"));
-    for (revision, expected) in
-        [(0, Updated::Stale), (2, Updated::Stale), (1, Updated::Done), (1, Updated::Stale)]
-    {
+async fn token_update_requires_the_revision_that_was_read(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    let first = revised_record(&token_record("one"));
+    for (revision, expected) in [
+        (0, UpdateOutcome::Stale),
+        (2, UpdateOutcome::Stale),
+        (1, UpdateOutcome::Done),
+        (1, UpdateOutcome::Stale),
+    ] {
         let after = TokenRecord { revision, ..first.clone() };
-        let outcome = desk.update(desk.change(after, Deduplicate::No)).await;
+        let outcome = harness.update(harness.new_update(after, Deduplicate::No)).await;
         assert_eq!(outcome, expected, "to revision {revision}");
     }
-    assert_eq!(desk.delete("one", 0).await, Changed::Stale);
-    assert_eq!(desk.find("one").await, Some(bare(first)));
-    assert_eq!(desk.delete("one", 1).await, Changed::Done);
+    assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
+    assert_eq!(harness.find("one").await, Some(without_cvc(first)));
+    assert_eq!(harness.delete("one", 1).await, ChangeOutcome::Done);
 }
 
-async fn the_code_is_kept_removed_or_replaced(desk: StoreHarness) {
-    insert_with_code(&desk, "one").await;
+async fn update_keeps_removes_or_replaces_the_cvc(harness: StoreHarness) {
+    insert_with_cvc(&harness, "one").await;
     let steps = [
-        (CvcChange::Keep, Some(code("123"))),
-        (CvcChange::Replace(code("456")), Some(code("456"))),
+        (CvcChange::Keep, Some(cvc_record("123"))),
+        (CvcChange::Replace(cvc_record("456")), Some(cvc_record("456"))),
         (CvcChange::Remove, None),
         (CvcChange::Keep, None),
         (CvcChange::Remove, None),
-        (CvcChange::Replace(code("789")), Some(code("789"))),
+        (CvcChange::Replace(cvc_record("789")), Some(cvc_record("789"))),
     ];
-    let mut token = record("one");
+    let mut token = token_record("one");
     for (step, (cvc, expected)) in steps.into_iter().enumerate() {
-        token = revised(&token);
-        let update = UpdateToken { cvc, ..desk.change(token.clone(), Deduplicate::No) };
-        assert_eq!(desk.update(update).await, Updated::Done, "step {step}");
-        assert_eq!(desk.find("one").await.unwrap().cvc, expected, "step {step}");
+        token = revised_record(&token);
+        let update = SingleUpdate { cvc, ..harness.new_update(token.clone(), Deduplicate::No) };
+        assert_eq!(harness.update(update).await, UpdateOutcome::Done, "step {step}");
+        assert_eq!(harness.find("one").await.unwrap().cvc, expected, "step {step}");
     }
 }
 
-async fn the_code_goes_with_its_token(desk: StoreHarness) {
-    insert_with_code(&desk, "one").await;
-    assert_eq!(desk.find("one").await.unwrap().cvc, Some(code("123")));
-    desk.delete("one", 0).await;
-    desk.insert(record("one")).await;
-    assert_eq!(desk.find("one").await, Some(bare(record("one"))));
+async fn deleting_a_token_removes_its_cvc(harness: StoreHarness) {
+    insert_with_cvc(&harness, "one").await;
+    assert_eq!(harness.find("one").await.unwrap().cvc, Some(cvc_record("123")));
+    harness.delete("one", 0).await;
+    harness.insert(token_record("one")).await;
+    assert_eq!(harness.find("one").await, Some(without_cvc(token_record("one"))));
 }
 
-async fn another_tenant_sees_and_touches_nothing(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    let theirs = desk.turned();
+async fn token_of_another_tenant_is_neither_found_nor_changed(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    let theirs = harness.with_callers_swapped();
     assert_eq!(theirs.find("one").await, None);
-    assert_eq!(theirs.delete("one", 0).await, Changed::Stale);
-    let after = revised(&record("one"));
-    assert_eq!(theirs.update(theirs.change(after, Deduplicate::No)).await, Updated::Stale);
+    assert_eq!(theirs.delete("one", 0).await, ChangeOutcome::Stale);
+    let after = revised_record(&token_record("one"));
+    assert_eq!(
+        theirs.update(theirs.new_update(after, Deduplicate::No)).await,
+        UpdateOutcome::Stale
+    );
     // Nor is the id in their way.
-    assert_eq!(theirs.insert(record("one")).await, Inserted::New);
-    assert_eq!(theirs.delete("one", 0).await, Changed::Done);
-    assert_eq!(theirs.turned().find("one").await, Some(bare(record("one"))));
+    assert_eq!(theirs.insert(token_record("one")).await, InsertOutcome::New);
+    assert_eq!(theirs.delete("one", 0).await, ChangeOutcome::Done);
+    assert_eq!(
+        theirs.with_callers_swapped().find("one").await,
+        Some(without_cvc(token_record("one")))
+    );
 }

@@ -2,39 +2,42 @@
 
 use std::time::Duration;
 
-use scrip_core::token::{CvcChange, Deduplicate, ExpressionMarks, TokenRecord, TokenType};
+use scrip_core::token::{CvcChange, Deduplicate, ExpressionProvenance, TokenRecord, TokenType};
 use scrip_seal::{ExpressionDigest, Fingerprint};
 use scrip_testing::{
     clock::START,
-    store_harness::{Inserted, StoreHarness, UpdateToken, Updated, bare, code, record, revised},
+    store_harness::{
+        InsertOutcome, SingleUpdate, StoreHarness, UpdateOutcome, cvc_record, revised_record,
+        token_record, without_cvc,
+    },
     vault_harness::containers,
 };
 
 on_every_engine! {
     StoreHarness;
-    what_is_a_duplicate
+    duplicate_has_the_same_type_fingerprint_and_containers
     the_longest_lived_duplicate_wins_then_the_oldest
-    a_duplicate_needs_the_same_expressions_or_trusted_ones
+    duplicate_needs_equal_or_trusted_expressions
     expired_and_planted_duplicates_do_not_hide_a_live_one
-    it_is_found_even_under_the_id_that_was_asked_for
-    who_does_not_ask_gets_a_second_one
-    an_expired_token_is_no_duplicate
-    a_deleted_token_is_no_duplicate
-    another_tenants_token_is_no_duplicate
-    an_update_that_becomes_a_duplicate_changes_nothing
-    an_update_does_not_match_itself
-    an_update_is_found_by_what_it_became
+    duplicate_is_found_under_the_requested_id
+    insert_without_deduplication_creates_a_second_token
+    expired_token_is_no_duplicate
+    deleted_token_is_no_duplicate
+    token_of_another_tenant_is_no_duplicate
+    update_that_becomes_a_duplicate_changes_nothing
+    update_is_not_a_duplicate_of_itself
+    updated_token_is_deduplicated_by_its_new_values
 }
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-fn existing(record: TokenRecord) -> Inserted {
-    Inserted::Existing(Box::new(bare(record)))
+fn existing_token(record: TokenRecord) -> InsertOutcome {
+    InsertOutcome::Existing(Box::new(without_cvc(record)))
 }
 
-async fn what_is_a_duplicate(desk: StoreHarness) {
-    desk.insert(record("first")).await;
-    let new = || record("second");
+async fn duplicate_has_the_same_type_fingerprint_and_containers(harness: StoreHarness) {
+    harness.insert(token_record("first")).await;
+    let new = || token_record("second");
     let table = [
         ("the same", new(), true),
         ("another order", TokenRecord { containers: containers(&["/a/", "/b/"]), ..new() }, true),
@@ -46,155 +49,194 @@ async fn what_is_a_duplicate(desk: StoreHarness) {
         ("no fingerprint", TokenRecord { fingerprint: None, ..new() }, false),
     ];
     for (what, token, is_duplicate) in table {
-        let expected = if is_duplicate { existing(record("first")) } else { Inserted::New };
-        assert_eq!(desk.insert_once(token).await, expected, "{what}");
-        assert_eq!(desk.find("second").await.is_some(), !is_duplicate, "{what}");
-        desk.delete("second", 0).await;
+        let expected =
+            if is_duplicate { existing_token(token_record("first")) } else { InsertOutcome::New };
+        assert_eq!(harness.insert_deduplicated(token).await, expected, "{what}");
+        assert_eq!(harness.find("second").await.is_some(), !is_duplicate, "{what}");
+        harness.delete("second", 0).await;
     }
     // Two without a fingerprint are never the same.
-    let unknown = |id| TokenRecord { fingerprint: None, ..record(id) };
-    assert_eq!(desk.insert_once(unknown("third")).await, Inserted::New);
-    assert_eq!(desk.insert_once(unknown("fourth")).await, Inserted::New);
+    let unknown = |id| TokenRecord { fingerprint: None, ..token_record(id) };
+    assert_eq!(harness.insert_deduplicated(unknown("third")).await, InsertOutcome::New);
+    assert_eq!(harness.insert_deduplicated(unknown("fourth")).await, InsertOutcome::New);
 }
 
-async fn the_longest_lived_duplicate_wins_then_the_oldest(desk: StoreHarness) {
-    let ends = |id, after| TokenRecord { expires_at: Some(START.after(after)), ..record(id) };
+async fn the_longest_lived_duplicate_wins_then_the_oldest(harness: StoreHarness) {
+    let ends = |id, after| TokenRecord { expires_at: Some(START.plus(after)), ..token_record(id) };
     let (short, long) = (ends("zzz", MINUTE), ends("mmm", MINUTE * 2));
-    for token in [short.clone(), record("yyy"), record("aaa"), long.clone()] {
-        assert_eq!(desk.insert(token).await, Inserted::New);
+    for token in [short.clone(), token_record("yyy"), token_record("aaa"), long.clone()] {
+        assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
     for id in ["yyy", "aaa"] {
-        assert_eq!(desk.insert_once(record("new")).await, existing(record(id)));
-        desk.delete(id, 0).await;
+        assert_eq!(
+            harness.insert_deduplicated(token_record("new")).await,
+            existing_token(token_record(id))
+        );
+        harness.delete(id, 0).await;
     }
-    assert_eq!(desk.insert_once(record("new")).await, existing(long));
-    desk.delete("mmm", 0).await;
-    assert_eq!(desk.insert_once(record("new")).await, existing(short));
-    desk.advance(MINUTE);
-    assert_eq!(desk.insert_once(record("new")).await, Inserted::New);
+    assert_eq!(harness.insert_deduplicated(token_record("new")).await, existing_token(long));
+    harness.delete("mmm", 0).await;
+    assert_eq!(harness.insert_deduplicated(token_record("new")).await, existing_token(short));
+    harness.advance(MINUTE);
+    assert_eq!(harness.insert_deduplicated(token_record("new")).await, InsertOutcome::New);
 }
 
-fn marks(all: u8, fingerprint: u8, trusted: bool) -> ExpressionMarks {
+fn expression_provenance(all: u8, fingerprint: u8, trusted: bool) -> ExpressionProvenance {
     let digest = |byte| ExpressionDigest([byte; 16]);
-    ExpressionMarks {
-        all: digest(all),
-        fingerprint: digest(fingerprint),
+    ExpressionProvenance {
+        all_digest: digest(all),
+        fingerprint_digest: digest(fingerprint),
         trusted,
         browser_chose_id: false,
     }
 }
 
-async fn a_duplicate_needs_the_same_expressions_or_trusted_ones(desk: StoreHarness) {
+async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
     use TokenType::{Card, Token};
     // (type, stored, asked, found to read, found to update)
     let table = [
-        (Card, marks(1, 1, false), marks(1, 1, false), true, true),
-        (Card, marks(1, 1, false), marks(2, 1, false), true, false),
-        (Card, marks(1, 1, false), marks(2, 2, false), false, false),
-        (Card, marks(1, 1, false), marks(2, 2, true), false, false),
-        (Card, marks(1, 1, true), marks(2, 2, false), true, true),
-        (Card, marks(1, 1, true), marks(2, 2, true), true, true),
+        (Card, expression_provenance(1, 1, false), expression_provenance(1, 1, false), true, true),
+        (Card, expression_provenance(1, 1, false), expression_provenance(2, 1, false), true, false),
+        (
+            Card,
+            expression_provenance(1, 1, false),
+            expression_provenance(2, 2, false),
+            false,
+            false,
+        ),
+        (Card, expression_provenance(1, 1, false), expression_provenance(2, 2, true), false, false),
+        (Card, expression_provenance(1, 1, true), expression_provenance(2, 2, false), true, true),
+        (Card, expression_provenance(1, 1, true), expression_provenance(2, 2, true), true, true),
         // Data of any form also needs the same fingerprint expression.
-        (Token, marks(1, 1, false), marks(1, 1, false), true, true),
-        (Token, marks(1, 1, false), marks(2, 1, false), true, false),
-        (Token, marks(1, 1, true), marks(2, 1, false), true, true),
-        (Token, marks(1, 1, true), marks(2, 1, true), true, true),
-        (Token, marks(1, 1, true), marks(2, 2, false), false, false),
-        (Token, marks(1, 1, true), marks(2, 2, true), false, false),
+        (Token, expression_provenance(1, 1, false), expression_provenance(1, 1, false), true, true),
+        (
+            Token,
+            expression_provenance(1, 1, false),
+            expression_provenance(2, 1, false),
+            true,
+            false,
+        ),
+        (Token, expression_provenance(1, 1, true), expression_provenance(2, 1, false), true, true),
+        (Token, expression_provenance(1, 1, true), expression_provenance(2, 1, true), true, true),
+        (
+            Token,
+            expression_provenance(1, 1, true),
+            expression_provenance(2, 2, false),
+            false,
+            false,
+        ),
+        (Token, expression_provenance(1, 1, true), expression_provenance(2, 2, true), false, false),
     ];
     for (token_type, stored, asked, to_read, to_update) in table {
-        let marked = |id, expressions| TokenRecord { token_type, expressions, ..record(id) };
-        desk.insert(marked("stored", stored)).await;
-        for (deduplicate, found) in [(Deduplicate::Yes, to_read), (Deduplicate::Tell, to_update)] {
-            let insert = desk.insertion(bare(marked("asked", asked)), deduplicate);
-            let inserted = desk.insert_token(insert).await.unwrap();
+        let marked = |id, expressions| TokenRecord { token_type, expressions, ..token_record(id) };
+        harness.insert(marked("stored", stored)).await;
+        for (deduplicate, found) in
+            [(Deduplicate::Yes, to_read), (Deduplicate::ReportExisting, to_update)]
+        {
+            let insert = harness.new_insert(without_cvc(marked("asked", asked)), deduplicate);
+            let inserted = harness.insert_token(insert).await.unwrap();
             let case = format!("{token_type:?} {stored:?} {asked:?} {deduplicate:?}");
-            assert_eq!(inserted != Inserted::New, found, "{case}");
-            desk.delete("asked", 0).await;
+            assert_eq!(inserted != InsertOutcome::New, found, "{case}");
+            harness.delete("asked", 0).await;
         }
-        desk.delete("stored", 0).await;
+        harness.delete("stored", 0).await;
     }
 }
 
-async fn expired_and_planted_duplicates_do_not_hide_a_live_one(desk: StoreHarness) {
+async fn expired_and_planted_duplicates_do_not_hide_a_live_one(harness: StoreHarness) {
     for at in 0..50 {
-        let expires_at = (at % 2 == 0).then_some(START.after(MINUTE));
-        let token = TokenRecord { expires_at, ..record(&format!("planted-{at}")) };
-        assert_eq!(desk.insert(token).await, Inserted::New);
+        let expires_at = (at % 2 == 0).then_some(START.plus(MINUTE));
+        let token = TokenRecord { expires_at, ..token_record(&format!("planted-{at}")) };
+        assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
-    desk.advance(MINUTE);
-    assert_eq!(desk.insert_once(record("new")).await, existing(record("planted-1")));
+    harness.advance(MINUTE);
+    assert_eq!(
+        harness.insert_deduplicated(token_record("new")).await,
+        existing_token(token_record("planted-1"))
+    );
 }
 
-async fn it_is_found_even_under_the_id_that_was_asked_for(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    assert_eq!(desk.insert_once(record("one")).await, existing(record("one")));
+async fn duplicate_is_found_under_the_requested_id(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    assert_eq!(
+        harness.insert_deduplicated(token_record("one")).await,
+        existing_token(token_record("one"))
+    );
 }
 
-async fn who_does_not_ask_gets_a_second_one(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    assert_eq!(desk.insert(record("two")).await, Inserted::New);
+async fn insert_without_deduplication_creates_a_second_token(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    assert_eq!(harness.insert(token_record("two")).await, InsertOutcome::New);
 }
 
-async fn an_expired_token_is_no_duplicate(desk: StoreHarness) {
-    desk.insert(TokenRecord { expires_at: Some(START.after(MINUTE)), ..record("one") }).await;
-    desk.advance(MINUTE);
-    assert_eq!(desk.insert_once(record("two")).await, Inserted::New);
+async fn expired_token_is_no_duplicate(harness: StoreHarness) {
+    harness
+        .insert(TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("one") })
+        .await;
+    harness.advance(MINUTE);
+    assert_eq!(harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
 }
 
-async fn a_deleted_token_is_no_duplicate(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    desk.delete("one", 0).await;
-    assert_eq!(desk.insert_once(record("two")).await, Inserted::New);
+async fn deleted_token_is_no_duplicate(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    harness.delete("one", 0).await;
+    assert_eq!(harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
 }
 
-async fn another_tenants_token_is_no_duplicate(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    let theirs = desk.turned();
-    assert_eq!(theirs.insert_once(record("two")).await, Inserted::New);
+async fn token_of_another_tenant_is_no_duplicate(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    let theirs = harness.with_callers_swapped();
+    assert_eq!(theirs.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
 }
 
-async fn an_update_that_becomes_a_duplicate_changes_nothing(desk: StoreHarness) {
-    desk.insert(record("first")).await;
-    let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..record("second") };
-    desk.insert(other.clone()).await;
+async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) {
+    harness.insert(token_record("first")).await;
+    let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("second") };
+    harness.insert(other.clone()).await;
 
-    let after = TokenRecord { fingerprint: record("first").fingerprint, ..revised(&other) };
-    let update = || UpdateToken {
-        cvc: CvcChange::Replace(code("123")),
-        ..desk.change(after.clone(), Deduplicate::Yes)
+    let after =
+        TokenRecord { fingerprint: token_record("first").fingerprint, ..revised_record(&other) };
+    let update = || SingleUpdate {
+        cvc: CvcChange::Replace(cvc_record("123")),
+        ..harness.new_update(after.clone(), Deduplicate::Yes)
     };
-    let expected = Updated::Duplicate(Box::new(bare(record("first"))));
-    assert_eq!(desk.update(update()).await, expected);
-    assert_eq!(desk.find("second").await, Some(bare(other)));
-    assert_eq!(desk.find("first").await, Some(bare(record("first"))));
+    let expected = UpdateOutcome::Duplicate(Box::new(without_cvc(token_record("first"))));
+    assert_eq!(harness.update(update()).await, expected);
+    assert_eq!(harness.find("second").await, Some(without_cvc(other)));
+    assert_eq!(harness.find("first").await, Some(without_cvc(token_record("first"))));
 
     // Whoever was late hears that first: what it compared with is not there any more.
     let late = TokenRecord { revision: 7, ..after.clone() };
-    assert_eq!(desk.update(desk.change(late, Deduplicate::Yes)).await, Updated::Stale);
-    let asked = desk.change(after, Deduplicate::No);
-    assert_eq!(desk.update(asked).await, Updated::Done);
+    assert_eq!(
+        harness.update(harness.new_update(late, Deduplicate::Yes)).await,
+        UpdateOutcome::Stale
+    );
+    let asked = harness.new_update(after, Deduplicate::No);
+    assert_eq!(harness.update(asked).await, UpdateOutcome::Done);
 }
 
-async fn an_update_does_not_match_itself(desk: StoreHarness) {
-    desk.insert(record("one")).await;
-    let after = revised(&record("one"));
-    assert_eq!(desk.update(desk.change(after, Deduplicate::Yes)).await, Updated::Done);
+async fn update_is_not_a_duplicate_of_itself(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
+    let after = revised_record(&token_record("one"));
+    assert_eq!(
+        harness.update(harness.new_update(after, Deduplicate::Yes)).await,
+        UpdateOutcome::Done
+    );
 }
 
-async fn an_update_is_found_by_what_it_became(desk: StoreHarness) {
-    desk.insert(record("one")).await;
+async fn updated_token_is_deduplicated_by_its_new_values(harness: StoreHarness) {
+    harness.insert(token_record("one")).await;
     let moved = TokenRecord {
         fingerprint: Some(Fingerprint([9; 32])),
         containers: containers(&["/d/", "/c/"]),
-        ..revised(&record("one"))
+        ..revised_record(&token_record("one"))
     };
-    desk.update(desk.change(moved.clone(), Deduplicate::No)).await;
-    assert_eq!(desk.insert_once(record("two")).await, Inserted::New);
+    harness.update(harness.new_update(moved.clone(), Deduplicate::No)).await;
+    assert_eq!(harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
     let same = TokenRecord {
         fingerprint: moved.fingerprint,
         containers: containers(&["/c/", "/d/"]),
-        ..record("three")
+        ..token_record("three")
     };
-    assert_eq!(desk.insert_once(same).await, existing(moved));
+    assert_eq!(harness.insert_deduplicated(same).await, existing_token(moved));
 }

@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use scrip_core::{
     operations::tenants::delete_tenant::delete_tenant,
     policy::{
-        Mandate,
-        guessing_budget::{Bucket, GuessRecord},
+        PolicyPermit,
+        guessing_budget::{GuessBucket, GuessRecord},
     },
     time::Timestamp,
 };
@@ -20,62 +20,66 @@ on_every_engine! {
     guesses_of_a_deleted_tenant_are_purged
 }
 
-fn record(bucket: u8, number: u8, at: Timestamp) -> GuessRecord {
-    let bucket = Bucket([bucket; 17]);
-    GuessRecord { bucket, number: [number; 16], at, expires_at: at.after(DAY) }
+fn guess_record(bucket: u8, number: u8, at: Timestamp) -> GuessRecord {
+    let bucket = GuessBucket([bucket; 17]);
+    GuessRecord { bucket, number_digest: [number; 16], counted_at: at, expires_at: at.plus(DAY) }
 }
 
-async fn found(desk: &StoreHarness, buckets: &[u8]) -> Vec<(u8, u8, Timestamp)> {
-    let buckets: Vec<_> = buckets.iter().map(|it| Bucket([*it; 17])).collect();
-    let tenant = desk.caller.tenant().id;
-    let records = desk.store().find_guesses(tenant, &buckets, desk.now()).await.unwrap();
+async fn find_guesses(harness: &StoreHarness, buckets: &[u8]) -> Vec<(u8, u8, Timestamp)> {
+    let buckets: Vec<_> = buckets.iter().map(|it| GuessBucket([*it; 17])).collect();
+    let tenant = harness.caller.tenant().id;
+    let records = harness.store().find_guesses(tenant, &buckets, harness.now()).await.unwrap();
     let mut found: Vec<_> =
-        records.iter().map(|it| (it.bucket.0[0], it.number[0], it.at)).collect();
+        records.iter().map(|it| (it.bucket.0[0], it.number_digest[0], it.counted_at)).collect();
     found.sort_unstable();
     found
 }
 
-async fn insert(desk: &StoreHarness, records: Vec<GuessRecord>) {
-    desk.store().insert_guesses(desk.caller.tenant().id, records).await.unwrap();
+async fn insert_guesses(harness: &StoreHarness, records: Vec<GuessRecord>) {
+    harness.store().insert_guesses(harness.caller.tenant().id, records).await.unwrap();
 }
 
-async fn guesses_are_found_by_tenant_and_bucket(desk: StoreHarness) {
-    let now = desk.now();
-    insert(&desk, vec![record(1, 1, now), record(1, 2, now), record(2, 1, now)]).await;
-    assert_eq!(found(&desk, &[1]).await, [(1, 1, now), (1, 2, now)]);
-    assert_eq!(found(&desk, &[2, 3]).await, [(2, 1, now)]);
-    assert_eq!(found(&desk, &[]).await, []);
-    let desk = desk.turned();
-    assert_eq!(found(&desk, &[1, 2]).await, [], "another tenant has none");
+async fn guesses_are_found_by_tenant_and_bucket(harness: StoreHarness) {
+    let now = harness.now();
+    insert_guesses(
+        &harness,
+        vec![guess_record(1, 1, now), guess_record(1, 2, now), guess_record(2, 1, now)],
+    )
+    .await;
+    assert_eq!(find_guesses(&harness, &[1]).await, [(1, 1, now), (1, 2, now)]);
+    assert_eq!(find_guesses(&harness, &[2, 3]).await, [(2, 1, now)]);
+    assert_eq!(find_guesses(&harness, &[]).await, []);
+    let harness = harness.with_callers_swapped();
+    assert_eq!(find_guesses(&harness, &[1, 2]).await, [], "another tenant has none");
 }
 
-async fn guesses_counted_again_keep_the_later_time(desk: StoreHarness) {
-    let (first, later) = (desk.now(), desk.now().after(Duration::from_secs(5)));
-    insert(&desk, vec![record(1, 1, later), record(1, 2, first)]).await;
-    insert(&desk, vec![record(1, 1, first), record(1, 2, later)]).await;
-    assert_eq!(found(&desk, &[1]).await, [(1, 1, later), (1, 2, later)]);
+async fn guesses_counted_again_keep_the_later_time(harness: StoreHarness) {
+    let (first, later) = (harness.now(), harness.now().plus(Duration::from_secs(5)));
+    insert_guesses(&harness, vec![guess_record(1, 1, later), guess_record(1, 2, first)]).await;
+    insert_guesses(&harness, vec![guess_record(1, 1, first), guess_record(1, 2, later)]).await;
+    assert_eq!(find_guesses(&harness, &[1]).await, [(1, 1, later), (1, 2, later)]);
 }
 
-async fn expired_guesses_are_not_found_and_are_swept(desk: StoreHarness) {
-    insert(&desk, vec![record(1, 1, desk.now())]).await;
-    desk.advance(Duration::from_secs(60));
-    insert(&desk, vec![record(1, 2, desk.now())]).await;
-    let second = desk.now();
-    desk.advance(DAY - Duration::from_secs(60));
-    assert_eq!(found(&desk, &[1]).await, [(1, 2, second)]);
-    assert_eq!(desk.store().sweep_guesses(desk.now()).await.unwrap(), 1);
-    assert_eq!(desk.store().sweep_guesses(desk.now()).await.unwrap(), 0);
-    assert_eq!(found(&desk, &[1]).await, [(1, 2, second)]);
+async fn expired_guesses_are_not_found_and_are_swept(harness: StoreHarness) {
+    insert_guesses(&harness, vec![guess_record(1, 1, harness.now())]).await;
+    harness.advance(Duration::from_secs(60));
+    insert_guesses(&harness, vec![guess_record(1, 2, harness.now())]).await;
+    let second = harness.now();
+    harness.advance(DAY - Duration::from_secs(60));
+    assert_eq!(find_guesses(&harness, &[1]).await, [(1, 2, second)]);
+    assert_eq!(harness.store().delete_expired_guesses(harness.now()).await.unwrap(), 1);
+    assert_eq!(harness.store().delete_expired_guesses(harness.now()).await.unwrap(), 0);
+    assert_eq!(find_guesses(&harness, &[1]).await, [(1, 2, second)]);
 }
 
-async fn guesses_of_a_deleted_tenant_are_purged(desk: StoreHarness) {
-    insert(&desk, vec![record(1, 1, desk.now())]).await;
-    let mandate = Mandate::of_operator(Arc::clone(desk.caller.principal().tenant()));
-    delete_tenant(&desk.world.vault, mandate).await.unwrap();
-    desk.advance(Duration::from_secs(120));
-    let vault = &desk.world.vault;
+async fn guesses_of_a_deleted_tenant_are_purged(harness: StoreHarness) {
+    insert_guesses(&harness, vec![guess_record(1, 1, harness.now())]).await;
+    let permit = PolicyPermit::for_operator(Arc::clone(harness.caller.principal().tenant()));
+    delete_tenant(&harness.vault_harness.vault, permit).await.unwrap();
+    harness.advance(Duration::from_secs(120));
+    let vault = &harness.vault_harness.vault;
     while scrip_core::operations::tenants::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
         > 0
     {}
-    assert_eq!(found(&desk, &[1]).await, []);
+    assert_eq!(find_guesses(&harness, &[1]).await, []);
 }

@@ -3,67 +3,74 @@
 use std::{fs, io::Cursor};
 
 use scrip_seal::Checksum;
-use scrip_store::transfer::{Bounds, MoveError, check};
+use scrip_store::transfer::{PageBounds, TransferError, check_export};
 use scrip_testing::vault_harness::{Engine, VaultHarness};
 
-use crate::transfer::harness::{exported, folder, imported};
+use crate::transfer::harness::{export_folder, run_export, run_import};
 
 /// Of a vault that has next to nothing.
-async fn small() -> Vec<u8> {
-    let mut world = VaultHarness::open(Engine::Sqlite).await;
-    let (_folder, file) = folder();
-    exported(&mut *world.rows().await, &file, Bounds { rows: 1, bytes: 1 }).await.unwrap();
+async fn small_export() -> Vec<u8> {
+    let mut harness = VaultHarness::open(Engine::Sqlite).await;
+    let (_folder, file) = export_folder();
+    run_export(
+        &mut *harness.transfer_engine().await,
+        &file,
+        PageBounds { rows_max: 1, bytes_max: 1 },
+    )
+    .await
+    .unwrap();
     fs::read(&file).unwrap()
 }
 
-fn outcome(bytes: &[u8]) -> Result<(), MoveError> {
-    check(Cursor::new(bytes), |_, _| ()).map(drop)
+fn check_bytes(bytes: &[u8]) -> Result<(), TransferError> {
+    check_export(Cursor::new(bytes), |_, _| ()).map(drop)
 }
 
 #[tokio::test]
-async fn every_byte_counts() {
-    let whole = small().await;
-    outcome(&whole).unwrap();
+async fn changing_any_byte_of_an_export_is_detected() {
+    let whole = small_export().await;
+    check_bytes(&whole).unwrap();
     for at in 0..whole.len() {
         for bit in [1, 0x80] {
             let mut flipped = whole.clone();
             flipped[at] ^= bit;
-            let refused = outcome(&flipped).unwrap_err();
-            let place =
-                if let MoveError::Damaged { at, .. } | MoveError::Unfinished { at } = refused {
-                    at
-                } else {
-                    assert!(matches!(refused, MoveError::NoExport), "{refused:?}");
-                    0
-                };
+            let rejected = check_bytes(&flipped).unwrap_err();
+            let place = if let TransferError::Damaged { offset: at, .. }
+            | TransferError::Unfinished { offset: at } = rejected
+            {
+                at
+            } else {
+                assert!(matches!(rejected, TransferError::NotAnExport), "{rejected:?}");
+                0
+            };
             assert!(place <= u64::try_from(at).unwrap(), "byte {at}: {place}");
         }
-        assert!(outcome(&whole[..at]).is_err(), "cut at {at}");
+        assert!(check_bytes(&whole[..at]).is_err(), "cut at {at}");
     }
-    assert!(outcome(&[&whole[..], b"x"].concat()).is_err());
+    assert!(check_bytes(&[&whole[..], b"x"].concat()).is_err());
 }
 
 #[tokio::test]
-async fn a_damaged_file_changes_nothing() {
-    let mut whole = small().await;
-    let (_folder, file) = folder();
+async fn importing_a_damaged_file_changes_nothing() {
+    let mut whole = small_export().await;
+    let (_folder, file) = export_folder();
     let last = whole.len() - 1;
     whole[last] ^= 1;
     fs::write(&file, &whole).unwrap();
     let target = tempfile::tempdir().unwrap();
     let path = target.path().join("scrip.db");
-    let mut rows = scrip_store::sqlite::transfer::SqliteRows::open(&path).unwrap().unwrap();
-    let refused = imported(&mut rows, &file).await;
-    assert!(matches!(refused, Err(MoveError::Damaged { .. })), "{refused:?}");
+    let mut rows = scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
+    let rejected = run_import(&mut rows, &file).await;
+    assert!(matches!(rejected, Err(TransferError::Damaged { .. })), "{rejected:?}");
     drop(rows);
     // Nothing was begun.
     scrip_store::SqliteStore::open(&path).unwrap();
 }
 
 /// The bodies of its frames.
-fn bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
+fn frame_bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
     let mut all = Vec::new();
-    file = &file[MARK.len()..];
+    file = &file[MAGIC.len()..];
     while let Some((length, rest)) = file.split_first_chunk() {
         let (body, rest) = rest.split_at(usize::try_from(u32::from_be_bytes(*length)).unwrap());
         all.push(body.to_owned());
@@ -72,9 +79,9 @@ fn bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
     all
 }
 
-const MARK: &[u8] = b"\nscrip export 1\n";
+const MAGIC: &[u8] = b"\nscrip export 1\n";
 
-fn sum(pieces: &[&[u8]]) -> [u8; 32] {
+fn checksum(pieces: &[&[u8]]) -> [u8; 32] {
     let mut sum = Checksum::new();
     for piece in pieces {
         sum.add(piece);
@@ -83,12 +90,12 @@ fn sum(pieces: &[&[u8]]) -> [u8; 32] {
 }
 
 /// A file of these, whose checksums are right.
-fn forged(bodies: &[Vec<u8>]) -> Vec<u8> {
-    let mut before = sum(&[MARK]);
-    let mut file = MARK.to_owned();
+fn encode_file(bodies: &[Vec<u8>]) -> Vec<u8> {
+    let mut before = checksum(&[MAGIC]);
+    let mut file = MAGIC.to_owned();
     for body in bodies {
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-        before = sum(&[&before, &length, body]);
+        before = checksum(&[&before, &length, body]);
         file.extend_from_slice(&[&length[..], body, &before].concat());
     }
     file
@@ -96,23 +103,23 @@ fn forged(bodies: &[Vec<u8>]) -> Vec<u8> {
 
 /// Somebody who knows how checksums are made gets no further than the next rule.
 #[tokio::test]
-async fn whoever_forges_a_file_finds_it_read_strictly() {
-    let whole = small().await;
-    let bodies = bodies(&whole);
+async fn export_with_forged_frames_is_rejected() {
+    let whole = small_export().await;
+    let bodies = frame_bodies(&whole);
     assert!(bodies.len() > 4, "a beginning, portions and an end");
-    assert_eq!(forged(&bodies), whole);
-    let refused = |bodies: &[Vec<u8>], what: &str| {
-        assert!(outcome(&forged(bodies)).is_err(), "{what}");
+    assert_eq!(encode_file(&bodies), whole);
+    let rejected = |bodies: &[Vec<u8>], what: &str| {
+        assert!(check_bytes(&encode_file(bodies)).is_err(), "{what}");
     };
     let last = bodies.len() - 1;
-    refused(&bodies[..last], "without its end");
-    refused(&[&bodies[..], &bodies[last..]].concat(), "with two ends");
+    rejected(&bodies[..last], "without its end");
+    rejected(&[&bodies[..], &bodies[last..]].concat(), "with two ends");
     for at in 1..last {
-        refused(&[&bodies[..at], &bodies[at + 1..]].concat(), "one is missing");
-        refused(&[&bodies[..=at], &bodies[at..]].concat(), "one is there twice");
+        rejected(&[&bodies[..at], &bodies[at + 1..]].concat(), "one is missing");
+        rejected(&[&bodies[..=at], &bodies[at..]].concat(), "one is there twice");
         let mut swapped = bodies.clone();
         swapped.swap(at, at + 1);
-        refused(&swapped, "two are swapped");
+        rejected(&swapped, "two are swapped");
     }
     // Whatever stands in it: a value or an error.
     for (frame, body) in bodies.iter().enumerate() {
@@ -120,21 +127,21 @@ async fn whoever_forges_a_file_finds_it_read_strictly() {
             for byte in [0, 1, 0x7f, 0xff] {
                 let mut changed = bodies.clone();
                 changed[frame][at] = byte;
-                drop(outcome(&forged(&changed)));
+                drop(check_bytes(&encode_file(&changed)));
             }
             let mut cut = bodies.clone();
             cut[frame].truncate(at);
-            refused(&cut, "cut");
+            rejected(&cut, "cut");
         }
     }
 }
 
 proptest::proptest! {
     #[test]
-    fn any_bytes_give_an_error(bodies in proptest::collection::vec(
+    fn arbitrary_bytes_are_rejected_as_an_export(bodies in proptest::collection::vec(
         proptest::collection::vec(proptest::num::u8::ANY, 0..200), 0..4,
     )) {
-        assert!(outcome(&forged(&bodies)).is_err());
-        assert!(outcome(&bodies.concat()).is_err());
+        assert!(check_bytes(&encode_file(&bodies)).is_err());
+        assert!(check_bytes(&bodies.concat()).is_err());
     }
 }

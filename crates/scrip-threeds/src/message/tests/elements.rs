@@ -4,7 +4,7 @@ use super::*;
 use crate::fault::ErrorCode;
 
 /// Elements that decide over others: another value of theirs is another kind of transaction.
-const STEERING: &[&str] = &[
+const CONTROLLING_ELEMENTS: &[&str] = &[
     "messageVersion",
     "deviceChannel",
     "messageCategory",
@@ -17,15 +17,15 @@ const STEERING: &[&str] = &[
 ];
 
 #[test]
-fn edges_are_accepted() {
-    for case in few_cases() {
-        let most = case.most();
-        for field in case.fields.iter().filter(|it| most.contains_key(it.name)) {
+fn boundary_values_are_accepted() {
+    for case in representative_cases() {
+        let maximal = case.maximal();
+        for field in case.fields.iter().filter(|it| maximal.contains_key(it.name)) {
             for sample in (field.samples)() {
-                if STEERING.contains(&field.name) {
+                if CONTROLLING_ELEMENTS.contains(&field.name) {
                     continue;
                 }
-                let mut object = most.clone();
+                let mut object = maximal.clone();
                 object.insert(field.name.to_owned(), sample);
                 let read = case.parse(&object);
                 assert!(read.is_ok(), "{} {:?} {}", field.name, read, case.label);
@@ -35,31 +35,31 @@ fn edges_are_accepted() {
 }
 
 #[test]
-fn one_step_further_is_refused() {
-    let mut refused = 0;
-    for case in few_cases() {
-        let most = case.most();
-        for field in case.fields.iter().filter(|it| most.contains_key(it.name)) {
-            for value in (field.refused)() {
-                let mut object = most.clone();
+fn values_beyond_the_boundary_are_rejected() {
+    let mut rejected_count = 0;
+    for case in representative_cases() {
+        let maximal = case.maximal();
+        for field in case.fields.iter().filter(|it| maximal.contains_key(it.name)) {
+            for value in (field.invalid_samples)() {
+                let mut object = maximal.clone();
                 object.insert(field.name.to_owned(), value.clone());
                 let Err(fault) = case.parse(&object) else {
                     panic!("{} {value} {}", field.name, case.label)
                 };
-                let named = fault.names.iter().any(|it| it.starts_with(field.name));
-                assert!(named, "{} {fault:?} {}", field.name, case.label);
-                names_are_ours(&fault);
+                let is_named = fault.elements.iter().any(|it| it.starts_with(field.name));
+                assert!(is_named, "{} {fault:?} {}", field.name, case.label);
+                assert_elements_are_known(&fault);
                 let codes = ["102", "201", "202", "203", "304"];
                 assert!(codes.contains(&fault.code.code()), "{fault:?}");
-                refused += 1;
+                rejected_count += 1;
             }
         }
     }
-    assert!(refused > 2000, "the tables have been walked: {refused}");
+    assert!(rejected_count > 2000, "the tables have been walked: {rejected_count}");
 }
 
 #[test]
-fn iso_codes_and_versions_have_codes_of_their_own() {
+fn invalid_iso_codes_and_versions_have_specific_error_codes() {
     let payment = cases().into_iter().find(|it| it.label.starts_with("AReq")).unwrap();
     for (name, value, code) in [
         ("purchaseCurrency", "999", ErrorCode::IsoCodeInvalid),
@@ -68,33 +68,33 @@ fn iso_codes_and_versions_have_codes_of_their_own() {
         ("messageVersion", "2.3.1", ErrorCode::VersionUnsupported),
         ("messageVersion", "2.2", ErrorCode::FormatInvalid),
     ] {
-        let mut object = payment.least();
+        let mut object = payment.minimal();
         object.insert(name.to_owned(), value.into());
-        assert_eq!(payment.parse(&object), Err(Fault::at(code, name)), "{value}");
+        assert_eq!(payment.parse(&object), Err(Fault::for_element(code, name)), "{value}");
     }
 }
 
 #[test]
-fn what_no_element_shows_alone() {
+fn contradicting_elements_are_rejected() {
     let label = |label: &str| cases().into_iter().find(|it| it.label.contains(label)).unwrap();
-    let old = |kind: &str, more: &str| {
+    let case_210 = |kind: &str, more: &str| {
         let all = cases().into_iter();
-        let mut fit = all.filter(|it| it.scene.version == Version::V210);
+        let mut fit = all.filter(|it| it.transaction.version == Version::V210);
         fit.find(|it| it.label.starts_with(kind) && it.label.contains(more)).unwrap()
     };
-    let refuse = |case: Case, name: &str, value: &str| {
-        let mut object = case.most();
+    let assert_rejected = |case: MessageCase, name: &str, value: &str| {
+        let mut object = case.maximal();
         object.insert(name.to_owned(), value.into());
         let fault = case.parse(&object).unwrap_err();
-        assert_eq!(fault, Fault::at(ErrorCode::FormatInvalid, name), "{name} {value}");
+        assert_eq!(fault, Fault::for_element(ErrorCode::FormatInvalid, name), "{name} {value}");
     };
     // Payments that nobody is there for, and newer wishes, are of 2.2.0.
-    refuse(old("AReq", r#""deviceChannel": String("03")"#), "messageCategory", "01");
-    refuse(old("AReq", r#""deviceChannel": String("03")"#), "threeRIInd", "10");
-    refuse(old("AReq", ""), "threeDSRequestorChallengeInd", "05");
-    refuse(old("ARes", r#"String("N")"#), "transStatusReason", "22");
-    refuse(old("RReq", r#"String("N")"#), "transStatusReason", "26");
-    refuse(label("RReq"), "transStatus", "I");
-    refuse(old("ARes", r#"String("Y")"#), "transStatus", "I");
-    refuse(label("CRes"), "transStatus", "A");
+    assert_rejected(case_210("AReq", r#""deviceChannel": String("03")"#), "messageCategory", "01");
+    assert_rejected(case_210("AReq", r#""deviceChannel": String("03")"#), "threeRIInd", "10");
+    assert_rejected(case_210("AReq", ""), "threeDSRequestorChallengeInd", "05");
+    assert_rejected(case_210("ARes", r#"String("N")"#), "transStatusReason", "22");
+    assert_rejected(case_210("RReq", r#"String("N")"#), "transStatusReason", "26");
+    assert_rejected(label("RReq"), "transStatus", "I");
+    assert_rejected(case_210("ARes", r#"String("Y")"#), "transStatus", "I");
+    assert_rejected(label("CRes"), "transStatus", "A");
 }

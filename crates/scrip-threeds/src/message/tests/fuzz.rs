@@ -9,7 +9,7 @@ use super::*;
 use crate::fault::ErrorCode;
 
 /// Built once; the cases of a property are many.
-static CASES: LazyLock<Vec<Case>> = LazyLock::new(few_cases);
+static CASES: LazyLock<Vec<MessageCase>> = LazyLock::new(representative_cases);
 
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
@@ -31,13 +31,13 @@ fn json_value() -> impl Strategy<Value = Value> {
 }
 
 /// Nothing is in the first that is not in the second.
-fn is_within(one: &Value, other: &Value) -> bool {
+fn is_subset(one: &Value, other: &Value) -> bool {
     match (one, other) {
         (Value::Object(one), Value::Object(other)) => {
-            one.iter().all(|(name, it)| other.get(name).is_some_and(|other| is_within(it, other)))
+            one.iter().all(|(name, it)| other.get(name).is_some_and(|other| is_subset(it, other)))
         }
         (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, it)| is_within(one, it))
+            one.len() == other.len() && one.iter().zip(other).all(|(one, it)| is_subset(one, it))
         }
         (one, other) => one == other,
     }
@@ -47,21 +47,21 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(512) })]
 
     #[test]
-    fn arbitrary_bytes(bytes in vec(any::<u8>(), 0..400)) {
+    fn arbitrary_bytes_return_a_fault(bytes in vec(any::<u8>(), 0..400)) {
         for case in CASES.iter() {
             let fault = case.parse_bytes(&bytes).unwrap_err();
-            names_are_ours(&fault);
+            assert_elements_are_known(&fault);
         }
     }
 
     #[test]
-    fn a_message_with_bytes_of_it_changed(
+    fn message_with_changed_bytes_never_panics(
         pick in any::<prop::sample::Index>(),
         changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let case = pick.get(&CASES[..]);
-        let mut bytes = serde_json::to_vec(&case.most()).unwrap();
+        let mut bytes = serde_json::to_vec(&case.maximal()).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -70,37 +70,37 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         if let Err(fault) = case.parse_bytes(&bytes) {
-            names_are_ours(&fault);
+            assert_elements_are_known(&fault);
         }
     }
 
     #[test]
-    fn a_message_with_values_of_it_changed(
+    fn message_with_changed_values_is_rejected_or_preserved(
         pick in any::<prop::sample::Index>(),
         changes in vec((any::<prop::sample::Index>(), json_value()), 1..4),
     ) {
         let case = pick.get(&CASES[..]);
-        let mut object = case.most();
+        let mut object = case.maximal();
         for (at, value) in changes {
             let field = at.get(case.fields);
             object.insert(field.name.to_owned(), value);
         }
         match case.parse(&object) {
             // What was accepted is written as it came, but for what is passed over.
-            Ok(written) => prop_assert!(is_within(&written, &Value::Object(object))),
+            Ok(written) => prop_assert!(is_subset(&written, &Value::Object(object))),
             Err(fault) => {
-                names_are_ours(&fault);
+                assert_elements_are_known(&fault);
                 prop_assert_ne!(fault.code, ErrorCode::MessageInvalid);
             }
         }
     }
 
     #[test]
-    fn any_json_at_all(value in json_value(), kind in "[PACR]Re[qs]|Erro") {
+    fn arbitrary_json_returns_a_fault_with_known_elements(value in json_value(), kind in "[PACR]Re[qs]|Erro") {
         let object = json!({"messageType": kind, "messageVersion": "2.2.0", "acctInfo": value});
         for case in CASES.iter() {
             if let Err(fault) = case.parse(object.as_object().unwrap()) {
-                names_are_ours(&fault);
+                assert_elements_are_known(&fault);
             }
         }
     }

@@ -1,6 +1,6 @@
 //! Rules 37 to 39: what EMV asks for beyond the interface.
 
-use super::{REQUIRED, Rule, Situation, is_missing, required_attribute, rule};
+use super::{AuthenticateContext, REQUIRED, RequestRule, is_missing, required_attribute, rule};
 use crate::{
     code::ChallengePreference,
     format::Version,
@@ -10,17 +10,17 @@ use crate::{
 const BOTH_PARTS: &str = "needs country_code and number";
 const VERSION: &str = "needs version 2.2.0, which this card does not have";
 
-fn is_half(phone: Option<&PhoneNumber>) -> bool {
+fn is_incomplete_phone(phone: Option<&PhoneNumber>) -> bool {
     phone.is_some_and(|it| is_missing(it.country_code.as_ref()) || is_missing(it.number.as_ref()))
 }
 
-fn is_stateless(address: Option<&Address>) -> bool {
+fn lacks_country_of_state(address: Option<&Address>) -> bool {
     address.is_some_and(|it| {
         !is_missing(it.state_code.as_ref()) && is_missing(it.country_code.as_ref())
     })
 }
 
-macro_rules! holder {
+macro_rules! cardholder {
     ($name:ident, $broken:ident, $message:expr, $path:expr) => {
         rule(38, $path, $message, |it| {
             let holder = it.request.cardholder_info.as_ref();
@@ -38,63 +38,86 @@ macro_rules! device {
     };
 }
 
-fn new_browser(it: &Situation<'_>) -> bool {
+fn is_browser_since_220(it: &AuthenticateContext<'_>) -> bool {
     it.is_browser() && it.version >= Version::V220
 }
 
 /// 2.1.0 takes scripts for granted; with 2.2.0 a browser says whether it runs them.
-fn scripted(it: &Situation<'_>) -> bool {
-    let off = it.device_info.browser_javascript_enabled == Some(false);
-    it.is_browser() && (it.version < Version::V220 || !off)
+fn has_scripts(it: &AuthenticateContext<'_>) -> bool {
+    let scripts_disabled = it.device_info.browser_javascript_enabled == Some(false);
+    it.is_browser() && (it.version < Version::V220 || !scripts_disabled)
 }
 
-pub(super) const RULES: &[Rule] = &[
-    rule(37, "purchase_info", REQUIRED, |it| it.wants_purchase_alone() && it.purchase().is_none()),
-    required_attribute!(37, purchase_info.amount, Situation::wants_purchase_alone),
-    required_attribute!(37, purchase_info.currency, Situation::wants_purchase_alone),
-    required_attribute!(37, purchase_info.exponent, Situation::wants_purchase_alone),
-    required_attribute!(37, purchase_info.date, Situation::wants_purchase_alone),
-    holder!(phone_number, is_half, BOTH_PARTS, "cardholder_info.phone_number"),
-    holder!(mobile_phone_number, is_half, BOTH_PARTS, "cardholder_info.mobile_phone_number"),
-    holder!(work_phone_number, is_half, BOTH_PARTS, "cardholder_info.work_phone_number"),
-    holder!(
+pub(super) const RULES: &[RequestRule] = &[
+    rule(37, "purchase_info", REQUIRED, |it| {
+        it.requires_merchant_purchase() && it.purchase().is_none()
+    }),
+    required_attribute!(37, purchase_info.amount, AuthenticateContext::requires_merchant_purchase),
+    required_attribute!(
+        37,
+        purchase_info.currency,
+        AuthenticateContext::requires_merchant_purchase
+    ),
+    required_attribute!(
+        37,
+        purchase_info.exponent,
+        AuthenticateContext::requires_merchant_purchase
+    ),
+    required_attribute!(37, purchase_info.date, AuthenticateContext::requires_merchant_purchase),
+    cardholder!(phone_number, is_incomplete_phone, BOTH_PARTS, "cardholder_info.phone_number"),
+    cardholder!(
+        mobile_phone_number,
+        is_incomplete_phone,
+        BOTH_PARTS,
+        "cardholder_info.mobile_phone_number"
+    ),
+    cardholder!(
+        work_phone_number,
+        is_incomplete_phone,
+        BOTH_PARTS,
+        "cardholder_info.work_phone_number"
+    ),
+    cardholder!(
         billing_address,
-        is_stateless,
+        lacks_country_of_state,
         REQUIRED,
         "cardholder_info.billing_address.country_code"
     ),
-    holder!(
+    cardholder!(
         shipping_address,
-        is_stateless,
+        lacks_country_of_state,
         REQUIRED,
         "cardholder_info.shipping_address.country_code"
     ),
-    device!(Situation::is_browser, browser_accept_header),
-    device!(Situation::is_browser, browser_language),
-    device!(Situation::is_browser, browser_user_agent),
-    device!(new_browser, browser_javascript_enabled),
-    device!(scripted, browser_java_enabled),
-    device!(scripted, browser_color_depth),
-    device!(scripted, browser_screen_height),
-    device!(scripted, browser_screen_width),
-    device!(scripted, browser_tz),
-    device!(Situation::is_app, sdk_transaction_id),
-    device!(Situation::is_app, sdk_application_id),
-    device!(Situation::is_app, sdk_encryption_data),
-    device!(Situation::is_app, sdk_ephemeral_public_key),
-    device!(Situation::is_app, sdk_max_timeout),
-    device!(Situation::is_app, sdk_reference_number),
-    device!(Situation::is_app, sdk_render_options),
+    device!(AuthenticateContext::is_browser, browser_accept_header),
+    device!(AuthenticateContext::is_browser, browser_language),
+    device!(AuthenticateContext::is_browser, browser_user_agent),
+    device!(is_browser_since_220, browser_javascript_enabled),
+    device!(has_scripts, browser_java_enabled),
+    device!(has_scripts, browser_color_depth),
+    device!(has_scripts, browser_screen_height),
+    device!(has_scripts, browser_screen_width),
+    device!(has_scripts, browser_tz),
+    device!(AuthenticateContext::is_app, sdk_transaction_id),
+    device!(AuthenticateContext::is_app, sdk_application_id),
+    device!(AuthenticateContext::is_app, sdk_encryption_data),
+    device!(AuthenticateContext::is_app, sdk_ephemeral_public_key),
+    device!(AuthenticateContext::is_app, sdk_max_timeout),
+    device!(AuthenticateContext::is_app, sdk_reference_number),
+    device!(AuthenticateContext::is_app, sdk_render_options),
     rule(39, "authentication_category", VERSION, |it| {
         it.is_merchant() && it.is_payment() && it.version < Version::V220
     }),
     rule(39, "authentication_type", VERSION, |it| {
-        let kind = it.kind().filter(|_| it.is_merchant()).and_then(|it| it.of_merchant());
-        it.version < Version::V220 && kind.is_some_and(|it| !it.is_of_2_1_0())
+        let kind = it
+            .authentication_type()
+            .filter(|_| it.is_merchant())
+            .and_then(|it| it.to_requestor_initiated());
+        it.version < Version::V220 && kind.is_some_and(|it| !it.exists_in_2_1_0())
     }),
     rule(39, "challenge_preference", VERSION, |it| {
         let name = it.request.challenge_preference.as_deref();
         let preference = name.and_then(ChallengePreference::from_name);
-        it.version < Version::V220 && preference.is_some_and(|it| !it.is_of_2_1_0())
+        it.version < Version::V220 && preference.is_some_and(|it| !it.exists_in_2_1_0())
     }),
 ];

@@ -2,9 +2,9 @@
 
 use anyhow::bail;
 use csv::ByteRecord;
-use scrip_core::card::bin_data::{BinDigits, Block, Country, Facts, Funding, Row};
+use scrip_core::card::bin_data::{BinDetails, BinDigits, BinRow, Country, Funding, PrefixRange};
 
-use super::names::{additional, brand, funding, is_yes, plain};
+use super::names::{is_yes, normalize, parse_additional_brand, parse_brand, parse_funding};
 
 /// Names as [`plain`] leaves them; the first that a header has is the one.
 const FIRST: &[&str] =
@@ -36,8 +36,9 @@ pub(super) struct Columns {
 impl Columns {
     /// # Errors
     /// The header does not name what a list must have.
-    pub(super) fn of(header: &ByteRecord) -> anyhow::Result<Self> {
-        let names: Vec<_> = header.iter().map(|it| plain(&String::from_utf8_lossy(it))).collect();
+    pub(super) fn from_header(header: &ByteRecord) -> anyhow::Result<Self> {
+        let names: Vec<_> =
+            header.iter().map(|it| normalize(&String::from_utf8_lossy(it))).collect();
         let place = |known: &str| names.iter().position(|it| it == known);
         let column = |known: &[&str]| known.iter().find_map(|it| place(it));
         let Some(first) = column(FIRST) else {
@@ -63,54 +64,64 @@ impl Columns {
     ///
     /// # Errors
     /// It has no range, or nothing to say of one.
-    pub(super) fn row(
+    pub(super) fn read_row(
         &self,
         record: &ByteRecord,
-    ) -> Result<(Row, Vec<&'static str>), &'static str> {
+    ) -> Result<(BinRow, Vec<&'static str>), &'static str> {
         let field = |at: usize| record.get(at).and_then(|it| str::from_utf8(it).ok()).unwrap_or("");
         let chosen = |at: Option<usize>| at.map_or("", field);
-        let (range, bin_digits) = range(field(self.first), chosen(self.last))?;
+        let (range, bin_digits) = parse_range(field(self.first), chosen(self.last))?;
         let mut unknown = Vec::new();
-        let mut facts = Facts { bin_digits: Some(bin_digits), ..Facts::default() };
+        let mut request = BinDetails { bin_digits: Some(bin_digits), ..BinDetails::default() };
 
         let text = chosen(self.brand);
-        facts.brand = brand(text);
-        note(&mut unknown, text, facts.brand.is_some(), "a brand that is not known");
+        request.brand = parse_brand(text);
+        note_unknown(&mut unknown, text, request.brand.is_some(), "a brand that is not known");
         let text = chosen(self.funding);
-        facts.funding = funding(text);
-        note(&mut unknown, text, facts.funding.is_some(), "a kind of funding that is not known");
-        if is_yes(chosen(self.prepaid)) || plain(chosen(self.category)).contains("prepaid") {
-            facts.funding = Some(Funding::Prepaid);
+        request.funding = parse_funding(text);
+        note_unknown(
+            &mut unknown,
+            text,
+            request.funding.is_some(),
+            "a kind of funding that is not known",
+        );
+        if is_yes(chosen(self.prepaid)) || normalize(chosen(self.category)).contains("prepaid") {
+            request.funding = Some(Funding::Prepaid);
         }
-        facts.country = self.country.iter().find_map(|it| Country::parse(field(*it)));
+        request.country = self.country.iter().find_map(|it| Country::parse(field(*it)));
         let text = self.country.iter().map(|it| field(*it)).find(|it| !it.is_empty());
         let text = text.unwrap_or_default();
-        note(&mut unknown, text, facts.country.is_some(), "a country that is not known");
+        note_unknown(&mut unknown, text, request.country.is_some(), "a country that is not known");
         let others = chosen(self.additional).split([';', '|', ' ']).filter(|it| !it.is_empty());
         for other in others {
             let (name, kind) = other.split_once(':').unwrap_or((other, ""));
-            match additional(name) {
-                Some(brand) => facts = facts.with(brand, funding(kind)),
+            match parse_additional_brand(name) {
+                Some(brand) => request = request.with_network(brand, parse_funding(kind)),
                 None => unknown.push("an additional brand that is not known"),
             }
         }
-        if facts.is_empty() {
+        if request.is_empty() {
             Err("it says nothing of its range")
         } else {
-            Ok((Row { range, facts }, unknown))
+            Ok((BinRow { range, details: request }, unknown))
         }
     }
 }
 
-fn note(unknown: &mut Vec<&'static str>, text: &str, is_known: bool, what: &'static str) {
+fn note_unknown(
+    unknown: &mut Vec<&'static str>,
+    text: &str,
+    is_known: bool,
+    attribute: &'static str,
+) {
     if !text.is_empty() && !is_known {
-        unknown.push(what);
+        unknown.push(attribute);
     }
 }
 
 /// The range, and how many digits its BIN has. What is longer than eight digits must be about whole
 /// BINs of eight: nothing here looks at the ninth digit of a number.
-fn range(first: &str, last: &str) -> Result<(Block, BinDigits), &'static str> {
+fn parse_range(first: &str, last: &str) -> Result<(PrefixRange, BinDigits), &'static str> {
     let last = if last.is_empty() { first } else { last };
     if first.is_empty() {
         return Err("it has no BIN");
@@ -124,9 +135,9 @@ fn range(first: &str, last: &str) -> Result<(Block, BinDigits), &'static str> {
     if zeros.bytes().any(|it| it != b'0') || nines.bytes().any(|it| it != b'9') {
         return Err("its range is finer than eight digits");
     }
-    let range = Block::of_prefix(first).zip(Block::of_prefix(last));
-    let range = range.and_then(|(first, last)| first.up_to(last));
-    Ok((range.ok_or("its range ends before it begins")?, BinDigits::of_len(first.len())))
+    let range = PrefixRange::from_prefix(first).zip(PrefixRange::from_prefix(last));
+    let range = range.and_then(|(first, last)| first.through(last));
+    Ok((range.ok_or("its range ends before it begins")?, BinDigits::from_len(first.len())))
 }
 
 #[cfg(test)]
@@ -139,36 +150,39 @@ mod tests {
         ByteRecord::from(line.split(',').collect::<Vec<_>>())
     }
 
-    fn parsed(header: &str, line: &str) -> Result<(Row, Vec<&'static str>), &'static str> {
-        Columns::of(&record(header)).unwrap().row(&record(line))
+    fn parse_line(header: &str, line: &str) -> Result<(BinRow, Vec<&'static str>), &'static str> {
+        Columns::from_header(&record(header)).unwrap().read_row(&record(line))
     }
 
-    fn block(first: &str, last: &str) -> Block {
-        Block::of_prefix(first).unwrap().up_to(Block::of_prefix(last).unwrap()).unwrap()
+    fn block(first: &str, last: &str) -> PrefixRange {
+        PrefixRange::from_prefix(first)
+            .unwrap()
+            .through(PrefixRange::from_prefix(last).unwrap())
+            .unwrap()
     }
 
-    fn french(funding: Funding, bin_digits: BinDigits) -> Facts {
-        Facts {
+    fn french_visa(funding: Funding, bin_digits: BinDigits) -> BinDetails {
+        BinDetails {
             brand: Some(Brand::Visa),
             funding: Some(funding),
             country: Country::parse("FR"),
             bin_digits: Some(bin_digits),
-            ..Facts::default()
+            ..BinDetails::default()
         }
     }
 
-    const OWN: &str = "bin_start,bin_end,brand,funding,country,additional";
+    const OWN_HEADER: &str = "bin_start,bin_end,brand,funding,country,additional";
 
     #[test]
-    fn known_layouts() {
-        let debit = french(Funding::Debit, BinDigits::Six);
-        let prepaid = french(Funding::Prepaid, BinDigits::Eight);
-        let second = debit.with(Brand::CartesBancaires, Some(Funding::Debit));
-        let second = second.with(Brand::Dankort, None);
-        for (header, line, range, facts) in [
-            (OWN, "415058,415059,visa,debit,FR,", block("415058", "415059"), debit),
+    fn known_list_layouts_are_read() {
+        let debit = french_visa(Funding::Debit, BinDigits::Six);
+        let prepaid = french_visa(Funding::Prepaid, BinDigits::Eight);
+        let second = debit.with_network(Brand::CartesBancaires, Some(Funding::Debit));
+        let second = second.with_network(Brand::Dankort, None);
+        for (header, line, range, details) in [
+            (OWN_HEADER, "415058,415059,visa,debit,FR,", block("415058", "415059"), debit),
             (
-                OWN,
+                OWN_HEADER,
                 "415058,,visa,debit,250,cartes-bancaires:debit dankort",
                 block("415058", "415058"),
                 second,
@@ -192,26 +206,26 @@ mod tests {
                 prepaid,
             ),
         ] {
-            assert_eq!(parsed(header, line), Ok((Row { range, facts }, vec![])), "{line}");
+            assert_eq!(parse_line(header, line), Ok((BinRow { range, details }, vec![])), "{line}");
         }
     }
 
     #[test]
-    fn what_is_not_understood_is_left_out() {
-        let (row, unknown) = parsed(OWN, "415058,,visa,gift,XX,carta-si").unwrap();
-        let left = Facts {
+    fn unknown_values_are_left_out_and_reported() {
+        let (row, unknown) = parse_line(OWN_HEADER, "415058,,visa,gift,XX,carta-si").unwrap();
+        let left = BinDetails {
             brand: Some(Brand::Visa),
             bin_digits: Some(BinDigits::Six),
-            ..Facts::default()
+            ..BinDetails::default()
         };
-        assert_eq!(row.facts, left);
+        assert_eq!(row.details, left);
         assert_eq!(unknown.len(), 3, "{unknown:?}");
-        let (row, unknown) = parsed(OWN, "508500,,rupay,debit,IN,").unwrap();
-        assert_eq!((row.facts.brand, unknown.len()), (None, 1));
+        let (row, unknown) = parse_line(OWN_HEADER, "508500,,rupay,debit,IN,").unwrap();
+        assert_eq!((row.details.brand, unknown.len()), (None, 1));
     }
 
     #[test]
-    fn ranges() {
+    fn ranges_are_parsed_to_whole_bins() {
         for (first, last, expected) in [
             ("415058", "", Ok((block("415058", "415058"), BinDigits::Six))),
             ("4", "", Ok((block("4", "4"), BinDigits::Six))),
@@ -232,15 +246,15 @@ mod tests {
             ("415058000", "", Err("its range is finer than eight digits")),
             ("415059", "415058", Err("its range ends before it begins")),
         ] {
-            assert_eq!(range(first, last), expected, "{first} {last}");
+            assert_eq!(parse_range(first, last), expected, "{first} {last}");
         }
     }
 
     #[test]
-    fn rows_and_headers_that_say_too_little() {
-        assert_eq!(parsed(OWN, "415058,,,,,"), Err("it says nothing of its range"));
-        assert_eq!(parsed(OWN, "415058"), Err("it says nothing of its range"));
-        assert!(Columns::of(&record("brand,type,country")).is_err());
-        assert!(Columns::of(&record("bin,issuer")).is_err());
+    fn rows_and_headers_without_data_are_rejected() {
+        assert_eq!(parse_line(OWN_HEADER, "415058,,,,,"), Err("it says nothing of its range"));
+        assert_eq!(parse_line(OWN_HEADER, "415058"), Err("it says nothing of its range"));
+        assert!(Columns::from_header(&record("brand,type,country")).is_err());
+        assert!(Columns::from_header(&record("bin,issuer")).is_err());
     }
 }

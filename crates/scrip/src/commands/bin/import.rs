@@ -9,7 +9,7 @@ use std::{
 use anyhow::bail;
 use csv::{ByteRecord, ReaderBuilder, Trim};
 use indicatif::{ProgressBar, ProgressStyle};
-use scrip_core::card::bin_data::{BinTable, Row};
+use scrip_core::card::bin_data::{BinRow, BinTable};
 use serde_json::{Value, json};
 
 use super::columns::Columns;
@@ -21,19 +21,19 @@ const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// What became of the rows. It never has a value of one.
 #[derive(Debug, Default)]
-pub(super) struct Report {
+pub(super) struct ImportReport {
     pub(super) rows: u64,
-    refused: BTreeMap<&'static str, Tally>,
-    incomplete: BTreeMap<&'static str, Tally>,
+    rejected: BTreeMap<&'static str, LineTally>,
+    incomplete: BTreeMap<&'static str, LineTally>,
 }
 
 #[derive(Debug, Default)]
-struct Tally {
+struct LineTally {
     count: u64,
     lines: Vec<u64>,
 }
 
-impl Tally {
+impl LineTally {
     fn add(&mut self, line: u64) {
         self.count = self.count.saturating_add(1);
         if self.lines.len() < LINES_MAX {
@@ -41,7 +41,7 @@ impl Tally {
         }
     }
 
-    fn lines(&self) -> String {
+    fn lines_text(&self) -> String {
         let lines: Vec<_> = self.lines.iter().map(u64::to_string).collect();
         let lines = lines.join(", ");
         match self.count {
@@ -52,46 +52,44 @@ impl Tally {
     }
 }
 
-impl Report {
-    fn refused(&self) -> u64 {
-        self.refused.values().map(|it| it.count).sum()
+impl ImportReport {
+    fn rejected_count(&self) -> u64 {
+        self.rejected.values().map(|it| it.count).sum()
     }
 
     /// One line for each thing that is wrong.
     pub(super) fn text(&self) -> String {
-        let refused = self.refused.iter().map(|(why, it)| {
-            format!("{} refused, because {why}: {}\n", rows(it.count), it.lines())
+        let rejected = self.rejected.iter().map(|(why, it)| {
+            format!("{} refused, because {why}: {}\n", rows_text(it.count), it.lines_text())
         });
-        let incomplete = self
-            .incomplete
-            .iter()
-            .map(|(what, it)| format!("{} taken without {what}: {}\n", rows(it.count), it.lines()));
-        refused.chain(incomplete).collect()
+        let incomplete = self.incomplete.iter().map(|(what, it)| {
+            format!("{} taken without {what}: {}\n", rows_text(it.count), it.lines_text())
+        });
+        rejected.chain(incomplete).collect()
     }
 
-    pub(super) fn refused_json(&self) -> Value {
-        tallies(&self.refused)
+    pub(super) fn rejected_json(&self) -> Value {
+        tallies_json(&self.rejected)
     }
 
     pub(super) fn incomplete_json(&self) -> Value {
-        tallies(&self.incomplete)
+        tallies_json(&self.incomplete)
     }
 }
 
-fn rows(count: u64) -> String {
+fn rows_text(count: u64) -> String {
     if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }
 
-fn tallies(tallies: &BTreeMap<&'static str, Tally>) -> Value {
-    let each =
-        |(what, it): (&&str, &Tally)| json!({ "what": what, "count": it.count, "lines": it.lines });
+fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {
+    let each = |(what, it): (&&str, &LineTally)| json!({ "what": what, "count": it.count, "lines": it.lines });
     tallies.iter().map(each).collect()
 }
 
 /// # Errors
 /// The file cannot be read, its header is not understood, or most of its rows are not.
-pub(super) fn read(file: File) -> anyhow::Result<(BinTable, Report)> {
-    let progress = Progress::new(file.metadata().map_or(0, |it| it.len()));
+pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> {
+    let progress = ImportProgress::new(file.metadata().map_or(0, |it| it.len()));
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let delimiter = delimiter(reader.fill_buf()?);
     let mut reader = ReaderBuilder::new()
@@ -99,30 +97,30 @@ pub(super) fn read(file: File) -> anyhow::Result<(BinTable, Report)> {
         .flexible(true)
         .trim(Trim::All)
         .from_reader(reader);
-    let columns = Columns::of(reader.byte_headers()?)?;
-    let (mut taken, mut report) = (Vec::<Row>::new(), Report::default());
+    let columns = Columns::from_header(reader.byte_headers()?)?;
+    let (mut taken, mut report) = (Vec::<BinRow>::new(), ImportReport::default());
     let mut record = ByteRecord::new();
     while reader.read_byte_record(&mut record)? {
         report.rows = report.rows.saturating_add(1);
         let (line, at) = record.position().map_or((0, 0), |it| (it.line(), it.byte()));
-        match columns.row(&record) {
+        match columns.read_row(&record) {
             Ok((row, unknown)) => {
                 taken.push(row);
                 unknown.iter().for_each(|it| report.incomplete.entry(it).or_default().add(line));
             }
-            Err(why) => report.refused.entry(why).or_default().add(line),
+            Err(why) => report.rejected.entry(why).or_default().add(line),
         }
         if taken.len() > BinTable::ROWS_MAX {
             bail!("it has more than {} rows", BinTable::ROWS_MAX);
         }
-        progress.tell(report.rows, at);
+        progress.update(report.rows, at);
     }
-    progress.end();
+    progress.finish();
     if report.rows == 0 {
         bail!("it has no rows; nothing was imported");
     }
     // Rather another layout than a list with mistakes.
-    if report.refused() > report.rows / 2 {
+    if report.rejected_count() > report.rows / 2 {
         bail!(
             "most of its rows cannot be used; nothing was imported\n{}",
             report.text().trim_end()
@@ -140,12 +138,12 @@ fn delimiter(beginning: &[u8]) -> u8 {
 }
 
 /// A bar for whoever looks on, and lines for a log.
-enum Progress {
+enum ImportProgress {
     Bar(ProgressBar),
     Lines,
 }
 
-impl Progress {
+impl ImportProgress {
     fn new(bytes: u64) -> Self {
         if !io::stderr().is_terminal() {
             return Self::Lines;
@@ -155,7 +153,7 @@ impl Progress {
         Self::Bar(ProgressBar::new(bytes).with_style(style))
     }
 
-    fn tell(&self, rows: u64, byte: u64) {
+    fn update(&self, rows: u64, byte: u64) {
         if !rows.is_multiple_of(ROWS_BETWEEN_LINES / 20) {
             return;
         }
@@ -172,7 +170,7 @@ impl Progress {
         }
     }
 
-    fn end(&self) {
+    fn finish(&self) {
         if let Self::Bar(bar) = self {
             bar.finish_and_clear();
         }
@@ -185,7 +183,7 @@ mod tests {
 
     use super::*;
 
-    fn file(text: &str) -> File {
+    fn temporary_file(text: &str) -> File {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(text.as_bytes()).unwrap();
         file.seek(SeekFrom::Start(0)).unwrap();
@@ -193,42 +191,42 @@ mod tests {
     }
 
     #[test]
-    fn a_list_with_quotes_another_delimiter_and_a_mark_at_its_beginning() {
+    fn list_with_quotes_semicolons_and_byte_order_mark_is_read() {
         let list = "\u{feff}bin;brand;type;issuer;alpha_2\r\n\
             424242;VISA;CREDIT;\"A; \"\"bank\"\"\nin two lines\";US\r\n\
             \"555555\"; mastercard ;DEBIT;;GB\r\n";
-        let (table, report) = read(file(list)).unwrap();
-        assert_eq!((table.rows(), report.rows), (2, 2));
+        let (table, report) = read_list(temporary_file(list)).unwrap();
+        assert_eq!((table.row_count(), report.rows), (2, 2));
         assert_eq!(report.text(), "");
     }
 
     #[test]
-    fn rows_that_are_refused_are_told_by_their_lines_and_never_by_what_they_say() {
+    fn rejected_rows_are_reported_by_line_without_values() {
         let mut list = "bin,brand,country\n".to_owned();
         for at in 0..40 {
             list += if at % 3 == 0 { "secret,visa,US\n" } else { "424242,visa,Nowhere\n" };
         }
-        let (table, report) = read(file(&list)).unwrap();
-        assert_eq!((table.rows(), report.rows), (26, 40));
+        let (table, report) = read_list(temporary_file(&list)).unwrap();
+        assert_eq!((table.row_count(), report.rows), (26, 40));
         let text = report.text();
-        let refused = "14 rows refused, because its BIN is not made of digits: \
+        let rejected = "14 rows refused, because its BIN is not made of digits: \
             lines 2, 5, 8, 11, 14, 17, 20, 23, 26, 29 and others\n";
-        assert!(text.starts_with(refused), "{text}");
+        assert!(text.starts_with(rejected), "{text}");
         assert!(text.contains("26 rows taken without a country that is not known: lines 3, 4, 6"));
         assert!(!text.contains("secret") && !text.contains("Nowhere"));
-        assert_eq!(report.refused_json()[0]["count"], 14);
-        assert_eq!(report.refused_json()[0]["lines"].as_array().unwrap().len(), LINES_MAX);
+        assert_eq!(report.rejected_json()[0]["count"], 14);
+        assert_eq!(report.rejected_json()[0]["lines"].as_array().unwrap().len(), LINES_MAX);
     }
 
     #[test]
-    fn what_is_no_list_is_refused_whole() {
+    fn file_that_is_not_a_bin_list_is_rejected() {
         for (text, why) in [
             ("", "its header has no column for the BIN"),
             ("bin,brand\n", "it has no rows"),
             ("name,brand\n1,visa\n", "its header has no column for the BIN"),
             ("bin,brand\nx,visa\ny,visa\n424242,visa\n", "most of its rows cannot be used"),
         ] {
-            let error = read(file(text)).unwrap_err();
+            let error = read_list(temporary_file(text)).unwrap_err();
             assert!(error.to_string().contains(why), "{error}");
         }
     }

@@ -3,8 +3,8 @@
 use scrip_core::card::bin_data::{Brand, Funding};
 
 /// Nothing when it is not one of the brands that a card can have.
-pub(super) fn brand(text: &str) -> Option<Brand> {
-    let plain = plain(text);
+pub(super) fn parse_brand(text: &str) -> Option<Brand> {
+    let plain = normalize(text);
     let known = BRANDS.iter().find(|(name, _)| *name == plain).map(|(_, brand)| *brand);
     // Products go by the name of the scheme: Visa Electron, Mastercard World.
     let product = || {
@@ -15,12 +15,12 @@ pub(super) fn brand(text: &str) -> Option<Brand> {
 }
 
 /// Also of those that only stand beside another; by the exact name.
-pub(super) fn additional(text: &str) -> Option<Brand> {
+pub(super) fn parse_additional_brand(text: &str) -> Option<Brand> {
     Brand::parse(&text.to_ascii_lowercase())
 }
 
-pub(super) fn funding(text: &str) -> Option<Funding> {
-    match plain(text).as_str() {
+pub(super) fn parse_funding(text: &str) -> Option<Funding> {
+    match normalize(text).as_str() {
         "credit" | "creditcard" | "charge" | "chargecard" => Some(Funding::Credit),
         "debit" | "debitcard" => Some(Funding::Debit),
         "prepaid" | "prepaidcard" | "prepaiddebit" | "debitprepaid" => Some(Funding::Prepaid),
@@ -30,13 +30,13 @@ pub(super) fn funding(text: &str) -> Option<Funding> {
 
 /// In a column of its own.
 pub(super) fn is_yes(text: &str) -> bool {
-    matches!(plain(text).as_str(), "yes" | "y" | "true" | "t" | "1")
+    matches!(normalize(text).as_str(), "yes" | "y" | "true" | "t" | "1")
 }
 
 /// Letters and digits, small: `Master Card`, `MASTERCARD` and `master-card` are one.
-pub(super) fn plain(text: &str) -> String {
-    let kept = text.chars().filter(char::is_ascii_alphanumeric);
-    kept.map(|it| it.to_ascii_lowercase()).collect()
+pub(super) fn normalize(text: &str) -> String {
+    let stored = text.chars().filter(char::is_ascii_alphanumeric);
+    stored.map(|it| it.to_ascii_lowercase()).collect()
 }
 
 const BRANDS: &[(&str, Brand)] = &[
@@ -73,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn brands_as_lists_spell_them() {
+    fn brand_spellings_of_public_lists_are_recognized() {
         for (text, expected) in [
             ("VISA", Some(Brand::Visa)),
             ("Visa Electron", Some(Brand::Visa)),
@@ -85,16 +85,16 @@ mod tests {
             ("RUPAY", None),
             ("", None),
         ] {
-            assert_eq!(brand(text), expected, "{text}");
+            assert_eq!(parse_brand(text), expected, "{text}");
         }
         for it in Brand::ALL.iter().filter(|it| it.is_primary()) {
-            assert_eq!(brand(it.as_str()), Some(*it));
+            assert_eq!(parse_brand(it.as_str()), Some(*it));
         }
-        assert_eq!(additional("Rupay"), Some(Brand::Rupay));
+        assert_eq!(parse_additional_brand("Rupay"), Some(Brand::Rupay));
     }
 
     #[test]
-    fn funding_as_lists_spell_it() {
+    fn funding_spellings_of_public_lists_are_recognized() {
         for (text, expected) in [
             ("CREDIT", Some(Funding::Credit)),
             ("CHARGE CARD", Some(Funding::Credit)),
@@ -103,7 +103,7 @@ mod tests {
             ("", None),
             ("GIFT", None),
         ] {
-            assert_eq!(funding(text), expected, "{text}");
+            assert_eq!(parse_funding(text), expected, "{text}");
         }
         assert!(is_yes("Yes") && is_yes("TRUE") && !is_yes("No") && !is_yes(""));
     }

@@ -7,7 +7,7 @@ use clap::Subcommand;
 use scrip_core::{
     error::Error,
     operations::access_sessions::{
-        list_access_sessions::{SESSIONS_MAX, list_access_sessions},
+        list_access_sessions::{LISTED_SESSIONS_MAX, list_access_sessions},
         revoke_access_session::revoke_access_session,
     },
     policy::{AccessSessionId, AccessSessionRecord, Tenant},
@@ -16,8 +16,8 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator, Where,
-    output::{Said, table},
+    CommonArguments, Operator,
+    output::{CommandOutput, table},
 };
 
 const REVOKE_EXAMPLES: &str = "\
@@ -39,7 +39,7 @@ pub(crate) enum AccessSessionCommand {
         #[arg(long)]
         tenant: Option<String>,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Revoke an access session: it ends at once on every node.
     #[command(after_help = REVOKE_EXAMPLES)]
@@ -47,18 +47,18 @@ pub(crate) enum AccessSessionCommand {
         /// The id of the session, or its first characters (at least 8).
         session: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
 }
 
 pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        AccessSessionCommand::List { tenant, at } => {
+        AccessSessionCommand::List { tenant, common: at } => {
             at.with_vault(environment, "access-session list", async |it| {
                 list(it, tenant.as_deref()).await
             })
         }
-        AccessSessionCommand::Revoke { session, at } => {
+        AccessSessionCommand::Revoke { session, common: at } => {
             at.with_vault(environment, "access-session revoke", async |it| {
                 revoke(it, session).await
             })
@@ -66,29 +66,29 @@ pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> 
     }
 }
 
-type Found<'a> = (&'a Arc<Tenant>, AccessSessionRecord);
+type TenantSession<'a> = (&'a Arc<Tenant>, AccessSessionRecord);
 
-async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
-    let mut found: Vec<Found<'_>> = Vec::new();
+async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutput> {
+    let mut found: Vec<TenantSession<'_>> = Vec::new();
     let mut is_cut = false;
     for tenant in operator.tenants(tenant)? {
-        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
+        let sessions = list_access_sessions(&operator.vault, &operator.policy_permit(tenant)).await;
         let sessions = sessions.map_err(explain)?;
-        is_cut |= sessions.len() >= SESSIONS_MAX;
+        is_cut |= sessions.len() >= LISTED_SESSIONS_MAX;
         found.extend(sessions.into_iter().map(|it| (tenant, it)));
     }
-    let rows: Vec<_> = found.iter().map(row).collect();
+    let rows: Vec<_> = found.iter().map(table_row).collect();
     let names = ["ID", "TENANT", "STARTED BY", "AUTHORIZED BY KEY", "ENDS"];
     let mut text = table(names, &rows);
     if is_cut {
         text += "more sessions exist: the list has the 1000 of each tenant that end last\n";
     }
-    let sessions: Vec<Value> = found.iter().map(described).collect();
-    Ok(Said::new(text, json!({ "access_sessions": sessions, "complete": !is_cut })))
+    let sessions: Vec<Value> = found.iter().map(session_json).collect();
+    Ok(CommandOutput::new(text, json!({ "access_sessions": sessions, "complete": !is_cut })))
 }
 
-fn row((tenant, session): &Found<'_>) -> [String; 5] {
-    let key = session.authorized.as_ref().map(|it| it.api_key.to_string());
+fn table_row((tenant, session): &TenantSession<'_>) -> [String; 5] {
+    let key = session.grant.as_ref().map(|it| it.api_key.to_string());
     [
         session.id.to_string().chars().take(SHORT_ID_CHARS).collect(),
         tenant.name.as_str().to_owned(),
@@ -98,11 +98,11 @@ fn row((tenant, session): &Found<'_>) -> [String; 5] {
     ]
 }
 
-fn described((tenant, session): &Found<'_>) -> Value {
-    let authorized = session.authorized.as_ref().map(|it| {
+fn session_json((tenant, session): &TenantSession<'_>) -> Value {
+    let authorized = session.grant.as_ref().map(|it| {
         let access: Value = serde_json::from_str(&it.access.to_text()).unwrap_or_default();
         json!({
-            "application_id": it.by.to_string(),
+            "application_id": it.authorizer.to_string(),
             "key_id": it.api_key.to_string(),
             "at": it.at.to_string(),
             "permissions": access.get("permissions"),
@@ -119,24 +119,27 @@ fn described((tenant, session): &Found<'_>) -> Value {
     })
 }
 
-async fn revoke(operator: &Operator, session: &str) -> anyhow::Result<Said> {
-    let is_hex = session.bytes().all(|it| it.is_ascii_hexdigit());
-    if !is_hex || session.len() < PREFIX_CHARS_MIN {
+async fn revoke(operator: &Operator, id_or_prefix: &str) -> anyhow::Result<CommandOutput> {
+    let is_hex = id_or_prefix.bytes().all(|it| it.is_ascii_hexdigit());
+    if !is_hex || id_or_prefix.len() < PREFIX_CHARS_MIN {
         bail!("an id of an access session has hexadecimal digits, at least 8 of them");
     }
-    let wanted = session.to_ascii_lowercase();
-    let missing = || format!("no access session {wanted}; run: scrip access-session list");
+    let expected = id_or_prefix.to_ascii_lowercase();
+    let missing = || format!("no access session {expected}; run: scrip access-session list");
     let (tenants, vault) = (operator.directory.tenants(), &operator.vault);
-    let found: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&wanted) {
+    let found: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&expected) {
         // Also one that is not among those that are listed.
         Some(id) => tenants.into_iter().map(|it| (it, id)).collect(),
-        None => vec![find(operator, &wanted).await?.with_context(missing)?],
+        None => vec![find_by_prefix(operator, &expected).await?.with_context(missing)?],
     };
     for (tenant, id) in found {
-        match revoke_access_session(vault, operator.mandate(tenant), id).await {
+        match revoke_access_session(vault, operator.policy_permit(tenant), id).await {
             Ok(()) => {
                 let text = format!("revoked access session {id}");
-                return Ok(Said::new(text, json!({ "id": id.to_string(), "revoked": true })));
+                return Ok(CommandOutput::new(
+                    text,
+                    json!({ "id": id.to_string(), "revoked": true }),
+                ));
             }
             Err(Error::NotFound) => (),
             Err(error) => return Err(explain(error)),
@@ -146,18 +149,18 @@ async fn revoke(operator: &Operator, session: &str) -> anyhow::Result<Said> {
 }
 
 /// The one listed session whose id begins like this.
-async fn find<'a>(
+async fn find_by_prefix<'a>(
     operator: &'a Operator,
-    wanted: &str,
+    prefix: &str,
 ) -> anyhow::Result<Option<(&'a Arc<Tenant>, AccessSessionId)>> {
     let mut found = Vec::new();
     for tenant in operator.directory.tenants() {
-        let sessions = list_access_sessions(&operator.vault, &operator.mandate(tenant)).await;
+        let sessions = list_access_sessions(&operator.vault, &operator.policy_permit(tenant)).await;
         let ids = sessions.map_err(explain)?.into_iter().map(|it| it.id);
-        found.extend(ids.filter(|it| it.to_string().starts_with(wanted)).map(|it| (tenant, it)));
+        found.extend(ids.filter(|it| it.to_string().starts_with(prefix)).map(|it| (tenant, it)));
     }
     if found.len() > 1 {
-        bail!("several access sessions begin with {wanted}; give more of the id");
+        bail!("several access sessions begin with {prefix}; give more of the id");
     }
     Ok(found.pop())
 }

@@ -5,24 +5,24 @@ use std::sync::Arc;
 use clap::{Args, Subcommand, ValueEnum};
 use scrip_api::wire::{
     self, ParseError,
-    fields::Fields,
-    policy::access::{self, Holder},
+    fields::JsonFields,
+    policy::access::{self, RuleHolder},
 };
 use scrip_core::{
-    idempotency::Rendered,
+    idempotency::RenderedResponse,
     operations::applications::{
         create_application::{CreateKey, NewApplication, create_application},
         delete_application::delete_application,
     },
-    policy::{AccessPolicy, ApplicationKind, Name, Permission, Tenant},
-    token::Plain,
+    policy::{AccessPolicy, ApplicationKind, DisplayName, Permission, Tenant},
+    token::Plaintext,
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator, Where,
-    output::{Said, table},
+    CommonArguments, Operator,
+    output::{CommandOutput, table},
 };
 
 const CREATE_EXAMPLES: &str = "\
@@ -38,33 +38,33 @@ The key is shown once. Permissions without a rule reach every container, and sho
 pub(crate) enum ApplicationCommand {
     /// Create an application and its first key.
     #[command(after_help = CREATE_EXAMPLES)]
-    Create(CreateArguments),
+    Create(CreateApplicationArguments),
     /// List applications, of one tenant or of all.
     List {
         /// Id or name of a tenant.
         #[arg(long)]
         tenant: Option<String>,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Delete an application: its keys stop working within a second.
     Delete {
         /// Its id.
         application: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct CreateArguments {
+pub(crate) struct CreateApplicationArguments {
     /// Id or name of the tenant.
     #[arg(long)]
     tenant: String,
     #[arg(long)]
     name: String,
     #[arg(long = "type", value_name = "TYPE")]
-    kind: Kind,
+    kind: ApplicationType,
     /// A permission, everywhere; can be repeated.
     #[arg(long, value_name = "PERMISSION")]
     permission: Vec<String>,
@@ -78,11 +78,11 @@ pub(crate) struct CreateArguments {
     #[arg(long)]
     no_key: bool,
     #[command(flatten)]
-    at: Where,
+    common: CommonArguments,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum ApplicationType {
     Private,
     Public,
     Management,
@@ -91,14 +91,14 @@ pub(crate) enum Kind {
 pub(crate) fn run(command: &ApplicationCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
         ApplicationCommand::Create(arguments) => {
-            arguments.at.with_vault(environment, "application create", async |it| {
+            arguments.common.with_vault(environment, "application create", async |it| {
                 create(it, arguments).await
             })
         }
-        ApplicationCommand::List { tenant, at } => {
+        ApplicationCommand::List { tenant, common: at } => {
             at.with_vault(environment, "application list", async |it| list(it, tenant.as_deref()))
         }
-        ApplicationCommand::Delete { application, at } => {
+        ApplicationCommand::Delete { application, common: at } => {
             at.with_vault(environment, "application delete", async |it| {
                 delete(it, application).await
             })
@@ -106,47 +106,57 @@ pub(crate) fn run(command: &ApplicationCommand, environment: &Environment) -> an
     }
 }
 
-async fn create(operator: &Operator, arguments: &CreateArguments) -> anyhow::Result<Said> {
-    let tenant = operator.tenant(&arguments.tenant)?;
+async fn create(
+    operator: &Operator,
+    arguments: &CreateApplicationArguments,
+) -> anyhow::Result<CommandOutput> {
+    let tenant = operator.find_tenant(&arguments.tenant)?;
     let kind = match arguments.kind {
-        Kind::Private => ApplicationKind::Private,
-        Kind::Public => ApplicationKind::Public,
-        Kind::Management => ApplicationKind::Management,
+        ApplicationType::Private => ApplicationKind::Private,
+        ApplicationType::Public => ApplicationKind::Public,
+        ApplicationType::Management => ApplicationKind::Management,
     };
     let new = NewApplication {
-        name: Name::parse(&arguments.name).map_err(explain)?,
+        name: DisplayName::parse(&arguments.name).map_err(explain)?,
         kind,
-        access: rights(arguments, kind)?,
+        access: parse_access_policy(arguments, kind)?,
         create_key: if arguments.no_key { CreateKey::No } else { CreateKey::Yes },
     };
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
-    let created = create_application(vault, operator.mandate(tenant), pepper, new, None).await;
+    let created =
+        create_application(vault, operator.policy_permit(tenant), pepper, new, None).await;
     let created = created.map_err(explain)?;
     let mut text = format!("created application {}\n", created.application.record.id);
     if let Some(key) = &created.api_key {
         text += &format!("\n  {}\n\nThe key is not shown again.\n", key.expose());
     }
-    Ok(Said::new(text, parsed(&wire::policy::application::created(&created))?))
+    Ok(CommandOutput::new(
+        text,
+        body_as_json(&wire::policy::application::render_created(&created))?,
+    ))
 }
 
 /// By the parser that requests go through, so that both understand the same.
-fn rights(arguments: &CreateArguments, kind: ApplicationKind) -> anyhow::Result<AccessPolicy> {
+fn parse_access_policy(
+    arguments: &CreateApplicationArguments,
+    kind: ApplicationKind,
+) -> anyhow::Result<AccessPolicy> {
     if arguments.all {
         let held = Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind));
-        return Ok(AccessPolicy { permissions: held.collect(), rules: Vec::new() });
+        return Ok(AccessPolicy { parse_permissions: held.collect(), rules: Vec::new() });
     }
     let mut rules = Vec::new();
     for rule in &arguments.rule {
-        rules.push(wire::json::read(rule.as_bytes()).map_err(spoken)?.into_exposed());
+        rules.push(wire::json::read(rule.as_bytes()).map_err(explain_parse_error)?.into_exposed());
     }
-    let asked = json!({ "permissions": arguments.permission, "rules": rules });
-    let mut fields = Fields::of(Plain::new(asked)).map_err(spoken)?;
-    let access = access::parse(&mut fields, Holder::Application);
-    fields.finish().map_err(spoken)?;
+    let request = json!({ "permissions": arguments.permission, "rules": rules });
+    let mut fields = JsonFields::from_body(Plaintext::new(request)).map_err(explain_parse_error)?;
+    let access = access::parse(&mut fields, RuleHolder::Application);
+    fields.finish().map_err(explain_parse_error)?;
     Ok(access)
 }
 
-fn spoken(error: ParseError) -> anyhow::Error {
+fn explain_parse_error(error: ParseError) -> anyhow::Error {
     match error {
         ParseError::Failed(error) => explain(error),
         ParseError::Malformed(rule) => anyhow::anyhow!("{rule}"),
@@ -154,11 +164,11 @@ fn spoken(error: ParseError) -> anyhow::Error {
 }
 
 /// A rendered body, once more as a value.
-pub(crate) fn parsed(rendered: &Rendered) -> anyhow::Result<Value> {
+pub(crate) fn body_as_json(rendered: &RenderedResponse) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&rendered.body)?)
 }
 
-fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
+fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutput> {
     let tenants = operator.tenants(tenant)?;
     let mut applications: Vec<_> =
         tenants.iter().flat_map(|it| it.applications.values().map(move |app| (it, app))).collect();
@@ -174,15 +184,19 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Said> {
     };
     let rows: Vec<_> = applications.iter().map(row).collect();
     let text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME"], &rows);
-    let bodies = applications.iter().map(|(_, it)| parsed(&wire::policy::application::found(it)));
+    let bodies = applications
+        .iter()
+        .map(|(_, it)| body_as_json(&wire::policy::application::render_application(it)));
     let bodies: Vec<Value> = bodies.collect::<anyhow::Result<_>>()?;
-    Ok(Said::new(text, json!({ "applications": bodies })))
+    Ok(CommandOutput::new(text, json!({ "applications": bodies })))
 }
 
-async fn delete(operator: &Operator, application: &str) -> anyhow::Result<Said> {
-    let (tenant, found) = operator.application(application)?;
+async fn delete(operator: &Operator, application: &str) -> anyhow::Result<CommandOutput> {
+    let (tenant, found) = operator.find_application(application)?;
     let id = found.record.id;
-    delete_application(&operator.vault, operator.mandate(tenant), id).await.map_err(explain)?;
+    delete_application(&operator.vault, operator.policy_permit(tenant), id)
+        .await
+        .map_err(explain)?;
     let text = format!("deleted application {id}; its keys stop working within a second");
-    Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+    Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }

@@ -20,7 +20,9 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::json;
 use zeroize::Zeroizing;
 
-use crate::commands::{Operator, Where, output::Said, policy::application::parsed};
+use crate::commands::{
+    CommonArguments, Operator, output::CommandOutput, policy::application::body_as_json,
+};
 
 const IMPORT_EXAMPLES: &str = "\
 Examples:
@@ -41,14 +43,14 @@ pub(crate) enum KeyCommand {
         /// The application's id.
         application: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Delete a key: it stops working within a second.
     Delete {
         /// The key's id, which is not the key.
         key: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Let an application go on with a key that was made elsewhere.
     #[command(after_help = IMPORT_EXAMPLES)]
@@ -59,19 +61,19 @@ pub(crate) enum KeyCommand {
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
 }
 
 pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        KeyCommand::Create { application, at } => {
+        KeyCommand::Create { application, common: at } => {
             at.with_vault(environment, "key create", async |it| create(it, application).await)
         }
-        KeyCommand::Delete { key, at } => {
+        KeyCommand::Delete { key, common: at } => {
             at.with_vault(environment, "key delete", async |it| delete(it, key).await)
         }
-        KeyCommand::Import { application, file, at } => {
+        KeyCommand::Import { application, file, common: at } => {
             // Before the settings make us another user, who may not read the file.
             let key = read_key(file.as_ref())?;
             at.with_vault(environment, "key import", async |it| import(it, application, key).await)
@@ -79,11 +81,11 @@ pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Re
     }
 }
 
-async fn create(operator: &Operator, application: &str) -> anyhow::Result<Said> {
-    let (tenant, found) = operator.application(application)?;
+async fn create(operator: &Operator, application: &str) -> anyhow::Result<CommandOutput> {
+    let (tenant, found) = operator.find_application(application)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
     let created =
-        create_api_key(vault, operator.mandate(tenant), pepper, found.record.id, None).await;
+        create_api_key(vault, operator.policy_permit(tenant), pepper, found.record.id, None).await;
     let created = created.map_err(explain)?;
     let text = format!(
         "created key {} of application {}\n\n  {}\n\nThe key is not shown again.\n",
@@ -91,10 +93,13 @@ async fn create(operator: &Operator, application: &str) -> anyhow::Result<Said> 
         found.record.id,
         created.api_key.expose()
     );
-    Ok(Said::new(text, parsed(&wire::policy::application::created_key(&created))?))
+    Ok(CommandOutput::new(
+        text,
+        body_as_json(&wire::policy::application::render_created_key(&created))?,
+    ))
 }
 
-async fn delete(operator: &Operator, key: &str) -> anyhow::Result<Said> {
+async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput> {
     let id = ApiKeyId::parse(key).context("that is no id of a key; say the id, not the key")?;
     let found = operator.directory.tenants().into_iter().find_map(|tenant| {
         let mut applications = tenant.applications.values();
@@ -102,10 +107,11 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<Said> {
         Some((tenant, owner.record.id))
     });
     let (tenant, application) = found.with_context(|| format!("there is no key {id}"))?;
-    let deleted = delete_api_key(&operator.vault, operator.mandate(tenant), application, id).await;
+    let deleted =
+        delete_api_key(&operator.vault, operator.policy_permit(tenant), application, id).await;
     deleted.map_err(explain)?;
     let text = format!("deleted key {id}; it stops working within a second");
-    Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+    Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }
 
 fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
@@ -124,20 +130,24 @@ fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
     ApiKeyText::parse(&text).map_err(explain)
 }
 
-async fn import(operator: &Operator, application: &str, key: ApiKeyText) -> anyhow::Result<Said> {
-    let (tenant, found) = operator.application(application)?;
+async fn import(
+    operator: &Operator,
+    application: &str,
+    key: ApiKeyText,
+) -> anyhow::Result<CommandOutput> {
+    let (tenant, found) = operator.find_application(application)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
     let legacy = ApiKeyText::is_legacy(key.expose());
     let imported =
-        import_api_key(vault, operator.mandate(tenant), pepper, found.record.id, key).await;
+        import_api_key(vault, operator.policy_permit(tenant), pepper, found.record.id, key).await;
     let CreatedApiKey { record, .. } = imported.map_err(explain)?;
     let mut text = format!("imported key {} for application {}", record.id, found.record.id);
     if legacy {
         text += "\nit is a legacy key; make a new one when you can";
     }
-    let mut said = parsed(&wire::policy::application::found_key(&record))?;
-    if let Some(object) = said.as_object_mut() {
+    let mut output = body_as_json(&wire::policy::application::render_key(&record))?;
+    if let Some(object) = output.as_object_mut() {
         object.insert("legacy".to_owned(), legacy.into());
     }
-    Ok(Said::new(text, said))
+    Ok(CommandOutput::new(text, output))
 }

@@ -13,14 +13,14 @@ use scrip_core::{
         restore_tenant::restore_tenant,
         update_tenant::set_tenant_quotas,
     },
-    policy::{Name, Quotas, Settings, Tenant, TenantKind},
+    policy::{DisplayName, Quotas, Tenant, TenantKind, TenantSettings},
 };
 use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Operator, Where, alterations,
-    output::{Said, list, table},
+    CommonArguments, Operator, describe_alterations,
+    output::{CommandOutput, name_value_list, table},
 };
 
 const CREATE_EXAMPLES: &str = "\
@@ -47,21 +47,21 @@ pub(crate) enum TenantCommand {
         name: String,
         /// Test tenants hold no real cards.
         #[arg(long = "type", value_name = "TYPE", default_value = "test")]
-        kind: Kind,
+        kind: TenantType,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// List all tenants.
     List {
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Show one tenant: its settings, its quotas, its applications.
     Show {
         /// Its id, or its name.
         tenant: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Delete a tenant: its API keys stop, and its keys are destroyed when its `deletion_grace` ends.
     Delete {
@@ -74,14 +74,14 @@ pub(crate) enum TenantCommand {
         #[arg(long)]
         now: bool,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Take back a deletion whose `deletion_grace` has not ended: its API keys work again.
     Restore {
         /// Its id, or its name.
         tenant: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// What a tenant may use, and how long things are kept for it.
     #[command(subcommand)]
@@ -95,7 +95,7 @@ pub(crate) enum QuotaCommand {
         /// Its id, or its name.
         tenant: String,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
     /// Set some of them.
     #[command(after_help = QUOTA_EXAMPLES)]
@@ -106,56 +106,64 @@ pub(crate) enum QuotaCommand {
         #[arg(required = true, value_name = "NAME=VALUE")]
         quotas: Vec<String>,
         #[command(flatten)]
-        at: Where,
+        common: CommonArguments,
     },
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Kind {
+pub(crate) enum TenantType {
     Test,
     Production,
 }
 
 pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        TenantCommand::Create { name, kind, at } => {
+        TenantCommand::Create { name, kind, common: at } => {
             at.with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
         }
-        TenantCommand::List { at } => {
-            at.with_vault(environment, "tenant list", async |it| Ok(list_all(it)))
+        TenantCommand::List { common: at } => {
+            at.with_vault(environment, "tenant list", async |it| Ok(list_tenants(it)))
         }
-        TenantCommand::Show { tenant, at } => {
-            at.with_vault(environment, "tenant show", async |it| Ok(show(it.tenant(tenant)?)))
+        TenantCommand::Show { tenant, common: at } => {
+            at.with_vault(environment, "tenant show", async |it| {
+                Ok(tenant_output(it.find_tenant(tenant)?))
+            })
         }
-        TenantCommand::Delete { tenant, yes, now, at } => {
-            let sure = if *yes { Sure::Yes } else { Sure::No };
-            let grace = if *now { Grace::None } else { Grace::OfQuota };
+        TenantCommand::Delete { tenant, yes, now, common: at } => {
+            let sure = if *yes { Confirmation::Yes } else { Confirmation::No };
+            let grace = if *now { Grace::None } else { Grace::FromQuota };
             at.with_vault(environment, "tenant delete", async |it| {
                 delete(it, tenant, sure, grace).await
             })
         }
-        TenantCommand::Restore { tenant, at } => {
+        TenantCommand::Restore { tenant, common: at } => {
             at.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
         }
-        TenantCommand::Quota(QuotaCommand::Show { tenant, at }) => {
+        TenantCommand::Quota(QuotaCommand::Show { tenant, common: at }) => {
             at.with_vault(environment, "tenant quota show", async |it| {
-                Ok(quotas(&it.tenant(tenant)?.quotas))
+                Ok(quotas_output(&it.find_tenant(tenant)?.quotas))
             })
         }
-        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, at }) => {
-            at.with_vault(environment, "tenant quota set", async |it| set(it, tenant, quotas).await)
+        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, common: at }) => {
+            at.with_vault(environment, "tenant quota set", async |it| {
+                set_quotas(it, tenant, quotas).await
+            })
         }
     }
 }
 
-async fn create(operator: &Operator, name: &str, kind: Kind) -> anyhow::Result<Said> {
+async fn create(
+    operator: &Operator,
+    name: &str,
+    kind: TenantType,
+) -> anyhow::Result<CommandOutput> {
     let kind = match kind {
-        Kind::Test => TenantKind::Test,
-        Kind::Production => TenantKind::Production,
+        TenantType::Test => TenantKind::Test,
+        TenantType::Production => TenantKind::Production,
     };
-    let name = Name::parse(name).map_err(explain)?;
-    let (vault, source) = (&operator.vault, &*operator.source);
-    let created = create_tenant(vault, source, name, kind, Settings::default()).await;
+    let name = DisplayName::parse(name).map_err(explain)?;
+    let (vault, source) = (&operator.vault, &*operator.key_source);
+    let created = create_tenant(vault, source, name, kind, TenantSettings::default()).await;
     let id = created.map_err(explain)?;
     let directory = operator.reload().await?;
     let tenant = directory.tenant(id).context("the new tenant is not there")?;
@@ -164,11 +172,11 @@ async fn create(operator: &Operator, name: &str, kind: Kind) -> anyhow::Result<S
          --name Admin --type management --all\n",
         kind.as_str()
     );
-    Ok(Said::new(text, describe(tenant)))
+    Ok(CommandOutput::new(text, tenant_json(tenant)))
 }
 
-fn describe(tenant: &Tenant) -> Value {
-    let settings = wire::policy::tenant::settings(&tenant.settings);
+fn tenant_json(tenant: &Tenant) -> Value {
+    let settings = wire::policy::tenant::settings_to_text(&tenant.settings);
     json!({
         "id": tenant.id.to_string(),
         "name": tenant.name.as_str(),
@@ -180,7 +188,7 @@ fn describe(tenant: &Tenant) -> Value {
     })
 }
 
-fn describe_deleted(tenant: &Tenant) -> Value {
+fn deleted_tenant_json(tenant: &Tenant) -> Value {
     json!({
         "id": tenant.id.to_string(),
         "name": tenant.name.as_str(),
@@ -189,7 +197,7 @@ fn describe_deleted(tenant: &Tenant) -> Value {
     })
 }
 
-fn list_all(operator: &Operator) -> Said {
+fn list_tenants(operator: &Operator) -> CommandOutput {
     let tenants = operator.directory.tenants();
     let row = |it: &&Arc<Tenant>| {
         [
@@ -201,24 +209,24 @@ fn list_all(operator: &Operator) -> Said {
         ]
     };
     let mut rows: Vec<_> = tenants.iter().map(row).collect();
-    let deleted = operator.directory.deleting();
+    let deleted = operator.directory.pending_deletion();
     rows.extend(deleted.iter().map(|it| row(&it)));
     let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
     for it in deleted {
         let at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
         text += &format!("deleted, and its keys are destroyed at {at}: {}\n", it.id);
     }
-    let altered = alterations(&operator.directory);
+    let altered = describe_alterations(&operator.directory);
     for it in &altered {
         text += &format!("altered from outside, and refused: {it}\n");
     }
-    let tenants: Vec<_> = tenants.into_iter().map(|it| describe(it)).collect();
-    let deleted: Vec<_> = deleted.iter().map(|it| describe_deleted(it)).collect();
+    let tenants: Vec<_> = tenants.into_iter().map(|it| tenant_json(it)).collect();
+    let deleted: Vec<_> = deleted.iter().map(|it| deleted_tenant_json(it)).collect();
     let all = json!({ "tenants": tenants, "deleted": deleted, "alterations": altered });
-    Said::new(text, all)
+    CommandOutput::new(text, all)
 }
 
-fn show(tenant: &Tenant) -> Said {
+fn tenant_output(tenant: &Tenant) -> CommandOutput {
     let mut rows = vec![
         ("id", tenant.id.to_string()),
         ("name", tenant.name.as_str().to_owned()),
@@ -226,14 +234,14 @@ fn show(tenant: &Tenant) -> Said {
         ("created", tenant.created.at.to_string()),
         ("applications", tenant.applications.len().to_string()),
     ];
-    let settings = wire::policy::tenant::settings(&tenant.settings);
+    let settings = wire::policy::tenant::settings_to_text(&tenant.settings);
     rows.extend(settings.iter().map(|(name, value)| (*name, value.clone())));
     rows.extend(tenant.quotas.list());
-    Said::new(list(&rows), describe(tenant))
+    CommandOutput::new(name_value_list(&rows), tenant_json(tenant))
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Sure {
+enum Confirmation {
     Yes,
     No,
 }
@@ -241,35 +249,35 @@ enum Sure {
 /// Whether a deletion can be taken back for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grace {
-    OfQuota,
+    FromQuota,
     None,
 }
 
 async fn delete(
     operator: &Operator,
     tenant: &str,
-    sure: Sure,
+    confirmation: Confirmation,
     grace: Grace,
-) -> anyhow::Result<Said> {
-    if grace == Grace::OfQuota
-        && let Ok(found) = operator.tenant(tenant)
+) -> anyhow::Result<CommandOutput> {
+    if grace == Grace::FromQuota
+        && let Ok(found) = operator.find_tenant(tenant)
         && !found.quotas.deletion_grace().is_zero()
     {
-        return delete_with_grace(operator, found, sure).await;
+        return delete_with_grace(operator, found, confirmation).await;
     }
     // One whose policy was altered has no name that could be believed, but an id.
     let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
     let (id, what, quotas) = match altered {
         Some(id) => (id, "whose policy was altered".to_owned(), None),
         None => {
-            let deleted = operator.deleted_tenant(tenant).filter(|_| grace == Grace::None);
-            let it = deleted.map_or_else(|| operator.tenant(tenant), Ok)?;
+            let deleted = operator.find_deleted_tenant(tenant).filter(|_| grace == Grace::None);
+            let it = deleted.map_or_else(|| operator.find_tenant(tenant), Ok)?;
             let count = it.applications.len();
             let what = format!("({}) with {count} applications", it.name.as_str());
             (it.id, what, Some(it.quotas))
         }
     };
-    if sure == Sure::No {
+    if confirmation == Confirmation::No {
         bail!(
             "this destroys the keys of tenant {id} {what}, and nothing of it can be read again. \
              Say --yes if that is meant"
@@ -280,64 +288,68 @@ async fn delete(
         "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
          server removes what is left of them"
     );
-    Ok(Said::new(text, json!({ "id": id.to_string(), "deleted": true })))
+    Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }
 
 async fn delete_with_grace(
     operator: &Operator,
     tenant: &Arc<Tenant>,
-    sure: Sure,
-) -> anyhow::Result<Said> {
+    confirmation: Confirmation,
+) -> anyhow::Result<CommandOutput> {
     let (id, name) = (tenant.id, tenant.name.as_str());
-    if sure == Sure::No {
+    if confirmation == Confirmation::No {
         bail!(
             "this stops the API keys of tenant {id} ({name}), and destroys its keys when its \
              deletion_grace ends. Say --yes if that is meant"
         );
     }
-    let deleted = delete_tenant(&operator.vault, operator.mandate(tenant)).await;
+    let deleted = delete_tenant(&operator.vault, operator.policy_permit(tenant)).await;
     let at = deleted.map_err(explain)?.map(|it| it.to_string()).unwrap_or_default();
     let text = format!(
         "deleted tenant {id}: its API keys stop working within a second, and its keys are destroyed \
          at {at}. Until then: scrip tenant restore {id}"
     );
     let json = json!({ "id": id.to_string(), "deleted": true, "keys_destroyed_at": at });
-    Ok(Said::new(text, json))
+    Ok(CommandOutput::new(text, json))
 }
 
-async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<Said> {
-    let found = operator.deleted_tenant(tenant).context(
+async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
+    let found = operator.find_deleted_tenant(tenant).context(
         "there is no deleted tenant of that id or name whose keys are not destroyed; run: scrip \
          tenant list",
     )?;
-    let restored = restore_tenant(&operator.vault, operator.mandate(found)).await;
+    let restored = restore_tenant(&operator.vault, operator.policy_permit(found)).await;
     let id = restored.map_err(explain)?.id;
     let text = format!("restored tenant {id}; its API keys work again within a second");
-    Ok(Said::new(text, json!({ "id": id.to_string(), "restored": true })))
+    Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "restored": true })))
 }
 
-fn quotas(quotas: &Quotas) -> Said {
+fn quotas_output(quotas: &Quotas) -> CommandOutput {
     let body = json!(wire::policy::tenant::quotas_body(quotas));
-    Said::new(list(&quotas.list()), body)
+    CommandOutput::new(name_value_list(&quotas.list()), body)
 }
 
-async fn set(operator: &Operator, tenant: &str, pairs: &[String]) -> anyhow::Result<Said> {
-    let tenant = operator.tenant(tenant)?;
-    let mut asked = Vec::new();
+async fn set_quotas(
+    operator: &Operator,
+    tenant: &str,
+    pairs: &[String],
+) -> anyhow::Result<CommandOutput> {
+    let tenant = operator.find_tenant(tenant)?;
+    let mut request = Vec::new();
     let mut tried = tenant.quotas;
     for pair in pairs {
         let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
         tried.set(name, value).map_err(explain)?;
-        if asked.iter().any(|(known, _)| known == name) {
+        if request.iter().any(|(known, _)| known == name) {
             bail!("{name} is given twice");
         }
-        asked.push((name.to_owned(), value.to_owned()));
+        request.push((name.to_owned(), value.to_owned()));
     }
     let edit = Box::new(move |mut quotas: Quotas| {
         // They were tried above.
-        asked.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
+        request.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
         quotas
     });
-    let record = set_tenant_quotas(&operator.vault, operator.mandate(tenant), edit).await;
-    Ok(quotas(&record.map_err(explain)?.quotas))
+    let record = set_tenant_quotas(&operator.vault, operator.policy_permit(tenant), edit).await;
+    Ok(quotas_output(&record.map_err(explain)?.quotas))
 }

@@ -10,17 +10,19 @@ use clap::Args;
 use scrip_core::time::Clock;
 use scrip_server::{
     config::{Environment, Settings},
-    files::atomic_file::{Draft, WhenBroken},
+    files::atomic_file::{AtomicFile, OnFailure},
     process::clock::SystemClock,
 };
-use scrip_store::transfer::{Bounds, Exported, Exporting, Kind, MoveError, Summary, export};
+use scrip_store::transfer::{
+    ExportOptions, ExportResult, ExportSummary, PageBounds, RowKind, TransferError, export,
+};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    Where,
-    output::{self, Said, bytes},
+    CommonArguments,
+    output::{self, CommandOutput, format_bytes},
     record_command, runtime,
-    transfer::backup::outside,
+    transfer::backup::folder_outside_data_dir,
 };
 
 const EXAMPLES: &str = "\
@@ -44,21 +46,21 @@ pub(crate) struct ExportArguments {
     #[arg(long)]
     without_key: bool,
     #[command(flatten)]
-    at: Where,
+    common: CommonArguments,
 }
 
 pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> anyhow::Result<()> {
-    let (at, file) = (&arguments.at, &arguments.file);
-    let settings = at.confined(environment)?;
+    let (at, file) = (&arguments.common, &arguments.file);
+    let settings = at.confined_settings(environment)?;
     if settings.storage.url.is_none() {
-        settings.folder()?;
+        settings.existing_data_dir()?;
     }
     let name = file.display();
-    let folder = outside(file, &settings)?;
+    let folder = folder_outside_data_dir(file, &settings)?;
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
         bail!("{name} is there already; choose another name, or say --force to replace it");
     }
-    let mut draft = Draft::open(file, "export", WhenBroken::Keep)?;
+    let mut draft = AtomicFile::open(file, "export", OnFailure::Keep)?;
     if arguments.force {
         draft.file.set_len(0)?;
     }
@@ -70,74 +72,80 @@ pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> any
     if draft.file.metadata()?.len() == 0 {
         record("started")?;
     }
-    let exported = runtime()?.block_on(write(&settings, &mut draft, at))?;
-    draft.take_place(file, &folder).with_context(|| format!("{name} cannot be put in place"))?;
+    let exported = runtime()?.block_on(write_export(&settings, &mut draft, at))?;
+    draft
+        .rename_into_place(file, &folder)
+        .with_context(|| format!("{name} cannot be put in place"))?;
     record("completed")?;
-    at.say(&report(file, &exported))
+    at.print_output(&report(file, &exported))
 }
 
-async fn write(settings: &Settings, draft: &mut Draft, at: &Where) -> anyhow::Result<Exported> {
+async fn write_export(
+    settings: &Settings,
+    temporary: &mut AtomicFile,
+    common: &CommonArguments,
+) -> anyhow::Result<ExportResult> {
     let mut rows = settings.open_rows().await?;
-    let mut progress = at.progress_of_records("exporting");
-    let exporting = Exporting {
+    let mut progress = common.record_progress("exporting");
+    let exporting = ExportOptions {
         program: env!("CARGO_PKG_VERSION"),
-        made_at_unix_ms: SystemClock.now().unix_ms,
-        bounds: Bounds::default(),
-        watch: &mut |it| progress.tell(it.rows, it.all),
+        created_at_unix_ms: SystemClock.now().unix_ms,
+        bounds: PageBounds::default(),
+        report_progress: &mut |it| progress.update(it.rows, it.total),
     };
-    let exported = export(&mut *rows, &mut draft.file, exporting).await;
-    let place = draft.path.display();
+    let exported = export(&mut *rows, &mut temporary.file, exporting).await;
+    let place = temporary.path.display();
     exported.map_err(|error| match error {
-        MoveError::Changed => {
+        TransferError::VaultChanged => {
             // What is in it is of no vault that there ever was.
-            drop(fs::remove_file(&draft.path));
+            drop(fs::remove_file(&temporary.path));
             anyhow::anyhow!("{error}; stop every server and every command, and export again")
         }
-        MoveError::ChangedBefore => {
+        TransferError::ExportOutdated => {
             anyhow::anyhow!("{place}: {error}; say --force to begin anew")
         }
-        MoveError::NoVault => anyhow::anyhow!("{error}; run: scrip init"),
-        other @ (MoveError::Store(_)
-        | MoveError::File(_)
-        | MoveError::Damaged { .. }
-        | MoveError::Unfinished { .. }
-        | MoveError::NoExport
-        | MoveError::NotEmpty
-        | MoveError::AnotherFile
-        | MoveError::Differs { .. }) => {
+        TransferError::VaultMissing => anyhow::anyhow!("{error}; run: scrip init"),
+        other @ (TransferError::Store(_)
+        | TransferError::File(_)
+        | TransferError::Damaged { .. }
+        | TransferError::Unfinished { .. }
+        | TransferError::NotAnExport
+        | TransferError::VaultNotEmpty
+        | TransferError::OtherImportUnfinished
+        | TransferError::ContentMismatch { .. }) => {
             anyhow::Error::new(other).context(format!("{place} could not be made whole"))
         }
     })
 }
 
-fn report(file: &Path, exported: &Exported) -> Said {
+fn report(file: &Path, exported: &ExportResult) -> CommandOutput {
     let text = format!(
         "{} has {}, in {}; it holds no root key, and no card verification codes",
         file.display(),
-        holds(&exported.summary),
-        bytes(exported.bytes)
+        contents_text(&exported.summary),
+        format_bytes(exported.bytes)
     );
     let json = json!({
         "file": file,
         "bytes": exported.bytes,
         "resumed_rows": exported.resumed_rows,
-        "export": told(&exported.summary),
+        "export": summary_json(&exported.summary),
     });
-    Said::new(text, json)
+    CommandOutput::new(text, json)
 }
 
-pub(crate) fn holds(summary: &Summary) -> String {
-    output::holds(summary.count(Kind::Tenants), summary.count(Kind::Tokens))
+pub(crate) fn contents_text(summary: &ExportSummary) -> String {
+    output::holds(summary.count(RowKind::Tenants), summary.count(RowKind::Tokens))
 }
 
-pub(crate) fn told(summary: &Summary) -> Value {
+pub(crate) fn summary_json(summary: &ExportSummary) -> Value {
     let rows: serde_json::Map<_, _> =
         summary.counts.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect();
     json!({
-        "program": summary.about.program,
-        "engine": summary.about.engine,
-        "schema": summary.about.schema,
-        "made_at_unix_ms": summary.about.made_at_unix_ms,
+        "program": summary.info.program,
+        "engine": summary.info.engine,
+        "schema": summary.info.schema,
+        "made_at_unix_ms": summary.info.created_at_unix_ms,
         "rows": rows,
     })
 }

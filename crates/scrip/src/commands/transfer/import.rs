@@ -13,14 +13,14 @@ use scrip_server::{
     process,
     storage::explain,
 };
-use scrip_store::transfer::{Imported, MoveError, Step, Whole, import};
+use scrip_store::transfer::{CheckedExport, ImportPhase, ImportResult, TransferError, import};
 use serde_json::json;
 
 use crate::commands::{
-    Operator, Where, init,
-    output::Said,
+    CommonArguments, Operator, init,
+    output::CommandOutput,
     runtime,
-    transfer::export::{holds, told},
+    transfer::export::{contents_text, summary_json},
 };
 
 const EXAMPLES: &str = "\
@@ -41,62 +41,68 @@ pub(crate) struct ImportArguments {
     #[arg(long)]
     without_key: bool,
     #[command(flatten)]
-    at: Where,
+    common: CommonArguments,
 }
 
 pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> anyhow::Result<()> {
-    let (at, file) = (&arguments.at, &arguments.file);
+    let (at, file) = (&arguments.common, &arguments.file);
     let settings = at.settings(environment)?;
-    let whole = check(file, at)?;
-    init::make_folder(&settings)?;
+    let whole = check_file(file, at)?;
+    init::create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
     let imported = runtime()?.block_on(async {
-        let imported = write(&settings, whole, at).await?;
+        let imported = write_import(&settings, whole, at).await?;
         if !arguments.without_key {
-            try_key(&settings).await?;
+            check_root_key(&settings).await?;
         }
         anyhow::Ok(imported)
     })?;
-    at.say(&report(&settings, file, &imported))
+    at.print_output(&report(&settings, file, &imported))
 }
 
-fn check(file: &Path, at: &Where) -> anyhow::Result<Whole> {
+fn check_file(file: &Path, common: &CommonArguments) -> anyhow::Result<CheckedExport> {
     let name = file.display();
     let opened = File::open(file).with_context(|| format!("{name} cannot be read"))?;
-    let mut progress = at.progress_of_records("checking the file");
-    let whole = Whole::check(opened, |done, all| progress.tell(done, all));
+    let mut progress = common.record_progress("checking the file");
+    let whole = CheckedExport::check(opened, |done, all| progress.update(done, all));
     whole.with_context(|| format!("{name} cannot be imported; nothing was changed"))
 }
 
-async fn write(settings: &Settings, whole: Whole, at: &Where) -> anyhow::Result<Imported> {
+async fn write_import(
+    settings: &Settings,
+    export_file: CheckedExport,
+    common: &CommonArguments,
+) -> anyhow::Result<ImportResult> {
     let mut rows = settings.open_rows().await?;
-    let mut writing = at.progress_of_records("importing");
-    let mut reading = at.progress_of_records("reading it back");
-    let mut watch = |step, it: scrip_store::transfer::Done| match step {
-        Step::Writing => writing.tell(it.rows, it.all),
-        Step::ReadingBack => reading.tell(it.rows, it.all),
+    let mut writing = common.record_progress("importing");
+    let mut reading = common.record_progress("reading it back");
+    let mut watch = |step, it: scrip_store::transfer::TransferProgress| match step {
+        ImportPhase::Writing => writing.update(it.rows, it.total),
+        ImportPhase::ReadingBack => reading.update(it.rows, it.total),
     };
-    let imported = import(&mut *rows, whole, &mut watch).await;
-    let place = settings.storage.place();
+    let imported = import(&mut *rows, export_file, &mut watch).await;
+    let place = settings.storage.location();
     imported.map_err(|error| match error {
-        MoveError::Differs { .. } => anyhow::anyhow!(
+        TransferError::ContentMismatch { .. } => anyhow::anyhow!(
             "{place}: {error}, and cannot be served; empty this place, and import again"
         ),
-        MoveError::NotEmpty | MoveError::AnotherFile => anyhow::anyhow!("{place}: {error}"),
-        other @ (MoveError::Store(_)
-        | MoveError::File(_)
-        | MoveError::Damaged { .. }
-        | MoveError::Unfinished { .. }
-        | MoveError::NoExport
-        | MoveError::NoVault
-        | MoveError::Changed
-        | MoveError::ChangedBefore) => anyhow::Error::new(other)
+        TransferError::VaultNotEmpty | TransferError::OtherImportUnfinished => {
+            anyhow::anyhow!("{place}: {error}")
+        }
+        other @ (TransferError::Store(_)
+        | TransferError::File(_)
+        | TransferError::Damaged { .. }
+        | TransferError::Unfinished { .. }
+        | TransferError::NotAnExport
+        | TransferError::VaultMissing
+        | TransferError::VaultChanged
+        | TransferError::ExportOutdated) => anyhow::Error::new(other)
             .context(format!("{place}: the import is not finished; run it again")),
     })
 }
 
 /// And where its logs end is kept apart from now on.
-async fn try_key(settings: &Settings) -> anyhow::Result<()> {
+async fn check_root_key(settings: &Settings) -> anyhow::Result<()> {
     let hint =
         "the vault is in, but not opened; put its root key in its place, or say --without-key";
     let operator = Operator::open(settings).await.context(hint)?;
@@ -104,23 +110,23 @@ async fn try_key(settings: &Settings) -> anyhow::Result<()> {
     head_file::update(&settings.head_file(), &operator.vault).await
 }
 
-fn report(settings: &Settings, file: &Path, imported: &Imported) -> Said {
-    let place = settings.storage.place();
+fn report(settings: &Settings, file: &Path, imported: &ImportResult) -> CommandOutput {
+    let place = settings.storage.location();
     let summary = &imported.summary;
     let text = format!(
         "{place} has {} of {}, {} rows in all, read back and compared\nwarning: {NO_CODES}\n\
          warning: {ONE_VAULT}",
-        holds(summary),
+        contents_text(summary),
         file.display(),
         summary.rows(),
     );
     let json = json!({
         "place": place,
         "resumed_rows": imported.resumed_rows,
-        "export": told(summary),
+        "export": summary_json(summary),
         "warnings": [NO_CODES, ONE_VAULT],
     });
-    Said::new(text, json)
+    CommandOutput::new(text, json)
 }
 
 const NO_CODES: &str = "card verification codes are not in an export; cards come without";

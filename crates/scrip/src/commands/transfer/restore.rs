@@ -14,23 +14,23 @@ use scrip_server::{
     config::{Environment, Settings},
     control,
     files::{
-        atomic_file::{beside, sync_folder},
+        atomic_file::{path_with_suffix, sync_folder},
         head_file,
     },
     process::{self, clock::SystemClock},
     storage::explain,
 };
-use scrip_store::sqlite::backup::{take_out_access, upgrade, vacate};
+use scrip_store::sqlite::backup::{extract_read_log, lock_exclusively, upgrade};
 use serde_json::json;
 
 use crate::commands::{
-    Operator, Where, init,
-    output::Said,
+    CommonArguments, Operator, init,
+    output::CommandOutput,
     runtime,
     transfer::backup::{
-        age,
-        file::{Backup, Manifest},
-        holds, inspect, refuse_postgres, told, try_key,
+        age_text, check_root_key, contents_text, examine_database,
+        file::{BackupFile, Manifest},
+        manifest_json, reject_postgres,
     },
 };
 
@@ -53,11 +53,11 @@ pub(crate) struct RestoreArguments {
     #[arg(long)]
     without_key: bool,
     #[command(flatten)]
-    at: Where,
+    common: CommonArguments,
 }
 
 /// What belongs to a database: itself first, then what would be replayed into another one.
-const PARTS: [&str; 10] = [
+const VAULT_FILES: [&str; 10] = [
     "scrip.db",
     "scrip.db-wal",
     "scrip.db-journal",
@@ -72,63 +72,64 @@ const PARTS: [&str; 10] = [
 ];
 
 pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
-    let at = &arguments.at;
+    let at = &arguments.common;
     let settings = at.settings(environment)?;
-    refuse_postgres(&settings, "ways of its own to put back what its backups hold")?;
+    reject_postgres(&settings, "ways of its own to put back what its backups hold")?;
     let folder = settings.storage.data_dir.clone();
-    if let Some(it) = control::ask(&folder) {
+    if let Some(it) = control::query_status(&folder) {
         bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
     }
     if !arguments.force {
-        refuse_to_replace(&folder)?;
+        reject_existing_vault(&folder)?;
     }
-    let mut backup = Backup::open(&arguments.file)?;
+    let mut backup = BackupFile::open(&arguments.file)?;
     backup.check(&mut at.progress("checksum"))?;
-    init::make_folder(&settings)?;
+    init::create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
-    let vacancy = vacate(&settings.database()).map_err(explain)?;
+    let vacancy = lock_exclusively(&settings.database_file()).map_err(explain)?;
     let Some(_vacancy) = vacancy else {
         bail!("another process has {} open; stop it first", folder.display());
     };
     // Again, now that nobody else can.
     if !arguments.force {
-        refuse_to_replace(&folder)?;
+        reject_existing_vault(&folder)?;
     }
-    let draft = Draft::new(&folder);
-    let manifest = draft.fill(&mut backup, at)?;
-    let warnings = judge(&draft.path, &settings, arguments)?;
-    take_out_access(&draft.path, &draft.access)
+    let draft = RestoredDatabase::new(&folder);
+    let manifest = draft.extract_from(&mut backup, at)?;
+    let warnings = check_database(&draft.path, &settings, arguments)?;
+    extract_read_log(&draft.path, &draft.read_log_path)
         .map_err(explain)
         .context("the access log cannot be taken out of this backup")?;
-    let aside = set_aside(&folder).context("the vault that is there cannot be moved aside")?;
-    let head_file = set_head_aside(&settings)?;
-    fs::rename(&draft.access, folder.join("access.db"))?;
+    let aside =
+        move_vault_aside(&folder).context("the vault that is there cannot be moved aside")?;
+    let head_file = move_head_file_aside(&settings)?;
+    fs::rename(&draft.read_log_path, folder.join("access.db"))?;
     sync_folder(&folder)?;
-    fs::rename(&draft.path, settings.database())?;
+    fs::rename(&draft.path, settings.database_file())?;
     sync_folder(&folder)?;
     if !arguments.without_key {
-        keep_heads(&settings)?;
+        save_heads(&settings)?;
     }
     let mut warnings = warnings;
     warnings.extend(head_file.map(|it| {
         format!("where the logs ended before is in {}; it is about the old vault", it.display())
     }));
-    at.say(&report(&folder, &manifest, aside.as_deref(), &warnings))
+    at.print_output(&report(&folder, &manifest, aside.as_deref(), &warnings))
 }
 
 /// The heads that were kept elsewhere, which are beside the new vault from now on; nothing when
 /// there are none.
-fn set_head_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
+fn move_head_file_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
     let file = settings.head_file();
     if fs::symlink_metadata(&file).is_err() {
         return Ok(None);
     }
-    let aside = beside(&file, &format!(".before-restore-{}", digits_of_now()));
+    let aside = path_with_suffix(&file, &format!(".before-restore-{}", timestamp_digits()));
     fs::rename(&file, &aside).with_context(|| format!("{} cannot be moved", file.display()))?;
     Ok(Some(aside))
 }
 
-fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
+fn save_heads(settings: &Settings) -> anyhow::Result<()> {
     runtime()?.block_on(async {
         let operator = Operator::open(settings).await?;
         operator.vault.record_command("restore", "completed").await.map_err(explain)?;
@@ -138,8 +139,9 @@ fn keep_heads(settings: &Settings) -> anyhow::Result<()> {
 
 /// A log without its database is no vault: a restore that was killed may have left one, or somebody
 /// who lost the other. It goes aside all the same.
-fn refuse_to_replace(folder: &Path) -> anyhow::Result<()> {
-    let there: Vec<_> = parts(folder).into_iter().filter(|it| it.starts_with("scrip.db")).collect();
+fn reject_existing_vault(folder: &Path) -> anyhow::Result<()> {
+    let there: Vec<_> =
+        existing_vault_files(folder).into_iter().filter(|it| it.starts_with("scrip.db")).collect();
     if there.is_empty() {
         return Ok(());
     }
@@ -151,23 +153,23 @@ fn refuse_to_replace(folder: &Path) -> anyhow::Result<()> {
     );
 }
 
-fn parts(folder: &Path) -> Vec<&'static str> {
+fn existing_vault_files(folder: &Path) -> Vec<&'static str> {
     let is_there = |it: &&str| fs::symlink_metadata(folder.join(it)).is_ok();
-    PARTS.into_iter().filter(is_there).collect()
+    VAULT_FILES.into_iter().filter(is_there).collect()
 }
 
 /// The database before it has its name. What a killed process left of another one is removed: the
 /// engine would roll its journal back into this one.
-struct Draft {
+struct RestoredDatabase {
     path: PathBuf,
     /// The access log, once it was taken out of it.
-    access: PathBuf,
+    read_log_path: PathBuf,
 }
 
-impl Draft {
+impl RestoredDatabase {
     fn new(folder: &Path) -> Self {
         let [path, access] = ["restoring.db", "restoring-access.db"].map(|it| folder.join(it));
-        let draft = Self { path, access };
+        let draft = Self { path, read_log_path: access };
         draft.remove();
         draft
     }
@@ -175,50 +177,54 @@ impl Draft {
     fn remove(&self) {
         for extension in ["db", "db-journal", "db-wal", "db-shm"] {
             drop(fs::remove_file(self.path.with_extension(extension)));
-            drop(fs::remove_file(self.access.with_extension(extension)));
+            drop(fs::remove_file(self.read_log_path.with_extension(extension)));
         }
     }
 
-    fn fill(&self, backup: &mut Backup, at: &Where) -> anyhow::Result<Manifest> {
+    fn extract_from(
+        &self,
+        backup: &mut BackupFile,
+        common: &CommonArguments,
+    ) -> anyhow::Result<Manifest> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&self.path);
         let mut file = file.with_context(|| format!("{} cannot be made", self.path.display()))?;
-        let manifest = backup.extract(&mut file, &mut at.progress("restoring"))?;
+        let manifest = backup.extract(&mut file, &mut common.progress("restoring"))?;
         file.sync_all()?;
         Ok(manifest)
     }
 }
 
 /// Once it has its name, there is nothing under this one.
-impl Drop for Draft {
+impl Drop for RestoredDatabase {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
 /// Whether it can be served; what there is to warn of.
-fn judge(
+fn check_database(
     database: &Path,
     settings: &Settings,
     arguments: &RestoreArguments,
 ) -> anyhow::Result<Vec<String>> {
-    let mut examined = inspect(database, &arguments.at)?;
+    let mut examined = examine_database(database, &arguments.common)?;
     if !examined.is_current {
         upgrade(database).map_err(explain).context("it cannot be brought up to date")?;
-        examined = inspect(database, &arguments.at)?;
+        examined = examine_database(database, &arguments.common)?;
     }
-    if arguments.without_key { Ok(Vec::new()) } else { try_key(settings, examined) }
+    if arguments.without_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
 }
 
 /// Gives the old vault a second name for every file, and only then takes the first ones away: its
 /// log must not be replayed into the new one, and must not be parted from the old one. The database
 /// goes first, so that whoever is interrupted has no vault, and not one that lacks its log.
-fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let parts = parts(folder);
+fn move_vault_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let parts = existing_vault_files(folder);
     if parts.is_empty() {
         return Ok(None);
     }
-    let aside = make_aside(folder)?;
+    let aside = create_aside_folder(folder)?;
     for part in &parts {
         fs::hard_link(folder.join(part), aside.join(part))?;
     }
@@ -231,8 +237,8 @@ fn set_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
 }
 
 /// A folder that was not there. Within a second there may be several.
-fn make_aside(folder: &Path) -> anyhow::Result<PathBuf> {
-    let name = format!("before-restore-{}", digits_of_now());
+fn create_aside_folder(folder: &Path) -> anyhow::Result<PathBuf> {
+    let name = format!("before-restore-{}", timestamp_digits());
     let names = (1..100).map(|it| format!("{name}-{it}"));
     for name in std::iter::once(name.clone()).chain(names) {
         let aside = folder.join(name);
@@ -245,7 +251,7 @@ fn make_aside(folder: &Path) -> anyhow::Result<PathBuf> {
     bail!("there are too many folders {name}-…")
 }
 
-fn digits_of_now() -> String {
+fn timestamp_digits() -> String {
     SystemClock.now().to_string().chars().filter(char::is_ascii_digit).take(14).collect()
 }
 
@@ -254,22 +260,28 @@ const OLD_POLICY: &str = "everything is as it was then: API keys, applications a
     take away again what must not be";
 const NO_CODES: &str = "card verification codes are not in a backup; cards come back without";
 
-fn report(folder: &Path, manifest: &Manifest, aside: Option<&Path>, found: &[String]) -> Said {
+fn report(
+    folder: &Path,
+    manifest: &Manifest,
+    aside: Option<&Path>,
+    warnings_found: &[String],
+) -> CommandOutput {
     let mut warnings = vec![OLD_POLICY.to_owned(), NO_CODES.to_owned()];
-    warnings.extend_from_slice(found);
-    let age = age(manifest, SystemClock.now());
-    let mut text = format!("restored {} into {}, {age}\n", holds(manifest), folder.display());
+    warnings.extend_from_slice(warnings_found);
+    let age = age_text(manifest, SystemClock.now());
+    let mut text =
+        format!("restored {} into {}, {age}\n", contents_text(manifest), folder.display());
     if let Some(aside) = aside {
         text += &format!("the vault that was there is in {}\n", aside.display());
     }
     text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
     let mut json = json!({
         "data_dir": folder,
-        "backup": told(manifest),
+        "backup": manifest_json(manifest),
         "warnings": warnings,
     });
     if let (Some(aside), Some(members)) = (aside, json.as_object_mut()) {
         members.insert("moved_aside".to_owned(), json!(aside));
     }
-    Said::new(text, json)
+    CommandOutput::new(text, json)
 }

@@ -2,25 +2,26 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Reply, SHARED, text};
+use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
 
 /// An application made over HTTP, so that it can be changed: its path and its key.
-fn authorizer(rules: &Value) -> (String, String) {
+fn create_authorizer(rules: &Value) -> (String, String) {
     let body = json!({"name": "a", "type": "private", "rules": rules});
-    let made = SHARED.post(&ACME.management, "/applications", &body).is(201);
-    (format!("/applications/{}", text(&made, "id")), text(&made, "key"))
+    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
 }
 
 /// A new session, and the answer to authorizing it with this.
-fn lend(key: &str, mut body: Value) -> (String, Reply) {
-    let session = SHARED.ask("POST", "/sessions").key(&ACME.public).send().is(201);
+fn authorize_session(key: &str, mut body: Value) -> (String, TestResponse) {
+    let session =
+        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
     body["nonce"] = session["nonce"].clone();
-    (text(&session, "session_key"), SHARED.post(key, "/sessions/authorize", &body))
+    (text_field(&session, "session_key"), SHARED_SERVER.post(key, "/sessions/authorize", &body))
 }
 
-fn lent(key: &str, body: Value) -> String {
-    let (session, reply) = lend(key, body);
-    reply.is(204);
+fn authorized_session(key: &str, body: Value) -> String {
+    let (session, reply) = authorize_session(key, body);
+    reply.expect_status(204);
     session
 }
 
@@ -28,22 +29,22 @@ fn rule(container: &str, transform: &str, permissions: &[&str]) -> Value {
     json!({"container": container, "transform": transform, "permissions": permissions})
 }
 
-fn ssn(container: &str) -> String {
+fn create_ssn_token(container: &str) -> String {
     let body =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
-    text(&SHARED.created(&ACME.private, &body), "id")
+    text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id")
 }
 
 const CLEAR: &str = "123-45-6789";
 const MASKED: &str = "XXX-XX-6789";
 
 #[test]
-fn nobody_lends_more_than_they_have() {
+fn session_cannot_be_given_more_rights_than_its_authorizer_has() {
     let own = json!([
         rule("/a/", "reveal", &["token:read"]),
         rule("/b/", "mask", &["token:read", "token:update"]),
     ]);
-    let (_, key) = authorizer(&own);
+    let (_, key) = create_authorizer(&own);
     let table = [
         (json!({"rules": [rule("/a/", "reveal", &["token:read"])]}), None),
         (json!({"rules": [rule("/a/below/", "mask", &["token:read"])]}), None),
@@ -63,48 +64,54 @@ fn nobody_lends_more_than_they_have() {
         ),
     ];
     for (body, exceeds) in table {
-        let (session, reply) = lend(&key, body.clone());
+        let (session, reply) = authorize_session(&key, body.clone());
         match exceeds {
-            None => drop(reply.is(204)),
+            None => drop(reply.expect_status(204)),
             Some(permission) => {
-                reply.refused(403, permission);
-                SHARED.get(&session, &ssn("/a/")).refused(403, "token:read");
+                reply.expect_problem(403, permission);
+                SHARED_SERVER
+                    .get_token(&session, &create_ssn_token("/a/"))
+                    .expect_problem(403, "token:read");
             }
         }
     }
     // Plain permissions mask, and so cannot be lent in clear.
     let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
-    let made = SHARED.post(&ACME.management, "/applications", &body).is(201);
+    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     let reveal = json!({"rules": [rule("/", "reveal", &["token:read"])]});
-    lend(&text(&made, "key"), reveal).1.refused(403, "token:read");
+    authorize_session(&text_field(&created, "key"), reveal).1.expect_problem(403, "token:read");
 }
 
 #[test]
-fn rules_of_a_session_reach_containers_and_below() {
+fn session_rules_apply_to_containers_and_their_descendants() {
     let rules = json!([
         rule("/a/", "mask", &["token:read"]),
         rule("/a/b/", "reveal", &["token:read"]),
         {"container": "/c/", "transform": "reveal", "permissions": ["token:read"], "priority": 0},
     ]);
-    let session = lent(&ACME.private, json!({"rules": rules}));
+    let session = authorized_session(&ACME.private, json!({"rules": rules}));
     for (container, shown) in [("/a/", MASKED), ("/a/b/", MASKED), ("/c/d/", CLEAR)] {
-        assert_eq!(SHARED.get(&session, &ssn(container)).is(200)["data"], shown, "{container}");
+        assert_eq!(
+            SHARED_SERVER.get_token(&session, &create_ssn_token(container)).expect_status(200)["data"],
+            shown,
+            "{container}"
+        );
     }
-    SHARED.get(&session, &ssn("/a-b/")).refused(403, "token:read");
+    SHARED_SERVER.get_token(&session, &create_ssn_token("/a-b/")).expect_problem(403, "token:read");
     let both = json!({"type": "token", "data": 1, "containers": ["/c/", "/elsewhere/"]});
-    let both = text(&SHARED.created(&ACME.private, &both), "id");
-    SHARED.get(&session, &both).refused(403, "token:read");
+    let both = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &both), "id");
+    SHARED_SERVER.get_token(&session, &both).expect_problem(403, "token:read");
 }
 
-fn conditions(all: &Value, permissions: &[&str]) -> Value {
+fn rules_with_conditions(all: &Value, permissions: &[&str]) -> Value {
     json!({"rules": [{"conditions": all, "transform": "reveal", "permissions": permissions}]})
 }
 
 #[test]
-fn conditions_are_about_ids_and_containers() {
+fn conditions_match_ids_and_containers() {
     let create = |id: &str, container: &str| {
         let body = json!({"id": id, "type": "token", "data": 1, "containers": [container]});
-        SHARED.created(&ACME.private, &body);
+        SHARED_SERVER.create_token_ok(&ACME.private, &body);
     };
     create("cond-1", "/cond/");
     create("cond-12", "/cond/");
@@ -123,80 +130,105 @@ fn conditions_are_about_ids_and_containers() {
         (json!([one("container", "equals", "/COND/below/")]), &["cond-2"]),
     ];
     for (conditions_of, seen) in table {
-        let session = lent(&ACME.private, conditions(&conditions_of, &["token:read"]));
+        let session = authorized_session(
+            &ACME.private,
+            rules_with_conditions(&conditions_of, &["token:read"]),
+        );
         for id in all {
             let expected = if seen.contains(&id) { 200 } else { 403 };
-            assert_eq!(SHARED.get(&session, id).status, expected, "{id} by {conditions_of}");
+            assert_eq!(
+                SHARED_SERVER.get_token(&session, id).status,
+                expected,
+                "{id} by {conditions_of}"
+            );
         }
         // Nor does an id tell whether there is such a token.
-        assert_eq!(SHARED.get(&session, "cond-nobodys").status, 404);
+        assert_eq!(SHARED_SERVER.get_token(&session, "cond-nobodys").status, 404);
     }
 }
 
 #[test]
-fn a_condition_about_an_id_reaches_every_operation() {
+fn id_condition_is_enforced_by_every_operation() {
     for id in ["mine-7", "mine-8"] {
-        SHARED.created(&ACME.private, &json!({"id": id, "type": "token", "data": {"n": 1}}));
+        SHARED_SERVER
+            .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": {"n": 1}}));
     }
     let only = json!([{"attribute": "id", "operator": "equals", "value": "mine-7"}]);
     let all = ["token:create", "token:read", "token:update", "token:delete"];
-    let session = lent(&ACME.private, conditions(&only, &all));
+    let session = authorized_session(&ACME.private, rules_with_conditions(&only, &all));
     let patch = json!({"data": {"n": 2}});
-    SHARED.patch(&session, "mine-8", &patch).refused(403, "token:update");
-    SHARED.remove(&session, "/tokens/mine-8").refused(403, "token:delete");
-    assert_eq!(SHARED.patch(&session, "mine-7", &patch).is(200)["data"]["n"], 2);
+    SHARED_SERVER.patch_token(&session, "mine-8", &patch).expect_problem(403, "token:update");
+    SHARED_SERVER.delete(&session, "/tokens/mine-8").expect_problem(403, "token:delete");
+    assert_eq!(
+        SHARED_SERVER.patch_token(&session, "mine-7", &patch).expect_status(200)["data"]["n"],
+        2
+    );
     let once = || {
-        let ask = SHARED.ask("PATCH", "/tokens/mine-7").key(&session).once("patched-by-id");
-        ask.patch(&json!({"data": {"n": 3}})).send()
+        let ask = SHARED_SERVER
+            .request("PATCH", "/tokens/mine-7")
+            .key(&session)
+            .idempotency_key("patched-by-id");
+        ask.merge_patch(&json!({"data": {"n": 3}})).send()
     };
-    let first = once().is(200);
-    assert_eq!(once().is(200), first, "the replay knows the id");
-    SHARED.remove(&session, "/tokens/mine-7").is(204);
+    let first = once().expect_status(200);
+    assert_eq!(once().expect_status(200), first, "the replay knows the id");
+    SHARED_SERVER.delete(&session, "/tokens/mine-7").expect_status(204);
     // A token that is not there yet has no id.
-    SHARED.create(&session, &json!({"type": "token", "data": 1})).refused(403, "token:create");
+    SHARED_SERVER
+        .create_token(&session, &json!({"type": "token", "data": 1}))
+        .expect_problem(403, "token:create");
 }
 
 #[test]
-fn what_the_authorizer_loses_the_session_loses() {
-    let (path, key) = authorizer(&json!([rule("/", "reveal", &["token:read"])]));
-    let session = lent(&key, json!({"rules": [rule("/lost/", "reveal", &["token:read"])]}));
-    let id = ssn("/lost/");
+fn session_loses_rights_that_its_authorizer_loses() {
+    let (path, key) = create_authorizer(&json!([rule("/", "reveal", &["token:read"])]));
+    let session =
+        authorized_session(&key, json!({"rules": [rule("/lost/", "reveal", &["token:read"])]}));
+    let id = create_ssn_token("/lost/");
     let change = |rules: Value| {
         let body = json!({"name": "a", "rules": rules});
-        SHARED.put(&ACME.management, &path, &body).is(200);
-        SHARED.get(&session, &id)
+        SHARED_SERVER.put(&ACME.management, &path, &body).expect_status(200);
+        SHARED_SERVER.get_token(&session, &id)
     };
-    assert_eq!(SHARED.get(&session, &id).is(200)["data"], CLEAR);
+    assert_eq!(SHARED_SERVER.get_token(&session, &id).expect_status(200)["data"], CLEAR);
     let reply = change(json!([rule("/", "mask", &["token:read"])]));
-    assert_eq!(reply.is(200)["data"], MASKED);
+    assert_eq!(reply.expect_status(200)["data"], MASKED);
     let reply = change(json!([rule("/lost/", "redact", &["token:read"])]));
-    assert!(reply.is(200).get("data").is_none());
-    change(json!([rule("/kept/", "reveal", &["token:read"])])).refused(403, "token:read");
-    change(json!([rule("/", "reveal", &["token:use"])])).refused(403, "token:read");
+    assert!(reply.expect_status(200).get("data").is_none());
+    change(json!([rule("/kept/", "reveal", &["token:read"])])).expect_problem(403, "token:read");
+    change(json!([rule("/", "reveal", &["token:use"])])).expect_problem(403, "token:read");
     let reply = change(json!([rule("/", "reveal", &["token:read", "token:delete"])]));
-    assert_eq!(reply.is(200)["data"], CLEAR, "never more than it was lent, but that again");
-    SHARED.remove(&session, &format!("/tokens/{id}")).refused(403, "token:delete");
+    assert_eq!(
+        reply.expect_status(200)["data"],
+        CLEAR,
+        "never more than it was lent, but that again"
+    );
+    SHARED_SERVER.delete(&session, &format!("/tokens/{id}")).expect_problem(403, "token:delete");
 }
 
 #[test]
-fn a_lent_condition_is_bounded_where_the_token_is() {
-    let (_, key) = authorizer(&json!([
+fn delegated_condition_is_limited_by_the_rights_on_the_token_container() {
+    let (_, key) = create_authorizer(&json!([
         rule("/bound/", "mask", &["token:read"]),
         rule("/free/", "reveal", &["token:read"]),
     ]));
-    let (bound, free, outside) = (ssn("/bound/"), ssn("/free/"), ssn("/outside/"));
+    let (bound, free, outside) =
+        (create_ssn_token("/bound/"), create_ssn_token("/free/"), create_ssn_token("/outside/"));
     let session = |id: &str| {
         let only = json!([{"attribute": "id", "operator": "equals", "value": id}]);
-        lent(&key, conditions(&only, &["token:read"]))
+        authorized_session(&key, rules_with_conditions(&only, &["token:read"]))
     };
-    assert_eq!(SHARED.get(&session(&free), &free).is(200)["data"], CLEAR);
-    assert_eq!(SHARED.get(&session(&bound), &bound).is(200)["data"], MASKED);
-    SHARED.get(&session(&outside), &outside).refused(403, "token:read");
+    assert_eq!(SHARED_SERVER.get_token(&session(&free), &free).expect_status(200)["data"], CLEAR);
+    assert_eq!(
+        SHARED_SERVER.get_token(&session(&bound), &bound).expect_status(200)["data"],
+        MASKED
+    );
+    SHARED_SERVER.get_token(&session(&outside), &outside).expect_problem(403, "token:read");
 }
 
 #[test]
-fn a_condition_is_measured_where_it_reaches() {
-    let (_, key) = authorizer(&json!([
+fn container_condition_is_compared_with_rights_on_all_matching_containers() {
+    let (_, key) = create_authorizer(&json!([
         {"container": "/m/n/", "transform": "mask", "permissions": ["token:read"], "priority": 0},
         rule("/m/", "reveal", &["token:read"]),
     ]));
@@ -211,23 +243,30 @@ fn a_condition_is_measured_where_it_reaches() {
         (json!([at("equals", "/m/n/")]), 403),
         (json!([at("starts_with", "/m/o/")]), 204),
     ] {
-        let (_, reply) = lend(&key, conditions(&all, &["token:read"]));
+        let (_, reply) = authorize_session(&key, rules_with_conditions(&all, &["token:read"]));
         assert_eq!(reply.status, status, "{all}: {}", reply.text);
     }
 }
 
 #[test]
-fn the_replay_of_a_token_that_was_found_knows_its_id() {
+fn replay_of_a_deduplicated_token_checks_id_conditions() {
     let body = json!({"type": "token", "data": "found by a session", "deduplicate_token": true});
-    let id = text(&SHARED.created(&ACME.private, &body), "id");
+    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
     let by_id = json!({
         "conditions": [{"attribute": "id", "operator": "equals", "value": id}],
         "transform": "reveal", "permissions": ["token:read"],
     });
     let rules = json!([rule("/", "reveal", &["token:create"]), by_id]);
-    let session = lent(&ACME.private, json!({"rules": rules}));
-    let create = || SHARED.ask("POST", "/tokens").key(&session).once("found").json(&body).send();
-    let first = create().is(201);
+    let session = authorized_session(&ACME.private, json!({"rules": rules}));
+    let create = || {
+        SHARED_SERVER
+            .request("POST", "/tokens")
+            .key(&session)
+            .idempotency_key("found")
+            .json(&body)
+            .send()
+    };
+    let first = create().expect_status(201);
     assert_eq!((&first["id"], &first["data"]), (&json!(id), &body["data"]));
-    assert_eq!(create().is(201), first);
+    assert_eq!(create().expect_status(201), first);
 }

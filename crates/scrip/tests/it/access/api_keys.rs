@@ -2,24 +2,24 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::Settings;
+use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Reply, SHARED, Server, text};
+use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, TestServer, text_field};
 
 /// The path of an application's keys, and its first key.
-fn application() -> (String, Value) {
+fn create_application() -> (String, Value) {
     let body = json!({"name": "keys", "type": "private", "permissions": ["token:read"]});
-    let made = SHARED.post(&ACME.management, "/applications", &body).is(201);
-    (format!("/applications/{}/keys", text(&made, "id")), made["keys"][0].clone())
+    let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
+    (format!("/applications/{}/keys", text_field(&created, "id")), created["keys"][0].clone())
 }
 
-fn create(path: &str) -> Reply {
-    SHARED.ask("POST", path).key(&ACME.management).send()
+fn create_key(path: &str) -> TestResponse {
+    SHARED_SERVER.request("POST", path).key(&ACME.management).send()
 }
 
 fn works(key: &Value) -> bool {
-    let status = SHARED.get(&text(key, "key"), "no-such-token").status;
+    let status = SHARED_SERVER.get_token(&text_field(key, "key"), "no-such-token").status;
     assert!([401, 404].contains(&status), "{status}");
     status == 404
 }
@@ -30,153 +30,182 @@ fn without_key(mut key: Value) -> Value {
 }
 
 #[test]
-fn several_keys_each_shown_once() {
-    let (path, first) = application();
-    let second = create(&path).is(201);
-    let third = create(&path).is(201);
+fn application_can_have_several_keys_each_shown_once() {
+    let (path, first) = create_application();
+    let second = create_key(&path).expect_status(201);
+    let third = create_key(&path).expect_status(201);
     let all = [first, second, third];
     for key in &all {
         assert!(works(key), "at once");
-        assert!(text(key, "key").starts_with("key_test_us_pvt_"));
-        let myself = SHARED.fetch(&ACME.management, "/applications/key").is(200);
+        assert!(text_field(key, "key").starts_with("key_test_us_pvt_"));
+        let myself =
+            SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
         assert_eq!(key["created_by"], myself["id"]);
         assert!(key["created_at"].is_string());
     }
     assert_ne!(all[1]["key"], all[2]["key"]);
     let shown = all.clone().map(without_key);
-    let listed = SHARED.fetch(&ACME.management, &path);
+    let listed = SHARED_SERVER.get_path(&ACME.management, &path);
     assert!(!listed.text.contains("key_test_"), "{}", listed.text);
-    let found = listed.is(200);
+    let found = listed.expect_status(200);
     assert_eq!(found.as_array().unwrap().len(), 3);
     for key in &shown {
         assert!(found.as_array().unwrap().contains(key));
-        let path = format!("{path}/{}/", text(key, "id"));
-        assert_eq!(SHARED.fetch(&ACME.management, &path).is(200), *key);
+        let path = format!("{path}/{}/", text_field(key, "id"));
+        assert_eq!(SHARED_SERVER.get_path(&ACME.management, &path).expect_status(200), *key);
     }
 }
 
 #[test]
-fn a_list_is_an_array_or_a_page() {
-    let (path, _) = application();
-    let ids: Vec<_> = (0..3).map(|_| text(&create(&path).is(201), "id")).collect();
-    let list = |query: &str| SHARED.fetch(&ACME.management, &format!("{path}{query}"));
-    let page = list("?page=2&size=3").is(200);
+fn key_list_is_an_array_or_a_page_on_request() {
+    let (path, _) = create_application();
+    let ids: Vec<_> =
+        (0..3).map(|_| text_field(&create_key(&path).expect_status(201), "id")).collect();
+    let list = |query: &str| SHARED_SERVER.get_path(&ACME.management, &format!("{path}{query}"));
+    let page = list("?page=2&size=3").expect_status(200);
     let pagination = json!({"total_items": 4, "page_number": 2, "page_size": 3, "total_pages": 2});
     assert_eq!(page["pagination"], pagination);
     assert_eq!(page["data"].as_array().unwrap().len(), 1);
-    assert_eq!(list("?size=100").is(200)["data"].as_array().unwrap().len(), 4);
-    assert_eq!(list("?page=9").is(200)["data"], json!([]));
-    assert_eq!(list("/?x=1").is(200).as_array().unwrap().len(), 4);
-    let some = list(&format!("?id={}&id={}&id=nobodys", ids[0], ids[2])).is(200);
+    assert_eq!(list("?size=100").expect_status(200)["data"].as_array().unwrap().len(), 4);
+    assert_eq!(list("?page=9").expect_status(200)["data"], json!([]));
+    assert_eq!(list("/?x=1").expect_status(200).as_array().unwrap().len(), 4);
+    let some = list(&format!("?id={}&id={}&id=nobodys", ids[0], ids[2])).expect_status(200);
     assert_eq!(some.as_array().unwrap().len(), 2);
-    assert_eq!(list("?id=nobodys").is(200), json!([]));
-    list("?page=0").invalid("page");
-    list("?size=101").invalid("size");
+    assert_eq!(list("?id=nobodys").expect_status(200), json!([]));
+    list("?page=0").expect_invalid("page");
+    list("?size=101").expect_invalid("size");
     assert!(!list("?page=1").text.contains("key_test_"));
 }
 
 #[test]
-fn the_oldest_first() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn api_keys_are_listed_oldest_first() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"name": "keys", "type": "private", "permissions": ["token:read"]});
-    let made = server.post(&keys.management, "/applications", &body).is(201);
-    let application = format!("/applications/{}", text(&made, "id"));
+    let created = server.post(&keys.management, "/applications", &body).expect_status(201);
+    let application = format!("/applications/{}", text_field(&created, "id"));
     let path = format!("{application}/keys");
-    let mut ids = vec![text(&made["keys"][0], "id")];
+    let mut ids = vec![text_field(&created["keys"][0], "id")];
     for _ in 0..4 {
         server.clock.advance(Duration::from_secs(1));
-        ids.push(text(&server.ask("POST", &path).key(&keys.management).send().is(201), "id"));
+        ids.push(text_field(
+            &server.request("POST", &path).key(&keys.management).send().expect_status(201),
+            "id",
+        ));
     }
-    let found = server.fetch(&keys.management, &application).is(200);
-    let listed = server.fetch(&keys.management, &path).is(200);
+    let found = server.get_path(&keys.management, &application).expect_status(200);
+    let listed = server.get_path(&keys.management, &path).expect_status(200);
     for keys in [&found["keys"], &listed] {
-        let found: Vec<_> = keys.as_array().unwrap().iter().map(|it| text(it, "id")).collect();
+        let found: Vec<_> =
+            keys.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
         assert_eq!(found, ids);
     }
 }
 
 #[test]
-fn a_deleted_key_is_unknown_at_once() {
-    let (path, first) = application();
-    let second = create(&path).is(201);
-    let at = format!("{path}/{}", text(&first, "id"));
-    let deleted = SHARED.remove(&ACME.management, &at);
+fn deleted_api_key_is_rejected_at_once() {
+    let (path, first) = create_application();
+    let second = create_key(&path).expect_status(201);
+    let at = format!("{path}/{}", text_field(&first, "id"));
+    let deleted = SHARED_SERVER.delete(&ACME.management, &at);
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
     assert!(!works(&first) && works(&second));
-    SHARED.fetch(&ACME.management, &at).refused(404, "no such thing");
-    SHARED.remove(&ACME.management, &at).refused(404, "no such thing");
-    assert_eq!(SHARED.fetch(&ACME.management, &path).is(200).as_array().unwrap().len(), 1);
-    // Without its last key the application is still there, and can have another.
-    SHARED.remove(&ACME.management, &format!("{path}/{}", text(&second, "id"))).is(204);
-    assert_eq!(SHARED.fetch(&ACME.management, &path).is(200), json!([]));
-    assert!(works(&create(&path).is(201)));
-}
-
-#[test]
-fn a_key_is_found_under_its_own_application_only() {
-    let (path, _) = application();
-    let (_, others) = application();
-    let at = format!("{path}/{}", text(&others, "id"));
-    SHARED.fetch(&ACME.management, &at).refused(404, "no such thing");
-    SHARED.remove(&ACME.management, &at).refused(404, "no such thing");
-    assert!(works(&others));
-    let elsewhere = SHARED.tenant(Settings::default());
-    SHARED.ask("POST", &path).key(&elsewhere.management).send().refused(404, "no such thing");
-    SHARED.fetch(&elsewhere.management, &path).refused(404, "no such thing");
-}
-
-#[test]
-fn whatever_body_comes_is_passed_over() {
-    let (path, _) = application();
-    let ask = || SHARED.ask("POST", &path).key(&ACME.management);
-    ask().send().is(201);
-    ask().json(&json!({})).send().is(201);
-    ask().text("application/json", "").send().is(201);
-    ask().text("text/plain", "not JSON").send().is(201);
-}
-
-fn manager(permissions: &[&str]) -> String {
-    let body = json!({"name": "m", "type": "management", "permissions": permissions});
-    text(&SHARED.post(&ACME.management, "/applications", &body).is(201), "key")
-}
-
-#[test]
-fn each_right_is_for_its_own_operation() {
-    let (path, first) = application();
-    let at = format!("{path}/{}", text(&first, "id"));
-    let (reads, creates, deletes) = (
-        manager(&["application:read"]),
-        manager(&["application:create"]),
-        manager(&["application:delete"]),
+    SHARED_SERVER.get_path(&ACME.management, &at).expect_problem(404, "no such thing");
+    SHARED_SERVER.delete(&ACME.management, &at).expect_problem(404, "no such thing");
+    assert_eq!(
+        SHARED_SERVER
+            .get_path(&ACME.management, &path)
+            .expect_status(200)
+            .as_array()
+            .unwrap()
+            .len(),
+        1
     );
-    SHARED.ask("POST", &path).key(&reads).send().refused(403, "application:create");
-    SHARED.remove(&reads, &at).refused(403, "application:delete");
-    SHARED.fetch(&creates, &path).refused(403, "application:read");
-    SHARED.fetch(&deletes, &at).refused(403, "application:read");
-    SHARED.fetch(&reads, &at).is(200);
-    SHARED.ask("POST", &path).key(&creates).send().is(201);
-    SHARED.remove(&deletes, &at).is(204);
+    // Without its last key the application is still there, and can have another.
+    SHARED_SERVER
+        .delete(&ACME.management, &format!("{path}/{}", text_field(&second, "id")))
+        .expect_status(204);
+    assert_eq!(SHARED_SERVER.get_path(&ACME.management, &path).expect_status(200), json!([]));
+    assert!(works(&create_key(&path).expect_status(201)));
+}
+
+#[test]
+fn api_key_is_found_only_under_its_own_application() {
+    let (path, _) = create_application();
+    let (_, others) = create_application();
+    let at = format!("{path}/{}", text_field(&others, "id"));
+    SHARED_SERVER.get_path(&ACME.management, &at).expect_problem(404, "no such thing");
+    SHARED_SERVER.delete(&ACME.management, &at).expect_problem(404, "no such thing");
+    assert!(works(&others));
+    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER
+        .request("POST", &path)
+        .key(&elsewhere.management)
+        .send()
+        .expect_problem(404, "no such thing");
+    SHARED_SERVER.get_path(&elsewhere.management, &path).expect_problem(404, "no such thing");
+}
+
+#[test]
+fn create_api_key_ignores_the_body() {
+    let (path, _) = create_application();
+    let ask = || SHARED_SERVER.request("POST", &path).key(&ACME.management);
+    ask().send().expect_status(201);
+    ask().json(&json!({})).send().expect_status(201);
+    ask().body("application/json", "").send().expect_status(201);
+    ask().body("text/plain", "not JSON").send().expect_status(201);
+}
+
+fn management_key(permissions: &[&str]) -> String {
+    let body = json!({"name": "m", "type": "management", "permissions": permissions});
+    text_field(
+        &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
+        "key",
+    )
+}
+
+#[test]
+fn each_key_operation_requires_its_own_permission() {
+    let (path, first) = create_application();
+    let at = format!("{path}/{}", text_field(&first, "id"));
+    let (reads, creates, deletes) = (
+        management_key(&["application:read"]),
+        management_key(&["application:create"]),
+        management_key(&["application:delete"]),
+    );
+    SHARED_SERVER
+        .request("POST", &path)
+        .key(&reads)
+        .send()
+        .expect_problem(403, "application:create");
+    SHARED_SERVER.delete(&reads, &at).expect_problem(403, "application:delete");
+    SHARED_SERVER.get_path(&creates, &path).expect_problem(403, "application:read");
+    SHARED_SERVER.get_path(&deletes, &at).expect_problem(403, "application:read");
+    SHARED_SERVER.get_path(&reads, &at).expect_status(200);
+    SHARED_SERVER.request("POST", &path).key(&creates).send().expect_status(201);
+    SHARED_SERVER.delete(&deletes, &at).expect_status(204);
 }
 
 #[test]
 fn client_encryption_key_permissions_open_no_api_key_operation() {
-    let (path, first) = application();
-    let at = format!("{path}/{}", text(&first, "id"));
-    let key = manager(&["keys:read", "keys:create", "keys:delete"]);
-    SHARED.ask("POST", &path).key(&key).send().refused(403, "application:create");
-    SHARED.fetch(&key, &path).refused(403, "application:read");
-    SHARED.fetch(&key, &at).refused(403, "application:read");
-    SHARED.remove(&key, &at).refused(403, "application:delete");
+    let (path, first) = create_application();
+    let at = format!("{path}/{}", text_field(&first, "id"));
+    let key = management_key(&["keys:read", "keys:create", "keys:delete"]);
+    SHARED_SERVER.request("POST", &path).key(&key).send().expect_problem(403, "application:create");
+    SHARED_SERVER.get_path(&key, &path).expect_problem(403, "application:read");
+    SHARED_SERVER.get_path(&key, &at).expect_problem(403, "application:read");
+    SHARED_SERVER.delete(&key, &at).expect_problem(403, "application:delete");
 }
 
 #[test]
-fn a_hundred_are_enough() {
-    let (path, first) = application();
+fn application_can_have_at_most_100_keys() {
+    let (path, first) = create_application();
     for _ in 1..100 {
-        create(&path).is(201);
+        create_key(&path).expect_status(201);
     }
-    create(&path).refused(422, "at most 100 keys");
-    SHARED.remove(&ACME.management, &format!("{path}/{}", text(&first, "id"))).is(204);
-    create(&path).is(201);
+    create_key(&path).expect_problem(422, "at most 100 keys");
+    SHARED_SERVER
+        .delete(&ACME.management, &format!("{path}/{}", text_field(&first, "id")))
+        .expect_status(204);
+    create_key(&path).expect_status(201);
 }

@@ -1,38 +1,38 @@
 //! Applications: what they are made of, and that a change counts at the next request.
 
-use scrip_core::policy::Settings;
+use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::server::{ACME, Reply, SHARED, text};
+use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
 
-fn create(body: &Value) -> Reply {
-    SHARED.post(&ACME.management, "/applications", body)
+fn try_create(body: &Value) -> TestResponse {
+    SHARED_SERVER.post(&ACME.management, "/applications", body)
 }
 
-fn created(body: &Value) -> Value {
-    create(body).is(201)
+fn create_application(body: &Value) -> Value {
+    try_create(body).expect_status(201)
 }
 
-fn reader(name: &str) -> Value {
+fn reader_body(name: &str) -> Value {
     json!({"name": name, "type": "private", "permissions": ["token:read"]})
 }
 
-fn at(application: &Value) -> String {
-    format!("/applications/{}", text(application, "id"))
+fn application_path(application: &Value) -> String {
+    format!("/applications/{}", text_field(application, "id"))
 }
 
 #[test]
-fn an_application_and_its_key_which_is_shown_once() {
+fn created_application_shows_its_key_once() {
     let rule = json!({
         "description": "cards", "priority": 3, "container": "/pci/", "transform": "mask",
         "permissions": ["token:create", "token:read"],
     });
     let body =
         json!({"name": "Shop", "type": "private", "permissions": ["token:use"], "rules": [rule]});
-    let made = created(&body);
-    let myself = SHARED.fetch(&ACME.management, "/applications/key").is(200);
-    let key = text(&made, "key");
+    let made = create_application(&body);
+    let myself = SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
+    let key = text_field(&made, "key");
     assert!(key.starts_with("key_test_us_pvt_") && key.len() > 40, "{key}");
     for (name, expected) in [
         ("name", json!("Shop")),
@@ -51,11 +51,15 @@ fn an_application_and_its_key_which_is_shown_once() {
     let mut later = made.clone();
     later.as_object_mut().unwrap().remove("key");
     later["keys"][0].as_object_mut().unwrap().remove("key");
-    assert_eq!(SHARED.fetch(&ACME.management, &at(&made)).is(200), later);
-    let listed = SHARED.fetch(&ACME.management, &format!("/applications?id={}", text(&made, "id")));
-    assert_eq!(listed.is(200)["data"], json!([later]));
-    let updated = SHARED.put(&ACME.management, &at(&made), &body);
-    let by_key = SHARED.fetch(&key, "/applications/key");
+    assert_eq!(
+        SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200),
+        later
+    );
+    let listed = SHARED_SERVER
+        .get_path(&ACME.management, &format!("/applications?id={}", text_field(&made, "id")));
+    assert_eq!(listed.expect_status(200)["data"], json!([later]));
+    let updated = SHARED_SERVER.put(&ACME.management, &application_path(&made), &body);
+    let by_key = SHARED_SERVER.get_path(&key, "/applications/key");
     for reply in [&updated, &by_key] {
         assert_eq!(reply.status, 200, "the key works at once");
         assert!(!reply.text.contains("key_test_"), "{}", reply.text);
@@ -63,24 +67,25 @@ fn an_application_and_its_key_which_is_shown_once() {
 }
 
 #[test]
-fn with_a_key_unless_told_otherwise() {
+fn create_key_false_creates_an_application_without_key() {
     for (create_key, keys) in [(json!(true), 1), (json!(false), 0), (Value::Null, 1)] {
-        let mut body = reader("keys");
+        let mut body = reader_body("keys");
         body["create_key"] = create_key;
-        let made = created(&body);
+        let made = create_application(&body);
         assert_eq!(made["keys"].as_array().unwrap().len(), keys);
         assert_eq!(made.get("key").is_some(), keys == 1);
     }
     for (kind, permission, mark) in
         [("public", "token:create", "pub"), ("management", "tenant:read", "mgt")]
     {
-        let made = created(&json!({"name": "x", "type": kind, "permissions": [permission]}));
-        assert!(text(&made, "key").starts_with(&format!("key_test_us_{mark}_")));
+        let made =
+            create_application(&json!({"name": "x", "type": kind, "permissions": [permission]}));
+        assert!(text_field(&made, "key").starts_with(&format!("key_test_us_{mark}_")));
     }
 }
 
 #[test]
-fn what_is_left_open_and_what_is_passed_over() {
+fn optional_and_unknown_application_attributes_are_accepted() {
     let name = "é".repeat(200);
     let body = json!({
         "name": format!("  {name} "), "type": "private", "id": "mine", "unknown": 1, "permissions": null,
@@ -90,9 +95,9 @@ fn what_is_left_open_and_what_is_passed_over() {
              "conditions": []},
         ],
     });
-    let made = created(&body);
+    let made = create_application(&body);
     assert_eq!(made["name"], name);
-    assert!(Uuid::try_parse(&text(&made, "id")).is_ok());
+    assert!(Uuid::try_parse(&text_field(&made, "id")).is_ok());
     assert_eq!(made["permissions"], json!([]));
     let first = json!({"description": "", "priority": 1, "container": "/b/", "transform": "redact", "permissions": ["token:read"]});
     assert_eq!(made["rules"][0], first);
@@ -100,20 +105,20 @@ fn what_is_left_open_and_what_is_passed_over() {
 }
 
 /// A rule that is right, with one attribute changed.
-fn rule(name: &str, value: Value) -> Value {
+fn rules_with(name: &str, value: Value) -> Value {
     let mut rule = json!({"container": "/a/", "transform": "mask", "permissions": ["token:read"]});
     rule[name] = value;
     json!([rule])
 }
 
 /// What is wrong with a name or with rights, and what the answer calls it.
-fn refused_rights() -> Vec<(&'static str, Value, &'static str)> {
+fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
     let long = "x".repeat(501);
     let id_is = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
-    let mut conditional = rule("conditions", id_is.clone())[0].clone();
+    let mut conditional = rules_with("conditions", id_is.clone())[0].clone();
     conditional["container"] = Value::Null;
-    let right = rule("priority", json!(1))[0].clone();
-    let wrong = rule("transform", json!("show"))[0].clone();
+    let right = rules_with("priority", json!(1))[0].clone();
+    let wrong = rules_with("transform", json!("show"))[0].clone();
     vec![
         ("name", Value::Null, "name"),
         ("name", json!(""), "name"),
@@ -132,38 +137,41 @@ fn refused_rights() -> Vec<(&'static str, Value, &'static str)> {
         ("rules", json!([7]), "rules[0]"),
         ("rules", json!([right, wrong]), "rules[1].transform"),
         ("rules", json!(vec![right.clone(); 65]), "rules"),
-        ("rules", rule("container", Value::Null), "rules[0].container"),
-        ("rules", rule("container", json!("/a")), "rules[0].container"),
-        ("rules", rule("container", json!("")), "rules[0].container"),
-        ("rules", rule("container", json!(["/a/"])), "rules[0].container"),
-        ("rules", rule("conditions", id_is), "rules[0].conditions"),
+        ("rules", rules_with("container", Value::Null), "rules[0].container"),
+        ("rules", rules_with("container", json!("/a")), "rules[0].container"),
+        ("rules", rules_with("container", json!("")), "rules[0].container"),
+        ("rules", rules_with("container", json!(["/a/"])), "rules[0].container"),
+        ("rules", rules_with("conditions", id_is), "rules[0].conditions"),
         ("rules", json!([conditional]), "rules[0].conditions"),
-        ("rules", rule("transform", Value::Null), "rules[0].transform"),
-        ("rules", rule("transform", json!("Reveal")), "rules[0].transform"),
-        ("rules", rule("transform", json!(1)), "rules[0].transform"),
-        ("rules", rule("priority", json!(-1)), "rules[0].priority"),
-        ("rules", rule("priority", json!(1.5)), "rules[0].priority"),
-        ("rules", rule("priority", json!("1")), "rules[0].priority"),
-        ("rules", rule("permissions", Value::Null), "rules[0].permissions"),
-        ("rules", rule("permissions", json!([])), "rules[0].permissions"),
-        ("rules", rule("permissions", json!("token:read")), "rules[0].permissions"),
-        ("rules", rule("permissions", json!(["x"])), "rules[0].permissions[0]"),
-        ("rules", rule("permissions", json!(["log:read"])), "rules[0].permissions"),
-        ("rules", rule("description", json!(long)), "rules[0].description"),
-        ("rules", rule("description", json!(7)), "rules[0].description"),
+        ("rules", rules_with("transform", Value::Null), "rules[0].transform"),
+        ("rules", rules_with("transform", json!("Reveal")), "rules[0].transform"),
+        ("rules", rules_with("transform", json!(1)), "rules[0].transform"),
+        ("rules", rules_with("priority", json!(-1)), "rules[0].priority"),
+        ("rules", rules_with("priority", json!(1.5)), "rules[0].priority"),
+        ("rules", rules_with("priority", json!("1")), "rules[0].priority"),
+        ("rules", rules_with("permissions", Value::Null), "rules[0].permissions"),
+        ("rules", rules_with("permissions", json!([])), "rules[0].permissions"),
+        ("rules", rules_with("permissions", json!("token:read")), "rules[0].permissions"),
+        ("rules", rules_with("permissions", json!(["x"])), "rules[0].permissions[0]"),
+        ("rules", rules_with("permissions", json!(["log:read"])), "rules[0].permissions"),
+        ("rules", rules_with("description", json!(long)), "rules[0].description"),
+        ("rules", rules_with("description", json!(7)), "rules[0].description"),
     ]
 }
 
 #[test]
-fn what_is_wrong_is_named() {
-    let made = created(&reader("stays"));
-    let list = || SHARED.fetch(&ACME.management, &at(&made)).is(200);
+fn invalid_application_names_the_attribute() {
+    let made = create_application(&reader_body("stays"));
+    let list =
+        || SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200);
     let before = list();
-    for (name, value, attribute) in refused_rights() {
-        let mut body = reader("wrong");
+    for (name, value, attribute) in invalid_access_policies() {
+        let mut body = reader_body("wrong");
         body[name] = value;
-        create(&body).invalid(attribute);
-        SHARED.put(&ACME.management, &at(&made), &body).invalid(attribute);
+        try_create(&body).expect_invalid(attribute);
+        SHARED_SERVER
+            .put(&ACME.management, &application_path(&made), &body)
+            .expect_invalid(attribute);
     }
     for (name, value) in [
         ("type", json!("robot")),
@@ -172,20 +180,20 @@ fn what_is_wrong_is_named() {
         ("type", Value::Null),
         ("create_key", json!("no")),
     ] {
-        let mut body = reader("wrong");
+        let mut body = reader_body("wrong");
         body[name] = value;
-        create(&body).invalid(name);
+        try_create(&body).expect_invalid(name);
     }
     // Everything at once.
-    let nothing = create(&json!({}));
-    nothing.invalid("name");
-    nothing.invalid("type");
-    create(&json!([])).refused(400, "object");
+    let nothing = try_create(&json!({}));
+    nothing.expect_invalid("name");
+    nothing.expect_invalid("type");
+    try_create(&json!([])).expect_problem(400, "object");
     assert_eq!(list(), before);
 }
 
 #[test]
-fn each_type_holds_its_own_permissions() {
+fn application_type_limits_its_permissions() {
     let table = [
         ("public", "token:read"),
         ("public", "tenant:read"),
@@ -196,24 +204,23 @@ fn each_type_holds_its_own_permissions() {
     ];
     for (kind, permission) in table {
         let plain = json!({"name": "x", "type": kind, "permissions": [permission]});
-        create(&plain).invalid("permissions");
-        let ruled =
-            json!({"name": "x", "type": kind, "rules": rule("permissions", json!([permission]))});
-        create(&ruled).invalid("rules[0].permissions");
+        try_create(&plain).expect_invalid("permissions");
+        let ruled = json!({"name": "x", "type": kind, "rules": rules_with("permissions", json!([permission]))});
+        try_create(&ruled).expect_invalid("rules[0].permissions");
     }
 }
 
 #[test]
-fn an_update_replaces_rights_and_leaves_the_type() {
+fn update_application_replaces_permissions_and_keeps_the_type() {
     let body = json!({"name": "before", "type": "public", "permissions": ["token:create"]});
-    let made = created(&body);
-    let key = text(&made, "key");
-    let update = |body: &Value| SHARED.put(&ACME.management, &at(&made), body);
+    let made = create_application(&body);
+    let key = text_field(&made, "key");
+    let update = |body: &Value| SHARED_SERVER.put(&ACME.management, &application_path(&made), body);
     let changed = update(&json!({
         "name": "after", "type": "management", "id": "another", "create_key": true,
         "rules": [{"container": "/a/", "transform": "redact", "permissions": ["token:update"]}],
     }))
-    .is(200);
+    .expect_status(200);
     for (name, expected) in [
         ("id", made["id"].clone()),
         ("name", json!("after")),
@@ -227,129 +234,172 @@ fn an_update_replaces_rights_and_leaves_the_type() {
     }
     assert!(changed["modified_at"].is_string());
     assert_eq!(changed["keys"][0]["id"], made["keys"][0]["id"], "its keys stay");
-    assert_eq!(SHARED.fetch(&ACME.management, &at(&made)).is(200), changed);
-    SHARED.create(&key, &json!({"type": "token", "data": 1})).refused(403, "token:create");
-    update(&json!({"name": "a", "permissions": ["token:read"]})).invalid("permissions");
-    update(&json!({"name": "a"})).invalid("permissions");
-    update(&body).is(200);
-    SHARED.create(&key, &json!({"type": "token", "data": 1})).is(201);
+    assert_eq!(
+        SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200),
+        changed
+    );
+    SHARED_SERVER
+        .create_token(&key, &json!({"type": "token", "data": 1}))
+        .expect_problem(403, "token:create");
+    update(&json!({"name": "a", "permissions": ["token:read"]})).expect_invalid("permissions");
+    update(&json!({"name": "a"})).expect_invalid("permissions");
+    update(&body).expect_status(200);
+    SHARED_SERVER.create_token(&key, &json!({"type": "token", "data": 1})).expect_status(201);
 }
 
 #[test]
-fn a_changed_rule_counts_at_the_next_request() {
+fn changed_rule_applies_to_the_next_request() {
     let body = |transform: &str, container: &str| {
         let rule =
             json!({"container": container, "transform": transform, "permissions": ["token:read"]});
         json!({"name": "x", "type": "private", "rules": [rule]})
     };
-    let made = created(&body("mask", "/"));
-    let key = text(&made, "key");
+    let made = create_application(&body("mask", "/"));
+    let key = text_field(&made, "key");
     let token =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/seen/"]});
-    let id = text(&SHARED.created(&ACME.private, &token), "id");
+    let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &token), "id");
     let shown = |transform, container| {
-        SHARED.put(&ACME.management, &at(&made), &body(transform, container)).is(200);
-        SHARED.get(&key, &id)
+        SHARED_SERVER
+            .put(&ACME.management, &application_path(&made), &body(transform, container))
+            .expect_status(200);
+        SHARED_SERVER.get_token(&key, &id)
     };
-    assert_eq!(SHARED.get(&key, &id).is(200)["data"], "XXX-XX-6789");
-    assert_eq!(shown("reveal", "/seen/").is(200)["data"], "123-45-6789");
-    assert!(shown("redact", "/").is(200).get("data").is_none());
-    shown("reveal", "/unseen/").refused(403, "token:read");
+    assert_eq!(SHARED_SERVER.get_token(&key, &id).expect_status(200)["data"], "XXX-XX-6789");
+    assert_eq!(shown("reveal", "/seen/").expect_status(200)["data"], "123-45-6789");
+    assert!(shown("redact", "/").expect_status(200).get("data").is_none());
+    shown("reveal", "/unseen/").expect_problem(403, "token:read");
 }
 
 #[test]
-fn an_application_can_give_up_its_own_rights_and_itself() {
+fn application_can_remove_its_own_permissions_and_delete_itself() {
     let all = json!(["application:read", "application:update", "application:delete"]);
-    let made = created(&json!({"name": "leaves", "type": "management", "permissions": all}));
-    let (key, at) = (text(&made, "key"), at(&made));
+    let made =
+        create_application(&json!({"name": "leaves", "type": "management", "permissions": all}));
+    let (key, at) = (text_field(&made, "key"), application_path(&made));
     let fewer = json!({"name": "x", "permissions": ["application:delete"]});
-    SHARED.put(&key, &at, &fewer).is(200);
-    SHARED.put(&key, &at, &fewer).refused(403, "application:update");
-    assert_eq!(SHARED.remove(&key, &at).status, 204);
-    SHARED.remove(&key, &at).refused(401, "BT-API-KEY");
+    SHARED_SERVER.put(&key, &at, &fewer).expect_status(200);
+    SHARED_SERVER.put(&key, &at, &fewer).expect_problem(403, "application:update");
+    assert_eq!(SHARED_SERVER.delete(&key, &at).status, 204);
+    SHARED_SERVER.delete(&key, &at).expect_problem(401, "BT-API-KEY");
 }
 
 #[test]
-fn a_deleted_application_is_gone_with_its_keys() {
-    let (made, other) = (created(&reader("deleted")), created(&reader("stays")));
-    let second = SHARED.ask("POST", &format!("{}/keys", at(&made))).key(&ACME.management).send();
-    let keys = [text(&made, "key"), text(&second.is(201), "key")];
-    let deleted = SHARED.remove(&ACME.management, &at(&made));
+fn deleted_application_and_its_keys_are_gone() {
+    let (made, other) =
+        (create_application(&reader_body("deleted")), create_application(&reader_body("stays")));
+    let second = SHARED_SERVER
+        .request("POST", &format!("{}/keys", application_path(&made)))
+        .key(&ACME.management)
+        .send();
+    let keys = [text_field(&made, "key"), text_field(&second.expect_status(201), "key")];
+    let deleted = SHARED_SERVER.delete(&ACME.management, &application_path(&made));
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
     for key in &keys {
-        SHARED.get(key, "whatever").refused(401, "BT-API-KEY");
+        SHARED_SERVER.get_token(key, "whatever").expect_problem(401, "BT-API-KEY");
     }
-    SHARED.fetch(&ACME.management, &at(&made)).refused(404, "no such thing");
-    SHARED.remove(&ACME.management, &at(&made)).refused(404, "no such thing");
-    SHARED.put(&ACME.management, &at(&made), &reader("x")).refused(404, "no such thing");
-    SHARED.fetch(&ACME.management, &format!("{}/keys", at(&made))).refused(404, "no such thing");
-    let listed = SHARED.fetch(&ACME.management, &format!("/applications?id={}", text(&made, "id")));
-    assert_eq!(listed.is(200)["data"], json!([]));
-    SHARED.get(&text(&other, "key"), "whatever").refused(404, "no such thing");
+    SHARED_SERVER
+        .get_path(&ACME.management, &application_path(&made))
+        .expect_problem(404, "no such thing");
+    SHARED_SERVER
+        .delete(&ACME.management, &application_path(&made))
+        .expect_problem(404, "no such thing");
+    SHARED_SERVER
+        .put(&ACME.management, &application_path(&made), &reader_body("x"))
+        .expect_problem(404, "no such thing");
+    SHARED_SERVER
+        .get_path(&ACME.management, &format!("{}/keys", application_path(&made)))
+        .expect_problem(404, "no such thing");
+    let listed = SHARED_SERVER
+        .get_path(&ACME.management, &format!("/applications?id={}", text_field(&made, "id")));
+    assert_eq!(listed.expect_status(200)["data"], json!([]));
+    SHARED_SERVER
+        .get_token(&text_field(&other, "key"), "whatever")
+        .expect_problem(404, "no such thing");
 }
 
 #[test]
-fn nobodys_applications_are_all_the_same() {
-    let elsewhere = SHARED.tenant(Settings::default());
-    let foreign = SHARED.post(&elsewhere.management, "/applications", &reader("foreign")).is(201);
-    let foreign_key = text(&foreign["keys"][0], "id");
-    let own = created(&reader("own"));
+fn unknown_and_foreign_applications_are_indistinguishable() {
+    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let foreign = SHARED_SERVER
+        .post(&elsewhere.management, "/applications", &reader_body("foreign"))
+        .expect_status(201);
+    let foreign_key = text_field(&foreign["keys"][0], "id");
+    let own = create_application(&reader_body("own"));
     let unknown = Uuid::new_v4().to_string();
-    let foreign = text(&foreign, "id");
+    let foreign = text_field(&foreign, "id");
     let ids = [unknown.as_str(), &foreign, "abc", "%FF%FE", "a%20b", "00000000"];
     let mut bodies = Vec::new();
     for id in ids {
         let path = format!("/applications/{id}");
         let (keys, key) = (format!("{path}/keys"), format!("{path}/keys/{foreign_key}"));
-        let key_of_own = format!("{}/keys/{id}", at(&own));
+        let key_of_own = format!("{}/keys/{id}", application_path(&own));
         bodies.extend([
-            SHARED.fetch(&ACME.management, &path),
-            SHARED.put(&ACME.management, &path, &reader("x")),
-            SHARED.remove(&ACME.management, &path),
-            SHARED.fetch(&ACME.management, &keys),
-            SHARED.ask("POST", &keys).key(&ACME.management).send(),
-            SHARED.fetch(&ACME.management, &key),
-            SHARED.remove(&ACME.management, &key),
-            SHARED.fetch(&ACME.management, &key_of_own),
-            SHARED.remove(&ACME.management, &key_of_own),
+            SHARED_SERVER.get_path(&ACME.management, &path),
+            SHARED_SERVER.put(&ACME.management, &path, &reader_body("x")),
+            SHARED_SERVER.delete(&ACME.management, &path),
+            SHARED_SERVER.get_path(&ACME.management, &keys),
+            SHARED_SERVER.request("POST", &keys).key(&ACME.management).send(),
+            SHARED_SERVER.get_path(&ACME.management, &key),
+            SHARED_SERVER.delete(&ACME.management, &key),
+            SHARED_SERVER.get_path(&ACME.management, &key_of_own),
+            SHARED_SERVER.delete(&ACME.management, &key_of_own),
         ]);
     }
     let first = bodies[0].without_trace();
     for reply in &bodies {
-        reply.refused(404, "no such thing");
+        reply.expect_problem(404, "no such thing");
         assert_eq!(reply.without_trace(), first);
     }
-    SHARED.fetch(&elsewhere.management, &format!("/applications/{foreign}")).is(200);
+    SHARED_SERVER
+        .get_path(&elsewhere.management, &format!("/applications/{foreign}"))
+        .expect_status(200);
 }
 
 #[test]
-fn whose_key_is_this() {
+fn get_application_by_key_returns_the_application_of_the_key() {
     for (key, kind) in
         [(&ACME.private, "private"), (&ACME.public, "public"), (&ACME.management, "management")]
     {
-        let found = SHARED.fetch(key, "/applications/key/").is(200);
+        let found = SHARED_SERVER.get_path(key, "/applications/key/").expect_status(200);
         assert_eq!(found["type"], kind);
-        assert_eq!(SHARED.fetch(&ACME.management, &at(&found)).is(200), found);
+        assert_eq!(
+            SHARED_SERVER.get_path(&ACME.management, &application_path(&found)).expect_status(200),
+            found
+        );
     }
-    let made = created(&reader("asks"));
-    let key = text(&made, "key");
-    assert_eq!(SHARED.fetch(&key, "/applications/key").is(200)["id"], made["id"]);
-    SHARED.fetch(&key, &at(&made)).refused(403, "application:read");
+    let made = create_application(&reader_body("asks"));
+    let key = text_field(&made, "key");
+    assert_eq!(
+        SHARED_SERVER.get_path(&key, "/applications/key").expect_status(200)["id"],
+        made["id"]
+    );
+    SHARED_SERVER.get_path(&key, &application_path(&made)).expect_problem(403, "application:read");
     // A session is asked about the application that began it.
-    let session = SHARED.ask("POST", "/sessions").key(&ACME.public).send().is(201);
-    let found = SHARED.fetch(&text(&session, "session_key"), "/applications/key").is(200);
+    let session =
+        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    let found = SHARED_SERVER
+        .get_path(&text_field(&session, "session_key"), "/applications/key")
+        .expect_status(200);
     assert_eq!(found["type"], "public");
-    assert!(SHARED.ask("PUT", "/applications/key").key(&ACME.management).send().status == 405);
+    assert!(
+        SHARED_SERVER.request("PUT", "/applications/key").key(&ACME.management).send().status
+            == 405
+    );
 }
 
 #[test]
-fn keys_are_no_longer_regenerated() {
-    let made = created(&reader("old"));
-    for path in [at(&made), "/applications/abc".to_owned()] {
-        for key in [&ACME.management, &text(&made, "key")] {
+fn regenerate_application_key_is_410() {
+    let made = create_application(&reader_body("old"));
+    for path in [application_path(&made), "/applications/abc".to_owned()] {
+        for key in [&ACME.management, &text_field(&made, "key")] {
             let path = format!("{path}/regenerate");
-            SHARED.ask("POST", &path).key(key).send().refused(410, "create another key");
+            SHARED_SERVER
+                .request("POST", &path)
+                .key(key)
+                .send()
+                .expect_problem(410, "create another key");
         }
     }
-    SHARED.fetch(&text(&made, "key"), "/applications/key").is(200);
+    SHARED_SERVER.get_path(&text_field(&made, "key"), "/applications/key").expect_status(200);
 }

@@ -2,33 +2,38 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::Settings;
+use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use crate::harness::server::{Reply, Server, text};
+use crate::harness::server::{TestResponse, TestServer, text_field};
 
 /// A tenant of its own: three applications that it began with, and five more, a second apart.
-fn listed_tenant() -> (Server, String, Vec<Value>) {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn tenant_with_applications() -> (TestServer, String, Vec<Value>) {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let create = |number: usize| {
         server.clock.advance(Duration::from_secs(1));
         let kind = if number.is_multiple_of(2) { "public" } else { "private" };
         let body =
             json!({"name": number.to_string(), "type": kind, "permissions": ["token:create"]});
-        server.post(&keys.management, "/applications", &body).is(201)
+        server.post(&keys.management, "/applications", &body).expect_status(201)
     };
-    let made = (0..5).map(create).collect();
-    (server, keys.management, made)
+    let created = (0..5).map(create).collect();
+    (server, keys.management, created)
 }
 
 #[test]
-fn the_newest_first_page_by_page() {
-    let (server, key, _) = listed_tenant();
-    let page = |query: &str| server.fetch(&key, &format!("/applications{query}"));
-    let names = |reply: &Reply| -> Vec<String> {
-        reply.is(200)["data"].as_array().unwrap().iter().map(|it| text(it, "name")).collect()
+fn applications_are_listed_newest_first_in_pages() {
+    let (server, key, _) = tenant_with_applications();
+    let page = |query: &str| server.get_path(&key, &format!("/applications{query}"));
+    let names = |reply: &TestResponse| -> Vec<String> {
+        reply.expect_status(200)["data"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|it| text_field(it, "name"))
+            .collect()
     };
     assert_eq!(names(&page(""))[..5], ["4", "3", "2", "1", "0"]);
     assert_eq!(names(&page("?size=2")), ["4", "3"]);
@@ -40,7 +45,7 @@ fn the_newest_first_page_by_page() {
         ("?size=3&page=99", 99, 3, 3, 0),
         ("?size=100", 1, 100, 1, 8),
     ] {
-        let found = page(query).is(200);
+        let found = page(query).expect_status(200);
         let expected = json!({"total_items": 8, "page_number": number, "page_size": size, "total_pages": pages});
         assert_eq!(found["pagination"], expected, "{query}");
         assert_eq!(found["data"].as_array().unwrap().len(), items, "{query}");
@@ -56,19 +61,19 @@ fn the_newest_first_page_by_page() {
         ("?type=robot", "type"),
         ("?type=private&type=", "type"),
     ] {
-        page(query).invalid(attribute);
+        page(query).expect_invalid(attribute);
     }
 }
 
 #[test]
-fn filters_of_a_list() {
-    let (server, key, made) = listed_tenant();
-    let id = |at: usize| text(&made[at], "id");
+fn applications_are_filtered_by_id_and_type() {
+    let (server, key, created) = tenant_with_applications();
+    let id = |at: usize| text_field(&created[at], "id");
     let found = |query: &str| -> Vec<String> {
-        let found = server.fetch(&key, &format!("/applications?{query}")).is(200);
+        let found = server.get_path(&key, &format!("/applications?{query}")).expect_status(200);
         let data = found["data"].as_array().unwrap();
         assert_eq!(found["pagination"]["total_items"], data.len(), "{query}");
-        data.iter().map(|it| text(it, "id")).collect()
+        data.iter().map(|it| text_field(it, "id")).collect()
     };
     assert_eq!(found(&format!("id={}", id(1))), [id(1)]);
     assert_eq!(found(&format!("id={}&id={}", id(1), id(3))), [id(3), id(1)]);

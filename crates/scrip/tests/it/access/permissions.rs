@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use crate::harness::server::{ACME, SHARED, text};
+use crate::harness::server::{ACME, SHARED_SERVER, text_field};
 
 /// As the wire has it: permissions, and the types of application that may hold them.
 const CATALOG: &[(&[&str], &[&str])] = &[
@@ -56,12 +56,13 @@ const CATALOG: &[(&[&str], &[&str])] = &[
 ];
 
 fn list(query: &str) -> Vec<Value> {
-    let found = SHARED.fetch(&ACME.public, &format!("/permissions{query}")).is(200);
+    let found =
+        SHARED_SERVER.get_path(&ACME.public, &format!("/permissions{query}")).expect_status(200);
     found.as_array().unwrap().clone()
 }
 
 #[test]
-fn every_permission_and_who_may_hold_it() {
+fn permission_catalog_lists_every_permission_with_its_application_types() {
     let found = list("");
     let expected: usize = CATALOG.iter().map(|(names, _)| names.len()).sum();
     assert_eq!(found.len(), expected);
@@ -69,30 +70,40 @@ fn every_permission_and_who_may_hold_it() {
         for name in *names {
             let one = found.iter().find(|it| it["type"] == *name).expect(name);
             assert_eq!(one["application_types"], serde_json::json!(kinds), "{name}");
-            assert!(!text(one, "description").is_empty());
+            assert!(!text_field(one, "description").is_empty());
         }
     }
 }
 
 #[test]
-fn of_one_type_of_application() {
+fn permission_catalog_is_filtered_by_application_type() {
     for (kind, count) in [("public", 4), ("private", 13), ("management", 24)] {
         let found = list(&format!("/?application_type={kind}"));
         assert_eq!(found.len(), count, "{kind}");
         let holds = |it: &Value| it["application_types"].as_array().unwrap().contains(&kind.into());
         assert!(found.iter().all(holds));
     }
-    let wrong = |query: &str| SHARED.fetch(&ACME.public, &format!("/permissions?{query}"));
-    wrong("application_type=robot").invalid("application_type");
-    wrong("application_type=").invalid("application_type");
-    wrong("application_type=public&application_type=public").invalid("application_type");
+    let wrong =
+        |query: &str| SHARED_SERVER.get_path(&ACME.public, &format!("/permissions?{query}"));
+    wrong("application_type=robot").expect_invalid("application_type");
+    wrong("application_type=").expect_invalid("application_type");
+    wrong("application_type=public&application_type=public").expect_invalid("application_type");
 }
 
 #[test]
-fn any_key_may_ask_and_nobody_without() {
-    let session = SHARED.ask("POST", "/sessions").key(&ACME.public).send().is(201);
-    for key in [&ACME.private, &ACME.management, &text(&session, "session_key")] {
-        assert_eq!(SHARED.fetch(key, "/permissions").is(200).as_array().unwrap().len(), 37);
+fn permission_catalog_requires_any_key() {
+    let session =
+        SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
+    for key in [&ACME.private, &ACME.management, &text_field(&session, "session_key")] {
+        assert_eq!(
+            SHARED_SERVER
+                .get_path(key, "/permissions")
+                .expect_status(200)
+                .as_array()
+                .unwrap()
+                .len(),
+            37
+        );
     }
-    SHARED.ask("GET", "/permissions").send().refused(401, "BT-API-KEY");
+    SHARED_SERVER.request("GET", "/permissions").send().expect_problem(401, "BT-API-KEY");
 }

@@ -3,15 +3,15 @@
 use scrip_core::policy::{
     ApplicationKind::{Management, Private, Public},
     Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate, TokenUse},
-    Settings,
+    TenantSettings,
     Transform::{Mask, Redact, Reveal},
 };
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED, card, grant, new_number};
+use crate::harness::server::{ACME, SHARED_SERVER, card_body, grant, unique_card_number};
 
 #[test]
-fn no_key_or_a_wrong_one_is_401() {
+fn missing_or_unknown_key_is_401() {
     let paths = [
         ("POST", "/tokens"),
         ("GET", "/tokens/x"),
@@ -19,181 +19,231 @@ fn no_key_or_a_wrong_one_is_401() {
         ("DELETE", "/tokens/x"),
     ];
     for (method, path) in paths {
-        SHARED.ask(method, path).send().refused(401, "BT-API-KEY");
-        SHARED.ask(method, path).key("key_test_us_pvt_WRONG").send().refused(401, "BT-API-KEY");
-        SHARED.ask(method, path).key("").send().refused(401, "BT-API-KEY");
+        SHARED_SERVER.request(method, path).send().expect_problem(401, "BT-API-KEY");
+        SHARED_SERVER
+            .request(method, path)
+            .key("key_test_us_pvt_WRONG")
+            .send()
+            .expect_problem(401, "BT-API-KEY");
+        SHARED_SERVER.request(method, path).key("").send().expect_problem(401, "BT-API-KEY");
     }
 }
 
 #[test]
-fn every_operation_needs_its_permission() {
-    SHARED.created(&ACME.private, &json!({"id": "guarded", "type": "token", "data": 1}));
-    let manager =
-        SHARED.permissions(&ACME.tenant, Management, &[scrip_core::policy::Permission::TenantRead]);
+fn token_operations_require_their_permission() {
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": "guarded", "type": "token", "data": 1}));
+    let manager = SHARED_SERVER.key_with_permissions(
+        &ACME.tenant,
+        Management,
+        &[scrip_core::policy::Permission::TenantRead],
+    );
     let wrong = [
         (
             "POST",
             "/tokens",
             "token:create",
-            SHARED.permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate, TokenDelete]),
+            SHARED_SERVER.key_with_permissions(
+                &ACME.tenant,
+                Private,
+                &[TokenRead, TokenUpdate, TokenDelete],
+            ),
         ),
         (
             "GET",
             "/tokens/guarded",
             "token:read",
-            SHARED.permissions(&ACME.tenant, Private, &[TokenCreate, TokenUpdate, TokenDelete]),
+            SHARED_SERVER.key_with_permissions(
+                &ACME.tenant,
+                Private,
+                &[TokenCreate, TokenUpdate, TokenDelete],
+            ),
         ),
         (
             "PATCH",
             "/tokens/guarded",
             "token:update",
-            SHARED.permissions(&ACME.tenant, Private, &[TokenCreate, TokenRead, TokenDelete]),
+            SHARED_SERVER.key_with_permissions(
+                &ACME.tenant,
+                Private,
+                &[TokenCreate, TokenRead, TokenDelete],
+            ),
         ),
         (
             "DELETE",
             "/tokens/guarded",
             "token:delete",
-            SHARED.permissions(&ACME.tenant, Private, &[TokenCreate, TokenRead, TokenUpdate]),
+            SHARED_SERVER.key_with_permissions(
+                &ACME.tenant,
+                Private,
+                &[TokenCreate, TokenRead, TokenUpdate],
+            ),
         ),
     ];
     for (method, path, permission, key) in &wrong {
-        SHARED.ask(method, path).key(key).send().refused(403, permission);
-        SHARED.ask(method, path).key(&manager).send().refused(403, permission);
+        SHARED_SERVER.request(method, path).key(key).send().expect_problem(403, permission);
+        SHARED_SERVER.request(method, path).key(&manager).send().expect_problem(403, permission);
     }
-    assert_eq!(SHARED.get(&ACME.public, "guarded").status, 403);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.public, "guarded").status, 403);
 }
 
 #[test]
-fn a_rule_reaches_its_container_and_below() {
+fn rule_applies_to_its_container_and_descendants() {
     let all = [TokenCreate, TokenRead, TokenUpdate, TokenDelete];
-    let key = SHARED.rules(&ACME.tenant, vec![grant("/pci/", Reveal, &all)]);
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/pci/", Reveal, &all)]);
     let in_container =
         |container: &str| json!({"type": "token", "data": 1, "containers": [container]});
-    assert_eq!(SHARED.create(&key, &in_container("/pci/high/")).status, 201);
-    SHARED.create(&key, &in_container("/pci-other/")).refused(403, "token:create");
-    SHARED.create(&key, &in_container("/")).refused(403, "token:create");
+    assert_eq!(SHARED_SERVER.create_token(&key, &in_container("/pci/high/")).status, 201);
+    SHARED_SERVER
+        .create_token(&key, &in_container("/pci-other/"))
+        .expect_problem(403, "token:create");
+    SHARED_SERVER.create_token(&key, &in_container("/")).expect_problem(403, "token:create");
     let both = json!({"type": "token", "data": 1, "containers": ["/pci/", "/other/"]});
-    SHARED.create(&key, &both).refused(403, "token:create");
+    SHARED_SERVER.create_token(&key, &both).expect_problem(403, "token:create");
 
-    let outside = SHARED.created(&ACME.private, &in_container("/other/"));
+    let outside = SHARED_SERVER.create_token_ok(&ACME.private, &in_container("/other/"));
     let id = outside["id"].as_str().unwrap();
-    SHARED.get(&key, id).refused(403, "token:read");
-    SHARED.patch(&key, id, &json!({})).refused(403, "token:update");
-    SHARED.ask("DELETE", &format!("/tokens/{id}")).key(&key).send().refused(403, "token:delete");
+    SHARED_SERVER.get_token(&key, id).expect_problem(403, "token:read");
+    SHARED_SERVER.patch_token(&key, id, &json!({})).expect_problem(403, "token:update");
+    SHARED_SERVER
+        .request("DELETE", &format!("/tokens/{id}"))
+        .key(&key)
+        .send()
+        .expect_problem(403, "token:delete");
 }
 
 #[test]
-fn transforms_decide_what_is_shown() {
-    let number = new_number();
-    let token = SHARED.created(&ACME.private, &card(&number));
+fn transform_decides_which_data_is_returned() {
+    let number = unique_card_number();
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
     let id = token["id"].as_str().unwrap();
-    let read = |transform| SHARED.rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])]);
+    let read = |transform| {
+        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
+    };
 
-    let revealed = SHARED.get(&read(Reveal), id).json();
+    let revealed = SHARED_SERVER.get_token(&read(Reveal), id).json();
     assert_eq!(revealed["data"]["number"], number);
     assert_eq!(revealed["data"]["cvc"], "123");
-    let masked = SHARED.get(&read(Mask), id).json();
+    let masked = SHARED_SERVER.get_token(&read(Mask), id).json();
     let expected = format!("XXXXXXXXXXXX{}", &number[12..]);
     assert_eq!(
         masked["data"],
         json!({"number": expected, "expiration_month": 7, "expiration_year": 2031})
     );
-    let redacted = SHARED.get(&read(Redact), id).json();
+    let redacted = SHARED_SERVER.get_token(&read(Redact), id).json();
     assert!(redacted.get("data").is_none());
     assert_eq!(redacted["card"], token["card"], "card details stay");
 
-    let plain = SHARED.permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
+    let plain = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
     assert_eq!(
-        SHARED.get(&plain, id).json()["data"]["number"],
+        SHARED_SERVER.get_token(&plain, id).json()["data"]["number"],
         expected,
         "a plain permission masks"
     );
 }
 
 #[test]
-fn a_mask_cannot_become_a_way_to_read() {
-    let number = new_number();
-    let mut body = card(&number);
+fn masked_caller_cannot_reveal_data_by_changing_the_mask() {
+    let number = unique_card_number();
+    let mut body = card_body(&number);
     body["mask"] = json!({"all": "{{ data | stringify }}", "number": "{{ data.number }}"});
-    let token = SHARED.created(&ACME.public, &body);
+    let token = SHARED_SERVER.create_token_ok(&ACME.public, &body);
     assert!(!token["data"].to_string().contains(&number));
     assert!(!token["data"].to_string().contains("123\""), "no cvc either");
 
     // A caller that may update but sees only masks cannot write itself a better mask.
     let id = token["id"].as_str().unwrap();
-    let updates = SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead, TokenUpdate])]);
+    let updates = SHARED_SERVER
+        .key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead, TokenUpdate])]);
     for (attribute, value) in [
         ("mask", json!("{{ data.number | last4 }}")),
         ("fingerprint_expression", json!("{{ data.number | last4 }}")),
         ("search_indexes", json!(["{{ data.number | last4 }}"])),
     ] {
-        SHARED.patch(&updates, id, &json!({ attribute: value })).refused(403, attribute);
+        SHARED_SERVER
+            .patch_token(&updates, id, &json!({ attribute: value }))
+            .expect_problem(403, attribute);
     }
     let same = json!({"mask": token["mask"], "metadata": {"a": "b"}});
-    assert_eq!(SHARED.patch(&updates, id, &same).status, 200, "the same value changes nothing");
+    assert_eq!(
+        SHARED_SERVER.patch_token(&updates, id, &same).status,
+        200,
+        "the same value changes nothing"
+    );
 }
 
 #[test]
-fn a_move_must_be_allowed_at_both_ends_and_show_no_more() {
+fn move_requires_rights_in_both_containers_and_no_stronger_transform() {
     let rules = || {
         vec![
             grant("/shown/", Reveal, &[TokenRead, TokenUpdate]),
             grant("/masked/", Mask, &[TokenRead, TokenUpdate]),
         ]
     };
-    let key = SHARED.rules(&ACME.tenant, rules());
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules());
     let create = |container: &str| {
         let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
-        SHARED.created(&ACME.private, &body)["id"].as_str().unwrap().to_owned()
+        SHARED_SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned()
     };
     let to = |container: &str| json!({"containers": [container]});
-    SHARED.patch(&key, &create("/masked/"), &to("/elsewhere/")).refused(403, "token:update");
-    SHARED.patch(&key, &create("/masked/"), &to("/shown/")).refused(403, "sees more");
-    let moved = SHARED.patch(&key, &create("/shown/"), &to("/masked/"));
+    SHARED_SERVER
+        .patch_token(&key, &create("/masked/"), &to("/elsewhere/"))
+        .expect_problem(403, "token:update");
+    SHARED_SERVER
+        .patch_token(&key, &create("/masked/"), &to("/shown/"))
+        .expect_problem(403, "sees more");
+    let moved = SHARED_SERVER.patch_token(&key, &create("/shown/"), &to("/masked/"));
     assert_eq!(moved.json()["data"], "XXX-XX-6789");
 }
 
 #[test]
-fn a_right_to_use_is_no_right_to_see() {
+fn token_use_permission_does_not_allow_a_move_that_reveals_more() {
     let mut rules = vec![
         grant("/used-a/", Mask, &[TokenRead, TokenUpdate]),
         grant("/used-b/", Reveal, &[TokenRead, TokenUpdate]),
     ];
     rules.push(grant("/", Reveal, &[TokenUse]));
-    let key = SHARED.rules(&ACME.tenant, rules);
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
     let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/used-a/"]});
-    let id = SHARED.created(&ACME.private, &body)["id"].as_str().unwrap().to_owned();
-    SHARED.patch(&key, &id, &json!({"containers": ["/used-b/"]})).refused(403, "sees more");
-    SHARED.patch(&key, &id, &json!({"mask": "{{ data }}"})).refused(403, "mask");
+    let id = SHARED_SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned();
+    SHARED_SERVER
+        .patch_token(&key, &id, &json!({"containers": ["/used-b/"]}))
+        .expect_problem(403, "sees more");
+    SHARED_SERVER
+        .patch_token(&key, &id, &json!({"mask": "{{ data }}"}))
+        .expect_problem(403, "mask");
 }
 
 #[test]
-fn tenants_do_not_see_each_other() {
-    let other = SHARED.tenant(Settings::default());
+fn tokens_of_tenants_are_isolated() {
+    let other = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let id = "in-both-tenants";
-    SHARED.created(&ACME.private, &json!({"id": id, "type": "token", "data": "acme"}));
-    SHARED.created(&other.private, &json!({"id": id, "type": "token", "data": "other"}));
-    assert_eq!(SHARED.get(&other.private, id).json()["data"], "other");
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": "acme"}));
+    SHARED_SERVER
+        .create_token_ok(&other.private, &json!({"id": id, "type": "token", "data": "other"}));
+    assert_eq!(SHARED_SERVER.get_token(&other.private, id).json()["data"], "other");
     assert_eq!(
-        SHARED.ask("DELETE", &format!("/tokens/{id}")).key(&other.private).send().status,
+        SHARED_SERVER.request("DELETE", &format!("/tokens/{id}")).key(&other.private).send().status,
         204
     );
-    assert_eq!(SHARED.get(&other.private, id).status, 404);
-    assert_eq!(SHARED.get(&ACME.private, id).json()["data"], "acme");
+    assert_eq!(SHARED_SERVER.get_token(&other.private, id).status, 404);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], "acme");
 }
 
 #[test]
-fn a_public_key_creates_and_updates_but_never_reads() {
-    let number = new_number();
-    let token = SHARED.created(&ACME.public, &card(&number));
+fn public_key_creates_and_updates_but_cannot_read() {
+    let number = unique_card_number();
+    let token = SHARED_SERVER.create_token_ok(&ACME.public, &card_body(&number));
     assert!(!token.to_string().contains(&number));
     assert!(token["data"].get("cvc").is_none());
     let id = token["id"].as_str().unwrap();
-    let updated = SHARED.patch(&ACME.public, id, &json!({"data": {"expiration_month": 9}}));
-    assert_eq!(updated.is(200).get("data"), None);
-    assert_eq!(SHARED.get(&ACME.private, id).json()["data"]["expiration_month"], 9);
+    let updated =
+        SHARED_SERVER.patch_token(&ACME.public, id, &json!({"data": {"expiration_month": 9}}));
+    assert_eq!(updated.expect_status(200).get("data"), None);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"]["expiration_month"], 9);
     assert!(!updated.text.contains(&number));
-    SHARED.get(&ACME.public, id).refused(403, "token:read");
-    let public = SHARED.permissions(&ACME.tenant, Public, &[TokenCreate]);
-    SHARED.patch(&public, id, &json!({})).refused(403, "token:update");
+    SHARED_SERVER.get_token(&ACME.public, id).expect_problem(403, "token:read");
+    let public = SHARED_SERVER.key_with_permissions(&ACME.tenant, Public, &[TokenCreate]);
+    SHARED_SERVER.patch_token(&public, id, &json!({})).expect_problem(403, "token:update");
 }

@@ -4,45 +4,52 @@ use std::{sync::Arc, time::Duration};
 
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{Mandate, Quotas, Settings},
+    policy::{PolicyPermit, Quotas, TenantSettings},
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{Keys, Reply, Server, new_number, text};
+use crate::harness::server::{
+    TenantApiKeys, TestResponse, TestServer, text_field, unique_card_number,
+};
 
 /// A tenant with a token that was read, changed, and asked for in vain.
-fn recorded_tenant() -> (Server, Keys) {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn recorded_tenant() -> (TestServer, TenantApiKeys) {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let tick = || server.clock.advance(Duration::from_secs(1));
     tick();
-    server.created(&keys.private, &json!({"id": "token-1", "type": "token", "data": "secret"}));
+    server.create_token_ok(
+        &keys.private,
+        &json!({"id": "token-1", "type": "token", "data": "secret"}),
+    );
     tick();
-    server.get(&keys.private, "token-1").is(200);
+    server.get_token(&keys.private, "token-1").expect_status(200);
     tick();
-    server.patch(&keys.private, "token-1", &json!({"metadata": {"a": "b"}})).is(200);
+    server
+        .patch_token(&keys.private, "token-1", &json!({"metadata": {"a": "b"}}))
+        .expect_status(200);
     tick();
-    server.get(&keys.public, "token-1").is(403);
+    server.get_token(&keys.public, "token-1").expect_status(403);
     tick();
-    server.remove(&keys.private, "/tokens/token-1").is(204);
+    server.delete(&keys.private, "/tokens/token-1").expect_status(204);
     tick();
     (server, keys)
 }
 
-fn list(server: &Server, keys: &Keys, query: &str) -> Reply {
-    server.fetch(&keys.management, &format!("/logs{query}"))
+fn list(server: &TestServer, keys: &TenantApiKeys, query: &str) -> TestResponse {
+    server.get_path(&keys.management, &format!("/logs{query}"))
 }
 
-fn data(reply: &Reply) -> Vec<Value> {
-    reply.is(200)["data"].as_array().unwrap().clone()
+fn data(reply: &TestResponse) -> Vec<Value> {
+    reply.expect_status(200)["data"].as_array().unwrap().clone()
 }
 
-fn told(records: &[Value]) -> Vec<(String, String)> {
-    records.iter().map(|it| (text(it, "operation"), text(it, "outcome"))).collect()
+fn operations_and_outcomes(records: &[Value]) -> Vec<(String, String)> {
+    records.iter().map(|it| (text_field(it, "operation"), text_field(it, "outcome"))).collect()
 }
 
 #[test]
-fn what_was_done_and_seen_the_newest_first() {
+fn logs_list_changes_and_reads_newest_first() {
     let (server, keys) = recorded_tenant();
     let records = data(&list(&server, &keys, "?entity_type=token"));
     let expected = [
@@ -53,9 +60,9 @@ fn what_was_done_and_seen_the_newest_first() {
         ("create_token", "created"),
     ];
     let expected = expected.map(|(one, other)| (one.to_owned(), other.to_owned()));
-    assert_eq!(told(&records), expected);
+    assert_eq!(operations_and_outcomes(&records), expected);
     let first = &records[4];
-    let private = server.fetch(&keys.private, "/applications/key").is(200);
+    let private = server.get_path(&keys.private, "/applications/key").expect_status(200);
     assert_eq!(first["tenant_id"], keys.tenant.id.to_string());
     assert_eq!(first["actor_id"], private["id"]);
     assert_eq!(first["actor_type"], "application");
@@ -63,10 +70,11 @@ fn what_was_done_and_seen_the_newest_first() {
     assert_eq!(first["entity_id"], "token-1");
     assert_eq!(first["message"], "Create token: the token was created.");
     assert_eq!(first["address"], "127.0.0.1");
-    assert!(!text(first, "trace_id").is_empty());
-    assert!(text(first, "created_at").ends_with("+00:00"));
+    assert!(!text_field(first, "trace_id").is_empty());
+    assert!(text_field(first, "created_at").ends_with("+00:00"));
     assert!(
-        text(first, "id").starts_with("audit-") && text(&records[3], "id").starts_with("access-")
+        text_field(first, "id").starts_with("audit-")
+            && text_field(&records[3], "id").starts_with("access-")
     );
     // What has no name has none: the public key may not look for tokens.
     assert!(records[1].get("entity_id").is_none());
@@ -77,17 +85,17 @@ fn what_was_done_and_seen_the_newest_first() {
 }
 
 #[test]
-fn filters() {
+fn logs_are_filtered_by_entity_operation_outcome_and_date() {
     let (server, keys) = recorded_tenant();
     let all = data(&list(&server, &keys, "?entity_type=token"));
-    let at = |at: usize| text(&all[at], "created_at").replace('+', "%2B");
+    let at = |at: usize| text_field(&all[at], "created_at").replace('+', "%2B");
     let count = |query: &str| data(&list(&server, &keys, query)).len();
     assert_eq!(count("?entity_id=token-1"), 4);
     assert_eq!(count("?entity_id=token-1&entity_type=application"), 0);
     assert_eq!(count("?entity_id=token-2"), 0);
     assert_eq!(count("?operation=get_token&entity_type=token"), 2);
     assert_eq!(count("?outcome=forbidden"), 1);
-    let actor = text(&all[0], "actor_id");
+    let actor = text_field(&all[0], "actor_id");
     assert_eq!(count(&format!("?entity_type=token&actor_id={actor}")), 4);
     // From this instant, to before that one. They are a second apart, and shown to the second.
     let (from, to) = (at(3), at(1));
@@ -110,14 +118,14 @@ fn filters() {
         ("?page=0", "page"),
         ("?start=nonsense", "start"),
     ] {
-        list(&server, &keys, query).invalid(attribute);
+        list(&server, &keys, query).expect_invalid(attribute);
     }
     let long = format!("?entity_id={}", "a".repeat(513));
-    list(&server, &keys, &long).invalid("entity_id");
+    list(&server, &keys, &long).expect_invalid("entity_id");
 }
 
 #[test]
-fn pages_by_cursor_and_by_number_are_the_same() {
+fn log_pages_by_cursor_and_by_number_match() {
     let (server, keys) = recorded_tenant();
     // Each page that is read leaves a record, which is not among those of pages by number.
     let others = |mut records: Vec<Value>| {
@@ -125,7 +133,7 @@ fn pages_by_cursor_and_by_number_are_the_same() {
         records
     };
     let all = others(data(&list(&server, &keys, "?size=100")));
-    let ids = |records: &[Value]| records.iter().map(|it| text(it, "id")).collect::<Vec<_>>();
+    let ids = |records: &[Value]| records.iter().map(|it| text_field(it, "id")).collect::<Vec<_>>();
     assert!(all.len() > 8);
     let (mut by_cursor, mut query) = (Vec::new(), "?size=3".to_owned());
     loop {
@@ -151,31 +159,34 @@ fn pages_by_cursor_and_by_number_are_the_same() {
     unique.dedup();
     assert_eq!(unique.len(), all.len());
     // A cursor is of one question, and of one application.
-    let next = text(&list(&server, &keys, "?size=3").json()["pagination"], "next");
-    list(&server, &keys, &format!("?entity_type=token&start={next}")).invalid("start");
-    let other = server.tenant(Settings::default());
-    list(&server, &other, &format!("?start={next}")).invalid("start");
+    let next = text_field(&list(&server, &keys, "?size=3").json()["pagination"], "next");
+    list(&server, &keys, &format!("?entity_type=token&start={next}")).expect_invalid("start");
+    let other = server.create_test_tenant(TenantSettings::default());
+    list(&server, &other, &format!("?start={next}")).expect_invalid("start");
 }
 
 #[test]
-fn a_refused_reader_of_the_logs_is_recorded() {
+fn denied_list_logs_request_is_recorded() {
     let (server, keys) = recorded_tenant();
-    server.fetch(&keys.private, "/logs").is(403);
+    server.get_path(&keys.private, "/logs").expect_status(403);
     let records = data(&list(&server, &keys, "?operation=list_logs"));
-    assert_eq!(told(&records), [("list_logs".to_owned(), "forbidden".to_owned())]);
+    assert_eq!(
+        operations_and_outcomes(&records),
+        [("list_logs".to_owned(), "forbidden".to_owned())]
+    );
 }
 
 #[test]
-fn what_is_older_than_the_retention_is_not_shown_whatever_is_pruned() {
+fn records_older_than_the_retention_are_not_listed() {
     let (server, keys) = recorded_tenant();
     let count = || data(&list(&server, &keys, "?entity_id=token-1")).len();
     server.clock.advance(Duration::from_secs(23 * 60 * 60));
     assert_eq!(count(), 4);
     let keep = |seconds: u64| {
         let edit = move |quotas| Quotas { log_retention_seconds: seconds, ..quotas };
-        let mandate = Mandate::of_operator(Arc::clone(&keys.tenant));
+        let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
         server.runtime.block_on(async {
-            set_tenant_quotas(&server.app.vault, mandate, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&server.app.vault, permit, Box::new(edit)).await.unwrap();
             server.app.reload().await.unwrap();
         });
     };
@@ -189,24 +200,27 @@ fn what_is_older_than_the_retention_is_not_shown_whatever_is_pruned() {
 }
 
 #[test]
-fn no_value_is_in_a_log() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
-    let number = new_number();
-    server.created(&keys.private, &crate::harness::server::card(&number));
-    server.get(&keys.private, &number).is(404);
+fn logs_contain_no_submitted_values() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let number = unique_card_number();
+    server.create_token_ok(&keys.private, &crate::harness::server::card_body(&number));
+    server.get_token(&keys.private, &number).expect_status(404);
     let all = list(&server, &keys, "?size=100");
-    assert!(all.is(200)["data"].as_array().unwrap().len() > 2 && !all.text.contains(&number));
+    assert!(
+        all.expect_status(200)["data"].as_array().unwrap().len() > 2 && !all.text.contains(&number)
+    );
 }
 
 #[test]
-fn types_of_entities() {
+fn log_entity_types_can_be_listed_and_used_as_filters() {
     let (server, keys) = recorded_tenant();
-    let types = list(&server, &keys, "/entity-types").is(200);
+    let types = list(&server, &keys, "/entity-types").expect_status(200);
     let types = types.as_array().unwrap();
     assert_eq!(types[0], json!({"display_name": "Token", "value": "token"}));
     for it in types {
-        list(&server, &keys, &format!("?entity_type={}", text(it, "value"))).is(200);
+        list(&server, &keys, &format!("?entity_type={}", text_field(it, "value")))
+            .expect_status(200);
     }
-    server.fetch(&keys.private, "/logs/entity-types").is(403);
+    server.get_path(&keys.private, "/logs/entity-types").expect_status(403);
 }

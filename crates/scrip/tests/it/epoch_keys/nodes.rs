@@ -10,100 +10,108 @@ use std::{
 };
 
 use scrip_api::app::App;
-use scrip_core::policy::{Permission, Settings, Transform};
-use scrip_seal::{Asked, EpochKeys, KeyExchange, Leave, NamedEpoch, WrappedEpochKey};
-use scrip_server::epoch_keys::shared::{Disks, SharedKeys};
-use scrip_testing::redis::Redis;
+use scrip_core::policy::{Permission, TenantSettings, Transform};
+use scrip_seal::{
+    EpochKeys, KeyExchange, KeyExchangeFuture, KeyOffer, SharedEpoch, WrappedEpochKey,
+};
+use scrip_server::epoch_keys::redis_exchange::{DiskPolicy, RedisKeyExchange};
+use scrip_testing::redis::RedisServer;
 use serde_json::{Value, json};
 use tokio::runtime::Runtime;
 
-use crate::harness::server::{Keys, Reply, Server, card, grant, new_number, text};
+use crate::harness::server::{
+    TenantApiKeys, TestResponse, TestServer, card_body, grant, text_field, unique_card_number,
+};
 
 const EPOCH: Duration = Duration::from_secs(15 * 60);
 
 /// Counts what requests ask for; what is renewed in the background is not counted.
-struct Counting {
-    keys: Arc<SharedKeys>,
-    asked: AtomicUsize,
+struct CountingKeyExchange {
+    keys: Arc<RedisKeyExchange>,
+    requests: AtomicUsize,
 }
 
-impl KeyExchange for Counting {
+impl KeyExchange for CountingKeyExchange {
     fn exchange<'a>(
         &'a self,
-        epoch: &'a NamedEpoch,
-        leave: Leave<'a>,
-    ) -> Asked<'a, Vec<WrappedEpochKey>> {
-        if matches!(leave, Leave::Nothing | Leave::First(_)) {
-            self.asked.fetch_add(1, Ordering::SeqCst);
+        epoch: &'a SharedEpoch,
+        leave: KeyOffer<'a>,
+    ) -> KeyExchangeFuture<'a, Vec<WrappedEpochKey>> {
+        if matches!(leave, KeyOffer::None | KeyOffer::IfAbsent(_)) {
+            self.requests.fetch_add(1, Ordering::SeqCst);
         }
         self.keys.exchange(epoch, leave)
     }
 
-    fn answers(&self) -> bool {
-        self.keys.answers()
+    fn is_available(&self) -> bool {
+        self.keys.is_available()
     }
 
-    fn failed(&self) -> u64 {
-        self.keys.failed()
+    fn failure_count(&self) -> u64 {
+        self.keys.failure_count()
     }
 }
 
 /// Two nodes on one store and one Redis. Their connections live in a runtime of the test's own.
-struct Scene {
-    redis: Redis,
-    one: Server,
-    two: Server,
-    keys: Keys,
-    counts: [Arc<Counting>; 2],
+struct TwoNodeHarness {
+    redis: RedisServer,
+    first: TestServer,
+    second: TestServer,
+    keys: TenantApiKeys,
+    exchanges: [Arc<CountingKeyExchange>; 2],
     runtime: Runtime,
 }
 
-fn sharing(runtime: &Runtime, redis: &Redis) -> Arc<Counting> {
-    let keys = runtime.block_on(SharedKeys::start(redis.client(), Disks::Refused)).unwrap();
-    Arc::new(Counting { keys, asked: AtomicUsize::new(0) })
+fn connect_exchange(runtime: &Runtime, redis: &RedisServer) -> Arc<CountingKeyExchange> {
+    let keys =
+        runtime.block_on(RedisKeyExchange::start(redis.client(), DiskPolicy::Forbidden)).unwrap();
+    Arc::new(CountingKeyExchange { keys, requests: AtomicUsize::new(0) })
 }
 
 /// As if it had been started with these: the vault is open already.
-fn take(app: &mut App, exchange: &Arc<Counting>) {
-    let epochs = EpochKeys::shared(EPOCH, Arc::<Counting>::clone(exchange));
-    epochs.unlock(Arc::clone(app.source.get().unwrap()), [7; 32]);
-    app.vault.epochs = Arc::new(epochs);
+fn use_exchange(app: &mut App, exchange: &Arc<CountingKeyExchange>) {
+    let epochs = EpochKeys::shared(EPOCH, Arc::<CountingKeyExchange>::clone(exchange));
+    epochs.unlock(Arc::clone(app.key_source.get().unwrap()), [7; 32]);
+    app.vault.epoch_keys = Arc::new(epochs);
 }
 
-impl Scene {
+impl TwoNodeHarness {
     fn new() -> Self {
-        let (redis, runtime) = (Redis::start(), Runtime::new().unwrap());
-        let counts = [sharing(&runtime, &redis), sharing(&runtime, &redis)];
-        let one = Server::with(|app| take(app, &counts[0]));
-        let keys = one.tenant(Settings::default());
-        let two = one.beside(|app| take(app, &counts[1]));
-        Self { redis, one, two, keys, counts, runtime }
+        let (redis, runtime) = (RedisServer::start(), Runtime::new().unwrap());
+        let counts = [connect_exchange(&runtime, &redis), connect_exchange(&runtime, &redis)];
+        let one = TestServer::start_with(|app| use_exchange(app, &counts[0]));
+        let keys = one.create_test_tenant(TenantSettings::default());
+        let two = one.start_second_node(|app| use_exchange(app, &counts[1]));
+        Self { redis, first: one, second: two, keys, exchanges: counts, runtime }
     }
 
-    fn asked(&self) -> [usize; 2] {
-        self.counts.each_ref().map(|it| it.asked.load(Ordering::SeqCst))
+    fn request_counts(&self) -> [usize; 2] {
+        self.exchanges.each_ref().map(|it| it.requests.load(Ordering::SeqCst))
     }
 
     /// A node that was started just now, and holds nothing.
-    fn three(&self) -> Server {
-        let counting = sharing(&self.runtime, &self.redis);
-        self.one.beside(|app| take(app, &counting))
+    fn start_third_node(&self) -> TestServer {
+        let counting = connect_exchange(&self.runtime, &self.redis);
+        self.first.start_second_node(|app| use_exchange(app, &counting))
     }
 
-    fn made(&self, node: &Server) -> String {
-        text(&node.created(&self.keys.private, &card(&new_number())), "id")
+    fn create_card(&self, node: &TestServer) -> String {
+        text_field(
+            &node.create_token_ok(&self.keys.private, &card_body(&unique_card_number())),
+            "id",
+        )
     }
 
-    fn code(&self, node: &Server, id: &str) -> Value {
-        node.get(&self.keys.private, id).is(200)["data"]["cvc"].clone()
+    fn read_cvc(&self, node: &TestServer, id: &str) -> Value {
+        node.get_token(&self.keys.private, id).expect_status(200)["data"]["cvc"].clone()
     }
 
     /// Until what it holds is there again, as what runs in the background sees to.
-    fn renewed(&self, node: &Server) {
+    fn wait_until_renewed(&self, node: &TestServer) {
         for _ in 0..3000 {
-            let epochs = &node.app.vault.epochs;
-            let renewed = self.runtime.block_on(epochs.renew()).is_ok();
-            if renewed && epochs.exchange().unwrap().answers() {
+            let epochs = &node.app.vault.epoch_keys;
+            let renewed = self.runtime.block_on(epochs.republish()).is_ok();
+            if renewed && epochs.exchange().unwrap().is_available() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -112,153 +120,186 @@ impl Scene {
     }
 }
 
-fn no_code() -> Value {
-    let data = json!({"number": new_number(), "expiration_month": 7, "expiration_year": 2031});
+fn card_without_cvc() -> Value {
+    let data =
+        json!({"number": unique_card_number(), "expiration_month": 7, "expiration_year": 2031});
     json!({"type": "card", "data": data})
 }
 
 #[track_caller]
-fn is_unavailable(reply: &Reply) {
-    reply.refused(503, "try again");
+fn expect_unavailable(reply: &TestResponse) {
+    reply.expect_problem(503, "try again");
     assert!(reply.headers.contains_key("retry-after"), "{:?}", reply.headers);
 }
 
 #[test]
-fn each_node_shows_the_codes_of_the_other() {
-    let scene = Scene::new();
-    let (key, nodes) = (&scene.keys.private, [(&scene.one, &scene.two), (&scene.two, &scene.one)]);
+fn nodes_return_cvcs_created_on_the_other_node() {
+    let harness = TwoNodeHarness::new();
+    let (key, nodes) = (
+        &harness.keys.private,
+        [(&harness.first, &harness.second), (&harness.second, &harness.first)],
+    );
     for (maker, reader) in nodes {
-        let id = scene.made(maker);
-        assert_eq!(scene.code(reader, &id), "123");
-        let listed = reader.fetch(key, "/v2/tokens?size=100").is(200);
+        let id = harness.create_card(maker);
+        assert_eq!(harness.read_cvc(reader, &id), "123");
+        let listed = reader.get_path(key, "/v2/tokens?size=100").expect_status(200);
         let listed = listed["data"].as_array().unwrap().iter().find(|it| it["id"] == id.as_str());
         assert_eq!(listed.unwrap()["data"]["cvc"], "123");
-        let numbered = reader.fetch(key, &format!("/tokens?id={id}")).is(200);
+        let numbered = reader.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
         assert_eq!(numbered["data"][0]["data"]["cvc"], "123");
         let body = json!({"code": format!("{{{{ {id} | json: '$.cvc' }}}}")});
-        assert_eq!(reader.post(key, "/detokenize", &body).is(200)["code"], "123");
-        let patched = reader.patch(key, &id, &json!({"metadata": {"by": "other"}})).is(200);
+        assert_eq!(reader.post(key, "/detokenize", &body).expect_status(200)["code"], "123");
+        let patched =
+            reader.patch_token(key, &id, &json!({"metadata": {"by": "other"}})).expect_status(200);
         assert_eq!(patched["data"]["cvc"], "123");
-        let patched = reader.patch(key, &id, &json!({"data": {"cvc": "456"}})).is(200);
+        let patched =
+            reader.patch_token(key, &id, &json!({"data": {"cvc": "456"}})).expect_status(200);
         assert_eq!(
-            (&patched["data"]["cvc"], scene.code(maker, &id)),
+            (&patched["data"]["cvc"], harness.read_cvc(maker, &id)),
             (&json!("456"), json!("456"))
         );
-        let intent = text(&maker.post(key, "/token-intents", &card(&new_number())).is(201), "id");
+        let intent = text_field(
+            &maker
+                .post(key, "/token-intents", &card_body(&unique_card_number()))
+                .expect_status(201),
+            "id",
+        );
         let body = json!({"c": format!("{{{{ token_intent: {intent} | json: '$.data.cvc' }}}}")});
-        assert_eq!(reader.post(key, "/detokenize", &body).is(200)["c"], "123");
+        assert_eq!(reader.post(key, "/detokenize", &body).expect_status(200)["c"], "123");
     }
 }
 
 /// A duplicate that the other node made is shown with its code, also where it is updated.
 #[test]
-fn a_duplicate_is_shown_with_the_code_of_the_other_node() {
-    let scene = Scene::new();
-    let updating = Settings {
+fn deduplicated_token_is_returned_with_the_cvc_of_the_other_node() {
+    let harness = TwoNodeHarness::new();
+    let updating = TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: scrip_core::policy::DeduplicationBehavior::UpdateExisting,
-        ..Settings::default()
+        ..TenantSettings::default()
     };
-    for settings in [Settings { deduplicate_tokens: true, ..Settings::default() }, updating] {
-        let keys = scene.one.tenant(settings);
-        scene.runtime.block_on(scene.two.app.reload()).unwrap();
-        let with_code = card(&new_number());
-        let made = scene.one.created(&keys.private, &with_code);
+    for settings in
+        [TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() }, updating]
+    {
+        let keys = harness.first.create_test_tenant(settings);
+        harness.runtime.block_on(harness.second.app.reload()).unwrap();
+        let with_code = card_body(&unique_card_number());
+        let created = harness.first.create_token_ok(&keys.private, &with_code);
         let mut without = with_code.clone();
         without["data"].as_object_mut().unwrap().remove("cvc");
-        let third = scene.three();
-        let again = third.create(&keys.private, &without);
+        let third = harness.start_third_node();
+        let again = third.create_token(&keys.private, &without);
         let again = again.json();
-        assert_eq!((&again["id"], &again["data"]["cvc"]), (&made["id"], &json!("123")), "{again}");
+        assert_eq!(
+            (&again["id"], &again["data"]["cvc"]),
+            (&created["id"], &json!("123")),
+            "{again}"
+        );
     }
 }
 
 #[test]
-fn redis_is_asked_once_for_each_epoch_and_never_for_what_shows_no_code() {
-    let scene = Scene::new();
+fn redis_is_queried_once_per_epoch_and_only_for_cvcs() {
+    let harness = TwoNodeHarness::new();
     let rule = grant("/", Transform::Mask, &[Permission::TokenRead]);
-    let masked = scene.one.rules(&scene.keys.tenant, vec![rule]);
-    scene.runtime.block_on(scene.two.app.reload()).unwrap();
-    let id = text(&scene.one.created(&scene.keys.private, &no_code()), "id");
-    scene.two.get(&scene.keys.private, &id).is(200);
-    assert_eq!(scene.asked(), [0, 0], "nobody spoke of a code");
-    let ids: Vec<_> = (0..20).map(|_| scene.made(&scene.one)).collect();
-    ids.iter().for_each(|it| drop(scene.two.get(&masked, it).is(200)));
-    assert_eq!(scene.asked()[1], 0, "a mask shows none");
+    let masked = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
+    harness.runtime.block_on(harness.second.app.reload()).unwrap();
+    let id = text_field(
+        &harness.first.create_token_ok(&harness.keys.private, &card_without_cvc()),
+        "id",
+    );
+    harness.second.get_token(&harness.keys.private, &id).expect_status(200);
+    assert_eq!(harness.request_counts(), [0, 0], "nobody spoke of a code");
+    let ids: Vec<_> = (0..20).map(|_| harness.create_card(&harness.first)).collect();
+    ids.iter().for_each(|it| drop(harness.second.get_token(&masked, it).expect_status(200)));
+    assert_eq!(harness.request_counts()[1], 0, "a mask shows none");
     for id in &ids {
-        assert_eq!(scene.code(&scene.two, id), "123");
-        assert_eq!(scene.code(&scene.one, id), "123");
+        assert_eq!(harness.read_cvc(&harness.second, id), "123");
+        assert_eq!(harness.read_cvc(&harness.first, id), "123");
     }
     // An epoch may have ended meanwhile.
-    assert!(scene.asked().iter().all(|it| (1..=2).contains(it)), "{:?}", scene.asked());
+    assert!(
+        harness.request_counts().iter().all(|it| (1..=2).contains(it)),
+        "{:?}",
+        harness.request_counts()
+    );
 }
 
 #[test]
-fn without_redis_cards_are_as_ever_and_codes_are_not_told_to_be_missing() {
-    let mut scene = Scene::new();
-    let key = scene.keys.private.clone();
+fn without_redis_cards_work_and_cvc_requests_are_503() {
+    let mut harness = TwoNodeHarness::new();
+    let key = harness.keys.private.clone();
     let rule = grant("/", Transform::Mask, &[Permission::TokenRead]);
-    let masked = scene.one.rules(&scene.keys.tenant, vec![rule]);
-    scene.runtime.block_on(scene.two.app.reload()).unwrap();
-    let id = scene.made(&scene.one);
-    scene.redis.kill();
-    let rows = scene.one.rows(&scene.keys.tenant, "tokens");
-    is_unavailable(&scene.two.create(&key, &card(&new_number())));
-    is_unavailable(&scene.two.post(&key, "/token-intents", &card(&new_number())));
-    is_unavailable(&scene.two.patch(&key, &id, &json!({"data": {"cvc": "456"}})));
-    let both = json!({"a": card(&new_number()), "b": no_code()});
-    is_unavailable(&scene.two.post(&key, "/tokenize", &both));
-    assert_eq!(scene.one.rows(&scene.keys.tenant, "tokens"), rows, "nothing is half done");
+    let masked = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
+    harness.runtime.block_on(harness.second.app.reload()).unwrap();
+    let id = harness.create_card(&harness.first);
+    harness.redis.kill();
+    let rows = harness.first.count_rows(&harness.keys.tenant, "tokens");
+    expect_unavailable(&harness.second.create_token(&key, &card_body(&unique_card_number())));
+    expect_unavailable(&harness.second.post(
+        &key,
+        "/token-intents",
+        &card_body(&unique_card_number()),
+    ));
+    expect_unavailable(&harness.second.patch_token(&key, &id, &json!({"data": {"cvc": "456"}})));
+    let both = json!({"a": card_body(&unique_card_number()), "b": card_without_cvc()});
+    expect_unavailable(&harness.second.post(&key, "/tokenize", &both));
+    assert_eq!(
+        harness.first.count_rows(&harness.keys.tenant, "tokens"),
+        rows,
+        "nothing is half done"
+    );
     // What breaks a rule is told first.
-    let mut wrong = card("4242424242424241");
+    let mut wrong = card_body("4242424242424241");
     wrong["data"]["cvc"] = json!("123");
-    scene.two.create(&key, &wrong).invalid("data.number");
-    is_unavailable(&scene.two.get(&key, &id));
-    is_unavailable(&scene.two.fetch(&key, "/v2/tokens"));
-    is_unavailable(&scene.two.patch(&key, &id, &json!({"metadata": {"a": "b"}})));
-    scene.two.get(&masked, &id).is(200);
-    let plain = text(&scene.two.created(&key, &no_code()), "id");
-    scene.two.get(&key, &plain).is(200);
+    harness.second.create_token(&key, &wrong).expect_invalid("data.number");
+    expect_unavailable(&harness.second.get_token(&key, &id));
+    expect_unavailable(&harness.second.get_path(&key, "/v2/tokens"));
+    expect_unavailable(&harness.second.patch_token(&key, &id, &json!({"metadata": {"a": "b"}})));
+    harness.second.get_token(&masked, &id).expect_status(200);
+    let plain = text_field(&harness.second.create_token_ok(&key, &card_without_cvc()), "id");
+    harness.second.get_token(&key, &plain).expect_status(200);
     // The other one has its key at hand.
-    assert_eq!(scene.code(&scene.one, &id), "123");
-    assert_eq!(scene.two.fetch(&key, "/readyz").status, 200);
+    assert_eq!(harness.read_cvc(&harness.first, &id), "123");
+    assert_eq!(harness.second.get_path(&key, "/readyz").status, 200);
 
     // What Redis lost, whoever holds it brings back.
-    assert!(scene.redis.run());
-    scene.renewed(&scene.one);
-    scene.renewed(&scene.two);
-    assert_eq!(scene.code(&scene.two, &id), "123");
+    assert!(harness.redis.restart());
+    harness.wait_until_renewed(&harness.first);
+    harness.wait_until_renewed(&harness.second);
+    assert_eq!(harness.read_cvc(&harness.second, &id), "123");
 }
 
 #[test]
-fn when_redis_and_all_nodes_lost_it_a_code_is_gone_and_its_card_is_not() {
-    let scene = Scene::new();
-    let id = scene.made(&scene.two);
-    let Scene { redis, one, two, keys, runtime: _runtime, .. } = scene;
+fn cvc_is_lost_with_its_key_but_the_card_remains() {
+    let harness = TwoNodeHarness::new();
+    let id = harness.create_card(&harness.second);
+    let TwoNodeHarness { redis, first: one, second: two, keys, runtime: _runtime, .. } = harness;
     drop(two);
-    let () = redis.ask(&["FLUSHALL"]);
-    let found = one.get(&keys.private, &id).is(200);
+    let () = redis.query(&["FLUSHALL"]);
+    let found = one.get_token(&keys.private, &id).expect_status(200);
     assert_eq!(
         (&found["data"]["cvc"], &found["data"]["expiration_month"]),
         (&Value::Null, &json!(7))
     );
-    let updated = one.patch(&keys.private, &id, &json!({"data": {"cvc": "456"}})).is(200);
+    let updated =
+        one.patch_token(&keys.private, &id, &json!({"data": {"cvc": "456"}})).expect_status(200);
     assert_eq!(updated["data"]["cvc"], "456");
 }
 
 /// Nodes that lost sight of each other made two keys for one epoch; each still shows all codes.
 #[test]
-fn two_keys_of_one_epoch_are_both_known_before_long() {
-    let scene = Scene::new();
-    let before = scene.made(&scene.one);
-    let () = scene.redis.ask(&["FLUSHALL"]);
-    let third = scene.three();
-    let after = scene.made(&third);
-    scene.renewed(&scene.one);
-    scene.renewed(&third);
-    for node in [&scene.one, &scene.two, &third] {
+fn two_keys_of_one_epoch_are_exchanged_by_all_nodes() {
+    let harness = TwoNodeHarness::new();
+    let before = harness.create_card(&harness.first);
+    let () = harness.redis.query(&["FLUSHALL"]);
+    let third = harness.start_third_node();
+    let after = harness.create_card(&third);
+    harness.wait_until_renewed(&harness.first);
+    harness.wait_until_renewed(&third);
+    for node in [&harness.first, &harness.second, &third] {
         for id in [&before, &after] {
-            assert_eq!(scene.code(node, id), "123");
+            assert_eq!(harness.read_cvc(node, id), "123");
         }
     }
 }

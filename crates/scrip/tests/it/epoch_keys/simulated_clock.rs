@@ -10,11 +10,11 @@ use std::{
 
 use scrip_core::{
     Vault,
-    audit::{NotedTime, authentic_time::authentic_time},
+    audit::{SignedWatermark, authentic_time::load_authentic_time},
     error::Error,
     id::TokenId,
     operations::{
-        tenants::create_tenant::{create_tenant, found_vault},
+        tenants::create_tenant::{create_tenant, initialize_vault_keys},
         tokens::{
             create_token::create_token,
             expire_token::{erase_cvcs, expire_token},
@@ -22,24 +22,24 @@ use scrip_core::{
         },
     },
     policy::{
-        ApplicationKind, Caller, Directory, Known, Mandate, Name, Origin, Permission, Settings,
-        TenantKind, Transform,
+        ApiKeyLookup, ApplicationKind, Caller, Directory, DisplayName, Permission, PolicyPermit,
+        RequestOrigin, TenantKind, TenantSettings, Transform,
     },
-    time::{Clock, KnownTime, Timestamp},
+    time::{Clock, ClockWatermark, Timestamp},
     token::NewToken,
 };
 use scrip_seal::EpochKeys;
 use scrip_server::process::clock::steady::{
-    FOLLOW_AFTER, Reading, SLEW_WITHIN, Steady, Times, Trust,
+    ClockReading, FOLLOW_AFTER, SLEW_WITHIN, StartTrust, SteadyTime, TimeBounds,
 };
 use scrip_testing::{
-    policy::{rule, ruled},
+    policy::{access_rule, access_with_rules},
     random::SeededRandom,
     requests::card_with_cvc,
-    vault::{create_key, root_key, vault_with},
+    vault::{create_key, new_vault, root_key},
 };
 
-use crate::harness::engine::Engine;
+use crate::harness::engine::TestEngine;
 
 const START: i64 = 1_800_000_000_000;
 const SECOND: i64 = 1000;
@@ -47,7 +47,7 @@ const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 /// A wall clock that is wrong by this little is followed, and that is how wrong we may be.
-const LITTLE: i64 = 61 * SECOND;
+const TOLERANCE: i64 = 61 * SECOND;
 const EPOCH: Duration = Duration::from_secs(15 * 60);
 
 /// True time, how wrong the wall clock is, and when the machine was started.
@@ -59,21 +59,21 @@ struct Machine {
 }
 
 impl Machine {
-    fn reading(self) -> Reading {
+    fn clock_reading(self) -> ClockReading {
         let Self { true_ms, error_ms, booted_ms } = self;
-        Reading { wall_ms: true_ms + error_ms, boot_ms: true_ms - booted_ms }
+        ClockReading { wall_ms: true_ms + error_ms, boot_ms: true_ms - booted_ms }
     }
 }
 
 struct SimulatedClock {
     machine: Arc<Mutex<Machine>>,
-    steady: Mutex<Steady>,
+    state: Mutex<SteadyTime>,
 }
 
 impl SimulatedClock {
-    fn times(&self) -> Times {
-        let reading = self.machine.lock().unwrap().reading();
-        self.steady.lock().unwrap().observe(reading).0
+    fn times(&self) -> TimeBounds {
+        let reading = self.machine.lock().unwrap().clock_reading();
+        self.state.lock().unwrap().observe(reading).0
     }
 }
 
@@ -92,9 +92,9 @@ impl Clock for SimulatedClock {
 }
 
 /// What a client was promised: by its own clock, which is right.
-struct Promise {
+struct ExpectedToken {
     id: TokenId,
-    given_ms: i64,
+    created_ms: i64,
     expires_ms: i64,
 }
 
@@ -102,65 +102,75 @@ struct MachineSimulation {
     vault: Vault,
     caller: Caller,
     machine: Arc<Mutex<Machine>>,
-    chance: SeededRandom,
-    promises: Vec<Promise>,
+    random: SeededRandom,
+    expected_tokens: Vec<ExpectedToken>,
     /// How much the clock may be behind since the server started with a wall clock that was.
     lag_ms: i64,
     /// Since when the wall clock has been ahead.
     ahead_since: Option<i64>,
-    engine: Engine,
+    engine: TestEngine,
 }
 
-async fn open(engine: &Engine, machine: &Arc<Mutex<Machine>>) -> Vault {
+async fn open_vault(engine: &TestEngine, machine: &Arc<Mutex<Machine>>) -> Vault {
     let store = engine.open().await;
     let started_after = |known| {
-        let steady = Steady::start(machine.lock().unwrap().reading(), known, Trust::Cautious);
-        Arc::new(SimulatedClock { machine: Arc::clone(machine), steady: Mutex::new(steady) })
+        let steady =
+            SteadyTime::start(machine.lock().unwrap().clock_reading(), known, StartTrust::Cautious);
+        Arc::new(SimulatedClock { machine: Arc::clone(machine), state: Mutex::new(steady) })
     };
     let mut vault = Vault {
-        epochs: Arc::new(EpochKeys::in_memory(EPOCH)),
-        ..vault_with(store, started_after(None))
+        epoch_keys: Arc::new(EpochKeys::in_memory(EPOCH)),
+        ..new_vault(store, started_after(None))
     };
     // What expires is recorded, which takes the vault's key.
-    found_vault(&vault, &root_key()).await.unwrap();
+    initialize_vault_keys(&vault, &root_key()).await.unwrap();
     // As a server does: what the vault knows about the time is checked once it is open.
-    let key = vault.audit.key().unwrap();
-    let found = authentic_time(&*vault.store, key).await.unwrap();
+    let key = vault.audit_trail.key().unwrap();
+    let found = load_authentic_time(&*vault.store, key).await.unwrap();
     assert!(!found.is_altered);
-    vault.clock = started_after(found.known);
+    vault.clock = started_after(found.watermark);
     vault
 }
 
-async fn caller(vault: &Vault) -> Caller {
+async fn create_caller(vault: &Vault) -> Caller {
     let root = root_key();
-    let name = Name::parse("simulated").unwrap();
-    let created = create_tenant(vault, &root, name, TenantKind::Test, Settings::default());
+    let name = DisplayName::parse("simulated").unwrap();
+    let created = create_tenant(vault, &root, name, TenantKind::Test, TenantSettings::default());
     let tenant = created.await.unwrap();
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
     let all = [Permission::TokenCreate, Permission::TokenRead];
-    let access = ruled([rule("/", Transform::Reveal, &all)]);
-    let mandate = Mandate::of_operator(Arc::clone(directory.tenant(tenant).unwrap()));
+    let access = access_with_rules([access_rule("/", Transform::Reveal, &all)]);
+    let permit = PolicyPermit::for_operator(Arc::clone(directory.tenant(tenant).unwrap()));
     let kind = ApplicationKind::Private;
-    let created = create_key(vault, directory.pepper(), mandate, kind, access).await;
+    let created = create_key(vault, directory.pepper(), permit, kind, access).await;
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
     let known = directory.authenticate(&created.key);
-    let Some(Known::Principal { principal: known, .. }) = known else {
+    let Some(ApiKeyLookup::Found { principal: known, .. }) = known else {
         unreachable!("it was just made")
     };
-    let origin = Origin { trace: "simulated".into(), address: [127, 0, 0, 1].into() };
+    let origin = RequestOrigin { trace: "simulated".into(), address: [127, 0, 0, 1].into() };
     Caller::new(Arc::clone(known), origin)
 }
 
 impl MachineSimulation {
     async fn open(seed: u64) -> Self {
-        let engine = Engine::new().await;
+        let engine = TestEngine::new().await;
         let machine = Machine { true_ms: START, error_ms: 0, booted_ms: START - HOUR };
         let machine = Arc::new(Mutex::new(machine));
-        let vault = open(&engine, &machine).await;
-        let caller = caller(&vault).await;
-        let (chance, promises) = (SeededRandom::new(seed), vec![]);
+        let vault = open_vault(&engine, &machine).await;
+        let caller = create_caller(&vault).await;
+        let (random, promises) = (SeededRandom::new(seed), vec![]);
         let (lag_ms, ahead_since) = (0, None);
-        Self { vault, caller, machine, chance, promises, lag_ms, ahead_since, engine }
+        Self {
+            vault,
+            caller,
+            machine,
+            random,
+            expected_tokens: promises,
+            lag_ms,
+            ahead_since,
+            engine,
+        }
     }
 
     fn machine(&self) -> Machine {
@@ -173,7 +183,7 @@ impl MachineSimulation {
 
     /// A wall clock that is ahead is put right before it would be followed: past that it is believed,
     /// and what it does is its own fault.
-    fn pass(&mut self, ms: i64) {
+    fn advance(&mut self, ms: i64) {
         let end = self.true_ms() + ms;
         while self.true_ms() < end {
             let follow = i64::try_from(FOLLOW_AFTER.as_millis()).unwrap();
@@ -186,7 +196,7 @@ impl MachineSimulation {
             }
             // The server's timer.
             let now = self.vault.clock.now().unix_ms;
-            self.vault.epochs.destroy_ended(now).unwrap();
+            self.vault.epoch_keys.destroy_expired(now).unwrap();
         }
     }
 
@@ -198,14 +208,14 @@ impl MachineSimulation {
     }
 
     async fn create(&mut self) {
-        let lasts = self.chance.between(2 * MINUTE, 90 * MINUTE);
+        let lasts = self.random.between(2 * MINUTE, 90 * MINUTE);
         let expires_ms = self.true_ms() + lasts;
         let expires_at = Some(Timestamp { unix_ms: expires_ms });
         let new = NewToken { expires_at, ..card_with_cvc("4242424242424242", "123") };
         match create_token(&self.vault, &self.caller, new, None).await {
             Ok(written) => {
                 let (id, given_ms) = (written.token.id, self.true_ms());
-                self.promises.push(Promise { id, given_ms, expires_ms });
+                self.expected_tokens.push(ExpectedToken { id, created_ms: given_ms, expires_ms });
             }
             // By a clock that is ahead it has expired already.
             Err(error) => assert!(matches!(error, Error::Invalid(_)), "{error:?}"),
@@ -214,26 +224,26 @@ impl MachineSimulation {
 
     /// Some steps; killed after them.
     async fn sweep(&mut self) {
-        for _ in 0..self.chance.between(0, 2) {
+        for _ in 0..self.random.between(0, 2) {
             expire_token(&self.vault).await.unwrap();
             erase_cvcs(&self.vault).await.unwrap();
         }
-        if self.chance.between(0, 1) == 0 {
+        if self.random.between(0, 1) == 0 {
             let clock = &self.vault.clock;
-            let time = KnownTime { now: clock.now(), earliest: clock.earliest() };
-            let key = self.vault.audit.key().unwrap();
-            self.vault.store.note_time(NotedTime::new(key, time)).await.unwrap();
+            let time = ClockWatermark { now: clock.now(), earliest: clock.earliest() };
+            let key = self.vault.audit_trail.key().unwrap();
+            self.vault.store.save_watermark(SignedWatermark::new(key, time)).await.unwrap();
         }
     }
 
     /// Of the process, or of the machine, after a rest; perhaps with another wall clock.
     async fn restart(&mut self) {
-        let rest = self.chance.between(0, 20 * MINUTE);
-        let error_ms = match self.chance.between(0, 3) {
-            0 => self.error(),
+        let rest = self.random.between(0, 20 * MINUTE);
+        let error_ms = match self.random.between(0, 3) {
+            0 => self.random_error(),
             _ => 0,
         };
-        let reboots = self.chance.between(0, 2) == 0;
+        let reboots = self.random.between(0, 2) == 0;
         // Its file is closed before it is opened again.
         self.vault.store = Arc::new(scrip_testing::MemoryStore::default());
         {
@@ -244,30 +254,30 @@ impl MachineSimulation {
                 machine.booted_ms = machine.true_ms;
             }
         }
-        self.vault = open(&self.engine, &self.machine).await;
+        self.vault = open_vault(&self.engine, &self.machine).await;
         self.set_wall(error_ms);
         self.lag_ms = (self.true_ms() - self.vault.clock.now().unix_ms).max(0);
     }
 
-    fn error(&mut self) -> i64 {
-        match self.chance.between(0, 4) {
+    fn random_error(&mut self) -> i64 {
+        match self.random.between(0, 4) {
             0 => DAY,
             1 => -DAY,
-            2 => self.chance.between(-50 * SECOND, 50 * SECOND),
-            3 => self.chance.between(2 * MINUTE, DAY),
-            _ => self.chance.between(-DAY, -2 * MINUTE),
+            2 => self.random.between(-50 * SECOND, 50 * SECOND),
+            3 => self.random.between(2 * MINUTE, DAY),
+            _ => self.random.between(-DAY, -2 * MINUTE),
         }
     }
 
     async fn step(&mut self) {
-        match self.chance.between(0, 19) {
+        match self.random.between(0, 19) {
             0..=6 => {
-                let ms = self.chance.between(SECOND, 10 * MINUTE);
-                self.pass(ms);
+                let ms = self.random.between(SECOND, 10 * MINUTE);
+                self.advance(ms);
             }
             7..=11 => self.create().await,
             12 | 13 => {
-                let error_ms = self.error();
+                let error_ms = self.random_error();
                 self.set_wall(error_ms);
             }
             14 => self.set_wall(0),
@@ -279,32 +289,33 @@ impl MachineSimulation {
     async fn check(&self, at: &str) {
         let true_ms = self.true_ms();
         let right = self.machine().error_ms.abs() < MINUTE;
-        let late = if right { LITTLE } else { LITTLE + self.lag_ms };
-        for it in &self.promises {
-            let inquiry = self.caller.inquire(Permission::TokenRead).unwrap();
+        let late = if right { TOLERANCE } else { TOLERANCE + self.lag_ms };
+        for it in &self.expected_tokens {
+            let inquiry = self.caller.permit_lookup(Permission::TokenRead).unwrap();
             let ever = Timestamp { unix_ms: i64::MIN };
-            let kept = self.vault.store.find_token(inquiry, &it.id, ever).await.unwrap().is_some();
+            let stored =
+                self.vault.store.find_token(inquiry, &it.id, ever).await.unwrap().is_some();
             let early = it.expires_ms - true_ms;
-            assert!(kept || early <= LITTLE, "{at}: deleted {early} ms too early");
+            assert!(stored || early <= TOLERANCE, "{at}: deleted {early} ms too early");
             match get_token(&self.vault, &self.caller, &it.id).await {
                 Ok(view) => {
                     assert!(true_ms < it.expires_ms + late, "{at}: read {} ms too long", -early);
-                    let code = view.detail.unwrap().shown.cvc;
-                    let age = true_ms - it.given_ms;
-                    let most = HOUR + HOUR / 500 + SECOND;
-                    assert!(code.is_none() || age <= most, "{at}: its code is {age} ms old");
+                    let code = view.detail.unwrap().visible.cvc;
+                    let age = true_ms - it.created_ms;
+                    let maximum = HOUR + HOUR / 500 + SECOND;
+                    assert!(code.is_none() || age <= maximum, "{at}: its code is {age} ms old");
                 }
                 Err(error) => assert!(matches!(error, Error::NotFound), "{at}: {error:?}"),
             }
         }
-        let next = self.vault.epochs.next_end_ms();
+        let next = self.vault.epoch_keys.next_expiry_ms();
         assert!(next.is_none_or(|it| it > self.vault.clock.now().unix_ms - 10 * SECOND), "{at}");
     }
 
     /// Once the clock is right for long enough everything is gone, and left one record each.
-    async fn settle(mut self, at: &str) {
+    async fn finish(mut self, at: &str) {
         self.set_wall(0);
-        self.pass(2 * DAY);
+        self.advance(2 * DAY);
         while expire_token(&self.vault).await.unwrap() > 0 {}
         while erase_cvcs(&self.vault).await.unwrap() > 0 {}
         let status = self.vault.store.status().await.unwrap();
@@ -312,20 +323,20 @@ impl MachineSimulation {
         assert_eq!((count("tokens"), count("verification_codes")), (0, 0), "{at}");
         let sql = "SELECT count(*), count(DISTINCT entity) FROM audit \
             WHERE operation = 'expire_token'";
-        let all = self.promises.len().to_string();
+        let all = self.expected_tokens.len().to_string();
         assert_eq!(self.engine.select(sql), [[all.clone(), all]], "{at}");
     }
 }
 
 #[tokio::test]
-async fn nothing_is_readable_too_long_or_deleted_too_early() {
+async fn tokens_are_never_readable_after_expiry_or_deleted_before_it() {
     let seeds = if env::var_os("SCRIP_TEST_LONG").is_some() { 200 } else { 12 };
     for seed in 0..seeds {
-        let mut world = MachineSimulation::open(seed).await;
+        let mut harness = MachineSimulation::open(seed).await;
         for step in 0..120 {
-            world.step().await;
-            world.check(&format!("seed {seed}, step {step}")).await;
+            harness.step().await;
+            harness.check(&format!("seed {seed}, step {step}")).await;
         }
-        world.settle(&format!("seed {seed}, at the end")).await;
+        harness.finish(&format!("seed {seed}, at the end")).await;
     }
 }

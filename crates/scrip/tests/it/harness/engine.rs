@@ -4,20 +4,20 @@
 use std::{env, path::Path, sync::Arc};
 
 use rusqlite::types::ValueRef;
-use scrip_core::{audit::Log, store::Store};
+use scrip_core::{audit::LogKind, store::Store};
 use scrip_store::{PostgresStore, SqliteStore, postgres::PostgresSettings};
 use scrip_testing::postgres::{
-    Database, SERVING,
-    query::{Looked, look},
+    SERVE_ROLE, TestDatabase,
+    query::{QueryResult, query_database},
 };
 use uuid::Uuid;
 
 /// Of each server; there are dozens of them.
 const CONNECTIONS: usize = 8;
 
-pub(crate) enum Engine {
+pub(crate) enum TestEngine {
     Embedded(tempfile::TempDir),
-    Postgres(Database),
+    Postgres(TestDatabase),
 }
 
 /// Whether this run is on PostgreSQL.
@@ -33,15 +33,15 @@ pub(crate) fn is_postgres() -> bool {
 }
 
 async fn migrate(url: &str) {
-    let settings = PostgresSettings::parse(url).unwrap().served_by(SERVING);
+    let settings = PostgresSettings::parse(url).unwrap().with_serve_role(SERVE_ROLE);
     PostgresStore::migrate(settings).await.unwrap();
 }
 
-impl Engine {
+impl TestEngine {
     /// Empty.
     pub(crate) async fn new() -> Self {
         if is_postgres() {
-            return Self::Postgres(Database::create(migrate).await);
+            return Self::Postgres(TestDatabase::create(migrate).await);
         }
         Self::Embedded(tempfile::tempdir().unwrap())
     }
@@ -54,15 +54,15 @@ impl Engine {
             }
             Self::Postgres(database) => {
                 let settings = PostgresSettings::parse(&database.url()).unwrap();
-                let settings = settings.connections(CONNECTIONS);
-                let settings = settings.trusting_the_clock_of_the_node();
+                let settings = settings.with_connections(CONNECTIONS);
+                let settings = settings.with_node_clock();
                 Arc::new(PostgresStore::open(settings).await.unwrap())
             }
         }
     }
 
     /// As a statement has it.
-    pub(crate) fn id(&self, id: Uuid) -> String {
+    pub(crate) fn sql_id(&self, id: Uuid) -> String {
         match self {
             Self::Embedded(_) => format!("x'{}'", id.simple()),
             Self::Postgres(_) => format!("'{id}'"),
@@ -70,7 +70,7 @@ impl Engine {
     }
 
     /// The column with the number of a token.
-    pub(crate) fn number(&self) -> &'static str {
+    pub(crate) fn token_number_column(&self) -> &'static str {
         match self {
             Self::Embedded(_) => "seq",
             Self::Postgres(_) => "number",
@@ -79,41 +79,41 @@ impl Engine {
 
     /// Rows of the vault. The audit log is `audit` in a statement, whatever its table is called.
     pub(crate) fn select(&self, sql: &str) -> Vec<Vec<String>> {
-        self.select_of(Log::Audit, sql)
+        self.select_from_log(LogKind::Audit, sql)
     }
 
     /// The same for another log.
-    pub(crate) fn select_of(&self, log: Log, sql: &str) -> Vec<Vec<String>> {
+    pub(crate) fn select_from_log(&self, log: LogKind, sql: &str) -> Vec<Vec<String>> {
         match self {
             Self::Embedded(folder) => {
                 let file = match log {
-                    Log::Audit => "scrip.db",
-                    Log::Access => "access.db",
+                    LogKind::Audit => "scrip.db",
+                    LogKind::Read => "access.db",
                 };
                 select(&folder.path().join(file), sql)
             }
             Self::Postgres(database) => {
                 let log = log.as_str();
                 let records = format!("FROM (SELECT * FROM records WHERE log = '{log}') AS audit");
-                look(&database.superuser_url(), &sql.replace("FROM audit", &records)).rows
+                query_database(&database.superuser_url(), &sql.replace("FROM audit", &records)).rows
             }
         }
     }
 
     /// The one number that a statement finds.
-    pub(crate) fn count(&self, sql: &str) -> i64 {
+    pub(crate) fn query_count(&self, sql: &str) -> i64 {
         self.select(sql)[0][0].parse().unwrap()
     }
 
     /// Alters rows past the vault; how many.
-    pub(crate) fn change(&self, sql: &str) -> u64 {
+    pub(crate) fn execute(&self, sql: &str) -> u64 {
         match self {
             Self::Embedded(folder) => {
                 let file = rusqlite::Connection::open(folder.path().join("scrip.db")).unwrap();
                 file.execute(sql, []).unwrap().try_into().unwrap()
             }
             Self::Postgres(database) => {
-                let Looked { count, .. } = look(&database.superuser_url(), sql);
+                let QueryResult { count, .. } = query_database(&database.superuser_url(), sql);
                 count
             }
         }
@@ -121,9 +121,9 @@ impl Engine {
 }
 
 /// For an access log that cannot be written.
-impl Engine {
-    pub(crate) fn refuse_accesses(&self) {
-        self.alter_access_log(
+impl TestEngine {
+    pub(crate) fn reject_read_log_writes(&self) {
+        self.alter_read_log(
             "CREATE TRIGGER refuse BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END",
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql \
              AS 'BEGIN RAISE EXCEPTION ''no''; END'; \
@@ -132,17 +132,17 @@ impl Engine {
         );
     }
 
-    pub(crate) fn take_accesses(&self) {
-        self.alter_access_log("DROP TRIGGER refuse", "DROP TRIGGER refuse ON records");
+    pub(crate) fn allow_read_log_writes(&self) {
+        self.alter_read_log("DROP TRIGGER refuse", "DROP TRIGGER refuse ON records");
     }
 
-    fn alter_access_log(&self, embedded: &str, postgres: &str) {
+    fn alter_read_log(&self, embedded: &str, postgres: &str) {
         match self {
             Self::Embedded(folder) => {
                 let file = rusqlite::Connection::open(folder.path().join("access.db")).unwrap();
                 file.execute_batch(embedded).unwrap();
             }
-            Self::Postgres(database) => drop(look(&database.superuser_url(), postgres)),
+            Self::Postgres(database) => drop(query_database(&database.superuser_url(), postgres)),
         }
     }
 }

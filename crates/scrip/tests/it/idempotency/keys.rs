@@ -5,80 +5,101 @@ use std::{sync::Barrier, time::Duration};
 use scrip_core::policy::{
     ApplicationKind::Private,
     Permission::{TokenCreate, TokenRead},
-    Settings,
+    TenantSettings,
     Transform::{Mask, Reveal},
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Reply, SHARED, Server, card, grant, new_number};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, TestResponse, TestServer, card_body, grant, unique_card_number,
+};
 
-fn create(key: &str, once: &str, body: &Value) -> Reply {
-    SHARED.ask("POST", "/tokens").key(key).once(once).json(body).send()
+fn create_with_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
+    SHARED_SERVER
+        .request("POST", "/tokens")
+        .key(key)
+        .idempotency_key(idempotency_key)
+        .json(body)
+        .send()
 }
 
 #[test]
-fn a_repeated_create_has_the_first_answer_without_the_cvc() {
-    let first = create(&ACME.private, "repeat-1", &card(&new_number()));
+fn repeated_create_replays_the_first_response_without_the_cvc() {
+    let first = create_with_key(&ACME.private, "repeat-1", &card_body(&unique_card_number()));
     assert_eq!(first.status, 201);
-    let again = create(&ACME.private, "repeat-1", &card(&new_number()));
+    let again = create_with_key(&ACME.private, "repeat-1", &card_body(&unique_card_number()));
     assert_eq!(again.status, 201);
     let mut expected = first.json();
     assert!(expected["data"].as_object_mut().unwrap().remove("cvc").is_some());
     assert_eq!(again.json(), expected, "whatever the second body says");
-    let malformed = SHARED.ask("POST", "/tokens").key(&ACME.private).once("repeat-1");
-    assert_eq!(malformed.text("application/json", "{").send().json(), expected);
+    let malformed =
+        SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("repeat-1");
+    assert_eq!(malformed.body("application/json", "{").send().json(), expected);
 }
 
 #[test]
-fn a_repeated_patch_is_applied_once() {
-    SHARED
-        .created(&ACME.private, &json!({"id": "patched-once", "type": "token", "data": {"n": 1}}));
+fn repeated_patch_is_applied_once() {
+    SHARED_SERVER.create_token_ok(
+        &ACME.private,
+        &json!({"id": "patched-once", "type": "token", "data": {"n": 1}}),
+    );
     let patch = |n: i32| {
-        let ask = SHARED.ask("PATCH", "/tokens/patched-once").key(&ACME.private).once("patch-1");
-        ask.patch(&json!({"data": {"n": n}})).send()
+        let ask = SHARED_SERVER
+            .request("PATCH", "/tokens/patched-once")
+            .key(&ACME.private)
+            .idempotency_key("patch-1");
+        ask.merge_patch(&json!({"data": {"n": n}})).send()
     };
     let first = patch(2);
     assert_eq!(first.json()["data"]["n"], 2);
     assert_eq!(patch(3).text, first.text);
-    assert_eq!(SHARED.get(&ACME.private, "patched-once").json()["data"]["n"], 2);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "patched-once").json()["data"]["n"], 2);
 }
 
 #[test]
-fn a_failed_request_is_not_remembered() {
-    let bad = create(&ACME.private, "retry-1", &json!({"type": "card", "data": {"number": "1"}}));
+fn failed_request_stores_no_response() {
+    let bad = create_with_key(
+        &ACME.private,
+        "retry-1",
+        &json!({"type": "card", "data": {"number": "1"}}),
+    );
     assert_eq!(bad.status, 400);
-    let good = create(&ACME.private, "retry-1", &card(&new_number()));
+    let good = create_with_key(&ACME.private, "retry-1", &card_body(&unique_card_number()));
     assert_eq!(good.status, 201);
-    SHARED.created(&ACME.private, &json!({"id": "taken-id", "type": "token", "data": 1}));
-    let taken =
-        create(&ACME.private, "retry-2", &json!({"id": "taken-id", "type": "token", "data": 1}));
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": "taken-id", "type": "token", "data": 1}));
+    let taken = create_with_key(
+        &ACME.private,
+        "retry-2",
+        &json!({"id": "taken-id", "type": "token", "data": 1}),
+    );
     assert_eq!(taken.status, 409);
-    let free = create(&ACME.private, "retry-2", &json!({"type": "token", "data": 1}));
+    let free = create_with_key(&ACME.private, "retry-2", &json!({"type": "token", "data": 1}));
     assert_eq!(free.status, 201);
 }
 
 #[test]
-fn a_key_belongs_to_its_application() {
-    let other = SHARED.permissions(&ACME.tenant, Private, &[TokenCreate]);
-    let tenant = SHARED.tenant(Settings::default());
+fn idempotency_key_is_scoped_to_its_application() {
+    let other = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
+    let tenant = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let body = json!({"type": "token", "data": "x"});
     let ids: Vec<_> = [&ACME.private, &other, &tenant.private]
         .iter()
-        .map(|key| create(key, "shared-key", &body).json()["id"].clone())
+        .map(|key| create_with_key(key, "shared-key", &body).json()["id"].clone())
         .collect();
     assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
 }
 
 #[test]
-fn at_the_same_time_one_acts_and_the_others_wait_or_repeat() {
+fn concurrent_requests_with_one_key_create_one_token() {
     let barrier = Barrier::new(32);
-    let body = card(&new_number());
-    let replies: Vec<Reply> = std::thread::scope(|scope| {
+    let body = card_body(&unique_card_number());
+    let replies: Vec<TestResponse> = std::thread::scope(|scope| {
         let clients: Vec<_> = (0..32)
             .map(|_| {
                 scope.spawn(|| {
                     barrier.wait();
-                    create(&ACME.private, "at-once", &body)
+                    create_with_key(&ACME.private, "at-once", &body)
                 })
             })
             .collect();
@@ -90,7 +111,7 @@ fn at_the_same_time_one_acts_and_the_others_wait_or_repeat() {
             201 => ids.push(reply.json()["id"].to_string()),
             status => {
                 assert_eq!(status, 409, "{}", reply.text);
-                reply.refused(409, "idempotency key");
+                reply.expect_problem(409, "idempotency key");
             }
         }
     }
@@ -99,31 +120,48 @@ fn at_the_same_time_one_acts_and_the_others_wait_or_repeat() {
 }
 
 #[test]
-fn ignored_where_nothing_is_written() {
-    SHARED.created(&ACME.private, &json!({"id": "read-twice", "type": "token", "data": 1}));
-    let get = || SHARED.ask("GET", "/tokens/read-twice").key(&ACME.private).once("same").send();
+fn idempotency_key_is_ignored_by_reads_and_deletes() {
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": "read-twice", "type": "token", "data": 1}));
+    let get = || {
+        SHARED_SERVER
+            .request("GET", "/tokens/read-twice")
+            .key(&ACME.private)
+            .idempotency_key("same")
+            .send()
+    };
     assert_eq!(get().json()["data"], 1);
-    SHARED.patch(&ACME.private, "read-twice", &json!({"data": 2}));
+    SHARED_SERVER.patch_token(&ACME.private, "read-twice", &json!({"data": 2}));
     assert_eq!(get().json()["data"], 2);
-    let delete =
-        || SHARED.ask("DELETE", "/tokens/read-twice").key(&ACME.private).once("same").send();
+    let delete = || {
+        SHARED_SERVER
+            .request("DELETE", "/tokens/read-twice")
+            .key(&ACME.private)
+            .idempotency_key("same")
+            .send()
+    };
     assert_eq!((delete().status, delete().status), (204, 404));
 }
 
 #[test]
-fn remembered_for_a_day_and_without_data_once_the_token_is_gone() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
-    let number = new_number();
+fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let number = unique_card_number();
     let create = |id: &str| {
-        let mut body = card(&number);
+        let mut body = card_body(&number);
         body["id"] = json!(id);
-        server.ask("POST", "/tokens").key(&keys.private).once("a-day").json(&body).send()
+        server
+            .request("POST", "/tokens")
+            .key(&keys.private)
+            .idempotency_key("a-day")
+            .json(&body)
+            .send()
     };
     create("day-1");
     assert_eq!(create("day-2").json()["id"], "day-1");
     assert_eq!(create("day-2").json()["data"]["number"], number);
-    assert_eq!(server.ask("DELETE", "/tokens/day-1").key(&keys.private).send().status, 204);
+    assert_eq!(server.request("DELETE", "/tokens/day-1").key(&keys.private).send().status, 204);
     let replay = create("day-2");
     assert_eq!(replay.json()["id"], "day-1");
     assert!(!replay.text.contains(&number), "{}", replay.text);
@@ -132,58 +170,67 @@ fn remembered_for_a_day_and_without_data_once_the_token_is_gone() {
 }
 
 #[test]
-fn a_replay_shows_no_more_than_where_the_token_is_now() {
+fn replay_shows_only_data_visible_in_the_current_container() {
     let all = [TokenCreate, TokenRead];
     let rules = vec![grant("/then/", Reveal, &all), grant("/now/", Mask, &all)];
-    let key = SHARED.rules(&ACME.tenant, rules);
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
     let body =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/then/"]});
-    let ask = || create(&key, "moved-later", &body);
+    let ask = || create_with_key(&key, "moved-later", &body);
     let first = ask().json();
     assert_eq!(first["data"], "123-45-6789");
     assert_eq!(ask().json(), first);
     let id = first["id"].as_str().unwrap();
-    SHARED.patch(&ACME.private, id, &json!({"containers": ["/now/"]}));
+    SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/now/"]}));
     assert_eq!(ask().json()["data"], "XXX-XX-6789");
-    SHARED.patch(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
-    ask().refused(403, "token:create");
+    SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
+    ask().expect_problem(403, "token:create");
 }
 
 #[test]
-fn a_remembered_answer_cannot_be_prolonged_in_the_database() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn stored_response_cannot_be_prolonged_by_altering_the_database() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"id": "prolonged", "type": "token", "data": "a-secret"});
-    let ask =
-        || server.ask("POST", "/tokens").key(&keys.private).once("prolonged").json(&body).send();
+    let ask = || {
+        server
+            .request("POST", "/tokens")
+            .key(&keys.private)
+            .idempotency_key("prolonged")
+            .json(&body)
+            .send()
+    };
     assert_eq!(ask().status, 201);
     let database = &server.engine;
     // Tied to a token that is there longer, it does not open.
     let other = json!({"id": "lasting", "type": "token", "data": 1});
-    server.created(&keys.private, &other);
+    server.create_token_ok(&keys.private, &other);
     let tie = |id: &str| {
-        let number = database.number();
+        let number = database.token_number_column();
         let number = format!("(SELECT {number} FROM tokens WHERE id = '{id}')");
-        assert_eq!(database.change(&format!("UPDATE answer_data SET token = {number}")), 1);
+        assert_eq!(database.execute(&format!("UPDATE answer_data SET token = {number}")), 1);
     };
     tie("lasting");
     assert_eq!(ask().status, 500);
     tie("prolonged");
     assert_eq!(ask().status, 201);
     // Cut off from its token, it has no data.
-    database.change("DELETE FROM answer_data");
+    database.execute("DELETE FROM answer_data");
     let cut = ask();
     assert_eq!((cut.status, cut.text.contains("a-secret")), (201, false));
     // With another date, it does not open.
-    database.change("UPDATE answers SET created_at = created_at + 1000000");
+    database.execute("UPDATE answers SET created_at = created_at + 1000000");
     assert_eq!(ask().status, 500);
 }
 
 #[test]
-fn strange_keys() {
+fn idempotency_key_length_is_limited_and_any_text_is_accepted() {
     let long = "x".repeat(257);
-    create(&ACME.private, &long, &json!({"type": "token", "data": 1}))
-        .refused(400, "BT-IDEMPOTENCY-KEY");
+    create_with_key(&ACME.private, &long, &json!({"type": "token", "data": 1}))
+        .expect_problem(400, "BT-IDEMPOTENCY-KEY");
     let odd = "a key with spaces, and \"quotes\"";
-    assert_eq!(create(&ACME.private, odd, &json!({"type": "token", "data": 1})).status, 201);
+    assert_eq!(
+        create_with_key(&ACME.private, odd, &json!({"type": "token", "data": 1})).status,
+        201
+    );
 }

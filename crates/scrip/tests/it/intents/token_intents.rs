@@ -2,26 +2,31 @@
 
 use std::{sync::Barrier, thread, time::Duration};
 
-use scrip_core::policy::{ApplicationKind, DeduplicationBehavior, Permission, Settings, Transform};
+use scrip_core::policy::{
+    ApplicationKind, DeduplicationBehavior, Permission, TenantSettings, Transform,
+};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Keys, SHARED, Server, card, grant, new_number, text};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, TenantApiKeys, TestServer, card_body, grant, text_field,
+    unique_card_number,
+};
 
-fn intend(server: &Server, key: &str, body: &Value) -> Value {
-    server.post(key, "/token-intents", body).is(201)
+fn create_intent(server: &TestServer, key: &str, body: &Value) -> Value {
+    server.post(key, "/token-intents", body).expect_status(201)
 }
 
-fn convert(intent: &Value) -> Value {
+fn conversion_body(intent: &Value) -> Value {
     json!({"token_intent_id": intent["id"]})
 }
 
 #[test]
-fn an_intent_shows_its_card_and_never_its_data() {
-    let number = new_number();
+fn token_intent_shows_card_details_but_no_data() {
+    let number = unique_card_number();
     let body = json!({"type": "card", "data":
         {"number": number, "expiration_month": 7, "expiration_year": 2031, "cvc": "123"}});
-    let made = intend(&SHARED, &ACME.public, &body);
-    let names: Vec<_> = made.as_object().unwrap().keys().cloned().collect();
+    let created = create_intent(&SHARED_SERVER, &ACME.public, &body);
+    let names: Vec<_> = created.as_object().unwrap().keys().cloned().collect();
     let expected = [
         "card",
         "containers",
@@ -34,24 +39,24 @@ fn an_intent_shows_its_card_and_never_its_data() {
         "type",
     ];
     assert_eq!(names, expected);
-    assert_eq!(made["card"]["last4"], number[12..]);
-    assert_eq!(made["card"]["expiration_month"], 7);
-    let path = format!("/token-intents/{}", text(&made, "id"));
-    let found = SHARED.fetch(&ACME.private, &format!("{path}/"));
-    assert_eq!(found.is(200), made);
+    assert_eq!(created["card"]["last4"], number[12..]);
+    assert_eq!(created["card"]["expiration_month"], 7);
+    let path = format!("/token-intents/{}", text_field(&created, "id"));
+    let found = SHARED_SERVER.get_path(&ACME.private, &format!("{path}/"));
+    assert_eq!(found.expect_status(200), created);
     assert!(!found.text.contains(&number) && !found.text.contains("123\""));
     // Its fingerprint is the one that a token of it has.
-    let token = SHARED.created(&ACME.private, &card(&number));
-    assert_eq!(token["fingerprint"], made["fingerprint"]);
-    SHARED.remove(&ACME.private, &path).is(204);
-    SHARED.fetch(&ACME.private, &path).refused(404, "no such thing");
-    SHARED.remove(&ACME.private, &path).refused(404, "no such thing");
-    let gone = SHARED.create(&ACME.private, &convert(&made));
-    gone.invalid("token_intent_id");
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
+    assert_eq!(token["fingerprint"], created["fingerprint"]);
+    SHARED_SERVER.delete(&ACME.private, &path).expect_status(204);
+    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "no such thing");
+    SHARED_SERVER.delete(&ACME.private, &path).expect_problem(404, "no such thing");
+    let gone = SHARED_SERVER.create_token(&ACME.private, &conversion_body(&created));
+    gone.expect_invalid("token_intent_id");
 }
 
 #[test]
-fn every_type_can_be_intended() {
+fn every_token_type_can_be_an_intent() {
     let rows = [
         (json!({"type": "token", "data": {"any": [1]}}), None),
         (
@@ -67,72 +72,75 @@ fn every_type_can_be_intended() {
         ),
     ];
     for (body, detail) in rows {
-        let made = intend(&SHARED, &ACME.private, &body);
+        let created = create_intent(&SHARED_SERVER, &ACME.private, &body);
         for name in ["bank", "card", "network_token"] {
-            assert_eq!(made.get(name).is_some(), detail == Some(name), "{made}");
+            assert_eq!(created.get(name).is_some(), detail == Some(name), "{created}");
         }
-        assert_eq!(made.get("authentication"), body.get("authentication"));
-        let token = SHARED.created(&ACME.private, &convert(&made));
+        assert_eq!(created.get("authentication"), body.get("authentication"));
+        let token = SHARED_SERVER.create_token_ok(&ACME.private, &conversion_body(&created));
         assert_eq!((&token["type"], &token["data"]), (&body["type"], &body["data"]));
-        assert_eq!(token["fingerprint"], made["fingerprint"]);
+        assert_eq!(token["fingerprint"], created["fingerprint"]);
     }
 }
 
 #[test]
-fn bad_intents() {
-    let refused = |body: Value, attribute: &str| {
-        SHARED.post(&ACME.private, "/token-intents", &body).invalid(attribute);
+fn invalid_token_intents_name_the_attribute() {
+    let rejected = |body: Value, attribute: &str| {
+        SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_invalid(attribute);
     };
-    refused(json!({"data": 1}), "type");
-    refused(json!({"type": "robot", "data": 1}), "type");
-    refused(json!({"type": "card"}), "data");
-    refused(json!({"type": "card", "data": {"number": "4242424242424241"}}), "data.number");
-    refused(
+    rejected(json!({"data": 1}), "type");
+    rejected(json!({"type": "robot", "data": 1}), "type");
+    rejected(json!({"type": "card"}), "data");
+    rejected(json!({"type": "card", "data": {"number": "4242424242424241"}}), "data.number");
+    rejected(
         json!({"type": "token", "data": 1, "authentication": {"eci_indicator": "05"}}),
         "authentication",
     );
-    refused(
+    rejected(
         json!({"type": "network_token", "data": {"number": "4242424242424242"}, "authentication": {"eci_indicator": 5}}),
         "authentication",
     );
     let both = json!({"token_intent_id": "x", "type": "token", "data": 1});
-    SHARED.create(&ACME.private, &both).invalid("token_intent_id");
-    SHARED
-        .create(&ACME.private, &json!({"token_intent_id": "nonsense"}))
-        .invalid("token_intent_id");
-    assert_eq!(SHARED.fetch(&ACME.private, "/token-intents/nonsense").status, 404);
+    SHARED_SERVER.create_token(&ACME.private, &both).expect_invalid("token_intent_id");
+    SHARED_SERVER
+        .create_token(&ACME.private, &json!({"token_intent_id": "nonsense"}))
+        .expect_invalid("token_intent_id");
+    assert_eq!(SHARED_SERVER.get_path(&ACME.private, "/token-intents/nonsense").status, 404);
 }
 
 #[test]
-fn a_conversion_leaves_the_code_behind_and_takes_every_other_attribute() {
-    let number = new_number();
+fn conversion_drops_the_cvc_and_keeps_other_attributes() {
+    let number = unique_card_number();
     let body = json!({"type": "card", "data": {"number": number, "cvc": "737"}});
-    let made = intend(&SHARED, &ACME.public, &body);
-    let token = SHARED.created(&ACME.private, &json!({
-        "token_intent_id": made["id"], "id": format!("of-{}", text(&made, "id")),
+    let created = create_intent(&SHARED_SERVER, &ACME.public, &body);
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &json!({
+        "token_intent_id": created["id"], "id": format!("of-{}", text_field(&created, "id")),
         "containers": ["/converted/"], "metadata": {"who": "me"}, "expires_at": "2090-01-01T00:00:00Z",
         "search_indexes": ["{{ data.number }}"], "mask": {"n": "{{ data.number | last4 }}"},
     }));
     assert_eq!(token["data"], json!({"number": number}));
     assert_eq!(token["containers"], json!(["/converted/"]));
     let query = json!({"query": format!("data:{number}")});
-    let found = SHARED.post(&ACME.private, "/v2/tokens/search", &query).is(200);
+    let found = SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
     assert_eq!(found["data"][0]["id"], token["id"]);
-    let path = format!("/token-intents/{}", text(&made, "id"));
-    assert_eq!(SHARED.fetch(&ACME.private, &path).status, 404);
+    let path = format!("/token-intents/{}", text_field(&created, "id"));
+    assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 404);
 }
 
 #[test]
-fn one_of_a_hundred_conversions_succeeds() {
-    let made =
-        intend(&SHARED, &ACME.private, &json!({"type": "card", "data": {"number": new_number()}}));
-    let body = convert(&made);
+fn only_one_of_100_concurrent_conversions_succeeds() {
+    let created = create_intent(
+        &SHARED_SERVER,
+        &ACME.private,
+        &json!({"type": "card", "data": {"number": unique_card_number()}}),
+    );
+    let body = conversion_body(&created);
     let barrier = Barrier::new(100);
     let statuses: Vec<u16> = thread::scope(|scope| {
         let one = |_| {
             scope.spawn(|| {
                 barrier.wait();
-                SHARED.create(&ACME.private, &body).status
+                SHARED_SERVER.create_token(&ACME.private, &body).status
             })
         };
         let all: Vec<_> = (0..100).map(one).collect();
@@ -146,149 +154,167 @@ fn one_of_a_hundred_conversions_succeeds() {
 fn tokenize_converts_all_or_none() {
     let intents: Vec<_> = (0..2)
         .map(|_| {
-            intend(
-                &SHARED,
+            create_intent(
+                &SHARED_SERVER,
                 &ACME.private,
-                &json!({"type": "card", "data": {"number": new_number()}}),
+                &json!({"type": "card", "data": {"number": unique_card_number()}}),
             )
         })
         .collect();
-    let body = json!({"a": convert(&intents[0]), "b": [convert(&intents[1]), {"type": "card", "data": {"number": "1"}}]});
-    assert_eq!(SHARED.post(&ACME.private, "/tokenize", &body).status, 400);
-    let twice = json!([convert(&intents[0]), convert(&intents[0])]);
-    assert_eq!(SHARED.post(&ACME.private, "/tokenize", &twice).status, 400);
+    let body = json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), {"type": "card", "data": {"number": "1"}}]});
+    assert_eq!(SHARED_SERVER.post(&ACME.private, "/tokenize", &body).status, 400);
+    let twice = json!([conversion_body(&intents[0]), conversion_body(&intents[0])]);
+    assert_eq!(SHARED_SERVER.post(&ACME.private, "/tokenize", &twice).status, 400);
     for intent in &intents {
-        let path = format!("/token-intents/{}", text(intent, "id"));
-        assert_eq!(SHARED.fetch(&ACME.private, &path).status, 200);
+        let path = format!("/token-intents/{}", text_field(intent, "id"));
+        assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 200);
     }
-    let body = json!({"a": convert(&intents[0]), "b": [convert(&intents[1]), "leaf"]});
-    let made = SHARED.post(&ACME.private, "/tokenize", &body).is(200);
-    assert_eq!(made["a"]["type"], "card");
-    assert_eq!(made["b"][0]["fingerprint"], intents[1]["fingerprint"]);
-    let unknown = json!({"deep": [convert(&intents[0])]});
-    SHARED.post(&ACME.private, "/tokenize", &unknown).invalid("deep[0].token_intent_id");
+    let body =
+        json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), "leaf"]});
+    let created = SHARED_SERVER.post(&ACME.private, "/tokenize", &body).expect_status(200);
+    assert_eq!(created["a"]["type"], "card");
+    assert_eq!(created["b"][0]["fingerprint"], intents[1]["fingerprint"]);
+    let unknown = json!({"deep": [conversion_body(&intents[0])]});
+    SHARED_SERVER
+        .post(&ACME.private, "/tokenize", &unknown)
+        .expect_invalid("deep[0].token_intent_id");
 }
 
 /// A tenant that deduplicates, and reads what is there for other creates.
-fn deduplicating() -> (Server, Keys) {
-    let server = Server::start();
-    let settings = Settings {
+fn deduplicating_tenant() -> (TestServer, TenantApiKeys) {
+    let server = TestServer::start();
+    let settings = TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::ReadExisting,
-        ..Settings::default()
+        ..TenantSettings::default()
     };
-    let keys = server.tenant(settings);
+    let keys = server.create_test_tenant(settings);
     (server, keys)
 }
 
 #[test]
-fn a_conversion_updates_what_is_there() {
-    let (server, keys) = deduplicating();
-    let number = new_number();
+fn conversion_updates_an_existing_duplicate() {
+    let (server, keys) = deduplicating_tenant();
+    let number = unique_card_number();
     let data = |year: u32| json!({"number": number, "expiration_year": year, "cvc": "123"});
-    let first = server.created(&keys.private, &json!({"type": "card", "data": data(2030)}));
-    let made = intend(&server, &keys.public, &json!({"type": "card", "data": data(2035)}));
-    let body = json!({"token_intent_id": made["id"], "metadata": {"new": "yes"}});
-    let token = server.created(&keys.private, &body);
+    let first = server.create_token_ok(&keys.private, &json!({"type": "card", "data": data(2030)}));
+    let created =
+        create_intent(&server, &keys.public, &json!({"type": "card", "data": data(2035)}));
+    let body = json!({"token_intent_id": created["id"], "metadata": {"new": "yes"}});
+    let token = server.create_token_ok(&keys.private, &body);
     assert_eq!(token["id"], first["id"]);
     assert_eq!(token["data"]["expiration_year"], 2035);
     assert_eq!(token["metadata"], json!({"new": "yes"}));
     let extras = json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
     assert_eq!(token["_extras"], extras);
     assert_eq!(
-        server.fetch(&keys.private, &format!("/token-intents/{}", text(&made, "id"))).status,
+        server
+            .get_path(&keys.private, &format!("/token-intents/{}", text_field(&created, "id")))
+            .status,
         404
     );
 
     // Without the permission to update, it is read.
     let may = &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
-    let key = server.permissions(&keys.tenant, ApplicationKind::Private, may);
-    let made = intend(&server, &key, &json!({"type": "card", "data": data(2040)}));
-    let token = server.created(&key, &convert(&made));
+    let key = server.key_with_permissions(&keys.tenant, ApplicationKind::Private, may);
+    let created = create_intent(&server, &key, &json!({"type": "card", "data": data(2040)}));
+    let token = server.create_token_ok(&key, &conversion_body(&created));
     assert_eq!(token["_extras"]["deduplication_behavior"], "read_existing");
     assert_eq!(
-        server.get(&keys.private, &text(&first, "id")).json()["data"]["expiration_year"],
+        server.get_token(&keys.private, &text_field(&first, "id")).json()["data"]["expiration_year"],
         2035
     );
     assert_eq!(
-        server.fetch(&keys.private, &format!("/token-intents/{}", text(&made, "id"))).status,
+        server
+            .get_path(&keys.private, &format!("/token-intents/{}", text_field(&created, "id")))
+            .status,
         404
     );
 }
 
 #[test]
-fn an_intent_ends_with_its_retention_and_its_code_before() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn intent_expires_with_its_retention_and_its_cvc_earlier() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-    let made = intend(&server, &keys.private, &body);
-    let path = format!("/token-intents/{}", text(&made, "id"));
-    let ask =
-        json!({"d": format!("{{{{ token_intent: {} | json: '$.data' }}}}", text(&made, "id"))});
+    let created = create_intent(&server, &keys.private, &body);
+    let path = format!("/token-intents/{}", text_field(&created, "id"));
+    let ask = json!({"d": format!("{{{{ token_intent: {} | json: '$.data' }}}}", text_field(&created, "id"))});
     let seen = |key: &str| server.post(key, "/detokenize", &ask);
-    assert_eq!(seen(&keys.private).is(200)["d"]["cvc"], "123");
+    assert_eq!(seen(&keys.private).expect_status(200)["d"]["cvc"], "123");
     server.clock.advance(Duration::from_secs(3600));
-    assert_eq!(seen(&keys.private).is(200)["d"], json!({"number": "4242424242424242"}));
+    assert_eq!(seen(&keys.private).expect_status(200)["d"], json!({"number": "4242424242424242"}));
     server.clock.advance(Duration::from_secs(23 * 3600 - 1));
-    assert_eq!(server.fetch(&keys.private, &path).status, 200);
+    assert_eq!(server.get_path(&keys.private, &path).status, 200);
     server.clock.advance(Duration::from_secs(1));
-    assert_eq!(server.fetch(&keys.private, &path).status, 404);
-    assert_eq!(server.remove(&keys.private, &path).status, 404);
+    assert_eq!(server.get_path(&keys.private, &path).status, 404);
+    assert_eq!(server.delete(&keys.private, &path).status, 404);
     assert_eq!(seen(&keys.private).status, 400);
-    server.create(&keys.private, &convert(&made)).invalid("token_intent_id");
+    server
+        .create_token(&keys.private, &conversion_body(&created))
+        .expect_invalid("token_intent_id");
 }
 
 #[test]
-fn expressions_see_an_intent_under_the_transform() {
-    let made = intend(
-        &SHARED,
+fn detokenize_applies_the_transform_to_intents() {
+    let created = create_intent(
+        &SHARED_SERVER,
         &ACME.private,
         &json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}}),
     );
-    let id = text(&made, "id");
+    let id = text_field(&created, "id");
     let ask = json!({
         "number": format!("{{{{ token_intent: {id} | json: '$.data.number' }}}}"),
         "cvc": format!("{{{{ token_intent: {id} | json: '$.data.cvc' }}}}"),
         "last4": format!("{{{{ token_intent: {id} | json: '$.card.last4' }}}}"),
     });
-    let seen = |key: &str| SHARED.post(key, "/detokenize", &ask);
+    let seen = |key: &str| SHARED_SERVER.post(key, "/detokenize", &ask);
     assert_eq!(
-        seen(&ACME.private).is(200),
+        seen(&ACME.private).expect_status(200),
         json!({"number": "4242424242424242", "cvc": "123", "last4": "4242"})
     );
     let both = &[Permission::TokenRead, Permission::TokenIntentRead];
-    let masked = SHARED.permissions(&ACME.tenant, ApplicationKind::Private, both);
+    let masked = SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, both);
     assert_eq!(
-        seen(&masked).is(200),
+        seen(&masked).expect_status(200),
         json!({"number": "XXXXXXXXXXXX4242", "cvc": null, "last4": "4242"})
     );
-    let one = SHARED.permissions(&ACME.tenant, ApplicationKind::Private, &[Permission::TokenRead]);
-    seen(&one).refused(403, "token-intent:read");
+    let one = SHARED_SERVER.key_with_permissions(
+        &ACME.tenant,
+        ApplicationKind::Private,
+        &[Permission::TokenRead],
+    );
+    seen(&one).expect_problem(403, "token-intent:read");
     let elsewhere = vec![grant("/general/", Transform::Reveal, both)];
-    seen(&SHARED.rules(&ACME.tenant, elsewhere)).refused(403, "token:read");
-    let theirs = SHARED.tenant(Settings::default());
+    seen(&SHARED_SERVER.key_with_rules(&ACME.tenant, elsewhere)).expect_problem(403, "token:read");
+    let theirs = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     assert_eq!(seen(&theirs.private).status, 400);
 }
 
 /// Whoever may not see the data gives no expression that would tell of it, nor learns by refusals.
 #[test]
-fn a_blind_conversion_tells_nothing() {
+fn conversion_without_reveal_right_discloses_nothing() {
     let may = &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
-    let blind = SHARED.permissions(&ACME.tenant, ApplicationKind::Private, may);
+    let blind = SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, may);
     let number = "4242424242424242";
-    let card =
-        || intend(&SHARED, &ACME.public, &json!({"type": "card", "data": {"number": number}}));
+    let card = || {
+        create_intent(
+            &SHARED_SERVER,
+            &ACME.public,
+            &json!({"type": "card", "data": {"number": number}}),
+        )
+    };
     let ssn = || {
-        intend(
-            &SHARED,
+        create_intent(
+            &SHARED_SERVER,
             &ACME.public,
             &json!({"type": "social_security_number", "data": "123-45-6789"}),
         )
     };
     let with = |intent: &Value, name: &str, value: Value| {
-        let mut body = convert(intent);
+        let mut body = conversion_body(intent);
         body[name] = value;
-        SHARED.create(&blind, &body)
+        SHARED_SERVER.create_token(&blind, &body)
     };
     let (kept_card, kept_ssn) = (card(), ssn());
     for (intent, name, value) in [
@@ -303,55 +329,69 @@ fn a_blind_conversion_tells_nothing() {
         (&kept_card, "id", json!("{{ data.number | slice: 0, 8 }}1234{{ data.number | last4 }}")),
         (&kept_ssn, "id", json!("{{ data | alias_preserve_format: 9, 0 }}")),
     ] {
-        with(intent, name, value).refused(403, name);
+        with(intent, name, value).expect_problem(403, name);
     }
     // The number itself, and one that only looks like it, are refused in the same words.
     let itself = with(&kept_card, "id", json!("x-4242424242424242"));
     let lookalike = with(&kept_card, "id", json!("x-4242 4242-0000.4242"));
-    itself.invalid("id");
+    itself.expect_invalid("id");
     assert_eq!(itself.without_trace(), lookalike.without_trace());
     // What tells no more than everybody sees is allowed.
-    with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"])).is(201);
-    with(&card(), "fingerprint_expression", json!("{{ data.number }}")).is(201);
+    with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"])).expect_status(201);
+    with(&card(), "fingerprint_expression", json!("{{ data.number }}")).expect_status(201);
 
-    with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).is(201);
-    with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"])).is(201);
-    with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).is(201);
+    with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
+    with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"])).expect_status(201);
+    with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
     // Whether an id holds a number that is no card's, nobody is told.
-    with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4()))).is(201);
+    with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4()))).expect_status(201);
     // A key that sees everything may say anything.
     let open = card();
     let body = json!({"token_intent_id": open["id"], "fingerprint_expression": "{{ data.number | slice: 6, 2 }}"});
-    SHARED.created(&ACME.private, &body);
+    SHARED_SERVER.create_token_ok(&ACME.private, &body);
 }
 
 #[test]
-fn a_repeated_request_makes_no_second_intent() {
+fn repeated_intent_requests_are_replayed() {
     let ask = || {
         let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-        let ask = SHARED.ask("POST", "/token-intents").key(&ACME.public).once("intent-once");
-        ask.json(&body).send().is(201)
+        let ask = SHARED_SERVER
+            .request("POST", "/token-intents")
+            .key(&ACME.public)
+            .idempotency_key("intent-once");
+        ask.json(&body).send().expect_status(201)
     };
     assert_eq!(ask(), ask());
-    let made = ask();
+    let created = ask();
     let convert = || {
-        let ask = SHARED.ask("POST", "/tokens").key(&ACME.private).once("convert-once");
-        ask.json(&convert(&made)).send().is(201)
+        let ask = SHARED_SERVER
+            .request("POST", "/tokens")
+            .key(&ACME.private)
+            .idempotency_key("convert-once");
+        ask.json(&conversion_body(&created)).send().expect_status(201)
     };
     assert_eq!(convert(), convert());
 }
 
 /// A right to create shows what one brought. What somebody else brought, it does not.
 #[test]
-fn a_conversion_shows_what_the_right_to_read_shows() {
+fn conversion_returns_only_data_visible_by_the_read_permission() {
     let number = "4242424242424242";
-    let made =
-        || intend(&SHARED, &ACME.public, &json!({"type": "card", "data": {"number": number}}));
+    let created = || {
+        create_intent(
+            &SHARED_SERVER,
+            &ACME.public,
+            &json!({"type": "card", "data": {"number": number}}),
+        )
+    };
     let create = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
     let read = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
     let shown = |rules, key: &str| {
-        let ask = SHARED.ask("POST", "/tokens").key(&SHARED.rules(&ACME.tenant, rules)).once(key);
-        ask.json(&convert(&made())).send().is(201).get("data").cloned()
+        let ask = SHARED_SERVER
+            .request("POST", "/tokens")
+            .key(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules))
+            .idempotency_key(key);
+        ask.json(&conversion_body(&created())).send().expect_status(201).get("data").cloned()
     };
     assert_eq!(shown(vec![create.clone()], "a"), None);
     assert_eq!(shown(vec![create.clone(), read(Transform::Redact)], "b"), None);

@@ -1,69 +1,73 @@
 //! What expressions may cost: one budget for each request, and no work that is not charged.
 
-use scrip_core::policy::{Permission::TokenRead, Settings, Transform::Mask};
+use scrip_core::policy::{Permission::TokenRead, TenantSettings, Transform::Mask};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED, grant, text};
+use crate::harness::server::{ACME, SHARED_SERVER, grant, text_field};
 
-const TOGETHER: &str = "the expressions of this request are too much to evaluate together";
+const BUDGET_EXCEEDED: &str = "the expressions of this request are too much to evaluate together";
 
 /// About 6 MiB of charged work over a text of 50,000 characters.
-const EXPENSIVE: &str =
+const EXPENSIVE_EXPRESSION: &str =
     "{% for i in (1..120) %}{% if data contains 'y' %}{% endif %}{% endfor %}masked";
 
-fn large() -> String {
+fn large_text() -> String {
     "x".repeat(50_000)
 }
 
 #[track_caller]
-fn refused(key: &str, path: &str, body: &Value, expected: &str) {
-    let reply = SHARED.post(key, path, body);
+fn expect_rejected(key: &str, path: &str, body: &Value, expected: &str) {
+    let reply = SHARED_SERVER.post(key, path, body);
     assert_eq!(reply.status, 400, "{}", reply.text);
     assert!(reply.text.contains(expected), "{}", reply.text);
 }
 
 #[test]
-fn keep_of_more_than_256_characters_is_refused() {
+fn keep_argument_longer_than_256_characters_is_rejected() {
     let data = json!({"text": "x".repeat(125_000), "keep": "y".repeat(125_000)});
     for filter in ["reveal: 0, 0, 'X', data.keep", "card_mask: 'true', 'true', 'X', data.keep"] {
         let mask = format!("{{{{ data.text | {filter} }}}}");
         let body = json!({"type": "token", "data": data, "mask": mask});
-        refused(&ACME.private, "/tokens", &body, "keep takes at most 256 characters");
+        expect_rejected(&ACME.private, "/tokens", &body, "keep takes at most 256 characters");
     }
 }
 
 #[test]
 fn indexes_of_one_token_share_one_budget() {
-    let with = |indexes: usize| json!({"type": "token", "data": large(), "search_indexes": vec![EXPENSIVE; indexes]});
-    SHARED.created(&ACME.private, &with(2));
-    refused(&ACME.private, "/tokens", &with(3), TOGETHER);
+    let with = |indexes: usize| json!({"type": "token", "data": large_text(), "search_indexes": vec![EXPENSIVE_EXPRESSION; indexes]});
+    SHARED_SERVER.create_token_ok(&ACME.private, &with(2));
+    expect_rejected(&ACME.private, "/tokens", &with(3), BUDGET_EXCEEDED);
 }
 
 #[test]
 fn tokens_of_one_tokenize_request_by_a_public_key_share_one_budget() {
-    let token = json!({"type": "token", "data": large(), "mask": EXPENSIVE});
+    let token = json!({"type": "token", "data": large_text(), "mask": EXPENSIVE_EXPRESSION});
     let tokens: Vec<_> = vec![token; 5];
-    refused(&ACME.public, "/tokenize", &json!({ "tokens": tokens }), TOGETHER);
+    expect_rejected(&ACME.public, "/tokenize", &json!({ "tokens": tokens }), BUDGET_EXCEEDED);
 }
 
 #[test]
 fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
-    let keys = SHARED.tenant(Settings::default());
-    let reader = SHARED.rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
-    let token = json!({"type": "token", "data": large(), "mask": EXPENSIVE});
-    let ids: Vec<_> = (0..4).map(|_| text(&SHARED.created(&keys.private, &token), "id")).collect();
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let reader = SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    let token = json!({"type": "token", "data": large_text(), "mask": EXPENSIVE_EXPRESSION});
+    let ids: Vec<_> = (0..4)
+        .map(|_| text_field(&SHARED_SERVER.create_token_ok(&keys.private, &token), "id"))
+        .collect();
     for id in &ids {
-        assert_eq!(SHARED.get(&reader, id).is(200)["data"], "masked");
+        assert_eq!(SHARED_SERVER.get_token(&reader, id).expect_status(200)["data"], "masked");
     }
     let body: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
-    let shown = SHARED.post(&reader, "/detokenize", &json!(body)).is(200);
+    let shown = SHARED_SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
     let shown = shown.as_array().unwrap();
     assert_eq!(shown.iter().filter(|it| *it == "masked").count(), 2, "{shown:?}");
     assert_eq!(shown.iter().filter(|it| it.is_null()).count(), 2, "{shown:?}");
     // A list ends its page early instead, and shows all of them.
     let (mut start, mut seen) = (String::new(), 0);
     for _ in 0..ids.len() {
-        let page = SHARED.fetch(&reader, &format!("/v2/tokens?size=100{start}")).is(200);
+        let page = SHARED_SERVER
+            .get_path(&reader, &format!("/v2/tokens?size=100{start}"))
+            .expect_status(200);
         let data = page["data"].as_array().unwrap();
         assert!(data.iter().all(|it| it["data"] == "masked"));
         seen += data.len();

@@ -7,16 +7,15 @@ use scrip_core::{
     policy::{
         AccessPolicy,
         ApplicationKind::{Private, Public},
-        Mandate,
         Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
-        Permissions, Quotas, Settings, TenantKind,
+        Permissions, PolicyPermit, Quotas, TenantKind, TenantSettings,
         Transform::{Mask, Reveal},
-        tenant::quota::Limit,
+        tenant::quota::QuotaLimit,
     },
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{Keys, Server, grant, text};
+use crate::harness::server::{TenantApiKeys, TestServer, grant, text_field};
 
 fn luhn_sum(number: &str) -> u32 {
     let weigh = |(at, digit): (usize, u8)| {
@@ -36,47 +35,47 @@ pub(crate) fn card(number: &str) -> Value {
     json!({"type": "card", "data": {"number": number}})
 }
 
-pub(crate) struct LimitsHarness {
-    pub(crate) server: Server,
-    pub(crate) keys: Keys,
+pub(crate) struct GuessingBudgetHarness {
+    pub(crate) server: TestServer,
+    pub(crate) keys: TenantApiKeys,
     /// A backend with plain permissions: it sees masks.
     pub(crate) masked: String,
 }
 
-impl LimitsHarness {
+impl GuessingBudgetHarness {
     pub(crate) fn new(kind: TenantKind) -> Self {
-        Self::with(kind, Settings::default())
+        Self::with_settings(kind, TenantSettings::default())
     }
 
-    fn with(kind: TenantKind, settings: Settings) -> Self {
-        let server = Server::start();
-        let keys = server.tenant_of(kind, settings);
+    fn with_settings(kind: TenantKind, settings: TenantSettings) -> Self {
+        let server = TestServer::start();
+        let keys = server.create_tenant_of_kind(kind, settings);
         let all = [TokenCreate, TokenRead, TokenUpdate, TokenSearch, TokenIntentCreate];
-        let masked = server.permissions(&keys.tenant, Private, &all);
+        let masked = server.key_with_permissions(&keys.tenant, Private, &all);
         Self { server, keys, masked }
     }
 
-    fn quotas(&self, edit: impl FnOnce(Quotas) -> Quotas + Send + 'static) {
-        let mandate = Mandate::of_operator(Arc::clone(&self.keys.tenant));
+    fn edit_quotas(&self, edit: impl FnOnce(Quotas) -> Quotas + Send + 'static) {
+        let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
         self.server.runtime.block_on(async {
-            set_tenant_quotas(&self.server.app.vault, mandate, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&self.server.app.vault, permit, Box::new(edit)).await.unwrap();
             self.server.app.reload().await.unwrap();
         });
     }
 
-    fn fingerprint(&self, key: &str, number: &str) -> Value {
-        self.server.created(key, &card(number))["fingerprint"].clone()
+    fn create_and_get_fingerprint(&self, key: &str, number: &str) -> Value {
+        self.server.create_token_ok(key, &card(number))["fingerprint"].clone()
     }
 
-    fn spend(&self, key: &str, numbers: &[String]) {
+    fn spend_budget(&self, key: &str, numbers: &[String]) {
         for number in numbers {
-            assert!(self.fingerprint(key, number).is_string(), "within the budget");
+            assert!(self.create_and_get_fingerprint(key, number).is_string(), "within the budget");
         }
     }
 
-    pub(crate) fn flush(&self) {
+    pub(crate) fn flush_counts(&self) {
         let vault = &self.server.app.vault;
-        let flushed = vault.guesses.flush(&*vault.store, vault.clock.now());
+        let flushed = vault.guess_ledger.flush(&*vault.store, vault.clock.now());
         self.server.runtime.block_on(flushed).unwrap();
     }
 }
@@ -84,107 +83,117 @@ impl LimitsHarness {
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 #[test]
-fn the_21st_number_of_a_group_gets_no_fingerprint_and_neither_does_a_repeat() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    let public = scene.keys.public.clone();
+fn number_21_of_a_group_and_repeats_get_no_fingerprint() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let public = harness.keys.public.clone();
     let numbers = lookalikes("411111", 21);
     let (last, first) = numbers.split_last().unwrap();
-    scene.spend(&public, first);
-    assert_eq!(scene.fingerprint(&public, last), Value::Null, "the 21st");
-    assert_eq!(scene.fingerprint(&public, &first[0]), Value::Null, "a repeat of the first");
-    assert!(scene.fingerprint(&public, &lookalikes("422222", 1)[0]).is_string(), "another group");
-    scene.server.clock.advance(DAY);
-    assert!(scene.fingerprint(&public, last).is_string(), "the window has moved on");
+    harness.spend_budget(&public, first);
+    assert_eq!(harness.create_and_get_fingerprint(&public, last), Value::Null, "the 21st");
+    assert_eq!(
+        harness.create_and_get_fingerprint(&public, &first[0]),
+        Value::Null,
+        "a repeat of the first"
+    );
+    assert!(
+        harness.create_and_get_fingerprint(&public, &lookalikes("422222", 1)[0]).is_string(),
+        "another group"
+    );
+    harness.server.clock.advance(DAY);
+    assert!(
+        harness.create_and_get_fingerprint(&public, last).is_string(),
+        "the window has moved on"
+    );
 }
 
 #[test]
-fn forty_numbers_of_a_group_in_90_days_spend_the_budget() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+fn forty_numbers_of_a_group_in_90_days_exhaust_the_budget() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 41);
-    scene.spend(&scene.masked, &numbers[..20]);
-    scene.server.clock.advance(DAY);
-    scene.spend(&scene.masked, &numbers[20..40]);
-    scene.server.clock.advance(DAY);
-    assert_eq!(scene.fingerprint(&scene.masked, &numbers[40]), Value::Null);
-    scene.server.clock.advance(DAY * 89);
-    assert!(scene.fingerprint(&scene.masked, &numbers[40]).is_string());
+    harness.spend_budget(&harness.masked, &numbers[..20]);
+    harness.server.clock.advance(DAY);
+    harness.spend_budget(&harness.masked, &numbers[20..40]);
+    harness.server.clock.advance(DAY);
+    assert_eq!(harness.create_and_get_fingerprint(&harness.masked, &numbers[40]), Value::Null);
+    harness.server.clock.advance(DAY * 89);
+    assert!(harness.create_and_get_fingerprint(&harness.masked, &numbers[40]).is_string());
 }
 
 #[test]
-fn spent_public_budget_leaves_the_backend_its_own() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+fn exhausted_public_budget_does_not_affect_the_backend() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 21);
-    scene.spend(&scene.keys.public, &numbers[..20]);
-    assert_eq!(scene.fingerprint(&scene.keys.public, &numbers[20]), Value::Null);
-    assert!(scene.fingerprint(&scene.masked, &numbers[20]).is_string());
-    scene.spend(&scene.keys.private, &numbers);
+    harness.spend_budget(&harness.keys.public, &numbers[..20]);
+    assert_eq!(harness.create_and_get_fingerprint(&harness.keys.public, &numbers[20]), Value::Null);
+    assert!(harness.create_and_get_fingerprint(&harness.masked, &numbers[20]).is_string());
+    harness.spend_budget(&harness.keys.private, &numbers);
 }
 
 #[test]
 fn callers_with_a_reveal_right_are_not_counted() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    scene.spend(&scene.keys.private, &lookalikes("411111", 45));
-    assert_eq!(scene.server.rows(&scene.keys.tenant, "guesses"), 0);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    harness.spend_budget(&harness.keys.private, &lookalikes("411111", 45));
+    assert_eq!(harness.server.count_rows(&harness.keys.tenant, "guesses"), 0);
 }
 
-fn own_card(number: &str) -> Value {
+fn card_in_own_container(number: &str) -> Value {
     json!({"type": "card", "data": {"number": number}, "containers": ["/own/"]})
 }
 
 /// Creates one token more in `/own/` than the budget allows. Fingerprints are the same in all
 /// containers of a tenant.
 #[track_caller]
-fn check_counted_in_own_container(scene: &LimitsHarness, key: &str) {
+fn check_counted_in_own_container(harness: &GuessingBudgetHarness, key: &str) {
     let numbers = lookalikes("411111", 21);
     for (at, number) in numbers.iter().enumerate() {
-        let made = scene.server.created(key, &own_card(number));
-        assert_eq!(made["fingerprint"].is_string(), at < 20, "number {at}");
+        let created = harness.server.create_token_ok(key, &card_in_own_container(number));
+        assert_eq!(created["fingerprint"].is_string(), at < 20, "number {at}");
     }
 }
 
 #[test]
 fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_sees_masks_elsewhere() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let own = grant("/own/", Reveal, &[TokenCreate, TokenRead]);
     let rules = vec![own, grant("/pci/", Mask, &[TokenRead])];
-    let key = scene.server.rules(&scene.keys.tenant, rules);
-    check_counted_in_own_container(&scene, &key);
+    let key = harness.server.key_with_rules(&harness.keys.tenant, rules);
+    check_counted_in_own_container(&harness, &key);
 }
 
 #[test]
 fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_creates_elsewhere() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        permissions: Permissions::of(&[TokenCreate]),
+        parse_permissions: Permissions::from_list(&[TokenCreate]),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenRead])],
     };
-    let key = scene.server.application(&scene.keys.tenant, Private, access);
-    check_counted_in_own_container(&scene, &key);
+    let key = harness.server.key_with_access(&harness.keys.tenant, Private, access);
+    check_counted_in_own_container(&harness, &key);
 }
 
 #[test]
 fn public_key_with_a_reveal_right_is_counted() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        permissions: Permissions::default(),
+        parse_permissions: Permissions::default(),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
     };
-    let key = scene.server.application(&scene.keys.tenant, Public, access);
-    check_counted_in_own_container(&scene, &key);
+    let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
+    check_counted_in_own_container(&harness, &key);
 }
 
 #[test]
 fn replayed_request_of_a_public_key_with_a_reveal_right_is_counted() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        permissions: Permissions::default(),
+        parse_permissions: Permissions::default(),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
     };
-    let key = scene.server.application(&scene.keys.tenant, Public, access);
+    let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
     let numbers = lookalikes("411111", 20);
     let create = |number: &str| {
-        let ask = scene.server.ask("POST", "/tokens").key(&key).once("order-7");
-        ask.json(&own_card(number)).send().status
+        let ask = harness.server.request("POST", "/tokens").key(&key).idempotency_key("order-7");
+        ask.json(&card_in_own_container(number)).send().status
     };
     assert_eq!(create(&numbers[0]), 201);
     for number in &numbers[1..] {
@@ -195,49 +204,49 @@ fn replayed_request_of_a_public_key_with_a_reveal_right_is_counted() {
 
 #[test]
 fn caller_with_reveal_rules_only_is_not_counted() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let rules = ["/own/", "/pci/"].map(|it| grant(it, Reveal, &[TokenCreate, TokenRead]));
-    let of_rules = scene.server.rules(&scene.keys.tenant, rules.into());
-    scene.spend(&of_rules, &lookalikes("411111", 45));
+    let of_rules = harness.server.key_with_rules(&harness.keys.tenant, rules.into());
+    harness.spend_budget(&of_rules, &lookalikes("411111", 45));
     // A rule on the root comes before plain permissions, and covers every container.
     let access = AccessPolicy {
-        permissions: Permissions::of(&[TokenCreate, TokenSearch]),
+        parse_permissions: Permissions::from_list(&[TokenCreate, TokenSearch]),
         rules: vec![grant("/", Reveal, &[TokenRead])],
     };
-    let of_root = scene.server.application(&scene.keys.tenant, Private, access);
-    scene.spend(&of_root, &lookalikes("411111", 45));
-    scene.flush();
-    assert_eq!(scene.server.rows(&scene.keys.tenant, "guesses"), 0);
+    let of_root = harness.server.key_with_access(&harness.keys.tenant, Private, access);
+    harness.spend_budget(&of_root, &lookalikes("411111", 45));
+    harness.flush_counts();
+    assert_eq!(harness.server.count_rows(&harness.keys.tenant, "guesses"), 0);
 }
 
 #[test]
 fn test_tenants_are_not_counted() {
-    let scene = LimitsHarness::new(TenantKind::Test);
-    scene.spend(&scene.keys.public, &lookalikes("411111", 45));
-    scene.flush();
-    assert_eq!(scene.server.rows(&scene.keys.tenant, "guesses"), 0);
+    let harness = GuessingBudgetHarness::new(TenantKind::Test);
+    harness.spend_budget(&harness.keys.public, &lookalikes("411111", 45));
+    harness.flush_counts();
+    assert_eq!(harness.server.count_rows(&harness.keys.tenant, "guesses"), 0);
 }
 
 #[test]
 fn constant_fingerprint_expression_does_not_bypass_the_count() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 22);
     for number in &numbers[..20] {
         let mut body = card(number);
         body["fingerprint_expression"] = json!("constant");
-        scene.server.created(&scene.keys.public, &body);
+        harness.server.create_token_ok(&harness.keys.public, &body);
     }
-    assert_eq!(scene.fingerprint(&scene.keys.public, &numbers[20]), Value::Null);
+    assert_eq!(harness.create_and_get_fingerprint(&harness.keys.public, &numbers[20]), Value::Null);
 }
 
 #[test]
 fn number_in_metadata_counts_when_the_fingerprint_shows_it() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let guess = |number: &str| {
         let mut body = card("4222222222222220");
         body["fingerprint_expression"] = json!("{{ metadata.guess }}");
         body["metadata"] = json!({"guess": number});
-        scene.server.created(&scene.masked, &body)["fingerprint"].clone()
+        harness.server.create_token_ok(&harness.masked, &body)["fingerprint"].clone()
     };
     let numbers = lookalikes("411111", 21);
     for number in &numbers[..20] {
@@ -249,8 +258,8 @@ fn number_in_metadata_counts_when_the_fingerprint_shows_it() {
 /// A create whose fingerprint is that of a guess in the metadata, whatever its own data is.
 struct MetadataGuess {
     token_type: &'static str,
-    own: Value,
-    stored: Value,
+    own_data: Value,
+    stored_data: Value,
     /// The text that the type's own expression gives for the stored data, and others like it.
     texts: Vec<String>,
 }
@@ -261,26 +270,26 @@ fn metadata_guesses() -> [MetadataGuess; 4] {
     [
         MetadataGuess {
             token_type: "bank",
-            own: bank("11115555"),
-            stored: bank("1000207788"),
+            own_data: bank("11115555"),
+            stored_data: bank("1000207788"),
             texts: texts(|it| format!("{}7788|021000021", 100_000 + it)),
         },
         MetadataGuess {
             token_type: "us_bank_account_number",
-            own: json!("1115555"),
-            stored: json!("1000207799"),
+            own_data: json!("1115555"),
+            stored_data: json!("1000207799"),
             texts: texts(|it| format!("{}7799", 100_000 + it)),
         },
         MetadataGuess {
             token_type: "social_security_number",
-            own: json!("000-00-0000"),
-            stored: json!("123-20-6789"),
+            own_data: json!("000-00-0000"),
+            stored_data: json!("123-20-6789"),
             texts: texts(|it| format!("123{it:02}6789")),
         },
         MetadataGuess {
             token_type: "employer_id_number",
-            own: json!("00-0000000"),
-            stored: json!("12-3204321"),
+            own_data: json!("00-0000000"),
+            stored_data: json!("12-3204321"),
             texts: texts(|it| format!("123{it:02}4321")),
         },
     ]
@@ -289,21 +298,21 @@ fn metadata_guesses() -> [MetadataGuess; 4] {
 #[test]
 fn bank_and_identity_numbers_in_metadata_count_when_the_fingerprint_shows_them() {
     for kind in [Private, Public] {
-        let scene = LimitsHarness::new(TenantKind::Production);
-        let key = scene.server.permissions(&scene.keys.tenant, kind, &[TokenCreate]);
+        let harness = GuessingBudgetHarness::new(TenantKind::Production);
+        let key = harness.server.key_with_permissions(&harness.keys.tenant, kind, &[TokenCreate]);
         for guess in metadata_guesses() {
             let token_type = guess.token_type;
-            let stored = json!({"type": token_type, "data": guess.stored});
-            let known = scene.server.created(&scene.keys.private, &stored);
+            let stored = json!({"type": token_type, "data": guess.stored_data});
+            let known = harness.server.create_token_ok(&harness.keys.private, &stored);
             let create = |text: &str| {
                 let body = json!({
                     "type": token_type,
-                    "data": guess.own,
+                    "data": guess.own_data,
                     "fingerprint_expression": "{{ metadata.g }}",
                     "metadata": {"g": text},
                     "deduplicate_token": true,
                 });
-                scene.server.created(&key, &body)
+                harness.server.create_token_ok(&key, &body)
             };
             for text in &guess.texts[..20] {
                 assert!(create(text)["fingerprint"].is_string(), "{kind:?} {token_type} {text}");
@@ -313,7 +322,7 @@ fn bank_and_identity_numbers_in_metadata_count_when_the_fingerprint_shows_them()
             assert_eq!(hit["_extras"]["deduplicated"], json!(false));
             assert_ne!(hit["id"], known["id"]);
             // The same number as data has no budget of its own.
-            let as_data = scene.server.created(&key, &stored);
+            let as_data = harness.server.create_token_ok(&key, &stored);
             assert_eq!(as_data["fingerprint"], Value::Null, "{kind:?} {token_type} as data");
         }
     }
@@ -321,32 +330,32 @@ fn bank_and_identity_numbers_in_metadata_count_when_the_fingerprint_shows_them()
 
 #[test]
 fn patched_metadata_counts_when_the_fingerprint_shows_it() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let body = json!({
         "type": "social_security_number",
         "data": "000-00-0000",
         "fingerprint_expression": "{{ metadata.g }}",
         "metadata": {"g": "none"},
     });
-    let id = text(&scene.server.created(&scene.masked, &body), "id");
+    let id = text_field(&harness.server.create_token_ok(&harness.masked, &body), "id");
     for it in 0..21 {
         let patch = json!({"metadata": {"g": format!("123-{it:02}-6789")}});
-        let patched = scene.server.patch(&scene.masked, &id, &patch).is(200);
+        let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
         assert_eq!(patched["fingerprint"].is_string(), it < 20, "guess {it}");
     }
 }
 
 #[test]
-fn spent_budget_does_not_deduplicate() {
-    let settings = Settings { deduplicate_tokens: true, ..Settings::default() };
-    let scene = LimitsHarness::with(TenantKind::Production, settings);
+fn exhausted_budget_disables_deduplication() {
+    let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
+    let harness = GuessingBudgetHarness::with_settings(TenantKind::Production, settings);
     let numbers = lookalikes("411111", 21);
-    let known = scene.server.created(&scene.keys.private, &card(&numbers[20]));
-    scene.spend(&scene.masked, &numbers[..20]);
-    let made = scene.server.created(&scene.masked, &card(&numbers[20]));
-    assert_ne!(made["id"], known["id"]);
-    assert_eq!(made["_extras"]["deduplicated"], json!(false));
-    let repeat = scene.server.created(&scene.masked, &card(&numbers[0]));
+    let known = harness.server.create_token_ok(&harness.keys.private, &card(&numbers[20]));
+    harness.spend_budget(&harness.masked, &numbers[..20]);
+    let created = harness.server.create_token_ok(&harness.masked, &card(&numbers[20]));
+    assert_ne!(created["id"], known["id"]);
+    assert_eq!(created["_extras"]["deduplicated"], json!(false));
+    let repeat = harness.server.create_token_ok(&harness.masked, &card(&numbers[0]));
     assert_eq!(
         (&repeat["_extras"]["deduplicated"], &repeat["fingerprint"]),
         (&json!(false), &Value::Null)
@@ -354,26 +363,29 @@ fn spent_budget_does_not_deduplicate() {
 }
 
 #[test]
-fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_it_is_spent() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    let (server, key) = (&scene.server, &scene.masked);
+fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_exhausted() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let (server, key) = (&harness.server, &harness.masked);
     let numbers = lookalikes("411111", 24);
-    let intent = |number: &str| server.post(key, "/token-intents", &card(number)).is(201);
+    let intent =
+        |number: &str| server.post(key, "/token-intents", &card(number)).expect_status(201);
     for number in &numbers[..10] {
         assert!(intent(number)["fingerprint"].is_string());
     }
-    scene.spend(key, &numbers[10..18]);
+    harness.spend_budget(key, &numbers[10..18]);
     let both = json!({"a": card(&numbers[18]), "b": card(&numbers[19])});
-    let made = server.post(key, "/tokenize", &both).is(200);
-    assert!(made["a"]["fingerprint"].is_string() && made["b"]["fingerprint"].is_string());
+    let created = server.post(key, "/tokenize", &both).expect_status(200);
+    assert!(created["a"]["fingerprint"].is_string() && created["b"]["fingerprint"].is_string());
     // Now it is spent.
     assert_eq!(intent(&numbers[20])["fingerprint"], Value::Null);
-    let made = server.post(key, "/tokenize", &json!({"c": card(&numbers[21])})).is(200);
-    assert_eq!(made["c"]["fingerprint"], Value::Null);
-    let id = text(&server.created(key, &card("4222222222222220")), "id");
-    let patched = server.patch(key, &id, &json!({"data": {"number": numbers[22]}})).is(200);
+    let created =
+        server.post(key, "/tokenize", &json!({"c": card(&numbers[21])})).expect_status(200);
+    assert_eq!(created["c"]["fingerprint"], Value::Null);
+    let id = text_field(&server.create_token_ok(key, &card("4222222222222220")), "id");
+    let patched =
+        server.patch_token(key, &id, &json!({"data": {"number": numbers[22]}})).expect_status(200);
     assert_eq!(patched["fingerprint"], Value::Null);
-    let stored = server.get(&scene.keys.private, &id).is(200);
+    let stored = server.get_token(&harness.keys.private, &id).expect_status(200);
     assert_eq!(
         (&stored["fingerprint"], &stored["data"]["number"]),
         (&Value::Null, &json!(numbers[22]))
@@ -381,55 +393,62 @@ fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_it_is_spent() {
 }
 
 #[test]
-fn patch_that_brings_no_number_keeps_the_fingerprint_of_a_spent_group() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+fn patch_without_a_number_keeps_the_fingerprint_of_an_exhausted_group() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 20);
-    let id = text(&scene.server.created(&scene.masked, &card(&numbers[0])), "id");
-    scene.spend(&scene.masked, &numbers[1..]);
+    let id = text_field(&harness.server.create_token_ok(&harness.masked, &card(&numbers[0])), "id");
+    harness.spend_budget(&harness.masked, &numbers[1..]);
     let patch = json!({"metadata": {"order": "7"}});
-    let patched = scene.server.patch(&scene.masked, &id, &patch).is(200);
+    let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
     assert!(patched["fingerprint"].is_string(), "{patched}");
     let patch = json!({"data": {"expiration_year": 2033}});
-    let patched = scene.server.patch(&scene.masked, &id, &patch).is(200);
+    let patched = harness.server.patch_token(&harness.masked, &id, &patch).expect_status(200);
     assert!(patched["fingerprint"].is_string(), "{patched}");
 }
 
 #[test]
 fn application_budget_counts_numbers_after_the_first_of_each_group() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    scene.quotas(|it| Quotas { number_guesses_application: Limit::Count(3), ..it });
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    harness.edit_quotas(|it| Quotas { number_guesses_application: QuotaLimit::Count(3), ..it });
     for first in ["411111", "411112", "411113", "411114", "411115"] {
-        scene.spend(&scene.masked, &lookalikes(first, 1));
+        harness.spend_budget(&harness.masked, &lookalikes(first, 1));
     }
     for first in ["411111", "411112", "411113"] {
-        scene.spend(&scene.masked, &lookalikes(first, 2)[1..]);
+        harness.spend_budget(&harness.masked, &lookalikes(first, 2)[1..]);
     }
-    assert_eq!(scene.fingerprint(&scene.masked, &lookalikes("411116", 1)[0]), Value::Null);
-    let other = scene.server.permissions(&scene.keys.tenant, Private, &[TokenCreate, TokenRead]);
-    assert!(scene.fingerprint(&other, &lookalikes("411116", 1)[0]).is_string());
+    assert_eq!(
+        harness.create_and_get_fingerprint(&harness.masked, &lookalikes("411116", 1)[0]),
+        Value::Null
+    );
+    let other = harness.server.key_with_permissions(
+        &harness.keys.tenant,
+        Private,
+        &[TokenCreate, TokenRead],
+    );
+    assert!(harness.create_and_get_fingerprint(&other, &lookalikes("411116", 1)[0]).is_string());
 }
 
 #[test]
 fn quota_off_lifts_the_limit() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    scene.quotas(|it| Quotas {
-        number_guesses_day: Limit::Off,
-        number_guesses_quarter: Limit::Off,
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    harness.edit_quotas(|it| Quotas {
+        number_guesses_day: QuotaLimit::Off,
+        number_guesses_quarter: QuotaLimit::Off,
         ..it
     });
-    scene.spend(&scene.masked, &lookalikes("411111", 45));
+    harness.spend_budget(&harness.masked, &lookalikes("411111", 45));
 }
 
 #[test]
 fn bank_accounts_and_identity_numbers_have_groups_of_their_own() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let bank = |account: &str| {
         let data = json!({"routing_number": "021000021", "account_number": account});
-        scene.server.created(&scene.masked, &json!({"type": "bank", "data": data}))
+        harness.server.create_token_ok(&harness.masked, &json!({"type": "bank", "data": data}))
     };
     let ssn = |number: &str| {
         let body = json!({"type": "social_security_number", "data": number});
-        scene.server.created(&scene.masked, &body)
+        harness.server.create_token_ok(&harness.masked, &body)
     };
     for it in 10..30 {
         assert!(bank(&format!("{it}7777"))["fingerprint"].is_string());
@@ -443,46 +462,52 @@ fn bank_accounts_and_identity_numbers_have_groups_of_their_own() {
 
 #[test]
 fn counts_are_shared_by_nodes_and_survive_a_restart() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 21);
-    scene.spend(&scene.masked, &numbers[..20]);
-    scene.flush();
-    let other = scene.server.beside(|app| app.vault.guesses = Arc::default());
-    let made = other.created(&scene.masked, &card(&numbers[20]));
-    assert_eq!(made["fingerprint"], Value::Null);
+    harness.spend_budget(&harness.masked, &numbers[..20]);
+    harness.flush_counts();
+    let other = harness.server.start_second_node(|app| app.vault.guess_ledger = Arc::default());
+    let created = other.create_token_ok(&harness.masked, &card(&numbers[20]));
+    assert_eq!(created["fingerprint"], Value::Null);
 }
 
 #[test]
-fn spent_budget_is_recorded_once_and_counted_by_the_metric() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+fn exhausted_budget_is_recorded_once_and_counted_by_the_metric() {
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let numbers = lookalikes("411111", 23);
-    scene.spend(&scene.masked, &numbers[..20]);
+    harness.spend_budget(&harness.masked, &numbers[..20]);
     for number in &numbers[20..] {
-        scene.fingerprint(&scene.masked, number);
+        harness.create_and_get_fingerprint(&harness.masked, number);
     }
-    let key = scene.server.permissions(
-        &scene.keys.tenant,
+    let key = harness.server.key_with_permissions(
+        &harness.keys.tenant,
         scrip_core::policy::ApplicationKind::Management,
         &[scrip_core::policy::Permission::LogRead],
     );
-    let logs = scene.server.fetch(&key, "/logs?size=100").is(200);
+    let logs = harness.server.get_path(&key, "/logs?size=100").expect_status(200);
     let spent =
         logs["data"].as_array().unwrap().iter().filter(|it| it["operation"] == "spend_budget");
     let spent: Vec<_> = spent.collect();
     assert_eq!(spent.len(), 1, "{logs}");
-    let counted =
-        scene.server.app.vault.guesses.spent.iter().find(|it| it.0 == "number_guesses_day");
+    let counted = harness
+        .server
+        .app
+        .vault
+        .guess_ledger
+        .exhausted
+        .iter()
+        .find(|it| it.0 == "number_guesses_day");
     assert_eq!(counted, Some(("number_guesses_day", 1)));
     assert!(!logs.to_string().contains(&numbers[0]));
 }
 
 #[test]
 fn replayed_request_counts_its_number_before_it_is_compared() {
-    let scene = LimitsHarness::new(TenantKind::Production);
-    let public = scene.server.permissions(&scene.keys.tenant, Public, &[TokenCreate]);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
+    let public = harness.server.key_with_permissions(&harness.keys.tenant, Public, &[TokenCreate]);
     let numbers = lookalikes("411111", 22);
     let create = |number: &str| {
-        let ask = scene.server.ask("POST", "/tokens").key(&public).once("order-7");
+        let ask = harness.server.request("POST", "/tokens").key(&public).idempotency_key("order-7");
         ask.json(&card(number)).send().status
     };
     assert_eq!(create(&numbers[0]), 201);

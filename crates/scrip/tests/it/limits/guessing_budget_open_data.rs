@@ -3,7 +3,7 @@
 use scrip_core::policy::TenantKind;
 use serde_json::{Value, json};
 
-use crate::limits::guessing_budget::{LimitsHarness, card, lookalikes};
+use crate::limits::guessing_budget::{GuessingBudgetHarness, card, lookalikes};
 
 #[test]
 fn card_numbers_in_objects_and_lists_of_type_token_count() {
@@ -18,10 +18,10 @@ fn card_numbers_in_objects_and_lists_of_type_token_count() {
         &|it| json!({"pan": it.parse::<u64>().unwrap()}),
     ];
     for body in bodies {
-        let scene = LimitsHarness::new(TenantKind::Production);
+        let harness = GuessingBudgetHarness::new(TenantKind::Production);
         let shown = |number: &String| {
             let token = json!({"type": "token", "data": body(number)});
-            scene.server.created(&scene.masked, &token)["fingerprint"].is_string()
+            harness.server.create_token_ok(&harness.masked, &token)["fingerprint"].is_string()
         };
         let numbers = lookalikes("411111", 25);
         assert_eq!(numbers.iter().filter(|it| shown(it)).count(), 20, "{}", body("1"));
@@ -30,19 +30,28 @@ fn card_numbers_in_objects_and_lists_of_type_token_count() {
 
 #[test]
 fn request_with_very_many_numbers_is_not_compared_and_not_counted() {
-    let scene = LimitsHarness::new(TenantKind::Production);
+    let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let send = |body: &Value| {
-        let ask = scene.server.ask("POST", "/tokens").key(&scene.keys.public).once("many");
+        let ask = harness
+            .server
+            .request("POST", "/tokens")
+            .key(&harness.keys.public)
+            .idempotency_key("many");
         ask.json(body).send()
     };
-    send(&card(&lookalikes("411111", 1)[0])).is(201);
+    send(&card(&lookalikes("411111", 1)[0])).expect_status(201);
     let numbers: Vec<_> = (0..20_000_u64).map(|it| (100_000_000_000 + it).to_string()).collect();
-    send(&json!({"type": "token", "data": numbers})).is(422);
-    scene.flush();
-    assert!(scene.server.rows(&scene.keys.tenant, "guesses") < 10);
+    send(&json!({"type": "token", "data": numbers})).expect_status(422);
+    harness.flush_counts();
+    assert!(harness.server.count_rows(&harness.keys.tenant, "guesses") < 10);
     // The same bound as for a new token: it is stored, and nothing can be compared with it.
     let many = json!({"type": "token", "data": numbers.iter().take(101).collect::<Vec<_>>()});
-    assert_eq!(scene.server.created(&scene.keys.public, &many)["fingerprint"], Value::Null);
+    assert_eq!(
+        harness.server.create_token_ok(&harness.keys.public, &many)["fingerprint"],
+        Value::Null
+    );
     let fewer = json!({"type": "token", "data": numbers.iter().take(100).collect::<Vec<_>>()});
-    assert!(scene.server.created(&scene.keys.public, &fewer)["fingerprint"].is_string());
+    assert!(
+        harness.server.create_token_ok(&harness.keys.public, &fewer)["fingerprint"].is_string()
+    );
 }

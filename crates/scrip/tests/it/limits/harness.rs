@@ -6,37 +6,37 @@ use scrip_api::{app::App, limiter::Limiter, middleware::client_address::TrustedP
 use scrip_core::{
     operations::tenants::update_tenant::set_tenant_quotas,
     policy::{
-        Mandate, Quotas, Settings, TenantKind,
-        rate_limit::{Figures, Rate, Row, TABLE},
-        tenant::quota::RateLimit,
+        PolicyPermit, Quotas, TenantKind, TenantSettings,
+        rate_limit::{EffectiveRates, RATE_LIMITS, Rate, RateLimitName},
+        tenant::quota::RateLimitShare,
     },
     time::{Clock, Timestamp},
 };
 use scrip_server::process::clock::SystemClock;
 use scrip_testing::clock::StoppedClock;
 
-use crate::harness::server::{Ask, Keys, Reply, Server};
+use crate::harness::server::{TenantApiKeys, TestRequest, TestResponse, TestServer};
 
-pub(crate) struct LimitsHarness {
-    pub(crate) server: Server,
+pub(crate) struct RateLimitHarness {
+    pub(crate) server: TestServer,
     pub(crate) clock: Arc<StoppedClock>,
-    pub(crate) keys: Keys,
+    pub(crate) keys: TenantApiKeys,
 }
 
-impl LimitsHarness {
-    pub(crate) fn new(kind: TenantKind, figures: Figures) -> Self {
-        Self::with(kind, |app| app.limiter = Limiter::new(figures, 10_000))
+impl RateLimitHarness {
+    pub(crate) fn new(kind: TenantKind, rates: EffectiveRates) -> Self {
+        Self::start_with(kind, |app| app.limiter = Limiter::new(rates, 10_000))
     }
 
     /// This machine is a trusted proxy there, so that a test can say whose address it has.
-    pub(crate) fn with(kind: TenantKind, adjust: impl FnOnce(&mut App)) -> Self {
+    pub(crate) fn start_with(kind: TenantKind, adjust: impl FnOnce(&mut App)) -> Self {
         let clock = Arc::new(StoppedClock::at(SystemClock.now()));
-        let server = Server::with(|app| {
+        let server = TestServer::start_with(|app| {
             app.vault.clock = Arc::<StoppedClock>::clone(&clock);
-            app.proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
+            app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
             adjust(app);
         });
-        let keys = server.tenant_of(kind, Settings::default());
+        let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, clock, keys }
     }
 
@@ -49,50 +49,57 @@ impl LimitsHarness {
     }
 
     /// From another machine.
-    pub(crate) fn ask(&self, from: &str, method: &str, path: &str) -> Ask<'_> {
-        self.server.ask(method, path).header("X-Forwarded-For", from)
+    pub(crate) fn request(&self, client: &str, method: &str, path: &str) -> TestRequest<'_> {
+        self.server.request(method, path).header("X-Forwarded-For", client)
     }
 
-    pub(crate) fn get(&self, from: &str, key: &str, path: &str) -> Reply {
-        self.ask(from, "GET", path).key(key).send()
+    pub(crate) fn get(&self, client: &str, key: &str, path: &str) -> TestResponse {
+        self.request(client, "GET", path).key(key).send()
     }
 
-    pub(crate) fn set_share(&self, share: RateLimit) {
+    pub(crate) fn set_share(&self, share: RateLimitShare) {
         let edit = move |quotas| Quotas { rate_limit: share, ..quotas };
-        let mandate = Mandate::of_operator(Arc::clone(&self.keys.tenant));
+        let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
         let app = &self.server.app;
         self.server.runtime.block_on(async {
-            set_tenant_quotas(&app.vault, mandate, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&app.vault, permit, Box::new(edit)).await.unwrap();
             app.reload().await.unwrap();
         });
     }
 }
 
 /// What the table has.
-pub(crate) fn published(row: Row) -> Rate {
-    TABLE.iter().find(|it| it.row == row).unwrap().rate
+pub(crate) fn default_rate(name: RateLimitName) -> Rate {
+    RATE_LIMITS.iter().find(|it| it.name == name).unwrap().rate
 }
 
-pub(crate) fn requests(count: u32) -> Figures {
-    let rate = Rate { requests: NonZeroU32::new(count).unwrap(), ..published(Row::Address) };
-    Figures::default().with(Row::Address, Some(rate))
+pub(crate) fn rates_with_address_limit(count: u32) -> EffectiveRates {
+    let rate =
+        Rate { requests: NonZeroU32::new(count).unwrap(), ..default_rate(RateLimitName::Address) };
+    EffectiveRates::default().with_rate(RateLimitName::Address, Some(rate))
 }
 
-pub(crate) fn ms(duration: Duration) -> i64 {
+pub(crate) fn to_ms(duration: Duration) -> i64 {
     i64::try_from(duration.as_millis()).unwrap()
 }
 
-impl Reply {
+impl TestResponse {
     /// Not a refusal by a limit, whatever else it is.
     #[track_caller]
-    pub(crate) fn counted(&self) {
+    pub(crate) fn expect_not_limited(&self) {
         assert_ne!(self.status, 429, "{}", self.text);
     }
 
     /// A refusal by this row, with all that it says about time.
     #[track_caller]
-    pub(crate) fn throttled(&self, now_ms: i64, row: Row, limit: u32, wait_ms: i64) {
-        self.refused(429, row.as_str());
+    pub(crate) fn expect_rate_limited(
+        &self,
+        now_ms: i64,
+        name: RateLimitName,
+        limit: u32,
+        wait_ms: i64,
+    ) {
+        self.expect_problem(429, name.as_str());
         let seconds = (wait_ms + 999) / 1000;
         let header = |name: &str| self.headers[name].parse::<i64>().unwrap();
         assert_eq!(header("retry-after"), seconds, "{}", self.text);

@@ -5,95 +5,97 @@ use std::{collections::HashMap, num::NonZeroU32, sync::Arc, time::Duration};
 
 use proptest::{prelude::*, strategy::ValueTree};
 use scrip_core::{
-    policy::rate_limit::{Action, Demand, Mark, Network, Rate, Row, Subject, counters::Counters},
+    policy::rate_limit::{
+        ClientNetwork, CounterCheck, CounterDigest, CounterKey, LimitAction, Rate, RateLimitName,
+        counters::RateLimitCounters,
+    },
     time::Timestamp,
 };
 use scrip_seal::Pepper;
-use scrip_server::rate_limit::Shared;
-use scrip_testing::redis::Redis;
+use scrip_server::rate_limit::RedisCounters;
+use scrip_testing::redis::RedisServer;
 
 #[derive(Default)]
-struct State {
+struct CounterModel {
     admitted: Vec<i64>,
     blocked_at: Option<i64>,
 }
 
 /// In whatever unit of time the clock has.
-struct Model {
-    counters: HashMap<(Row, Subject), State>,
+struct RateLimitModel {
+    counters: HashMap<(RateLimitName, CounterKey), CounterModel>,
     unit: fn(Duration) -> i64,
 }
 
-impl Model {
+impl RateLimitModel {
     fn new(unit: fn(Duration) -> i64) -> Self {
         Self { counters: HashMap::new(), unit }
     }
 
     /// Whether all of them let it in; if so it counts, and if not those that are over block.
-    fn decide(&mut self, now: i64, demands: &[Demand]) -> bool {
-        let refusing: Vec<_> = demands.iter().filter(|it| self.refuses(now, it)).collect();
+    fn decide(&mut self, now: i64, checks: &[CounterCheck]) -> bool {
+        let refusing: Vec<_> = checks.iter().filter(|it| self.is_over(now, it)).collect();
         let admitted = refusing.is_empty();
-        for demand in if admitted { demands } else { &[] } {
-            self.state(demand).admitted.push(now);
+        for check in if admitted { checks } else { &[] } {
+            self.counter(check).admitted.push(now);
         }
-        for demand in refusing {
-            if !self.is_blocked(now, demand) && demand.rate.block().is_some() {
-                self.state(demand).blocked_at = Some(now);
+        for check in refusing {
+            if !self.is_blocked(now, check) && check.rate.block_duration().is_some() {
+                self.counter(check).blocked_at = Some(now);
             }
         }
         admitted
     }
 
-    fn state(&mut self, demand: &Demand) -> &mut State {
-        self.counters.entry((demand.row, demand.subject)).or_default()
+    fn counter(&mut self, check: &CounterCheck) -> &mut CounterModel {
+        self.counters.entry((check.limit, check.key)).or_default()
     }
 
-    fn refuses(&mut self, now: i64, demand: &Demand) -> bool {
-        let window = (self.unit)(demand.rate.window);
-        let inside = self.state(demand).admitted.iter().filter(|at| now - **at <= window).count();
-        inside >= usize::try_from(demand.rate.requests.get()).unwrap()
-            || self.is_blocked(now, demand)
+    fn is_over(&mut self, now: i64, check: &CounterCheck) -> bool {
+        let window = (self.unit)(check.rate.window);
+        let inside = self.counter(check).admitted.iter().filter(|at| now - **at <= window).count();
+        inside >= usize::try_from(check.rate.requests.get()).unwrap() || self.is_blocked(now, check)
     }
 
-    fn is_blocked(&mut self, now: i64, demand: &Demand) -> bool {
-        let block = demand.rate.block().map(self.unit);
-        self.state(demand).blocked_at.zip(block).is_some_and(|(at, block)| now - at <= block)
+    fn is_blocked(&mut self, now: i64, check: &CounterCheck) -> bool {
+        let block = check.rate.block_duration().map(self.unit);
+        self.counter(check).blocked_at.zip(block).is_some_and(|(at, block)| now - at <= block)
     }
 
     /// Of any so many in a row, the last came more than a window after the first.
     #[track_caller]
-    fn holds(&self, demand: &Demand) {
-        let Some(state) = self.counters.get(&(demand.row, demand.subject)) else { return };
-        let window = (self.unit)(demand.rate.window);
-        let limit = usize::try_from(demand.rate.requests.get()).unwrap();
+    fn assert_within_limit(&self, check: &CounterCheck) {
+        let Some(state) = self.counters.get(&(check.limit, check.key)) else { return };
+        let window = (self.unit)(check.rate.window);
+        let limit = usize::try_from(check.rate.requests.get()).unwrap();
         for (first, last) in state.admitted.iter().zip(state.admitted.iter().skip(limit)) {
-            assert!(last - first > window, "{demand:?}: {:?}", state.admitted);
+            assert!(last - first > window, "{check:?}: {:?}", state.admitted);
         }
     }
 }
 
 /// Five counters, of three rows; two of them are of one row.
-fn demands(rates: &[Rate; 3], offset: u8) -> [Demand; 5] {
-    let address = |it: u8| Network::of([10, 0, offset, it].into());
-    let mark = |it: u8| Mark([it.wrapping_add(offset); 16]);
-    let demand = |row, rate, subject| Demand { row, rate, subject };
+fn counter_checks(rates: &[Rate; 3], offset: u8) -> [CounterCheck; 5] {
+    let address = |it: u8| ClientNetwork::from_address([10, 0, offset, it].into());
+    let mark = |it: u8| CounterDigest([it.wrapping_add(offset); 16]);
+    let check = |row, rate, subject| CounterCheck { limit: row, rate, key: subject };
     let [first, second, third] = *rates;
     [
-        demand(Row::Address, first, Subject::Address(address(1))),
-        demand(Row::Address, first, Subject::Address(address(2))),
-        demand(Row::PrivateApplication, second, Subject::Marked(mark(1))),
-        demand(Row::PrivateApplication, second, Subject::Address(address(1))),
-        demand(Row::PublicApplication, third, Subject::Pair(mark(1), address(1))),
+        check(RateLimitName::Address, first, CounterKey::Address(address(1))),
+        check(RateLimitName::Address, first, CounterKey::Address(address(2))),
+        check(RateLimitName::PrivateApplication, second, CounterKey::Digest(mark(1))),
+        check(RateLimitName::PrivateApplication, second, CounterKey::Address(address(1))),
+        check(RateLimitName::PublicApplication, third, CounterKey::Pair(mark(1), address(1))),
     ]
 }
 
-fn chosen(all: &[Demand; 5], mask: u8) -> Vec<Demand> {
-    let is_chosen = |it: &(usize, &Demand)| mask & (1 << it.0) != 0;
+fn choose(all: &[CounterCheck; 5], mask: u8) -> Vec<CounterCheck> {
+    let is_chosen = |it: &(usize, &CounterCheck)| mask & (1 << it.0) != 0;
     all.iter().enumerate().filter(is_chosen).map(|it| *it.1).collect()
 }
 
 fn rate(requests: u32, window: Duration, block: Duration) -> Rate {
-    let action = if block.is_zero() { Action::Throttle } else { Action::Block(block) };
+    let action = if block.is_zero() { LimitAction::Throttle } else { LimitAction::Block(block) };
     Rate { requests: NonZeroU32::new(requests).unwrap(), window, action }
 }
 
@@ -116,24 +118,24 @@ proptest! {
     /// With little room too: then counters are reclaimed all the time, and still nothing is
     /// forgotten that counts.
     #[test]
-    fn counters_decide_as_the_model_does(
+    fn counters_decide_like_the_model(
         rates in [any_rate(), any_rate(), any_rate()],
         arrivals in arrivals(),
         counters_max in prop_oneof![Just(1000_usize), Just(9)],
     ) {
-        let counters = Counters::new(counters_max);
-        let mut model = Model::new(|it| i64::try_from(it.as_millis()).unwrap());
-        let all = demands(&rates, 0);
+        let counters = RateLimitCounters::new(counters_max);
+        let mut model = RateLimitModel::new(|it| i64::try_from(it.as_millis()).unwrap());
+        let all = counter_checks(&rates, 0);
         let mut now = 1_000_000;
         for (pause, mask, only_asks) in arrivals {
             now += pause;
-            let chosen = chosen(&all, mask);
+            let chosen = choose(&all, mask);
             let at = Timestamp { unix_ms: now };
             if only_asks {
                 let first = &chosen[0];
-                let refused = model.refuses(now, first);
-                prop_assert_eq!(counters.ask(at, first).is_err(), refused);
-                if refused {
+                let rejected = model.is_over(now, first);
+                prop_assert_eq!(counters.probe(at, first).is_err(), rejected);
+                if rejected {
                     // Asking begins a block, and that is all.
                     model.decide(now, &chosen[..1]);
                 }
@@ -142,58 +144,58 @@ proptest! {
             let counted = counters.count(at, &chosen);
             let is_let_in = model.decide(now, &chosen);
             prop_assert_eq!(counted.is_ok(), is_let_in, "at {} {:?}", now, counted);
-            if let Err(refused) = counted {
+            if let Err(rejected) = counted {
                 // Whoever waits so long is let in, if nobody comes in between.
-                let then = now + i64::try_from(refused.wait.as_millis()).unwrap();
-                prop_assert!(chosen.iter().all(|it| !model.refuses(then, it)));
-                let early = chosen.iter().any(|it| model.refuses(then - 1, it));
-                let blocks = chosen.iter().any(|it| it.rate.block().is_some());
+                let then = now + i64::try_from(rejected.retry_after.as_millis()).unwrap();
+                prop_assert!(chosen.iter().all(|it| !model.is_over(then, it)));
+                let early = chosen.iter().any(|it| model.is_over(then - 1, it));
+                let blocks = chosen.iter().any(|it| it.rate.block_duration().is_some());
                 prop_assert!(early || blocks, "nobody waits for nothing");
             }
         }
-        all.iter().for_each(|it| model.holds(it));
+        all.iter().for_each(|it| model.assert_within_limit(it));
     }
 
     /// When there is no room for everybody, some are refused for others; but nobody has more.
     #[test]
-    fn without_room_nobody_has_more(
+    fn full_counters_never_allow_more_than_the_limit(
         rates in [any_rate(), any_rate(), any_rate()],
         arrivals in arrivals(),
         counters_max in 0..5_usize,
     ) {
-        let counters = Counters::new(counters_max);
-        let mut model = Model::new(|it| i64::try_from(it.as_millis()).unwrap());
-        let all = demands(&rates, 0);
+        let counters = RateLimitCounters::new(counters_max);
+        let mut model = RateLimitModel::new(|it| i64::try_from(it.as_millis()).unwrap());
+        let all = counter_checks(&rates, 0);
         let mut now = 1_000_000;
         for (pause, mask, _) in arrivals {
             now += pause;
-            let chosen = chosen(&all, mask);
+            let chosen = choose(&all, mask);
             if counters.count(Timestamp { unix_ms: now }, &chosen).is_ok() {
-                chosen.iter().for_each(|it| model.state(it).admitted.push(now));
+                chosen.iter().for_each(|it| model.counter(it).admitted.push(now));
             }
         }
-        all.iter().for_each(|it| model.holds(it));
+        all.iter().for_each(|it| model.assert_within_limit(it));
     }
 }
 
 /// The same in Redis, whose own clock decides: the times that it tells are the model's.
 #[test]
-fn shared_counters_decide_as_the_model_does() {
-    let redis = Redis::start();
+fn shared_counters_decide_like_the_model() {
+    let redis = RedisServer::start();
     let source = scrip_testing::vault::root_key();
     let pepper = Pepper::create(&source).unwrap().0;
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let rounds = if std::env::var_os("SCRIP_TEST_LONG").is_some() { 200 } else { 20 };
     runtime.block_on(async {
         // Long: a machine that is busy is no failure here.
-        let shared = Shared::start(redis.client(), Duration::from_secs(60)).await;
+        let shared = RedisCounters::start(redis.client(), Duration::from_secs(60)).await;
         for round in 0..rounds {
-            compare(&shared, &pepper, round).await;
+            compare_with_model(&shared, &pepper, round).await;
         }
     });
 }
 
-async fn compare(shared: &Arc<Shared>, pepper: &Pepper, round: u8) {
+async fn compare_with_model(shared: &Arc<RedisCounters>, pepper: &Pepper, round: u8) {
     let mut runner = proptest::test_runner::TestRunner::default();
     let mut draw = |most: u64| (0..most).new_tree(&mut runner).unwrap().current();
     let us = Duration::from_micros;
@@ -203,27 +205,27 @@ async fn compare(shared: &Arc<Shared>, pepper: &Pepper, round: u8) {
     };
     // One whose window never ends here: however slow the machine is, somebody is refused.
     let rates = [rate(20, Duration::from_secs(3600), Duration::ZERO), one(), one()];
-    let all = demands(&rates, round);
-    let mut model = Model::new(|it| i64::try_from(it.as_micros()).unwrap());
+    let all = counter_checks(&rates, round);
+    let mut model = RateLimitModel::new(|it| i64::try_from(it.as_micros()).unwrap());
     let mut draw = |most: u64| (0..most).new_tree(&mut runner).unwrap().current();
-    let mut refused = 0;
+    let mut rejected = 0;
     for _ in 0..150 {
         match draw(10) {
             0 => tokio::time::sleep(us(draw(20_000))).await,
             1 | 2 => tokio::time::sleep(us(draw(2000))).await,
             _ => (),
         }
-        let chosen = chosen(&all, u8::try_from(1 + draw(31)).unwrap());
+        let chosen = choose(&all, u8::try_from(1 + draw(31)).unwrap());
         let counted = shared.count(pepper, &chosen).await.unwrap();
         let now = i64::try_from(counted.at_us).unwrap();
         let is_let_in = model.decide(now, &chosen);
         assert_eq!(counted.outcome.is_ok(), is_let_in, "{counted:?} {chosen:?}");
         if let Err(it) = counted.outcome {
-            refused += 1;
-            let then = now + i64::try_from(it.wait.as_micros()).unwrap();
-            assert!(chosen.iter().all(|it| !model.refuses(then, it)));
+            rejected += 1;
+            let then = now + i64::try_from(it.retry_after.as_micros()).unwrap();
+            assert!(chosen.iter().all(|it| !model.is_over(then, it)));
         }
     }
-    assert!(refused > 0, "somebody was refused");
-    all.iter().for_each(|it| model.holds(it));
+    assert!(rejected > 0, "somebody was refused");
+    all.iter().for_each(|it| model.assert_within_limit(it));
 }

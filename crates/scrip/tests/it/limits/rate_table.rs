@@ -5,290 +5,312 @@ use std::{num::NonZeroU32, sync::Arc};
 use scrip_core::{
     operations::applications::create_api_key::import_api_key,
     policy::{
-        ApiKeyText, Mandate, TenantKind,
-        rate_limit::{Figures, Row},
-        tenant::quota::RateLimit,
+        ApiKeyText, PolicyPermit, TenantKind,
+        rate_limit::{EffectiveRates, RateLimitName},
+        tenant::quota::RateLimitShare,
     },
 };
 use serde_json::json;
 
 use crate::{
-    harness::server::{Reply, text},
-    limits::harness::{LimitsHarness, ms, published, requests},
+    harness::server::{TestResponse, text_field},
+    limits::harness::{RateLimitHarness, default_rate, rates_with_address_limit, to_ms},
 };
 
-const HERE: &str = "198.51.100.1";
+const CLIENT: &str = "198.51.100.1";
 
-fn production() -> LimitsHarness {
-    LimitsHarness::new(TenantKind::Production, Figures::default())
+fn production_harness() -> RateLimitHarness {
+    RateLimitHarness::new(TenantKind::Production, EffectiveRates::default())
 }
 
 /// So many are let in and no more; the window slides, and not a millisecond early.
 #[track_caller]
-fn throttles(scene: &LimitsHarness, row: Row, ask: impl Fn(u32) -> Reply) {
-    let rate = published(row);
-    let (limit, window_ms) = (rate.requests.get(), ms(rate.window));
+fn check_throttles(
+    harness: &RateLimitHarness,
+    name: RateLimitName,
+    send: impl Fn(u32) -> TestResponse,
+) {
+    let rate = default_rate(name);
+    let (limit, window_ms) = (rate.requests.get(), to_ms(rate.window));
     let half = limit / 2;
-    (0..half).for_each(|it| ask(it).counted());
-    scene.advance_ms(window_ms / 2);
-    (half..limit).for_each(|it| ask(it).counted());
-    ask(limit).throttled(scene.now_ms(), row, limit, window_ms / 2 + 1);
-    scene.advance_ms(window_ms / 2);
-    ask(limit).throttled(scene.now_ms(), row, limit, 1);
-    scene.advance_ms(1);
+    (0..half).for_each(|it| send(it).expect_not_limited());
+    harness.advance_ms(window_ms / 2);
+    (half..limit).for_each(|it| send(it).expect_not_limited());
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, window_ms / 2 + 1);
+    harness.advance_ms(window_ms / 2);
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, 1);
+    harness.advance_ms(1);
     // The first half has left, and the refused ones did not count.
-    (0..half).for_each(|it| ask(it).counted());
-    ask(limit).throttled(scene.now_ms(), row, limit, window_ms / 2);
+    (0..half).for_each(|it| send(it).expect_not_limited());
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, window_ms / 2);
 }
 
 /// So many are let in; then everything is refused for the whole time, also when the window is free.
 #[track_caller]
-fn blocks(scene: &LimitsHarness, row: Row, ask: impl Fn(u32) -> Reply) {
-    let rate = published(row);
-    let (limit, window_ms) = (rate.requests.get(), ms(rate.window));
-    let block_ms = ms(rate.block().unwrap());
-    (0..limit).for_each(|it| ask(it).counted());
+fn check_blocks(
+    harness: &RateLimitHarness,
+    name: RateLimitName,
+    send: impl Fn(u32) -> TestResponse,
+) {
+    let rate = default_rate(name);
+    let (limit, window_ms) = (rate.requests.get(), to_ms(rate.window));
+    let block_ms = to_ms(rate.block_duration().unwrap());
+    (0..limit).for_each(|it| send(it).expect_not_limited());
     let late_ms = window_ms - (block_ms / 2).min(window_ms);
-    scene.advance_ms(late_ms);
+    harness.advance_ms(late_ms);
     let wait_ms = (block_ms + 1).max(window_ms - late_ms + 1);
-    ask(limit).throttled(scene.now_ms(), row, limit, wait_ms);
-    scene.advance_ms(window_ms - late_ms + 1);
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, wait_ms);
+    harness.advance_ms(window_ms - late_ms + 1);
     let left_ms = block_ms - (window_ms - late_ms);
     assert!(left_ms > 0, "the window is free before the block is over");
-    ask(limit).throttled(scene.now_ms(), row, limit, left_ms);
-    scene.advance_ms(left_ms - 1);
-    ask(limit).throttled(scene.now_ms(), row, limit, 1);
-    scene.advance_ms(1);
-    (0..limit).for_each(|it| ask(it).counted());
-    assert_eq!(ask(limit).status, 429);
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, left_ms);
+    harness.advance_ms(left_ms - 1);
+    send(limit).expect_rate_limited(harness.now_ms(), name, limit, 1);
+    harness.advance_ms(1);
+    (0..limit).for_each(|it| send(it).expect_not_limited());
+    assert_eq!(send(limit).status, 429);
 }
 
 #[test]
-fn a_test_tenant_has_fifty_in_ten_seconds() {
-    let scene = LimitsHarness::new(TenantKind::Test, Figures::default());
-    let key = &scene.keys.private;
-    throttles(&scene, Row::TestTenant, |_| scene.get(HERE, key, "/permissions"));
+fn test_tenant_is_limited_to_50_requests_in_10_seconds() {
+    let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
+    let key = &harness.keys.private;
+    check_throttles(&harness, RateLimitName::TestTenant, |_| {
+        harness.get(CLIENT, key, "/permissions")
+    });
     // By key and address: another address has its own, and so has another key.
-    scene.get("198.51.100.2", key, "/permissions").is(200);
-    scene.get(HERE, &scene.keys.public, "/permissions").is(200);
-    scene.get(HERE, key, "/permissions").refused(429, "test_tenant");
+    harness.get("198.51.100.2", key, "/permissions").expect_status(200);
+    harness.get(CLIENT, &harness.keys.public, "/permissions").expect_status(200);
+    harness.get(CLIENT, key, "/permissions").expect_problem(429, "test_tenant");
 }
 
 #[test]
-fn searches() {
-    let scene = production();
-    let key = &scene.keys.private;
+fn search_requests_are_rate_limited() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
     let paths = ["/tokens/search", "/v2/tokens/search"];
-    throttles(&scene, Row::SearchTokens, |it| {
+    check_throttles(&harness, RateLimitName::SearchTokens, |it| {
         let path = paths[usize::try_from(it % 2).unwrap()];
-        scene.ask(HERE, "POST", path).key(key).json(&json!({"query": 1})).send()
+        harness.request(CLIENT, "POST", path).key(key).json(&json!({"query": 1})).send()
     });
-    scene.get(HERE, key, "/tokens").is(200);
+    harness.get(CLIENT, key, "/tokens").expect_status(200);
 }
 
 #[test]
-fn lists_and_not_single_tokens() {
-    let scene = production();
-    let key = &scene.keys.private;
+fn list_requests_are_rate_limited_separately_from_get_token() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
     let paths = ["/tokens", "/v2/tokens"];
-    throttles(&scene, Row::ListTokens, |it| {
-        scene.get(HERE, key, paths[usize::try_from(it % 2).unwrap()])
+    check_throttles(&harness, RateLimitName::ListTokens, |it| {
+        harness.get(CLIENT, key, paths[usize::try_from(it % 2).unwrap()])
     });
-    scene.get(HERE, key, "/tokens/no-such-token").is(404);
+    harness.get(CLIENT, key, "/tokens/no-such-token").expect_status(404);
 }
 
 #[test]
-fn creates_and_tokenize_together() {
-    let scene = production();
-    let key = &scene.keys.private;
+fn create_and_tokenize_share_a_rate_limit() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
     let paths = ["/tokens", "/tokenize"];
-    throttles(&scene, Row::CreateTokens, |it| {
+    check_throttles(&harness, RateLimitName::CreateTokens, |it| {
         let path = paths[usize::try_from(it % 2).unwrap()];
-        scene.ask(HERE, "POST", path).key(key).json(&json!([])).send()
+        harness.request(CLIENT, "POST", path).key(key).json(&json!([])).send()
     });
-    scene.get(HERE, key, "/tokens").is(200);
+    harness.get(CLIENT, key, "/tokens").expect_status(200);
 }
 
 #[test]
-fn updates() {
-    let scene = production();
-    let key = &scene.keys.private;
-    throttles(&scene, Row::UpdateToken, |_| {
-        scene.ask(HERE, "PATCH", "/tokens/none").key(key).patch(&json!({})).send()
-    });
-}
-
-#[test]
-fn deletes() {
-    let scene = production();
-    let key = &scene.keys.private;
-    throttles(&scene, Row::DeleteToken, |_| {
-        scene.ask(HERE, "DELETE", "/tokens/none").key(key).send()
+fn update_requests_are_rate_limited() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
+    check_throttles(&harness, RateLimitName::UpdateToken, |_| {
+        harness.request(CLIENT, "PATCH", "/tokens/none").key(key).merge_patch(&json!({})).send()
     });
 }
 
 #[test]
-fn a_private_key_from_many_addresses() {
-    let scene = production();
-    let key = &scene.keys.private;
-    throttles(&scene, Row::PrivateApplication, |it| {
-        scene.get(&format!("198.51.100.{}", it % 4), key, "/permissions")
+fn delete_requests_are_rate_limited() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
+    check_throttles(&harness, RateLimitName::DeleteToken, |_| {
+        harness.request(CLIENT, "DELETE", "/tokens/none").key(key).send()
     });
-    let reply = scene.get("203.0.113.1", key, "/permissions");
-    reply.refused(429, "private_application");
 }
 
 #[test]
-fn private_keys_of_one_address() {
-    let scene = LimitsHarness::new(TenantKind::Production, requests(100_000));
-    let other =
-        scene.server.tenant_of(TenantKind::Production, scrip_core::policy::Settings::default());
-    let keys = [&scene.keys.private, &other.private];
-    throttles(&scene, Row::PrivateApplication, |it| {
-        scene.get(HERE, keys[usize::try_from(it % 2).unwrap()], "/permissions")
+fn private_key_limit_counts_all_addresses() {
+    let harness = production_harness();
+    let key = &harness.keys.private;
+    check_throttles(&harness, RateLimitName::PrivateApplication, |it| {
+        harness.get(&format!("198.51.100.{}", it % 4), key, "/permissions")
     });
-    scene.get("198.51.100.2", keys[0], "/permissions").is(200);
+    let reply = harness.get("203.0.113.1", key, "/permissions");
+    reply.expect_problem(429, "private_application");
+}
+
+#[test]
+fn private_keys_of_one_address_share_a_rate_limit() {
+    let harness = RateLimitHarness::new(TenantKind::Production, rates_with_address_limit(100_000));
+    let other = harness.server.create_tenant_of_kind(
+        TenantKind::Production,
+        scrip_core::policy::TenantSettings::default(),
+    );
+    let keys = [&harness.keys.private, &other.private];
+    check_throttles(&harness, RateLimitName::PrivateApplication, |it| {
+        harness.get(CLIENT, keys[usize::try_from(it % 2).unwrap()], "/permissions")
+    });
+    harness.get("198.51.100.2", keys[0], "/permissions").expect_status(200);
     // A public key there is no private one.
-    scene.get(HERE, &other.public, "/permissions").is(200);
+    harness.get(CLIENT, &other.public, "/permissions").expect_status(200);
 }
 
 #[test]
-fn a_public_key_is_blocked_for_ten_seconds() {
-    let scene = production();
-    let key = &scene.keys.public;
-    blocks(&scene, Row::PublicApplication, |_| scene.get(HERE, key, "/permissions"));
-    scene.get("198.51.100.2", key, "/permissions").is(200);
+fn public_key_over_its_limit_is_blocked_for_10_seconds() {
+    let harness = production_harness();
+    let key = &harness.keys.public;
+    check_blocks(&harness, RateLimitName::PublicApplication, |_| {
+        harness.get(CLIENT, key, "/permissions")
+    });
+    harness.get("198.51.100.2", key, "/permissions").expect_status(200);
 }
 
 #[test]
-fn a_session_is_as_a_public_key() {
-    let scene = production();
-    let session = scene.ask(HERE, "POST", "/sessions").key(&scene.keys.public).send().is(201);
-    let key = text(&session, "session_key");
-    blocks(&scene, Row::PublicApplication, |_| scene.get(HERE, &key, "/permissions"));
+fn access_session_is_limited_like_a_public_key() {
+    let harness = production_harness();
+    let session = harness
+        .request(CLIENT, "POST", "/sessions")
+        .key(&harness.keys.public)
+        .send()
+        .expect_status(201);
+    let key = text_field(&session, "session_key");
+    check_blocks(&harness, RateLimitName::PublicApplication, |_| {
+        harness.get(CLIENT, &key, "/permissions")
+    });
     // The application that began it has a counter of its own.
-    scene.get(HERE, &scene.keys.public, "/permissions").is(200);
+    harness.get(CLIENT, &harness.keys.public, "/permissions").expect_status(200);
 }
 
 #[test]
-fn a_management_key_is_blocked_for_a_minute_wherever_it_is() {
-    let scene = production();
-    let key = &scene.keys.management;
-    blocks(&scene, Row::ManagementApplication, |it| {
-        scene.get(&format!("198.51.100.{}", it % 3), key, "/permissions")
+fn management_key_over_its_limit_is_blocked_for_a_minute() {
+    let harness = production_harness();
+    let key = &harness.keys.management;
+    check_blocks(&harness, RateLimitName::ManagementApplication, |it| {
+        harness.get(&format!("198.51.100.{}", it % 3), key, "/permissions")
     });
 }
 
 #[test]
-fn an_address_is_blocked_for_half_a_minute_whoever_asks() {
-    let scene = production();
-    blocks(&scene, Row::Address, |it| match it % 4 {
-        0 => scene.get(HERE, "no such key", "/permissions"),
-        1 => scene.ask(HERE, "GET", "/no/such/path").send(),
-        2 => scene.ask(HERE, "GET", "/docs/style.css").send(),
-        _ => scene.ask(HERE, "DELETE", "/permissions").send(),
+fn address_over_its_limit_is_blocked_for_30_seconds() {
+    let harness = production_harness();
+    check_blocks(&harness, RateLimitName::Address, |it| match it % 4 {
+        0 => harness.get(CLIENT, "no such key", "/permissions"),
+        1 => harness.request(CLIENT, "GET", "/no/such/path").send(),
+        2 => harness.request(CLIENT, "GET", "/docs/style.css").send(),
+        _ => harness.request(CLIENT, "DELETE", "/permissions").send(),
     });
     // A key that is known does not help, and nobody else is blocked.
-    scene.get(HERE, &scene.keys.private, "/permissions").refused(429, "address");
-    scene.get("198.51.100.2", &scene.keys.private, "/permissions").is(200);
+    harness.get(CLIENT, &harness.keys.private, "/permissions").expect_problem(429, "address");
+    harness.get("198.51.100.2", &harness.keys.private, "/permissions").expect_status(200);
     // Probes and preflights are answered.
-    scene.ask(HERE, "GET", "/healthz").send().is(200);
-    scene.ask(HERE, "GET", "/readyz").send().is(200);
-    assert_eq!(scene.ask(HERE, "OPTIONS", "/tokens").send().status, 204);
-    scene.ask(HERE, "GET", "/openapi.json").send().refused(429, "address");
+    harness.request(CLIENT, "GET", "/healthz").send().expect_status(200);
+    harness.request(CLIENT, "GET", "/readyz").send().expect_status(200);
+    assert_eq!(harness.request(CLIENT, "OPTIONS", "/tokens").send().status, 204);
+    harness.request(CLIENT, "GET", "/openapi.json").send().expect_problem(429, "address");
 }
 
 #[test]
-fn probes_and_preflights_do_not_count() {
-    let scene = LimitsHarness::new(TenantKind::Production, requests(3));
+fn probes_and_preflights_are_not_counted() {
+    let harness = RateLimitHarness::new(TenantKind::Production, rates_with_address_limit(3));
     for _ in 0..5 {
-        scene.ask(HERE, "GET", "/healthz").send().is(200);
-        scene.ask(HERE, "GET", "/readyz").send().is(200);
-        assert_eq!(scene.ask(HERE, "OPTIONS", "/tokens").send().status, 204);
+        harness.request(CLIENT, "GET", "/healthz").send().expect_status(200);
+        harness.request(CLIENT, "GET", "/readyz").send().expect_status(200);
+        assert_eq!(harness.request(CLIENT, "OPTIONS", "/tokens").send().status, 204);
     }
     for _ in 0..3 {
-        scene.get(HERE, "no such key", "/permissions").is(401);
+        harness.get(CLIENT, "no such key", "/permissions").expect_status(401);
     }
-    scene.get(HERE, "no such key", "/permissions").refused(429, "address");
+    harness.get(CLIENT, "no such key", "/permissions").expect_problem(429, "address");
 }
 
 #[test]
-fn a_legacy_key_has_a_hundred_a_minute() {
-    let scene = production();
-    let known = scene.server.app.directory.load_full().unwrap();
-    let tenant = known.tenant(scene.keys.tenant.id).unwrap();
+fn legacy_key_is_limited_to_100_requests_a_minute() {
+    let harness = production_harness();
+    let known = harness.server.app.directory.load_full().unwrap();
+    let tenant = known.tenant(harness.keys.tenant.id).unwrap();
     let private = scrip_core::policy::ApplicationKind::Private;
     let application = tenant.applications.values().find(|it| it.record.kind == private).unwrap();
     let legacy = ApiKeyText::parse("key_3Bv9xWkTq7LmZr2NpYc8Hd").unwrap();
-    let (app, mandate) = (&scene.server.app, Mandate::of_operator(Arc::clone(tenant)));
-    scene.server.runtime.block_on(async {
+    let (app, permit) = (&harness.server.app, PolicyPermit::for_operator(Arc::clone(tenant)));
+    harness.server.runtime.block_on(async {
         let (pepper, id) = (app.pepper().unwrap(), application.record.id);
-        import_api_key(&app.vault, mandate, &pepper, id, legacy.clone()).await.unwrap();
+        import_api_key(&app.vault, permit, &pepper, id, legacy.clone()).await.unwrap();
         app.reload().await.unwrap();
     });
-    throttles(&scene, Row::LegacyKey, |_| scene.get(HERE, legacy.expose(), "/permissions"));
-    scene.get("198.51.100.2", legacy.expose(), "/permissions").is(200);
-    scene.get(HERE, &scene.keys.private, "/permissions").is(200);
+    check_throttles(&harness, RateLimitName::LegacyKey, |_| {
+        harness.get(CLIENT, legacy.expose(), "/permissions")
+    });
+    harness.get("198.51.100.2", legacy.expose(), "/permissions").expect_status(200);
+    harness.get(CLIENT, &harness.keys.private, "/permissions").expect_status(200);
 }
 
 #[test]
-fn the_lowest_rate_decides_and_a_refused_request_counts_nowhere() {
-    let scene = LimitsHarness::new(TenantKind::Test, Figures::default());
-    let key = &scene.keys.management;
-    let get = || scene.get(HERE, key, "/permissions");
+fn lowest_rate_decides_and_rejected_requests_are_not_counted() {
+    let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
+    let key = &harness.keys.management;
+    let get = || harness.get(CLIENT, key, "/permissions");
     // Fifty in ten seconds for a test tenant, two hundred a minute for a management key.
     for _ in 0..3 {
-        (0..50).for_each(|_| get().counted());
-        (0..50).for_each(|_| get().refused(429, "test_tenant"));
-        scene.advance_ms(10_001);
+        (0..50).for_each(|_| get().expect_not_limited());
+        (0..50).for_each(|_| get().expect_problem(429, "test_tenant"));
+        harness.advance_ms(10_001);
     }
-    (0..50).for_each(|_| get().counted());
-    scene.advance_ms(10_001);
-    get().throttled(scene.now_ms(), Row::ManagementApplication, 200, 60_001);
+    (0..50).for_each(|_| get().expect_not_limited());
+    harness.advance_ms(10_001);
+    get().expect_rate_limited(harness.now_ms(), RateLimitName::ManagementApplication, 200, 60_001);
 }
 
 #[test]
-fn a_tenants_share_counts_from_the_next_request_on() {
-    let scene = LimitsHarness::new(TenantKind::Test, Figures::default());
-    let percent = |it| RateLimit::Percent(NonZeroU32::new(it).unwrap());
-    let get = || scene.get(HERE, &scene.keys.private, "/permissions");
-    (0..30).for_each(|_| get().counted());
-    scene.set_share(percent(50));
-    get().throttled(scene.now_ms(), Row::TestTenant, 25, 10_001);
-    scene.set_share(percent(200));
-    (0..70).for_each(|_| get().counted());
-    get().throttled(scene.now_ms(), Row::TestTenant, 100, 10_001);
-    scene.set_share(RateLimit::Off);
-    (0..1900).for_each(|_| get().counted());
-    get().throttled(scene.now_ms(), Row::Address, 2000, 30_001);
+fn changed_tenant_share_applies_to_the_next_request() {
+    let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
+    let percent = |it| RateLimitShare::Percent(NonZeroU32::new(it).unwrap());
+    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    (0..30).for_each(|_| get().expect_not_limited());
+    harness.set_share(percent(50));
+    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 25, 10_001);
+    harness.set_share(percent(200));
+    (0..70).for_each(|_| get().expect_not_limited());
+    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 100, 10_001);
+    harness.set_share(RateLimitShare::Off);
+    (0..1900).for_each(|_| get().expect_not_limited());
+    get().expect_rate_limited(harness.now_ms(), RateLimitName::Address, 2000, 30_001);
 }
 
 #[test]
-fn off_is_off() {
-    let scene = LimitsHarness::with(TenantKind::Test, |_| ());
+fn disabled_rate_limits_allow_everything() {
+    let harness = RateLimitHarness::start_with(TenantKind::Test, |_| ());
     for _ in 0..2100 {
-        scene.get(HERE, &scene.keys.private, "/permissions").is(200);
+        harness.get(CLIENT, &harness.keys.private, "/permissions").expect_status(200);
     }
 }
 
 /// What was decided can be sampled.
 #[test]
-fn decisions_are_tallied_by_row() {
-    let scene = LimitsHarness::new(TenantKind::Test, Figures::default());
+fn decisions_are_counted_by_rate_limit() {
+    let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
     for _ in 0..53 {
-        scene.get(HERE, &scene.keys.private, "/permissions");
+        harness.get(CLIENT, &harness.keys.private, "/permissions");
     }
-    scene.get(HERE, "no such key", "/permissions").is(401);
-    let limiter = &scene.server.app.limiter;
-    let of = |row: Row| {
+    harness.get(CLIENT, "no such key", "/permissions").expect_status(401);
+    let limiter = &harness.server.app.limiter;
+    let of = |row: RateLimitName| {
         let all = limiter.decisions();
-        let found = all.iter().find(|it| it.row == row).unwrap();
-        (found.allowed, found.refused)
+        let found = all.iter().find(|it| it.name == row).unwrap();
+        (found.allowed, found.rejected)
     };
-    assert_eq!(of(Row::TestTenant), (50, 3));
-    assert_eq!(of(Row::PrivateApplication), (50, 0));
-    assert_eq!(of(Row::Address), (51, 0));
-    assert_eq!(of(Row::LegacyKey), (0, 0));
-    assert_eq!(limiter.shared_counters_failed(), None);
-    assert_eq!(limiter.fullness().counters, 4);
+    assert_eq!(of(RateLimitName::TestTenant), (50, 3));
+    assert_eq!(of(RateLimitName::PrivateApplication), (50, 0));
+    assert_eq!(of(RateLimitName::Address), (51, 0));
+    assert_eq!(of(RateLimitName::LegacyKey), (0, 0));
+    assert_eq!(limiter.shared_counter_failures(), None);
+    assert_eq!(limiter.counter_usage().counters, 4);
 }

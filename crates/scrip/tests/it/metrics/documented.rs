@@ -5,26 +5,27 @@ use std::{collections::BTreeSet, fs, path::Path};
 use scrip_server::metrics::key::MetricsKey;
 use serde_json::Value;
 
-use crate::{harness::server::Server, metrics::endpoint::scrape};
+use crate::{harness::server::TestServer, metrics::endpoint::scrape};
 
-fn read(name: &str) -> String {
+fn read_document(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/operate");
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
 /// Family and kind, as a server shows them.
-fn shown() -> BTreeSet<(String, String)> {
+fn scraped_families() -> BTreeSet<(String, String)> {
     let key = MetricsKey::parse("the-key-of-the-operator").unwrap();
-    let server = Server::with(|app| app.node.metrics_key = Some(key));
+    let server = TestServer::start_with(|app| app.node.metrics_key = Some(key));
     scrape(&server).families.into_iter().map(|(name, it)| (name, it.kind)).collect()
 }
 
 /// Every word in a text that looks like a metric, as the family it belongs to.
-fn families_in(text: &str, known: &BTreeSet<(String, String)>) -> BTreeSet<String> {
+fn families_in(text: &str, families: &BTreeSet<(String, String)>) -> BTreeSet<String> {
     let part = |it: char| it.is_ascii_alphanumeric() || it == '_';
     let words = text.split(|it: char| !part(it)).filter(|it| it.starts_with("scrip_"));
     let family = |word: &str| {
-        let is_histogram = |name: &str| known.contains(&(name.to_owned(), "histogram".to_owned()));
+        let is_histogram =
+            |name: &str| families.contains(&(name.to_owned(), "histogram".to_owned()));
         let base = ["_bucket", "_sum", "_count"].iter().find_map(|it| word.strip_suffix(it));
         base.filter(|it| is_histogram(it)).unwrap_or(word).to_owned()
     };
@@ -32,9 +33,9 @@ fn families_in(text: &str, known: &BTreeSet<(String, String)>) -> BTreeSet<Strin
 }
 
 #[test]
-fn the_table_has_every_metric_and_no_other() {
-    let shown = shown();
-    let text = read("monitoring.md");
+fn monitoring_guide_lists_exactly_the_scraped_metrics() {
+    let shown = scraped_families();
+    let text = read_document("monitoring.md");
     let rows = text.lines().filter_map(|it| it.strip_prefix("| `scrip_"));
     let told: BTreeSet<_> = rows
         .map(|row| {
@@ -51,10 +52,10 @@ fn the_table_has_every_metric_and_no_other() {
 }
 
 #[test]
-fn the_dashboard_asks_for_what_there_is() {
-    let shown = shown();
+fn dashboard_uses_only_existing_metrics() {
+    let shown = scraped_families();
     let names: BTreeSet<_> = shown.iter().map(|(name, _)| name.clone()).collect();
-    let dashboard: Value = serde_json::from_str(&read("grafana-dashboard.json")).unwrap();
+    let dashboard: Value = serde_json::from_str(&read_document("grafana-dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let mut queries = 0;
     for panel in panels {

@@ -11,89 +11,96 @@ use std::{
 
 use scrip_api::{app::body_memory::BodyMemory, limiter::Limiter, routes::ROUTES};
 use scrip_core::policy::{
-    Permission, Settings, Transform, guessing_budget::Budget, rate_limit::Row,
+    Permission, TenantSettings, Transform, guessing_budget::GuessBudget, rate_limit::RateLimitName,
 };
 use scrip_server::metrics::key::MetricsKey;
-use scrip_testing::process::prometheus::Page;
+use scrip_testing::process::prometheus::ParsedMetricsPage;
 use serde_json::json;
 
 use crate::harness::{
     engine::is_postgres,
-    server::{SHARED, Server, card, grant, new_number, text},
+    server::{SHARED_SERVER, TestServer, card_body, grant, text_field, unique_card_number},
 };
 
 const KEY: &str = "the-key-of-the-operator";
 
-pub(crate) fn eventually(mut what: impl FnMut() -> bool) -> bool {
+pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     (0..1000).any(|_| {
         sleep(Duration::from_millis(20));
-        what()
+        condition()
     })
 }
 
-fn with_key() -> Server {
-    Server::with(|app| app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap()))
+fn server_with_metrics_key() -> TestServer {
+    TestServer::start_with(|app| app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap()))
 }
 
 /// Status, head and body of a request that the document knows nothing of.
-fn ask(server: &Server, line: &str, authorization: &str) -> (u16, String, String) {
+fn send_raw_request(server: &TestServer, line: &str, authorization: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!("{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}\r\n");
     stream.write_all(head.as_bytes()).unwrap();
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer).unwrap();
-    let (head, body) = answer.split_once("\r\n\r\n").unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap();
     let status = head.split(' ').nth(1).unwrap().parse().unwrap();
     (status, head.to_ascii_lowercase(), body.to_owned())
 }
 
-pub(crate) fn scrape(server: &Server) -> Page {
+pub(crate) fn scrape(server: &TestServer) -> ParsedMetricsPage {
     let (status, head, body) =
-        ask(server, "GET /metrics", &format!("Authorization: Bearer {KEY}\r\n"));
+        send_raw_request(server, "GET /metrics", &format!("Authorization: Bearer {KEY}\r\n"));
     assert_eq!(status, 200, "{body}");
     assert!(head.contains("content-type: text/plain; version=0.0.4"), "{head}");
-    Page::parse(&body)
+    ParsedMetricsPage::parse(&body)
 }
 
 #[test]
-fn without_a_key_there_is_nothing_at_that_path() {
-    SHARED.ask("GET", "/metrics").send().refused(404, "nothing at this path");
+fn metrics_path_is_404_without_a_configured_key() {
+    SHARED_SERVER.request("GET", "/metrics").send().expect_problem(404, "nothing at this path");
     let key = format!("Bearer {KEY}");
-    assert_eq!(SHARED.ask("GET", "/metrics").header("Authorization", &key).send().status, 404);
+    assert_eq!(
+        SHARED_SERVER.request("GET", "/metrics").header("Authorization", &key).send().status,
+        404
+    );
 }
 
 #[test]
-fn a_key_is_asked_for_and_believed() {
-    let server = with_key();
+fn metrics_require_the_configured_key() {
+    let server = server_with_metrics_key();
     for sent in ["", "Authorization: Bearer another-key-entirely\r\n", "BT-API-KEY: x\r\n"] {
-        let (status, head, body) = ask(&server, "GET /metrics", sent);
+        let (status, head, body) = send_raw_request(&server, "GET /metrics", sent);
         assert_eq!(status, 401, "{sent}");
         assert!(head.contains("www-authenticate: bearer"), "{head}");
         assert!(head.contains("content-type: application/problem+json"), "{head}");
         assert!(!body.contains("scrip_"), "{body}");
     }
     let twice = format!("Authorization: Bearer {KEY}\r\n").repeat(2);
-    assert_eq!(ask(&server, "GET /metrics", &twice).0, 400);
-    assert_eq!(ask(&server, "POST /metrics", "").0, 405);
+    assert_eq!(send_raw_request(&server, "GET /metrics", &twice).0, 400);
+    assert_eq!(send_raw_request(&server, "POST /metrics", "").0, 405);
     scrape(&server);
     let good = format!("Authorization: Bearer {KEY}\r\n");
-    assert_eq!(ask(&server, "GET /metrics/", &good).0, 200, "as everywhere, a slash more");
-    assert_eq!(ask(&server, "HEAD /metrics", &good).2, "");
+    assert_eq!(
+        send_raw_request(&server, "GET /metrics/", &good).0,
+        200,
+        "as everywhere, a slash more"
+    );
+    assert_eq!(send_raw_request(&server, "HEAD /metrics", &good).2, "");
 }
 
 /// Three milliseconds between any two looks.
-fn stepping() -> Duration {
-    static LOOKS: AtomicU64 = AtomicU64::new(0);
-    Duration::from_millis(3 * LOOKS.fetch_add(1, Ordering::SeqCst))
+fn stepping_ticks() -> Duration {
+    static READS: AtomicU64 = AtomicU64::new(0);
+    Duration::from_millis(3 * READS.fetch_add(1, Ordering::SeqCst))
 }
 
 #[test]
 fn every_request_is_counted_once_under_its_operation_and_status() {
-    let server = Server::with(|app| {
+    let server = TestServer::start_with(|app| {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
-        app.ticks = stepping;
+        app.ticks = stepping_ticks;
     });
-    let keys = server.tenant(Settings::default());
+    let keys = server.create_test_tenant(TenantSettings::default());
     let before = scrape(&server);
     assert_eq!(
         before.find("scrip_requests_total", &[("operation", "get_token"), ("status", "200")]),
@@ -104,15 +111,18 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         0.0
     );
 
-    let id = text(&server.created(&keys.private, &card(&new_number())), "id");
-    (0..5).for_each(|_| drop(server.get(&keys.private, &id).is(200)));
-    (0..3).for_each(|_| drop(server.get(&keys.private, "none").is(404)));
-    (0..2).for_each(|_| drop(server.get("nobodys", &id).is(401)));
-    server.ask("GET", &format!("/tokens/{id}")).send().is(401);
-    server.get(&keys.public, &id).is(403);
-    server.create(&keys.private, &json!({"type": "card", "data": {"number": "1"}})).is(400);
-    server.ask("GET", "/no/such/path").send().is(404);
-    server.ask("DELETE", "/tokens").send().is(405);
+    let id =
+        text_field(&server.create_token_ok(&keys.private, &card_body(&unique_card_number())), "id");
+    (0..5).for_each(|_| drop(server.get_token(&keys.private, &id).expect_status(200)));
+    (0..3).for_each(|_| drop(server.get_token(&keys.private, "none").expect_status(404)));
+    (0..2).for_each(|_| drop(server.get_token("nobodys", &id).expect_status(401)));
+    server.request("GET", &format!("/tokens/{id}")).send().expect_status(401);
+    server.get_token(&keys.public, &id).expect_status(403);
+    server
+        .create_token(&keys.private, &json!({"type": "card", "data": {"number": "1"}}))
+        .expect_status(400);
+    server.request("GET", "/no/such/path").send().expect_status(404);
+    server.request("DELETE", "/tokens").send().expect_status(405);
 
     let after = scrape(&server);
     let of = |operation, status| {
@@ -144,29 +154,29 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         after.value("scrip_request_duration_seconds_bucket", &labels)
     };
     assert_eq!((bucket("0.0025"), bucket("0.005")), (0.0, 12.0));
-    let refused = |reason| after.value("scrip_requests_refused_total", &[("reason", reason)]);
+    let rejected = |reason| after.value("scrip_requests_refused_total", &[("reason", reason)]);
     assert_eq!(
-        (refused("no_route"), refused("method_not_allowed"), refused("sealed")),
+        (rejected("no_route"), rejected("method_not_allowed"), rejected("sealed")),
         (1.0, 1.0, 0.0)
     );
 }
 
 #[test]
-fn our_own_failures_are_counted() {
-    let server = Server::with(|app| {
+fn server_errors_are_counted() {
+    let server = TestServer::start_with(|app| {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
         app.body_memory = BodyMemory::new(1024 * 1024, 1);
     });
-    let keys = server.tenant(Settings::default());
+    let keys = server.create_test_tenant(TenantSettings::default());
     let large = json!({"type": "token", "data": "x".repeat(100_000)});
-    (0..4).for_each(|_| drop(server.create(&keys.private, &large).is(503)));
-    let of = |page: &Page| {
+    (0..4).for_each(|_| drop(server.create_token(&keys.private, &large).expect_status(503)));
+    let of = |page: &ParsedMetricsPage| {
         let labels = [("operation", "create_token"), ("status", "503")];
         page.value("scrip_requests_total", &labels)
     };
     let page = scrape(&server);
     assert_eq!(of(&page), 4.0);
-    server.created(&keys.private, &json!({"type": "token", "data": 1}));
+    server.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
     let page = scrape(&server);
     assert_eq!(of(&page), 4.0);
     let free = page.value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
@@ -174,14 +184,19 @@ fn our_own_failures_are_counted() {
 }
 
 #[test]
-fn keys_that_do_not_open_are_counted_by_reason() {
-    let server = with_key();
-    let keys = server.tenant(Settings::default());
-    server.ask("GET", "/tokens/1").send().is(401);
-    server.get("nobodys", "1").is(401);
-    server.get("nobodys", "1").is(401);
-    server.ask("GET", "/tokens/1").key(&keys.private).key(&keys.private).send().is(400);
-    server.get(&keys.private, "1").is(404);
+fn authentication_failures_are_counted_by_reason() {
+    let server = server_with_metrics_key();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    server.request("GET", "/tokens/1").send().expect_status(401);
+    server.get_token("nobodys", "1").expect_status(401);
+    server.get_token("nobodys", "1").expect_status(401);
+    server
+        .request("GET", "/tokens/1")
+        .key(&keys.private)
+        .key(&keys.private)
+        .send()
+        .expect_status(400);
+    server.get_token(&keys.private, "1").expect_status(404);
     let page = scrape(&server);
     let of = |reason| page.value("scrip_authentication_failures_total", &[("reason", reason)]);
     assert_eq!(
@@ -191,23 +206,25 @@ fn keys_that_do_not_open_are_counted_by_reason() {
 }
 
 /// The head of a request whose body is to follow.
-fn begin(server: &Server, key: &str, once: &str, length: usize) -> TcpStream {
+fn send_head(server: &TestServer, key: &str, idempotency_key: &str, length: usize) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nConnection: close\r\nBT-API-KEY: {key}\r\n\
-         BT-IDEMPOTENCY-KEY: {once}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
+         BT-IDEMPOTENCY-KEY: {idempotency_key}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n"
     );
     stream.write_all(head.as_bytes()).unwrap();
     stream
 }
 
 #[test]
-fn a_request_is_in_flight_until_it_is_answered_and_its_key_takes_one_turn() {
-    let server = with_key();
-    let keys = server.tenant(Settings::default());
+fn in_flight_requests_and_idempotency_outcomes_are_counted() {
+    let server = server_with_metrics_key();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let body = r#"{"type":"token","data":1}"#;
-    let mut first = begin(&server, &keys.private, "one", body.len());
-    let turn = |page: &Page, turn| page.value("scrip_idempotency_turns_total", &[("turn", turn)]);
+    let mut first = send_head(&server, &keys.private, "one", body.len());
+    let turn = |page: &ParsedMetricsPage, turn| {
+        page.value("scrip_idempotency_turns_total", &[("turn", turn)])
+    };
     assert!(eventually(|| turn(&scrape(&server), "first") == 1.0));
     // The scrape itself is the second.
     assert_eq!(scrape(&server).value("scrip_requests_in_flight", &[]), 2.0);
@@ -217,15 +234,20 @@ fn a_request_is_in_flight_until_it_is_answered_and_its_key_takes_one_turn() {
 
     let again = || {
         let body = serde_json::from_str(body).unwrap();
-        server.ask("POST", "/tokens").key(&keys.private).once("one").json(&body).send()
+        server
+            .request("POST", "/tokens")
+            .key(&keys.private)
+            .idempotency_key("one")
+            .json(&body)
+            .send()
     };
-    again().is(409);
+    again().expect_status(409);
     first.write_all(body.as_bytes()).unwrap();
-    let mut answer = String::new();
-    first.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 201"), "{answer}");
-    again().is(201);
-    again().is(201);
+    let mut response = String::new();
+    first.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 201"), "{response}");
+    again().expect_status(201);
+    again().expect_status(201);
     let page = scrape(&server);
     assert_eq!(
         (turn(&page, "first"), turn(&page, "replay"), turn(&page, "conflict")),
@@ -234,22 +256,23 @@ fn a_request_is_in_flight_until_it_is_answered_and_its_key_takes_one_turn() {
     assert_eq!(page.value("scrip_requests_in_flight", &[]), 1.0);
 
     // One that is broken off ends too.
-    let broken = begin(&server, &keys.private, "two", body.len());
+    let broken = send_head(&server, &keys.private, "two", body.len());
     assert!(eventually(|| turn(&scrape(&server), "first") == 2.0));
     drop(broken);
     assert!(eventually(|| scrape(&server).value("scrip_requests_in_flight", &[]) == 1.0));
 }
 
 #[test]
-fn writes_are_counted_by_the_commits_that_they_share() {
+fn commit_batch_metrics_count_writes_per_commit() {
     const WRITES: usize = 40;
-    let server = with_key();
-    let keys = server.tenant(Settings::default());
-    let of = |page: &Page, name: &str| page.value(name, &[("log", "vault")]);
+    let server = server_with_metrics_key();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let of = |page: &ParsedMetricsPage, name: &str| page.value(name, &[("log", "vault")]);
     let before = scrape(&server);
     std::thread::scope(|scope| {
         for _ in 0..WRITES {
-            scope.spawn(|| server.created(&keys.private, &card(&new_number())));
+            scope
+                .spawn(|| server.create_token_ok(&keys.private, &card_body(&unique_card_number())));
         }
     });
     let after = scrape(&server);
@@ -273,10 +296,10 @@ fn writes_are_counted_by_the_commits_that_they_share() {
 }
 
 #[test]
-fn the_directory_and_the_caches_are_shown() {
-    let server = with_key();
+fn directory_and_cache_metrics_are_exported() {
+    let server = server_with_metrics_key();
     let before = scrape(&server);
-    let keys = server.tenant(Settings::default());
+    let keys = server.create_test_tenant(TenantSettings::default());
     let after = scrape(&server);
     let rise = |name: &str, labels: &[(&str, &str)]| {
         after.value(name, labels) - before.value(name, labels)
@@ -289,17 +312,19 @@ fn the_directory_and_the_caches_are_shown() {
     assert_eq!(after.value("scrip_policy_alterations", &[]), 0.0);
     // The cache is the process's, so others may use it meanwhile.
     let masked = json!({"type": "token", "data": "abcdef", "mask": "{{ data | reveal_last: 3 }}"});
-    (0..3).for_each(|_| drop(server.created(&keys.private, &masked)));
+    (0..3).for_each(|_| drop(server.create_token_ok(&keys.private, &masked)));
     let cached = scrape(&server);
-    let hits = |page: &Page| page.value("scrip_cache_hits_total", &[("cache", "expressions")]);
+    let hits = |page: &ParsedMetricsPage| {
+        page.value("scrip_cache_hits_total", &[("cache", "expressions")])
+    };
     assert!(hits(&cached) >= hits(&after) + 2.0);
     assert!(cached.value("scrip_cache_misses_total", &[("cache", "expressions")]) >= 1.0);
     assert!(cached.value("scrip_cache_entries", &[("cache", "expressions")]) >= 1.0);
 }
 
 #[test]
-fn sweepers_tell_that_they_were_there() {
-    let server = with_key();
+fn sweepers_export_their_last_finish_time() {
+    let server = server_with_metrics_key();
     let kinds = [
         "tokens",
         "token_intents",
@@ -321,16 +346,16 @@ fn sweepers_tell_that_they_were_there() {
 }
 
 #[test]
-fn the_limiter_tells_what_it_decided() {
-    let server = Server::with(|app| {
+fn rate_limiter_decisions_are_exported() {
+    let server = TestServer::start_with(|app| {
         app.limiter = Limiter::default();
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
     });
-    let keys = server.tenant(Settings::default());
+    let keys = server.create_test_tenant(TenantSettings::default());
     for _ in 0..50 {
-        server.fetch(&keys.private, "/permissions").is(200);
+        server.get_path(&keys.private, "/permissions").expect_status(200);
     }
-    server.fetch(&keys.private, "/permissions").is(429);
+    server.get_path(&keys.private, "/permissions").expect_status(429);
     let page = scrape(&server);
     let decided = |row: &str, decision: &str| {
         page.value("scrip_limiter_decisions_total", &[("row", row), ("decision", decision)])
@@ -347,18 +372,24 @@ fn the_limiter_tells_what_it_decided() {
 
 /// Whatever clients and tenants write, a label is one of our own words.
 #[test]
-fn labels_are_words_of_ours() {
-    const MARK: &str = "hunter2";
-    let server = with_key();
-    let keys = server.tenant(Settings::default());
-    let body = json!({"id": MARK, "type": "token", "data": MARK, "metadata": {MARK: MARK}});
-    server.ask("POST", "/tokens").key(&keys.private).once(MARK).json(&body).send().is(201);
-    server.get(&keys.private, MARK).is(200);
-    server.get(MARK, MARK).is(401);
-    server.ask("GET", "/hunter2").send().is(404);
-    server.fetch(&keys.private, "/v2/tokens?metadata.hunter2=hunter2").is(200);
+fn metric_labels_contain_no_client_text() {
+    const CLIENT_TEXT: &str = "hunter2";
+    let server = server_with_metrics_key();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let body = json!({"id": CLIENT_TEXT, "type": "token", "data": CLIENT_TEXT, "metadata": {CLIENT_TEXT: CLIENT_TEXT}});
+    server
+        .request("POST", "/tokens")
+        .key(&keys.private)
+        .idempotency_key(CLIENT_TEXT)
+        .json(&body)
+        .send()
+        .expect_status(201);
+    server.get_token(&keys.private, CLIENT_TEXT).expect_status(200);
+    server.get_token(CLIENT_TEXT, CLIENT_TEXT).expect_status(401);
+    server.request("GET", "/hunter2").send().expect_status(404);
+    server.get_path(&keys.private, "/v2/tokens?metadata.hunter2=hunter2").expect_status(200);
     let rule = grant("/hunter2/", Transform::Reveal, &[Permission::TokenRead]);
-    server.rules(&keys.tenant, vec![rule]);
+    server.key_with_rules(&keys.tenant, vec![rule]);
 
     let page = scrape(&server);
     let operations: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
@@ -375,12 +406,12 @@ fn labels_are_words_of_ours() {
         for (name, word) in &sample.labels {
             let known = match name.as_str() {
                 "operation" => operations.contains(word.as_str()),
-                "row" => Row::ALL.iter().any(|it| it.as_str() == word),
+                "row" => RateLimitName::ALL.iter().any(|it| it.as_str() == word),
                 "le" => word == "+Inf" || word.parse::<f64>().is_ok(),
                 "version" => word == env!("CARGO_PKG_VERSION"),
                 "status" | "reason" | "turn" | "outcome" | "kind" | "cache" | "log"
                 | "decision" | "pool" => words.contains(word.as_str()),
-                "budget" => Budget::ALL.iter().any(|it| it.as_str() == word),
+                "budget" => GuessBudget::ALL.iter().any(|it| it.as_str() == word),
                 _ => false,
             };
             assert!(known, "{name}={word} of {}", sample.name);

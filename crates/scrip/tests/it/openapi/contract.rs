@@ -6,15 +6,15 @@ use scrip_api::openapi::document;
 use scrip_testing::contract::{Contract, Exchange, SchemaRules};
 use serde_json::Value;
 
-pub(crate) use scrip_testing::contract::matches;
+pub(crate) use scrip_testing::contract::matches_pattern;
 
-use crate::harness::server::Reply;
+use crate::harness::server::TestResponse;
 
 static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::new(document(), &[]));
 
 /// Panics when the document does not foretell this answer.
 #[track_caller]
-pub(crate) fn check(method: &str, path: &str, reply: &Reply) {
+pub(crate) fn check_response(method: &str, path: &str, reply: &TestResponse) {
     let exchange = Exchange {
         method: method.to_owned(),
         path: path.to_owned(),
@@ -30,6 +30,6 @@ pub(crate) fn resolve(value: &'static Value) -> &'static Value {
 }
 
 /// What is wrong with a value, if something is.
-pub(crate) fn meets(schema: &'static Value, value: &Value) -> Result<(), String> {
-    SchemaRules::of(document()).check(schema, value)
+pub(crate) fn check_schema(schema: &'static Value, value: &Value) -> Result<(), String> {
+    SchemaRules::new(document()).check(schema, value)
 }

@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use scrip_api::{openapi::document, routes::ROUTES};
-use scrip_core::{id::TokenId, policy::Name, time::Timestamp, token::Container};
+use scrip_core::{id::TokenId, policy::DisplayName, time::Timestamp, token::Container};
 use serde_json::Value;
 
 use crate::{
-    harness::server::SHARED,
-    openapi::contract::{matches, meets, resolve},
+    harness::server::SHARED_SERVER,
+    openapi::contract::{check_schema, matches_pattern, resolve},
 };
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
@@ -24,14 +24,14 @@ fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
 }
 
 #[test]
-fn it_is_served_to_anybody() {
-    let reply = SHARED.ask("GET", "/openapi.json").send();
-    assert_eq!(&reply.is(200), document());
+fn openapi_document_is_served_without_a_key() {
+    let reply = SHARED_SERVER.request("GET", "/openapi.json").send();
+    assert_eq!(&reply.expect_status(200), document());
     assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
 }
 
 #[test]
-fn every_route_is_described() {
+fn every_route_is_documented() {
     for route in ROUTES.iter() {
         let operation = &document()["paths"][route.path][route.method_name().to_ascii_lowercase()];
         let id = operation["operationId"].as_str();
@@ -50,7 +50,7 @@ fn every_route_is_described() {
 
 /// Whatever its status, an answer of theirs says so; and nobody else's does.
 #[test]
-fn deprecated_operations_and_no_others_tell_of_it() {
+fn only_deprecated_operations_document_deprecation_headers() {
     let mut deprecated = Vec::new();
     for (_, _, operation) in operations() {
         let id = operation["operationId"].as_str().unwrap();
@@ -72,7 +72,7 @@ fn deprecated_operations_and_no_others_tell_of_it() {
 
 /// What only asks leaves nothing to bring back.
 #[test]
-fn a_question_takes_no_idempotency_key() {
+fn read_only_operations_document_no_idempotency_key() {
     let takes = |path: &str| {
         let parameters = document()["paths"][path]["post"]["parameters"].as_array();
         let mut references = parameters.into_iter().flatten().map(|it| it["$ref"].as_str());
@@ -87,7 +87,7 @@ fn a_question_takes_no_idempotency_key() {
 }
 
 #[test]
-fn names_in_paths_are_declared() {
+fn path_parameters_are_declared() {
     for (path, method, operation) in operations() {
         let named = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
         let parameters = operation["parameters"].as_array().into_iter().flatten();
@@ -97,21 +97,21 @@ fn names_in_paths_are_declared() {
     }
 }
 
-fn references(value: &'static Value, found: &mut BTreeSet<&'static str>) {
+fn collect_references(value: &'static Value, found: &mut BTreeSet<&'static str>) {
     match value {
         Value::Object(object) => {
             found.extend(object.get("$ref").and_then(Value::as_str));
-            object.values().for_each(|it| references(it, found));
+            object.values().for_each(|it| collect_references(it, found));
         }
-        Value::Array(items) => items.iter().for_each(|it| references(it, found)),
+        Value::Array(items) => items.iter().for_each(|it| collect_references(it, found)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }
 
 #[test]
-fn references_lead_somewhere_and_nothing_is_left_over() {
+fn references_resolve_and_every_component_is_used() {
     let mut found = BTreeSet::new();
-    references(document(), &mut found);
+    collect_references(document(), &mut found);
     for reference in &found {
         assert!(document().pointer(&reference[1..]).is_some(), "{reference} leads nowhere");
     }
@@ -126,12 +126,12 @@ fn references_lead_somewhere_and_nothing_is_left_over() {
 /// Examples of answers are made by the code that makes answers, with every attribute it has. So a
 /// schema that lacks one, or has one too many, is found here.
 #[test]
-fn examples_are_as_described_and_show_every_attribute() {
+fn examples_match_their_schema_and_show_every_attribute() {
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
         let examples = schema["examples"].as_array().into_iter().flatten();
         let mut shown = BTreeSet::new();
         for example in examples {
-            assert_eq!(meets(schema, example), Ok(()), "{name}: {example}");
+            assert_eq!(check_schema(schema, example), Ok(()), "{name}: {example}");
             shown.extend(example.as_object().unwrap().keys());
         }
         let is_answer = schema["additionalProperties"] == false;
@@ -143,14 +143,14 @@ fn examples_are_as_described_and_show_every_attribute() {
 }
 
 #[track_caller]
-fn same(pattern: &Value, texts: &[&str], reads: impl Fn(&str) -> bool) {
+fn check_pattern(pattern: &Value, texts: &[&str], reads: impl Fn(&str) -> bool) {
     let pattern = pattern.as_str().unwrap();
     for text in texts {
-        assert_eq!(matches(pattern, text), reads(text), "{pattern} {text:?}");
+        assert_eq!(matches_pattern(pattern, text), reads(text), "{pattern} {text:?}");
     }
 }
 
-fn long(letter: &str, times: usize) -> String {
+fn repeat(letter: &str, times: usize) -> String {
     letter.repeat(times)
 }
 
@@ -159,7 +159,7 @@ fn attribute(schema: &str, name: &str) -> &'static Value {
 }
 
 #[test]
-fn the_pattern_of_names_says_what_is_read() {
+fn name_pattern_matches_the_parser() {
     let names = [
         "",
         " ",
@@ -179,18 +179,20 @@ fn the_pattern_of_names_says_what_is_read() {
         "\u{a0}a",
         "\u{ad}",
         "\u{feff}x",
-        &long("x", 200),
-        &long("x", 201),
-        &long("é", 200),
+        &repeat("x", 200),
+        &repeat("x", 201),
+        &repeat("é", 200),
         "a\u{7f}b",
         "\u{3000}",
         "a\u{2060}",
     ];
-    same(&attribute("TenantUpdate", "name")["pattern"], &names, |it| Name::parse(it).is_ok());
+    check_pattern(&attribute("TenantUpdate", "name")["pattern"], &names, |it| {
+        DisplayName::parse(it).is_ok()
+    });
 }
 
 #[test]
-fn the_pattern_of_ids_says_what_is_read() {
+fn id_pattern_matches_the_parser() {
     let ids = [
         "",
         "ab",
@@ -217,34 +219,34 @@ fn the_pattern_of_ids_says_what_is_read() {
         "a\u{9f}b",
         "a-b_c.d:e",
         "ééé",
-        &long("x", 400),
-        &long("x", 401),
+        &repeat("x", 400),
+        &repeat("x", 401),
     ];
     let id = &document()["paths"]["/tokens/{id}"]["get"]["parameters"][0]["schema"]["pattern"];
-    same(id, &ids, |it| TokenId::parse(it).is_ok());
+    check_pattern(id, &ids, |it| TokenId::parse(it).is_ok());
     // A new token's may be computed.
     let expressions = ["{{ data }}", "a{{b", "{% if a %}", "{ {"];
     let new: Vec<_> = ids.iter().chain(&expressions).copied().collect();
     let reads = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
-    same(&attribute("NewToken", "id")["pattern"], &new, reads);
+    check_pattern(&attribute("NewToken", "id")["pattern"], &new, reads);
     // What the pattern lets through and is the name of an operation.
     for text in ["search", "Search", "searches"] {
-        let described = meets(attribute("NewToken", "id"), &text.into()).is_ok();
+        let described = check_schema(attribute("NewToken", "id"), &text.into()).is_ok();
         assert_eq!(described, TokenId::parse(text).is_ok(), "{text}");
     }
 }
 
 #[test]
-fn the_pattern_of_containers_says_what_is_read() {
+fn container_pattern_matches_the_parser() {
     let containers =
         ["/", "", "//", "/a/", "/a", "a/", "/A-b_1/c/", "/a//b/", "/é/", "/a b/", "/a/\n", "\n/a/"];
     let pattern = &attribute("Token", "containers")["items"]["pattern"];
-    same(pattern, &containers, |it| Container::parse(it).is_ok());
+    check_pattern(pattern, &containers, |it| Container::parse(it).is_ok());
 }
 
 /// It is about the form: it lets more through than is a date, and never less.
 #[test]
-fn the_pattern_of_expiries_lets_through_what_is_read() {
+fn expiry_pattern_accepts_every_parsed_expiry() {
     let expiry = attribute("NewToken", "expires_at")["pattern"].as_str().unwrap();
     for text in [
         "2030-08-27T02:23:57+00:00",
@@ -256,20 +258,20 @@ fn the_pattern_of_expiries_lets_through_what_is_read() {
         "08/27/2030",
         "8/27/2030 7:23:57 PM +02:00",
     ] {
-        assert!(Timestamp::parse_expiry(text).is_ok() && matches(expiry, text), "{text}");
+        assert!(Timestamp::parse_expiry(text).is_ok() && matches_pattern(expiry, text), "{text}");
     }
     for text in
         ["", "tomorrow", "2030-08-27", "8/27/30", "8/27/2030 7:23 PM", "2030-08-27T02:23:57[UTC]"]
     {
-        assert!(Timestamp::parse_expiry(text).is_err() && !matches(expiry, text), "{text}");
+        assert!(Timestamp::parse_expiry(text).is_err() && !matches_pattern(expiry, text), "{text}");
     }
 }
 
 #[test]
-fn the_checker_of_answers_finds_what_is_wrong() {
+fn contract_checker_detects_invalid_responses() {
     let schema = &document()["components"]["schemas"]["ApiKey"];
     let right = schema["examples"][0].clone();
-    assert_eq!(meets(schema, &right), Ok(()));
+    assert_eq!(check_schema(schema, &right), Ok(()));
     let changed = |name: &str, value: Option<Value>| {
         let mut wrong = right.clone();
         match value {
@@ -285,13 +287,13 @@ fn the_checker_of_answers_finds_what_is_wrong() {
         ("created_at", Some("2026-11-01T09:30:00Z".into())),
         ("secret", Some("4242".into())),
     ] {
-        assert!(meets(schema, &changed(name, value)).is_err(), "{name}");
+        assert!(check_schema(schema, &changed(name, value)).is_err(), "{name}");
     }
 }
 
 #[test]
-fn the_page_shows_all_of_it_and_loads_nothing_from_elsewhere() {
-    let page = SHARED.ask("GET", "/docs").send();
+fn docs_page_shows_every_operation_and_loads_nothing_external() {
+    let page = SHARED_SERVER.request("GET", "/docs").send();
     assert_eq!(
         (page.status, page.headers["content-type"].as_str()),
         (200, "text/html; charset=utf-8")
@@ -310,7 +312,7 @@ fn the_page_shows_all_of_it_and_loads_nothing_from_elsewhere() {
     for name in document()["components"]["schemas"].as_object().unwrap().keys() {
         assert!(page.text.contains(&format!("<article id=\"shape-{name}\">")), "{name}");
     }
-    let style = SHARED.ask("GET", "/docs/style.css").send();
+    let style = SHARED_SERVER.request("GET", "/docs/style.css").send();
     assert_eq!(
         (style.status, style.headers["content-type"].as_str()),
         (200, "text/css; charset=utf-8")

@@ -1,14 +1,14 @@
 //! The pages that the browser SDK puts into frames. What they do is asked by `tests/browser`.
 
-use crate::harness::server::SHARED;
+use crate::harness::server::SHARED_SERVER;
 
 #[test]
-fn anybody_may_frame_them_and_only_their_own_script_runs() {
+fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
     for (path, start, told) in [
         ("/pages/method.html", "startMethod", "method"),
         ("/pages/challenge.html", "startChallenge", "challenge"),
     ] {
-        let page = SHARED.ask("GET", path).send();
+        let page = SHARED_SERVER.request("GET", path).send();
         assert_eq!(page.status, 200, "{path}");
         let header = |name: &str| page.headers.get(name).map(String::as_str);
         assert_eq!(header("content-type"), Some("text/html; charset=utf-8"));
@@ -27,7 +27,7 @@ fn anybody_may_frame_them_and_only_their_own_script_runs() {
         for word in [format!("data-start=\"{start}\""), format!("data-told=\"{told}\"")] {
             assert!(page.text.contains(&word), "{path}");
         }
-        let again = SHARED.ask("GET", path).send();
+        let again = SHARED_SERVER.request("GET", path).send();
         assert_ne!(again.headers["content-security-policy"], policy, "{path}");
     }
 }

@@ -3,28 +3,33 @@
 use std::sync::LazyLock;
 
 use scrip_core::{
-    card::bin_data::{BinDigits, BinTable, Block, Brand, Country, Facts, Funding, Row},
-    policy::{ApplicationKind, Permission, Settings, TenantKind},
+    card::bin_data::{
+        BinDetails, BinDigits, BinRow, BinTable, Brand, Country, Funding, PrefixRange,
+    },
+    policy::{ApplicationKind, Permission, TenantKind, TenantSettings},
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Keys, SHARED, Server, card, new_number, text};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, TenantApiKeys, TestServer, card_body, text_field, unique_card_number,
+};
 
-static PRODUCTION: LazyLock<Keys> =
-    LazyLock::new(|| SHARED.tenant_of(TenantKind::Production, Settings::default()));
+static PRODUCTION_KEYS: LazyLock<TenantApiKeys> = LazyLock::new(|| {
+    SHARED_SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default())
+});
 
-fn details(server: &Server, key: &str, number: &str) -> Value {
+fn create_and_get_details(server: &TestServer, key: &str, number: &str) -> Value {
     let body = json!({"type": "card", "data": {"number": number}});
-    server.created(key, &body)["card"].take()
+    server.create_token_ok(key, &body)["card"].take()
 }
 
 #[track_caller]
-fn check(key: &str, number: &str, expected: &Value) {
-    assert_eq!(&details(&SHARED, key, number), expected, "{number}");
+fn check_details(key: &str, number: &str, expected: &Value) {
+    assert_eq!(&create_and_get_details(&SHARED_SERVER, key, number), expected, "{number}");
 }
 
 #[test]
-fn each_brand_is_known_by_its_ranges() {
+fn brand_is_found_by_number_range() {
     for (number, brand) in [
         ("4012888888881881", "visa"),
         ("5105105105105100", "mastercard"),
@@ -40,128 +45,141 @@ fn each_brand_is_known_by_its_ranges() {
         let shown = if number.len() < 16 { 6 } else { 8 };
         let last4 = &number[number.len() - 4..];
         let expected = json!({"bin": &number[..shown], "last4": last4, "brand": brand});
-        check(&PRODUCTION.private, number, &expected);
+        check_details(&PRODUCTION_KEYS.private, number, &expected);
     }
     // The state says in which country.
-    let benefits = details(&SHARED, &PRODUCTION.private, "5076800000000001");
+    let benefits =
+        create_and_get_details(&SHARED_SERVER, &PRODUCTION_KEYS.private, "5076800000000001");
     assert_eq!(benefits["brand"], "ebt");
     assert_eq!(benefits["issuer_country"]["alpha2"], "US");
     assert!(benefits.get("authentication").is_none());
 }
 
 #[test]
-fn a_second_network_is_additional() {
+fn second_network_is_listed_as_additional() {
     let expected = json!({"bin": "305693", "last4": "5904", "brand": "diners-club",
         "additional": [{"brand": "discover"}]});
-    check(&PRODUCTION.private, "30569309025904", &expected);
+    check_details(&PRODUCTION_KEYS.private, "30569309025904", &expected);
 }
 
 #[test]
-fn what_is_not_known_is_left_out() {
+fn unknown_card_details_are_omitted() {
     let expected = json!({"bin": "00000000", "last4": "0000"});
-    check(&ACME.private, "0000000000000000", &expected);
+    check_details(&ACME.private, "0000000000000000", &expected);
 }
 
 #[test]
-fn sandbox_cards_are_known_to_test_tenants_only() {
+fn sandbox_card_details_apply_only_to_test_tenants() {
     let number = "4150580996517927";
     let france = json!({"alpha2": "FR", "name": "France", "numeric": "250"});
     let second = json!({"brand": "cartes-bancaires", "funding": "credit",
         "authentication": "sca_required"});
     let expected = json!({"bin": "41505809", "last4": "7927", "brand": "visa", "funding": "credit",
         "authentication": "sca_required", "issuer_country": france, "additional": [second]});
-    check(&ACME.private, number, &expected);
+    check_details(&ACME.private, number, &expected);
     let plain = json!({"bin": "41505809", "last4": "7927", "brand": "visa"});
-    check(&PRODUCTION.private, number, &plain);
+    check_details(&PRODUCTION_KEYS.private, number, &plain);
 }
 
 #[test]
-fn every_answer_about_a_card_tells_the_same() {
+fn every_operation_returns_the_same_card_details() {
     let key = &ACME.private;
     let (number, once) = ("4242424242424242", "card-details-once");
     let body = json!({"type": "card", "data": {"number": number}});
-    let ask = || SHARED.ask("POST", "/tokens").key(key).once(once).json(&body).send();
-    let created = ask().is(201);
+    let ask = || {
+        SHARED_SERVER.request("POST", "/tokens").key(key).idempotency_key(once).json(&body).send()
+    };
+    let created = ask().expect_status(201);
     let card = &created["card"];
     assert_eq!((&card["brand"], &card["funding"]), (&json!("visa"), &json!("credit")));
-    assert_eq!(ask().is(201)["card"], *card);
-    let id = text(&created, "id");
-    assert_eq!(SHARED.get(key, &id).is(200)["card"], *card);
-    let patched = SHARED.patch(key, &id, &json!({"metadata": {"a": "b"}}));
-    assert_eq!(patched.is(200)["card"], *card);
-    let list = SHARED.fetch(key, &format!("/tokens?id={id}")).is(200);
+    assert_eq!(ask().expect_status(201)["card"], *card);
+    let id = text_field(&created, "id");
+    assert_eq!(SHARED_SERVER.get_token(key, &id).expect_status(200)["card"], *card);
+    let patched = SHARED_SERVER.patch_token(key, &id, &json!({"metadata": {"a": "b"}}));
+    assert_eq!(patched.expect_status(200)["card"], *card);
+    let list = SHARED_SERVER.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
     assert_eq!(list["data"][0]["card"], *card);
 
-    let alone = SHARED.created(key, &json!({"type": "card_number", "data": number}));
+    let alone = SHARED_SERVER.create_token_ok(key, &json!({"type": "card_number", "data": number}));
     assert_eq!(alone["card"], *card);
     let network = json!({"type": "network_token", "data": {"number": number}});
-    let network = SHARED.created(key, &network);
+    let network = SHARED_SERVER.create_token_ok(key, &network);
     assert_eq!(network["network_token"], *card);
     assert!(network.get("card").is_none());
 }
 
 #[test]
-fn imported_data_tells_more_and_a_masked_reader_sees_no_more_digits() {
-    let server = Server::start();
-    let keys = server.tenant_of(TenantKind::Production, Settings::default());
-    let masked = server.permissions(
+fn imported_bin_data_adds_details_but_no_digits_for_masked_readers() {
+    let server = TestServer::start();
+    let keys = server.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
+    let masked = server.key_with_permissions(
         &keys.tenant,
         ApplicationKind::Private,
         &[Permission::TokenCreate, Permission::TokenRead],
     );
     let row = |prefix: &str, country: &str, funding| {
-        let bin_digits = Some(BinDigits::of_len(prefix.len()));
+        let bin_digits = Some(BinDigits::from_len(prefix.len()));
         let brand = Some(Brand::Visa);
         let country = Country::parse(country);
-        let facts =
-            Facts { brand, funding: Some(funding), country, bin_digits, ..Facts::default() };
-        Row { range: Block::of_prefix(prefix).unwrap(), facts }
+        let request = BinDetails {
+            brand,
+            funding: Some(funding),
+            country,
+            bin_digits,
+            ..BinDetails::default()
+        };
+        BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details: request }
     };
     let rows = vec![
         row("401288", "DE", Funding::Debit),
         row("40128889", "US", Funding::Prepaid),
         row("37828224", "US", Funding::Credit),
     ];
-    let before = details(&server, &masked, "4012888888881881");
+    let before = create_and_get_details(&server, &masked, "4012888888881881");
     assert_eq!(before, json!({"bin": "40128888", "last4": "1881", "brand": "visa"}));
-    server.app.vault.bins.replace(Some(BinTable::build(rows)));
+    server.app.vault.bin_data.replace_imported(Some(BinTable::build(rows)));
 
     let germany = json!({"alpha2": "DE", "name": "Germany", "numeric": "276"});
     let expected = json!({"bin": "401288", "last4": "1881", "brand": "visa", "funding": "debit",
         "authentication": "sca_required", "issuer_country": germany});
-    assert_eq!(details(&server, &masked, "4012888888881881"), expected);
-    let narrower = details(&server, &masked, "4012888900000007");
+    assert_eq!(create_and_get_details(&server, &masked, "4012888888881881"), expected);
+    let narrower = create_and_get_details(&server, &masked, "4012888900000007");
     assert_eq!((&narrower["bin"], &narrower["funding"]), (&json!("40128889"), &json!("prepaid")));
     // Fifteen digits show six: what the seventh and eighth decide is not told.
     let amex = json!({"bin": "378282", "last4": "0005", "brand": "american-express"});
-    assert_eq!(details(&server, &masked, "378282246310005"), amex);
+    assert_eq!(create_and_get_details(&server, &masked, "378282246310005"), amex);
 
     // A shorter BIN lets nobody see more, or less, of the number by a mask.
     let shown = json!({"type": "card", "data": {"number": "4012888888881881"},
         "mask": {"number": "{{ data.number }}"}});
-    let shown = server.created(&masked, &shown);
+    let shown = server.create_token_ok(&masked, &shown);
     assert_eq!(shown["data"]["number"], "40128888XXXX1881");
 }
 
 #[test]
-fn cards_without_sandbox_facts_are_plain_in_a_test_tenant() {
-    let number = new_number();
+fn card_without_sandbox_data_has_only_its_brand_in_a_test_tenant() {
+    let number = unique_card_number();
     let expected = json!({"bin": &number[..8], "last4": &number[12..], "brand": "visa"});
-    check(&ACME.private, &number, &expected);
+    check_details(&ACME.private, &number, &expected);
 }
 
 /// Some of the sandbox's numbers have a wrong checksum. Only test tenants take them, as cards.
 #[test]
-fn sandbox_numbers_with_a_wrong_checksum_are_cards_of_test_tenants() {
+fn sandbox_numbers_with_wrong_checksum_are_accepted_only_in_test_tenants() {
     let number = "6011601160116011";
-    let made = SHARED.created(&ACME.private, &card(number));
-    assert_eq!(made["card"]["brand"], "discover");
-    let patched =
-        SHARED.patch(&ACME.private, made["id"].as_str().unwrap(), &json!({"data": {"cvc": "321"}}));
-    assert_eq!(patched.is(200)["data"]["number"], number);
+    let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number));
+    assert_eq!(created["card"]["brand"], "discover");
+    let patched = SHARED_SERVER.patch_token(
+        &ACME.private,
+        created["id"].as_str().unwrap(),
+        &json!({"data": {"cvc": "321"}}),
+    );
+    assert_eq!(patched.expect_status(200)["data"]["number"], number);
     let body = json!({"type": "card", "data": {"number": number}});
-    SHARED.post(&ACME.private, "/token-intents", &body).is(201);
+    SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201);
     let other = json!({"type": "card_number", "data": number});
-    SHARED.create(&ACME.private, &other).invalid("data");
-    SHARED.create(&ACME.private, &card("6011601160116012")).invalid("data.number");
+    SHARED_SERVER.create_token(&ACME.private, &other).expect_invalid("data");
+    SHARED_SERVER
+        .create_token(&ACME.private, &card_body("6011601160116012"))
+        .expect_invalid("data.number");
 }

@@ -2,22 +2,22 @@
 
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED, card, new_number};
+use crate::harness::server::{ACME, SHARED_SERVER, card_body, unique_card_number};
 
 #[track_caller]
-fn accept(body: Value) -> Value {
-    SHARED.created(&ACME.private, &body)
+fn expect_created(body: Value) -> Value {
+    SHARED_SERVER.create_token_ok(&ACME.private, &body)
 }
 
 #[track_caller]
-fn refuse(body: Value, attribute: &str) {
-    SHARED.create(&ACME.private, &body).refused(400, attribute);
+fn expect_rejected(body: Value, attribute: &str) {
+    SHARED_SERVER.create_token(&ACME.private, &body).expect_problem(400, attribute);
 }
 
 #[test]
-fn a_card_with_every_attribute() {
-    let number = new_number();
-    let mut body = card(&number);
+fn card_is_created_with_every_attribute() {
+    let number = unique_card_number();
+    let mut body = card_body(&number);
     let own = json!({
         "id": "every-attribute",
         "containers": ["/PCI/High/", "/customers/"],
@@ -31,7 +31,7 @@ fn a_card_with_every_attribute() {
         "unknown": 1,
     });
     body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
-    let token = accept(body);
+    let token = expect_created(body);
     assert_eq!(token["id"], "every-attribute");
     assert_eq!(token["tenant_id"], ACME.tenant.id.to_string());
     assert_eq!(token["type"], "card");
@@ -53,14 +53,14 @@ fn a_card_with_every_attribute() {
     assert!(token.get("modified_at").is_none());
 
     // What was answered is what is kept.
-    let mut read = SHARED.get(&ACME.private, "every-attribute").json();
+    let mut read = SHARED_SERVER.get_token(&ACME.private, "every-attribute").json();
     read.as_object_mut().unwrap().insert("_extras".to_owned(), json!({"deduplicated": false}));
     assert_eq!(read, token);
 }
 
 #[test]
-fn all_nine_types_with_their_defaults() {
-    let number = new_number();
+fn all_nine_token_types_get_their_defaults() {
+    let number = unique_card_number();
     let cases = [
         ("token", json!({"any": [1, null]}), "/general/high/", Value::Null),
         ("card", json!({"number": number}), "/pci/high/", json!("{{ data.number }}")),
@@ -88,7 +88,7 @@ fn all_nine_types_with_their_defaults() {
         ),
     ];
     for (kind, data, container, fingerprint) in cases {
-        let token = accept(json!({"type": kind, "data": data}));
+        let token = expect_created(json!({"type": kind, "data": data}));
         assert_eq!(token["containers"], json!([container]), "{kind}");
         assert_eq!(token["data"], data, "{kind}");
         if !fingerprint.is_null() {
@@ -98,7 +98,7 @@ fn all_nine_types_with_their_defaults() {
 }
 
 #[test]
-fn masks_for_a_browser() {
+fn public_key_gets_masked_data() {
     let cases = [
         ("us_bank_account_number", json!("1234567"), json!("XXX4567")),
         ("us_bank_account_number", json!("1234"), json!("XXXX")),
@@ -110,156 +110,173 @@ fn masks_for_a_browser() {
         ),
     ];
     for (kind, data, masked) in cases {
-        let token = SHARED.created(&ACME.public, &json!({"type": kind, "data": data}));
+        let token =
+            SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": kind, "data": data}));
         assert_eq!(token["data"], masked, "{kind}");
     }
-    let token = SHARED.created(&ACME.public, &json!({"type": "token", "data": "secret"}));
+    let token =
+        SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": "secret"}));
     assert!(token.get("data").is_none(), "a token without a mask shows nothing");
 }
 
 #[test]
-fn numbers_are_kept_exactly() {
+fn json_numbers_are_stored_exactly() {
     let text = r#"{"type":"token","data":{"long":12345678901234567890123,"price":10.50}}"#;
-    let ask = SHARED.ask("POST", "/tokens").key(&ACME.private).text("application/json", text);
+    let ask =
+        SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).body("application/json", text);
     let reply = ask.send();
     assert_eq!(reply.status, 201);
-    let kept = r#""data":{"long":12345678901234567890123,"price":10.50}"#;
-    assert!(reply.text.contains(kept), "{}", reply.text);
+    let stored = r#""data":{"long":12345678901234567890123,"price":10.50}"#;
+    assert!(reply.text.contains(stored), "{}", reply.text);
     let id = reply.json()["id"].as_str().unwrap().to_owned();
-    assert!(SHARED.get(&ACME.private, &id).text.contains(kept));
+    assert!(SHARED_SERVER.get_token(&ACME.private, &id).text.contains(stored));
 }
 
 #[test]
-fn the_same_value_has_the_same_fingerprint_by_tenant_and_type() {
-    let number = new_number();
-    let token =
-        |kind: &str| accept(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone();
+fn fingerprint_depends_on_value_tenant_and_type() {
+    let number = unique_card_number();
+    let token = |kind: &str| {
+        expect_created(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone()
+    };
     assert_eq!(token("card_number"), token("card_number"));
     assert_ne!(token("card_number"), token("token"));
-    let elsewhere = SHARED.tenant(scrip_core::policy::Settings::default());
-    let other = SHARED.created(&elsewhere.private, &json!({"type": "card_number", "data": number}));
+    let elsewhere = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other = SHARED_SERVER
+        .create_token_ok(&elsewhere.private, &json!({"type": "card_number", "data": number}));
     assert_ne!(other["fingerprint"], token("card_number"));
 }
 
 #[test]
-fn ids() {
+fn token_ids_can_be_chosen_computed_or_generated() {
     let id = "an-id-of-ones-own";
-    accept(json!({"id": id, "type": "token", "data": 1}));
-    let again = SHARED.create(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
-    again.refused(409, "id exists");
-    assert_eq!(SHARED.get(&ACME.private, id).json()["data"], 1);
+    expect_created(json!({"id": id, "type": "token", "data": 1}));
+    let again =
+        SHARED_SERVER.create_token(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
+    again.expect_problem(409, "id exists");
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], 1);
 
-    let computed =
-        accept(json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}));
+    let computed = expect_created(
+        json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}),
+    );
     assert_eq!(computed["id"], "alias-efgh");
-    let given = accept(json!({"type": "token", "data": 1}))["id"].as_str().unwrap().to_owned();
+    let given =
+        expect_created(json!({"type": "token", "data": 1}))["id"].as_str().unwrap().to_owned();
     assert_eq!(uuid::Uuid::parse_str(&given).unwrap().get_version_num(), 4);
 
-    refuse(json!({"id": "ab", "type": "token", "data": 1}), "id");
-    refuse(json!({"id": "a/b/c", "type": "token", "data": 1}), "id");
-    refuse(json!({"id": 123, "type": "token", "data": 1}), "id");
-    let number = new_number();
-    refuse(json!({"id": format!("x{number}"), "type": "card_number", "data": number}), "id");
-    refuse(json!({"id": "{{ data }}", "type": "card_number", "data": number}), "id");
-    refuse(
+    expect_rejected(json!({"id": "ab", "type": "token", "data": 1}), "id");
+    expect_rejected(json!({"id": "a/b/c", "type": "token", "data": 1}), "id");
+    expect_rejected(json!({"id": 123, "type": "token", "data": 1}), "id");
+    let number = unique_card_number();
+    expect_rejected(
+        json!({"id": format!("x{number}"), "type": "card_number", "data": number}),
+        "id",
+    );
+    expect_rejected(json!({"id": "{{ data }}", "type": "card_number", "data": number}), "id");
+    expect_rejected(
         json!({"id": "{{ data | reveal_last: 15 }}", "type": "card_number", "data": number}),
         "id",
     );
     let shown = json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
-    assert_eq!(accept(shown)["id"], format!("card-{}-x", &number[12..]));
-    refuse(
+    assert_eq!(expect_created(shown)["id"], format!("card-{}-x", &number[12..]));
+    expect_rejected(
         json!({"id": "{{ data }}", "type": "social_security_number", "data": "123-45-6789"}),
         "id",
     );
-    refuse(
+    expect_rejected(
         json!({"id": "ssn 123456789", "type": "social_security_number", "data": "123-45-6789"}),
         "id",
     );
     let spaced = format!("{}-{}", &number[..8], &number[8..]);
-    refuse(json!({"id": spaced, "type": "card_number", "data": number}), "id");
+    expect_rejected(json!({"id": spaced, "type": "card_number", "data": number}), "id");
 }
 
 #[test]
-fn what_breaks_a_rule_is_named() {
-    let number = new_number();
-    refuse(json!({}), "type");
-    refuse(json!({"type": "token"}), "data");
-    refuse(json!({"type": "token", "data": null}), "data");
-    refuse(json!({"type": "card_token", "data": 1}), "type");
-    refuse(json!({"type": 7, "data": 1}), "type");
-    refuse(json!({"type": "card", "data": {"number": "4111111111111112"}}), "data.number");
-    refuse(
+fn invalid_create_token_names_the_attribute() {
+    let number = unique_card_number();
+    expect_rejected(json!({}), "type");
+    expect_rejected(json!({"type": "token"}), "data");
+    expect_rejected(json!({"type": "token", "data": null}), "data");
+    expect_rejected(json!({"type": "card_token", "data": 1}), "type");
+    expect_rejected(json!({"type": 7, "data": 1}), "type");
+    expect_rejected(json!({"type": "card", "data": {"number": "4111111111111112"}}), "data.number");
+    expect_rejected(
         json!({"type": "card", "data": {"number": number, "expiration_month": 13}}),
         "data.expiration_month",
     );
-    refuse(
+    expect_rejected(
         json!({"type": "card", "data": {"number": number, "expiration_year": 31}}),
         "data.expiration_year",
     );
-    refuse(json!({"type": "card", "data": {"number": number, "cvc": "12"}}), "data.cvc");
-    refuse(json!({"type": "card", "data": number}), "data");
-    refuse(
+    expect_rejected(json!({"type": "card", "data": {"number": number, "cvc": "12"}}), "data.cvc");
+    expect_rejected(json!({"type": "card", "data": number}), "data");
+    expect_rejected(
         json!({"type": "bank", "data": {"routing_number": "021000022", "account_number": "1"}}),
         "data.routing_number",
     );
-    refuse(
+    expect_rejected(
         json!({"type": "bank", "data": {"routing_number": "021000021", "account_number": "x"}}),
         "data.account_number",
     );
-    refuse(json!({"type": "token", "data": 1, "containers": ["/a/", "b"]}), "containers[1]");
-    refuse(json!({"type": "token", "data": 1, "containers": []}), "containers");
-    refuse(json!({"type": "token", "data": 1, "containers": "/a/"}), "containers");
-    refuse(json!({"type": "token", "data": 1, "metadata": {"a": 1}}), "metadata");
-    refuse(json!({"type": "token", "data": 1, "deduplicate_token": "yes"}), "deduplicate_token");
-    refuse(json!({"type": "token", "data": 1, "expires_at": "soon"}), "expires_at");
-    refuse(json!({"type": "token", "data": 1, "expires_at": "1/1/2020"}), "expires_at");
-    refuse(json!({"type": "token", "data": 1, "mask": "{{ data | shout }}"}), "mask");
-    refuse(
+    expect_rejected(
+        json!({"type": "token", "data": 1, "containers": ["/a/", "b"]}),
+        "containers[1]",
+    );
+    expect_rejected(json!({"type": "token", "data": 1, "containers": []}), "containers");
+    expect_rejected(json!({"type": "token", "data": 1, "containers": "/a/"}), "containers");
+    expect_rejected(json!({"type": "token", "data": 1, "metadata": {"a": 1}}), "metadata");
+    expect_rejected(
+        json!({"type": "token", "data": 1, "deduplicate_token": "yes"}),
+        "deduplicate_token",
+    );
+    expect_rejected(json!({"type": "token", "data": 1, "expires_at": "soon"}), "expires_at");
+    expect_rejected(json!({"type": "token", "data": 1, "expires_at": "1/1/2020"}), "expires_at");
+    expect_rejected(json!({"type": "token", "data": 1, "mask": "{{ data | shout }}"}), "mask");
+    expect_rejected(
         json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data"}),
         "fingerprint_expression",
     );
-    refuse(
+    expect_rejected(
         json!({"type": "token", "data": 1, "fingerprint_expression": "{{ data.none }}"}),
         "fingerprint_expression",
     );
-    refuse(
+    expect_rejected(
         json!({"type": "token", "data": {"a": 1}, "search_indexes": ["{{ data }}"]}),
         "search_indexes[0]",
     );
-    refuse(
+    expect_rejected(
         json!({"type": "token", "data": 1, "search_indexes": ["{{ data.none }}"]}),
         "search_indexes[0]",
     );
-    refuse(json!({"token_intent_id": "x"}), "token_intent_id");
-    refuse(json!({"token_intent_id": "x", "type": "token", "data": 1}), "token_intent_id");
-    refuse(json!([]), "object");
+    expect_rejected(json!({"token_intent_id": "x"}), "token_intent_id");
+    expect_rejected(json!({"token_intent_id": "x", "type": "token", "data": 1}), "token_intent_id");
+    expect_rejected(json!([]), "object");
 }
 
 #[test]
-fn an_expression_cannot_exhaust_the_server() {
+fn expensive_expressions_are_rejected() {
     let text = "x".repeat(400_000);
     let bomb = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
-    SHARED.create(&ACME.public, &bomb).refused(400, "mask");
+    SHARED_SERVER.create_token(&ACME.public, &bomb).expect_problem(400, "mask");
     let chain = format!("{{{{ data {} }}}}", "|stringify".repeat(390));
     let chain = json!({"type": "token", "data": text, "search_indexes": vec![chain; 16]});
-    SHARED.create(&ACME.public, &chain).refused(400, "search_indexes[0]");
+    SHARED_SERVER.create_token(&ACME.public, &chain).expect_problem(400, "search_indexes[0]");
     // What one value needs is always there.
-    accept(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
+    expect_created(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
 }
 
 #[test]
-fn a_card_number_is_not_written_into_its_mask() {
-    let number = new_number();
+fn mask_that_contains_the_card_number_is_rejected() {
+    let number = unique_card_number();
     let spaced = format!("{} {}", &number[..8], &number[8..]);
     for mask in [json!({"number": number}), json!(["a", {"b": spaced}])] {
-        refuse(json!({"type": "card", "data": {"number": number}, "mask": mask}), "mask");
+        expect_rejected(json!({"type": "card", "data": {"number": number}, "mask": mask}), "mask");
     }
 }
 
 #[test]
-fn everything_wrong_is_told_at_once() {
-    let reply =
-        SHARED.create(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
+fn all_errors_of_a_request_are_reported_together() {
+    let reply = SHARED_SERVER
+        .create_token(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
     let errors = reply.json()["errors"].as_object().unwrap().clone();
     let fields: Vec<_> = errors.keys().map(String::as_str).collect();
     assert_eq!(fields, ["containers[0]", "data", "metadata", "type"]);

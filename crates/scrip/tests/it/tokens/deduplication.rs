@@ -4,15 +4,15 @@ use scrip_core::policy::{
     ApplicationKind::Private,
     DeduplicationBehavior,
     Permission::{TokenCreate, TokenRead, TokenUpdate},
-    Settings,
+    TenantSettings,
     Transform::{Mask, Reveal},
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED, card, grant, new_number};
+use crate::harness::server::{ACME, SHARED_SERVER, card_body, grant, unique_card_number};
 
-fn deduplicated(number: &str) -> Value {
-    let mut body = card(number);
+fn deduplicated_card(number: &str) -> Value {
+    let mut body = card_body(number);
     body["deduplicate_token"] = json!(true);
     body
 }
@@ -29,73 +29,81 @@ fn existing_without_data(first: &Value, behavior: &str) -> Value {
     })
 }
 
-fn updating() -> Settings {
-    Settings {
+fn updating_settings() -> TenantSettings {
+    TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
-        ..Settings::default()
+        ..TenantSettings::default()
     }
 }
 
 #[test]
-fn the_existing_token_comes_back() {
-    let number = new_number();
-    let first = SHARED.created(&ACME.private, &card(&number));
-    let mut again = deduplicated(&number);
+fn deduplicated_create_returns_the_existing_token() {
+    let number = unique_card_number();
+    let first = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
+    let mut again = deduplicated_card(&number);
     again["id"] = json!("ignored-when-deduplicated");
     again["metadata"] = json!({"new": "ignored"});
-    let found = SHARED.created(&ACME.private, &again);
+    let found = SHARED_SERVER.create_token_ok(&ACME.private, &again);
     assert_eq!(found["id"], first["id"]);
     assert_eq!(found["data"]["number"], number);
     assert!(found.get("metadata").is_none());
     let extras = json!({"deduplicated": true, "deduplication_behavior": "read_existing"});
     assert_eq!(found["_extras"], extras);
-    assert_eq!(SHARED.get(&ACME.private, "ignored-when-deduplicated").status, 404);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "ignored-when-deduplicated").status, 404);
 }
 
 #[test]
-fn another_container_or_type_is_no_match() {
-    let number = new_number();
-    SHARED.created(&ACME.private, &card(&number));
-    let mut elsewhere = deduplicated(&number);
+fn token_in_another_container_or_type_is_not_a_duplicate() {
+    let number = unique_card_number();
+    SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
+    let mut elsewhere = deduplicated_card(&number);
     elsewhere["containers"] = json!(["/pci/low/"]);
-    assert_eq!(SHARED.created(&ACME.private, &elsewhere)["_extras"]["deduplicated"], false);
+    assert_eq!(
+        SHARED_SERVER.create_token_ok(&ACME.private, &elsewhere)["_extras"]["deduplicated"],
+        false
+    );
     let kind = json!({"type": "card_number", "data": number, "deduplicate_token": true});
-    assert_eq!(SHARED.created(&ACME.private, &kind)["_extras"]["deduplicated"], false);
-    let mut set = deduplicated(&number);
+    assert_eq!(
+        SHARED_SERVER.create_token_ok(&ACME.private, &kind)["_extras"]["deduplicated"],
+        false
+    );
+    let mut set = deduplicated_card(&number);
     set["containers"] = json!(["/b/", "/a/"]);
-    SHARED.created(&ACME.private, &set);
+    SHARED_SERVER.create_token_ok(&ACME.private, &set);
     set["containers"] = json!(["/a/", "/b/"]);
     assert_eq!(
-        SHARED.created(&ACME.private, &set)["_extras"]["deduplicated"],
+        SHARED_SERVER.create_token_ok(&ACME.private, &set)["_extras"]["deduplicated"],
         true,
         "sets have no order"
     );
 }
 
 #[test]
-fn a_caller_that_may_not_read_it_learns_only_that_it_is_there() {
-    let number = new_number();
-    let mut body = card(&number);
+fn duplicate_without_read_permission_is_returned_without_data() {
+    let number = unique_card_number();
+    let mut body = card_body(&number);
     body["metadata"] = json!({"customer": "7"});
-    let first = SHARED.created(&ACME.private, &body);
-    let found = SHARED.created(&ACME.public, &deduplicated(&number));
+    let first = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    let found = SHARED_SERVER.create_token_ok(&ACME.public, &deduplicated_card(&number));
     let expected = existing_without_data(&first, "read_existing");
     assert_eq!(found, expected);
 
-    let masked = SHARED.permissions(&ACME.tenant, Private, &[TokenCreate, TokenRead]);
-    let found = SHARED.created(&masked, &deduplicated(&number));
+    let masked =
+        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate, TokenRead]);
+    let found = SHARED_SERVER.create_token_ok(&masked, &deduplicated_card(&number));
     assert_eq!(found["metadata"], json!({"customer": "7"}));
     assert!(!found.to_string().contains(&number));
 }
 
 #[test]
-fn sixty_four_at_once_leave_one_token() {
-    let number = new_number();
-    let body = deduplicated(&number);
+fn concurrent_deduplicated_creates_leave_one_token() {
+    let number = unique_card_number();
+    let body = deduplicated_card(&number);
     let ids: Vec<Value> = std::thread::scope(|scope| {
-        let clients: Vec<_> =
-            (0..64).map(|_| scope.spawn(|| SHARED.created(&ACME.private, &body))).collect();
+        let clients: Vec<_> = (0..64)
+            .map(|_| scope.spawn(|| SHARED_SERVER.create_token_ok(&ACME.private, &body)))
+            .collect();
         clients.into_iter().map(|it| it.join().unwrap()).collect()
     });
     let new = ids.iter().filter(|it| it["_extras"]["deduplicated"] == false).count();
@@ -104,16 +112,20 @@ fn sixty_four_at_once_leave_one_token() {
 }
 
 #[test]
-fn a_tenant_that_deduplicates_by_updating() {
-    let keys = SHARED.tenant(updating());
-    let number = new_number();
-    let first = SHARED.created(&keys.private, &card(&number));
-    let mut again = card(&number);
+fn update_existing_behavior_updates_the_duplicate() {
+    let keys = SHARED_SERVER.create_test_tenant(updating_settings());
+    let number = unique_card_number();
+    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
+    let mut again = card_body(&number);
     again["data"]["expiration_year"] = json!(2050);
     again["data"]["cvc"] = json!("777");
     again["metadata"] = json!({"new": "kept"});
-    let updated =
-        SHARED.ask("POST", "/tokens").key(&keys.private).once("by-update").json(&again).send();
+    let updated = SHARED_SERVER
+        .request("POST", "/tokens")
+        .key(&keys.private)
+        .idempotency_key("by-update")
+        .json(&again)
+        .send();
     assert_eq!(updated.status, 201);
     let updated = updated.json();
     assert_eq!(updated["id"], first["id"]);
@@ -123,65 +135,80 @@ fn a_tenant_that_deduplicates_by_updating() {
     let extras = json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
     assert_eq!(updated["_extras"], extras);
     assert!(updated["modified_at"].is_string());
-    let replay =
-        SHARED.ask("POST", "/tokens").key(&keys.private).once("by-update").json(&again).send();
+    let replay = SHARED_SERVER
+        .request("POST", "/tokens")
+        .key(&keys.private)
+        .idempotency_key("by-update")
+        .json(&again)
+        .send();
     let mut expected = updated.clone();
     expected["data"].as_object_mut().unwrap().remove("cvc");
     assert_eq!(replay.json(), expected);
 
     // Without the right to update it is read, and the answer says so.
-    let reader = SHARED.rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
+    let reader = SHARED_SERVER
+        .key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
     again["data"]["expiration_year"] = json!(2060);
-    let read = SHARED.created(&reader, &again);
+    let read = SHARED_SERVER.create_token_ok(&reader, &again);
     assert_eq!(read["_extras"]["deduplication_behavior"], "read_existing");
     assert_eq!(read["data"]["expiration_year"], 2050);
 
-    let mut apart = card(&number);
+    let mut apart = card_body(&number);
     apart["deduplicate_token"] = json!(false);
-    assert_eq!(SHARED.created(&keys.private, &apart)["_extras"]["deduplicated"], false);
+    assert_eq!(
+        SHARED_SERVER.create_token_ok(&keys.private, &apart)["_extras"]["deduplicated"],
+        false
+    );
 }
 
 #[test]
-fn an_update_by_deduplication_shows_what_a_reader_may_see() {
-    let keys = SHARED.tenant(updating());
-    let mut body = card(&new_number());
+fn update_by_deduplication_returns_only_readable_data() {
+    let keys = SHARED_SERVER.create_test_tenant(updating_settings());
+    let mut body = card_body(&unique_card_number());
     body["metadata"] = json!({"customer": "7"});
-    let first = SHARED.created(&keys.private, &body);
+    let first = SHARED_SERVER.create_token_ok(&keys.private, &body);
     body["metadata"] = json!({"seen": "today"});
-    let ask = || SHARED.ask("POST", "/tokens").key(&keys.public).once("blind").json(&body).send();
+    let ask = || {
+        SHARED_SERVER
+            .request("POST", "/tokens")
+            .key(&keys.public)
+            .idempotency_key("blind")
+            .json(&body)
+            .send()
+    };
     let expected = existing_without_data(&first, "update_existing");
     assert_eq!(ask().json(), expected);
     assert_eq!(ask().json(), expected, "and so does its replay");
     let id = first["id"].as_str().unwrap();
-    let updated = SHARED.get(&keys.private, id).json();
+    let updated = SHARED_SERVER.get_token(&keys.private, id).json();
     assert_eq!(updated["metadata"], json!({"customer": "7", "seen": "today"}));
 
     // Open data that holds nulls is the same data, not a patch of itself.
     let open = json!({"type": "token", "data": {"a": null, "b": 1}});
-    let first = SHARED.created(&keys.private, &open);
+    let first = SHARED_SERVER.create_token_ok(&keys.private, &open);
     for _ in 0..2 {
-        let again = SHARED.created(&keys.private, &open);
+        let again = SHARED_SERVER.create_token_ok(&keys.private, &open);
         assert_eq!((&again["id"], &again["data"]), (&first["id"], &open["data"]));
     }
 }
 
 #[test]
-fn a_patch_that_would_make_a_duplicate_is_not_applied() {
-    let (one, two) = (new_number(), new_number());
-    let first = SHARED.created(&ACME.private, &card(&one));
-    let second = SHARED.created(&ACME.private, &card(&two));
+fn patch_that_would_create_a_duplicate_is_not_applied() {
+    let (one, two) = (unique_card_number(), unique_card_number());
+    let first = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&one));
+    let second = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&two));
     let id = second["id"].as_str().unwrap();
     let patch = json!({"data": {"number": one}, "metadata": {"a": "b"}, "deduplicate_token": true});
-    let reply = SHARED.patch(&ACME.private, id, &patch);
+    let reply = SHARED_SERVER.patch_token(&ACME.private, id, &patch);
     assert_eq!(reply.status, 200);
     assert_eq!(reply.json()["id"], first["id"]);
     assert_eq!(reply.json()["_extras"]["deduplicated"], true);
-    let mut unchanged = SHARED.get(&ACME.private, id).json();
+    let mut unchanged = SHARED_SERVER.get_token(&ACME.private, id).json();
     unchanged["_extras"] = second["_extras"].clone();
     assert_eq!(unchanged, second);
 
-    let blind = SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenUpdate])]);
-    let reply = SHARED.patch(&blind, id, &patch).json();
+    let blind = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenUpdate])]);
+    let reply = SHARED_SERVER.patch_token(&blind, id, &patch).json();
     assert_eq!(reply["id"], first["id"]);
     for hidden in ["data", "metadata", "mask", "fingerprint_expression", "search_indexes"] {
         assert!(reply.get(hidden).is_none(), "{hidden}");

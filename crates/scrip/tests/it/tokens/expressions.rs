@@ -8,16 +8,18 @@ use scrip_core::policy::{
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, SHARED, card, grant, new_number, text};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, card_body, grant, text_field, unique_card_number,
+};
 
-fn masked(body: &Value) -> Value {
-    let token = SHARED.created(&ACME.private, body);
-    let key = SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
-    SHARED.get(&key, &text(&token, "id")).json()["data"].clone()
+fn create_and_read_masked(body: &Value) -> Value {
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, body);
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead])]);
+    SHARED_SERVER.get_token(&key, &text_field(&token, "id")).json()["data"].clone()
 }
 
 #[test]
-fn masks_are_evaluated_leaf_by_leaf_and_keep_types() {
+fn mask_leaves_are_evaluated_and_keep_types() {
     let mask = json!({
         "year": "{{ data.year }}",
         "lone": "{{ data.list }}",
@@ -30,7 +32,7 @@ fn masks_are_evaluated_leaf_by_leaf_and_keep_types() {
         "fixed": [1, "as it is", null],
     });
     let data = json!({"year": 2031, "list": [1, 2], "name": "Hopper"});
-    let shown = masked(&json!({"type": "token", "data": data, "mask": mask}));
+    let shown = create_and_read_masked(&json!({"type": "token", "data": data, "mask": mask}));
     assert_eq!(shown["year"], 2031);
     assert_eq!(shown["lone"], json!([1, 2]));
     assert_eq!(shown["text"], "2031!");
@@ -43,7 +45,7 @@ fn masks_are_evaluated_leaf_by_leaf_and_keep_types() {
 }
 
 #[test]
-fn an_error_names_the_attribute_and_the_place() {
+fn expression_error_names_the_attribute_and_position() {
     let table = [
         (json!({"mask": "{{ data | nothing }}"}), "mask", "at character"),
         (json!({"mask": {"a": "{% if %}"}}), "mask", "at character"),
@@ -80,54 +82,55 @@ fn an_error_names_the_attribute_and_the_place() {
     for (attributes, attribute, expected) in table {
         let mut body = json!({"type": "token", "data": "a secret of seven words"});
         body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
-        let reply = SHARED.create(&ACME.private, &body);
-        reply.refused(400, attribute);
-        let said = reply.json()["errors"][attribute].to_string();
-        assert!(said.contains(expected), "{attribute}: {said}");
+        let reply = SHARED_SERVER.create_token(&ACME.private, &body);
+        reply.expect_problem(400, attribute);
+        let output = reply.json()["errors"][attribute].to_string();
+        assert!(output.contains(expected), "{attribute}: {output}");
         assert!(!reply.text.contains("seven"), "{}", reply.text);
     }
 }
 
 #[test]
-fn a_card_gets_an_alias_that_looks_like_it() {
-    let number = new_number();
-    let mut body = card(&number);
+fn alias_card_creates_an_id_that_resembles_the_number() {
+    let number = unique_card_number();
+    let mut body = card_body(&number);
     body["id"] = json!("{{ data.number | alias_card: 'true', 'true' }}");
-    let one = SHARED.created(&ACME.private, &body);
-    let two = SHARED.created(&ACME.private, &body);
-    for id in [text(&one, "id"), text(&two, "id")] {
+    let one = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    let two = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    for id in [text_field(&one, "id"), text_field(&two, "id")] {
         assert_eq!((id.len(), &id[..8], &id[12..]), (16, &number[..8], &number[12..]));
         assert_ne!(id, number);
-        assert_eq!(SHARED.get(&ACME.private, &id).json()["data"]["number"], number);
+        assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json()["data"]["number"], number);
     }
     assert_ne!(one["id"], two["id"]);
 }
 
 #[test]
-fn an_alias_without_a_free_value_becomes_an_id_like_any_other() {
-    let keys = SHARED.tenant(scrip_core::policy::Settings::default());
+fn exhausted_alias_falls_back_to_a_generated_id() {
+    let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
     // One letter or digit by chance: sixty-two values, and then none.
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
-    let ids: BTreeSet<String> =
-        (0..90).map(|_| text(&SHARED.created(&keys.private, &body), "id")).collect();
+    let ids: BTreeSet<String> = (0..90)
+        .map(|_| text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "id"))
+        .collect();
     assert_eq!(ids.len(), 90, "each has one of its own");
     let (short, long): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
     assert!(short.len() > 30 && short.iter().all(|it| it.starts_with("xy")), "{short:?}");
     assert!(long.len() >= 28 && long.iter().all(|it| it.len() == 36), "{long:?}");
     // One that is computed and taken is taken.
     let body = json!({"type": "token", "data": "once", "id": "{{ data | append: '-only' }}"});
-    SHARED.created(&keys.private, &body);
-    SHARED.create(&keys.private, &body).refused(409, "id");
+    SHARED_SERVER.create_token_ok(&keys.private, &body);
+    SHARED_SERVER.create_token(&keys.private, &body).expect_problem(409, "id");
 }
 
 #[test]
-fn fingerprints_know_data_and_metadata() {
-    let keys = SHARED.tenant(scrip_core::policy::Settings::default());
+fn fingerprint_expressions_can_use_data_and_metadata() {
+    let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
     let create = |metadata: &str, expression: &str| {
         let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"of": metadata},
             "fingerprint_expression": expression});
-        text(&SHARED.created(&keys.private, &body), "fingerprint")
+        text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "fingerprint")
     };
     let both = "{{ data.a }}/{{ metadata.of | downcase }}";
     assert_eq!(create("A", both), create("a", both));
@@ -139,9 +142,11 @@ fn fingerprints_know_data_and_metadata() {
 
 /// Somebody who may update and sees masks tries to learn a number that others stored.
 #[test]
-fn the_scripted_attack_learns_nothing() {
-    let attacker =
-        SHARED.rules(&ACME.tenant, vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])]);
+fn scripted_attack_on_masked_number_learns_nothing() {
+    let attacker = SHARED_SERVER.key_with_rules(
+        &ACME.tenant,
+        vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
+    );
     // Two cards that look alike.
     let numbers = ["4000001200003456", "4000001277773456"].map(|number| {
         let sum = |number: &str| -> u32 {
@@ -154,9 +159,11 @@ fn the_scripted_attack_learns_nothing() {
         let with = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
         (0..10).map(with).find(|it| sum(it).is_multiple_of(10)).unwrap()
     });
-    let ids =
-        numbers.each_ref().map(|number| text(&SHARED.created(&ACME.private, &card(number)), "id"));
-    let before = ids.each_ref().map(|id| SHARED.get(&attacker, id).json()["data"].clone());
+    let ids = numbers.each_ref().map(|number| {
+        text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number)), "id")
+    });
+    let before =
+        ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
     assert_eq!(before[0], before[1]);
     for digit in 0..10 {
         let prefix = &numbers[0][..8];
@@ -167,10 +174,11 @@ fn the_scripted_attack_learns_nothing() {
             let value = if attribute == "search_indexes" { json!([ask]) } else { json!(ask) };
             let patch = json!({ (attribute): value });
             for id in &ids {
-                SHARED.patch(&attacker, id, &patch).refused(403, attribute);
+                SHARED_SERVER.patch_token(&attacker, id, &patch).expect_problem(403, attribute);
             }
         }
     }
-    let after = ids.each_ref().map(|id| SHARED.get(&attacker, id).json()["data"].clone());
+    let after =
+        ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
     assert_eq!(before, after);
 }

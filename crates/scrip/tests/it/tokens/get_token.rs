@@ -2,77 +2,87 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::Settings;
+use scrip_core::policy::TenantSettings;
 use serde_json::json;
 
-use crate::harness::server::{ACME, SHARED, Server, card, new_number};
+use crate::harness::server::{ACME, SHARED_SERVER, TestServer, card_body, unique_card_number};
 
 #[test]
 fn unknown_and_foreign_ids_are_the_same_404() {
-    let elsewhere = SHARED.tenant(Settings::default());
+    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let id = "somebody-elses";
-    SHARED.created(&elsewhere.private, &json!({"id": id, "type": "token", "data": 1}));
-    let foreign = SHARED.get(&ACME.private, id);
-    let unknown = SHARED.get(&ACME.private, "nobodys-at-all");
-    foreign.refused(404, "no such thing");
+    SHARED_SERVER
+        .create_token_ok(&elsewhere.private, &json!({"id": id, "type": "token", "data": 1}));
+    let foreign = SHARED_SERVER.get_token(&ACME.private, id);
+    let unknown = SHARED_SERVER.get_token(&ACME.private, "nobodys-at-all");
+    foreign.expect_problem(404, "no such thing");
     let without_trace = |mut body: serde_json::Value| {
         body.as_object_mut().unwrap().remove("instance");
         body
     };
     assert_eq!(without_trace(foreign.json()), without_trace(unknown.json()));
-    assert_eq!(SHARED.get(&ACME.private, "ab").status, 404);
-    assert_eq!(SHARED.get(&elsewhere.private, id).status, 200);
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "ab").status, 404);
+    assert_eq!(SHARED_SERVER.get_token(&elsewhere.private, id).status, 200);
 }
 
 #[test]
-fn ids_that_need_escapes() {
-    SHARED.created(&ACME.private, &json!({"id": "größe 7", "type": "token", "data": 1}));
-    assert_eq!(SHARED.get(&ACME.private, "gr%C3%B6%C3%9Fe%207").json()["id"], "größe 7");
-    assert_eq!(SHARED.get(&ACME.private, "%FF%FE%FD").status, 404);
+fn percent_encoded_ids_are_decoded() {
+    SHARED_SERVER
+        .create_token_ok(&ACME.private, &json!({"id": "größe 7", "type": "token", "data": 1}));
+    assert_eq!(
+        SHARED_SERVER.get_token(&ACME.private, "gr%C3%B6%C3%9Fe%207").json()["id"],
+        "größe 7"
+    );
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "%FF%FE%FD").status, 404);
 }
 
 #[test]
-fn a_token_is_gone_at_the_instant_it_expires() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn token_is_404_from_the_instant_of_its_expiry() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": "2090-01-01T00:00:00Z"});
-    server.created(&keys.private, &body);
-    let left = server.ask("GET", "/tokens/short-lived").key(&keys.private).send();
+    server.create_token_ok(&keys.private, &body);
+    let left = server.request("GET", "/tokens/short-lived").key(&keys.private).send();
     assert_eq!(left.status, 200);
 
     // 2090-01-01 is 3,786,912,000 seconds after 1970.
     let now = scrip_core::time::Clock::now(&*server.clock).unix_ms;
     let left_ms = u64::try_from(3_786_912_000_000 - now).unwrap();
     server.clock.advance(Duration::from_millis(left_ms - 5_000));
-    assert_eq!(server.get(&keys.private, "short-lived").status, 200);
+    assert_eq!(server.get_token(&keys.private, "short-lived").status, 200);
     server.clock.advance(Duration::from_secs(5));
-    server.get(&keys.private, "short-lived").refused(404, "no such thing");
+    server.get_token(&keys.private, "short-lived").expect_problem(404, "no such thing");
     assert_eq!(
-        server.patch(&keys.private, "short-lived", &json!({"expires_at": null})).status,
+        server.patch_token(&keys.private, "short-lived", &json!({"expires_at": null})).status,
         404
     );
-    assert_eq!(server.ask("DELETE", "/tokens/short-lived").key(&keys.private).send().status, 404);
+    assert_eq!(
+        server.request("DELETE", "/tokens/short-lived").key(&keys.private).send().status,
+        404
+    );
     // Its id is free again.
-    server.created(&keys.private, &json!({"id": "short-lived", "type": "token", "data": 2}));
+    server
+        .create_token_ok(&keys.private, &json!({"id": "short-lived", "type": "token", "data": 2}));
 }
 
 #[test]
-fn a_cvc_leaves_after_its_hour_and_a_patched_one_has_its_own() {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
-    let mut body = card(&new_number());
+fn cvc_expires_after_an_hour_and_a_patched_cvc_has_its_own_hour() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let mut body = card_body(&unique_card_number());
     body["id"] = json!("with-cvc");
-    server.created(&keys.private, &body);
-    let cvc = || server.get(&keys.private, "with-cvc").json()["data"].get("cvc").cloned();
+    server.create_token_ok(&keys.private, &body);
+    let cvc = || server.get_token(&keys.private, "with-cvc").json()["data"].get("cvc").cloned();
     assert_eq!(cvc(), Some(json!("123")));
     server.clock.advance(Duration::from_secs(30 * 60));
-    let patched = server.patch(&keys.private, "with-cvc", &json!({"data": {"cvc": "9876"}}));
+    let patched = server.patch_token(&keys.private, "with-cvc", &json!({"data": {"cvc": "9876"}}));
     assert_eq!(patched.json()["data"]["cvc"], "9876");
     server.clock.advance(Duration::from_secs(40 * 60));
     assert_eq!(cvc(), Some(json!("9876")), "its own clock runs");
-    let kept = server.patch(&keys.private, "with-cvc", &json!({"data": {"expiration_month": 1}}));
-    assert_eq!(kept.json()["data"]["cvc"], "9876", "another patch leaves it and its clock alone");
+    let stored =
+        server.patch_token(&keys.private, "with-cvc", &json!({"data": {"expiration_month": 1}}));
+    assert_eq!(stored.json()["data"]["cvc"], "9876", "another patch leaves it and its clock alone");
     server.clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(cvc(), None);
-    assert_eq!(server.get(&keys.private, "with-cvc").json()["data"]["expiration_month"], 1);
+    assert_eq!(server.get_token(&keys.private, "with-cvc").json()["data"]["expiration_month"], 1);
 }

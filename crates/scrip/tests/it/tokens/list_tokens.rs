@@ -2,15 +2,15 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{Permission, Settings, Transform};
+use scrip_core::policy::{Permission, TenantSettings, Transform};
 use serde_json::{Value, json};
 
-use crate::harness::server::{Keys, Reply, Server, grant, text};
+use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
 
 /// A tenant of its own with seven tokens, a second apart.
-fn listed_tenant() -> (Server, Keys) {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn tenant_with_tokens() -> (TestServer, TenantApiKeys) {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let places = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
     for (at, place) in places.iter().enumerate() {
         server.clock.advance(Duration::from_secs(1));
@@ -19,19 +19,24 @@ fn listed_tenant() -> (Server, Keys) {
             "id": format!("token-{at}"), "type": kind, "data": "021000021", "containers": [place],
             "metadata": {"Colour": if at < 3 { "Red" } else { "blue" }, "at": at.to_string()},
         });
-        server.created(&keys.private, &body);
+        server.create_token_ok(&keys.private, &body);
     }
     (server, keys)
 }
 
-fn ids(reply: &Reply) -> Vec<String> {
-    reply.is(200)["data"].as_array().unwrap().iter().map(|it| text(it, "id")).collect()
+fn ids(reply: &TestResponse) -> Vec<String> {
+    reply.expect_status(200)["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| text_field(it, "id"))
+        .collect()
 }
 
 #[test]
-fn by_cursor_in_the_order_of_containers() {
-    let (server, keys) = listed_tenant();
-    let list = |query: &str| server.fetch(&keys.private, &format!("/v2/tokens{query}"));
+fn cursor_list_is_ordered_by_container() {
+    let (server, keys) = tenant_with_tokens();
+    let list = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
     let order = ["token-6", "token-5", "token-3", "token-1", "token-2", "token-4", "token-0"];
     assert_eq!(ids(&list("")), order);
     assert_eq!(list("").json()["pagination"], json!({"page_size": 20, "next": null}));
@@ -42,7 +47,7 @@ fn by_cursor_in_the_order_of_containers() {
     assert_eq!(ids(&list("?type=token&container=/a/")), ["token-2", "token-4", "token-0"]);
     assert_eq!(ids(&list("?type=card")), [""; 0]);
 
-    let fingerprint = text(&list("?type=token").json()["data"][0], "fingerprint");
+    let fingerprint = text_field(&list("?type=token").json()["data"][0], "fingerprint");
     let same = ids(&list(&format!("?fingerprint={fingerprint}")));
     assert_eq!(same, ["token-6", "token-2", "token-4", "token-0"]);
     let there = list(&format!("?fingerprint={fingerprint}&container=/c/"));
@@ -57,16 +62,16 @@ fn by_cursor_in_the_order_of_containers() {
     assert_eq!(ids(&list("?metadata.colour=Red")), [""; 0]);
     assert_eq!(ids(&list("?metadata.Colour=red")), [""; 0]);
     // What Get Token shows is what a list shows.
-    let one = server.get(&keys.private, "token-6").json();
+    let one = server.get_token(&keys.private, "token-6").json();
     assert_eq!(list("?size=1").json()["data"], json!([one]));
 }
 
 #[test]
-fn pages_go_on_at_the_cursor() {
-    let (server, keys) = listed_tenant();
+fn cursor_pages_continue_without_gaps_or_repeats() {
+    let (server, keys) = tenant_with_tokens();
     let (mut seen, mut query, mut pages) = (Vec::new(), "?size=3".to_owned(), 0);
     loop {
-        let reply = server.fetch(&keys.private, &format!("/v2/tokens{query}"));
+        let reply = server.get_path(&keys.private, &format!("/v2/tokens{query}"));
         seen.extend(ids(&reply));
         pages += 1;
         let pagination = reply.json()["pagination"].clone();
@@ -84,10 +89,10 @@ fn pages_go_on_at_the_cursor() {
 }
 
 #[test]
-fn refused_questions_by_cursor() {
-    let (server, keys) = listed_tenant();
-    let list = |query: &str| server.fetch(&keys.private, &format!("/v2/tokens{query}"));
-    let cursor = text(&list("?size=1").json()["pagination"], "next");
+fn invalid_cursor_list_queries_are_rejected() {
+    let (server, keys) = tenant_with_tokens();
+    let list = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
+    let cursor = text_field(&list("?size=1").json()["pagination"], "next");
     for (query, attribute) in [
         ("?size=0", "size"),
         ("?size=101", "size"),
@@ -114,17 +119,17 @@ fn refused_questions_by_cursor() {
         (&format!("?start={cursor}&start={cursor}"), "start"),
         (&format!("?start={cursor}A"), "start"),
     ] {
-        list(query).invalid(attribute);
+        list(query).expect_invalid(attribute);
     }
-    let neighbour = server.tenant(Settings::default());
-    let foreign = server.fetch(&neighbour.private, &format!("/v2/tokens?start={cursor}"));
-    foreign.invalid("start");
+    let neighbour = server.create_test_tenant(TenantSettings::default());
+    let foreign = server.get_path(&neighbour.private, &format!("/v2/tokens?start={cursor}"));
+    foreign.expect_invalid("start");
 }
 
 #[test]
-fn by_page_number_the_newest_first() {
-    let (server, keys) = listed_tenant();
-    let list = |query: &str| server.fetch(&keys.private, &format!("/tokens{query}"));
+fn numbered_list_is_ordered_newest_first() {
+    let (server, keys) = tenant_with_tokens();
+    let list = |query: &str| server.get_path(&keys.private, &format!("/tokens{query}"));
     let newest: Vec<_> = (0..7).rev().map(|at| format!("token-{at}")).collect();
     assert_eq!(ids(&list("")), newest);
     assert_eq!(ids(&list("/?size=3&page=2")), newest[3..6]);
@@ -152,55 +157,57 @@ fn by_page_number_the_newest_first() {
         ("?size=101", "size"),
         ("?metadata=x", "metadata"),
     ] {
-        list(query).invalid(attribute);
+        list(query).expect_invalid(attribute);
     }
     assert_eq!(list("?page=100&size=100").status, 200);
 }
 
 #[test]
-fn only_what_the_key_may_read() {
-    let (server, keys) = listed_tenant();
+fn list_returns_only_readable_tokens() {
+    let (server, keys) = tenant_with_tokens();
     let read = &[Permission::TokenRead];
     let rules = vec![grant("/a/", Transform::Redact, read), grant("/c/", Transform::Reveal, read)];
-    let key = server.rules(&keys.tenant, rules);
-    let list = |query: &str| server.fetch(&key, &format!("/v2/tokens{query}"));
+    let key = server.key_with_rules(&keys.tenant, rules);
+    let list = |query: &str| server.get_path(&key, &format!("/v2/tokens{query}"));
     assert_eq!(ids(&list("")), ["token-6", "token-2", "token-4", "token-0"]);
     let shown = list("").json();
     assert_eq!(shown["data"][0]["data"], "021000021");
     assert_eq!(shown["data"][1].get("data"), None);
-    list("?container=/b/").refused(403, "token:read");
-    list("?container=/").refused(403, "token:read");
+    list("?container=/b/").expect_problem(403, "token:read");
+    list("?container=/").expect_problem(403, "token:read");
     assert_eq!(list("?container=/a/deep/").status, 200);
-    let counted = server.fetch(&key, "/tokens?size=2").json();
+    let counted = server.get_path(&key, "/tokens?size=2").json();
     assert_eq!(counted["pagination"]["total_items"], 4);
-    assert_eq!(server.fetch(&key, "/tokens?id=token-1").json()["pagination"]["total_items"], 0);
+    assert_eq!(server.get_path(&key, "/tokens?id=token-1").json()["pagination"]["total_items"], 0);
 }
 
 #[test]
-fn a_token_cannot_be_called_search() {
-    let (server, keys) = listed_tenant();
+fn token_id_search_is_rejected() {
+    let (server, keys) = tenant_with_tokens();
     let body = json!({"id": "search", "type": "token", "data": 1});
-    server.create(&keys.private, &body).invalid("id");
-    assert_eq!(server.fetch(&keys.private, "/tokens/search").status, 405);
+    server.create_token(&keys.private, &body).expect_invalid("id");
+    assert_eq!(server.get_path(&keys.private, "/tokens/search").status, 405);
 }
 
 #[test]
-fn metadata_has_a_bound() {
-    let (server, keys) = listed_tenant();
+fn metadata_is_limited_to_50_entries() {
+    let (server, keys) = tenant_with_tokens();
     let metadata = |count: usize| -> Value {
         (0..count).map(|it| (it.to_string(), json!("x"))).collect::<serde_json::Map<_, _>>().into()
     };
     let body =
         |count| json!({"id": "full", "type": "token", "data": 1, "metadata": metadata(count)});
-    server.create(&keys.private, &body(51)).invalid("metadata");
-    server.created(&keys.private, &body(50));
+    server.create_token(&keys.private, &body(51)).expect_invalid("metadata");
+    server.create_token_ok(&keys.private, &body(50));
     let more = json!({"metadata": {"one": "more"}});
-    server.patch(&keys.private, "full", &more).invalid("metadata");
-    let found = server.fetch(&keys.private, "/v2/tokens?metadata.49=x");
+    server.patch_token(&keys.private, "full", &more).expect_invalid("metadata");
+    let found = server.get_path(&keys.private, "/v2/tokens?metadata.49=x");
     assert_eq!(ids(&found), ["full"]);
     // What is changed is found by what it is now.
-    server.patch(&keys.private, "full", &json!({"metadata": {"49": "y", "48": null}})).is(200);
-    assert_eq!(ids(&server.fetch(&keys.private, "/v2/tokens?metadata.49=x")), [""; 0]);
-    assert_eq!(ids(&server.fetch(&keys.private, "/v2/tokens?metadata.48=x")), [""; 0]);
-    assert_eq!(ids(&server.fetch(&keys.private, "/v2/tokens?metadata.49=y")), ["full"]);
+    server
+        .patch_token(&keys.private, "full", &json!({"metadata": {"49": "y", "48": null}}))
+        .expect_status(200);
+    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.49=x")), [""; 0]);
+    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.48=x")), [""; 0]);
+    assert_eq!(ids(&server.get_path(&keys.private, "/v2/tokens?metadata.49=y")), ["full"]);
 }

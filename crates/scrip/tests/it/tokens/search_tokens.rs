@@ -2,17 +2,17 @@
 
 use std::time::Duration;
 
-use scrip_core::policy::{ApplicationKind, Permission, Settings, Transform};
+use scrip_core::policy::{ApplicationKind, Permission, TenantSettings, Transform};
 use serde_json::{Value, json};
 
-use crate::harness::server::{Keys, Reply, Server, grant, text};
+use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
 
-fn searched_tenant() -> (Server, Keys) {
-    let server = Server::start();
-    let keys = server.tenant(Settings::default());
+fn tenant_with_tokens() -> (TestServer, TenantApiKeys) {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
     let make = |body: &Value| {
         server.clock.advance(Duration::from_secs(1));
-        server.created(&keys.private, body);
+        server.create_token_ok(&keys.private, body);
     };
     make(&json!({"id": "ssn-1", "type": "social_security_number", "data": "123-45-6789",
         "metadata": {"customer": "7", "Plan": "Gold card"}}));
@@ -24,13 +24,18 @@ fn searched_tenant() -> (Server, Keys) {
     (server, keys)
 }
 
-fn ids(reply: &Reply) -> Vec<String> {
-    reply.is(200)["data"].as_array().unwrap().iter().map(|it| text(it, "id")).collect()
+fn ids(reply: &TestResponse) -> Vec<String> {
+    reply.expect_status(200)["data"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| text_field(it, "id"))
+        .collect()
 }
 
 #[test]
-fn by_cursor() {
-    let (server, keys) = searched_tenant();
+fn cursor_search_finds_tokens_by_every_field() {
+    let (server, keys) = tenant_with_tokens();
     let search = |query: &str| {
         ids(&server.post(&keys.private, "/v2/tokens/search", &json!({"query": query})))
     };
@@ -47,19 +52,21 @@ fn by_cursor() {
     assert_eq!(search("metadata.customer:7"), ["ssn-1"]);
     assert_eq!(search(r#"metadata.Plan:"Gold card""#), ["ssn-1", "ssn-2"]);
     assert_eq!(search(r#"metadata.Plan:"gold card""#), [""; 0]);
-    let fingerprint = text(&server.get(&keys.private, "card-1").json(), "fingerprint");
+    let fingerprint = text_field(&server.get_token(&keys.private, "card-1").json(), "fingerprint");
     assert_eq!(search(&format!("fingerprint:{fingerprint}")), ["card-1"]);
     // What changes is found by what it becomes.
-    server.patch(&keys.private, "card-1", &json!({"data": {"number": "4000056655665556"}})).is(200);
+    server
+        .patch_token(&keys.private, "card-1", &json!({"data": {"number": "4000056655665556"}}))
+        .expect_status(200);
     assert_eq!(search("data:4242"), [""; 0]);
     assert_eq!(search("data:5556"), ["card-1"]);
-    server.remove(&keys.private, "/tokens/card-1").is(204);
+    server.delete(&keys.private, "/tokens/card-1").expect_status(204);
     assert_eq!(search("data:5556"), [""; 0]);
 }
 
 #[test]
-fn by_page_number() {
-    let (server, keys) = searched_tenant();
+fn numbered_search_finds_tokens_by_id_data_and_metadata() {
+    let (server, keys) = tenant_with_tokens();
     let ask = |body: Value| server.post(&keys.private, "/tokens/search", &body);
     let search = |query: &str| ids(&ask(json!({"query": query})));
     assert_eq!(search("id:ssn-1"), ["ssn-1"]);
@@ -74,24 +81,25 @@ fn by_page_number() {
 }
 
 #[test]
-fn pages_by_cursor() {
-    let (server, keys) = searched_tenant();
+fn cursor_search_pages_continue() {
+    let (server, keys) = tenant_with_tokens();
     let ask = |body: Value| server.post(&keys.private, "/v2/tokens/search", &body);
     let first = ask(json!({"query": "data:6789", "size": 1, "start": null}));
     assert_eq!(ids(&first), ["ssn-1"]);
-    let start = text(&first.json()["pagination"], "next");
+    let start = text_field(&first.json()["pagination"], "next");
     let second = ask(json!({"query": "data:6789", "size": 1, "start": start}));
     assert_eq!(ids(&second), ["ssn-2"]);
     assert_eq!(second.json()["pagination"], json!({"page_size": 1, "next": null}));
-    ask(json!({"query": "data:4242", "start": start})).invalid("start");
-    ask(json!({"query": "data:6789 AND container:/other/", "start": start})).invalid("start");
-    let listed = server.fetch(&keys.private, &format!("/v2/tokens?start={start}"));
-    listed.invalid("start");
+    ask(json!({"query": "data:4242", "start": start})).expect_invalid("start");
+    ask(json!({"query": "data:6789 AND container:/other/", "start": start}))
+        .expect_invalid("start");
+    let listed = server.get_path(&keys.private, &format!("/v2/tokens?start={start}"));
+    listed.expect_invalid("start");
 }
 
 #[test]
-fn what_is_refused_names_its_rule() {
-    let (server, keys) = searched_tenant();
+fn rejected_search_queries_name_the_rule() {
+    let (server, keys) = tenant_with_tokens();
     let both = ["/v2/tokens/search", "/tokens/search"];
     let rows = [
         ("data:a OR data:b", "OR is not supported"),
@@ -103,22 +111,22 @@ fn what_is_refused_names_its_rule() {
         ("4242", "must be made of terms"),
         ("", "must have a term"),
     ];
-    let refused = |path: &str, query: &str, rule: &str| {
+    let rejected = |path: &str, query: &str, rule: &str| {
         let reply = server.post(&keys.private, path, &json!({"query": query}));
-        reply.invalid("query");
+        reply.expect_invalid("query");
         assert!(reply.text.contains(rule), "{query}: {}", reply.text);
     };
     for path in both {
         for (query, rule) in rows {
-            refused(path, query, rule);
+            rejected(path, query, rule);
         }
         let ask = |body: Value| server.post(&keys.private, path, &body);
-        ask(json!({})).invalid("query");
-        ask(json!({"query": 7})).invalid("query");
-        ask(json!({"query": "data:a", "size": 101})).invalid("size");
-        ask(json!({"query": "data:a", "size": "5"})).invalid("size");
+        ask(json!({})).expect_invalid("query");
+        ask(json!({"query": 7})).expect_invalid("query");
+        ask(json!({"query": "data:a", "size": 101})).expect_invalid("size");
+        ask(json!({"query": "data:a", "size": "5"})).expect_invalid("size");
         assert_eq!(
-            server.ask("POST", path).key(&keys.private).text("text/plain", "{}").send().status,
+            server.request("POST", path).key(&keys.private).body("text/plain", "{}").send().status,
             415
         );
     }
@@ -130,7 +138,7 @@ fn what_is_refused_names_its_rule() {
         ("colour:red", "must be about id, data or metadata"),
     ];
     for (query, rule) in by_number {
-        refused("/tokens/search", query, rule);
+        rejected("/tokens/search", query, rule);
     }
     let by_cursor = [
         ("id:abc", "cannot be searched for"),
@@ -142,11 +150,11 @@ fn what_is_refused_names_its_rule() {
         ("data:a AND container:x", "must begin and end with"),
     ];
     for (query, rule) in by_cursor {
-        refused("/v2/tokens/search", query, rule);
+        rejected("/v2/tokens/search", query, rule);
     }
     server
         .post(&keys.private, "/tokens/search", &json!({"query": "data:a", "page": 0}))
-        .invalid("page");
+        .expect_invalid("page");
     // What was asked for is in no answer.
     let reply =
         server.post(&keys.private, "/tokens/search", &json!({"query": "data:4242424242424242*"}));
@@ -154,15 +162,16 @@ fn what_is_refused_names_its_rule() {
 }
 
 #[test]
-fn by_a_right_of_its_own() {
-    let (server, keys) = searched_tenant();
+fn search_requires_the_token_search_permission() {
+    let (server, keys) = tenant_with_tokens();
     let read = &[Permission::TokenRead];
-    let reader = server.permissions(&keys.tenant, ApplicationKind::Private, read);
+    let reader = server.key_with_permissions(&keys.tenant, ApplicationKind::Private, read);
     for path in ["/v2/tokens/search", "/tokens/search"] {
         let body = json!({"query": "data:6789"});
-        server.post(&reader, path, &body).refused(403, "token:search");
+        server.post(&reader, path, &body).expect_problem(403, "token:search");
         let search = &[Permission::TokenSearch];
-        let key = server.rules(&keys.tenant, vec![grant("/other/", Transform::Mask, search)]);
+        let key =
+            server.key_with_rules(&keys.tenant, vec![grant("/other/", Transform::Mask, search)]);
         let found = server.post(&key, path, &body);
         assert_eq!(ids(&found), ["ssn-2"]);
         assert_eq!(found.json()["data"][0]["data"], "XXX-XX-6789");
@@ -171,13 +180,14 @@ fn by_a_right_of_its_own() {
 
 /// Nothing is remembered of a search: the second answer is today's.
 #[test]
-fn an_idempotency_key_is_ignored() {
-    let (server, keys) = searched_tenant();
+fn search_ignores_the_idempotency_key() {
+    let (server, keys) = tenant_with_tokens();
     let search = || {
-        let ask = server.ask("POST", "/v2/tokens/search").key(&keys.private).once("again");
+        let ask =
+            server.request("POST", "/v2/tokens/search").key(&keys.private).idempotency_key("again");
         ids(&ask.json(&json!({"query": "data:6789"})).send())
     };
     assert_eq!(search().len(), 2);
-    server.remove(&keys.private, "/tokens/ssn-2").is(204);
+    server.delete(&keys.private, "/tokens/ssn-2").expect_status(204);
     assert_eq!(search().len(), 1);
 }

@@ -1,20 +1,23 @@
 //! Tokenize.
 
 use proptest::{collection::vec, prelude::*, test_runner::TestRunner};
-use scrip_core::policy::{Permission::TokenCreate, Settings, Transform::Redact};
+use scrip_core::policy::{Permission::TokenCreate, TenantSettings, Transform::Redact};
 use serde_json::{Value, json};
 
-use crate::harness::server::{ACME, Keys, SHARED, card, grant, new_number, text};
+use crate::harness::server::{
+    ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
+};
 
 #[track_caller]
 fn tokenize(body: &Value) -> Value {
-    SHARED.post(&ACME.private, "/tokenize", body).is(200)
+    SHARED_SERVER.post(&ACME.private, "/tokenize", body).expect_status(200)
 }
 
 /// The data of a token that a leaf became.
 #[track_caller]
-fn leaf(id: &Value) -> Value {
-    let token = SHARED.get(&ACME.private, id.as_str().expect("an id")).is(200);
+fn data_of_leaf(id: &Value) -> Value {
+    let token =
+        SHARED_SERVER.get_token(&ACME.private, id.as_str().expect("an id")).expect_status(200);
     assert_eq!(
         (&token["type"], &token["containers"]),
         (&json!("token"), &json!(["/general/high/"]))
@@ -23,69 +26,75 @@ fn leaf(id: &Value) -> Value {
 }
 
 #[test]
-fn values_become_tokens_where_they_stand() {
-    let number = new_number();
+fn values_are_replaced_by_tokens_in_place() {
+    let number = unique_card_number();
     let body = json!({
-        "customer": {"name": "Jo", "card": card(&number), "since": 1999, "vip": true},
+        "customer": {"name": "Jo", "card": card_body(&number), "since": 1999, "vip": true},
         "list": ["a", [json!({"type": "social_security_number", "data": "123-45-6789"})]],
         "none": null,
         "empty": {"object": {}, "array": [], "nulls": [null, {"a": null}]},
     });
-    let large = SHARED.tenant(Settings::default());
-    SHARED.allow_large_requests(&large.tenant);
-    let made = SHARED.post(&large.private, "/tokenize", &body).is(200);
+    let large = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER.allow_large_requests(&large.tenant);
+    let created = SHARED_SERVER.post(&large.private, "/tokenize", &body).expect_status(200);
 
-    let data =
-        |id: &Value| SHARED.get(&large.private, id.as_str().unwrap()).is(200)["data"].clone();
-    let customer = &made["customer"];
+    let data = |id: &Value| {
+        SHARED_SERVER.get_token(&large.private, id.as_str().unwrap()).expect_status(200)["data"]
+            .clone()
+    };
+    let customer = &created["customer"];
     assert_eq!(data(&customer["name"]), "Jo");
     assert_eq!(data(&customer["since"]), 1999);
     assert_eq!(data(&customer["vip"]), true);
-    assert_eq!(data(&made["list"][0]), "a");
+    assert_eq!(data(&created["list"][0]), "a");
     let token = &customer["card"];
     assert_eq!((&token["type"], &token["data"]["number"]), (&json!("card"), &json!(number)));
     assert_eq!(token["data"]["cvc"], "123");
     assert_eq!(token["_extras"], json!({"deduplicated": false}));
-    assert_eq!(made["list"][1][0]["data"], "123-45-6789");
-    assert_eq!((&made["none"], &made["empty"]), (&body["none"], &body["empty"]));
+    assert_eq!(created["list"][1][0]["data"], "123-45-6789");
+    assert_eq!((&created["none"], &created["empty"]), (&body["none"], &body["empty"]));
     for part in ["customer", "list"] {
         let names = |it: &Value| it.as_object().map(|it| it.keys().cloned().collect::<Vec<_>>());
-        assert_eq!(names(&made[part]), names(&body[part]));
+        assert_eq!(names(&created[part]), names(&body[part]));
     }
-    assert_eq!(SHARED.rows(&large.tenant, "tokens"), 6);
+    assert_eq!(SHARED_SERVER.count_rows(&large.tenant, "tokens"), 6);
     let audited = "operation = 'tokenize' AND outcome = 'created'";
-    assert_eq!(SHARED.rows_where(&large.tenant, "audit", audited), 6);
+    assert_eq!(SHARED_SERVER.count_rows_where(&large.tenant, "audit", audited), 6);
 }
 
 #[test]
-fn a_body_can_be_any_json() {
+fn any_json_body_can_be_tokenized() {
     for value in [json!("a text"), json!(0), json!(false), json!("")] {
-        assert_eq!(leaf(&tokenize(&value)), value);
+        assert_eq!(data_of_leaf(&tokenize(&value)), value);
     }
-    let reply = SHARED.ask("POST", "/tokenize/").key(&ACME.private);
+    let reply = SHARED_SERVER.request("POST", "/tokenize/").key(&ACME.private);
     let long = "12345678901234567890123";
-    let id = reply.text("application/json", long).send().is(200);
-    assert!(SHARED.get(&ACME.private, id.as_str().unwrap()).text.contains(long), "as it went in");
+    let id = reply.body("application/json", long).send().expect_status(200);
+    assert!(
+        SHARED_SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long),
+        "as it went in"
+    );
     for value in [json!(null), json!([]), json!({}), json!([null, {}])] {
         assert_eq!(tokenize(&value), value);
     }
-    let made = tokenize(&json!([1, [2]]));
-    assert_eq!((leaf(&made[0]), leaf(&made[1][0])), (json!(1), json!(2)));
+    let created = tokenize(&json!([1, [2]]));
+    assert_eq!((data_of_leaf(&created[0]), data_of_leaf(&created[1][0])), (json!(1), json!(2)));
     let token = tokenize(&json!({"type": "token", "data": {"a": [1, null]}}));
     assert_eq!(token["data"], json!({"a": [1, null]}));
-    SHARED
-        .ask("POST", "/tokenize")
+    SHARED_SERVER
+        .request("POST", "/tokenize")
         .key(&ACME.private)
-        .text("text/plain", "1")
+        .body("text/plain", "1")
         .send()
-        .refused(415, "");
-    let broken = SHARED.ask("POST", "/tokenize").key(&ACME.private).text("application/json", "{");
-    broken.send().refused(400, "JSON");
+        .expect_problem(415, "");
+    let broken =
+        SHARED_SERVER.request("POST", "/tokenize").key(&ACME.private).body("application/json", "{");
+    broken.send().expect_problem(400, "JSON");
 }
 
 #[test]
-fn a_token_in_a_body_is_as_create_token_makes_it() {
-    let mut body = card(&new_number());
+fn token_in_a_body_equals_create_token() {
+    let mut body = card_body(&unique_card_number());
     let own = json!({
         "containers": ["/customers/"],
         "metadata": {"customer": "7"},
@@ -102,40 +111,44 @@ fn a_token_in_a_body_is_as_create_token_makes_it() {
         }
         token
     };
-    let expected = plain(SHARED.created(&ACME.private, &body));
-    let made = tokenize(&json!({"deep": [body]}));
-    let id = text(&made["deep"][0], "id");
-    assert_eq!(plain(made["deep"][0].clone()), expected);
-    let read = SHARED.get(&ACME.private, &id).is(200);
+    let expected = plain(SHARED_SERVER.create_token_ok(&ACME.private, &body));
+    let created = tokenize(&json!({"deep": [body]}));
+    let id = text_field(&created["deep"][0], "id");
+    assert_eq!(plain(created["deep"][0].clone()), expected);
+    let read = SHARED_SERVER.get_token(&ACME.private, &id).expect_status(200);
     assert_eq!(read["metadata"], expected["metadata"]);
 }
 
 #[test]
-fn an_answer_shows_what_its_caller_may_see() {
-    let number = new_number();
-    let body = json!({"card": card(&number), "text": "secret"});
-    let masked = SHARED.post(&ACME.public, "/tokenize", &body).is(200);
+fn tokenize_response_applies_the_transform() {
+    let number = unique_card_number();
+    let body = json!({"card": card_body(&number), "text": "secret"});
+    let masked = SHARED_SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
     assert_eq!(masked["card"]["data"]["number"], format!("XXXXXXXXXXXX{}", &number[12..]));
     assert!(masked["card"]["data"].get("cvc").is_none());
-    let redacted = SHARED.rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
-    let redacted = SHARED.post(&redacted, "/tokenize", &body).is(200);
+    let redacted =
+        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
+    let redacted = SHARED_SERVER.post(&redacted, "/tokenize", &body).expect_status(200);
     assert!(redacted["card"].get("data").is_none());
     assert!(redacted["text"].is_string());
 }
 
 /// Only both of `type` and `data` make a token of an object.
 #[test]
-fn what_is_half_a_token_is_an_object() {
-    let made = tokenize(&json!({"type": "card", "number": "4242"}));
-    assert_eq!((leaf(&made["type"]), leaf(&made["number"])), (json!("card"), json!("4242")));
-    let made = tokenize(&json!({"data": {"number": "1"}, "token_intent_id": null}));
-    assert_eq!(leaf(&made["data"]["number"]), "1");
-    assert_eq!(made["token_intent_id"], Value::Null);
+fn object_without_both_type_and_data_is_not_a_token() {
+    let created = tokenize(&json!({"type": "card", "number": "4242"}));
+    assert_eq!(
+        (data_of_leaf(&created["type"]), data_of_leaf(&created["number"])),
+        (json!("card"), json!("4242"))
+    );
+    let created = tokenize(&json!({"data": {"number": "1"}, "token_intent_id": null}));
+    assert_eq!(data_of_leaf(&created["data"]["number"]), "1");
+    assert_eq!(created["token_intent_id"], Value::Null);
 }
 
 #[test]
-fn one_bad_token_and_there_is_none() {
-    let keys = SHARED.tenant(Settings::default());
+fn invalid_token_rejects_the_whole_request() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let bad = || json!({"type": "card", "data": {"number": "4242424242424241"}});
     let good = || json!({"type": "token", "data": 1});
     let intent = json!({"token_intent_id": "x"});
@@ -159,76 +172,82 @@ fn one_bad_token_and_there_is_none() {
         (bad(), "data.number"),
     ];
     for (body, attribute) in table {
-        SHARED.post(&keys.private, "/tokenize", &body).invalid(attribute);
+        SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_invalid(attribute);
     }
-    let all = SHARED.post(&keys.private, "/tokenize", &json!([bad(), 1, bad()]));
+    let all = SHARED_SERVER.post(&keys.private, "/tokenize", &json!([bad(), 1, bad()]));
     for attribute in ["[0].data.number", "[2].data.number"] {
-        all.invalid(attribute);
+        all.expect_invalid(attribute);
     }
     let all = json!([{"type": "a", "data": 1}, {"type": "token", "data": null}]);
-    let all = SHARED.post(&keys.private, "/tokenize", &all);
+    let all = SHARED_SERVER.post(&keys.private, "/tokenize", &all);
     for attribute in ["[0].type", "[1].data"] {
-        all.invalid(attribute);
+        all.expect_invalid(attribute);
     }
-    assert_eq!(SHARED.rows(&keys.tenant, "tokens"), 0);
-    assert_eq!(SHARED.rows_where(&keys.tenant, "audit", "operation = 'tokenize'"), 0);
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
+    assert_eq!(SHARED_SERVER.count_rows_where(&keys.tenant, "audit", "operation = 'tokenize'"), 0);
 }
 
 #[test]
-fn a_token_that_is_not_allowed_and_there_is_none() {
-    let keys = SHARED.tenant(Settings::default());
-    let some = SHARED.rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
-    let body = json!([card(&new_number()), card(&new_number())]);
-    SHARED.post(&some, "/tokenize", &body).is(200);
-    let body = json!([card(&new_number()), "a text", card(&new_number())]);
-    SHARED.post(&some, "/tokenize", &body).refused(403, "token:create");
-    assert_eq!(SHARED.rows(&keys.tenant, "tokens"), 2);
+fn denied_token_rejects_the_whole_request() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let some =
+        SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
+    let body = json!([card_body(&unique_card_number()), card_body(&unique_card_number())]);
+    SHARED_SERVER.post(&some, "/tokenize", &body).expect_status(200);
+    let body =
+        json!([card_body(&unique_card_number()), "a text", card_body(&unique_card_number())]);
+    SHARED_SERVER.post(&some, "/tokenize", &body).expect_problem(403, "token:create");
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
 }
 
 #[test]
-fn no_more_than_the_quota_allows() {
-    let Keys { tenant, private, .. } = SHARED.tenant(Settings::default());
-    let tokenize = |body: &Value| SHARED.post(&private, "/tokenize", body);
+fn tokenize_limit_is_enforced() {
+    let TenantApiKeys { tenant, private, .. } =
+        SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let tokenize = |body: &Value| SHARED_SERVER.post(&private, "/tokenize", body);
     let token = || json!({"type": "token", "data": {"many": [1, 2, 3, 4, 5, 6]}});
-    tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).is(200);
+    tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).expect_status(200);
     let reply = tokenize(&json!([1, 2, [3, {"a": 4}], token(), token()]));
-    reply.invalid("tokenize_limit");
+    reply.expect_invalid("tokenize_limit");
     assert!(reply.json()["errors"]["tokenize_limit"].to_string().contains("at most 5"));
     // However many there are, nothing is made of them.
-    tokenize(&json!(vec![1; 300_000])).invalid("tokenize_limit");
-    assert_eq!(SHARED.rows(&tenant, "tokens"), 5);
-    SHARED.allow_large_requests(&tenant);
-    assert_eq!(tokenize(&json!(vec![1; 1000])).is(200).as_array().unwrap().len(), 1000);
-    tokenize(&json!(vec![1; 1001])).invalid("tokenize_limit");
+    tokenize(&json!(vec![1; 300_000])).expect_invalid("tokenize_limit");
+    assert_eq!(SHARED_SERVER.count_rows(&tenant, "tokens"), 5);
+    SHARED_SERVER.allow_large_requests(&tenant);
+    assert_eq!(tokenize(&json!(vec![1; 1000])).expect_status(200).as_array().unwrap().len(), 1000);
+    tokenize(&json!(vec![1; 1001])).expect_invalid("tokenize_limit");
 }
 
 #[test]
-fn ids_are_given_once() {
-    let keys = SHARED.tenant(Settings::default());
-    let tokenize = |body: &Value| SHARED.post(&keys.private, "/tokenize", body);
+fn duplicate_ids_in_one_request_are_rejected() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let tokenize = |body: &Value| SHARED_SERVER.post(&keys.private, "/tokenize", body);
     let named = |id: &str| json!({"type": "token", "data": 1, "id": id});
-    let made = tokenize(&json!({"a": named("mine"), "b": 1})).is(200);
-    assert_eq!(made["a"]["id"], "mine");
+    let created = tokenize(&json!({"a": named("mine"), "b": 1})).expect_status(200);
+    assert_eq!(created["a"]["id"], "mine");
     for body in [
         json!([1, named("other"), named("mine")]),
         json!([named("mine"), 1]),
         json!([1, named("twice"), 2, named("twice")]),
     ] {
-        tokenize(&body).refused(409, "id");
+        tokenize(&body).expect_problem(409, "id");
     }
-    assert_eq!(SHARED.rows(&keys.tenant, "tokens"), 2);
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
     // What failed left its ids free.
-    tokenize(&json!([named("other"), named("twice")])).is(200);
+    tokenize(&json!([named("other"), named("twice")])).expect_status(200);
 }
 
 #[test]
-fn aliases_that_are_taken_are_drawn_again() {
-    let keys = SHARED.tenant(Settings::default());
-    SHARED.allow_large_requests(&keys.tenant);
+fn taken_aliases_are_drawn_again() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER.allow_large_requests(&keys.tenant);
     // One letter or digit by chance: sixty-two values, and then none.
     let aliased = || json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
-    let made = SHARED.post(&keys.private, "/tokenize", &json!(vec![aliased(); 90])).is(200);
-    let mut ids: Vec<_> = made.as_array().unwrap().iter().map(|it| text(it, "id")).collect();
+    let created = SHARED_SERVER
+        .post(&keys.private, "/tokenize", &json!(vec![aliased(); 90]))
+        .expect_status(200);
+    let mut ids: Vec<_> =
+        created.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
     ids.sort_unstable();
     ids.dedup();
     assert_eq!(ids.len(), 90, "each has one of its own");
@@ -236,17 +255,17 @@ fn aliases_that_are_taken_are_drawn_again() {
     assert!(short > 30, "{short}");
 
     // One that was drawn makes way for one that was asked for, wherever it stands.
-    let keys = SHARED.tenant(Settings::default());
-    SHARED.allow_large_requests(&keys.tenant);
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER.allow_large_requests(&keys.tenant);
     let letters = ('0'..='9').chain('a'..='z').chain('A'..='Z');
     let named = letters.map(|it| json!({"type": "token", "data": 1, "id": format!("xy{it}")}));
     let body: Vec<_> = std::iter::once(aliased()).chain(named).collect();
-    let made = SHARED.post(&keys.private, "/tokenize", &json!(body)).is(200);
-    assert_eq!(text(&made[0], "id").len(), 36);
+    let created = SHARED_SERVER.post(&keys.private, "/tokenize", &json!(body)).expect_status(200);
+    assert_eq!(text_field(&created[0], "id").len(), 36);
 }
 
 /// Any JSON, with some tokens in it.
-fn bodies() -> impl Strategy<Value = Value> {
+fn arbitrary_bodies() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
         any::<bool>().prop_map(Value::from),
@@ -271,34 +290,38 @@ fn bodies() -> impl Strategy<Value = Value> {
 }
 
 /// The answer to tokenize as a client that wants its values back writes it.
-fn asked_back(body: &Value, made: &Value) -> Value {
+fn detokenize_body(body: &Value, tokenized: &Value) -> Value {
     let expression = |id: &Value| json!(format!("{{{{ {} }}}}", id.as_str().unwrap()));
-    match (body, made) {
-        (Value::Object(body), Value::Object(made)) if made.contains_key("_extras") => {
-            assert_eq!((&body["data"], &body["type"]), (&made["data"], &made["type"]));
-            json!({"type": "token", "data": expression(&made["id"])})
+    match (body, tokenized) {
+        (Value::Object(body), Value::Object(created)) if created.contains_key("_extras") => {
+            assert_eq!((&body["data"], &body["type"]), (&created["data"], &created["type"]));
+            json!({"type": "token", "data": expression(&created["id"])})
         }
-        (Value::Object(body), Value::Object(made)) => {
-            assert_eq!(body.len(), made.len());
-            body.iter().map(|(name, it)| (name.clone(), asked_back(it, &made[name]))).collect()
+        (Value::Object(body), Value::Object(created)) => {
+            assert_eq!(body.len(), created.len());
+            body.iter()
+                .map(|(name, it)| (name.clone(), detokenize_body(it, &created[name])))
+                .collect()
         }
-        (Value::Array(body), Value::Array(made)) => {
-            assert_eq!(body.len(), made.len());
-            body.iter().zip(made).map(|(body, made)| asked_back(body, made)).collect()
+        (Value::Array(body), Value::Array(created)) => {
+            assert_eq!(body.len(), created.len());
+            body.iter().zip(created).map(|(body, made)| detokenize_body(body, made)).collect()
         }
-        (Value::Null, _) => made.clone(),
+        (Value::Null, _) => tokenized.clone(),
         (_, id) => expression(id),
     }
 }
 
 #[test]
-fn what_is_tokenized_comes_back() {
-    let keys = SHARED.tenant(Settings::default());
-    SHARED.allow_large_requests(&keys.tenant);
+fn tokenize_then_detokenize_returns_the_original() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER.allow_large_requests(&keys.tenant);
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
-    let outcome = TestRunner::new(config).run(&bodies(), |body| {
-        let made = SHARED.post(&keys.private, "/tokenize", &body).is(200);
-        let back = SHARED.post(&keys.private, "/detokenize", &asked_back(&body, &made)).is(200);
+    let outcome = TestRunner::new(config).run(&arbitrary_bodies(), |body| {
+        let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
+        let back = SHARED_SERVER
+            .post(&keys.private, "/detokenize", &detokenize_body(&body, &created))
+            .expect_status(200);
         prop_assert_eq!(back, body);
         Ok(())
     });

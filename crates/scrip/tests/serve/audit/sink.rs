@@ -10,23 +10,24 @@ use std::{
 };
 
 use rusqlite::{Connection, OpenFlags};
-use scrip_testing::process::harness::{ProcessHarness, Running, eventually};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::{Value, json};
 
 use crate::{
-    audit::verify::OF_VAULT,
-    process::verification_codes::{ask, opened},
+    audit::verify::VAULT_TENANT_ID,
+    process::verification_codes::{send_request, serve_ready},
 };
 
-type Records = BTreeMap<(String, i64), String>;
+type RecordMacs = BTreeMap<(String, i64), String>;
 
 /// Every record that the logs have of the one tenant: its log, number and mac.
-fn recorded(house: &ProcessHarness) -> Records {
+fn stored_records(process: &ProcessHarness) -> RecordMacs {
     let mut all = BTreeMap::new();
     for (log, file) in [("audit", "scrip.db"), ("access", "access.db")] {
-        let path = house.data().join(file);
+        let path = process.data().join(file);
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let sql = format!("SELECT n, lower(hex(link)) FROM audit WHERE tenant <> {OF_VAULT}");
+        let sql =
+            format!("SELECT n, lower(hex(link)) FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
         let mut statement = database.prepare(&sql).unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
         all.extend(rows.map(|it| it.unwrap()).map(|(n, mac)| ((log.to_owned(), n), mac)));
@@ -35,7 +36,7 @@ fn recorded(house: &ProcessHarness) -> Records {
 }
 
 /// What lines tell, whose numbers never go back but to be told again.
-fn told(lines: &[Value]) -> Records {
+fn records_in_lines(lines: &[Value]) -> RecordMacs {
     let mut last: BTreeMap<String, i64> = BTreeMap::new();
     let mut all = BTreeMap::new();
     for line in lines {
@@ -49,7 +50,7 @@ fn told(lines: &[Value]) -> Records {
 }
 
 /// The lines about the tenant.
-fn lines(path: &Path) -> Vec<Value> {
+fn tenant_lines(path: &Path) -> Vec<Value> {
     let mut lines = all_lines(path);
     lines.retain(is_of_tenant);
     lines
@@ -65,20 +66,20 @@ fn is_of_tenant(line: &Value) -> bool {
 }
 
 #[test]
-fn export_tells_commands_with_their_user_and_requests_with_their_key() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let file = house.path("trail.jsonl");
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = opened(&house);
-    work(&running, &key);
-    assert!(house.run(&["tenant", "list"]).status.success());
+fn sink_lines_have_the_os_user_of_commands_and_the_api_key_of_requests() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let file = process.path("trail.jsonl");
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = serve_ready(&process);
+    create_and_read_tokens(&running, &key);
+    assert!(process.run(&["tenant", "list"]).status.success());
     let of = |operation: &str| {
         let lines = all_lines(&file).into_iter();
         lines.filter(|it| it["operation"] == operation).collect::<Vec<_>>()
     };
-    assert!(eventually(|| of("get_token").len() == 20));
+    assert!(becomes_true(|| of("get_token").len() == 20));
     assert!(of("get_token").iter().all(|it| it["api_key_id"].is_string()));
-    assert!(eventually(|| of("run_command").len() == 2));
+    assert!(becomes_true(|| of("run_command").len() == 2));
     let listed = &of("run_command")[1];
     assert_eq!(
         (&listed["entity_id"], &listed["outcome"]),
@@ -87,66 +88,69 @@ fn export_tells_commands_with_their_user_and_requests_with_their_key() {
     assert!(listed["os_user"].is_string() && !is_of_tenant(listed), "{listed}");
 }
 
-fn work(running: &Running, key: &str) {
+fn create_and_read_tokens(running: &RunningServer, key: &str) {
     for at in 0..20 {
-        let (status, made) =
-            ask(running, key, "POST", "/tokens", &json!({"type": "token", "data": at}));
-        assert_eq!(status, 201, "{made}");
-        let path = format!("/tokens/{}", made["id"].as_str().unwrap());
-        assert_eq!(ask(running, key, "GET", &path, &Value::Null).0, 200);
+        let (status, created) =
+            send_request(running, key, "POST", "/tokens", &json!({"type": "token", "data": at}));
+        assert_eq!(status, 201, "{created}");
+        let path = format!("/tokens/{}", created["id"].as_str().unwrap());
+        assert_eq!(send_request(running, key, "GET", &path, &Value::Null).0, 200);
     }
 }
 
 #[test]
-fn a_file_has_every_record_over_kills_and_rotation() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let file = house.path("trail.jsonl");
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+fn file_sink_has_every_record_after_kills_and_rotation() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let file = process.path("trail.jsonl");
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
     for _ in 0..3 {
-        let running = opened(&house);
-        work(&running, &key);
+        let running = serve_ready(&process);
+        create_and_read_tokens(&running, &key);
         // Dropped by SIGKILL, wherever the export is.
         drop(running);
     }
-    let running = opened(&house);
-    let whole = || told(&lines(&file)) == recorded(&house);
-    assert!(eventually(whole), "{} lines", lines(&file).len());
+    let running = serve_ready(&process);
+    let whole = || records_in_lines(&tenant_lines(&file)) == stored_records(&process);
+    assert!(becomes_true(whole), "{} lines", tenant_lines(&file).len());
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
-    assert!(lines(&file).iter().any(|it| it["operation"] == "get_token"));
+    assert!(tenant_lines(&file).iter().any(|it| it["operation"] == "get_token"));
 
-    let moved = house.path("trail.1");
+    let moved = process.path("trail.1");
     fs::rename(&file, &moved).unwrap();
-    work(&running, &key);
-    let whole = || told(&[lines(&moved), lines(&file)].concat()) == recorded(&house);
-    assert!(eventually(whole));
-    assert!(lines(&file).len() >= 40, "the new one is used");
+    create_and_read_tokens(&running, &key);
+    let whole = || {
+        records_in_lines(&[tenant_lines(&moved), tenant_lines(&file)].concat())
+            == stored_records(&process)
+    };
+    assert!(becomes_true(whole));
+    assert!(tenant_lines(&file).len() >= 40, "the new one is used");
 }
 
 #[test]
-fn every_record_is_told_once_while_others_are_written() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let file = house.path("trail.jsonl");
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = opened(&house);
+fn file_sink_has_each_record_once_under_concurrent_writes() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let file = process.path("trail.jsonl");
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = serve_ready(&process);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..12 {
-                    work(&running, &key);
+                    create_and_read_tokens(&running, &key);
                 }
             });
         }
     });
-    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
-    assert_eq!(lines(&file).len(), recorded(&house).len());
+    assert!(becomes_true(|| records_in_lines(&tenant_lines(&file)) == stored_records(&process)));
+    assert_eq!(tenant_lines(&file).len(), stored_records(&process).len());
 }
 
 #[test]
-fn a_database_that_was_brought_back_is_told_from_its_beginning() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let (file, kept) = (house.path("trail.jsonl"), house.path("kept"));
-    fs::create_dir(&kept).unwrap();
+fn rolled_back_database_is_written_to_the_sink_from_the_beginning() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let (file, stored) = (process.path("trail.jsonl"), process.path("kept"));
+    fs::create_dir(&stored).unwrap();
     let copy = |from: &Path, to: &Path| {
         for name in ["scrip.db", "access.db"] {
             for end in ["-wal", "-shm"] {
@@ -157,52 +161,53 @@ fn a_database_that_was_brought_back_is_told_from_its_beginning() {
             fs::copy(from.join(name), to.join(name)).unwrap();
         }
     };
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = opened(&house);
-    work(&running, &key);
-    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let running = serve_ready(&process);
+    create_and_read_tokens(&running, &key);
+    assert!(becomes_true(|| records_in_lines(&tenant_lines(&file)) == stored_records(&process)));
     drop(running);
-    copy(&house.data(), &kept);
-    let running = opened(&house);
-    work(&running, &key);
-    assert!(eventually(|| told(&lines(&file)) == recorded(&house)));
+    copy(&process.data(), &stored);
+    let running = serve_ready(&process);
+    create_and_read_tokens(&running, &key);
+    assert!(becomes_true(|| records_in_lines(&tenant_lines(&file)) == stored_records(&process)));
     // How far it is is written down after that; before it may be killed.
-    let all = recorded(&house);
+    let all = stored_records(&process);
     let is_last = |(log, n): &(String, i64)| !all.contains_key(&(log.clone(), n + 1));
     let last: Vec<_> = all.iter().filter(|(of, _)| is_last(of)).map(|(_, mac)| mac).collect();
     assert_eq!(last.len(), 2);
-    let position = || fs::read_to_string(house.data().join("audit.exported")).unwrap_or_default();
-    assert!(eventually(|| last.iter().all(|it| position().contains(*it))));
+    let position = || fs::read_to_string(process.data().join("audit.exported")).unwrap_or_default();
+    assert!(becomes_true(|| last.iter().all(|it| position().contains(*it))));
     drop(running);
-    copy(&kept, &house.data());
+    copy(&stored, &process.data());
     // It comes further than it was while nobody is told.
-    let house = house.set("SCRIP_AUDIT_EXPORT", "");
-    let running = opened(&house);
-    work(&running, &key);
-    work(&running, &key);
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", "");
+    let running = serve_ready(&process);
+    create_and_read_tokens(&running, &key);
+    create_and_read_tokens(&running, &key);
     drop(running);
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let before = lines(&file).len();
-    let running = opened(&house);
+    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let before = tenant_lines(&file).len();
+    let running = serve_ready(&process);
     let is_notice = |it: &Value| it["rolled_back"] == true;
-    let since = || lines(&file).split_off(before);
+    let since = || tenant_lines(&file).split_off(before);
     let whole = || {
         let records: Vec<_> = since().into_iter().filter(|it| !is_notice(it)).collect();
-        told(&records) == recorded(&house)
+        records_in_lines(&records) == stored_records(&process)
     };
-    assert!(eventually(whole));
+    assert!(becomes_true(whole));
     assert_eq!(since().iter().filter(|it| is_notice(it)).count(), 2, "one for each log");
     drop(running);
 }
 
 #[test]
-fn a_daemon_that_comes_back_is_told_the_rest() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let path = house.path("log.sock");
-    let house = house.set("SCRIP_AUDIT_EXPORT", &format!("syslog:{}", path.display()));
-    let running = opened(&house);
-    work(&running, &key);
-    house.logged("the audit trail is not exported");
+fn syslog_sink_resumes_when_the_daemon_returns() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let path = process.path("log.sock");
+    let process =
+        process.with_variable("SCRIP_AUDIT_EXPORT", &format!("syslog:{}", path.display()));
+    let running = serve_ready(&process);
+    create_and_read_tokens(&running, &key);
+    process.wait_for_log("the audit trail is not exported");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let mut heard: Vec<Value> = Vec::new();
@@ -213,10 +218,10 @@ fn a_daemon_that_comes_back_is_told_the_rest() {
             let line = text.strip_prefix("<110>1 - - scrip - audit - ").expect("RFC 5424");
             heard.extend(serde_json::from_str(line).ok().filter(is_of_tenant));
         }
-        told(&heard) == recorded(&house)
+        records_in_lines(&heard) == stored_records(&process)
     };
-    assert!(eventually(&mut whole));
-    work(&running, &key);
-    assert!(eventually(&mut whole));
-    assert_eq!(house.log().matches("the audit trail is not exported").count(), 1, "said once");
+    assert!(becomes_true(&mut whole));
+    create_and_read_tokens(&running, &key);
+    assert!(becomes_true(&mut whole));
+    assert_eq!(process.log().matches("the audit trail is not exported").count(), 1, "said once");
 }

@@ -9,46 +9,46 @@ use std::{
 
 use rusqlite::Connection;
 use scrip_testing::process::{
-    harness::{ProcessHarness, Running, eventually},
+    harness::{ProcessHarness, RunningServer, becomes_true},
     terminate, wait,
 };
 use serde_json::Value;
 
-use crate::operator::backup::{Scene, succeeds};
+use crate::operator::backup::{BackupHarness, expect_success};
 
 const FILES: [&str; 2] = ["scrip.db", "access.db"];
 
 /// As an operator stops it.
-fn stop(mut server: Running) {
+fn stop(mut server: RunningServer) {
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).unwrap().success());
 }
 
-fn verified(house: &ProcessHarness) -> Value {
-    serde_json::from_slice(&succeeds(house, &["audit", "verify", "--json"]).stdout).unwrap()
+fn verify_json(process: &ProcessHarness) -> Value {
+    serde_json::from_slice(&expect_success(process, &["audit", "verify", "--json"]).stdout).unwrap()
 }
 
 /// How many records the logs have, but for those about the vault itself: every command adds some.
-fn records(house: &ProcessHarness) -> [u64; 2] {
-    let said = verified(house);
-    assert_eq!(said["ok"], true, "{said}");
+fn count_records(process: &ProcessHarness) -> [u64; 2] {
+    let output = verify_json(process);
+    assert_eq!(output["ok"], true, "{output}");
     FILES.map(|file| {
-        let sql = format!("SELECT count(*) FROM audit WHERE tenant <> {OF_VAULT}");
-        let log = Connection::open(house.data().join(file)).unwrap();
+        let sql = format!("SELECT count(*) FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
+        let log = Connection::open(process.data().join(file)).unwrap();
         log.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap().into()
     })
 }
 
 /// The id that records about the vault itself have in the place of a tenant's.
-pub(crate) const OF_VAULT: &str = "x'00000000000000000000000000000000'";
+pub(crate) const VAULT_TENANT_ID: &str = "x'00000000000000000000000000000000'";
 
 /// What operator commands left in the vault's own chain: command, outcome and user.
-fn commands(house: &ProcessHarness) -> Vec<(String, String, String)> {
+fn recorded_commands(process: &ProcessHarness) -> Vec<(String, String, String)> {
     let sql = format!(
         "SELECT entity, outcome, os_user FROM audit \
-         WHERE tenant = {OF_VAULT} AND operation = 'run_command' ORDER BY n"
+         WHERE tenant = {VAULT_TENANT_ID} AND operation = 'run_command' ORDER BY n"
     );
-    let log = Connection::open(house.data().join("access.db")).unwrap();
+    let log = Connection::open(process.data().join("access.db")).unwrap();
     let mut statement = log.prepare(&sql).unwrap();
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     rows.unwrap().map(Result::unwrap).collect()
@@ -56,18 +56,18 @@ fn commands(house: &ProcessHarness) -> Vec<(String, String, String)> {
 
 #[test]
 fn operator_commands_are_recorded_with_the_system_user() {
-    let house = ProcessHarness::founded(crate::SCRIP).set("SUDO_USER", "alice");
-    let before = commands(&house).len();
-    succeeds(&house, &["tenant", "create", "Acme", "--type", "production"]);
-    succeeds(&house, &["tenant", "list"]);
-    succeeds(&house, &["tenant", "quota", "show", "Acme"]);
-    house.refused(&["tenant", "show", "Nobody"], "there is no tenant of that name");
-    succeeds(&house, &["application", "list"]);
-    succeeds(&house, &["backup", &house.path("backup").display().to_string()]);
-    succeeds(&house, &["export", &house.path("export").display().to_string()]);
-    succeeds(&house, &["status"]);
-    succeeds(&house, &["audit", "verify"]);
-    let recorded = commands(&house).split_off(before);
+    let process = ProcessHarness::initialized(crate::SCRIP).with_variable("SUDO_USER", "alice");
+    let before = recorded_commands(&process).len();
+    expect_success(&process, &["tenant", "create", "Acme", "--type", "production"]);
+    expect_success(&process, &["tenant", "list"]);
+    expect_success(&process, &["tenant", "quota", "show", "Acme"]);
+    process.assert_fails(&["tenant", "show", "Nobody"], "there is no tenant of that name");
+    expect_success(&process, &["application", "list"]);
+    expect_success(&process, &["backup", &process.path("backup").display().to_string()]);
+    expect_success(&process, &["export", &process.path("export").display().to_string()]);
+    expect_success(&process, &["status"]);
+    expect_success(&process, &["audit", "verify"]);
+    let recorded = recorded_commands(&process).split_off(before);
     let expected = [
         ("tenant create", "started"),
         ("tenant create", "completed"),
@@ -92,83 +92,83 @@ fn operator_commands_are_recorded_with_the_system_user() {
     let user = format!("{user} (SUDO_USER alice)");
     assert!(recorded.iter().all(|(_, _, it)| *it == user), "{recorded:?}");
     // And in the chain of the tenant that was changed.
-    let vault = Connection::open(house.data().join("scrip.db")).unwrap();
+    let vault = Connection::open(process.data().join("scrip.db")).unwrap();
     let sql = "SELECT os_user FROM audit WHERE operation = 'create_tenant'";
     assert_eq!(vault.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap(), user);
 }
 
 #[test]
-fn backup_and_export_without_the_root_key_have_to_be_asked_for() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    fs::rename(house.data().join("root.key"), house.path("elsewhere")).unwrap();
+fn backup_and_export_without_root_key_need_the_flag() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    fs::rename(process.data().join("root.key"), process.path("elsewhere")).unwrap();
     for command in ["backup", "export"] {
-        let file = house.path(command).display().to_string();
-        house.refused(&[command, &file], "say --without-key");
-        succeeds(&house, &[command, &file, "--without-key"]);
+        let file = process.path(command).display().to_string();
+        process.assert_fails(&[command, &file], "say --without-key");
+        expect_success(&process, &[command, &file, "--without-key"]);
     }
 }
 
 #[test]
-fn vault_chain_that_was_removed_is_found() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    succeeds(&house, &["tenant", "list"]);
-    assert_eq!(verified(&house)["ok"], true);
-    let log = Connection::open(house.data().join("access.db")).unwrap();
+fn removed_vault_chain_is_detected() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    expect_success(&process, &["tenant", "list"]);
+    assert_eq!(verify_json(&process)["ok"], true);
+    let log = Connection::open(process.data().join("access.db")).unwrap();
     for table in ["audit", "audit_heads"] {
-        log.execute(&format!("DELETE FROM {table} WHERE tenant = {OF_VAULT}"), []).unwrap();
+        log.execute(&format!("DELETE FROM {table} WHERE tenant = {VAULT_TENANT_ID}"), []).unwrap();
     }
     // Also without the file that knew how far it was.
-    fs::remove_file(house.data().join("audit.head")).unwrap();
-    succeeds(&house, &["tenant", "list"]);
-    let said = house.run(&["audit", "verify", "--json"]);
-    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    assert_eq!(said["problems"][0]["what"], "begins_otherwise", "{said}");
+    fs::remove_file(process.data().join("audit.head")).unwrap();
+    expect_success(&process, &["tenant", "list"]);
+    let output = process.run(&["audit", "verify", "--json"]);
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output["problems"][0]["what"], "begins_otherwise", "{output}");
 }
 
-fn read(scene: &Scene, server: &Running, id: &str) -> u16 {
-    let mut client = scene.client(server);
-    client.ask(&format!("GET /tokens/{id}"), &[], "").unwrap().status
+fn read_token(harness: &BackupHarness, server: &RunningServer, id: &str) -> u16 {
+    let mut client = harness.client(server);
+    client.send(&format!("GET /tokens/{id}"), &[], "").unwrap().status
 }
 
 #[test]
-fn an_empty_vault_has_a_trail() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    assert_eq!(records(&house), [0, 0]);
-    succeeds(&house, &["tenant", "create", "Acme"]);
-    assert_eq!(records(&house), [1, 0]);
-    let head = fs::read_to_string(house.data().join("audit.head")).unwrap();
+fn empty_vault_has_an_audit_chain() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    assert_eq!(count_records(&process), [0, 0]);
+    expect_success(&process, &["tenant", "create", "Acme"]);
+    assert_eq!(count_records(&process), [1, 0]);
+    let head = fs::read_to_string(process.data().join("audit.head")).unwrap();
     assert_eq!(head.lines().count(), 5, "{head}");
 }
 
 #[test]
-fn it_is_verified_beside_a_server_and_names_what_was_altered() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    let mut client = scene.client(&server);
-    let ids: Vec<_> = (0..20).map(|it| Scene::create(&mut client, it)).collect();
-    let [audit, access] = records(&scene.house);
-    assert_eq!(read(&scene, &server, &ids[0]), 200);
-    assert_eq!(records(&scene.house), [audit, access + 1]);
-    let log = scene.house.data().join("access.db");
+fn audit_verify_beside_a_running_server_names_altered_records() {
+    let harness = BackupHarness::new();
+    let server = harness.serve();
+    let mut client = harness.client(&server);
+    let ids: Vec<_> = (0..20).map(|it| BackupHarness::create_token(&mut client, it)).collect();
+    let [audit, access] = count_records(&harness.process);
+    assert_eq!(read_token(&harness, &server, &ids[0]), 200);
+    assert_eq!(count_records(&harness.process), [audit, access + 1]);
+    let log = harness.process.data().join("access.db");
     let outside = Connection::open(log).unwrap();
-    let of_tenant = format!("FROM audit WHERE tenant <> {OF_VAULT}");
+    let of_tenant = format!("FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
     let tenant = format!("(SELECT tenant {of_tenant} LIMIT 1)");
     let last = format!("(SELECT max(n) {of_tenant})");
     let sql = format!("UPDATE audit SET outcome = 'masked' WHERE tenant = {tenant} AND n = {last}");
     assert_eq!(outside.execute(&sql, []).unwrap(), 1);
-    let said = scene.house.run(&["audit", "verify"]);
-    assert_eq!(said.status.code(), Some(1));
-    let text = String::from_utf8(said.stdout).unwrap();
+    let output = harness.process.run(&["audit", "verify"]);
+    assert_eq!(output.status.code(), Some(1));
+    let text = String::from_utf8(output.stdout).unwrap();
     let expected = format!("access log, record {}: altered", access + 1);
     assert!(text.contains(&expected) && text.contains("1 PROBLEM"), "{text}");
-    let said = scene.house.run(&["audit", "verify", "--json"]);
-    let said: Value = serde_json::from_slice(&said.stdout).unwrap();
-    assert_eq!((&said["ok"], &said["problems"][0]["what"]), (&false.into(), &"altered".into()));
+    let output = harness.process.run(&["audit", "verify", "--json"]);
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&output["ok"], &output["problems"][0]["what"]), (&false.into(), &"altered".into()));
 }
 
 /// The heads that are kept of the tenants' chains; that of the vault grows with every command.
-fn kept_heads(house: &ProcessHarness) -> Vec<String> {
-    let text = fs::read_to_string(house.data().join("audit.head")).unwrap();
+fn saved_tenant_heads(process: &ProcessHarness) -> Vec<String> {
+    let text = fs::read_to_string(process.data().join("audit.head")).unwrap();
     let of_tenants = text.lines().filter(|it| {
         (it.starts_with("audit ") || it.starts_with("access "))
             && !it.contains("00000000-0000-0000-0000-000000000000")
@@ -176,102 +176,102 @@ fn kept_heads(house: &ProcessHarness) -> Vec<String> {
     of_tenants.map(str::to_owned).collect()
 }
 
-fn copy(from: &Path, to: &Path) {
+fn copy_databases(from: &Path, to: &Path) {
     for file in FILES {
         fs::copy(from.join(file), to.join(file)).unwrap();
     }
 }
 
 #[test]
-fn a_vault_that_was_rolled_back_is_found_and_stays_found() {
-    let scene = Scene::new();
-    let kept = scene.house.path("kept");
-    fs::create_dir(&kept).unwrap();
-    let data = scene.house.data();
-    let server = scene.serve();
-    let id = Scene::create(&mut scene.client(&server), 0);
+fn rolled_back_vault_is_detected_permanently() {
+    let harness = BackupHarness::new();
+    let stored = harness.process.path("kept");
+    fs::create_dir(&stored).unwrap();
+    let data = harness.process.data();
+    let server = harness.serve();
+    let id = BackupHarness::create_token(&mut harness.client(&server), 0);
     stop(server);
-    copy(&data, &kept);
-    let server = scene.serve();
-    assert_eq!(read(&scene, &server, &id), 200);
-    Scene::create(&mut scene.client(&server), 1);
+    copy_databases(&data, &stored);
+    let server = harness.serve();
+    assert_eq!(read_token(&harness, &server, &id), 200);
+    BackupHarness::create_token(&mut harness.client(&server), 1);
     // Its end is written down when it ends.
     stop(server);
-    assert_eq!(verified(&scene.house)["ok"], true);
-    let head = kept_heads(&scene.house);
-    copy(&kept, &data);
-    scene.house.refused(&["audit", "verify"], "2 problems");
+    assert_eq!(verify_json(&harness.process)["ok"], true);
+    let head = saved_tenant_heads(&harness.process);
+    copy_databases(&stored, &data);
+    harness.process.assert_fails(&["audit", "verify"], "2 problems");
     // A server that goes on from there does not make it good.
-    let server = scene.serve();
-    scene.house.logged("an older database was brought back");
-    Scene::create(&mut scene.client(&server), 2);
+    let server = harness.serve();
+    harness.process.wait_for_log("an older database was brought back");
+    BackupHarness::create_token(&mut harness.client(&server), 2);
     stop(server);
-    assert_eq!(kept_heads(&scene.house), head);
-    scene.house.refused(&["audit", "verify"], "problems");
+    assert_eq!(saved_tenant_heads(&harness.process), head);
+    harness.process.assert_fails(&["audit", "verify"], "problems");
     // Nor when both logs have become longer than they were.
-    let server = scene.serve();
+    let server = harness.serve();
     for at in 3..8 {
-        Scene::create(&mut scene.client(&server), at);
-        assert_eq!(read(&scene, &server, &id), 200);
+        BackupHarness::create_token(&mut harness.client(&server), at);
+        assert_eq!(read_token(&harness, &server, &id), 200);
     }
     stop(server);
-    assert_eq!(kept_heads(&scene.house), head);
+    assert_eq!(saved_tenant_heads(&harness.process), head);
     // A chain that is new is kept; what was known of the others stays.
-    succeeds(&scene.house, &["tenant", "create", "Later"]);
-    stop(scene.serve());
+    expect_success(&harness.process, &["tenant", "create", "Later"]);
+    stop(harness.serve());
     let later = fs::read_to_string(data.join("audit.head")).unwrap();
     assert_eq!(head.len(), 2);
     assert!(head.iter().all(|it| later.lines().any(|line| line == it)), "{head:?}{later}");
-    scene.house.refused(&["audit", "verify"], "2 problems");
+    harness.process.assert_fails(&["audit", "verify"], "2 problems");
 }
 
 #[test]
-fn a_chain_that_was_removed_and_grows_again_is_found() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    let id = Scene::create(&mut scene.client(&server), 0);
-    assert_eq!(read(&scene, &server, &id), 200);
+fn removed_chain_that_grows_again_is_detected() {
+    let harness = BackupHarness::new();
+    let server = harness.serve();
+    let id = BackupHarness::create_token(&mut harness.client(&server), 0);
+    assert_eq!(read_token(&harness, &server, &id), 200);
     stop(server);
-    let head = kept_heads(&scene.house);
-    let outside = Connection::open(scene.house.data().join("access.db")).unwrap();
+    let head = saved_tenant_heads(&harness.process);
+    let outside = Connection::open(harness.process.data().join("access.db")).unwrap();
     for table in ["audit", "audit_heads"] {
-        let sql = format!("DELETE FROM {table} WHERE tenant <> {OF_VAULT}");
+        let sql = format!("DELETE FROM {table} WHERE tenant <> {VAULT_TENANT_ID}");
         assert!(outside.execute(&sql, []).unwrap() > 0);
     }
     drop(outside);
-    let server = scene.serve();
+    let server = harness.serve();
     for _ in 0..5 {
-        assert_eq!(read(&scene, &server, &id), 200);
+        assert_eq!(read_token(&harness, &server, &id), 200);
     }
     stop(server);
-    assert_eq!(kept_heads(&scene.house), head);
-    scene.house.refused(&["audit", "verify"], "1 problems");
+    assert_eq!(saved_tenant_heads(&harness.process), head);
+    harness.process.assert_fails(&["audit", "verify"], "1 problems");
 }
 
 #[test]
-fn a_disk_of_the_heads_that_hangs_holds_nobody_up() {
-    let scene = Scene::new();
-    let server = scene.serve();
-    let id = Scene::create(&mut scene.client(&server), 0);
-    let file = scene.house.data().join("audit.head");
+fn hanging_head_file_does_not_block_requests() {
+    let harness = BackupHarness::new();
+    let server = harness.serve();
+    let id = BackupHarness::create_token(&mut harness.client(&server), 0);
+    let file = harness.process.data().join("audit.head");
     fs::remove_file(&file).unwrap();
     // Whoever opens it waits for somebody who writes.
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
-    assert_eq!(read(&scene, &server, &id), 200);
+    assert_eq!(read_token(&harness, &server, &id), 200);
     stop(server);
-    scene.house.logged("the heads of the logs are not kept");
+    harness.process.wait_for_log("the heads of the logs are not kept");
 }
 
 #[test]
-fn only_one_at_a_time_writes_the_heads() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let file = house.data().join("audit.head");
+fn head_file_writes_are_serialized_by_a_lock() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("audit.head");
     let before = fs::read(&file).unwrap();
-    let lock = house.data().join("audit.head.lock");
+    let lock = process.data().join("audit.head.lock");
     let lock = fs::File::options().write(true).create(true).truncate(false).open(lock).unwrap();
     lock.lock().unwrap();
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| succeeds(&house, &["tenant", "create", "Acme"]));
+        let command = scope.spawn(|| expect_success(&process, &["tenant", "create", "Acme"]));
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(fs::read(&file).unwrap(), before);
         drop(lock);
@@ -281,55 +281,55 @@ fn only_one_at_a_time_writes_the_heads() {
 }
 
 #[test]
-fn without_the_heads_it_is_not_whole() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    succeeds(&house, &["tenant", "create", "Acme"]);
-    let file = house.data().join("audit.head");
+fn missing_or_altered_head_file_is_reported() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    expect_success(&process, &["tenant", "create", "Acme"]);
+    let file = process.data().join("audit.head");
     let head = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    house.refused(&["audit", "verify"], "1 problems");
+    process.assert_fails(&["audit", "verify"], "1 problems");
     fs::write(&file, head.replace("audit", "adit")).unwrap();
-    house.refused(&["audit", "verify"], "1 problems");
+    process.assert_fails(&["audit", "verify"], "1 problems");
     fs::write(&file, head).unwrap();
-    verified(&house);
+    verify_json(&process);
 }
 
 #[test]
-fn the_heads_can_be_kept_elsewhere() {
+fn head_file_path_can_be_configured() {
     let elsewhere = tempfile::tempdir().unwrap();
     let file = elsewhere.path().join("heads");
-    let house =
-        ProcessHarness::new(crate::SCRIP).set("SCRIP_AUDIT_HEAD_FILE", &file.display().to_string());
-    succeeds(&house, &["init"]);
-    assert!(file.exists() && !house.data().join("audit.head").exists());
-    verified(&house);
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_AUDIT_HEAD_FILE", &file.display().to_string());
+    expect_success(&process, &["init"]);
+    assert!(file.exists() && !process.data().join("audit.head").exists());
+    verify_json(&process);
 }
 
 #[test]
-fn a_restored_vault_has_its_trail() {
-    let (scene, file, ids) = Scene::with_backup(3);
-    let server = scene.serve();
-    assert_eq!(read(&scene, &server, &ids[0]), 200);
+fn restored_vault_has_a_valid_audit_chain() {
+    let (harness, file, ids) = BackupHarness::create_with_backup(3);
+    let server = harness.serve();
+    assert_eq!(read_token(&harness, &server, &ids[0]), 200);
     stop(server);
-    succeeds(&scene.house, &["backup", &file, "--force"]);
-    let before = records(&scene.house);
+    expect_success(&harness.process, &["backup", &file, "--force"]);
+    let before = count_records(&harness.process);
     assert!(before[1] > 0);
-    let other = scene.elsewhere();
-    succeeds(&other.house, &["restore", &file]);
-    assert_eq!(records(&other.house), before);
+    let other = harness.second_machine();
+    expect_success(&other.process, &["restore", &file]);
+    assert_eq!(count_records(&other.process), before);
     let server = other.serve();
-    assert_eq!(read(&other, &server, &ids[1]), 200);
+    assert_eq!(read_token(&other, &server, &ids[1]), 200);
     stop(server);
-    assert_eq!(records(&other.house), [before[0], before[1] + 1]);
+    assert_eq!(count_records(&other.process), [before[0], before[1] + 1]);
     // Over a vault that has come further: its heads go aside with it, and how far it was exported.
-    fs::write(other.house.data().join("audit.exported"), "").unwrap();
-    succeeds(&other.house, &["restore", &file, "--force"]);
-    assert_eq!(records(&other.house), before);
-    let mut asides = fs::read_dir(other.house.data()).unwrap().map(|it| it.unwrap().path());
+    fs::write(other.process.data().join("audit.exported"), "").unwrap();
+    expect_success(&other.process, &["restore", &file, "--force"]);
+    assert_eq!(count_records(&other.process), before);
+    let mut asides = fs::read_dir(other.process.data()).unwrap().map(|it| it.unwrap().path());
     let aside = asides.find(|it| it.to_string_lossy().contains("before-restore")).unwrap();
     let moved = ["access.db", "audit.exported", "audit.head", "scrip.db"];
     assert!(moved.iter().all(|it| aside.join(it).exists()));
-    assert!(!other.house.data().join("audit.exported").exists());
+    assert!(!other.process.data().join("audit.exported").exists());
 }
 
 /// A small disk of memory, which only root can make.
@@ -351,10 +351,10 @@ impl Drop for SmallDisk {
 }
 
 #[test]
-fn on_a_full_disk_nothing_is_shown() {
-    let scene = Scene::new();
-    let data = scene.house.data();
-    let moved = scene.house.path("moved");
+fn full_disk_prevents_reads() {
+    let harness = BackupHarness::new();
+    let data = harness.process.data();
+    let moved = harness.process.path("moved");
     fs::rename(&data, &moved).unwrap();
     fs::create_dir(&data).unwrap();
     let Some(disk) = SmallDisk::mount(&data) else {
@@ -363,23 +363,23 @@ fn on_a_full_disk_nothing_is_shown() {
     };
     let copied = Command::new("cp").arg("-a").arg(moved.join(".")).arg(&data).status().unwrap();
     assert!(copied.success());
-    let server = scene.serve();
-    let id = Scene::create(&mut scene.client(&server), 0);
-    assert_eq!(read(&scene, &server, &id), 200);
+    let server = harness.serve();
+    let id = BackupHarness::create_token(&mut harness.client(&server), 0);
+    assert_eq!(read_token(&harness, &server, &id), 200);
     let filler = data.join("filler");
     drop(fs::write(&filler, vec![7; 12 * 1024 * 1024]));
     // What room the log of the database has left is used up first.
     let mut last = 200;
     for _ in 0..2_000 {
-        last = read(&scene, &server, &id);
+        last = read_token(&harness, &server, &id);
         if last != 200 {
             break;
         }
     }
     assert_eq!(last, 503);
     fs::remove_file(&filler).unwrap();
-    assert!(eventually(|| read(&scene, &server, &id) == 200));
+    assert!(becomes_true(|| read_token(&harness, &server, &id) == 200));
     stop(server);
-    verified(&scene.house);
+    verify_json(&harness.process);
     drop(disk);
 }

@@ -19,21 +19,23 @@ use scrip_testing::process::harness::ProcessHarness;
 use tokio::{net::TcpStream, sync::mpsc, time::timeout};
 use tokio_rustls::{TlsConnector, client::TlsStream};
 
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A certificate for this machine, in the files that the settings of the house name.
-pub(crate) fn certify(house: &ProcessHarness) -> CertificateDer<'static> {
-    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
-    fs::write(house.path("key.pem"), made.signing_key.serialize_pem()).expect("written");
+pub(crate) fn create_certificate(process: &ProcessHarness) -> CertificateDer<'static> {
+    let created = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
+    fs::write(process.path("key.pem"), created.signing_key.serialize_pem()).expect("written");
     let private = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(house.path("key.pem"), private).expect("its owner's");
-    fs::write(house.path("cert.pem"), made.cert.pem()).expect("written");
-    made.cert.der().clone()
+    fs::set_permissions(process.path("key.pem"), private).expect("its owner's");
+    fs::write(process.path("cert.pem"), created.cert.pem()).expect("written");
+    created.cert.der().clone()
 }
 
-pub(crate) fn with_tls(house: ProcessHarness) -> ProcessHarness {
-    let house = house.set("SCRIP_TLS_CERTIFICATE", "cert.pem").set("SCRIP_TLS_KEY", "key.pem");
-    house.set("SCRIP_TLS_RELOAD_SECONDS", "1")
+pub(crate) fn with_tls(process: ProcessHarness) -> ProcessHarness {
+    let process = process
+        .with_variable("SCRIP_TLS_CERTIFICATE", "cert.pem")
+        .with_variable("SCRIP_TLS_KEY", "key.pem");
+    process.with_variable("SCRIP_TLS_RELOAD_SECONDS", "1")
 }
 
 /// A connection that trusts this certificate only.
@@ -51,13 +53,13 @@ pub(crate) async fn connect(
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").expect("a name");
-    timeout(PATIENCE, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
+    timeout(TIMEOUT, TlsConnector::from(Arc::new(config)).connect(name, stream)).await?
 }
 
-pub(crate) type Body = BoxBody<Bytes, std::io::Error>;
+pub(crate) type TestBody = BoxBody<Bytes, std::io::Error>;
 
 /// A body whose pieces are sent by hand; it ends when the sender is dropped.
-pub(crate) fn body_by_hand() -> (mpsc::Sender<Bytes>, Body) {
+pub(crate) fn channel_body() -> (mpsc::Sender<Bytes>, TestBody) {
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
     let pieces = stream::unfold(receiver, async |mut it| {
         let piece = it.recv().await?;
@@ -69,7 +71,7 @@ pub(crate) fn body_by_hand() -> (mpsc::Sender<Bytes>, Body) {
 /// Sends one request on a connection of its own; the answer when it comes.
 pub(crate) async fn send(
     stream: TlsStream<TcpStream>,
-    request: Request<Body>,
+    request: Request<TestBody>,
 ) -> hyper::Result<Response<Incoming>> {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let io = TokioIo::new(stream);
@@ -86,11 +88,12 @@ pub(crate) async fn send(
 }
 
 /// Keeps a connection open without asking anything, as long as the value lives.
-pub(crate) async fn hold(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn Any>> {
+pub(crate) async fn hold_open(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn Any>> {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let io = TokioIo::new(stream);
     if is_h2 {
-        let shaken = hyper::client::conn::http2::handshake::<_, _, Body>(TokioExecutor::new(), io);
+        let shaken =
+            hyper::client::conn::http2::handshake::<_, _, TestBody>(TokioExecutor::new(), io);
         let (sender, connection) = shaken.await?;
         tokio::spawn(connection);
         Ok(Box::new(sender))
@@ -99,7 +102,7 @@ pub(crate) async fn hold(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn 
     }
 }
 
-pub(crate) async fn text(response: Response<Incoming>) -> String {
-    let bytes = timeout(PATIENCE, response.into_body().collect()).await.expect("in time");
+pub(crate) async fn body_text(response: Response<Incoming>) -> String {
+    let bytes = timeout(TIMEOUT, response.into_body().collect()).await.expect("in time");
     String::from_utf8(bytes.expect("whole").to_bytes().to_vec()).expect("text")
 }

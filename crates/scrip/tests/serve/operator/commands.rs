@@ -10,46 +10,46 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::harness::{ProcessHarness, Running};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer};
 use serde_json::Value;
 
 /// What a command says with `--json`.
 #[track_caller]
-pub(crate) fn json(house: &ProcessHarness, arguments: &[&str]) -> Value {
-    let output = house.run(&[arguments, &["--json"]].concat());
+pub(crate) fn run_json(process: &ProcessHarness, arguments: &[&str]) -> Value {
+    let output = process.run(&[arguments, &["--json"]].concat());
     assert!(output.status.success(), "{output:?}");
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
 #[track_caller]
-pub(crate) fn text(house: &ProcessHarness, arguments: &[&str]) -> String {
-    let output = house.run(arguments);
+pub(crate) fn run_text(process: &ProcessHarness, arguments: &[&str]) -> String {
+    let output = process.run(arguments);
     assert!(output.status.success(), "{output:?}");
     String::from_utf8(output.stdout).expect("text")
 }
 
-fn said(value: &Value) -> String {
+fn as_text(value: &Value) -> String {
     value.as_str().expect("text").to_owned()
 }
 
 /// A vault with a tenant and an application that may do all that its type can.
-fn with_application(kind: &str) -> (ProcessHarness, Value, Value) {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let tenant = json(&house, &["tenant", "create", "Acme"]);
+fn create_with_application(kind: &str) -> (ProcessHarness, Value, Value) {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let tenant = run_json(&process, &["tenant", "create", "Acme"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type", kind];
-    let application = json(&house, &[&create[..], &["--all"]].concat());
-    (house, tenant, application)
+    let application = run_json(&process, &[&create[..], &["--all"]].concat());
+    (process, tenant, application)
 }
 
 /// The vault's database, beside the server.
-fn database(house: &ProcessHarness) -> rusqlite::Connection {
-    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+fn open_database(process: &ProcessHarness) -> rusqlite::Connection {
+    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
     connection
 }
 
-fn import(house: &ProcessHarness, application: &str, key: &str) -> Output {
-    let mut command = house.command(&["key", "import", application, "--json"]);
+fn import_key(process: &ProcessHarness, application: &str, key: &str) -> Output {
+    let mut command = process.command(&["key", "import", application, "--json"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("it runs");
     child.stdin.take().unwrap().write_all(key.as_bytes()).unwrap();
@@ -57,183 +57,188 @@ fn import(house: &ProcessHarness, application: &str, key: &str) -> Output {
 }
 
 /// The answer to a question with a key, once the server has opened.
-fn status(server: &Running, path: &str, key: &str) -> u16 {
+fn get_status(server: &RunningServer, path: &str, key: &str) -> u16 {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let agent: ureq::Agent = config.into();
-    let asked = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
-    asked.expect("an answer").status().as_u16()
+    let request = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
+    request.expect("an answer").status().as_u16()
 }
 
-pub(crate) fn opened(house: &ProcessHarness) -> Running {
-    let server = house.serve();
-    house.logged("the vault is open");
+pub(crate) fn serve_unsealed(process: &ProcessHarness) -> RunningServer {
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
     server
 }
 
 /// Whether that becomes the answer within a second.
 #[track_caller]
-fn soon(server: &Running, path: &str, key: &str, expected: u16) {
+fn expect_status_soon(server: &RunningServer, path: &str, key: &str, expected: u16) {
     let came = (0..40).any(|_| {
         sleep(Duration::from_millis(20));
-        status(server, path, key) == expected
+        get_status(server, path, key) == expected
     });
     assert!(came, "{expected} did not come within a second");
 }
 
 #[test]
-fn tenants_are_made_shown_and_deleted() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let acme = json(&house, &["tenant", "create", "Acme"]);
-    let bank = json(&house, &["tenant", "create", "Bank", "--type", "production"]);
+fn tenants_can_be_created_shown_and_deleted() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let acme = run_json(&process, &["tenant", "create", "Acme"]);
+    let bank = run_json(&process, &["tenant", "create", "Bank", "--type", "production"]);
     assert_eq!((&acme["type"], &bank["type"]), (&"test".into(), &"production".into()));
     assert_eq!(bank["quotas"]["threeds_access"], false);
-    assert_eq!(json(&house, &["tenant", "list"])["tenants"], serde_json::json!([acme, bank]));
+    assert_eq!(run_json(&process, &["tenant", "list"])["tenants"], serde_json::json!([acme, bank]));
     assert_eq!(bank["quotas"]["deletion_grace_seconds"], 86_400);
-    assert!(text(&house, &["tenant", "list"]).contains("Bank"));
-    assert_eq!(json(&house, &["tenant", "show", &said(&acme["id"])]), acme);
-    assert!(text(&house, &["tenant", "show", "Acme"]).contains("log_retention"));
+    assert!(run_text(&process, &["tenant", "list"]).contains("Bank"));
+    assert_eq!(run_json(&process, &["tenant", "show", &as_text(&acme["id"])]), acme);
+    assert!(run_text(&process, &["tenant", "show", "Acme"]).contains("log_retention"));
 
-    house.refused(&["tenant", "show", "Nobody"], "there is no tenant of that name");
-    json(&house, &["tenant", "create", "Bank"]);
-    house.refused(&["tenant", "show", "Bank"], "several tenants have that name");
-    house.refused(&["tenant", "create", " "], "name must have 1 to 200 characters");
-    house.refused(&["tenant", "delete", "Acme"], "Say --yes");
-    assert_eq!(json(&house, &["tenant", "show", "Acme"]), acme);
-    assert_eq!(json(&house, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
-    house.refused(&["tenant", "show", "Acme"], "there is no tenant");
-    house.refused(&["tenant", "delete", &said(&acme["id"]), "--yes"], "there is no tenant");
+    process.assert_fails(&["tenant", "show", "Nobody"], "there is no tenant of that name");
+    run_json(&process, &["tenant", "create", "Bank"]);
+    process.assert_fails(&["tenant", "show", "Bank"], "several tenants have that name");
+    process.assert_fails(&["tenant", "create", " "], "name must have 1 to 200 characters");
+    process.assert_fails(&["tenant", "delete", "Acme"], "Say --yes");
+    assert_eq!(run_json(&process, &["tenant", "show", "Acme"]), acme);
+    assert_eq!(run_json(&process, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
+    process.assert_fails(&["tenant", "show", "Acme"], "there is no tenant");
+    process
+        .assert_fails(&["tenant", "delete", &as_text(&acme["id"]), "--yes"], "there is no tenant");
 }
 
 #[test]
 fn deleted_production_tenant_is_listed_and_can_be_restored() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let bank = json(&house, &["tenant", "create", "Bank", "--type", "production"]);
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let bank = run_json(&process, &["tenant", "create", "Bank", "--type", "production"]);
     let create = ["application", "create", "--tenant", "Bank", "--name", "A", "--type", "private"];
-    let application = json(&house, &[&create[..], &["--all"]].concat());
-    let key = said(&application["key"]);
-    let server = opened(&house);
-    assert_eq!(status(&server, "/applications/key", &key), 200);
-    house.refused(&["tenant", "restore", "Bank"], "there is no deleted tenant");
-    let deleted = json(&house, &["tenant", "delete", "Bank", "--yes"]);
+    let application = run_json(&process, &[&create[..], &["--all"]].concat());
+    let key = as_text(&application["key"]);
+    let server = serve_unsealed(&process);
+    assert_eq!(get_status(&server, "/applications/key", &key), 200);
+    process.assert_fails(&["tenant", "restore", "Bank"], "there is no deleted tenant");
+    let deleted = run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
     assert!(deleted["keys_destroyed_at"].is_string(), "{deleted}");
-    soon(&server, "/applications/key", &key, 401);
-    let listed = json(&house, &["tenant", "list"]);
+    expect_status_soon(&server, "/applications/key", &key, 401);
+    let listed = run_json(&process, &["tenant", "list"]);
     assert_eq!(listed["tenants"], serde_json::json!([]));
     assert_eq!(listed["deleted"][0]["id"], bank["id"]);
     assert_eq!(listed["deleted"][0]["keys_destroyed_at"], deleted["keys_destroyed_at"]);
-    assert!(text(&house, &["tenant", "list"]).contains("deleted, and its keys are destroyed at"));
-    house.refused(&["tenant", "show", "Bank"], "there is no tenant");
-    json(&house, &["tenant", "restore", &said(&bank["id"])]);
-    soon(&server, "/applications/key", &key, 200);
-    json(&house, &["tenant", "delete", "Bank", "--yes"]);
-    let destroyed = json(&house, &["tenant", "delete", "Bank", "--yes", "--now"]);
+    assert!(
+        run_text(&process, &["tenant", "list"]).contains("deleted, and its keys are destroyed at")
+    );
+    process.assert_fails(&["tenant", "show", "Bank"], "there is no tenant");
+    run_json(&process, &["tenant", "restore", &as_text(&bank["id"])]);
+    expect_status_soon(&server, "/applications/key", &key, 200);
+    run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
+    let destroyed = run_json(&process, &["tenant", "delete", "Bank", "--yes", "--now"]);
     assert!(destroyed.get("keys_destroyed_at").is_none(), "{destroyed}");
-    house.refused(&["tenant", "restore", "Bank"], "there is no deleted tenant");
+    process.assert_fails(&["tenant", "restore", "Bank"], "there is no deleted tenant");
 }
 
 #[test]
-fn quotas_are_set_together_or_not_at_all() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    json(&house, &["tenant", "create", "Acme"]);
+fn quota_changes_are_atomic() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    run_json(&process, &["tenant", "create", "Acme"]);
     let set = ["tenant", "quota", "set", "Acme"];
-    let some = json(&house, &[&set[..], &["log_retention=30d", "rate_limit=200%"]].concat());
+    let some = run_json(&process, &[&set[..], &["log_retention=30d", "rate_limit=200%"]].concat());
     assert_eq!(
         (&some["log_retention_seconds"], &some["rate_limit"]),
         (&2_592_000.into(), &"200%".into())
     );
-    house.refused(
+    process.assert_fails(
         &[&set[..], &["tokenize_limit=9", "cvc_retention=2d"]].concat(),
         "cvc_retention must",
     );
-    house.refused(&[&set[..], &["tokenize_limit"]].concat(), "NAME=VALUE");
-    house.refused(&[&set[..], &["speed=9"]].concat(), "quota must be");
-    assert_eq!(json(&house, &["tenant", "quota", "show", "Acme"]), some);
+    process.assert_fails(&[&set[..], &["tokenize_limit"]].concat(), "NAME=VALUE");
+    process.assert_fails(&[&set[..], &["speed=9"]].concat(), "quota must be");
+    assert_eq!(run_json(&process, &["tenant", "quota", "show", "Acme"]), some);
 }
 
 #[test]
-fn applications_have_the_rights_that_were_said() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    json(&house, &["tenant", "create", "Acme"]);
+fn application_create_sets_the_given_permissions_and_rules() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    run_json(&process, &["tenant", "create", "Acme"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
     let with = |more: &[&'static str]| [&create[..], more].concat();
     let rule = r#"{"container":"/pci/","transform":"mask","permissions":["token:read"]}"#;
-    let made = json(&house, &with(&["private", "--permission", "token:create", "--rule", rule]));
-    assert_eq!(made["permissions"], serde_json::json!(["token:create"]));
-    assert_eq!(made["rules"][0]["container"], "/pci/");
-    assert!(said(&made["key"]).starts_with("key_test_us_pvt_"));
-    let keyless = json(&house, &with(&["public", "--all", "--no-key"]));
+    let created =
+        run_json(&process, &with(&["private", "--permission", "token:create", "--rule", rule]));
+    assert_eq!(created["permissions"], serde_json::json!(["token:create"]));
+    assert_eq!(created["rules"][0]["container"], "/pci/");
+    assert!(as_text(&created["key"]).starts_with("key_test_us_pvt_"));
+    let keyless = run_json(&process, &with(&["public", "--all", "--no-key"]));
     assert_eq!((keyless.get("key"), &keyless["keys"]), (None, &serde_json::json!([])));
-    let listed = json(&house, &["application", "list", "--tenant", "Acme"]);
+    let listed = run_json(&process, &["application", "list", "--tenant", "Acme"]);
     assert_eq!(listed["applications"].as_array().unwrap().len(), 2);
     assert!(listed["applications"][0].get("key").is_none(), "shown once");
 
-    house.refused(&with(&["private"]), "permissions must not be empty");
-    house.refused(&with(&["public", "--permission", "token:read"]), "cannot hold");
-    house.refused(&with(&["private", "--permission", "token:fly"]), "is not a permission");
-    house.refused(&with(&["private", "--rule", "{}"]), "rules[0].container is required");
-    house.refused(&with(&["private", "--rule", "4242"]), "rules[0] must be an object");
-    let id = said(&keyless["id"]);
-    json(&house, &["application", "delete", &id]);
-    house.refused(&["application", "delete", &id], "there is no application");
+    process.assert_fails(&with(&["private"]), "permissions must not be empty");
+    process.assert_fails(&with(&["public", "--permission", "token:read"]), "cannot hold");
+    process.assert_fails(&with(&["private", "--permission", "token:fly"]), "is not a permission");
+    process.assert_fails(&with(&["private", "--rule", "{}"]), "rules[0].container is required");
+    process.assert_fails(&with(&["private", "--rule", "4242"]), "rules[0] must be an object");
+    let id = as_text(&keyless["id"]);
+    run_json(&process, &["application", "delete", &id]);
+    process.assert_fails(&["application", "delete", &id], "there is no application");
 }
 
 #[test]
-fn a_running_server_obeys_within_a_second() {
-    let (house, _, application) = with_application("private");
-    let server = opened(&house);
-    let (id, key) = (said(&application["id"]), said(&application["key"]));
-    assert_eq!(status(&server, "/tokens/none", &key), 404);
+fn running_server_applies_command_changes_within_a_second() {
+    let (process, _, application) = create_with_application("private");
+    let server = serve_unsealed(&process);
+    let (id, key) = (as_text(&application["id"]), as_text(&application["key"]));
+    assert_eq!(get_status(&server, "/tokens/none", &key), 404);
 
-    let second = json(&house, &["key", "create", &id]);
-    soon(&server, "/tokens/none", &said(&second["key"]), 404);
-    json(&house, &["key", "delete", &said(&second["id"])]);
-    soon(&server, "/tokens/none", &said(&second["key"]), 401);
-    assert_eq!(status(&server, "/tokens/none", &key), 404, "the other key goes on");
+    let second = run_json(&process, &["key", "create", &id]);
+    expect_status_soon(&server, "/tokens/none", &as_text(&second["key"]), 404);
+    run_json(&process, &["key", "delete", &as_text(&second["id"])]);
+    expect_status_soon(&server, "/tokens/none", &as_text(&second["key"]), 401);
+    assert_eq!(get_status(&server, "/tokens/none", &key), 404, "the other key goes on");
 
     let legacy = "key_pvt_0123456789abcdefghij";
-    let imported = import(&house, &id, &format!("{legacy}\n"));
+    let imported = import_key(&process, &id, &format!("{legacy}\n"));
     let imported: Value = serde_json::from_slice(&imported.stdout).expect("JSON");
     assert_eq!(imported["legacy"], true);
-    soon(&server, "/tokens/none", legacy, 404);
-    let again = import(&house, &id, legacy);
+    expect_status_soon(&server, "/tokens/none", legacy, 404);
+    let again = import_key(&process, &id, legacy);
     assert!(String::from_utf8_lossy(&again.stderr).contains("in use"), "{again:?}");
-    let short = import(&house, &id, "short");
+    let short = import_key(&process, &id, "short");
     assert!(String::from_utf8_lossy(&short.stderr).contains("20 to 256"), "{short:?}");
 
-    json(&house, &["application", "delete", &id]);
-    soon(&server, "/tokens/none", &key, 401);
-    soon(&server, "/tokens/none", legacy, 401);
-    let listed = json(&house, &["tenant", "list"]);
+    run_json(&process, &["application", "delete", &id]);
+    expect_status_soon(&server, "/tokens/none", &key, 401);
+    expect_status_soon(&server, "/tokens/none", legacy, 401);
+    let listed = run_json(&process, &["tenant", "list"]);
     assert_eq!(listed["alterations"], serde_json::json!([]));
 }
 
 /// Posts JSON with a key: the status, and the body of the answer.
-fn post(server: &Running, path: &str, key: &str, body: &Value) -> (u16, Value) {
+fn post_json(server: &RunningServer, path: &str, key: &str, body: &Value) -> (u16, Value) {
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let agent: ureq::Agent = config.into();
-    let asked = agent.post(format!("{}{path}", server.url)).header("BT-API-KEY", key);
-    let mut answer = asked.send_json(body).expect("an answer");
-    let text = answer.body_mut().read_to_string().expect("a body");
-    (answer.status().as_u16(), serde_json::from_str(&text).unwrap_or_default())
+    let request = agent.post(format!("{}{path}", server.url)).header("BT-API-KEY", key);
+    let mut response = request.send_json(body).expect("an answer");
+    let text = response.body_mut().read_to_string().expect("a body");
+    (response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default())
 }
 
 #[test]
-fn access_sessions_are_listed_and_revoked_beside_a_server() {
-    let (house, _, private) = with_application("private");
+fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
+    let (process, _, private) = create_with_application("private");
     let create = ["application", "create", "--tenant", "Acme", "--name", "P", "--type", "public"];
-    let public = json(&house, &[&create[..], &["--all"]].concat());
-    let server = opened(&house);
-    let (private_key, public_key) = (said(&private["key"]), said(&public["key"]));
+    let public = run_json(&process, &[&create[..], &["--all"]].concat());
+    let server = serve_unsealed(&process);
+    let (private_key, public_key) = (as_text(&private["key"]), as_text(&public["key"]));
     let authorized = || {
-        let (_, session) = post(&server, "/sessions", &public_key, &Value::Null);
-        let lent = serde_json::json!({"nonce": session["nonce"], "permissions": ["token:read"]});
-        assert_eq!(post(&server, "/sessions/authorize", &private_key, &lent).0, 204);
-        let key = said(&session["session_key"]);
-        assert_eq!(status(&server, "/v2/tokens", &key), 200);
+        let (_, session) = post_json(&server, "/sessions", &public_key, &Value::Null);
+        let delegated =
+            serde_json::json!({"nonce": session["nonce"], "permissions": ["token:read"]});
+        assert_eq!(post_json(&server, "/sessions/authorize", &private_key, &delegated).0, 204);
+        let key = as_text(&session["session_key"]);
+        assert_eq!(get_status(&server, "/v2/tokens", &key), 200);
         key
     };
     let revoked = authorized();
-    let listed = json(&house, &["access-session", "list", "--tenant", "Acme"]);
+    let listed = run_json(&process, &["access-session", "list", "--tenant", "Acme"]);
     let sessions = listed["access_sessions"].as_array().expect("a list");
     assert_eq!(sessions.len(), 1, "{listed}");
     assert_eq!(sessions[0]["authorized"]["key_id"], private["keys"][0]["id"]);
@@ -241,144 +246,146 @@ fn access_sessions_are_listed_and_revoked_beside_a_server() {
     assert_eq!(sessions[0]["application_id"], public["id"]);
     assert!(!listed.to_string().contains(&revoked), "the key of a session is never shown");
 
-    let id = said(&sessions[0]["id"]);
+    let id = as_text(&sessions[0]["id"]);
     let (by_prefix, by_key) = (authorized(), authorized());
-    text(&house, &["access-session", "revoke", &id]);
-    assert_eq!(status(&server, "/v2/tokens", &revoked), 401);
-    assert_eq!(status(&server, "/v2/tokens", &by_prefix), 200);
-    assert!(!house.run(&["access-session", "revoke", &id]).status.success());
-    assert!(!house.run(&["access-session", "revoke", "zz"]).status.success());
-    let left = json(&house, &["access-session", "list"]);
+    run_text(&process, &["access-session", "revoke", &id]);
+    assert_eq!(get_status(&server, "/v2/tokens", &revoked), 401);
+    assert_eq!(get_status(&server, "/v2/tokens", &by_prefix), 200);
+    assert!(!process.run(&["access-session", "revoke", &id]).status.success());
+    assert!(!process.run(&["access-session", "revoke", "zz"]).status.success());
+    let left = run_json(&process, &["access-session", "list"]);
     assert_eq!(left["access_sessions"].as_array().map(Vec::len), Some(2));
     for session in left["access_sessions"].as_array().expect("a list") {
-        text(&house, &["access-session", "revoke", &said(&session["id"])[..12]]);
+        run_text(&process, &["access-session", "revoke", &as_text(&session["id"])[..12]]);
     }
     for key in [&by_prefix, &by_key] {
-        assert_eq!(status(&server, "/v2/tokens", key), 401);
+        assert_eq!(get_status(&server, "/v2/tokens", key), 401);
     }
 
     // A deleted key takes its sessions with it, also those of a server that runs.
     let last = authorized();
-    text(&house, &["key", "delete", &said(&private["keys"][0]["id"])]);
-    soon(&server, "/v2/tokens", &last, 401);
+    run_text(&process, &["key", "delete", &as_text(&private["keys"][0]["id"])]);
+    expect_status_soon(&server, "/v2/tokens", &last, 401);
 }
 
 #[test]
-fn a_tenant_made_and_deleted_beside_a_server() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let server = opened(&house);
-    json(&house, &["tenant", "create", "Acme"]);
+fn tenant_created_and_deleted_by_command_is_served_at_once() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let server = serve_unsealed(&process);
+    run_json(&process, &["tenant", "create", "Acme"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
-    let management = json(&house, &[&create[..], &["management", "--all"]].concat());
-    let key = said(&management["key"]);
-    soon(&server, "/tenants/self", &key, 200);
-    json(&house, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
+    let management = run_json(&process, &[&create[..], &["management", "--all"]].concat());
+    let key = as_text(&management["key"]);
+    expect_status_soon(&server, "/tenants/self", &key, 200);
+    run_json(&process, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
     sleep(Duration::from_secs(1));
     let agent = ureq::Agent::new_with_defaults();
-    let asked = agent.get(format!("{}/tenants/self/quotas", server.url)).header("BT-API-KEY", &key);
-    let quotas = asked.call().unwrap().into_body().read_to_string().unwrap();
+    let request =
+        agent.get(format!("{}/tenants/self/quotas", server.url)).header("BT-API-KEY", &key);
+    let quotas = request.call().unwrap().into_body().read_to_string().unwrap();
     assert!(quotas.contains("\"tokenize_limit\":77"), "{quotas}");
-    json(&house, &["tenant", "delete", "Acme", "--yes"]);
-    soon(&server, "/tenants/self", &key, 401);
+    run_json(&process, &["tenant", "delete", "Acme", "--yes"]);
+    expect_status_soon(&server, "/tenants/self", &key, 401);
 }
 
 #[test]
-fn status_tells_what_there_is() {
-    let (house, ..) = with_application("private");
-    let alone = json(&house, &["status"]);
+fn status_reports_counts_sizes_and_server() {
+    let (process, ..) = create_with_application("private");
+    let alone = run_json(&process, &["status"]);
     assert_eq!(alone["counts"]["applications"], 1);
     assert_eq!(alone["key_versions"], serde_json::json!([{"version": 1, "tenants": 1}]));
     assert!(alone["schema"].is_number() && alone["sizes_bytes"]["database"].is_number());
     assert_eq!(alone["server"], Value::Null);
-    let server = opened(&house);
-    let served = json(&house, &["status"]);
+    let server = serve_unsealed(&process);
+    let served = run_json(&process, &["status"]);
     assert_eq!(served["server"]["pid"], server.child.id());
     assert_eq!(served["server"]["queue"], 0);
-    assert!(text(&house, &["status"]).contains("writes that wait"));
-    house.refused(&["status", "--data-dir", "nowhere"], "there is no data directory nowhere");
+    assert!(run_text(&process, &["status"]).contains("writes that wait"));
+    process
+        .assert_fails(&["status", "--data-dir", "nowhere"], "there is no data directory nowhere");
 }
 
 /// The verdicts of one check.
-fn verdicts(report: &Value, check: &str) -> Vec<String> {
+fn verdicts_of_check(report: &Value, check: &str) -> Vec<String> {
     let checks = report["checks"].as_array().expect("checks");
-    checks.iter().filter(|it| it["check"] == check).map(|it| said(&it["verdict"])).collect()
+    checks.iter().filter(|it| it["check"] == check).map(|it| as_text(&it["verdict"])).collect()
 }
 
 /// The doctor's report, whatever it found.
-fn examined(house: &ProcessHarness) -> (bool, Value) {
-    let output = house.run(&["doctor", "--json"]);
+fn run_doctor(process: &ProcessHarness) -> (bool, Value) {
+    let output = process.run(&["doctor", "--json"]);
     let report = serde_json::from_slice(&output.stdout).expect("JSON");
     (output.status.success(), report)
 }
 
 #[test]
-fn the_doctor_finds_what_is_wrong() {
-    let (house, ..) = with_application("private");
-    let (well, report) = examined(&house);
+fn doctor_reports_problems() {
+    let (process, ..) = create_with_application("private");
+    let (well, report) = run_doctor(&process);
     assert!(well, "{report}");
-    assert_eq!(verdicts(&report, "root key"), ["warning"], "it lies beside the data");
-    assert_eq!(verdicts(&report, "policy"), ["good"]);
+    assert_eq!(verdicts_of_check(&report, "root key"), ["warning"], "it lies beside the data");
+    assert_eq!(verdicts_of_check(&report, "policy"), ["good"]);
 
-    let database = house.data().join("scrip.db");
+    let database = process.data().join("scrip.db");
     let mode = |mode| fs::set_permissions(&database, fs::Permissions::from_mode(mode)).unwrap();
     mode(0o644);
-    let (well, report) = examined(&house);
-    assert_eq!((well, verdicts(&report, "permissions")), (false, vec!["bad".to_owned()]));
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "permissions")), (false, vec!["bad".to_owned()]));
     mode(0o600);
 
     let connection = rusqlite::Connection::open(&database).unwrap();
     let alter = |sql: &str| assert_eq!(connection.execute(sql, []).unwrap(), 1, "{sql}");
     alter("UPDATE applications SET name = 'altered'");
-    let (well, report) = examined(&house);
-    assert_eq!((well, verdicts(&report, "policy")), (false, vec!["bad".to_owned()]));
-    let refused = house.run(&["key", "create", "00000000-0000-0000-0000-000000000000"]);
-    assert!(!refused.status.success());
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "policy")), (false, vec!["bad".to_owned()]));
+    let rejected = process.run(&["key", "create", "00000000-0000-0000-0000-000000000000"]);
+    assert!(!rejected.status.success());
     alter("UPDATE applications SET name = 'A'");
-    assert!(examined(&house).0);
+    assert!(run_doctor(&process).0);
 
     // A head that was altered says nothing about the time; the trail is for `audit verify`.
     alter("UPDATE audit_heads SET at = at + 3600000");
-    let (_, report) = examined(&house);
-    assert_eq!(verdicts(&report, "clock"), ["good"]);
+    let (_, report) = run_doctor(&process);
+    assert_eq!(verdicts_of_check(&report, "clock"), ["good"]);
     alter("UPDATE audit_heads SET at = at - 3600000");
     alter("INSERT INTO clock_state (one, now, earliest, mac) VALUES (1, 1, 1, x'')");
-    let (well, report) = examined(&house);
-    assert_eq!((well, verdicts(&report, "clock")), (false, vec!["bad".to_owned()]));
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "clock")), (false, vec!["bad".to_owned()]));
     alter("DELETE FROM clock_state");
     alter("INSERT INTO deleted_tenants (id, deleted_at, mac) SELECT id, 1, x'' FROM tenants");
-    let (well, report) = examined(&house);
-    assert_eq!((well, verdicts(&report, "deletions")), (false, vec!["bad".to_owned()]));
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "deletions")), (false, vec!["bad".to_owned()]));
     alter("DELETE FROM deleted_tenants");
 
-    fs::remove_file(house.data().join("root.key")).unwrap();
-    let (well, report) = examined(&house);
-    assert_eq!((well, verdicts(&report, "root key")), (false, vec!["bad".to_owned()]));
+    fs::remove_file(process.data().join("root.key")).unwrap();
+    let (well, report) = run_doctor(&process);
+    assert_eq!((well, verdicts_of_check(&report, "root key")), (false, vec!["bad".to_owned()]));
 }
 
 #[test]
-fn what_was_altered_is_reported_and_not_obeyed() {
-    let (house, tenant, application) = with_application("private");
-    let server = opened(&house);
-    let key = said(&application["key"]);
-    assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = database(&house);
+fn altered_policy_is_reported_and_ignored() {
+    let (process, tenant, application) = create_with_application("private");
+    let server = serve_unsealed(&process);
+    let key = as_text(&application["key"]);
+    assert_eq!(get_status(&server, "/tokens/none", &key), 404);
+    let connection = open_database(&process);
     // Whoever can write here can raise the version too, and so make the server look.
     let alter = |sql: &str| {
         connection.execute(sql, []).unwrap();
         connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
     };
     alter("UPDATE applications SET kind = 'management'");
-    house.logged("policy was altered from outside");
-    assert!(house.log().contains(&said(&tenant["id"])));
-    soon(&server, "/tokens/none", &key, 503);
+    process.wait_for_log("policy was altered from outside");
+    assert!(process.log().contains(&as_text(&tenant["id"])));
+    expect_status_soon(&server, "/tokens/none", &key, 503);
     alter("UPDATE applications SET kind = 'private'");
-    soon(&server, "/tokens/none", &key, 404);
-    house.logged("policy is as it was written again");
+    expect_status_soon(&server, "/tokens/none", &key, 404);
+    process.wait_for_log("policy is as it was written again");
 }
 
 #[test]
-fn help_teaches() {
-    let house = ProcessHarness::new(crate::SCRIP);
+fn help_texts_contain_examples() {
+    let process = ProcessHarness::new(crate::SCRIP);
     for (arguments, expected) in [
         (&["--help"][..], "scrip doctor"),
         (&["tenant", "create", "--help"], "scrip application create"),
@@ -387,17 +394,17 @@ fn help_teaches() {
         (&["tenant", "quota", "set", "--help"], "log_retention=30d"),
         (&["completions", "bash"], "_scrip"),
     ] {
-        assert!(text(&house, arguments).contains(expected), "{arguments:?}");
+        assert!(run_text(&process, arguments).contains(expected), "{arguments:?}");
     }
 }
 
 #[test]
-fn rights_that_cannot_be_followed_are_not_believed() {
-    let (house, _, application) = with_application("private");
-    let server = opened(&house);
-    let key = said(&application["key"]);
-    assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = database(&house);
+fn requests_are_rejected_while_the_directory_cannot_be_reloaded() {
+    let (process, _, application) = create_with_application("private");
+    let server = serve_unsealed(&process);
+    let key = as_text(&application["key"]);
+    assert_eq!(get_status(&server, "/tokens/none", &key), 404);
+    let connection = open_database(&process);
     // Let in before, with a body that is still on its way.
     let mut held = TcpStream::connect(server.address).unwrap();
     let head = format!(
@@ -407,70 +414,70 @@ fn rights_that_cannot_be_followed_are_not_believed() {
     held.write_all((head + r#"{"type":"token","data":12"#).as_bytes()).unwrap();
     connection.execute("UPDATE system_keys SET wrapped = x'00'", []).unwrap();
     connection.execute("DELETE FROM directory_state", []).unwrap();
-    house.logged("the vault is sealed");
-    assert_eq!(status(&server, "/tokens/none", &key), 503);
+    process.wait_for_log("the vault is sealed");
+    assert_eq!(get_status(&server, "/tokens/none", &key), 503);
     assert_eq!(server.status("/readyz"), 503);
     assert_eq!(server.status("/healthz"), 200);
     held.write_all(b"}").unwrap();
-    let mut answer = String::new();
-    held.read_to_string(&mut answer).unwrap();
-    assert!(answer.starts_with("HTTP/1.1 503"), "{answer}");
-    let many = house.log().matches("could not be followed").count();
+    let mut response = String::new();
+    held.read_to_string(&mut response).unwrap();
+    assert!(response.starts_with("HTTP/1.1 503"), "{response}");
+    let many = process.log().matches("could not be followed").count();
     assert!(many < 3, "told {many} times");
 }
 
 #[test]
-fn an_altered_tenant_can_be_deleted_and_changes_at_once_both_count() {
-    let (house, tenant, _) = with_application("private");
+fn altered_tenant_can_be_deleted_and_concurrent_quota_changes_apply() {
+    let (process, tenant, _) = create_with_application("private");
     let set = |pair: &str| {
-        let mut command = house.command(&["tenant", "quota", "set", "Acme", pair]);
+        let mut command = process.command(&["tenant", "quota", "set", "Acme", pair]);
         command.stdout(Stdio::null()).spawn().expect("it runs")
     };
     let both = [set("tokenize_limit=70"), set("detokenize_limit=80")];
     for mut child in both {
         assert!(child.wait().unwrap().success());
     }
-    let quotas = json(&house, &["tenant", "quota", "show", "Acme"]);
+    let quotas = run_json(&process, &["tenant", "quota", "show", "Acme"]);
     assert_eq!((&quotas["tokenize_limit"], &quotas["detokenize_limit"]), (&70.into(), &80.into()));
-    house.refused(
+    process.assert_fails(
         &["tenant", "quota", "set", "Acme", "tokenize_limit=1", "tokenize_limit=2"],
         "twice",
     );
 
-    let connection = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     connection.execute("UPDATE applications SET name = 'altered'", []).unwrap();
-    let id = said(&tenant["id"]);
-    house.refused(&["tenant", "show", &id], "was altered");
-    house.refused(&["tenant", "delete", &id], "Say --yes");
-    json(&house, &["tenant", "delete", &id, "--yes"]);
-    assert_eq!(json(&house, &["tenant", "list"])["alterations"], serde_json::json!([]));
+    let id = as_text(&tenant["id"]);
+    process.assert_fails(&["tenant", "show", &id], "was altered");
+    process.assert_fails(&["tenant", "delete", &id], "Say --yes");
+    run_json(&process, &["tenant", "delete", &id, "--yes"]);
+    assert_eq!(run_json(&process, &["tenant", "list"])["alterations"], serde_json::json!([]));
 }
 
 #[test]
-fn a_deleted_tenant_does_not_come_back() {
-    let (house, _, application) = with_application("private");
-    let server = opened(&house);
-    let key = said(&application["key"]);
-    assert_eq!(status(&server, "/tokens/none", &key), 404);
-    let connection = database(&house);
+fn deleted_tenant_rows_put_back_are_not_served() {
+    let (process, _, application) = create_with_application("private");
+    let server = serve_unsealed(&process);
+    let key = as_text(&application["key"]);
+    assert_eq!(get_status(&server, "/tokens/none", &key), 404);
+    let connection = open_database(&process);
     let tables = ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"];
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
     };
     connection.execute_batch(&each("CREATE TEMP TABLE held_{} AS SELECT * FROM {}")).unwrap();
-    json(&house, &["tenant", "delete", "Acme", "--yes"]);
-    soon(&server, "/tokens/none", &key, 401);
+    run_json(&process, &["tenant", "delete", "Acme", "--yes"]);
+    expect_status_soon(&server, "/tokens/none", &key, 401);
     connection.execute_batch(&each("INSERT INTO {} SELECT * FROM held_{}")).unwrap();
     connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
-    house.logged("deleted, and brought back");
-    assert_eq!(status(&server, "/tokens/none", &key), 503);
+    process.wait_for_log("deleted, and brought back");
+    assert_eq!(get_status(&server, "/tokens/none", &key), 503);
 }
 
 /// Its keys stand in clear, and one of them sees everything.
 #[test]
-fn dev_makes_no_keys_in_a_vault_of_production() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    json(&house, &["tenant", "create", "Shop", "--type", "production"]);
-    house.refused(&["dev"], "a tenant of production");
-    assert!(!house.data().join("dev-keys.json").exists());
+fn dev_rejects_a_vault_with_production_tenants() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    run_json(&process, &["tenant", "create", "Shop", "--type", "production"]);
+    process.assert_fails(&["dev"], "a tenant of production");
+    assert!(!process.data().join("dev-keys.json").exists());
 }

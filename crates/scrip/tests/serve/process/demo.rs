@@ -17,63 +17,63 @@ const PATHS: [(&str, &str); 6] = [
 ];
 
 #[test]
-fn a_server_for_production_has_none() {
-    let (house, _) = ProcessHarness::with_key(crate::SCRIP);
-    let dev = house.start(&["dev", "--json"]);
+fn serve_has_no_demo() {
+    let (process, _) = ProcessHarness::with_api_key(crate::SCRIP);
+    let dev = process.start(&["dev", "--json"]);
     for (method, path) in PATHS {
         let expected = if method == "GET" { 200 } else { 400 };
-        assert_eq!(dev.ask(method, path).status, expected, "{path}");
+        assert_eq!(dev.send(method, path).status, expected, "{path}");
     }
-    assert_eq!(dev.ask("GET", "/demo").kind, "text/html; charset=utf-8");
-    assert_eq!(dev.ask("POST", "/demo").status, 405);
+    assert_eq!(dev.send("GET", "/demo").content_type, "text/html; charset=utf-8");
+    assert_eq!(dev.send("POST", "/demo").status, 405);
     drop(dev);
     // The same vault, with the same keys in it.
-    let served = house.serve();
-    house.logged("the vault is open");
+    let served = process.serve();
+    process.wait_for_log("the vault is open");
     for (method, path) in PATHS {
-        assert_eq!(served.ask(method, path).status, 404, "{path}");
+        assert_eq!(served.send(method, path).status, 404, "{path}");
     }
     // The frames of the SDK belong to both.
     assert_eq!(served.status("/pages/challenge.html"), 200);
 }
 
 #[test]
-fn dev_says_where_it_is() {
-    let said = said(&["dev"]);
-    let url = said.split_whitespace().find(|it| it.starts_with("http://")).unwrap();
-    assert!(said.contains(&format!("Open {url}/demo in a browser")), "{said}");
-    assert!(said.contains("by the simulator at http://127.0.0.1:"), "{said}");
+fn dev_prints_the_demo_url() {
+    let output = startup_output(&["dev"]);
+    let url = output.split_whitespace().find(|it| it.starts_with("http://")).unwrap();
+    assert!(output.contains(&format!("Open {url}/demo in a browser")), "{output}");
+    assert!(output.contains("by the simulator at http://127.0.0.1:"), "{output}");
 }
 
 /// What it says before the first token.
-fn said(arguments: &[&str]) -> String {
-    let house = ProcessHarness::new(crate::SCRIP);
+fn startup_output(arguments: &[&str]) -> String {
+    let process = ProcessHarness::new(crate::SCRIP);
     let mut child =
-        house.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+        process.command(arguments).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let said: Vec<_> = lines.take_while(|it| !it.contains("Your first token")).collect();
+    let output: Vec<_> = lines.take_while(|it| !it.contains("Your first token")).collect();
     child.kill().unwrap();
     child.wait().unwrap();
-    said.join("\n")
+    output.join("\n")
 }
 
 #[test]
-fn others_than_this_machine_have_none() {
-    let said = said(&["dev", "--listen", "0.0.0.0:0", "--plain-http"]);
-    assert!(said.contains("No demo: a shop that anybody could use"), "{said}");
-    assert!(!said.contains("/demo"), "{said}");
-    let house = ProcessHarness::new(crate::SCRIP);
-    let dev = house.start(&["dev", "--json", "--listen", "0.0.0.0:0", "--plain-http"]);
+fn demo_is_disabled_on_public_addresses() {
+    let output = startup_output(&["dev", "--listen", "0.0.0.0:0", "--plain-http"]);
+    assert!(output.contains("No demo: a shop that anybody could use"), "{output}");
+    assert!(!output.contains("/demo"), "{output}");
+    let process = ProcessHarness::new(crate::SCRIP);
+    let dev = process.start(&["dev", "--json", "--listen", "0.0.0.0:0", "--plain-http"]);
     for (method, path) in PATHS {
-        assert_eq!(dev.ask(method, path).status, 404, "{path}");
+        assert_eq!(dev.send(method, path).status, 404, "{path}");
     }
 }
 
 /// A page can make its own name lead here; its name is then what its browser asks for.
 #[test]
-fn only_names_of_this_machine_lead_to_it() {
-    let house = ProcessHarness::new(crate::SCRIP);
-    let dev = house.start(&["dev", "--json"]);
+fn demo_rejects_foreign_host_names() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let dev = process.start(&["dev", "--json"]);
     let agent: ureq::Agent =
         ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let ask = |host: &str, path: &str| {

@@ -6,11 +6,11 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::harness::{ProcessHarness, Running};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer};
 use tokio::{net::TcpSocket, runtime};
 
 /// Connections that come from this address; as many of them as succeed.
-fn connect_from(server: &Running, address: Ipv4Addr, count: usize) -> Vec<TcpStream> {
+fn connect_from(server: &RunningServer, address: Ipv4Addr, count: usize) -> Vec<TcpStream> {
     let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let connect = || {
         runtime.block_on(async {
@@ -25,26 +25,26 @@ fn connect_from(server: &Running, address: Ipv4Addr, count: usize) -> Vec<TcpStr
 }
 
 #[track_caller]
-fn check_healthz_while_silent(house: &ProcessHarness, networks: u8) {
-    let server = house.serve();
-    house.logged("the vault is open");
+fn check_healthz_while_silent(process: &ProcessHarness, networks: u8) {
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
     let silent: Vec<_> = (0..networks)
         .flat_map(|it| connect_from(&server, Ipv4Addr::new(127, 0, 3, it + 1), 200))
         .collect();
     let mut honest = connect_from(&server, Ipv4Addr::new(127, 0, 0, 3), 1).remove(0);
     honest.set_read_timeout(Some(Duration::from_secs(3))).unwrap();
     honest.write_all(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    let mut answer = [0; 12];
-    assert!(honest.read_exact(&mut answer).is_ok(), "no answer: {}", house.log());
-    assert_eq!(&answer, b"HTTP/1.1 200");
+    let mut response = [0; 12];
+    assert!(honest.read_exact(&mut response).is_ok(), "no answer: {}", process.log());
+    assert_eq!(&response, b"HTTP/1.1 200");
     drop(silent);
 }
 
 #[test]
-fn connections_are_lowered_to_what_the_descriptor_limit_allows() {
-    let house = ProcessHarness::founded(crate::SCRIP).with_descriptors(512);
-    check_healthz_while_silent(&house, 3);
-    let log = house.log();
+fn connections_max_is_lowered_to_the_descriptor_limit() {
+    let process = ProcessHarness::initialized(crate::SCRIP).with_descriptors(512);
+    check_healthz_while_silent(&process, 3);
+    let log = process.log();
     assert!(log.contains("server.connections_max is lowered"), "{log}");
     assert!(!log.contains("accept failed"), "{log}");
 }
@@ -52,7 +52,7 @@ fn connections_are_lowered_to_what_the_descriptor_limit_allows() {
 #[test]
 fn accept_without_descriptors_closes_the_idlest_connection() {
     // Half of these are for connections, which leaves too few for what the process opens.
-    let house = ProcessHarness::founded(crate::SCRIP).with_descriptors(48);
-    check_healthz_while_silent(&house, 8);
-    assert!(house.log().contains("accept failed"), "{}", house.log());
+    let process = ProcessHarness::initialized(crate::SCRIP).with_descriptors(48);
+    check_healthz_while_silent(&process, 8);
+    assert!(process.log().contains("accept failed"), "{}", process.log());
 }

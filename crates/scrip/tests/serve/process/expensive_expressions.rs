@@ -21,9 +21,9 @@ fn agent(timeout: Duration) -> ureq::Agent {
 
 #[test]
 fn probes_answer_while_expensive_requests_run() {
-    let house = ProcessHarness::new(crate::SCRIP);
-    let server = house.start(&["dev", "--json"]);
-    let keys = std::fs::read_to_string(house.data().join("dev-keys.json")).unwrap();
+    let process = ProcessHarness::new(crate::SCRIP);
+    let server = process.start(&["dev", "--json"]);
+    let keys = std::fs::read_to_string(process.data().join("dev-keys.json")).unwrap();
     let keys: serde_json::Value = serde_json::from_str(&keys).unwrap();
     let key = keys["keys"]["private"].as_str().unwrap();
     let chain = "| reveal: 0, 0, 'X', '-' ".repeat(38);

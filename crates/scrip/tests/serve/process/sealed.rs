@@ -10,16 +10,16 @@ use std::{
 };
 
 use scrip_testing::process::{
-    harness::{ProcessHarness, Running, eventually},
+    harness::{ProcessHarness, RunningServer, becomes_true},
     terminate, wait,
 };
 
-const FOREIGN: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
+const FOREIGN_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
 
 #[track_caller]
-fn is_sealed(server: &Running) {
+fn expect_sealed(server: &RunningServer) {
     assert_eq!(server.status("/healthz"), 200);
-    let asked = [
+    let request = [
         ("GET", "/readyz"),
         ("GET", "/openapi.json"),
         ("GET", "/docs"),
@@ -30,17 +30,17 @@ fn is_sealed(server: &Running) {
         ("GET", "/there/is/no/such/path"),
         ("GET", "/tokens/"),
     ];
-    for (method, path) in asked {
-        let reply = server.ask(method, path);
+    for (method, path) in request {
+        let reply = server.send(method, path);
         assert_eq!(reply.status, 503, "{method} {path}");
-        assert_eq!(reply.kind, "application/problem+json");
+        assert_eq!(reply.content_type, "application/problem+json");
         assert!(reply.retry_after.is_some(), "{method} {path}");
     }
 }
 
 /// A client that writes its whole body before it listens gets the answer too.
 #[track_caller]
-fn answers_after_a_body(server: &Running) {
+fn expect_response_after_body(server: &RunningServer) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = "POST /tokens HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
@@ -48,119 +48,122 @@ fn answers_after_a_body(server: &Running) {
     stream.write_all(&[b' '; 300_000]).expect("it is still read");
     let next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
     stream.write_all(next.as_bytes()).expect("it is still read");
-    let mut answers = String::new();
-    stream.read_to_string(&mut answers).expect("it is answered");
-    assert!(answers.starts_with("HTTP/1.1 503"), "{answers}");
-    assert!(answers.contains("HTTP/1.1 200"), "{answers}");
+    let mut responses = String::new();
+    stream.read_to_string(&mut responses).expect("it is answered");
+    assert!(responses.starts_with("HTTP/1.1 503"), "{responses}");
+    assert!(responses.contains("HTTP/1.1 200"), "{responses}");
 }
 
 #[track_caller]
-fn opens(server: &Running) {
-    assert!(eventually(|| server.status("/readyz") == 200), "it opens");
+fn expect_unsealed(server: &RunningServer) {
+    assert!(becomes_true(|| server.status("/readyz") == 200), "it opens");
     assert_eq!(server.status("/tokens/1"), 401);
     assert_eq!(server.status("/there/is/no/such/path"), 404);
 }
 
 #[test]
-fn a_key_that_comes_late_opens_the_vault() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let (file, away) = (house.data().join("root.key"), house.path("away"));
+fn root_key_that_appears_later_unseals_the_vault() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let (file, away) = (process.data().join("root.key"), process.path("away"));
     fs::rename(&file, &away).unwrap();
-    let server = house.serve();
-    is_sealed(&server);
-    house.logged("the vault is sealed");
+    let server = process.serve();
+    expect_sealed(&server);
+    process.wait_for_log("the vault is sealed");
     // Time for another look or two, which find the same.
     sleep(Duration::from_secs(1));
     fs::rename(&away, &file).unwrap();
-    opens(&server);
-    let log = house.log();
+    expect_unsealed(&server);
+    let log = process.log();
     assert_eq!(log.matches("the vault is sealed").count(), 1, "a cause is told once: {log}");
     assert!(log.contains("root.key cannot be used"), "{log}");
     assert!(log.contains("the vault is open"));
 }
 
 /// Sealed with this file, and the cause is told; open with the right one.
-fn sealed_with(spoil: impl FnOnce(&std::path::Path), cause: &str) {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let file = house.data().join("root.key");
+fn check_sealed_by(damage: impl FnOnce(&std::path::Path), cause: &str) {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("root.key");
     let key = fs::read(&file).unwrap();
-    spoil(&file);
-    let server = house.serve();
-    house.logged(cause);
-    is_sealed(&server);
+    damage(&file);
+    let server = process.serve();
+    process.wait_for_log(cause);
+    expect_sealed(&server);
     fs::write(&file, key).unwrap();
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
-    opens(&server);
+    expect_unsealed(&server);
 }
 
 #[test]
-fn the_key_of_another_vault_opens_nothing() {
-    sealed_with(|it| fs::write(it, FOREIGN).unwrap(), "did not wrap the keys of this vault");
+fn root_key_of_another_vault_keeps_the_vault_sealed() {
+    check_sealed_by(
+        |it| fs::write(it, FOREIGN_KEY).unwrap(),
+        "did not wrap the keys of this vault",
+    );
 }
 
 #[test]
-fn a_malformed_key_opens_nothing() {
-    sealed_with(|it| fs::write(it, "a key").unwrap(), "not the base64 text of 32 bytes");
+fn malformed_root_key_keeps_the_vault_sealed() {
+    check_sealed_by(|it| fs::write(it, "a key").unwrap(), "not the base64 text of 32 bytes");
 }
 
 #[test]
-fn a_key_that_others_can_read_opens_nothing() {
+fn root_key_readable_by_others_keeps_the_vault_sealed() {
     let expose = |it: &std::path::Path| {
         fs::set_permissions(it, Permissions::from_mode(0o644)).unwrap();
     };
-    sealed_with(expose, "chmod 600");
+    check_sealed_by(expose, "chmod 600");
 }
 
 #[test]
-fn an_empty_vault_stays_sealed_and_gets_no_key() {
-    let house = ProcessHarness::new(crate::SCRIP);
-    house.refused(&["serve"], "there is no data directory");
-    fs::create_dir(house.data()).unwrap();
+fn empty_vault_stays_sealed_and_serve_creates_no_key() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    process.assert_fails(&["serve"], "there is no data directory");
+    fs::create_dir(process.data()).unwrap();
     for command in [&["serve"][..], &["status"], &["tenant", "list"]] {
-        house.refused(command, "there is no vault in");
+        process.assert_fails(command, "there is no vault in");
     }
-    assert_eq!(fs::read_dir(house.data()).unwrap().count(), 0, "a wrong path stays as it is");
+    assert_eq!(fs::read_dir(process.data()).unwrap().count(), 0, "a wrong path stays as it is");
     // As a first start that was cut short leaves it.
-    assert!(house.run(&["init"]).status.success());
-    fs::remove_file(house.data().join("root.key")).unwrap();
-    let database = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    assert!(process.run(&["init"]).status.success());
+    fs::remove_file(process.data().join("root.key")).unwrap();
+    let database = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     assert_eq!(database.execute("DELETE FROM system_keys", []).unwrap(), 2);
     drop(database);
-    let mut server = house.serve();
-    house.logged("run: scrip init");
-    is_sealed(&server);
-    answers_after_a_body(&server);
-    assert!(!house.data().join("root.key").exists());
+    let mut server = process.serve();
+    process.wait_for_log("run: scrip init");
+    expect_sealed(&server);
+    expect_response_after_body(&server);
+    assert!(!process.data().join("root.key").exists());
     // A sealed server stops like any other.
     terminate(&server.child);
     let status = wait(&mut server.child, Duration::from_secs(15)).expect("it ends");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(server.rest(), "", "nothing but the address is on standard output");
+    assert_eq!(server.remaining_output(), "", "nothing but the address is on standard output");
 
-    let server = house.serve();
-    assert!(house.run(&["init"]).status.success(), "beside the server that waits for it");
-    opens(&server);
+    let server = process.serve();
+    assert!(process.run(&["init"]).status.success(), "beside the server that waits for it");
+    expect_unsealed(&server);
 }
 
 #[test]
-fn init_makes_what_is_missing_and_changes_nothing() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let file = house.data().join("root.key");
+fn init_creates_missing_parts_and_changes_nothing_else() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("root.key");
     let mode = |it: &std::path::Path| fs::metadata(it).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&house.data()), 0o700);
+    assert_eq!(mode(&process.data()), 0o700);
     assert_eq!(mode(&file), 0o600);
     let key = fs::read_to_string(&file).unwrap();
-    assert!(house.run(&["init"]).status.success());
+    assert!(process.run(&["init"]).status.success());
     assert_eq!(fs::read_to_string(&file).unwrap(), key);
 
-    fs::write(&file, FOREIGN).unwrap();
-    house.refused(&["init"], "did not wrap the keys of this vault");
+    fs::write(&file, FOREIGN_KEY).unwrap();
+    process.assert_fails(&["init"], "did not wrap the keys of this vault");
     fs::remove_file(&file).unwrap();
-    house.refused(&["init"], "put it back");
+    process.assert_fails(&["init"], "put it back");
     assert!(!file.exists(), "a new key would hide that the old one is gone");
     // Where the key comes from the environment, no file is made.
-    let house = house.set("SCRIP_ROOT_KEY", key.trim());
-    assert!(house.run(&["init"]).status.success());
+    let process = process.with_variable("SCRIP_ROOT_KEY", key.trim());
+    assert!(process.run(&["init"]).status.success());
     assert!(!file.exists());
-    opens(&house.serve());
+    expect_unsealed(&process.serve());
 }

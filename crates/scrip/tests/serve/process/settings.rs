@@ -2,34 +2,35 @@
 
 use std::fs;
 
-use scrip_testing::process::harness::{ProcessHarness, Running, eventually};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
 
 #[test]
-fn what_is_wrong_in_the_file_is_named_with_its_place() {
-    let house = ProcessHarness::new(crate::SCRIP);
-    fs::write(house.path("scrip.toml"), "[server]\n\nconnections_max = 0\n").unwrap();
+fn invalid_setting_in_the_file_is_reported_with_line_and_column() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    fs::write(process.path("scrip.toml"), "[server]\n\nconnections_max = 0\n").unwrap();
     let expected = "scrip.toml:3:19: server.connections_max: must be a whole number from 1";
-    house.refused(&["serve"], expected);
-    house.refused(&["init"], expected);
-    house.refused(&["config", "check"], expected);
-    let output = house.run(&["config", "check", "--json"]);
+    process.assert_fails(&["serve"], expected);
+    process.assert_fails(&["init"], expected);
+    process.assert_fails(&["config", "check"], expected);
+    let output = process.run(&["config", "check", "--json"]);
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(said["ok"], false);
     assert!(said["problems"][0].as_str().unwrap().starts_with(expected));
 
-    house.refused(&["serve", "--config", "none.toml"], "none.toml cannot be read");
-    let house = house.set("SCRIP_CONFIG", "none.toml");
-    house.refused(&["serve"], "none.toml cannot be read");
+    process.assert_fails(&["serve", "--config", "none.toml"], "none.toml cannot be read");
+    let process = process.with_variable("SCRIP_CONFIG", "none.toml");
+    process.assert_fails(&["serve"], "none.toml cannot be read");
 }
 
 #[test]
-fn the_check_tells_where_each_value_comes_from() {
-    let house =
-        ProcessHarness::new(crate::SCRIP).set("SCRIP_SERVER_USR", "me").set("SCRIP_LOG", "debug");
+fn config_check_shows_the_source_of_each_value() {
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_USR", "me")
+        .with_variable("SCRIP_LOG", "debug");
     let text = "[server]\nlisten = \"127.0.0.1:9\"\ndrain_deadline_seconds = 3\n";
-    fs::write(house.path("mine.toml"), text).unwrap();
-    let output = house.run(&["config", "check", "--json", "--config", "mine.toml"]);
+    fs::write(process.path("mine.toml"), text).unwrap();
+    let output = process.run(&["config", "check", "--json", "--config", "mine.toml"]);
     assert!(output.status.success());
     let said: Value = serde_json::from_slice(&output.stdout).unwrap();
     let of = |name: &str| {
@@ -47,56 +48,59 @@ fn the_check_tells_where_each_value_comes_from() {
         assert_eq!(of(name), (value.to_owned(), origin.to_owned()), "{name}");
     }
     assert!(said["warnings"][0].as_str().unwrap().starts_with("SCRIP_SERVER_USR"));
-    let output = house.run(&["config", "check", "--config", "mine.toml"]);
+    let output = process.run(&["config", "check", "--config", "mine.toml"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("server.drain_deadline_seconds    = 3"), "{said}");
 }
 
 #[test]
-fn a_bad_variable_is_named_and_its_value_is_not() {
-    let house =
-        ProcessHarness::new(crate::SCRIP).set("SCRIP_SERVER_CONNECTIONS_MAX", "4242424242424242");
-    let output = house.run(&["serve"]);
+fn invalid_variable_is_named_without_its_value() {
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_CONNECTIONS_MAX", "4242424242424242");
+    let output = process.run(&["serve"]);
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("SCRIP_SERVER_CONNECTIONS_MAX: must be"), "{said}");
     assert!(!said.contains("4242424242424242"), "{said}");
 }
 
 #[test]
-fn the_root_key_is_shown_nowhere() {
+fn root_key_is_never_printed_or_logged() {
     const KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
-    let house =
-        ProcessHarness::new(crate::SCRIP).set("SCRIP_ROOT_KEY", KEY).set("SCRIP_LOG", "trace");
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_ROOT_KEY", KEY)
+        .with_variable("SCRIP_LOG", "trace");
     for arguments in [&["config", "check"][..], &["config", "check", "--json"], &["init"]] {
-        let output = house.run(arguments);
+        let output = process.run(arguments);
         assert!(output.status.success(), "{output:?}");
         let said = [output.stdout, output.stderr].concat();
         assert!(!String::from_utf8_lossy(&said).contains(&KEY[..20]));
     }
-    drop(house.serve());
-    assert!(!house.log().contains(&KEY[..20]));
+    drop(process.serve());
+    assert!(!process.log().contains(&KEY[..20]));
 }
 
 #[test]
 fn an_unknown_variable_is_logged() {
-    let house = ProcessHarness::founded(crate::SCRIP).set("SCRIP_SERVER_LISEN", "127.0.0.1:1");
-    let _server = house.serve();
-    house.logged("SCRIP_SERVER_LISEN is not a setting");
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_LISEN", "127.0.0.1:1");
+    let _server = process.serve();
+    process.wait_for_log("SCRIP_SERVER_LISEN is not a setting");
 }
 
 #[test]
-fn plain_http_stays_on_this_machine_unless_told() {
-    let house = ProcessHarness::founded(crate::SCRIP).set("SCRIP_SERVER_LISTEN", "0.0.0.0:0");
-    house.refused(&["serve"], "server.plain_http = true");
-    let house = house.set("SCRIP_SERVER_PLAIN_HTTP", "true");
-    assert!(house.serve().own_url.starts_with("http://0.0.0.0:"));
+fn plain_http_on_a_public_address_needs_the_setting() {
+    let process =
+        ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_SERVER_LISTEN", "0.0.0.0:0");
+    process.assert_fails(&["serve"], "server.plain_http = true");
+    let process = process.with_variable("SCRIP_SERVER_PLAIN_HTTP", "true");
+    assert!(process.serve().own_url.starts_with("http://0.0.0.0:"));
 }
 
 #[test]
-fn limits_are_obeyed() {
-    let house =
-        ProcessHarness::founded(crate::SCRIP).set("SCRIP_SERVER_HEADER_DEADLINE_SECONDS", "1");
-    let server = house.serve();
+fn header_deadline_setting_is_applied() {
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_HEADER_DEADLINE_SECONDS", "1");
+    let server = process.serve();
     let mut silent = std::net::TcpStream::connect(server.address).unwrap();
     silent.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
     let mut rest = Vec::new();
@@ -104,23 +108,25 @@ fn limits_are_obeyed() {
 }
 
 #[test]
-fn shells_are_taught() {
-    let house = ProcessHarness::new(crate::SCRIP);
+fn completion_scripts_are_printed_for_each_shell() {
+    let process = ProcessHarness::new(crate::SCRIP);
     for shell in ["bash", "zsh", "fish"] {
-        let output = house.run(&["completions", shell]);
+        let output = process.run(&["completions", shell]);
         assert!(output.status.success());
         assert!(String::from_utf8_lossy(&output.stdout).contains("scrip"), "{shell}");
     }
 }
 
 #[test]
-fn a_switch_is_on_or_off() {
-    let house = ProcessHarness::new(crate::SCRIP).set("SCRIP_DEPRECATED_LIST_TOKENS_V1", "false");
+fn deprecation_settings_accept_only_on_or_off() {
+    let process =
+        ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_DEPRECATED_LIST_TOKENS_V1", "false");
     let expected = "SCRIP_DEPRECATED_LIST_TOKENS_V1: must be on or off";
-    house.refused(&["serve"], expected);
-    house.refused(&["config", "check"], expected);
-    let house = ProcessHarness::new(crate::SCRIP).set("SCRIP_DEPRECATED_SEARCH_TOKENS_V1", "off");
-    let output = house.run(&["config", "check"]);
+    process.assert_fails(&["serve"], expected);
+    process.assert_fails(&["config", "check"], expected);
+    let process =
+        ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_DEPRECATED_SEARCH_TOKENS_V1", "off");
+    let output = process.run(&["config", "check"]);
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("deprecated.search_tokens_v1      = \"off\""), "{said}");
     assert!(said.contains("deprecated.list_tokens_v1        = \"on\""), "{said}");
@@ -128,28 +134,28 @@ fn a_switch_is_on_or_off() {
 
 /// By the environment and by the file, through the real program.
 #[test]
-fn a_deprecated_operation_is_switched_off() {
-    let ask = |server: &Running, path: &str, key: &str| {
+fn deprecated_operation_can_be_disabled_by_settings() {
+    let ask = |server: &RunningServer, path: &str, key: &str| {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let agent: ureq::Agent = config.into();
-        let asked = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
-        asked.expect("an answer").status().as_u16()
+        let request = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
+        request.expect("an answer").status().as_u16()
     };
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let opened = |house: &ProcessHarness| {
-        let server = house.serve();
-        assert!(eventually(|| server.status("/readyz") == 200), "{}", house.log());
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let opened = |process: &ProcessHarness| {
+        let server = process.serve();
+        assert!(becomes_true(|| server.status("/readyz") == 200), "{}", process.log());
         server
     };
-    let server = opened(&house);
+    let server = opened(&process);
     assert_eq!(ask(&server, "/tokens", &key), 200);
     drop(server);
-    fs::write(house.path("scrip.toml"), "[deprecated]\nlist_tokens_v1 = \"off\"\n").unwrap();
-    let server = opened(&house);
+    fs::write(process.path("scrip.toml"), "[deprecated]\nlist_tokens_v1 = \"off\"\n").unwrap();
+    let server = opened(&process);
     assert_eq!(ask(&server, "/tokens", &key), 410);
     assert_eq!(ask(&server, "/tokens", "nobodys"), 401);
     assert_eq!(ask(&server, "/v2/tokens", &key), 200);
     drop(server);
-    let house = house.set("SCRIP_DEPRECATED_LIST_TOKENS_V1", "on");
-    assert_eq!(ask(&opened(&house), "/tokens", &key), 200);
+    let process = process.with_variable("SCRIP_DEPRECATED_LIST_TOKENS_V1", "on");
+    assert_eq!(ask(&opened(&process), "/tokens", &key), 200);
 }

@@ -4,15 +4,15 @@ use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread::sleep, time::
 
 use nix::sys::statfs::{TMPFS_MAGIC, statfs};
 use scrip_testing::{
-    process::harness::{ProcessHarness, Running, eventually},
-    redis::Redis,
+    process::harness::{ProcessHarness, RunningServer, becomes_true},
+    redis::RedisServer,
 };
 use serde_json::{Value, json};
 
 /// A folder in memory, that goes with the test.
-struct Shared(PathBuf);
+struct MemoryFolder(PathBuf);
 
-impl Shared {
+impl MemoryFolder {
     fn new(name: &str) -> Self {
         Self(PathBuf::from(format!("/dev/shm/scrip-test-{}-{name}", std::process::id())))
     }
@@ -22,14 +22,14 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl Drop for MemoryFolder {
     fn drop(&mut self) {
         drop(fs::remove_dir_all(&self.0));
     }
 }
 
-pub(crate) fn ask(
-    running: &Running,
+pub(crate) fn send_request(
+    running: &RunningServer,
     key: &str,
     method: &str,
     path: &str,
@@ -46,147 +46,147 @@ pub(crate) fn ask(
     (status, serde_json::from_str(&text).unwrap_or_default())
 }
 
-pub(crate) fn opened(house: &ProcessHarness) -> Running {
-    let running = house.serve();
-    assert!(eventually(|| running.status("/readyz") == 200), "{}", house.log());
+pub(crate) fn serve_ready(process: &ProcessHarness) -> RunningServer {
+    let running = process.serve();
+    assert!(becomes_true(|| running.status("/readyz") == 200), "{}", process.log());
     running
 }
 
 /// What a card's code is after the server was killed and started again.
-fn code_after_restart(house: &ProcessHarness, key: &str) -> Value {
-    let running = opened(house);
+fn cvc_after_restart(process: &ProcessHarness, key: &str) -> Value {
+    let running = serve_ready(process);
     let card = json!({"number": "4242424242424242", "cvc": "123"});
-    let (status, made) =
-        ask(&running, key, "POST", "/tokens", &json!({"type": "card", "data": card}));
-    assert_eq!((status, &made["data"]["cvc"]), (201, &json!("123")), "{made}");
+    let (status, created) =
+        send_request(&running, key, "POST", "/tokens", &json!({"type": "card", "data": card}));
+    assert_eq!((status, &created["data"]["cvc"]), (201, &json!("123")), "{created}");
     drop(running);
-    let running = opened(house);
-    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
-    let (status, found) = ask(&running, key, "GET", &path, &Value::Null);
+    let running = serve_ready(process);
+    let path = format!("/tokens/{}", created["id"].as_str().unwrap());
+    let (status, found) = send_request(&running, key, "GET", &path, &Value::Null);
     assert_eq!((status, &found["data"]["number"]), (200, &json!("4242424242424242")));
     found["data"]["cvc"].clone()
 }
 
 #[test]
-fn a_restart_keeps_codes_only_where_their_keys_are_in_a_file() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    assert_eq!(code_after_restart(&house, &key), Value::Null);
+fn cvcs_survive_a_restart_only_with_keys_in_a_file() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    assert_eq!(cvc_after_restart(&process, &key), Value::Null);
 
-    let shared = Shared::new("kept");
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
-    assert_eq!(code_after_restart(&house, &key), json!("123"));
+    let shared = MemoryFolder::new("kept");
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
+    assert_eq!(cvc_after_restart(&process, &key), json!("123"));
     let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
     assert_eq!((mode(shared.0.clone()), mode(shared.0.join("epochs"))), (0o700, 0o600));
 }
 
 /// As it would be with another node: the process that sealed the code is gone.
 #[test]
-fn a_redis_keeps_codes_over_a_restart_and_only_one_that_keeps_nothing_on_a_disk() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let mut redis = Redis::start();
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &redis.url());
-    assert_eq!(code_after_restart(&house, &key), json!("123"));
-    let doctor = house.run(&["doctor"]);
-    let said = String::from_utf8(doctor.stdout).unwrap();
-    assert!(said.contains("Redis answers, and keeps nothing on a disk"), "{said}");
+fn cvcs_survive_a_restart_with_keys_in_a_redis_without_persistence() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let mut redis = RedisServer::start();
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &redis.url());
+    assert_eq!(cvc_after_restart(&process, &key), json!("123"));
+    let doctor = process.run(&["doctor"]);
+    let output = String::from_utf8(doctor.stdout).unwrap();
+    assert!(output.contains("Redis answers, and keeps nothing on a disk"), "{output}");
 
     redis.kill();
-    let said = String::from_utf8(house.run(&["doctor"]).stdout).unwrap();
-    assert!(said.contains("codes are neither taken nor shown"), "{said}");
+    let output = String::from_utf8(process.run(&["doctor"]).stdout).unwrap();
+    assert!(output.contains("codes are neither taken nor shown"), "{output}");
     // It serves cards all the same, and codes again as soon as Redis is back, but for those it lost.
-    let running = opened(&house);
+    let running = serve_ready(&process);
     let with_code = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-    assert_eq!(ask(&running, &key, "POST", "/tokens", &with_code).0, 503);
+    assert_eq!(send_request(&running, &key, "POST", "/tokens", &with_code).0, 503);
     let without = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    assert_eq!(ask(&running, &key, "POST", "/tokens", &without).0, 201);
-    assert!(redis.run());
-    assert!(eventually(|| ask(&running, &key, "POST", "/tokens", &with_code).0 == 201));
+    assert_eq!(send_request(&running, &key, "POST", "/tokens", &without).0, 201);
+    assert!(redis.restart());
+    assert!(becomes_true(|| send_request(&running, &key, "POST", "/tokens", &with_code).0 == 201));
     drop(running);
 
     redis.kill();
-    assert!(redis.run_with(&["--appendonly", "yes"]));
-    house.refused(&["serve"], "it keeps what it is given on a disk");
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
-    assert_eq!(code_after_restart(&house, &key), json!("123"));
+    assert!(redis.restart_with(&["--appendonly", "yes"]));
+    process.assert_fails(&["serve"], "it keeps what it is given on a disk");
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
+    assert_eq!(cvc_after_restart(&process, &key), json!("123"));
 }
 
 /// It says so before it looks for PostgreSQL, and so needs none here.
 #[test]
-fn on_postgresql_keys_that_no_other_node_finds_are_refused() {
-    let house = ProcessHarness::new(crate::SCRIP)
-        .set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
-    fs::create_dir(house.data()).unwrap();
-    let shared = Shared::new("lonely");
+fn unshared_epoch_keys_are_rejected_on_postgresql() {
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+    fs::create_dir(process.data()).unwrap();
+    let shared = MemoryFolder::new("lonely");
     for keys in ["memory", &shared.setting()] {
-        let house = ProcessHarness::new(crate::SCRIP)
-            .set("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
-        fs::create_dir(house.data()).unwrap();
-        let house = house.set("SCRIP_CVC_EPOCH_KEYS", keys);
-        house.refused(&["serve"], "set cvc.epoch_keys = \"redis://…\"");
-        house.refused(&["serve"], "or say storage.only_node = true");
-        let house = house.set("SCRIP_STORAGE_ONLY_NODE", "true");
-        let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
-        assert!(!said.contains("epoch_keys"), "{said}");
+        let process = ProcessHarness::new(crate::SCRIP)
+            .with_variable("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+        fs::create_dir(process.data()).unwrap();
+        let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", keys);
+        process.assert_fails(&["serve"], "set cvc.epoch_keys = \"redis://…\"");
+        process.assert_fails(&["serve"], "or say storage.only_node = true");
+        let process = process.with_variable("SCRIP_STORAGE_ONLY_NODE", "true");
+        let output = String::from_utf8(process.run(&["serve"]).stderr).unwrap();
+        assert!(!output.contains("epoch_keys"), "{output}");
     }
-    let redis = Redis::start();
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &redis.url());
-    let said = String::from_utf8(house.run(&["serve"]).stderr).unwrap();
-    assert!(!said.contains("epoch_keys"), "{said}");
+    let redis = RedisServer::start();
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &redis.url());
+    let output = String::from_utf8(process.run(&["serve"]).stderr).unwrap();
+    assert!(!output.contains("epoch_keys"), "{output}");
 }
 
 #[test]
-fn a_place_that_will_not_do_is_refused() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let inside = format!("file:{}", house.data().join("epochs").display());
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &inside);
-    house.refused(&["serve"], "must not be in the data directory");
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", "file:epochs");
-    house.refused(&["serve"], "must be memory, or file: and an absolute path");
+fn unsafe_epoch_key_locations_are_rejected() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let inside = format!("file:{}", process.data().join("epochs").display());
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &inside);
+    process.assert_fails(&["serve"], "must not be in the data directory");
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", "file:epochs");
+    process.assert_fails(&["serve"], "must be memory, or file: and an absolute path");
 
-    let shared = Shared::new("open");
+    let shared = MemoryFolder::new("open");
     fs::create_dir(&shared.0).unwrap();
     fs::set_permissions(&shared.0, fs::Permissions::from_mode(0o777)).unwrap();
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
-    house.refused(&["serve"], "nobody else may write there");
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
+    process.assert_fails(&["serve"], "nobody else may write there");
 
-    let disk = house.path("keys");
-    let house =
-        house.set("SCRIP_CVC_EPOCH_KEYS", &format!("file:{}", disk.join("epochs").display()));
+    let disk = process.path("keys");
+    let process = process
+        .with_variable("SCRIP_CVC_EPOCH_KEYS", &format!("file:{}", disk.join("epochs").display()));
     if statfs(&std::env::temp_dir()).unwrap().filesystem_type() != TMPFS_MAGIC {
-        house.refused(&["serve"], "neither on tmpfs nor on ramfs");
+        process.assert_fails(&["serve"], "neither on tmpfs nor on ramfs");
     }
-    let house = house.set("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
-    assert_eq!(house.serve().status("/healthz"), 200);
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
+    assert_eq!(process.serve().status("/healthz"), 200);
     assert!(disk.join("epochs").is_file());
 }
 
 /// The server is not there when the token expires; the next one removes it.
 #[test]
-fn a_restart_across_an_expiry_removes_what_expired() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let running = opened(&house);
+fn restart_removes_tokens_that_expired_meanwhile() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let running = serve_ready(&process);
     let lasting = json!({"type": "token", "data": 1});
     // On a slow machine it may have expired before it is there.
     let mut tries = (1..60).map(|_| {
-        let (_, first) = ask(&running, &key, "POST", "/tokens", &lasting);
+        let (_, first) = send_request(&running, &key, "POST", "/tokens", &lasting);
         let created: jiff::Timestamp = first["created_at"].as_str().unwrap().parse().unwrap();
         let ends = (created + Duration::from_secs(3)).to_string();
         let body = json!({"type": "token", "data": 1, "expires_at": ends});
-        ask(&running, &key, "POST", "/tokens", &body)
+        send_request(&running, &key, "POST", "/tokens", &body)
     });
-    let (_, made) = tries.find(|(status, _)| *status == 201).unwrap();
+    let (_, created) = tries.find(|(status, _)| *status == 201).unwrap();
     drop(tries);
     drop(running);
     sleep(Duration::from_secs(4));
 
     // However long all this took, its clock is to be believed.
-    let house = house.set("SCRIP_CLOCK_START", "wall");
-    let running = opened(&house);
-    let path = format!("/tokens/{}", made["id"].as_str().unwrap());
-    assert_eq!(ask(&running, &key, "GET", &path, &Value::Null).0, 404);
-    let file = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    let process = process.with_variable("SCRIP_CLOCK_START", "wall");
+    let running = serve_ready(&process);
+    let path = format!("/tokens/{}", created["id"].as_str().unwrap());
+    assert_eq!(send_request(&running, &key, "GET", &path, &Value::Null).0, 404);
+    let file = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     let count = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     let expiring = "SELECT count(*) FROM tokens WHERE expires_at IS NOT NULL";
-    assert!(eventually(|| count(expiring) == 0));
+    assert!(becomes_true(|| count(expiring) == 0));
     assert_eq!(count("SELECT count(*) FROM audit WHERE operation = 'expire_token'"), 1);
 }

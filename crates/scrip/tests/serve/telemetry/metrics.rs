@@ -7,8 +7,8 @@ use std::{
 };
 
 use scrip_testing::process::{
-    harness::{ProcessHarness, Running, eventually},
-    prometheus::Page,
+    harness::{ProcessHarness, RunningServer, becomes_true},
+    prometheus::ParsedMetricsPage,
     terminate, wait,
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ fn agent() -> ureq::Agent {
     ureq::Agent::config_builder().http_status_as_error(false).build().into()
 }
 
-fn fetch(url: &str, key: Option<&str>) -> (u16, String) {
+fn get_with_key(url: &str, key: Option<&str>) -> (u16, String) {
     let mut request = agent().get(url);
     if let Some(key) = key {
         request = request.header("Authorization", format!("Bearer {key}"));
@@ -29,38 +29,38 @@ fn fetch(url: &str, key: Option<&str>) -> (u16, String) {
 }
 
 #[track_caller]
-pub(crate) fn scrape(server: &Running) -> Page {
-    let (status, text) = fetch(server.metrics.as_ref().expect("it shows metrics"), None);
+pub(crate) fn scrape(server: &RunningServer) -> ParsedMetricsPage {
+    let (status, text) = get_with_key(server.metrics.as_ref().expect("it shows metrics"), None);
     assert_eq!(status, 200, "{text}");
-    Page::parse(&text)
+    ParsedMetricsPage::parse(&text)
 }
 
-fn listening(house: ProcessHarness) -> ProcessHarness {
-    house.set("SCRIP_METRICS_LISTEN", "127.0.0.1:0")
+fn with_metrics_listener(process: ProcessHarness) -> ProcessHarness {
+    process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0")
 }
 
-fn key_file(house: &ProcessHarness) -> String {
-    let path = house.path("metrics.key");
+fn write_key_file(process: &ProcessHarness) -> String {
+    let path = process.path("metrics.key");
     fs::write(&path, format!("{KEY}\n")).unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o600)).unwrap();
     path.display().to_string()
 }
 
 #[test]
-fn without_a_setting_there_are_no_metrics() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let server = house.serve();
+fn metrics_are_off_by_default() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let server = process.serve();
     assert_eq!(server.metrics, None);
-    assert!(eventually(|| server.status("/readyz") == 200));
+    assert!(becomes_true(|| server.status("/readyz") == 200));
     assert_eq!(server.status("/metrics"), 404);
 }
 
 #[test]
-fn a_listener_of_their_own_answers_while_the_vault_is_sealed() {
-    let house = listening(ProcessHarness::founded(crate::SCRIP));
-    let (file, away) = (house.data().join("root.key"), house.path("away"));
+fn metrics_listener_responds_while_the_vault_is_sealed() {
+    let process = with_metrics_listener(ProcessHarness::initialized(crate::SCRIP));
+    let (file, away) = (process.data().join("root.key"), process.path("away"));
     fs::rename(&file, &away).unwrap();
-    let server = house.serve();
+    let server = process.serve();
     assert_eq!(server.status("/metrics"), 503, "not where the clients ask");
     assert_eq!(server.status("/tokens/1"), 503);
     let page = scrape(&server);
@@ -68,7 +68,7 @@ fn a_listener_of_their_own_answers_while_the_vault_is_sealed() {
     assert_eq!(page.value("scrip_requests_refused_total", &[("reason", "sealed")]), 2.0);
 
     fs::rename(&away, &file).unwrap();
-    assert!(eventually(|| server.status("/readyz") == 200));
+    assert!(becomes_true(|| server.status("/readyz") == 200));
     let page = scrape(&server);
     assert_eq!(page.value("scrip_sealed", &[]), 0.0);
     assert_eq!(page.value("scrip_build_info", &[("version", env!("CARGO_PKG_VERSION"))]), 1.0);
@@ -76,73 +76,77 @@ fn a_listener_of_their_own_answers_while_the_vault_is_sealed() {
 
     let url = server.metrics.as_ref().unwrap();
     let elsewhere = url.replace("/metrics", "/tokens");
-    assert_eq!(fetch(&elsewhere, None).0, 404);
-    assert_eq!(fetch(&format!("{url}/more"), None).0, 404);
+    assert_eq!(get_with_key(&elsewhere, None).0, 404);
+    assert_eq!(get_with_key(&format!("{url}/more"), None).0, 404);
     let posted = agent().post(url).send("x").expect("an answer");
     assert_eq!(posted.status(), 405);
 }
 
 #[test]
-fn with_a_key_and_no_listener_they_are_where_the_clients_ask() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let file = key_file(&house);
-    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
-    let root = house.data().join("root.key");
-    let away = house.path("away");
+fn metrics_key_without_listener_enables_metrics_on_the_client_listener() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = write_key_file(&process);
+    let process = process.with_variable("SCRIP_METRICS_KEY_FILE", &file);
+    let root = process.data().join("root.key");
+    let away = process.path("away");
     fs::rename(&root, &away).unwrap();
-    let server = house.serve();
+    let server = process.serve();
     let url = format!("{}/metrics", server.url);
-    assert_eq!(fetch(&url, None).0, 401);
-    assert_eq!(fetch(&url, Some("the-key-of-the-operatos")).0, 401);
-    let (status, text) = fetch(&url, Some(KEY));
+    assert_eq!(get_with_key(&url, None).0, 401);
+    assert_eq!(get_with_key(&url, Some("the-key-of-the-operatos")).0, 401);
+    let (status, text) = get_with_key(&url, Some(KEY));
     assert_eq!(status, 200);
-    assert_eq!(Page::parse(&text).value("scrip_sealed", &[]), 1.0, "sealed or not");
+    assert_eq!(ParsedMetricsPage::parse(&text).value("scrip_sealed", &[]), 1.0, "sealed or not");
     fs::rename(&away, &root).unwrap();
-    assert!(eventually(|| server.status("/readyz") == 200));
-    assert_eq!(fetch(&url, None).0, 401);
-    assert_eq!(Page::parse(&fetch(&url, Some(KEY)).1).value("scrip_sealed", &[]), 0.0);
-    assert!(!house.log().contains(KEY));
+    assert!(becomes_true(|| server.status("/readyz") == 200));
+    assert_eq!(get_with_key(&url, None).0, 401);
+    assert_eq!(
+        ParsedMetricsPage::parse(&get_with_key(&url, Some(KEY)).1).value("scrip_sealed", &[]),
+        0.0
+    );
+    assert!(!process.log().contains(KEY));
 }
 
 #[test]
-fn with_both_the_key_is_asked_for_there() {
-    let house = listening(ProcessHarness::founded(crate::SCRIP));
-    let file = key_file(&house);
-    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
-    let server = house.serve();
+fn metrics_listener_requires_the_configured_key() {
+    let process = with_metrics_listener(ProcessHarness::initialized(crate::SCRIP));
+    let file = write_key_file(&process);
+    let process = process.with_variable("SCRIP_METRICS_KEY_FILE", &file);
+    let server = process.serve();
     let url = server.metrics.clone().unwrap();
-    assert_eq!(fetch(&url, None).0, 401);
-    assert_eq!(fetch(&url, Some(KEY)).0, 200);
-    assert!(eventually(|| server.status("/readyz") == 200));
-    assert_eq!(fetch(&format!("{}/metrics", server.url), Some(KEY)).0, 404);
+    assert_eq!(get_with_key(&url, None).0, 401);
+    assert_eq!(get_with_key(&url, Some(KEY)).0, 200);
+    assert!(becomes_true(|| server.status("/readyz") == 200));
+    assert_eq!(get_with_key(&format!("{}/metrics", server.url), Some(KEY)).0, 404);
 }
 
 #[test]
-fn a_key_that_will_not_do_ends_the_start() {
-    let house = ProcessHarness::founded(crate::SCRIP);
-    let file = key_file(&house);
+fn unusable_metrics_key_file_prevents_start() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = write_key_file(&process);
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
-    let house = house.set("SCRIP_METRICS_KEY_FILE", &file);
-    house.refused(&["serve"], "is open to others");
+    let process = process.with_variable("SCRIP_METRICS_KEY_FILE", &file);
+    process.assert_fails(&["serve"], "is open to others");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "short").unwrap();
-    house.refused(&["serve"], "at least 16 characters");
+    process.assert_fails(&["serve"], "at least 16 characters");
     fs::remove_file(&file).unwrap();
-    house.refused(&["serve"], "metrics.key_file");
+    process.assert_fails(&["serve"], "metrics.key_file");
 
     let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let taken = held.local_addr().unwrap().to_string();
-    let house = ProcessHarness::founded(crate::SCRIP).set("SCRIP_METRICS_LISTEN", &taken);
-    house.refused(&["serve"], "metrics.listen: cannot listen on");
+    let process =
+        ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_METRICS_LISTEN", &taken);
+    process.assert_fails(&["serve"], "metrics.listen: cannot listen on");
     drop(held);
 }
 
 #[test]
-fn commits_take_time_and_the_process_is_known() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let house = listening(house);
-    let server = house.serve();
-    assert!(eventually(|| server.status("/readyz") == 200));
+fn commit_duration_and_process_metrics_are_exported() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let process = with_metrics_listener(process);
+    let server = process.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200));
     let body = json!({"type": "token", "data": 1});
     for _ in 0..5 {
         let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
@@ -167,11 +171,11 @@ fn commits_take_time_and_the_process_is_known() {
 
 /// A start sweeps at once, so what expired before it is counted soon.
 #[test]
-fn what_sweepers_remove_is_counted() {
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let house = listening(house);
-    let mut server = house.serve();
-    assert!(eventually(|| server.status("/readyz") == 200));
+fn sweeper_removals_are_counted() {
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let process = with_metrics_listener(process);
+    let mut server = process.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200));
     for _ in 0..3 {
         let body = json!({"type": "token", "data": 1});
         let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
@@ -179,25 +183,25 @@ fn what_sweepers_remove_is_counted() {
     }
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
-    let database = rusqlite::Connection::open(house.data().join("scrip.db")).unwrap();
+    let database = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     assert_eq!(database.execute("UPDATE tokens SET expires_at = 1", []).unwrap(), 3);
     drop(database);
 
-    let server = house.serve();
+    let server = process.serve();
     let removed = |kind| scrape(&server).value("scrip_sweeper_removed_total", &[("kind", kind)]);
-    assert!(eventually(|| removed("tokens") == 3.0), "{}", removed("tokens"));
+    assert!(becomes_true(|| removed("tokens") == 3.0), "{}", removed("tokens"));
     assert_eq!(removed("token_intents"), 0.0);
     let finished = || {
         let name = "scrip_sweeper_last_finished_timestamp_seconds";
         scrape(&server).value(name, &[("kind", "tokens")])
     };
-    assert!(eventually(|| finished() > 1_700_000_000.0));
+    assert!(becomes_true(|| finished() > 1_700_000_000.0));
 }
 
 #[test]
-fn dev_shows_them_on_loopback_and_says_where() {
-    let house = ProcessHarness::new(crate::SCRIP);
-    let server = house.start(&["dev", "--json"]);
+fn dev_serves_metrics_on_loopback_and_prints_the_url() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let server = process.start(&["dev", "--json"]);
     assert!(server.metrics.as_ref().unwrap().starts_with("http://127.0.0.1:"));
     assert_eq!(scrape(&server).value("scrip_sealed", &[]), 0.0);
     // Two of them do not get in each other's way.
@@ -207,12 +211,12 @@ fn dev_shows_them_on_loopback_and_says_where() {
 }
 
 #[test]
-fn metrics_listener_answers_probes_and_refuses_unknown_host_names() {
-    let house = listening(ProcessHarness::founded(crate::SCRIP))
-        .set("SCRIP_METRICS_HOSTS", "scrip.internal");
-    let (file, away) = (house.data().join("root.key"), house.path("away"));
+fn metrics_listener_answers_probes_and_rejects_unknown_host_names() {
+    let process = with_metrics_listener(ProcessHarness::initialized(crate::SCRIP))
+        .with_variable("SCRIP_METRICS_HOSTS", "scrip.internal");
+    let (file, away) = (process.data().join("root.key"), process.path("away"));
     fs::rename(&file, &away).unwrap();
-    let server = house.serve();
+    let server = process.serve();
     let url = server.metrics.clone().unwrap();
     let ask = |path: &str, host: &str| {
         let request = agent().get(url.replace("/metrics", path)).header("Host", host);
@@ -221,7 +225,7 @@ fn metrics_listener_answers_probes_and_refuses_unknown_host_names() {
     assert_eq!(ask("/healthz", "localhost"), 200);
     assert_eq!(ask("/readyz", "localhost"), 503, "sealed");
     fs::rename(&away, &file).unwrap();
-    assert!(eventually(|| ask("/readyz", "localhost") == 200));
+    assert!(becomes_true(|| ask("/readyz", "localhost") == 200));
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(ask(path, "scrip.internal:9464"), 200, "{path}");
         assert_eq!(ask(path, "10.0.0.1"), 200, "{path}");

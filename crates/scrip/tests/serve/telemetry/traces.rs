@@ -15,7 +15,7 @@ use opentelemetry_proto::tonic::{
 };
 use prost::Message;
 use scrip_testing::process::{
-    harness::{ProcessHarness, Running, eventually},
+    harness::{ProcessHarness, RunningServer, becomes_true},
     terminate, wait,
 };
 use serde_json::json;
@@ -26,28 +26,28 @@ const PARENT: &str = "b7ad6b7169203331";
 
 /// A collector that keeps every body it was sent.
 #[derive(Clone)]
-struct Collector {
+struct TestCollector {
     address: SocketAddr,
     bodies: Arc<Mutex<Vec<Vec<u8>>>>,
 }
 
-impl Collector {
-    fn at(address: &str) -> Self {
+impl TestCollector {
+    fn listen(address: &str) -> Self {
         let listener = TcpListener::bind(address).expect("a port");
         let collector = Self { address: listener.local_addr().unwrap(), bodies: Arc::default() };
-        let kept = collector.clone();
+        let stored = collector.clone();
         let serve = move || {
             for stream in listener.incoming().flatten() {
-                let kept = kept.clone();
-                let answer = move || drop(kept.answer(stream));
-                thread::Builder::new().spawn(answer).expect("a thread");
+                let stored = stored.clone();
+                let response = move || drop(stored.serve_connection(stream));
+                thread::Builder::new().spawn(response).expect("a thread");
             }
         };
         thread::Builder::new().spawn(serve).expect("a thread");
         collector
     }
 
-    fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
+    fn serve_connection(&self, stream: TcpStream) -> std::io::Result<()> {
         let mut stream = BufReader::new(stream);
         loop {
             let (mut head, mut length) = (String::new(), 0);
@@ -84,7 +84,7 @@ impl Collector {
         spans
     }
 
-    fn named(&self, name: &str) -> Vec<Span> {
+    fn spans_named(&self, name: &str) -> Vec<Span> {
         self.spans().into_iter().filter(|it| it.name == name).collect()
     }
 }
@@ -104,13 +104,13 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02x}")).collect()
 }
 
-fn opened(house: &ProcessHarness) -> Running {
-    let server = house.serve();
-    assert!(eventually(|| server.status("/readyz") == 200), "{}", house.log());
+fn serve_ready(process: &ProcessHarness) -> RunningServer {
+    let server = process.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200), "{}", process.log());
     server
 }
 
-fn create(server: &Running, key: &str, headers: &[(&str, &str)]) -> u16 {
+fn create_card(server: &RunningServer, key: &str, headers: &[(&str, &str)]) -> u16 {
     let agent: ureq::Agent =
         ureq::Agent::config_builder().http_status_as_error(false).build().into();
     let mut request = agent.post(format!("{}/tokens", server.url)).header("BT-API-KEY", key);
@@ -122,12 +122,12 @@ fn create(server: &Running, key: &str, headers: &[(&str, &str)]) -> u16 {
 }
 
 #[test]
-fn a_request_is_a_span_with_its_names_and_nothing_of_what_it_asked() {
-    let collector = Collector::at("127.0.0.1:0");
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
+fn request_span_has_operation_and_status_but_no_submitted_values() {
+    let collector = TestCollector::listen("127.0.0.1:0");
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let endpoint = format!("http://{}", collector.address);
-    let house = house.set("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint);
-    let server = opened(&house);
+    let process = process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint);
+    let server = serve_ready(&process);
     let parent = format!("00-{TRACE}-{PARENT}-01");
     let headers = [
         ("traceparent", parent.as_str()),
@@ -135,11 +135,11 @@ fn a_request_is_a_span_with_its_names_and_nothing_of_what_it_asked() {
         ("BT-TRACE-ID", "my-trace-7"),
         ("BT-IDEMPOTENCY-KEY", "hunter2"),
     ];
-    assert_eq!(create(&server, &key, &headers), 201);
-    assert_eq!(create(&server, "nobodys", &[]), 401);
-    assert!(eventually(|| collector.named("create_token").len() == 2));
+    assert_eq!(create_card(&server, &key, &headers), 201);
+    assert_eq!(create_card(&server, "nobodys", &[]), 401);
+    assert!(becomes_true(|| collector.spans_named("create_token").len() == 2));
 
-    let spans = collector.named("create_token");
+    let spans = collector.spans_named("create_token");
     let good = spans.iter().find(|it| hex(&it.trace_id) == TRACE).expect("the caller's trace");
     assert_eq!(hex(&good.parent_span_id), PARENT);
     assert_eq!(good.kind, 2, "a server's");
@@ -153,12 +153,12 @@ fn a_request_is_a_span_with_its_names_and_nothing_of_what_it_asked() {
     assert_eq!(attributes.len(), 5, "{attributes:?}");
     assert!(good.events.is_empty() && good.links.is_empty());
     // What the store did for it belongs to it.
-    let written = collector.named("store_write");
+    let written = collector.spans_named("store_write");
     let written: Vec<_> = written.iter().filter(|it| it.parent_span_id == good.span_id).collect();
     assert_eq!(written.len(), 1);
     assert_eq!(hex(&written[0].trace_id), TRACE);
     assert!(written[0].attributes.is_empty(), "{:?}", written[0].attributes);
-    let read = collector.named("store_read");
+    let read = collector.spans_named("store_read");
     assert!(read.iter().any(|it| it.parent_span_id == good.span_id), "{read:?}");
 
     let bad = spans.iter().find(|it| hex(&it.trace_id) != TRACE).expect("one of its own");
@@ -174,83 +174,86 @@ fn a_request_is_a_span_with_its_names_and_nothing_of_what_it_asked() {
 }
 
 #[test]
-fn what_is_left_is_sent_before_the_end() {
-    let collector = Collector::at("127.0.0.1:0");
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
+fn remaining_spans_are_sent_at_shutdown() {
+    let collector = TestCollector::listen("127.0.0.1:0");
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let endpoint = format!("http://{}/", collector.address);
-    let house = house.set("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint);
-    let mut server = opened(&house);
-    (0..30).for_each(|_| assert_eq!(create(&server, &key, &[]), 201));
+    let process = process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint);
+    let mut server = serve_ready(&process);
+    (0..30).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
     terminate(&server.child);
     let status = wait(&mut server.child, Duration::from_secs(20)).expect("it ends");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(collector.named("create_token").len(), 30);
+    assert_eq!(collector.spans_named("create_token").len(), 30);
 }
 
 #[test]
-fn callers_decide_for_their_traces_and_the_share_for_the_rest() {
-    let collector = Collector::at("127.0.0.1:0");
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let house = house
-        .set("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{}", collector.address))
-        .set("SCRIP_TELEMETRY_SAMPLE_PERCENT", "0");
-    let mut server = opened(&house);
-    let asked = format!("00-{TRACE}-{PARENT}-01");
+fn traceparent_sampling_overrides_the_sample_percent() {
+    let collector = TestCollector::listen("127.0.0.1:0");
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let process = process
+        .with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{}", collector.address))
+        .with_variable("SCRIP_TELEMETRY_SAMPLE_PERCENT", "0");
+    let mut server = serve_ready(&process);
+    let request = format!("00-{TRACE}-{PARENT}-01");
     let unasked = format!("00-{TRACE}-{PARENT}-00");
-    (0..5).for_each(|_| assert_eq!(create(&server, &key, &[]), 201));
-    assert_eq!(create(&server, &key, &[("traceparent", &unasked)]), 201);
-    assert_eq!(create(&server, &key, &[("traceparent", &asked)]), 201);
+    (0..5).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
+    assert_eq!(create_card(&server, &key, &[("traceparent", &unasked)]), 201);
+    assert_eq!(create_card(&server, &key, &[("traceparent", &request)]), 201);
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
-    let spans = collector.named("create_token");
+    let spans = collector.spans_named("create_token");
     assert_eq!(spans.len(), 1);
     assert_eq!(hex(&spans[0].trace_id), TRACE);
 }
 
 #[test]
-fn a_collector_that_is_away_is_one_warning_and_nobodys_delay() {
+fn unreachable_collector_causes_one_warning_and_no_delay() {
     // A port that was free a moment ago.
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
-    let house = house.set("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{free}"));
-    let server = opened(&house);
-    assert_eq!(create(&server, &key, &[]), 201);
-    house.logged("the collector takes no traces");
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
+    let process = process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{free}"));
+    let server = serve_ready(&process);
+    assert_eq!(create_card(&server, &key, &[]), 201);
+    process.wait_for_log("the collector takes no traces");
     // Some more batches that come to nothing.
     for _ in 0..3 {
-        assert_eq!(create(&server, &key, &[]), 201);
+        assert_eq!(create_card(&server, &key, &[]), 201);
         thread::sleep(Duration::from_millis(1_200));
     }
-    assert_eq!(house.log().matches("the collector takes no traces").count(), 1);
+    assert_eq!(process.log().matches("the collector takes no traces").count(), 1);
 
-    let collector = Collector::at(&free.to_string());
-    assert!(eventually(|| {
-        assert_eq!(create(&server, &key, &[]), 201);
-        !collector.named("create_token").is_empty()
+    let collector = TestCollector::listen(&free.to_string());
+    assert!(becomes_true(|| {
+        assert_eq!(create_card(&server, &key, &[]), 201);
+        !collector.spans_named("create_token").is_empty()
     }));
-    house.logged("the collector takes traces again");
+    process.wait_for_log("the collector takes traces again");
 }
 
 /// It takes the connection, and never answers.
 #[test]
-fn a_collector_that_hangs_does_not_keep_the_server_from_ending() {
+fn hanging_collector_does_not_block_shutdown() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (house, key) = ProcessHarness::with_key(crate::SCRIP);
+    let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let endpoint = format!("http://{}", silent.local_addr().unwrap());
-    let house = house
-        .set("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint)
-        .set("SCRIP_SERVER_DRAIN_DEADLINE_SECONDS", "1");
-    let mut server = opened(&house);
-    (0..20).for_each(|_| assert_eq!(create(&server, &key, &[]), 201));
+    let process = process
+        .with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint)
+        .with_variable("SCRIP_SERVER_DRAIN_DEADLINE_SECONDS", "1");
+    let mut server = serve_ready(&process);
+    (0..20).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
     terminate(&server.child);
     let status = wait(&mut server.child, Duration::from_secs(20)).expect("it ends");
     assert_eq!(status.code(), Some(0));
-    assert!(house.log().contains("some traces were not sent"), "{}", house.log());
+    assert!(process.log().contains("some traces were not sent"), "{}", process.log());
 }
 
 #[test]
-fn an_address_that_is_none_ends_the_start() {
-    let house = ProcessHarness::founded(crate::SCRIP)
-        .set("SCRIP_TELEMETRY_OTLP_ENDPOINT", "https://collector:4318");
-    house.refused(&["serve"], "SCRIP_TELEMETRY_OTLP_ENDPOINT: must be an address in plain HTTP");
+fn invalid_otlp_endpoint_prevents_start() {
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", "https://collector:4318");
+    process.assert_fails(
+        &["serve"],
+        "SCRIP_TELEMETRY_OTLP_ENDPOINT: must be an address in plain HTTP",
+    );
 }

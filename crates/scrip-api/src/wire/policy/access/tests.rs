@@ -1,7 +1,7 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
 use scrip_core::{
-    policy::{Condition, Permission, Transform},
+    policy::{AccessCondition, Permission, Transform},
     token::Container,
 };
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
 };
 
 #[test]
-fn examples_of_access_rules_are_what_the_code_writes() {
+fn documented_access_rule_examples_match_rendered_rules() {
     assert_examples("AccessRule", examples());
 }
 
@@ -26,7 +26,7 @@ fn examples() -> Vec<Value> {
         transform: Transform::Reveal.as_str(),
         permissions: vec![Permission::TokenRead.as_str()],
     };
-    let condition = Condition::IdStartsWith("card-".to_owned());
+    let condition = AccessCondition::IdStartsWith("card-".to_owned());
     let (attribute, operator, value) = condition.parts();
     let of_session = RuleBody {
         description: "One customer's cards",

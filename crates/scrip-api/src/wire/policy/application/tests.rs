@@ -9,39 +9,39 @@ use crate::{
 };
 
 #[test]
-fn examples_of_applications_are_what_the_code_writes() {
-    assert_examples("Application", [example(Shown::Later)]);
-    assert_examples("CreatedApplication", [example(Shown::Once)]);
-    assert_examples("ApiKey", [json!(key_example(Shown::Later))]);
-    assert_examples("CreatedApiKey", [json!(key_example(Shown::Once))]);
+fn documented_application_examples_match_rendered_bodies() {
+    assert_examples("Application", [example(KeyVisibility::Hidden)]);
+    assert_examples("CreatedApplication", [example(KeyVisibility::OnCreation)]);
+    assert_examples("ApiKey", [json!(key_example(KeyVisibility::Hidden))]);
+    assert_examples("CreatedApiKey", [json!(key_example(KeyVisibility::OnCreation))]);
     assert_examples("Permission", [permission_example()]);
 }
 
 /// A key is shown when it is made, and never again.
 #[derive(Clone, Copy)]
-enum Shown {
-    Once,
-    Later,
+enum KeyVisibility {
+    OnCreation,
+    Hidden,
 }
 
-impl Shown {
+impl KeyVisibility {
     /// Only an application that was made without a key has none to show.
     fn key_text(self) -> Option<&'static str> {
         match self {
-            Self::Once => Some("key_test_us_pub_4QK7ZP2M9XW1B6TJ8HN3CR5VDY0AGSFE4QK7ZP2"),
-            Self::Later => None,
+            Self::OnCreation => Some("key_test_us_pub_4QK7ZP2M9XW1B6TJ8HN3CR5VDY0AGSFE4QK7ZP2"),
+            Self::Hidden => None,
         }
     }
 }
 
-fn example(shown: Shown) -> Value {
-    let later = matches!(shown, Shown::Later);
+fn example(visibility: KeyVisibility) -> Value {
+    let later = matches!(visibility, KeyVisibility::Hidden);
     json!(ApplicationBody {
         id: "d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned(),
         tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
         name: "Checkout page",
-        key: shown.key_text(),
-        keys: vec![key_example(shown)],
+        key: visibility.key_text(),
+        keys: vec![key_example(visibility)],
         r#type: ApplicationKind::Public.as_str(),
         permissions: vec!["token:create"],
         rules: Vec::new(),
@@ -52,10 +52,10 @@ fn example(shown: Shown) -> Value {
     })
 }
 
-fn key_example(shown: Shown) -> KeyBody<'static> {
+fn key_example(visibility: KeyVisibility) -> KeyBody<'static> {
     KeyBody {
         id: "7a2e9c41-5d3f-4b86-8e0a-1f6c4d9b2e75".to_owned(),
-        key: shown.key_text(),
+        key: visibility.key_text(),
         created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
         created_at: "2026-11-01T09:30:00+00:00".to_owned(),
     }

@@ -1,22 +1,22 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
-use scrip_core::policy::{DeduplicationBehavior, Quotas, Settings, TenantKind};
+use scrip_core::policy::{DeduplicationBehavior, Quotas, TenantKind, TenantSettings};
 use serde_json::{Value, json};
 
 use crate::{
     openapi::{document, tests::assert_examples},
-    wire::policy::tenant::{SETTINGS, TenantBody, quotas_body, settings},
+    wire::policy::tenant::{SETTINGS, TenantBody, quotas_body, settings_to_text},
 };
 
 #[test]
-fn examples_of_tenants_are_what_the_code_writes() {
+fn documented_tenant_examples_match_rendered_bodies() {
     assert_examples("Tenant", [example()]);
     assert_examples("Quotas", [json!(quotas_body(&Quotas::default_for(TenantKind::Test)))]);
 }
 
 /// The document has the settings that are read, each with the texts that it accepts.
 #[test]
-fn settings_and_their_values_are_in_the_document() {
+fn documented_settings_and_values_match_the_code() {
     let known = ["true", "false"].into_iter();
     let known = known.chain(DeduplicationBehavior::ALL.map(DeduplicationBehavior::as_str));
     let known: Vec<_> = known.collect();
@@ -26,7 +26,8 @@ fn settings_and_their_values_are_in_the_document() {
         let described = described.unwrap();
         assert_eq!(described.len(), SETTINGS.len(), "{schema}");
         for (name, _, set) in SETTINGS {
-            let accepts = |it: &&&'static str| set(&mut Settings::default(), Some(it)).is_some();
+            let accepts =
+                |it: &&&'static str| set(&mut TenantSettings::default(), Some(it)).is_some();
             let accepted = known.iter().filter(accepts).map(|it| json!(it)).chain(null.clone());
             let accepted = accepted.collect::<Vec<_>>();
             assert_eq!(described[*name]["enum"], json!(accepted), "{schema}.settings.{name}");
@@ -39,7 +40,7 @@ fn example() -> Value {
         id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
         name: "Acme",
         r#type: TenantKind::Test.as_str(),
-        settings: settings(&Settings::default()),
+        settings: settings_to_text(&TenantSettings::default()),
         created_at: "2026-11-01T09:30:00+00:00".to_owned(),
         modified_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
         modified_at: Some("2026-11-02T10:00:00+00:00".to_owned()),

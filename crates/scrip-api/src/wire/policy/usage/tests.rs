@@ -2,16 +2,16 @@
 
 use scrip_core::{
     time::Timestamp,
-    token::{TokenType, TypeUsage, Usage},
+    token::{TenantUsage, TokenType, TokenTypeUsage},
 };
 use serde_json::json;
 
 use crate::{openapi::tests::assert_examples, wire::policy::usage::body};
 
 #[test]
-fn example_of_usage_is_what_the_code_writes() {
+fn documented_usage_example_matches_rendered_body() {
     let last_created_at = Timestamp { unix_ms: 1_793_525_400_000 };
-    let card = TypeUsage { token_type: TokenType::Card, count: 12, last_created_at };
-    let usage = Usage { types: vec![card], created: 3, active: 4 };
+    let card = TokenTypeUsage { token_type: TokenType::Card, count: 12, last_created_at };
+    let usage = TenantUsage { types: vec![card], created: 3, active: 4 };
     assert_examples("TenantUsage", [json!(body(&usage))]);
 }

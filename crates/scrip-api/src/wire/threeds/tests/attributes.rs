@@ -1,13 +1,13 @@
 //! The attributes of requests: each that the reader declares is in the document with its type, and no
 //! other.
 
-use scrip_threeds::request::{AuthenticateRequest, Part, Shape};
+use scrip_threeds::request::{AttributeShape, AttributeValue, AuthenticateRequest};
 use serde_json::{Value, json};
 
-use crate::{openapi::document, wire::threeds::device::Told};
+use crate::{openapi::document, wire::threeds::device::DeviceInfoInput};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Side {
+enum MessageSide {
     /// An optional attribute may be null, and others are passed over.
     Request,
     /// No attribute is null, and there is no other.
@@ -28,59 +28,70 @@ const REQUIRED: &[&str] = &[
 ];
 
 /// What the schema says of an attribute, without its texts.
-fn types(schema: &Value) -> Vec<&str> {
+fn documented_types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
         Value::String(one) => vec![one.as_str()],
         Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
-            schema["anyOf"].as_array().into_iter().flatten().flat_map(types).collect()
+            schema["anyOf"].as_array().into_iter().flatten().flat_map(documented_types).collect()
         }
     }
 }
 
-fn wanted_types(path: &str, shape: &Shape) -> Vec<&'static str> {
+fn expected_types(path: &str, shape: &AttributeShape) -> Vec<&'static str> {
     match (shape, path) {
-        (Shape::Text, _) => vec!["string"],
-        (Shape::Boolean, _) => vec!["boolean"],
-        (Shape::Whole, _) => vec!["integer"],
-        (Shape::List(_), _) => vec!["array"],
-        (Shape::Object(_), _) | (Shape::Any, "broadcast_info") => vec!["object"],
-        (Shape::Any, "device_info.sdk_ephemeral_public_key") => vec!["object", "string"],
-        (Shape::Any, _) => Vec::new(),
+        (AttributeShape::Text, _) => vec!["string"],
+        (AttributeShape::Boolean, _) => vec!["boolean"],
+        (AttributeShape::Integer, _) => vec!["integer"],
+        (AttributeShape::List(_), _) => vec!["array"],
+        (AttributeShape::Object(_), _) | (AttributeShape::Any, "broadcast_info") => vec!["object"],
+        (AttributeShape::Any, "device_info.sdk_ephemeral_public_key") => vec!["object", "string"],
+        (AttributeShape::Any, _) => Vec::new(),
     }
 }
 
 /// One attribute or item with all that is in it. `is_optional`: it may be null in a request.
 #[track_caller]
-fn check(path: &str, schema: &Value, shape: &Shape, side: Side, is_optional: bool) {
-    let mut wanted = wanted_types(path, shape);
-    if side == Side::Request && is_optional && !wanted.is_empty() {
-        wanted.push("null");
+fn check_attribute(
+    path: &str,
+    schema: &Value,
+    shape: &AttributeShape,
+    side: MessageSide,
+    is_optional: bool,
+) {
+    let mut expected = expected_types(path, shape);
+    if side == MessageSide::Request && is_optional && !expected.is_empty() {
+        expected.push("null");
     }
-    assert_eq!(types(schema), wanted, "{path}");
+    assert_eq!(documented_types(schema), expected, "{path}");
     match shape {
-        Shape::Text | Shape::Boolean | Shape::Any => (),
-        Shape::Whole => {
+        AttributeShape::Text | AttributeShape::Boolean | AttributeShape::Any => (),
+        AttributeShape::Integer => {
             assert_eq!((&schema["minimum"], &schema["maximum"]), (&json!(1), &json!(10_080)));
         }
-        Shape::List(item) => check(path, &schema["items"], item, side, false),
-        Shape::Object(attributes) => object(path, schema, attributes, side),
+        AttributeShape::List(item) => check_attribute(path, &schema["items"], item, side, false),
+        AttributeShape::Object(attributes) => check_object(path, schema, attributes, side),
     }
 }
 
 #[track_caller]
-fn object(path: &str, schema: &Value, attributes: &[(&'static str, Shape)], side: Side) {
+fn check_object(
+    path: &str,
+    schema: &Value,
+    attributes: &[(&'static str, AttributeShape)],
+    side: MessageSide,
+) {
     let described = schema["properties"].as_object().unwrap();
     let mut required = Vec::new();
     for (name, shape) in attributes {
         let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
         let schema = described.get(*name);
         let schema = schema.unwrap_or_else(|| panic!("{path} is not in the document"));
-        let is_required = side == Side::Request && REQUIRED.contains(&path.as_str());
+        let is_required = side == MessageSide::Request && REQUIRED.contains(&path.as_str());
         if is_required {
             required.push(*name);
         }
-        check(&path, schema, shape, side, !is_required);
+        check_attribute(&path, schema, shape, side, !is_required);
     }
     // The brand is read apart from the message.
     let other = |it: &&String| !attributes.iter().any(|(name, _)| name == *it);
@@ -89,7 +100,11 @@ fn object(path: &str, schema: &Value, attributes: &[(&'static str, Shape)], side
     assert_eq!(others, known, "{path} has attributes that nobody reads");
     let stated = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
     assert_eq!(stated.collect::<Vec<_>>(), required, "required in {path}");
-    assert_eq!(schema.get("additionalProperties").is_some(), side == Side::Response, "{path}");
+    assert_eq!(
+        schema.get("additionalProperties").is_some(),
+        side == MessageSide::Response,
+        "{path}"
+    );
 }
 
 fn schema(name: &str) -> &'static Value {
@@ -97,17 +112,17 @@ fn schema(name: &str) -> &'static Value {
 }
 
 #[test]
-fn authenticate_request_has_the_attributes_that_are_read() {
+fn documented_authenticate_request_matches_the_parser() {
     let shape = AuthenticateRequest::shape();
-    check("", schema("ThreedsAuthenticate"), &shape, Side::Request, false);
+    check_attribute("", schema("ThreedsAuthenticate"), &shape, MessageSide::Request, false);
 }
 
 #[test]
-fn device_info_has_the_attributes_that_are_read() {
-    let shape = Told::shape();
+fn documented_device_info_matches_the_parser() {
+    let shape = DeviceInfoInput::shape();
     let device = |name| &schema(name)["properties"]["device_info"];
     let (new, update) = (device("NewThreedsSession"), device("ThreedsDevice"));
-    check("device_info", new, &shape, Side::Request, true);
-    check("device_info", update, &shape, Side::Request, false);
-    check("device_info", device("ThreedsSession"), &shape, Side::Response, true);
+    check_attribute("device_info", new, &shape, MessageSide::Request, true);
+    check_attribute("device_info", update, &shape, MessageSide::Request, false);
+    check_attribute("device_info", device("ThreedsSession"), &shape, MessageSide::Response, true);
 }

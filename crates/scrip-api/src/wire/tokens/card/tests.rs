@@ -1,11 +1,12 @@
 //! Examples of the OpenAPI document, made by the code that writes responses.
 
-use super::{AdditionalBody, CardBody, CountryBody};
+use super::{AdditionalBrandBody, CardDetailsBody, CountryBody};
 
 /// With every attribute that there is.
-pub(crate) fn example() -> CardBody<'static> {
-    let authentication = Some(scrip_core::card::bin_data::Authentication::ScaRequired.as_str());
-    CardBody {
+pub(crate) fn example() -> CardDetailsBody<'static> {
+    let authentication =
+        Some(scrip_core::card::bin_data::AuthenticationRequirement::ScaRequired.as_str());
+    CardDetailsBody {
         bin: "42424242",
         last4: "4242",
         expiration_month: Some(12),
@@ -14,7 +15,7 @@ pub(crate) fn example() -> CardBody<'static> {
         funding: Some("debit"),
         authentication,
         issuer_country: Some(CountryBody { alpha2: "FR", name: "France", numeric: "250" }),
-        additional: vec![AdditionalBody {
+        additional: vec![AdditionalBrandBody {
             brand: "cartes-bancaires",
             funding: Some("debit"),
             authentication,

@@ -6,13 +6,13 @@ use crate::{
     openapi::tests::{assert_examples, assert_limit_usize},
     wire::tokens::{
         list::{CURSOR_CHARS_MAX, CursorPagination, IDS_MAX},
-        token_response::tests::examples_of_found,
+        token_response::tests::get_token_examples,
     },
 };
 
 #[test]
-fn examples_of_pages_are_what_the_code_writes() {
-    let of = |pagination: Value| json!({"pagination": pagination, "data": examples_of_found()});
+fn documented_page_examples_match_rendered_pages() {
+    let of = |pagination: Value| json!({"pagination": pagination, "data": get_token_examples()});
     let next = Some("AgEAAAAB3Q0rXw".to_owned());
     let by_cursor = [next, None].map(|next| of(json!(CursorPagination { page_size: 20, next })));
     assert_examples("TokenPage", by_cursor);
@@ -21,7 +21,7 @@ fn examples_of_pages_are_what_the_code_writes() {
 }
 
 #[test]
-fn limits_of_lists_are_in_the_document() {
+fn documented_list_limits_match_the_code() {
     let cursors = ["list_tokens.start", "list_logs.start", "TokenSearch.start"];
     assert_limit_usize(&cursors, "maxLength", CURSOR_CHARS_MAX);
     assert_limit_usize(&["list_tokens_v1.id", "list_tokens_v1.ids"], "maxItems", IDS_MAX);

@@ -14,18 +14,18 @@ use crate::{
     wire::tokens::{
         card,
         token_intent::{AUTHENTICATION_CHARS_MAX, TokenIntentBody},
-        token_response::bank,
+        token_response::bank_body,
     },
 };
 
 #[test]
-fn examples_of_token_intents_are_what_the_code_writes() {
+fn documented_token_intent_examples_match_rendered_bodies() {
     assert_examples("TokenIntent", examples());
     assert_examples("IntentAuthentication", [json!(authentication())]);
 }
 
 #[test]
-fn limit_of_authentication_is_in_the_document() {
+fn documented_authentication_limit_matches_the_code() {
     for schema in ["IntentAuthentication", "NewTokenIntent.authentication"] {
         for attribute in ["threeds_cryptogram", "eci_indicator"] {
             let attribute = format!("{schema}.{attribute}");
@@ -48,7 +48,7 @@ fn examples() -> Vec<Value> {
             authentication: Some(&authentication),
             ..body(NetworkToken)
         },
-        TokenIntentBody { bank: Some(bank(&of_bank)), ..body(Bank) },
+        TokenIntentBody { bank: Some(bank_body(&of_bank)), ..body(Bank) },
     ];
     bodies.iter().map(|it| json!(it)).collect()
 }

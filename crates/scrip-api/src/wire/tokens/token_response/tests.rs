@@ -9,36 +9,36 @@ use serde_json::{Value, json};
 use crate::{
     openapi::tests::assert_examples,
     wire::{
-        answer::render,
+        response::render,
         tokens::{
             card,
-            token_response::{BankBody, DetailBody, ExtrasBody, TokenBody},
+            token_response::{BankBody, TokenDetailBody, TokenExtrasBody, TokenResponseBody},
         },
     },
 };
 
 #[test]
-fn examples_of_tokens_are_what_the_code_writes() {
-    assert_examples("Token", examples_of_found());
-    assert_examples("CreatedToken", examples(Told::Created));
-    assert_examples("UpdatedToken", examples(Told::Updated));
+fn documented_token_examples_match_rendered_bodies() {
+    assert_examples("Token", get_token_examples());
+    assert_examples("CreatedToken", examples(ResponseKind::Created));
+    assert_examples("UpdatedToken", examples(ResponseKind::Updated));
 }
 
 /// As Get Token shows them.
-pub(crate) fn examples_of_found() -> Vec<Value> {
-    examples(Told::Found)
+pub(crate) fn get_token_examples() -> Vec<Value> {
+    examples(ResponseKind::Found)
 }
 
 /// Which answer an example is of.
 #[derive(Clone, Copy)]
-enum Told {
+enum ResponseKind {
     Found,
     Created,
     Updated,
 }
 
 /// Between them they have every attribute that there is.
-fn examples(told: Told) -> Vec<Value> {
+fn examples(kind: ResponseKind) -> Vec<Value> {
     let number = "XXXXXXXXXXXX4242";
     let bank = BankBody { routing_number: "021000021", account_number_last4: Some("6789") };
     let account = json!({"routing_number": "021000021", "account_number": "000123456789"});
@@ -47,20 +47,20 @@ fn examples(told: Told) -> Vec<Value> {
     });
     let masked = json!({"number": number, "expiration_month": 12, "expiration_year": 2031});
     [
-        (Card, DetailBody { card: Some(card::tests::example()), ..detail(Card) }, whole),
+        (Card, TokenDetailBody { card: Some(card::tests::example()), ..detail(Card) }, whole),
         (
             NetworkToken,
-            DetailBody { network_token: Some(card::tests::example()), ..detail(NetworkToken) },
+            TokenDetailBody { network_token: Some(card::tests::example()), ..detail(NetworkToken) },
             masked,
         ),
-        (Bank, DetailBody { bank: Some(bank), ..detail(Bank) }, account),
+        (Bank, TokenDetailBody { bank: Some(bank), ..detail(Bank) }, account),
     ]
     .into_iter()
     .map(|(token_type, mut detail, data)| {
-        if let (Told::Created, Card) = (told, token_type) {
+        if let (ResponseKind::Created, Card) = (kind, token_type) {
             (detail.modified_by, detail.modified_at) = (None, None);
         }
-        let body = TokenBody {
+        let body = TokenResponseBody {
             id: "c06d0789-0a38-40be-b7cc-c28a6f76f1f1",
             tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
             r#type: token_type.as_str(),
@@ -68,7 +68,7 @@ fn examples(told: Told) -> Vec<Value> {
             containers: vec!["/pci/high/"],
             expires_at: None,
             detail: Some(detail),
-            extras: extras(told, token_type),
+            extras: extras(kind, token_type),
         };
         let mut object = serde_json::from_str(&render(200, &body).body).unwrap_or_default();
         if let Value::Object(object) = &mut object {
@@ -79,8 +79,8 @@ fn examples(told: Told) -> Vec<Value> {
     .collect()
 }
 
-fn detail(token_type: TokenType) -> DetailBody<'static> {
-    DetailBody {
+fn detail(token_type: TokenType) -> TokenDetailBody<'static> {
+    TokenDetailBody {
         mask: token_type.default_mask(),
         card: None,
         network_token: None,
@@ -100,13 +100,13 @@ static METADATA: std::sync::LazyLock<std::collections::BTreeMap<String, String>>
     std::sync::LazyLock::new(|| [("customer".to_owned(), "7".to_owned())].into());
 
 /// The card is new, and the others were there already.
-fn extras(told: Told, token_type: TokenType) -> Option<ExtrasBody> {
+fn extras(kind: ResponseKind, token_type: TokenType) -> Option<TokenExtrasBody> {
     let deduplicated = token_type != Card;
     let behavior = deduplicated.then(|| DeduplicationBehavior::ReadExisting.as_str());
-    let extras = ExtrasBody { deduplicated, deduplication_behavior: behavior };
-    match told {
-        Told::Created => Some(extras),
-        Told::Updated if deduplicated => Some(extras),
-        Told::Updated | Told::Found => None,
+    let extras = TokenExtrasBody { deduplicated, deduplication_behavior: behavior };
+    match kind {
+        ResponseKind::Created => Some(extras),
+        ResponseKind::Updated if deduplicated => Some(extras),
+        ResponseKind::Updated | ResponseKind::Found => None,
     }
 }

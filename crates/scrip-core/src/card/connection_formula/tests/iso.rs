@@ -5,7 +5,7 @@
 
 /// Alphabetic codes that something can be paid in.
 #[rustfmt::skip]
-pub(super) const MONEY: &[&str] = &[
+pub(super) const CURRENCIES: &[&str] = &[
     "AED", "AFN", "ALL", "AMD", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BHD", "BIF",
     "BMD", "BND", "BOB", "BRL", "BSD", "BTN", "BWP", "BYN", "BZD", "CAD", "CDF", "CHF", "CLP", "CNY",
     "COP", "CRC", "CUP", "CVE", "CZK", "DJF", "DKK", "DOP", "DZD", "EGP", "ERN", "ETB", "EUR", "FJD",
@@ -22,7 +22,7 @@ pub(super) const MONEY: &[&str] = &[
 
 /// Alphabetic codes of funds, units of account, metals, tests and nothing.
 #[rustfmt::skip]
-pub(super) const NOT_MONEY: &[&str] = &[
+pub(super) const NON_CURRENCY_CODES: &[&str] = &[
     "BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW", "XAD", "XAG", "XAU", "XBA", "XBB",
     "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XTS", "XUA", "XXX",
 ];

@@ -3,19 +3,19 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::token::Plain;
+use crate::token::Plaintext;
 
 /// Same BIN, same last four, nothing between them alike.
 const ONE: &str = "4242424200004242";
 const TWO: &str = "4242424213574242";
 
-fn body(number: &str, mask: Option<Value>) -> Body {
+fn body(number: &str, mask: Option<Value>) -> TokenBody {
     let data = json!({"number": number, "expiration_month": 7, "expiration_year": 2031});
-    Body { data: Plain::new(data), mask, ..Body::default() }
+    TokenBody { data: Plaintext::new(data), mask, ..TokenBody::default() }
 }
 
 /// Everything that asks about a digit, for every place and every digit between BIN and last four.
-fn scripts() -> Vec<String> {
+fn probing_expressions() -> Vec<String> {
     let mut scripts = vec![
         "{{ data.number }}".to_owned(),
         "{{ data | stringify }}".to_owned(),
@@ -49,13 +49,13 @@ fn scripts() -> Vec<String> {
 }
 
 #[test]
-fn a_mask_learns_nothing_digit_by_digit() {
-    for script in scripts() {
+fn mask_result_does_not_depend_on_hidden_card_digits() {
+    for script in probing_expressions() {
         for mask in [json!(script), json!({"a": [script]})] {
             let seen = [ONE, TWO].map(|number| {
                 let body = body(number, Some(mask.clone()));
-                let masked = reveal::mask(&WorkMeter::default(), TokenType::Card, &body);
-                masked.map(|it| it.map(Plain::into_exposed))
+                let masked = reveal::apply_mask(&WorkMeter::default(), TokenType::Card, &body);
+                masked.map(|it| it.map(Plaintext::into_exposed))
             });
             let [one, two] = seen;
             assert_eq!(one, two, "{script}");
@@ -64,10 +64,10 @@ fn a_mask_learns_nothing_digit_by_digit() {
 }
 
 #[test]
-fn an_id_learns_nothing_digit_by_digit() {
+fn computed_id_does_not_depend_on_hidden_card_digits() {
     let id = |number: &str, script: &str| {
         let source = format!("id-{script}");
-        let id = token_id(
+        let id = evaluate_token_id(
             &WorkMeter::default(),
             &source,
             TokenType::Card,
@@ -76,7 +76,7 @@ fn an_id_learns_nothing_digit_by_digit() {
         );
         id.map(|it| it.id)
     };
-    for script in scripts() {
+    for script in probing_expressions() {
         assert_eq!(id(ONE, &script), id(TWO, &script), "{script}");
     }
     let shown = id(ONE, "{{ data.number | card_bin }}-{{ data.number | last4 }}").unwrap();
@@ -86,11 +86,11 @@ fn an_id_learns_nothing_digit_by_digit() {
 }
 
 #[test]
-fn an_alias_looks_like_the_card_and_is_another() {
+fn alias_id_keeps_bin_and_last_four_of_the_card_but_is_another_number() {
     let source = "{{ data.number | alias_card: 'true', 'true' }}";
     let mut seen = std::collections::BTreeSet::new();
     for _ in 0..50 {
-        let drawn = token_id(
+        let drawn = evaluate_token_id(
             &WorkMeter::default(),
             source,
             TokenType::Card,
@@ -108,27 +108,27 @@ fn an_alias_looks_like_the_card_and_is_another() {
 }
 
 #[test]
-fn disguises_keep_the_look_and_the_checksum() {
+fn lookalike_number_keeps_mask_and_checksum() {
     for number in [ONE, TWO, "378282246310005", "6011000990139424", "4000000000000000006"] {
         for fill in [b'0', b'7'] {
-            let other = card::disguised(number, fill);
-            assert_eq!(card::covered(&other), card::covered(number));
+            let other = card::make_lookalike(number, fill);
+            assert_eq!(card::mask_number(&other), card::mask_number(number));
             let sound = card::check_number(number, 12).is_ok();
             assert!(!sound || card::check_number(&other, 12).is_ok(), "{number}");
         }
-        assert_ne!(card::disguised(number, b'0'), card::disguised(number, b'7'));
+        assert_ne!(card::make_lookalike(number, b'0'), card::make_lookalike(number, b'7'));
     }
 }
 
 /// A short number has ten aliases, and by chance one is the card it is drawn for.
 #[test]
-fn an_alias_that_came_out_badly_is_drawn_again() {
+fn alias_equal_to_the_card_number_is_drawn_again() {
     let source = "{{ data.number | alias_card: 'true', 'true' }}";
     let number = "424242420004";
     let luhn = (0..10).map(|it| format!("{}{it}{}", &number[..6], &number[7..]));
     let number = luhn.into_iter().find(|it| card::check_number(it, 12).is_ok()).unwrap();
     for _ in 0..200 {
-        let drawn = token_id(
+        let drawn = evaluate_token_id(
             &WorkMeter::default(),
             source,
             TokenType::Card,

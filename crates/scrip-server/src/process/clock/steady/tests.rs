@@ -11,23 +11,23 @@ const DAY: i64 = 24 * HOUR;
 struct Machine {
     true_ms: i64,
     error_ms: i64,
-    steady: Steady,
-    notices: Vec<Notice>,
+    steady: SteadyTime,
+    notices: Vec<ClockNotice>,
 }
 
-fn reading(true_ms: i64, error_ms: i64) -> Reading {
-    Reading { wall_ms: true_ms + error_ms, boot_ms: true_ms - START + 77_000 }
+fn reading(true_ms: i64, error_ms: i64) -> ClockReading {
+    ClockReading { wall_ms: true_ms + error_ms, boot_ms: true_ms - START + 77_000 }
 }
 
 impl Machine {
-    fn start(error_ms: i64, known_ms: Option<i64>) -> Self {
-        Self::trusting(error_ms, known_ms, Trust::Cautious)
+    fn start(error_ms: i64, watermark_ms: Option<i64>) -> Self {
+        Self::start_with_trust(error_ms, watermark_ms, StartTrust::Cautious)
     }
 
-    fn trusting(error_ms: i64, known_ms: Option<i64>, trust: Trust) -> Self {
+    fn start_with_trust(error_ms: i64, watermark_ms: Option<i64>, trust: StartTrust) -> Self {
         let at = |it| Timestamp { unix_ms: it };
-        let known = known_ms.map(|it| KnownTime { now: at(it), earliest: at(it) });
-        let steady = Steady::start(reading(START, error_ms), known, trust);
+        let known = watermark_ms.map(|it| ClockWatermark { now: at(it), earliest: at(it) });
+        let steady = SteadyTime::start(reading(START, error_ms), known, trust);
         Self { true_ms: START, error_ms, steady, notices: vec![] }
     }
 
@@ -48,14 +48,14 @@ impl Machine {
 }
 
 #[test]
-fn a_quiet_machine_tells_the_time() {
+fn correct_wall_clock_is_returned_unchanged() {
     let mut machine = Machine::start(0, None);
     assert_eq!(machine.pass(DAY), [0, 0, 0]);
     assert_eq!(machine.notices, []);
 }
 
 #[test]
-fn a_jump_that_is_taken_back_moves_nothing_and_hides_meanwhile() {
+fn temporary_jump_ahead_only_raises_the_latest_bound() {
     let mut machine = Machine::start(0, Some(START));
     machine.pass(HOUR);
     machine.error_ms = DAY;
@@ -63,30 +63,30 @@ fn a_jump_that_is_taken_back_moves_nothing_and_hides_meanwhile() {
     assert_eq!(machine.pass(4 * MINUTE), [0, 0, DAY]);
     machine.error_ms = 0;
     assert_eq!(machine.pass(DAY), [0, 0, 0]);
-    assert_eq!(machine.notices, [Notice::Apart(DAY), Notice::Together]);
+    assert_eq!(machine.notices, [ClockNotice::Diverged(DAY), ClockNotice::Converged]);
 }
 
 #[test]
-fn a_clock_that_is_set_back_is_never_followed() {
+fn wall_clock_set_back_is_never_followed() {
     let mut machine = Machine::start(0, Some(START));
     machine.error_ms = -DAY;
     assert_eq!(machine.pass(3 * DAY), [0, 0, 0]);
-    assert_eq!(machine.notices, [Notice::Apart(-DAY)]);
+    assert_eq!(machine.notices, [ClockNotice::Diverged(-DAY)]);
 }
 
 #[test]
-fn a_clock_that_stays_ahead_is_followed_and_destroys_later() {
+fn wall_clock_that_stays_ahead_is_followed_and_earliest_catches_up_later() {
     let mut machine = Machine::start(0, Some(START));
     machine.error_ms = DAY;
     assert_eq!(machine.pass(5 * MINUTE - 1000), [0, 0, DAY]);
     assert_eq!(machine.pass(1000), [0, DAY, DAY]);
     assert_eq!(machine.pass(30 * MINUTE - 1000), [0, DAY, DAY]);
     assert_eq!(machine.pass(1000), [DAY, DAY, DAY]);
-    assert_eq!(machine.notices, [Notice::Apart(DAY), Notice::Followed(DAY)]);
+    assert_eq!(machine.notices, [ClockNotice::Diverged(DAY), ClockNotice::Followed(DAY)]);
 }
 
 #[test]
-fn every_further_jump_begins_its_time_anew() {
+fn each_further_jump_restarts_the_follow_delay() {
     let mut machine = Machine::start(0, Some(START));
     for days in 1..=6 {
         machine.error_ms = days * DAY;
@@ -96,7 +96,7 @@ fn every_further_jump_begins_its_time_anew() {
 
 /// A small difference is followed by a five-hundredth of what passes, in either direction.
 #[test]
-fn a_small_difference_is_slewed() {
+fn small_difference_is_slewed() {
     for sign in [1, -1] {
         let mut machine = Machine::start(0, Some(START));
         machine.error_ms = sign * 30_000;
@@ -107,13 +107,13 @@ fn a_small_difference_is_slewed() {
 }
 
 #[test]
-fn time_never_turns() {
-    let mut steady = Steady::start(reading(START, 0), None, Trust::Cautious);
-    let mut said = 0;
+fn time_never_goes_backwards() {
+    let mut steady = SteadyTime::start(reading(START, 0), None, StartTrust::Cautious);
+    let mut output = 0;
     for at in 0..100_000 {
         let (times, _) = steady.observe(reading(START + at, -59_000));
-        assert!(times.now.unix_ms >= said, "at {at}");
-        said = times.now.unix_ms;
+        assert!(times.now.unix_ms >= output, "at {at}");
+        output = times.now.unix_ms;
     }
     // Nor after a long difference that was not followed.
     for at in [100_000, DAY] {
@@ -126,7 +126,7 @@ fn time_never_turns() {
 
 /// How wrong the wall is, what the vault knows, and what is made of it at once.
 #[test]
-fn starts() {
+fn start_bounds_follow_from_wall_clock_and_stored_time() {
     let cases = [
         // Right after a run.
         (0, Some(-10_000), [0, 0, 0]),
@@ -145,13 +145,13 @@ fn starts() {
         let mut machine = Machine::start(error, known.map(|it| START + it));
         assert_eq!(machine.pass(0), expected, "{error} {known:?}");
     }
-    let mut machine = Machine::trusting(0, Some(START + DAY), Trust::Wall);
+    let mut machine = Machine::start_with_trust(0, Some(START + DAY), StartTrust::Wall);
     assert_eq!(machine.pass(0), [0, 0, 0]);
 }
 
 /// The usual fault: started before the machine had asked anybody for the time.
 #[test]
-fn a_wrong_start_that_is_corrected_soon_destroys_nothing_early() {
+fn corrected_wrong_start_does_not_advance_the_earliest_bound() {
     let mut machine = Machine::start(DAY, Some(START - 1000));
     machine.pass(20 * MINUTE);
     machine.error_ms = 0;
@@ -168,7 +168,7 @@ fn a_wrong_start_that_is_corrected_soon_destroys_nothing_early() {
 
 /// A machine that slept: the clock that nobody can set has counted it.
 #[test]
-fn sleep_is_counted() {
+fn machine_sleep_is_counted() {
     let mut machine = Machine::start(0, Some(START));
     machine.pass(MINUTE);
     machine.true_ms += DAY;
@@ -179,10 +179,10 @@ fn sleep_is_counted() {
 /// One run after another with a clock that is ahead: what the first one took for now is not what the
 /// second may destroy by.
 #[test]
-fn a_wrong_run_does_not_make_the_next_one_destroy() {
+fn wrong_clock_of_a_previous_run_does_not_advance_the_earliest_bound() {
     let at = |it| Timestamp { unix_ms: START + it };
-    let known = KnownTime { now: at(HOUR), earliest: at(-1000) };
-    let mut steady = Steady::start(reading(START, DAY), Some(known), Trust::Cautious);
+    let known = ClockWatermark { now: at(HOUR), earliest: at(-1000) };
+    let mut steady = SteadyTime::start(reading(START, DAY), Some(known), StartTrust::Cautious);
     let (times, _) = steady.observe(reading(START, DAY));
     assert_eq!([times.earliest, times.now, times.latest], [at(-1000), at(DAY), at(DAY)]);
 }

@@ -19,11 +19,11 @@ use serde::{Deserialize, Serialize};
 use crate::commands::transfer::progress::Progress;
 
 /// Its number rises when older programs could not read what follows from it.
-const MARK: [u8; 16] = *b"\nscrip backup 1\n";
+const MAGIC: [u8; 16] = *b"\nscrip backup 1\n";
 const TAIL_BYTES: u64 = 64;
-const SUM_BYTES: u64 = 32;
+const CHECKSUM_BYTES: u64 = 32;
 const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
-const PIECE_BYTES: usize = 256 * 1024;
+const CHUNK_BYTES: usize = 256 * 1024;
 
 /// What a backup says of itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,14 +33,14 @@ pub(crate) struct Manifest {
     pub(crate) engine: String,
     pub(crate) schema: u32,
     /// Whatever was acknowledged before is in it.
-    pub(crate) made_at_unix_ms: i64,
+    pub(crate) created_at_unix_ms: i64,
     /// How many rows each table has.
     pub(crate) rows: BTreeMap<String, u64>,
 }
 
 impl Manifest {
-    pub(crate) fn made_at(&self) -> Timestamp {
-        Timestamp { unix_ms: self.made_at_unix_ms }
+    pub(crate) fn created_at(&self) -> Timestamp {
+        Timestamp { unix_ms: self.created_at_unix_ms }
     }
 
     pub(crate) fn count(&self, table: &str) -> u64 {
@@ -52,7 +52,7 @@ impl Manifest {
 ///
 /// # Errors
 /// It cannot be read or written.
-pub(crate) fn complete(
+pub(crate) fn finish_backup(
     file: &mut File,
     manifest: &Manifest,
     progress: &mut Progress,
@@ -61,10 +61,12 @@ pub(crate) fn complete(
     let manifest = serde_json::to_vec(manifest)?;
     let mut sum = Checksum::new();
     file.seek(SeekFrom::Start(0))?;
-    pour(file, database, &mut sum, &mut io::sink(), &mut |done| progress.tell(done, database))?;
+    copy_with_checksum(file, database, &mut sum, &mut io::sink(), &mut |done| {
+        progress.update(done, database)
+    })?;
     let lengths = [database, u64::try_from(manifest.len())?].map(u64::to_be_bytes);
     let mut end = manifest;
-    end.extend_from_slice(&MARK);
+    end.extend_from_slice(&MAGIC);
     end.extend(lengths.iter().flatten());
     sum.add(&end);
     end.extend_from_slice(&sum.finish());
@@ -75,15 +77,15 @@ pub(crate) fn complete(
 
 /// A file that ends as a backup does. Nothing in it is believed before [`Backup::check`].
 #[derive(Debug)]
-pub(crate) struct Backup {
+pub(crate) struct BackupFile {
     path: PathBuf,
     file: File,
-    database: u64,
+    database_bytes: u64,
     /// Up to the checksum.
-    summed: u64,
+    checksummed_bytes: u64,
 }
 
-impl Backup {
+impl BackupFile {
     /// # Errors
     /// It cannot be read, or does not end as a backup does.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
@@ -92,10 +94,10 @@ impl Backup {
         let found = file.metadata()?;
         ensure!(found.is_file(), "{name} is no file");
         let cut = || format!("{name} is no backup, or it was cut short; nothing was changed");
-        let summed = found.len().checked_sub(SUM_BYTES).with_context(cut)?;
+        let summed = found.len().checked_sub(CHECKSUM_BYTES).with_context(cut)?;
         let tail = found.len().checked_sub(TAIL_BYTES).with_context(cut)?;
         file.seek(SeekFrom::Start(tail))?;
-        let mut mark = [0; MARK.len()];
+        let mut mark = [0; MAGIC.len()];
         let mut lengths = [[0; 8]; 2];
         file.read_exact(&mut mark)?;
         for length in &mut lengths {
@@ -103,10 +105,15 @@ impl Backup {
         }
         let [database, manifest] = lengths.map(u64::from_be_bytes);
         let whole = database.checked_add(manifest) == Some(tail);
-        if mark != MARK || !whole || manifest > MANIFEST_BYTES_MAX {
+        if mark != MAGIC || !whole || manifest > MANIFEST_BYTES_MAX {
             bail!(cut());
         }
-        Ok(Self { path: path.to_owned(), file, database, summed })
+        Ok(Self {
+            path: path.to_owned(),
+            file,
+            database_bytes: database,
+            checksummed_bytes: summed,
+        })
     }
 
     /// Reads all of it; what it says of itself.
@@ -126,13 +133,13 @@ impl Backup {
         to: &mut impl Write,
         progress: &mut Progress,
     ) -> anyhow::Result<Manifest> {
-        let (name, all) = (self.path.display(), self.summed);
+        let (name, all) = (self.path.display(), self.checksummed_bytes);
         let mut sum = Checksum::new();
         self.file.seek(SeekFrom::Start(0))?;
-        let mut tell = |done| progress.tell(done, all);
-        pour(&mut self.file, self.database, &mut sum, to, &mut tell)?;
+        let mut tell = |done| progress.update(done, all);
+        copy_with_checksum(&mut self.file, self.database_bytes, &mut sum, to, &mut tell)?;
         let mut rest = Vec::new();
-        let rest_bytes = all.saturating_sub(self.database);
+        let rest_bytes = all.saturating_sub(self.database_bytes);
         Read::by_ref(&mut self.file).take(rest_bytes).read_to_end(&mut rest)?;
         sum.add(&rest);
         let mut written = [0; 32];
@@ -140,7 +147,7 @@ impl Backup {
         if sum.finish() != written {
             bail!("{name} is damaged: its checksum is another; nothing was changed");
         }
-        let tail = usize::try_from(TAIL_BYTES.saturating_sub(SUM_BYTES))?;
+        let tail = usize::try_from(TAIL_BYTES.saturating_sub(CHECKSUM_BYTES))?;
         let manifest = rest.len().checked_sub(tail).and_then(|it| rest.get(..it));
         serde_json::from_slice(manifest.unwrap_or_default())
             .with_context(|| format!("{name} says of itself what this program does not understand"))
@@ -148,24 +155,24 @@ impl Backup {
 }
 
 /// So many bytes from here to there, through the checksum.
-fn pour(
+fn copy_with_checksum(
     from: &mut File,
     count: u64,
     sum: &mut Checksum,
     to: &mut impl Write,
-    tell: &mut impl FnMut(u64),
+    report: &mut impl FnMut(u64),
 ) -> anyhow::Result<()> {
-    let mut piece = vec![0; PIECE_BYTES];
+    let mut piece = vec![0; CHUNK_BYTES];
     let mut done = 0;
     while done < count {
-        let most = usize::try_from(count.saturating_sub(done)).unwrap_or(PIECE_BYTES);
-        let room = piece.get_mut(..most.min(PIECE_BYTES)).unwrap_or_default();
+        let maximum = usize::try_from(count.saturating_sub(done)).unwrap_or(CHUNK_BYTES);
+        let room = piece.get_mut(..maximum.min(CHUNK_BYTES)).unwrap_or_default();
         let read = from.read(room)?;
         let read = room.get(..read).filter(|it| !it.is_empty()).context("it became shorter")?;
         sum.add(read);
         to.write_all(read)?;
         done = done.saturating_add(u64::try_from(read.len())?);
-        tell(done);
+        report(done);
     }
     Ok(())
 }
@@ -175,52 +182,52 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::commands::transfer::progress::Unit;
+    use crate::commands::transfer::progress::ProgressUnit;
 
-    fn quiet() -> Progress {
-        Progress::new("test", Unit::Bytes, true)
+    fn hidden_progress() -> Progress {
+        Progress::new("test", ProgressUnit::Bytes, true)
     }
 
     /// A file with a small stand-in for a database.
-    fn made(folder: &Path) -> (PathBuf, Manifest) {
+    fn create_backup_file(folder: &Path) -> (PathBuf, Manifest) {
         let manifest = Manifest {
             program: "1".to_owned(),
             engine: "embedded".to_owned(),
             schema: 3,
-            made_at_unix_ms: 7,
+            created_at_unix_ms: 7,
             rows: [("tokens".to_owned(), 2)].into(),
         };
         let path = folder.join("backup");
         fs::write(&path, b"database ".repeat(30)).unwrap();
         let mut file = File::options().read(true).write(true).open(&path).unwrap();
-        let length = complete(&mut file, &manifest, &mut quiet()).unwrap();
+        let length = finish_backup(&mut file, &manifest, &mut hidden_progress()).unwrap();
         assert_eq!(length, fs::metadata(&path).unwrap().len());
         (path, manifest)
     }
 
     fn check(path: &Path) -> anyhow::Result<Manifest> {
-        Backup::open(path)?.check(&mut quiet())
+        BackupFile::open(path)?.check(&mut hidden_progress())
     }
 
     #[test]
-    fn what_was_put_in_comes_out() {
+    fn extracted_database_and_manifest_match_the_backup() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, manifest) = made(folder.path());
+        let (path, manifest) = create_backup_file(folder.path());
         assert_eq!(check(&path).unwrap(), manifest);
         let mut database = Vec::new();
-        let mut backup = Backup::open(&path).unwrap();
+        let mut backup = BackupFile::open(&path).unwrap();
         // As often as one likes.
         for _ in 0..2 {
             database.clear();
-            assert_eq!(backup.extract(&mut database, &mut quiet()).unwrap(), manifest);
+            assert_eq!(backup.extract(&mut database, &mut hidden_progress()).unwrap(), manifest);
         }
         assert_eq!(database, b"database ".repeat(30));
     }
 
     #[test]
-    fn every_byte_counts() {
+    fn any_changed_or_missing_byte_is_detected() {
         let folder = tempfile::tempdir().unwrap();
-        let (path, _) = made(folder.path());
+        let (path, _) = create_backup_file(folder.path());
         let whole = fs::read(&path).unwrap();
         // A new file each time: one that is cut and written again is synced by some file systems.
         let put = |bytes: &[u8]| {

@@ -1,0 +1,52 @@
+//! The reference for HTTP: an axum server that answers the same routes and does nothing.
+
+use std::{io::Read, net::Ipv4Addr};
+
+use axum::{
+    Router,
+    body::Bytes,
+    http::{StatusCode, header::CONTENT_TYPE},
+    routing::{get, post},
+    serve::ListenerExt,
+};
+use tokio::net::TcpListener;
+
+use crate::{harness::script::IdText, print};
+
+const JSON: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
+
+/// As long as the answer to a card token, and starting with an id like it.
+const RESPONSE: &str = concat!(
+    r#"{"id":"00000000-0000-4000-8000-000000000000","type":"card","filler":""#,
+    "....................................................................................................",
+    "....................................................................................................",
+    "....................................................................................................",
+    "....................................................................................................",
+    "....................................................................................................",
+    "............................",
+    r#""}"#
+);
+
+/// An id to ask for: any will do.
+pub(crate) const SAMPLE_ID: IdText = *b"00000000-0000-4000-8000-000000000000";
+
+/// Ends when its standard input does, so it cannot outlive whoever started it.
+pub(crate) fn serve() -> anyhow::Result<()> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+        print(&format!("{{\"url\":\"http://{}\"}}", listener.local_addr()?))?;
+        let listener = listener.tap_io(|stream| drop(stream.set_nodelay(true)));
+        let router = Router::new()
+            .route("/tokens", post(async |_body: Bytes| (StatusCode::CREATED, JSON, RESPONSE)))
+            .route("/tokens/{id}", get(async || (JSON, RESPONSE)));
+        let server = axum::serve(listener, router).into_future();
+        let asked_to_end =
+            tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+        tokio::select! {
+            served = server => served?,
+            _ = asked_to_end => (),
+        }
+        Ok(())
+    })
+}

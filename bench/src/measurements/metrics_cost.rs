@@ -1,0 +1,22 @@
+//! What counting costs a request: all that a read adds to, without the read.
+
+use std::hint::black_box;
+
+use scrip_api::metrics::Metrics;
+use scrip_core::{audit::Operation, time::Timestamp};
+use scrip_server::process::clock::ticks;
+
+use crate::measurements::expressions::nanos_per_call;
+
+/// Nanoseconds for one answer: in flight and out again, two looks at the clock, one note.
+pub(crate) fn measure_metrics() -> f64 {
+    let metrics = Metrics::new(Timestamp { unix_ms: 0 });
+    nanos_per_call(|| {
+        metrics.in_flight.increment();
+        let started = ticks();
+        let took = black_box(ticks()).saturating_sub(started);
+        metrics.record_response(black_box(Operation::GetToken), black_box(200), took);
+        metrics.in_flight.decrement();
+        true
+    })
+}

@@ -1,0 +1,148 @@
+//! Memory for large answers until their clients have read them: a pool with a share for each client
+//! network.
+//!
+//! An answer is counted as long as its bytes exist, in the HTTP library's buffers too. A client that
+//! asks for much and reads nothing finds its share in use.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use scrip_core::policy::rate_limit::ClientNetwork;
+
+use crate::app::memory_pool::{MemoryExhausted, MemoryPool, PoolBounds};
+
+#[derive(Debug)]
+pub struct ResponseMemory {
+    pool: MemoryPool,
+    network_bytes_max: usize,
+}
+
+/// The bytes of an answer, and their part of the pool.
+struct CountedResponse {
+    memory: Arc<ResponseMemory>,
+    network: Option<ClientNetwork>,
+    bytes: Bytes,
+}
+
+impl ResponseMemory {
+    /// A network may use one part in `network_share` of the pool.
+    #[must_use]
+    pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
+        let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
+        Arc::new(Self { pool: MemoryPool::new(bytes_max), network_bytes_max })
+    }
+
+    #[must_use]
+    pub fn free_bytes(&self) -> usize {
+        self.pool.free_bytes()
+    }
+
+    /// Before anything is done for a request: fails when the client's network has used up its share.
+    /// A full pool is no reason here, since most answers are too small to be counted. A network is
+    /// None where no share applies.
+    pub(crate) fn check(&self, network: Option<ClientNetwork>) -> Result<(), MemoryExhausted> {
+        match network.map(|it| self.pool.used_by(it)) {
+            Some(used) if used >= self.network_bytes_max => Err(MemoryExhausted::NetworkShare),
+            Some(_) | None => Ok(()),
+        }
+    }
+
+    /// The same bytes, counted until all copies of them are dropped. An answer above a bound is
+    /// counted when there is no other: otherwise it could never be given.
+    pub(crate) fn count(
+        self: &Arc<Self>,
+        network: Option<ClientNetwork>,
+        bytes: Bytes,
+    ) -> Result<Bytes, MemoryExhausted> {
+        let bounds = PoolBounds {
+            pool_bytes: self.pool.bytes_max().max(bytes.len()),
+            network_bytes: self.network_bytes_max.max(bytes.len()),
+        };
+        self.count_within(bounds, network, bytes)
+    }
+
+    /// The same past the bounds: for the answer to a write, which has taken effect.
+    pub(crate) fn count_always(
+        self: &Arc<Self>,
+        network: Option<ClientNetwork>,
+        bytes: Bytes,
+    ) -> Bytes {
+        self.count_within(PoolBounds::UNBOUNDED, network, bytes.clone()).unwrap_or(bytes)
+    }
+
+    fn count_within(
+        self: &Arc<Self>,
+        bounds: PoolBounds,
+        network: Option<ClientNetwork>,
+        bytes: Bytes,
+    ) -> Result<Bytes, MemoryExhausted> {
+        self.pool.reserve(network, bytes.len(), bounds)?;
+        Ok(Bytes::from_owner(CountedResponse { memory: Arc::clone(self), network, bytes }))
+    }
+}
+
+impl AsRef<[u8]> for CountedResponse {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Drop for CountedResponse {
+    fn drop(&mut self) {
+        self.memory.pool.release(self.network, self.bytes.len());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn network(last: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::from_address([192, 0, 2, last].into()))
+    }
+
+    fn response(bytes: usize) -> Bytes {
+        Bytes::from(vec![7; bytes])
+    }
+
+    #[test]
+    fn responses_are_counted_until_their_last_copy_is_dropped() {
+        let memory = ResponseMemory::new(100, 2);
+        let mut first = memory.count(network(1), response(40)).unwrap();
+        assert_eq!((first.len(), memory.free_bytes()), (40, 60));
+        let piece = first.split_to(1);
+        drop(first);
+        assert_eq!(memory.free_bytes(), 60);
+        drop(piece);
+        assert_eq!(memory.free_bytes(), 100);
+        assert_eq!(memory.pool.networks_in_use(), 0);
+    }
+
+    #[test]
+    fn pool_and_network_share_limit_responses() {
+        let memory = ResponseMemory::new(100, 2);
+        let first = memory.count(network(1), response(40)).unwrap();
+        assert_eq!(memory.count(network(1), response(11)), Err(MemoryExhausted::NetworkShare));
+        let rest = memory.count(network(1), response(10)).unwrap();
+        assert_eq!(memory.check(network(1)), Err(MemoryExhausted::NetworkShare));
+        assert_eq!(memory.check(network(2)), Ok(()));
+        // A trusted proxy has no share.
+        let of_proxy = memory.count(None, response(50)).unwrap();
+        assert_eq!(memory.check(network(2)), Ok(()));
+        assert_eq!(memory.count(network(2), response(1)), Err(MemoryExhausted::Pool));
+        let written = memory.count_always(network(2), response(30));
+        drop((first, rest, of_proxy));
+        assert_eq!(memory.free_bytes(), 70);
+        drop(written);
+        assert_eq!(memory.free_bytes(), 100);
+    }
+
+    #[test]
+    fn response_larger_than_its_share_is_sent_when_it_is_the_only_one() {
+        let memory = ResponseMemory::new(100, 4);
+        let large = memory.count(network(1), response(200)).unwrap();
+        assert_eq!(memory.count(network(1), response(1)), Err(MemoryExhausted::Pool));
+        drop(large);
+        assert!(memory.count(network(1), response(1)).is_ok());
+    }
+}

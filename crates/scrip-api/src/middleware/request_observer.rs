@@ -1,0 +1,53 @@
+//! What is told of a request at a route to whoever runs the server: how long, what status, and that
+//! it panicked. Never what stood in its path or its body.
+
+use std::{panic::AssertUnwindSafe, time::Duration};
+
+use axum::response::Response;
+use futures_util::FutureExt;
+use hyper::HeaderMap;
+use scrip_core::{audit::Operation, error::Error};
+use tracing::{Instrument, Span};
+
+use crate::{
+    app::App,
+    middleware::{
+        span::{self, RouteName},
+        trace::TraceId,
+    },
+    problem::Problem,
+};
+
+pub(crate) struct RequestObserver {
+    operation: Operation,
+    started: Duration,
+    span: Span,
+}
+
+impl RequestObserver {
+    pub(crate) fn start(app: &App, name: RouteName, trace: &TraceId, headers: &HeaderMap) -> Self {
+        let span = span::request_span(&name, trace, headers);
+        Self { operation: name.operation, started: (app.ticks)(), span }
+    }
+
+    /// A panic is caught here and not further out, so that it is counted as what it was.
+    pub(crate) async fn run_handler(
+        &self,
+        app: &App,
+        handling: impl Future<Output = Result<Response, Problem>>,
+    ) -> Result<Response, Problem> {
+        let handling = handling.instrument(self.span.clone());
+        AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| {
+            app.metrics.panics.increment();
+            Err(Error::Internal("a handler panicked".into()).into())
+        })
+    }
+
+    pub(crate) fn finish(&self, app: &App, trace: &TraceId, status: u16) {
+        let duration = (app.ticks)().saturating_sub(self.started);
+        app.metrics.record_response(self.operation, status, duration);
+        span::record_status(&self.span, status);
+        let (trace, operation) = (&*trace.0, self.operation.as_str());
+        tracing::debug!(trace, operation, status, took_us = duration.as_micros(), "answered");
+    }
+}

@@ -1,0 +1,113 @@
+//! Results of production: a directory server whose certificate was verified has its own listener,
+//! which knows but one path.
+
+use std::{net::IpAddr, sync::Arc};
+
+use axum::{
+    body::{Body, HttpBody},
+    response::Response,
+};
+use bytes::Bytes;
+use hyper::{Method, Request};
+use scrip_core::{
+    audit::Operation,
+    id::ThreeDsSessionId,
+    operations::threeds_sessions::receive_result::{PostedResult, ResultChannel, receive_result},
+    policy::{RequestOrigin, rate_limit::ClientNetwork},
+};
+use scrip_threeds::{code::Scheme, message::MESSAGE_BYTES_MAX};
+use zeroize::Zeroizing;
+
+use crate::{
+    app::App,
+    middleware::{body::read_body, throttle, trace::TraceId},
+    pipeline::serve_request,
+    problem::Problem,
+    wire::response,
+};
+
+/// One request of whoever these schemes vouch for.
+pub async fn receive_verified_result<B>(
+    app: &App,
+    schemes: &[Scheme],
+    address: IpAddr,
+    request: Request<B>,
+) -> Response
+where
+    B: HttpBody<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<axum::BoxError>,
+{
+    let started = (app.ticks)();
+    let response = serve_request(request, async |request: Request<Body>, trace: &TraceId| {
+        let origin = RequestOrigin { trace: Arc::clone(&trace.0), address };
+        match receive(app, schemes, &origin, request).await {
+            Ok(message) => response::json(200, Bytes::from_owner(message)),
+            Err(problem) => problem.response(trace),
+        }
+    })
+    .await;
+    let duration = (app.ticks)().saturating_sub(started);
+    app.metrics.record_response(Operation::ReceiveResult, response.status().as_u16(), duration);
+    response
+}
+
+async fn receive(
+    app: &App,
+    schemes: &[Scheme],
+    origin: &RequestOrigin,
+    request: Request<Body>,
+) -> Result<Zeroizing<Vec<u8>>, Problem> {
+    // Whoever somebody vouches for is not counted: a result that is turned away is a payment lost.
+    if schemes.is_empty() {
+        throttle::count_anonymous(app, origin.address).await?;
+        return Err(Problem::Unauthorized);
+    }
+    let (id, secret) = parse_result_path(request.uri().path()).ok_or(Problem::NoRoute)?;
+    if request.method() != Method::POST {
+        return Err(Problem::MethodNotAllowed);
+    }
+    let secret = Zeroizing::new(secret.to_owned());
+    // A certificate is as good as a key.
+    let mut reservation =
+        app.body_memory.start_reservation(ClientNetwork::from_address(origin.address));
+    let mut body = request.into_body();
+    let deadline = app.limits.body_deadline;
+    let message = read_body(app, &mut body, deadline, MESSAGE_BYTES_MAX, &mut reservation).await?;
+    let directory = app.directory.load_full().filter(|_| !app.is_sealed());
+    let directory = directory.ok_or(Problem::Sealed)?;
+    let door = ResultChannel::Verified(schemes.to_vec());
+    let posted = PostedResult { id, secret: &secret, message: &message, channel: door };
+    Ok(receive_result(&app.vault, &directory, origin, posted).await?)
+}
+
+/// The session and the secret of `/3ds/sessions/{id}/results/{secret}`.
+fn parse_result_path(path: &str) -> Option<(ThreeDsSessionId, &str)> {
+    let (id, secret) = path.strip_prefix("/3ds/sessions/")?.split_once("/results/")?;
+    let secret = Some(secret).filter(|it| !it.is_empty() && !it.contains('/'));
+    ThreeDsSessionId::parse(id).zip(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_result_path_is_parsed() {
+        let id = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
+        let good = format!("/3ds/sessions/{id}/results/abc");
+        let (found, secret) = parse_result_path(&good).unwrap();
+        assert_eq!((found.to_string().as_str(), secret), (id, "abc"));
+        let bad = [
+            format!("/3ds/sessions/{id}/results/"),
+            format!("/3ds/sessions/{id}/results"),
+            format!("/3ds/sessions/{id}/results/abc/d"),
+            "/3ds/sessions/x/results/abc".to_owned(),
+            format!("/3ds/sessions/{id}"),
+            "/healthz".to_owned(),
+            "/".to_owned(),
+        ];
+        for path in bad {
+            assert!(parse_result_path(&path).is_none(), "{path}");
+        }
+    }
+}

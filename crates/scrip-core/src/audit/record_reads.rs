@@ -1,0 +1,86 @@
+//! Reads are recorded: on disk before the response leaves.
+
+use std::sync::Arc;
+
+use crate::{
+    Error, Vault,
+    audit::{AuditRecord, Operation, ReadLogBatch, ReadLogEntry, ReadRecording},
+    id::TenantId,
+    policy::{Actor, Caller, PolicyPermit},
+};
+
+impl Vault {
+    /// Records what a caller is about to be shown. Only then may it be.
+    ///
+    /// # Errors
+    /// It could not be written down, so nothing may be shown.
+    pub async fn record_reads(
+        &self,
+        caller: &Caller,
+        operation: Operation,
+        entries: Vec<ReadLogEntry>,
+    ) -> Result<(), Error> {
+        let audit = AuditRecord::new(operation, caller, self.clock.now());
+        self.append_to_read_log(ReadLogBatch { tenant: caller.tenant().id, audit, entries }).await
+    }
+
+    /// The same of policy, which the caller's mandate lets it see.
+    ///
+    /// # Errors
+    /// As [`Vault::record_seen`].
+    pub(crate) async fn record_policy_read(
+        &self,
+        permit: &PolicyPermit,
+        operation: Operation,
+        entity: impl Into<String>,
+    ) -> Result<(), Error> {
+        let audit = AuditRecord::for_policy(operation, permit, self.clock.now());
+        let entries = vec![ReadLogEntry::new(entity, "read")];
+        self.append_to_read_log(ReadLogBatch { tenant: permit.tenant().id, audit, entries }).await
+    }
+
+    /// Records an operator's command in the vault's own chain, whatever the settings say about
+    /// reads.
+    ///
+    /// # Errors
+    /// The vault is sealed, or the store did not answer.
+    pub async fn record_command(&self, command: &str, outcome: &'static str) -> Result<(), Error> {
+        self.record_in_vault_chain(Operation::RunCommand, ReadLogEntry::new(command, outcome)).await
+    }
+
+    pub(crate) async fn record_in_vault_chain(
+        &self,
+        operation: Operation,
+        entry: ReadLogEntry,
+    ) -> Result<(), Error> {
+        let audit = self.audit_trail.record_for_operator(operation, self.clock.now())?;
+        let batch = ReadLogBatch { tenant: TenantId::VAULT, audit, entries: vec![entry] };
+        Ok(self.store.append_read_log(batch).await?)
+    }
+
+    /// Records how many requests of one client address had no valid API key, in the vault's own
+    /// chain. Nothing while the vault is sealed.
+    ///
+    /// # Errors
+    /// The store did not answer.
+    pub async fn record_failed_authentication(
+        &self,
+        address: Arc<str>,
+        repeats: i64,
+    ) -> Result<(), Error> {
+        let Some(key) = self.audit_trail.key() else { return Ok(()) };
+        let (operation, now) = (Operation::Authenticate, self.clock.now());
+        let record = AuditRecord::without_request(Actor::Unauthenticated, operation, key, now);
+        let audit = AuditRecord { address, repeats: Some(repeats), ..record };
+        let entries = vec![ReadLogEntry::new("", "unauthenticated")];
+        self.append_to_read_log(ReadLogBatch { tenant: TenantId::VAULT, audit, entries }).await
+    }
+
+    async fn append_to_read_log(&self, batch: ReadLogBatch) -> Result<(), Error> {
+        match self.audit_trail.read_recording {
+            ReadRecording::Off => Ok(()),
+            ReadRecording::Durable if batch.entries.is_empty() => Ok(()),
+            ReadRecording::Durable => Ok(self.store.append_read_log(batch).await?),
+        }
+    }
+}

@@ -1,0 +1,118 @@
+//! Create Session.
+
+use std::time::Duration;
+
+use scrip_seal::Sealed;
+use scrip_threeds::{
+    code::{Device, DeviceChannel, ThreeDsSessionType},
+    format::TransId,
+    request::DeviceInfo,
+    session::{StateMachineEffect, ThreeDsSession},
+    webhook::WebhookEventType,
+};
+use serde_json::{Map, Value};
+
+use crate::{
+    Error, FieldError, Vault,
+    audit::Operation,
+    id::{ThreeDsSessionId, random_uuid},
+    idempotency::{ResponseRecorder, response::seal_permitted_response},
+    policy::{Caller, Permission},
+    threeds::{
+        CardReference, ChallengeMode, LoadedSession, SessionChange, ThreeDsSessionBody,
+        ThreeDsSessionRecord, ThreeDsSessionView, check_threeds_enabled, find_card,
+        find_supported_schemes, to_moment,
+    },
+};
+
+/// Where the card has no end of its own.
+const SESSION_RETENTION: Duration = Duration::from_secs(60 * 60);
+/// A session that nobody authenticates ends by then, however long its card lives.
+const SESSION_RETENTION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// A create request after parsing.
+#[derive(Debug)]
+pub struct NewThreeDsSession {
+    pub card: CardReference,
+    pub kind: ThreeDsSessionType,
+    pub device: Device,
+    /// For a browser also what the server saw of it.
+    pub device_info: DeviceInfo,
+    pub challenge_mode: ChallengeMode,
+    pub metadata: Option<Map<String, Value>>,
+}
+
+/// # Errors
+/// There is no such card, or no scheme has it; or the tenant has no 3-D Secure.
+pub async fn create_threeds_session(
+    vault: &Vault,
+    caller: &Caller,
+    new: NewThreeDsSession,
+    recorder: Option<ResponseRecorder<ThreeDsSessionView>>,
+) -> Result<ThreeDsSessionView, Error> {
+    const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionCreate;
+    let (tenant, now) = (caller.tenant(), vault.clock.now());
+    check_threeds_enabled(tenant)?;
+    let card = find_card(vault, caller, REQUIRED_PERMISSION, &new.card).await?;
+    let card =
+        card.ok_or_else(|| FieldError::new(new.card.attribute(), "is no card of this tenant"))?;
+    let rails = find_supported_schemes(vault, tenant.kind, card.number.as_ref())?;
+
+    let id = ThreeDsSessionId(random_uuid(vault.fill_random));
+    let expires_at = card.expires_at.unwrap_or_else(|| now.plus(SESSION_RETENTION));
+    let expires_at = expires_at.min(now.plus(SESSION_RETENTION_MAX));
+    let trans_id = TransId::parse(&id.to_string()).map_err(|_| Error::Internal("id".into()))?;
+    let channel = DeviceChannel::for_session(new.kind, new.device);
+    let has_method = rails.first().is_some_and(|it| it.method_url.is_some());
+    let state = ThreeDsSession::new(trans_id, new.kind, channel, to_moment(expires_at));
+    let state = if has_method { state.with_method() } else { state };
+    let (token, token_intent) = new.card.ids();
+    let body = ThreeDsSessionBody {
+        state,
+        token,
+        token_intent,
+        containers: card.permit.containers().to_text(),
+        number_digest: card.number_digest,
+        number_version: card.number_version.map(|it| it.to_string()),
+        schemes: rails,
+        device: new.device,
+        device_info: new.device_info,
+        challenge_mode: new.challenge_mode,
+        metadata: new.metadata,
+        secret: random_secret(vault.fill_random),
+        modified: None,
+        sent_method_completion: None,
+    };
+    let record = ThreeDsSessionRecord {
+        tenant: tenant.id,
+        id,
+        created_by: caller.application(),
+        created_at: now,
+        deletes_at: None,
+        revision: 1,
+        card: new.card.to_session_card(),
+        body: Sealed::from_stored(Vec::new()),
+    };
+    let mut session = LoadedSession { record, body };
+    let view = ThreeDsSessionView::new(vault, &session)?;
+    let idempotency = recorder.as_ref().map(|it| {
+        seal_permitted_response(&card.permit, it.claim.digests, (it.render)(&view), None, now)
+    });
+    let effects = [StateMachineEffect::Emit { event: WebhookEventType::Created, status: None }];
+    let writing = SessionChange::new(caller, Operation::CreateThreeDsSession, "created", now);
+    let writing = SessionChange {
+        used_card: Some(new.card),
+        idempotency: idempotency.transpose()?,
+        ..writing
+    };
+    let write = session.seal_write(vault, &effects, writing)?;
+    vault.store.insert_threeds_session(caller.permit_lookup(REQUIRED_PERMISSION)?, write).await?;
+    Ok(view)
+}
+
+/// What only the directory server is told.
+fn random_secret(fill_random: fn(&mut [u8])) -> String {
+    let mut bytes = [0; 32];
+    fill_random(&mut bytes);
+    bytes.iter().map(|it| format!("{it:02x}")).collect()
+}

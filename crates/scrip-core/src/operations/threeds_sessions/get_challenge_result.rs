@@ -1,0 +1,42 @@
+//! Get Challenge Result. That it was fetched is told to those who listen, so it is a write.
+
+use scrip_threeds::session::StateMachineEvent;
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ThreeDsSessionId,
+    policy::{Caller, Permission},
+    store::ChangeOutcome,
+    threeds::{
+        AuthenticationView, SESSION_ATTEMPTS_MAX, SessionChange, load_session, rejection_error,
+        session_conflict_error,
+    },
+};
+
+/// # Errors
+/// There is no such session, or it has no result of a challenge (yet).
+pub async fn get_challenge_result(
+    vault: &Vault,
+    caller: &Caller,
+    id: ThreeDsSessionId,
+) -> Result<AuthenticationView, Error> {
+    for _ in 0..SESSION_ATTEMPTS_MAX {
+        let needed = Permission::ThreeDsSessionAuthenticate;
+        let opened = load_session(vault, caller, needed, id).await?;
+        opened.check_number()?;
+        let session = opened.session;
+        let now = vault.clock.now();
+        let (mut next, effects) = session
+            .apply_event(&StateMachineEvent::ResultRequested, now)
+            .map_err(|it| rejection_error(&it))?;
+        let authentication = next.body.state.challenge_result().cloned();
+        let authentication = authentication.map_err(|it| rejection_error(&it))?;
+        let card = next.body.card()?;
+        let writing = SessionChange::new(caller, Operation::GetChallengeResult, "read", now);
+        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+            return Ok(AuthenticationView { session_id: id, card, authentication });
+        }
+    }
+    Err(session_conflict_error())
+}

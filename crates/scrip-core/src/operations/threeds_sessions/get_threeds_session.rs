@@ -1,0 +1,28 @@
+//! Get Session.
+
+use crate::{
+    Error, Vault,
+    audit::{Operation, ReadLogEntry},
+    id::ThreeDsSessionId,
+    policy::{Caller, Permission},
+    threeds::{ThreeDsSessionView, load_session},
+};
+
+/// # Errors
+/// There is no such session, it has expired, its outcome is for another number than the card has
+/// now, or the read cannot be recorded.
+pub async fn get_threeds_session(
+    vault: &Vault,
+    caller: &Caller,
+    id: ThreeDsSessionId,
+) -> Result<ThreeDsSessionView, Error> {
+    let opened = load_session(vault, caller, Permission::ThreeDsSessionRead, id).await?;
+    let session = &opened.session;
+    if session.body.state.authentication().is_some() {
+        opened.check_number()?;
+    }
+    let view = ThreeDsSessionView::new(vault, session)?;
+    let recorded = ReadLogEntry::new(id.to_string(), "read");
+    vault.record_reads(caller, Operation::GetThreeDsSession, vec![recorded]).await?;
+    Ok(view)
+}

@@ -1,0 +1,57 @@
+//! Update Session: an app tells of its device, which it knows only once the session is there.
+
+use scrip_threeds::{code::Device, request::DeviceInfo, session::StateMachineEvent};
+
+use crate::{
+    audit::Operation,
+    error::{Denial, Error, FieldError},
+    id::ThreeDsSessionId,
+    idempotency::{ResponseRecorder, response::seal_permitted_response},
+    policy::{Caller, Permission},
+    store::ChangeOutcome,
+    threeds::{
+        OpenedSession, SESSION_ATTEMPTS_MAX, SessionChange, ThreeDsSessionView, load_session,
+        rejection_error, session_conflict_error,
+    },
+    vault::Vault,
+};
+
+const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionCreate;
+
+/// # Errors
+/// There is no such session, it is another application's or a browser's, or it was authenticated.
+pub async fn update_threeds_session(
+    vault: &Vault,
+    caller: &Caller,
+    id: ThreeDsSessionId,
+    device_info: DeviceInfo,
+    recorder: Option<ResponseRecorder<ThreeDsSessionView>>,
+) -> Result<ThreeDsSessionView, Error> {
+    for _ in 0..SESSION_ATTEMPTS_MAX {
+        let OpenedSession { session, permit, .. } =
+            load_session(vault, caller, REQUIRED_PERMISSION, id).await?;
+        if session.record.created_by != caller.application() {
+            return Err(Error::Forbidden(Denial::NotCreator));
+        }
+        if session.body.device != Device::Mobile {
+            let rule = "can only be changed for a session of an app";
+            return Err(FieldError::new("device_info", rule).into());
+        }
+        let now = vault.clock.now();
+        let (mut next, effects) = session
+            .apply_event(&StateMachineEvent::DeviceInfo, now)
+            .map_err(|it| rejection_error(&it))?;
+        next.body.device_info = device_info.clone();
+        next.body.set_modified(caller.application(), now);
+        let view = ThreeDsSessionView::new(vault, &next)?;
+        let idempotency = recorder.as_ref().map(|it| {
+            seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)
+        });
+        let writing = SessionChange::new(caller, Operation::UpdateThreeDsSession, "updated", now);
+        let writing = SessionChange { idempotency: idempotency.transpose()?, ..writing };
+        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+            return Ok(view);
+        }
+    }
+    Err(session_conflict_error())
+}

@@ -1,0 +1,164 @@
+//! What becomes of the card of a session when its token intent is converted.
+
+use std::sync::Arc;
+
+use scrip_seal::{Mac, Place, TenantKeys};
+
+use crate::{
+    id::{CardNumberVersion, TenantId, TokenId, TokenIntentId},
+    policy::{PolicyRow, SignedRow},
+    token::{
+        Containers, InsertToken, TokenWrite, UpdateToken, WriteOutcome, body::read_number_version,
+    },
+};
+
+/// The card of a session, as its row names it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ThreeDsSessionCard {
+    Token(TokenId),
+    Intent {
+        id: TokenIntentId,
+        /// Written by the conversion of the intent.
+        conversion: Option<SignedRow<ConvertedIntent>>,
+    },
+}
+
+/// The columns of a session's row that name its card.
+#[derive(Debug, Clone, Copy)]
+pub struct ThreeDsSessionCardColumns<'a> {
+    pub token: Option<&'a str>,
+    pub intent: Option<TokenIntentId>,
+    /// The others are written by a conversion.
+    pub containers: Option<&'a str>,
+    pub number_version: Option<CardNumberVersion>,
+    pub mac: Option<Mac>,
+}
+
+/// The token that an intent became. It has a code of its own, because the conversion writes it
+/// without opening the session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConvertedIntent {
+    pub tenant: TenantId,
+    pub intent: TokenIntentId,
+    pub token: TokenId,
+    /// Of the token, when it was converted.
+    pub containers: Containers,
+    /// Which writing of the number the token had then.
+    pub number_version: Option<CardNumberVersion>,
+}
+
+impl PolicyRow for ConvertedIntent {
+    fn place(&self) -> Place {
+        Place::new("session.converted-intent")
+            .bytes(self.tenant.0.as_bytes())
+            .bytes(self.intent.0.as_bytes())
+            .text(self.token.as_str())
+            .text(&self.containers.to_text())
+            .optional_bytes(self.number_version.as_ref().map(|it| it.0.as_bytes().as_slice()))
+    }
+}
+
+impl ThreeDsSessionCard {
+    /// The token that the row names, at first or by a conversion.
+    #[must_use]
+    pub fn token(&self) -> Option<&TokenId> {
+        match self {
+            Self::Token(id) => Some(id),
+            Self::Intent { conversion: converted, .. } => {
+                converted.as_ref().map(|it| &it.record.token)
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn intent(&self) -> Option<TokenIntentId> {
+        match self {
+            Self::Token(_) => None,
+            Self::Intent { id, .. } => Some(*id),
+        }
+    }
+
+    #[must_use]
+    pub fn conversion(&self) -> Option<&SignedRow<ConvertedIntent>> {
+        match self {
+            Self::Token(_) => None,
+            Self::Intent { conversion: converted, .. } => converted.as_ref(),
+        }
+    }
+
+    /// As the columns of a row have it. Nothing when they are not as we write them.
+    #[must_use]
+    pub fn from_row(tenant: TenantId, columns: ThreeDsSessionCardColumns<'_>) -> Option<Self> {
+        let ThreeDsSessionCardColumns { token, intent, containers, number_version, mac } = columns;
+        let token = match token {
+            Some(text) => Some(TokenId::parse(text).ok()?),
+            None => None,
+        };
+        match (token, intent, containers, mac) {
+            (_, _, None, _) if number_version.is_some() => None,
+            (Some(token), None, None, None) => Some(Self::Token(token)),
+            (None, Some(id), None, None) => Some(Self::Intent { id, conversion: None }),
+            (Some(token), Some(id), Some(containers), Some(mac)) => {
+                let containers = Containers::parse(containers.split(',')).ok()?;
+                let record =
+                    ConvertedIntent { tenant, intent: id, token, containers, number_version };
+                Some(Self::Intent { id, conversion: Some(SignedRow { record, mac }) })
+            }
+            (_, _, _, _) => None,
+        }
+    }
+
+    /// Binds the session to its card. The conversion comes later and has a code of its own.
+    pub(crate) fn add_to_place(&self, place: Place) -> Place {
+        let (token, intent) = match self {
+            Self::Token(id) => (Some(id.as_str().as_bytes()), None),
+            Self::Intent { id, .. } => (None, Some(id.0)),
+        };
+        let intent = intent.as_ref().map(|it| it.as_bytes().as_slice());
+        place.optional_bytes(token).optional_bytes(intent)
+    }
+}
+
+impl TokenWrite {
+    /// For the sessions of the intent that this write converts. An engine asks before the write and
+    /// signs with its outcome.
+    #[must_use]
+    pub fn conversion(&self) -> Option<Conversion> {
+        let (permit, intent, record) = match self {
+            Self::Insert(InsertToken { permit, intent, token, .. }) => {
+                (permit, intent, &token.record)
+            }
+            Self::Update(UpdateToken { permit, intent, token, .. }) => (permit, intent, token),
+        };
+        let intent = (*intent)?;
+        let (tenant, keys) = (permit.tenant().id, Arc::clone(&permit.tenant().keys));
+        let (token, containers) = (record.id.clone(), record.containers.clone());
+        let number_version = read_number_version(&keys, tenant, record);
+        let record = ConvertedIntent { tenant, intent, token, containers, number_version };
+        Some(Conversion { keys, record })
+    }
+}
+
+/// A conversion that is being written.
+#[derive(Debug)]
+pub struct Conversion {
+    keys: Arc<TenantKeys>,
+    record: ConvertedIntent,
+}
+
+impl Conversion {
+    /// For the sessions of the intent, once the outcome of the write is known.
+    #[must_use]
+    pub fn sign(self, outcome: &WriteOutcome) -> SignedRow<ConvertedIntent> {
+        let record = match outcome {
+            WriteOutcome::New | WriteOutcome::Updated => self.record,
+            WriteOutcome::Existing(found) => ConvertedIntent {
+                token: found.record.id.clone(),
+                containers: found.record.containers.clone(),
+                number_version: read_number_version(&self.keys, self.record.tenant, &found.record),
+                ..self.record
+            },
+        };
+        SignedRow::new(&self.keys, record)
+    }
+}

@@ -1,0 +1,50 @@
+//! Something that somebody without a key tells of a session.
+
+use scrip_threeds::session::{StateMachineEffect, StateMachineEvent, ThreeDsRejection};
+
+use crate::{
+    Error, Vault,
+    audit::{AuditRecord, Operation},
+    id::ThreeDsSessionId,
+    policy::{Actor, Directory, RequestOrigin},
+    store::ChangeOutcome,
+    threeds::{
+        EventCause, LoadedSession, SESSION_ATTEMPTS_MAX, SessionChange, load_notified_session,
+        session_conflict_error,
+    },
+};
+
+/// The session afterwards and what came of it, or the machine's refusal.
+pub(crate) async fn apply_notification(
+    vault: &Vault,
+    directory: &Directory,
+    operation: Operation,
+    origin: &RequestOrigin,
+    id: ThreeDsSessionId,
+    event: &StateMachineEvent,
+) -> Result<Result<(LoadedSession, Vec<StateMachineEffect>), ThreeDsRejection>, Error> {
+    for _ in 0..SESSION_ATTEMPTS_MAX {
+        let (tenant, session) = load_notified_session(vault, directory, id).await?;
+        let now = vault.clock.now();
+        let (mut next, effects) = match session.apply_event(event, now) {
+            Ok(stepped) => stepped,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        if !next.needs_write(&session, &effects) {
+            return Ok(Ok((next, effects)));
+        }
+        let key = &tenant.audit_key;
+        let writing = SessionChange {
+            tenant: &tenant,
+            cause: EventCause::Unauthenticated(origin),
+            audit: AuditRecord::for_request(Actor::Unauthenticated, operation, origin, key, now),
+            outcome: "done",
+            used_card: None,
+            idempotency: None,
+        };
+        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+            return Ok(Ok((next, effects)));
+        }
+    }
+    Err(session_conflict_error())
+}

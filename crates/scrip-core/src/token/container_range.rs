@@ -1,0 +1,149 @@
+//! Ranges of containers: one container, or one with all below it.
+
+use crate::token::{Container, Containers};
+
+/// The containers between two texts: one of them with all beneath it, or one alone.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ContainerRange {
+    from: String,
+    /// The first text after it.
+    to: String,
+}
+
+impl ContainerRange {
+    /// A container ends with a slash, so whatever begins with its text is beneath it.
+    #[must_use]
+    pub fn subtree(container: &Container) -> Self {
+        let from = container.as_str().to_owned();
+        // The character after the slash.
+        let to = format!("{}0", from.trim_end_matches('/'));
+        Self { from, to }
+    }
+
+    #[must_use]
+    pub fn single(container: &Container) -> Self {
+        let from = container.as_str().to_owned();
+        // Before every character that a container may go on with.
+        let to = format!("{from} ");
+        Self { from, to }
+    }
+
+    #[must_use]
+    pub fn contains(&self, container: &Container) -> bool {
+        (self.from.as_str()..self.to.as_str()).contains(&container.as_str())
+    }
+
+    #[must_use]
+    pub fn from(&self) -> &str {
+        &self.from
+    }
+
+    #[must_use]
+    pub fn to(&self) -> &str {
+        &self.to
+    }
+
+    pub(crate) fn intersect(&self, other: &Self) -> Option<Self> {
+        let from = self.from.as_str().max(&other.from);
+        let to = self.to.as_str().min(&other.to);
+        (from < to).then(|| Self { from: from.to_owned(), to: to.to_owned() })
+    }
+}
+
+/// Spans apart from each other, the last in the alphabet first: the order of lists.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ContainerRanges(Vec<ContainerRange>);
+
+impl ContainerRanges {
+    pub(crate) fn from_ranges(mut ranges: Vec<ContainerRange>) -> Self {
+        ranges.sort_unstable();
+        let mut apart: Vec<ContainerRange> = Vec::with_capacity(ranges.len());
+        for span in ranges {
+            match apart.last_mut() {
+                Some(last) if span.from <= last.to => last.to = last.to.clone().max(span.to),
+                Some(_) | None => apart.push(span),
+            }
+        }
+        apart.reverse();
+        Self(apart)
+    }
+
+    pub(crate) fn intersect(&self, other: &Self) -> Self {
+        let meets = |one: &ContainerRange| {
+            other.0.iter().filter_map(|it| it.intersect(one)).collect::<Vec<_>>()
+        };
+        Self::from_ranges(self.0.iter().flat_map(meets).collect())
+    }
+
+    pub fn iter(&self) -> impl Iterator<Item = &ContainerRange> {
+        self.0.iter()
+    }
+
+    #[must_use]
+    pub fn contains(&self, container: &Container) -> bool {
+        self.iter().any(|it| it.contains(container))
+    }
+
+    /// Under which of its containers a list shows a token: the first that it looks into.
+    #[must_use]
+    pub fn listed_container<'a>(&self, containers: &'a Containers) -> Option<&'a Container> {
+        containers.iter().find(|it| self.contains(it))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn container(text: &str) -> Container {
+        Container::parse(text).unwrap()
+    }
+
+    #[track_caller]
+    fn check(span: &ContainerRange, inside: &str, expected: bool) {
+        assert_eq!(span.contains(&container(inside)), expected, "{span:?} {inside}");
+    }
+
+    #[test]
+    fn container_range_contains_only_its_subtree() {
+        let pci = ContainerRange::subtree(&container("/pci/"));
+        check(&pci, "/pci/", true);
+        check(&pci, "/pci/high/", true);
+        check(&pci, "/pci-other/", false);
+        check(&pci, "/pci0/", false);
+        check(&pci, "/", false);
+        check(&ContainerRange::subtree(&Container::root()), "/z/", true);
+        check(&ContainerRange::subtree(&Container::root()), "/", true);
+        check(&ContainerRange::single(&container("/pci/")), "/pci/", true);
+        check(&ContainerRange::single(&container("/pci/")), "/pci/-/", false);
+        check(&ContainerRange::single(&Container::root()), "/a/", false);
+    }
+
+    fn ranges(texts: &[&str]) -> ContainerRanges {
+        ContainerRanges::from_ranges(
+            texts.iter().map(|it| ContainerRange::subtree(&container(it))).collect(),
+        )
+    }
+
+    #[test]
+    fn container_ranges_are_merged_and_sorted_descending() {
+        let joined = ranges(&["/a/", "/pci/high/", "/pci/", "/a/"]);
+        let froms: Vec<_> = joined.iter().map(ContainerRange::from).collect();
+        assert_eq!(froms, ["/pci/", "/a/"]);
+        assert_eq!(ranges(&["/", "/a/"]), ranges(&["/"]));
+        assert_eq!(ranges(&["/"]).intersect(&ranges(&["/a/b/", "/c/"])), ranges(&["/a/b/", "/c/"]));
+        assert_eq!(ranges(&["/a/"]).intersect(&ranges(&["/b/"])), ContainerRanges::default());
+    }
+
+    #[test]
+    fn token_is_listed_under_its_first_matching_container() {
+        let both = Containers::parse(["/b/", "/a/"]).unwrap();
+        let placed = |texts: &[&str]| {
+            ranges(texts).listed_container(&both).map(Container::as_str).map(str::to_owned)
+        };
+        assert_eq!(placed(&["/"]).as_deref(), Some("/b/"));
+        assert_eq!(placed(&["/a/", "/b/"]).as_deref(), Some("/b/"));
+        assert_eq!(placed(&["/a/"]).as_deref(), Some("/a/"));
+        assert_eq!(placed(&["/c/"]), None);
+    }
+}

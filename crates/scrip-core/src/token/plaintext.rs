@@ -1,0 +1,72 @@
+//! Plaintext JSON: cannot be printed, and is wiped when dropped.
+
+use std::fmt;
+
+use serde::Deserialize;
+use serde_json::Value;
+use zeroize::Zeroize;
+
+/// The data of a token between parse and seal, or between open and answer.
+#[derive(Default, Deserialize)]
+pub struct Plaintext(Value);
+
+impl Plaintext {
+    #[must_use]
+    pub fn new(value: Value) -> Self {
+        Self(value)
+    }
+
+    /// The only way in. Searching for `expose` lists every place that sees plaintext.
+    #[must_use]
+    pub fn expose(&self) -> &Value {
+        &self.0
+    }
+
+    #[must_use]
+    pub fn expose_mut(&mut self) -> &mut Value {
+        &mut self.0
+    }
+
+    #[must_use]
+    pub fn into_exposed(mut self) -> Value {
+        std::mem::take(&mut self.0)
+    }
+
+    /// A second copy, said aloud.
+    #[must_use]
+    pub fn duplicate(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl Drop for Plaintext {
+    fn drop(&mut self) {
+        wipe(&mut self.0);
+    }
+}
+
+impl fmt::Debug for Plaintext {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Plain")
+    }
+}
+
+/// Texts are overwritten. Numbers cannot be reached inside `serde_json`; they are only dropped.
+fn wipe(value: &mut Value) {
+    match value {
+        Value::String(text) => text.zeroize(),
+        Value::Array(items) => items.iter_mut().for_each(wipe),
+        Value::Object(object) => object.values_mut().for_each(wipe),
+        Value::Null | Value::Bool(_) | Value::Number(_) => (),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_of_plaintext_shows_no_data() {
+        assert_eq!(format!("{:?}", Plaintext::new("4242".into())), "Plain");
+    }
+}

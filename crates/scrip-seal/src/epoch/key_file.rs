@@ -1,0 +1,103 @@
+//! Epoch keys in a file, for a restart that keeps codes.
+//!
+//! ```text
+//! "scrip epoch 1\n" | ends 8, version 4, key 32 | …
+//! ```
+
+use std::{
+    fs::{self, File, OpenOptions},
+    io::{self, ErrorKind, Seek, Write},
+    os::unix::fs::{OpenOptionsExt, PermissionsExt},
+    path::{Path, PathBuf},
+};
+
+use zeroize::Zeroizing;
+
+use crate::{Secret, epoch::EpochFileError};
+
+const HEADER: &[u8] = b"scrip epoch 1\n";
+const ENTRY_LEN: usize = 8 + 4 + 32;
+
+pub(super) struct KeyFile {
+    path: PathBuf,
+    temp_path: PathBuf,
+    /// Two processes would overwrite each other's keys.
+    _lock: File,
+}
+
+impl KeyFile {
+    pub(super) fn lock(path: &Path) -> Result<Self, EpochFileError> {
+        let mut options = OpenOptions::new();
+        let options = options.write(true).create(true).truncate(false).mode(0o600);
+        let lock = options.open(path.with_extension("lock"))?;
+        lock.try_lock().map_err(|_| EpochFileError::InUse)?;
+        Ok(Self { path: path.to_owned(), temp_path: path.with_extension("draft"), _lock: lock })
+    }
+
+    /// When each ends, its version, and the key. Nothing of a file that is missing or was wiped.
+    pub(super) fn load(&self) -> Result<Vec<(i64, u32, Secret)>, EpochFileError> {
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(error) => return Err(error.into()),
+            Ok(it) if !it.is_file() || it.permissions().mode() & 0o077 != 0 => {
+                return Err(EpochFileError::Exposed);
+            }
+            Ok(_) => (),
+        }
+        let bytes = Zeroizing::new(fs::read(&self.path)?);
+        if bytes.iter().all(|it| *it == 0) {
+            return Ok(Vec::new());
+        }
+        let entries = bytes.strip_prefix(HEADER).ok_or(EpochFileError::Damaged)?;
+        let (entries, rest) = entries.as_chunks::<ENTRY_LEN>();
+        if !rest.is_empty() {
+            return Err(EpochFileError::Damaged);
+        }
+        entries.iter().map(|it| parse_entry(it).ok_or(EpochFileError::Damaged)).collect()
+    }
+
+    /// Whole or not at all; and what was there before is overwritten, not only replaced.
+    pub(super) fn save<'a>(
+        &self,
+        keys: impl Iterator<Item = (i64, u32, &'a Secret)>,
+    ) -> Result<(), EpochFileError> {
+        // Room for a day of the shortest epochs: a buffer that grows leaves copies behind.
+        let mut bytes = Zeroizing::new(Vec::with_capacity(128 * 1024));
+        bytes.extend_from_slice(HEADER);
+        for (ends_ms, version, key) in keys {
+            bytes.extend_from_slice(&ends_ms.to_be_bytes());
+            bytes.extend_from_slice(&version.to_be_bytes());
+            bytes.extend_from_slice(key.expose());
+        }
+        let before = OpenOptions::new().write(true).open(&self.path);
+        let saved = self.replace(&bytes);
+        match before {
+            Ok(before) => wipe(before)?,
+            Err(error) if error.kind() == ErrorKind::NotFound => (),
+            Err(error) => return Err(error.into()),
+        }
+        Ok(saved?)
+    }
+
+    fn replace(&self, bytes: &[u8]) -> io::Result<()> {
+        let mut options = OpenOptions::new();
+        let mut draft =
+            options.write(true).create(true).truncate(true).mode(0o600).open(&self.temp_path)?;
+        draft.write_all(bytes)?;
+        // It may be a file from before, with a mode of its own.
+        draft.set_permissions(fs::Permissions::from_mode(0o600))?;
+        fs::rename(&self.temp_path, &self.path)
+    }
+}
+
+fn parse_entry(bytes: &[u8; ENTRY_LEN]) -> Option<(i64, u32, Secret)> {
+    let (ends, rest) = bytes.split_first_chunk::<8>()?;
+    let (version, key) = rest.split_first_chunk::<4>()?;
+    Some((i64::from_be_bytes(*ends), u32::from_be_bytes(*version), Secret::new(key.to_vec())))
+}
+
+fn wipe(mut file: File) -> io::Result<()> {
+    let length = usize::try_from(file.metadata()?.len()).unwrap_or_default();
+    file.rewind()?;
+    file.write_all(&vec![0; length])
+}

@@ -1,0 +1,168 @@
+//! The end of a challenge: its result is told to the 3DS server, and then the browser may go.
+
+use std::sync::Arc;
+
+use scrip_threeds::{
+    code::{ChallengeCancel, ChallengeType, Status, StatusReason, YesNo},
+    format::{Alphanumeric, Digits},
+    message::{CRes, RReq},
+};
+
+use crate::{
+    acs::cryptogram::authentication_value,
+    behavior::ResultBehavior,
+    card::{ChallengeKind, ChallengeScenario},
+    directory,
+    state::SimulatorState,
+    transaction::{ChallengeFlow, ChallengePhase, Transaction, TransactionDetails},
+};
+
+/// Why it ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum EndReason {
+    /// As the card has it.
+    Completed,
+    Canceled,
+    TooManyAttempts,
+    /// Nobody came.
+    NoChallengeRequest,
+    /// Somebody came and did nothing.
+    InteractionTimeout,
+    DecoupledTimeout,
+}
+
+struct ChallengeOutcome {
+    status: Status,
+    reason: Option<StatusReason>,
+    cancel: Option<ChallengeCancel>,
+}
+
+fn challenge_outcome(challenge: ChallengeScenario, reason: EndReason) -> ChallengeOutcome {
+    let failed =
+        |reason, cancel| ChallengeOutcome { status: Status::Failed, reason: Some(reason), cancel };
+    match reason {
+        EndReason::Completed => {
+            let outcome = challenge.outcome;
+            ChallengeOutcome { status: outcome.status(), reason: outcome.reason(), cancel: None }
+        }
+        EndReason::Canceled => {
+            let cancel = ChallengeCancel::CardholderCanceled;
+            failed(StatusReason::CardAuthenticationFailed, Some(cancel))
+        }
+        EndReason::TooManyAttempts => failed(StatusReason::MaxChallengesExceeded, None),
+        EndReason::NoChallengeRequest => {
+            failed(StatusReason::TimeoutAtAcs, Some(ChallengeCancel::RequestNotReceived))
+        }
+        EndReason::InteractionTimeout => {
+            failed(StatusReason::TimeoutAtAcs, Some(ChallengeCancel::AcsTimeout))
+        }
+        EndReason::DecoupledTimeout => {
+            let cancel = ChallengeCancel::TransactionAbandoned;
+            failed(StatusReason::DecoupledTimeout, Some(cancel))
+        }
+    }
+}
+
+/// Ends it, if it is still where it is said to be. In a task of its own: a browser that leaves does
+/// not take the result with it.
+pub(super) fn finish_challenge(
+    state: &Arc<SimulatorState>,
+    transaction: &Arc<Transaction>,
+    phase: ChallengePhase,
+    reason: EndReason,
+) {
+    if !transaction.progress.claim_finish(phase) {
+        return;
+    }
+    let (state, transaction) = (Arc::clone(state), Arc::clone(transaction));
+    tokio::spawn(async move {
+        let details = &transaction.details;
+        let outcome = challenge_outcome(details.challenge, reason);
+        // What the browser tells is less than the result: an attempt passes for a success.
+        let passed = matches!(outcome.status, Status::Successful | Status::Attempted);
+        let cres_status = if passed { Status::Successful } else { Status::Failed };
+        let rreq = build_rreq(details, &outcome, transaction.attempt_count());
+        let behavior = state.behavior(details.scheme).rreq;
+        let mark_finished = || transaction.progress.finish(cres_status);
+        if matches!(behavior, ResultBehavior::Late | ResultBehavior::Never) {
+            mark_finished();
+            directory::send_result(&state, details, &rreq, behavior).await;
+        } else {
+            directory::send_result(&state, details, &rreq, behavior).await;
+            mark_finished();
+        }
+    });
+}
+
+fn build_rreq(details: &TransactionDetails, outcome: &ChallengeOutcome, attempts: u8) -> RReq {
+    let status = outcome.status;
+    let is_interactive = details.flow != ChallengeFlow::Decoupled;
+    RReq {
+        message_version: details.version,
+        server_trans_id: details.server_trans_id.clone(),
+        acs_trans_id: details.acs_trans_id.clone(),
+        ds_trans_id: details.ds_trans_id.clone(),
+        category: details.category,
+        status,
+        status_reason: outcome.reason,
+        authentication_value: authentication_value(&details.server_trans_id, status),
+        eci: Alphanumeric::parse(details.scheme.eci(status, details.category)).ok(),
+        authentication_method: None,
+        challenge_type: Some(challenge_type(details)),
+        challenge_cancel: outcome.cancel,
+        attempts: Digits::parse(&format!("{attempts:02}")).ok().filter(|_| is_interactive),
+        acs_rendering: details.rendering.clone(),
+        sdk_trans_id: details.sdk_trans_id.clone(),
+        whitelist_status: None,
+        whitelist_source: None,
+        extensions: None,
+    }
+}
+
+fn challenge_type(details: &TransactionDetails) -> ChallengeType {
+    match (details.flow, details.challenge.kind) {
+        (ChallengeFlow::Decoupled, _) => ChallengeType::Decoupled,
+        (_, ChallengeKind::Code) => ChallengeType::Static,
+        (_, ChallengeKind::OutOfBand) => ChallengeType::OutOfBand,
+    }
+}
+
+/// The last word to a browser or an app.
+pub(super) fn final_cres(details: &TransactionDetails, status: Status) -> CRes {
+    CRes { completed: YesNo::Yes, status: Some(status), ..base_cres(details) }
+}
+
+/// A `CRes` that says nothing yet.
+pub(super) fn base_cres(details: &TransactionDetails) -> CRes {
+    CRes {
+        message_version: details.version,
+        server_trans_id: details.server_trans_id.clone(),
+        acs_trans_id: details.acs_trans_id.clone(),
+        completed: YesNo::No,
+        status: None,
+        acs_counter: None,
+        sdk_trans_id: details.sdk_trans_id.clone(),
+        ui_type: None,
+        html: None,
+        html_refresh: None,
+        additional_info: None,
+        info_header: None,
+        info_label: None,
+        info_text: None,
+        info_text_warning: None,
+        select_info: None,
+        expand_info_label: None,
+        expand_info_text: None,
+        issuer_image: None,
+        scheme_image: None,
+        oob_app_url: None,
+        oob_app_label: None,
+        oob_continue_label: None,
+        resend_label: None,
+        submit_label: None,
+        why_label: None,
+        why_text: None,
+        whitelisting_text: None,
+        extensions: None,
+    }
+}

@@ -1,0 +1,108 @@
+//! What an app's SDK is given to trust us by: our keys, signed under a root of our own.
+
+use std::fmt;
+
+use aws_lc_rs::{
+    agreement::{ECDH_P256, PrivateKey, UnparsedPublicKey, agree},
+    rand::SystemRandom,
+    signature::{ECDSA_P256_SHA256_FIXED_SIGNING, EcdsaKeyPair},
+};
+use base64::{Engine, engine::general_purpose::STANDARD};
+use rcgen::{BasicConstraints, CertificateParams, DnType, IsCa, Issuer, KeyPair};
+use scrip_threeds::{
+    encoding::{decode, encode},
+    fault::{ErrorCode, Fault},
+    format::JoseCompact,
+    message::EphemeralKey,
+};
+use serde_json::{Value, json};
+
+use crate::{acs::AppKeys, settings::StartError};
+
+/// Made anew at each start, so that nobody comes to rely on it.
+pub(crate) struct Signer {
+    key: EcdsaKeyPair,
+    /// The signer's certificate and its root, in base64.
+    chain: [String; 2],
+    root_pem: String,
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signer")
+    }
+}
+
+impl Signer {
+    pub(crate) fn new() -> Result<Self, StartError> {
+        let certificate_error = |_| StartError::Keys("certificates");
+        let root_key = KeyPair::generate().map_err(certificate_error)?;
+        let mut root = certificate_params("Scrip simulator root").map_err(certificate_error)?;
+        root.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
+        let root_certificate = root.self_signed(&root_key).map_err(certificate_error)?;
+        let key = KeyPair::generate().map_err(certificate_error)?;
+        let leaf = certificate_params("Scrip simulator ACS").map_err(certificate_error)?;
+        let leaf = leaf.signed_by(&key, &Issuer::new(root, root_key)).map_err(certificate_error)?;
+        let pkcs8 = key.serialize_der();
+        let key = EcdsaKeyPair::from_pkcs8(&ECDSA_P256_SHA256_FIXED_SIGNING, &pkcs8);
+        Ok(Self {
+            key: key.map_err(|_| StartError::Keys("signing key"))?,
+            chain: [STANDARD.encode(leaf.der()), STANDARD.encode(root_certificate.der())],
+            root_pem: root_certificate.pem(),
+        })
+    }
+
+    /// What an SDK is to trust.
+    pub(crate) fn root_pem(&self) -> &str {
+        &self.root_pem
+    }
+
+    /// A key for this transaction, what it makes with the SDK's, and the proof that it is ours.
+    pub(super) fn create_app_keys(
+        &self,
+        acs_url: &str,
+        sdk_key: &EphemeralKey,
+        sdk_reference_number: &str,
+    ) -> Result<(JoseCompact<3, 65_536>, AppKeys), Fault> {
+        let invalid = || Fault::for_element(ErrorCode::FormatInvalid, "sdkEphemPubKey");
+        let internal = || Fault::new(ErrorCode::TransientFailure);
+        let (x, y) = (decode(sdk_key.x.expose())?, decode(sdk_key.y.expose())?);
+        let point: Vec<u8> = [4].iter().chain(x.iter()).chain(y.iter()).copied().collect();
+        let ours = PrivateKey::generate(&ECDH_P256).map_err(|_| internal())?;
+        let public = ours.compute_public_key().map_err(|_| internal())?;
+        let theirs = UnparsedPublicKey::new(&ECDH_P256, &point);
+        let keys = agree(&ours, theirs, invalid(), |secret| {
+            Ok(AppKeys::derive(secret, sdk_reference_number))
+        })?;
+        let (our_x, our_y) =
+            public.as_ref().get(1..).and_then(|it| it.split_at_checked(32)).ok_or_else(internal)?;
+        let payload = json!({
+            "acsURL": acs_url,
+            "acsEphemPubKey": jwk(&encode(our_x), &encode(our_y)),
+            "sdkEphemPubKey": jwk(sdk_key.x.expose(), sdk_key.y.expose()),
+        });
+        let signed = self.sign(&payload).ok_or_else(internal)?;
+        Ok((JoseCompact::parse(&signed).map_err(|_| internal())?, keys))
+    }
+
+    fn sign(&self, payload: &Value) -> Option<String> {
+        let header = json!({ "alg": "ES256", "x5c": self.chain });
+        let text = format!(
+            "{}.{}",
+            encode(header.to_string().as_bytes()),
+            encode(payload.to_string().as_bytes())
+        );
+        let signature = self.key.sign(&SystemRandom::new(), text.as_bytes()).ok()?;
+        Some(format!("{text}.{}", encode(signature.as_ref())))
+    }
+}
+
+fn jwk(x: &str, y: &str) -> Value {
+    json!({ "kty": "EC", "crv": "P-256", "x": x, "y": y })
+}
+
+fn certificate_params(name: &str) -> Result<CertificateParams, rcgen::Error> {
+    let mut params = CertificateParams::new(Vec::<String>::new())?;
+    params.distinguished_name.push(DnType::CommonName, name);
+    Ok(params)
+}

@@ -1,0 +1,276 @@
+//! The rows of many writes that do not touch each other, put by one statement for each table.
+
+use std::{collections::HashSet, iter};
+
+use deadpool_postgres::Object;
+use scrip_core::{
+    id::TenantId,
+    idempotency::IdempotencyRecord,
+    store::StoreError,
+    token::{
+        InsertToken, StoredToken, StoredTokenIntent,
+        disclosure::{DuplicateKey, DuplicateLookup},
+    },
+};
+use tokio_postgres::{Row, Statement};
+use uuid::Uuid;
+
+use crate::{
+    facets::index_entries,
+    postgres::engine::{
+        columns::ColumnArrays,
+        error::store_error,
+        row::column,
+        statement::{ExtraQuery, SqlValue},
+    },
+    shared::tokens::{
+        intents::{insert_intent_columns, insert_intent_parameters},
+        rows::{insert_token_columns, insert_token_parameters},
+    },
+    sql::parameters,
+};
+
+/// Whatever has such an id or such a duplicate key, live or not. Whoever is found here
+/// only looks as if it were in the way; that is told apart where each write is done by itself.
+///
+/// Scalar subqueries are never made a join, which an engine that has not counted its rows yet
+/// would do by going through all of them.
+pub(crate) const FIND_CONFLICTS: &str = "
+-- find_obstacles
+SELECT it.at FROM unnest($2::bigint[], $3::text[]) AS it (at, id)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.id = it.id) IS NOT NULL
+UNION ALL
+    SELECT it.at FROM unnest($4::bigint[], $5::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_key = it.key
+    LIMIT 1) IS NOT NULL
+UNION ALL
+    SELECT it.at FROM unnest($6::bigint[], $7::bytea[]) AS it (at, key)
+WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_read_key = it.key
+    LIMIT 1) IS NOT NULL";
+
+/// What must not be there when tokens are inserted.
+#[derive(Debug, Default)]
+pub(crate) struct ConflictLookup<'a> {
+    ids: (Vec<i64>, Vec<&'a str>),
+    keys: (Vec<i64>, Vec<Vec<u8>>),
+    read_keys: (Vec<i64>, Vec<Vec<u8>>),
+}
+
+impl<'a> ConflictLookup<'a> {
+    /// `at` is by what it is told again.
+    pub(crate) fn add(&mut self, position: usize, insert: &'a InsertToken) {
+        let at = i64::try_from(position).unwrap_or(i64::MAX);
+        let record = &insert.token.record;
+        self.ids.0.push(at);
+        self.ids.1.push(record.id.as_str());
+        let Some(lookup) = DuplicateLookup::for_write(record, insert.deduplicate) else { return };
+        for DuplicateKey(key) in lookup.keys {
+            self.keys.0.push(at);
+            self.keys.1.push(key.to_vec());
+        }
+        if let Some(DuplicateKey(key)) = lookup.read_key {
+            self.read_keys.0.push(at);
+            self.read_keys.1.push(key.to_vec());
+        }
+    }
+
+    pub(crate) fn parameters<'b>(&'b self, tenant: &'b Uuid) -> [SqlValue<'b>; 7] {
+        let (keys, read_keys) = (&self.keys, &self.read_keys);
+        [tenant, &self.ids.0, &self.ids.1, &keys.0, &keys.1, &read_keys.0, &read_keys.1]
+    }
+
+    /// Nothing, where there is nothing to ask.
+    pub(crate) fn query<'b>(&self, parameters: &'b [SqlValue<'b>; 7]) -> Option<ExtraQuery<'b>> {
+        (!self.ids.0.is_empty()).then_some(ExtraQuery { sql: FIND_CONFLICTS, parameters })
+    }
+}
+
+/// Those that have something in their way.
+pub(crate) fn conflicting(rows: &[Row]) -> Result<HashSet<usize>, StoreError> {
+    let at = |row| column::<i64>(row, 0).map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+    rows.iter().map(at).collect()
+}
+
+/// Columns of one transaction. Nobody else of the tenant writes, and nothing was in the way: so a
+/// key that is there already is an error, and takes all of it back.
+#[derive(Debug, Default)]
+pub(crate) struct WriteSet<'a> {
+    tokens: Vec<(i64, &'a StoredToken)>,
+    intents: Vec<&'a StoredTokenIntent>,
+    /// Each with the numbers of the tokens that it shows.
+    idempotency_records: Vec<(&'a IdempotencyRecord, Vec<i64>)>,
+}
+
+pub(crate) const INSERT_TOKENS: &str = concat!(
+    "-- insert_tokens\nWITH made AS (INSERT INTO tokens (",
+    insert_token_columns!(),
+    ", number)
+    SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
+        $13::bytea[], $14::bytea[], $15::bigint[])
+), coded AS (
+    INSERT INTO cvcs (tenant, token, expires_at, sealed)
+    SELECT $1, * FROM unnest($16::bigint[], $17::bigint[], $18::bytea[])
+)
+    INSERT INTO filed (tenant, facet, container, created_at, token)
+    SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])"
+);
+
+const INSERT_INTENTS: &str = concat!(
+    "-- insert_token_intents\nWITH made AS (INSERT INTO token_intents (",
+    insert_intent_columns!(),
+    ")
+    SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
+        $7::bigint[], $8::bigint[], $9::bytea[])
+)
+    INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
+    SELECT $1, * FROM unnest($10::uuid[], $11::bigint[], $12::bytea[])"
+);
+
+const INSERT_IDEMPOTENCY_RECORDS: &str = "
+-- insert_answers
+WITH answered AS (
+    INSERT INTO answers (tenant, digest, created_at, head)
+    SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bytea[])
+)
+    INSERT INTO answer_data (tenant, digest, at, token, sealed)
+    SELECT $1, * FROM unnest($5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])";
+
+/// Those of a set that it needs.
+#[derive(Debug)]
+pub(crate) struct WriteSetStatements {
+    tokens: Option<Statement>,
+    intents: Option<Statement>,
+    idempotency_records: Option<Statement>,
+}
+
+impl<'a> WriteSet<'a> {
+    pub(crate) fn add_token(&mut self, number: i64, token: &'a StoredToken) {
+        self.tokens.push((number, token));
+    }
+
+    pub(crate) fn add_intent(&mut self, intent: &'a StoredTokenIntent) {
+        self.intents.push(intent);
+    }
+
+    pub(crate) fn add_idempotency_record(
+        &mut self,
+        answer: &'a IdempotencyRecord,
+        numbers: Vec<i64>,
+    ) {
+        self.idempotency_records.push((answer, numbers));
+    }
+
+    pub(crate) async fn prepare(&self, client: &Object) -> Result<WriteSetStatements, StoreError> {
+        let prepare = async |needs: bool, sql| match needs {
+            true => client.prepare_cached(sql).await.map(Some).map_err(store_error),
+            false => Ok(None),
+        };
+        Ok(WriteSetStatements {
+            tokens: prepare(!self.tokens.is_empty(), INSERT_TOKENS).await?,
+            intents: prepare(!self.intents.is_empty(), INSERT_INTENTS).await?,
+            idempotency_records: prepare(
+                !self.idempotency_records.is_empty(),
+                INSERT_IDEMPOTENCY_RECORDS,
+            )
+            .await?,
+        })
+    }
+
+    /// All are sent before any is answered.
+    pub(crate) async fn put(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statements: WriteSetStatements,
+    ) -> Result<(), tokio_postgres::Error> {
+        let WriteSetStatements { tokens, intents, idempotency_records: answers } = &statements;
+        tokio::try_join!(
+            biased;
+            self.put_tokens(client, tenant, tokens.as_ref()),
+            self.put_intents(client, tenant, intents.as_ref()),
+            self.put_idempotency_records(client, tenant, answers.as_ref()),
+        )
+        .map(drop)
+    }
+
+    async fn put_tokens(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let all = || self.tokens.iter();
+        let rows = ColumnArrays::from_rows(
+            all().map(|(_, it)| insert_token_parameters(tenant, &it.record)),
+        );
+        let numbers = ColumnArrays::from_rows(all().map(|(number, _)| parameters![*number]));
+        let cvcs = ColumnArrays::from_rows(all().filter_map(|(number, it)| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![*number, code.expires_at, &code.sealed])
+        }));
+        let index_entries =
+            ColumnArrays::from_rows(all().flat_map(|(number, StoredToken { record, .. })| {
+                let entry =
+                    |(facet, container)| parameters![facet, container, record.created_at, *number];
+                index_entries(record).map(entry)
+            }));
+        let own =
+            rows.raw().skip(1).chain(numbers.raw()).chain(cvcs.raw()).chain(index_entries.raw());
+        execute_with_columns(client, statement, &tenant, own).await
+    }
+
+    async fn put_intents(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let all = || self.intents.iter();
+        let rows =
+            ColumnArrays::from_rows(all().map(|it| insert_intent_parameters(tenant, &it.record)));
+        let cvcs = ColumnArrays::from_rows(all().filter_map(|it| {
+            let code = it.cvc.as_ref()?;
+            Some(parameters![it.record.id, code.expires_at, &code.sealed])
+        }));
+        execute_with_columns(client, statement, &tenant, rows.raw().skip(1).chain(cvcs.raw())).await
+    }
+
+    async fn put_idempotency_records(
+        &self,
+        client: &Object,
+        tenant: TenantId,
+        statement: Option<&Statement>,
+    ) -> Result<(), tokio_postgres::Error> {
+        let Some(statement) = statement else { return Ok(()) };
+        let heads = ColumnArrays::from_rows(
+            self.idempotency_records
+                .iter()
+                .map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]),
+        );
+        let parts = ColumnArrays::from_rows(self.idempotency_records.iter().flat_map(
+            |(answer, numbers)| {
+                // Without a number the engine takes none of it.
+                let number = |at: usize| numbers.get(at).copied();
+                answer.token_data.iter().map(move |it| {
+                    parameters![&answer.digest, it.write_index, number(it.write_index), &it.sealed]
+                })
+            },
+        ));
+        execute_with_columns(client, statement, &tenant, heads.raw().chain(parts.raw())).await
+    }
+}
+
+/// The tenant, and a column for each of the others.
+async fn execute_with_columns<'a>(
+    client: &Object,
+    statement: &Statement,
+    tenant: &'a TenantId,
+    columns: impl Iterator<Item = SqlValue<'a>>,
+) -> Result<(), tokio_postgres::Error> {
+    let tenant_parameter: SqlValue<'_> = &tenant.0;
+    let columns: Vec<_> = iter::once(tenant_parameter).chain(columns).collect();
+    client.execute(statement, &columns).await.map(drop)
+}

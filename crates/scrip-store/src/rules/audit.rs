@@ -1,4 +1,0 @@
-//! The chains of both logs.
-
-pub(crate) mod log;
-pub(crate) mod walk;

@@ -1,0 +1,4 @@
+//! The chains of both logs.
+
+pub(crate) mod log;
+pub(crate) mod record_scan;

@@ -1,0 +1,327 @@
+//! Changes of policy. Each raises the version by which other nodes and processes see that something
+//! changed. What returns an error inside, or finds nothing to change, is taken back by the engine.
+
+use scrip_core::{
+    audit::{AuditRecord, DeletedTenant},
+    error::Error,
+    id::TenantId,
+    policy::{
+        ApiKeyRecord, ApplicationRecord, ChangeStamp, DecidePolicy, PolicyEdit, PolicyRecords,
+        PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord,
+    },
+    store::{ChangeOutcome, StoreError},
+    time::Timestamp,
+};
+use scrip_seal::{Mac, WrappedTenantKeys};
+
+use crate::{
+    shared::{
+        idempotency::insert_commit_extras,
+        policy::directory::{KeyTables, NO_VERSION, load_policy},
+    },
+    sql::{
+        ColumnReader, Execute, Parameter, Statements, WriteTransaction, optional, parameters,
+        required,
+    },
+};
+
+/// A request that began before the deletion may still leave rows after it.
+pub(crate) const LATE_WRITES_MS: i64 = 60_000;
+
+/// What engines do differently when policy changes.
+pub(crate) trait PolicyTransaction: WriteTransaction {
+    const KEYS: KeyTables;
+
+    /// A key that is there already is not written again: one copy of it is enough.
+    async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError>;
+
+    /// Tells others that the version has changed, if they can be told.
+    async fn notify_version_changed(&self) -> Result<(), StoreError>;
+
+    /// Whether any tenant has another API key with this digest.
+    async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError>;
+
+    /// Deletes a tenant's row, and with it its keys and its policy; how many rows.
+    async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError>;
+
+    /// The tenant's last record is written: its chain is then kept for so long, and its tokens are
+    /// not counted any more.
+    fn record_tenant_end(&mut self, tenant: TenantId, audit: &AuditRecord, retention: Option<i64>);
+}
+
+const INSERT_SYSTEM_KEYS: &str = "
+-- insert_system_keys
+INSERT INTO system_keys (name, wrapped) VALUES ('pepper', $1), ('audit', $2)";
+
+pub(crate) async fn insert_system_keys(
+    client: &impl Execute,
+    keys: &SystemKeys,
+) -> Result<(), StoreError> {
+    let row = parameters![&keys.pepper, &keys.audit_key];
+    client.execute(INSERT_SYSTEM_KEYS, &row).await.map(drop)
+}
+
+const RAISE_VERSION: &str = "
+-- raise_version
+UPDATE directory_state SET version = version + 1";
+
+/// Whoever changes any policy waits here for whoever did before, so that what must be unique across
+/// tenants can be looked for.
+async fn raise_version<T: PolicyTransaction>(transaction: &T) -> Result<(), StoreError> {
+    match transaction.execute(RAISE_VERSION, &[]).await? {
+        1 => transaction.notify_version_changed().await,
+        _ => Err(NO_VERSION),
+    }
+}
+
+pub(crate) async fn insert_tenant<T: PolicyTransaction>(
+    transaction: &mut T,
+    records: &PolicyRecords,
+    audit: &AuditRecord,
+) -> Result<(), StoreError> {
+    let id = records.tenant.record.id;
+    raise_version(transaction).await?;
+    put_tenant(transaction, &records.tenant).await?;
+    put_seal(transaction, id, records.seal).await?;
+    transaction.append_audit_record(id, audit, &id.to_string(), "done").await
+}
+
+/// The policy as it is now, or why it cannot be changed.
+async fn load_policy_or_error<T: PolicyTransaction>(
+    transaction: &T,
+    tenant: TenantId,
+) -> Result<Result<Option<PolicyRecords>, Error>, StoreError> {
+    match load_policy(transaction, &T::KEYS, tenant).await {
+        Ok(found) => Ok(Ok(found)),
+        Err(StoreError::Corrupt(what)) => Ok(Err(Error::Unavailable(what.into()))),
+        Err(
+            error @ (StoreError::Busy | StoreError::AlreadyCompleted | StoreError::Unavailable(_)),
+        ) => Err(error),
+    }
+}
+
+pub(crate) async fn change_policy<T: PolicyTransaction>(
+    transaction: &mut T,
+    tenant: TenantId,
+    decide: DecidePolicy,
+) -> Result<Result<(), Error>, StoreError> {
+    let records = match load_policy_or_error(transaction, tenant).await? {
+        Ok(Some(records)) => records,
+        Ok(None) => return Ok(Err(Error::NotFound)),
+        Err(error) => return Ok(Err(error)),
+    };
+    let PolicyEdit { writes, seal, extras: written } = match decide(records) {
+        Ok(edit) => edit,
+        Err(error) => return Ok(Err(error)),
+    };
+    raise_version(transaction).await?;
+    for write in &writes {
+        if let PolicyWrite::PutApiKey(api_key) = write
+            && transaction.is_digest_taken(&api_key.record).await?
+        {
+            return Ok(Err(Error::Conflict { reason: "this key is in use" }));
+        }
+        apply_write(transaction, tenant, write).await?;
+    }
+    put_seal(transaction, tenant, seal).await?;
+    insert_commit_extras(transaction, tenant, &written, "done").await?;
+    Ok(Ok(()))
+}
+
+/// The query by which an engine finds another API key with a digest.
+pub(crate) const FIND_API_KEY: &str = "
+-- find_api_key
+SELECT 1 FROM api_keys WHERE digest = $1 AND id <> $2";
+
+const DELETE_APPLICATION: &str = "
+-- delete_application
+DELETE FROM applications WHERE tenant = $1 AND id = $2";
+
+const DELETE_API_KEY: &str = "
+-- delete_api_key
+DELETE FROM api_keys WHERE tenant = $1 AND id = $2";
+
+async fn apply_write<T: PolicyTransaction>(
+    transaction: &T,
+    tenant: TenantId,
+    write: &PolicyWrite,
+) -> Result<(), StoreError> {
+    match write {
+        PolicyWrite::PutTenant(it) => put_tenant(transaction, it).await,
+        PolicyWrite::PutApplication(it) => put_application(transaction, it).await,
+        PolicyWrite::PutApiKey(it) => put_api_key(transaction, it).await,
+        PolicyWrite::RemoveApplication(id) => {
+            transaction.execute(DELETE_APPLICATION, &parameters![tenant, *id]).await.map(drop)
+        }
+        PolicyWrite::RemoveApiKey(id) => {
+            transaction.execute(DELETE_API_KEY, &parameters![tenant, *id]).await.map(drop)
+        }
+    }
+}
+
+/// The two columns of a stamp.
+fn stamp_parameters<'a>(stamp: Option<ChangeStamp>) -> [Parameter<'a>; 2] {
+    parameters![stamp.and_then(|it| it.by), stamp.map(|it| it.at)]
+}
+
+/// The macs of the whole policy come after it, by [`put_seal`].
+const PUT_TENANT: &str = "
+-- put_tenant
+INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
+    modified_at, deletes_at, mac, policy_counter, policy_mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12)
+ON CONFLICT (id) DO UPDATE SET name = $2, kind = $3, settings = $4, quotas = $5,
+    modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11";
+
+async fn put_tenant<T: PolicyTransaction>(
+    transaction: &T,
+    tenant: &SignedRow<TenantRecord>,
+) -> Result<(), StoreError> {
+    let record = &tenant.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let [modified_by, modified_at] = stamp_parameters(record.modified);
+    let row = parameters![
+        record.id,
+        record.name.as_str(),
+        record.kind.as_str(),
+        record.settings.to_text(),
+        record.quotas.to_text(),
+        created_by,
+        created_at,
+        modified_by,
+        modified_at,
+        record.deletes_at,
+        &tenant.mac,
+        Vec::<u8>::new(),
+    ];
+    transaction.execute(PUT_TENANT, &row).await?;
+    transaction.put_keys(record.id, &record.keys).await
+}
+
+const PUT_SEAL: &str = "
+-- put_seal
+UPDATE tenants SET policy_counter = $1, policy_mac = $2 WHERE id = $3";
+
+async fn put_seal(
+    transaction: &impl Execute,
+    tenant: TenantId,
+    seal: PolicySeal,
+) -> Result<(), StoreError> {
+    let row = parameters![seal.counter, &seal.mac, tenant];
+    transaction.execute(PUT_SEAL, &row).await.map(drop)
+}
+
+const PUT_APPLICATION: &str = "
+-- put_application
+INSERT INTO applications (tenant, id, name, kind, access, created_by, created_at, modified_by,
+    modified_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
+ON CONFLICT (tenant, id) DO UPDATE SET name = $3, kind = $4, access = $5, modified_by = $8,
+    modified_at = $9, mac = $10";
+
+async fn put_application(
+    transaction: &impl Execute,
+    application: &SignedRow<ApplicationRecord>,
+) -> Result<(), StoreError> {
+    let record = &application.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let [modified_by, modified_at] = stamp_parameters(record.modified);
+    let row = parameters![
+        record.tenant,
+        record.id,
+        record.name.as_str(),
+        record.kind.as_str(),
+        record.access.to_text(),
+        created_by,
+        created_at,
+        modified_by,
+        modified_at,
+        &application.mac,
+    ];
+    transaction.execute(PUT_APPLICATION, &row).await.map(drop)
+}
+
+const PUT_API_KEY: &str = "
+-- put_api_key
+INSERT INTO api_keys (tenant, application, id, digest, created_by, created_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7)";
+
+async fn put_api_key(
+    transaction: &impl Execute,
+    api_key: &SignedRow<ApiKeyRecord>,
+) -> Result<(), StoreError> {
+    let record = &api_key.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let row = parameters![
+        record.tenant,
+        record.application,
+        record.id,
+        &record.digest,
+        created_by,
+        created_at,
+        &api_key.mac,
+    ];
+    transaction.execute(PUT_API_KEY, &row).await.map(drop)
+}
+
+const DELETE_USAGE: [&str; 2] = [
+    "-- forget_usage_types\nDELETE FROM usage_types WHERE tenant = $1",
+    "-- forget_usage_months\nDELETE FROM usage_months WHERE tenant = $1",
+];
+
+const INSERT_DELETED_TENANT: &str = "
+-- insert_deleted_tenant
+INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ($1, $2, $3)";
+
+pub(crate) async fn delete_tenant<T: PolicyTransaction>(
+    transaction: &mut T,
+    deletion: &TenantDeletion,
+    audit: &AuditRecord,
+) -> Result<Result<ChangeOutcome, Error>, StoreError> {
+    let tenant = deletion.tenant();
+    if deletion.requires_policy_check() {
+        let checked = match load_policy_or_error(transaction, tenant).await? {
+            Ok(Some(records)) => deletion.check(&records),
+            Ok(None) => return Ok(Ok(ChangeOutcome::Stale)),
+            Err(error) => Err(error),
+        };
+        if let Err(error) = checked {
+            return Ok(Err(error));
+        }
+    }
+    raise_version(transaction).await?;
+    for sql in DELETE_USAGE {
+        transaction.execute(sql, &parameters![tenant]).await?;
+    }
+    if transaction.delete_tenant_row(tenant).await? == 0 {
+        return Ok(Ok(ChangeOutcome::Stale));
+    }
+    let deleted = audit.sign_deleted_tenant(tenant);
+    let row = parameters![tenant, deleted.deleted_at, &deleted.mac];
+    transaction.execute(INSERT_DELETED_TENANT, &row).await?;
+    transaction.append_audit_record(tenant, audit, &tenant.to_string(), "done").await?;
+    transaction.record_tenant_end(tenant, audit, deletion.retention_seconds());
+    Ok(Ok(ChangeOutcome::Done))
+}
+
+/// The statement by which an engine deletes a tenant's row.
+pub(crate) const DELETE_TENANT: &str = "-- delete_tenant\nDELETE FROM tenants WHERE id = $1";
+
+const LIST_DELETED_TENANTS: &str = "
+-- list_deleted_tenants
+SELECT id, deleted_at, mac FROM deleted_tenants";
+
+/// Rows that cannot be read were not written by us, and are passed over. A mac that cannot be read is
+/// no mac of ours.
+pub(crate) async fn list_deleted_tenants(
+    client: &impl Statements,
+) -> Result<Vec<DeletedTenant>, StoreError> {
+    let deleted = |row: &dyn ColumnReader| {
+        let Ok(tenant) = required(row, 0) else { return Ok(None) };
+        let deleted_at = optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
+        let mac = required(row, 2).unwrap_or(Mac([0; 32]));
+        Ok(Some(DeletedTenant { tenant, deleted_at, mac }))
+    };
+    let rows = client.query(LIST_DELETED_TENANTS, &[], deleted).await?;
+    Ok(rows.into_iter().flatten().collect())
+}

@@ -1,0 +1,52 @@
+//! What a writer counts of its commits.
+
+use std::{fs, path::Path, time::Duration};
+
+use scrip_core::metrics::{Counter, Histogram, MICROS_BOUNDS, WriterMetrics};
+
+use crate::sqlite::engine::writer::QUEUE_MAX;
+
+/// Up to the largest batch there is.
+const BATCH_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+
+#[derive(Debug)]
+pub(crate) struct WriterCounts {
+    /// Writes that found the queue full.
+    pub(crate) rejected: Counter,
+    batch: Histogram<9>,
+    commit_micros: Histogram<16>,
+    failed: Counter,
+}
+
+impl Default for WriterCounts {
+    fn default() -> Self {
+        Self {
+            rejected: Counter::default(),
+            batch: Histogram::new(BATCH_BOUNDS),
+            commit_micros: Histogram::new(MICROS_BOUNDS),
+            failed: Counter::default(),
+        }
+    }
+}
+
+impl WriterCounts {
+    /// One commit: how many writes it has, or that it failed.
+    pub(crate) fn record_commit(&self, committed: Option<usize>, duration: Duration) {
+        let Some(size) = committed else { return self.failed.increment() };
+        self.batch.record(size.try_into().unwrap_or(u64::MAX));
+        self.commit_micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
+    }
+
+    pub(crate) fn metrics(&self, database: &Path) -> WriterMetrics {
+        let wal = fs::metadata(database.with_extension("db-wal"));
+        WriterMetrics {
+            queue_capacity: QUEUE_MAX.try_into().unwrap_or(u64::MAX),
+            rejected: self.rejected.get(),
+            batch_sizes: self.batch.snapshot(),
+            commit_micros: self.commit_micros.snapshot(),
+            unknown_outcomes: self.failed.get(),
+            wal_bytes: wal.map(|it| it.len()).unwrap_or_default(),
+            ..WriterMetrics::default()
+        }
+    }
+}

@@ -1,0 +1,422 @@
+//! Only what the caller may read has a part in what it is shown: pages, cursors and counts.
+
+use std::time::Duration;
+
+use scrip_core::{
+    error::{Denial, Error},
+    listing::{CursorPage, ListTokensQuery, OffsetPageQuery, PageRequest, TokenFilter},
+    operations::tokens::{
+        list_tokens::list_tokens, list_tokens_v1::list_tokens_v1, search_tokens::search_tokens,
+        search_tokens_v1::search_tokens_v1,
+    },
+    policy::{
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, Caller, Permission, Permissions,
+        Tenant, TenantSettings, Transform,
+    },
+    token::{Container, TokenType, TokenView},
+};
+use scrip_testing::{
+    clock::START,
+    policy::{TOKENS, access_rule, access_with_rules},
+    requests::{VISA, card, create, expect_denial, expect_invalid_field, new_token, visible_data},
+    vault_harness::{Engine, VaultHarness, containers, token_id},
+};
+use serde_json::{Value, json};
+
+struct ListingHarness {
+    vault_harness: VaultHarness,
+    tenant: std::sync::Arc<Tenant>,
+    owner: Caller,
+}
+
+impl ListingHarness {
+    async fn open(engine: Engine) -> Self {
+        let harness = VaultHarness::open(engine).await;
+        let tenant = harness.tenant(TenantSettings::default()).await;
+        let owner = harness
+            .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
+            .await;
+        Self { vault_harness: harness, tenant, owner }
+    }
+
+    async fn put(&self, id: &str, places: &[&str]) {
+        let mut new = new_token(TokenType::Token, json!(id));
+        new.id = Some(id.to_owned());
+        new.containers = Some(containers(places));
+        let metadata = [("Who", id), ("all", "Same")];
+        new.metadata = Some(metadata.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
+        new.search_indexes = Some(vec!["{{ data }}".to_owned()]);
+        create(&self.vault_harness.vault, &self.owner, new).await.unwrap();
+        self.vault_harness.clock.advance(Duration::from_millis(1));
+    }
+
+    async fn reader(&self, rules: &[(&str, Transform)]) -> Caller {
+        let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+        let rules = rules.iter().map(|(place, it)| access_rule(place, *it, may));
+        self.vault_harness.caller(&self.tenant, access_with_rules(rules)).await
+    }
+
+    async fn list(&self, caller: &Caller, query: ListTokensQuery) -> Result<CursorPage, Error> {
+        list_tokens(&self.vault_harness.vault, caller, query).await
+    }
+
+    async fn count(&self, caller: &Caller, query: OffsetPageQuery) -> (Vec<String>, usize) {
+        let page = list_tokens_v1(&self.vault_harness.vault, caller, query).await.unwrap();
+        (ids(&page.items), page.total)
+    }
+}
+
+fn ids(tokens: &[TokenView]) -> Vec<String> {
+    tokens.iter().map(|it| it.id.as_str().to_owned()).collect()
+}
+
+fn query_all() -> ListTokensQuery {
+    ListTokensQuery { container: None, filter: TokenFilter::All, start: None, size: 20 }
+}
+
+fn query_with_filter(filter: TokenFilter) -> ListTokensQuery {
+    ListTokensQuery { filter, ..query_all() }
+}
+
+fn query_in_container(container: &str) -> ListTokensQuery {
+    ListTokensQuery { container: Some(Container::parse(container).unwrap()), ..query_all() }
+}
+
+fn metadata_filter(name: &str, value: &str) -> TokenFilter {
+    TokenFilter::Metadata { name: name.to_owned(), value: value.to_owned() }
+}
+
+on_every_engine! {
+    ListingHarness;
+    tokens_are_listed_by_container_then_creation
+    listing_a_container_without_a_rule_is_denied
+    token_also_in_an_unreadable_container_is_not_listed
+    page_is_filled_past_unreadable_tokens
+    each_listed_token_has_the_transform_of_its_container
+    id_conditions_do_not_allow_listing
+    metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset_pages
+    totals_count_only_readable_tokens
+    token_cursor_is_rejected_with_another_query_or_caller
+    expired_tokens_are_not_listed_or_found
+    search_requires_the_token_search_permission
+    all_metadata_terms_must_match
+    large_tokens_shorten_pages
+}
+
+async fn tokens_are_listed_by_container_then_creation(harness: ListingHarness) {
+    for (id, place) in [("a-1", "/a/"), ("b-1", "/b/"), ("a-2", "/a/"), ("ab1", "/a/b/")] {
+        harness.put(id, &[place]).await;
+    }
+    let page = harness.list(&harness.owner, query_all()).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["b-1", "ab1", "a-2", "a-1"]);
+    let page = harness.list(&harness.owner, query_in_container("/a/")).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["ab1", "a-2", "a-1"]);
+    let (newest, total) = harness.count(&harness.owner, OffsetPageQuery::default()).await;
+    assert_eq!((newest, total), (["ab1", "a-2", "b-1", "a-1"].map(str::to_owned).to_vec(), 4));
+}
+
+async fn listing_a_container_without_a_rule_is_denied(harness: ListingHarness) {
+    harness.put("one", &["/pci/high/"]).await;
+    let reader = harness.reader(&[("/pci/high/", Transform::Mask)]).await;
+    let none = Denial::NoRule(Permission::TokenRead);
+    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/pci/")).await), none);
+    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/other/")).await), none);
+    let page = harness.list(&reader, query_in_container("/pci/high/")).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["one"]);
+    assert_eq!(
+        ids(&harness.list(&reader, query_in_container("/pci/high/x/")).await.unwrap().tokens),
+        [""; 0]
+    );
+}
+
+async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHarness) {
+    harness.put("mine", &["/a/"]).await;
+    harness.put("both", &["/a/", "/secret/"]).await;
+    harness.put("turned", &["/secret/", "/a/"]).await;
+    harness.put("wide", &["/b/", "/a/"]).await;
+    let reader = harness.reader(&[("/a/", Transform::Mask), ("/b/", Transform::Mask)]).await;
+    let page = harness.list(&reader, query_all()).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["wide", "mine"]);
+    // Under the container that was asked for, and once.
+    let page = harness.list(&reader, query_in_container("/a/")).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["wide", "mine"]);
+    assert_eq!(harness.count(&reader, OffsetPageQuery::default()).await.1, 2);
+    assert_eq!(
+        ids(&harness.list(&harness.owner, query_in_container("/a/")).await.unwrap().tokens).len(),
+        4
+    );
+}
+
+async fn page_is_filled_past_unreadable_tokens(harness: ListingHarness) {
+    harness.put("old", &["/a/"]).await;
+    for at in 0..60 {
+        harness.put(&format!("hidden-{at}"), &["/a/", "/secret/"]).await;
+    }
+    for at in 0..3 {
+        harness.put(&format!("new-{at}"), &["/a/"]).await;
+    }
+    let reader = harness.reader(&[("/a/", Transform::Mask)]).await;
+    let page = harness.list(&reader, ListTokensQuery { size: 4, ..query_all() }).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["new-2", "new-1", "new-0", "old"]);
+    // Hidden ones lie behind, and are no reason for another page.
+    assert!(page.next.is_none());
+    let page = harness.list(&reader, ListTokensQuery { size: 3, ..query_all() }).await.unwrap();
+    assert!(page.next.is_some());
+}
+
+async fn each_listed_token_has_the_transform_of_its_container(harness: ListingHarness) {
+    for (id, place) in [("clear", "/a/"), ("masked", "/b/"), ("redacted", "/c/")] {
+        let mut new = card(VISA);
+        (new.id, new.containers) = (Some(id.to_owned()), Some(containers(&[place])));
+        create(&harness.vault_harness.vault, &harness.owner, new).await.unwrap();
+    }
+    let rules = [("/a/", Transform::Reveal), ("/b/", Transform::Mask), ("/c/", Transform::Redact)];
+    let page = harness.list(&harness.reader(&rules).await, query_all()).await.unwrap();
+    let shown: Vec<Option<Value>> = page.tokens.iter().map(visible_data).collect();
+    let masked = json!({"number": "XXXXXXXXXXXX4242"});
+    assert_eq!(shown, [None, Some(masked), Some(json!({"number": VISA}))]);
+}
+
+async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
+    harness.put("named", &["/a/"]).await;
+    harness.put("other", &["/a/"]).await;
+    let rule = |conditions| AccessRule {
+        description: String::new(),
+        priority: 1,
+        scope: AccessScope::Conditions(conditions),
+        transform: Transform::Reveal,
+        parse_permissions: Permissions::from_list(&[Permission::TokenRead]),
+    };
+    let by_id = || vec![AccessCondition::IdIs("named".to_owned())];
+    let access =
+        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![rule(by_id())] };
+    let caller = harness.vault_harness.caller_with_access(
+        &harness.tenant,
+        harness.owner.application(),
+        access,
+    );
+    assert!(harness.list(&caller, query_all()).await.unwrap().tokens.is_empty());
+    assert_eq!(harness.count(&caller, OffsetPageQuery::default()).await.1, 0);
+    // By its id it is there.
+    let query = || OffsetPageQuery {
+        ids: Some(vec![token_id("named"), token_id("other")]),
+        ..OffsetPageQuery::default()
+    };
+    assert_eq!(harness.count(&caller, query()).await.0, ["named"]);
+
+    let inside = vec![AccessCondition::ContainerIs(Container::parse("/a/").unwrap())];
+    let access =
+        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![rule(inside)] };
+    let caller = harness.vault_harness.caller_with_access(
+        &harness.tenant,
+        harness.owner.application(),
+        access,
+    );
+    assert_eq!(harness.list(&caller, query_all()).await.unwrap().tokens.len(), 2);
+}
+
+async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset_pages(
+    harness: ListingHarness,
+) {
+    for id in ["Red", "red", "blue"] {
+        harness.put(id, &["/a/"]).await;
+    }
+    let page = harness
+        .list(&harness.owner, query_with_filter(metadata_filter("Who", "red")))
+        .await
+        .unwrap();
+    assert_eq!(ids(&page.tokens), ["red"]);
+    for wrong in [
+        metadata_filter("who", "red"),
+        metadata_filter("Who", "RED"),
+        metadata_filter("red", "Who"),
+    ] {
+        assert!(
+            harness.list(&harness.owner, query_with_filter(wrong)).await.unwrap().tokens.is_empty()
+        );
+    }
+    let query = OffsetPageQuery {
+        metadata: vec![("WHO".to_owned(), "rED".to_owned())],
+        ..OffsetPageQuery::default()
+    };
+    assert_eq!(harness.count(&harness.owner, query).await.0, ["red", "Red"]);
+}
+
+async fn totals_count_only_readable_tokens(harness: ListingHarness) {
+    for at in 0..7 {
+        harness.put(&format!("mine-{at}"), &["/a/"]).await;
+        harness.put(&format!("theirs-{at}"), &["/b/"]).await;
+    }
+    let reader = harness.reader(&[("/a/", Transform::Mask)]).await;
+    let page = |number, size| OffsetPageQuery {
+        page: PageRequest { number, size },
+        ..OffsetPageQuery::default()
+    };
+    let (second, total) = harness.count(&reader, page(2, 3)).await;
+    assert_eq!((second, total), (["mine-3", "mine-2", "mine-1"].map(str::to_owned).to_vec(), 7));
+    assert_eq!(harness.count(&reader, page(4, 3)).await, (Vec::new(), 7));
+    let far = list_tokens_v1(&harness.vault_harness.vault, &reader, page(101, 100)).await;
+    assert_eq!(expect_invalid_field(far), "page");
+    let some = OffsetPageQuery {
+        ids: Some(["mine-1", "theirs-1", "nobody", "mine-2"].map(token_id).to_vec()),
+        ..OffsetPageQuery::default()
+    };
+    assert_eq!(harness.count(&reader, some).await.0, ["mine-2", "mine-1"]);
+}
+
+async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingHarness) {
+    for at in 0..4 {
+        harness.put(&format!("token-{at}"), &["/a/"]).await;
+    }
+    let first = || ListTokensQuery { size: 1, ..query_with_filter(metadata_filter("all", "Same")) };
+    let page = harness.list(&harness.owner, first()).await.unwrap();
+    let next = page.next.unwrap();
+    let go_on = |query| ListTokensQuery { start: Some(next.clone()), ..query };
+    let page = harness.list(&harness.owner, go_on(first())).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["token-2"]);
+    // Another size is the same question.
+    let larger = ListTokensQuery { size: 2, ..first() };
+    assert_eq!(harness.list(&harness.owner, go_on(larger)).await.unwrap().tokens.len(), 2);
+
+    let other_filters = [
+        query_all(),
+        query_with_filter(metadata_filter("all", "same")),
+        query_with_filter(metadata_filter("allS", "ame")),
+        query_with_filter(TokenFilter::Data("token-1".to_owned())),
+        query_with_filter(TokenFilter::Type(TokenType::Token)),
+        ListTokensQuery { container: Some(Container::root()), ..first() },
+    ];
+    for query in other_filters {
+        assert_eq!(expect_invalid_field(harness.list(&harness.owner, go_on(query)).await), "start");
+    }
+    let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+    let other = harness
+        .vault_harness
+        .caller(&harness.tenant, access_with_rules([access_rule("/", Transform::Reveal, may)]))
+        .await;
+    assert_eq!(expect_invalid_field(harness.list(&other, go_on(first())).await), "start");
+    let own = harness.list(&other, first()).await.unwrap().next.unwrap();
+    let searched = ListTokensQuery { start: Some(own), ..first() };
+    assert_eq!(
+        expect_invalid_field(search_tokens(&harness.vault_harness.vault, &other, searched).await),
+        "start"
+    );
+    let theirs = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let stranger = harness
+        .vault_harness
+        .caller(&theirs, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
+        .await;
+    assert_eq!(expect_invalid_field(harness.list(&stranger, go_on(first())).await), "start");
+    for at in 0..next.as_bytes().len() {
+        let mut bytes = next.as_bytes().to_vec();
+        bytes[at] ^= 1;
+        let altered = scrip_seal::Sealed::from_stored(bytes);
+        let query = ListTokensQuery { start: Some(altered), ..first() };
+        assert_eq!(expect_invalid_field(harness.list(&harness.owner, query).await), "start");
+    }
+}
+
+async fn expired_tokens_are_not_listed_or_found(harness: ListingHarness) {
+    harness.put("stays", &["/a/"]).await;
+    let mut new = new_token(TokenType::Token, json!("gone"));
+    new.id = Some("goes".to_owned());
+    new.containers = Some(containers(&["/a/"]));
+    new.expires_at = Some(START.plus(Duration::from_secs(60)));
+    new.search_indexes = Some(vec!["{{ data }}".to_owned()]);
+    create(&harness.vault_harness.vault, &harness.owner, new).await.unwrap();
+    let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+    let caller = harness
+        .vault_harness
+        .caller(&harness.tenant, access_with_rules([access_rule("/", Transform::Mask, may)]))
+        .await;
+    let found = async || {
+        let by_data = || query_with_filter(TokenFilter::Data("gone".to_owned()));
+        let listed = harness.list(&caller, query_all()).await.unwrap().tokens.len();
+        let counted = harness.count(&caller, OffsetPageQuery::default()).await.1;
+        let page = search_tokens(&harness.vault_harness.vault, &caller, by_data()).await.unwrap();
+        (listed, counted, page.tokens.len())
+    };
+    assert_eq!(found().await, (2, 2, 1));
+    harness.vault_harness.clock.advance(Duration::from_secs(60));
+    assert_eq!(found().await, (1, 1, 0));
+}
+
+async fn search_requires_the_token_search_permission(harness: ListingHarness) {
+    harness.put("one", &["/a/"]).await;
+    let (vault_harness, tenant) = (&harness.vault_harness, &harness.tenant);
+    let query = || query_with_filter(TokenFilter::Data("one".to_owned()));
+    let reads: &[_] = &[Permission::TokenRead];
+    let reader = vault_harness
+        .caller(tenant, access_with_rules([access_rule("/", Transform::Mask, reads)]))
+        .await;
+    let none = Denial::NoRule(Permission::TokenSearch);
+    assert_eq!(expect_denial(search_tokens(&vault_harness.vault, &reader, query()).await), none);
+    let numbered =
+        || OffsetPageQuery { data: Some("one".to_owned()), ..OffsetPageQuery::default() };
+    assert_eq!(
+        expect_denial(search_tokens_v1(&vault_harness.vault, &reader, numbered()).await),
+        none
+    );
+    let searches: &[_] = &[Permission::TokenSearch];
+    let searcher = vault_harness
+        .caller(tenant, access_with_rules([access_rule("/a/", Transform::Redact, searches)]))
+        .await;
+    let page = search_tokens(&vault_harness.vault, &searcher, query()).await.unwrap();
+    assert_eq!(ids(&page.tokens), ["one"]);
+    assert_eq!(visible_data(&page.tokens[0]), None);
+    let page = search_tokens_v1(&vault_harness.vault, &searcher, numbered()).await.unwrap();
+    assert_eq!((ids(&page.items), page.total), (vec!["one".to_owned()], 1));
+    // A value of its data is not one of its metadata.
+    let other = query_with_filter(metadata_filter("one", "one"));
+    assert!(search_tokens(&vault_harness.vault, &searcher, other).await.unwrap().tokens.is_empty());
+    assert!(list_tokens(&vault_harness.vault, &searcher, query_all()).await.is_err());
+}
+
+async fn all_metadata_terms_must_match(harness: ListingHarness) {
+    for id in ["one", "two"] {
+        harness.put(id, &["/a/"]).await;
+    }
+    let query = |terms: &[(&str, &str)]| {
+        let owned = terms.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
+        OffsetPageQuery { metadata: owned.collect(), ..OffsetPageQuery::default() }
+    };
+    let found = async |terms| harness.count(&harness.owner, query(terms)).await.1;
+    assert_eq!(found(&[("all", "same")]).await, 2);
+    assert_eq!(found(&[("all", "same"), ("who", "one")]).await, 1);
+    assert_eq!(found(&[("who", "one"), ("all", "same")]).await, 1);
+    assert_eq!(found(&[("who", "one"), ("all", "other")]).await, 0);
+    assert_eq!(found(&[("who", "one"), ("who", "two")]).await, 0);
+}
+
+/// The same caller with the evaluation budget of a new request.
+fn next_request(caller: &Caller) -> Caller {
+    Caller::new(std::sync::Arc::clone(caller.principal()), caller.origin().clone())
+}
+
+async fn large_tokens_shorten_pages(harness: ListingHarness) {
+    for at in 0..8 {
+        let mut new = new_token(TokenType::Token, json!("x".repeat(900 * 1024)));
+        new.id = Some(format!("large-{at}"));
+        new.fingerprint_expression = Some("{{ data | slice: 0, 8 }}".to_owned());
+        create(&harness.vault_harness.vault, &next_request(&harness.owner), new).await.unwrap();
+    }
+    let (mut seen, mut start, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let owner = next_request(&harness.owner);
+        let page = harness.list(&owner, ListTokensQuery { start, ..query_all() }).await.unwrap();
+        assert!(page.tokens.len() <= 5);
+        seen.extend(ids(&page.tokens));
+        (start, pages) = (page.next, pages + 1);
+        if start.is_none() {
+            break;
+        }
+    }
+    assert_eq!((seen.len(), pages), (8, 2));
+    let owner = next_request(&harness.owner);
+    let counted =
+        list_tokens_v1(&harness.vault_harness.vault, &owner, OffsetPageQuery::default()).await;
+    assert!(matches!(counted, Err(Error::Unprocessable { .. })), "{counted:?}");
+    let one =
+        OffsetPageQuery { page: PageRequest { number: 8, size: 1 }, ..OffsetPageQuery::default() };
+    assert_eq!(harness.count(&next_request(&harness.owner), one).await.1, 8);
+}

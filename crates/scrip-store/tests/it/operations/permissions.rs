@@ -1,0 +1,214 @@
+//! What a caller sees, and what it may not change because it would see more.
+
+use scrip_core::{
+    error::{Denial, Error},
+    operations::tokens::{
+        create_token::create_token, delete_token::delete_token, get_token::get_token,
+    },
+    policy::{Permission, TenantSettings, Transform},
+    token::{NewToken, TokenPatch},
+};
+use scrip_testing::{
+    policy::{TOKENS, access_rule, access_with_rules, access_without_rules},
+    requests::{DEBIT, VISA, card, create, data_patch, expect_denial, get, update, visible_data},
+    vault_harness::{VaultHarness, containers, token_id},
+};
+use serde_json::{Value, json};
+
+on_every_engine! {
+    VaultHarness;
+    access_rule_transform_decides_which_data_is_shown
+    token_cannot_move_to_a_container_with_a_stronger_transform
+    changing_an_expression_that_discloses_data_requires_reveal
+    caller_with_reveal_may_change_expressions
+    operation_without_its_permission_is_denied
+    token_of_another_tenant_is_not_found
+    taken_token_id_is_a_conflict
+}
+
+async fn access_rule_transform_decides_which_data_is_shown(harness: VaultHarness) {
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let id = create(&harness.vault, &all, card(VISA)).await.unwrap().token.id;
+    for (transform, expected) in [
+        (Transform::Redact, None),
+        (Transform::Mask, Some(json!({"number": "XXXXXXXXXXXX4242"}))),
+        (Transform::Reveal, Some(json!({"number": VISA}))),
+    ] {
+        let caller = harness
+            .caller(&tenant, access_with_rules([access_rule("/pci/", transform, TOKENS)]))
+            .await;
+        let read = get(&harness.vault, &caller, &id).await;
+        assert_eq!(visible_data(&read), expected, "{transform:?}");
+        let nothing = TokenPatch::default();
+        let updated = update(&harness.vault, &caller, &id, nothing).await.unwrap();
+        assert_eq!(visible_data(&updated.token), expected, "{transform:?}");
+        let own = create(&harness.vault, &caller, card(VISA)).await.unwrap();
+        assert_eq!(visible_data(&own.token), expected, "{transform:?}");
+    }
+}
+
+async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: VaultHarness) {
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let rules = access_with_rules([
+        access_rule("/open/", Transform::Reveal, &[Permission::TokenRead]),
+        access_rule("/closed/", Transform::Mask, &[Permission::TokenRead]),
+        access_rule("/open/", Transform::Mask, &[Permission::TokenUpdate]),
+        access_rule("/closed/", Transform::Mask, &[Permission::TokenUpdate]),
+    ]);
+    let caller = harness.caller(&tenant, rules).await;
+    let table: &[(&[&str], &[&str], Option<Denial>)] = &[
+        (&["/closed/"], &["/open/"], Some(Denial::StrongerTransform)),
+        (&["/closed/", "/open/"], &["/open/"], Some(Denial::StrongerTransform)),
+        (&["/closed/"], &["/elsewhere/"], Some(Denial::NoRule(Permission::TokenUpdate))),
+        (&["/elsewhere/"], &["/open/"], Some(Denial::NoRule(Permission::TokenUpdate))),
+        (&["/open/"], &["/closed/"], None),
+        (&["/closed/"], &["/closed/deeper/"], None),
+        (&["/open/"], &["/open/", "/closed/"], None),
+        (&["/closed/"], &["/closed/"], None),
+    ];
+    for (from, to, expected) in table {
+        let new = NewToken { containers: Some(containers(from)), ..card(VISA) };
+        let id = create(&harness.vault, &all, new).await.unwrap().token.id;
+        let to = TokenPatch { containers: Some(Some(containers(to))), ..TokenPatch::default() };
+        let outcome = update(&harness.vault, &caller, &id, to).await;
+        match expected {
+            Some(expected) => {
+                assert_eq!(expect_denial(outcome), *expected, "{from:?}");
+                assert_eq!(get(&harness.vault, &all, &id).await.containers, containers(from));
+            }
+            None => drop(outcome.unwrap()),
+        }
+    }
+}
+
+fn mask_patch(value: Value) -> TokenPatch {
+    TokenPatch { mask: Some(value), ..TokenPatch::default() }
+}
+
+fn fingerprint_patch(text: Option<&str>) -> TokenPatch {
+    let fingerprint_expression = Some(text.map(str::to_owned));
+    TokenPatch { fingerprint_expression, ..TokenPatch::default() }
+}
+
+fn indexes_patch(texts: Option<&[&str]>) -> TokenPatch {
+    let texts = texts.map(|it| it.iter().map(|it| (*it).to_owned()).collect());
+    TokenPatch { search_indexes: Some(texts), ..TokenPatch::default() }
+}
+
+/// Each change, and the attribute for which it needs the right to read.
+fn expression_changes() -> Vec<(TokenPatch, Option<&'static str>)> {
+    vec![
+        (mask_patch(json!({"number": "{{ data.number }}"})), Some("mask")),
+        (mask_patch(json!({"more": "{{ data.number | reveal_last: 8 }}"})), Some("mask")),
+        (mask_patch(Value::Null), Some("mask")),
+        (mask_patch(json!({"number": "{{ data.number | reveal_last: 4 }}"})), None),
+        (fingerprint_patch(Some("{{ data.number | last4 }}")), Some("fingerprint_expression")),
+        (fingerprint_patch(Some("{{ data.number }}")), None),
+        (fingerprint_patch(None), None),
+        (indexes_patch(Some(&["{{ data.number }}"])), Some("search_indexes")),
+        (indexes_patch(Some(&[])), None),
+        (indexes_patch(None), None),
+        (data_patch(json!({"expiration_month": 7})), None),
+    ]
+}
+
+async fn changing_an_expression_that_discloses_data_requires_reveal(harness: VaultHarness) {
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
+    for (at, (patch, needs)) in expression_changes().into_iter().enumerate() {
+        let outcome = update(&harness.vault, &caller, &id, patch).await;
+        match needs {
+            Some(attribute) => {
+                assert_eq!(expect_denial(outcome), Denial::NeedsReveal(attribute), "{at}");
+            }
+            None => drop(outcome.unwrap()),
+        }
+    }
+    // To use a token elsewhere is not to see it.
+    let user = [TOKENS, &[Permission::TokenUse]].concat();
+    let user = harness.caller(&tenant, access_without_rules(&user)).await;
+    let (patch, _) = expression_changes().swap_remove(0);
+    let outcome = update(&harness.vault, &user, &id, patch).await;
+    assert!(matches!(expect_denial(outcome), Denial::NeedsReveal(_)));
+}
+
+async fn caller_with_reveal_may_change_expressions(harness: VaultHarness) {
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let caller = harness
+        .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
+        .await;
+    for (patch, _) in expression_changes() {
+        let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
+        update(&harness.vault, &caller, &id, patch).await.unwrap();
+    }
+}
+
+async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
+    use Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate};
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    for missing in [TokenCreate, TokenRead, TokenUpdate, TokenDelete] {
+        // Nowhere, and not here.
+        let rest: Vec<_> = TOKENS.iter().copied().filter(|it| *it != missing).collect();
+        let elsewhere = access_with_rules([
+            access_rule("/elsewhere/", Transform::Reveal, TOKENS),
+            access_rule("/", Transform::Reveal, &rest),
+        ]);
+        for access in [access_without_rules(&rest), elsewhere] {
+            let caller = harness.caller(&tenant, access).await;
+            let id = create(&harness.vault, &all, card(VISA)).await.unwrap().token.id;
+            let nothing = TokenPatch::default();
+            let outcomes = [
+                (TokenCreate, create(&harness.vault, &caller, card(DEBIT)).await.map(drop)),
+                (TokenRead, get_token(&harness.vault, &caller, &id).await.map(drop)),
+                (TokenUpdate, update(&harness.vault, &caller, &id, nothing).await.map(drop)),
+                (TokenDelete, delete_token(&harness.vault, &caller, &id).await),
+            ];
+            for (permission, outcome) in outcomes {
+                if permission == missing {
+                    assert_eq!(expect_denial(outcome), Denial::NoRule(missing));
+                } else {
+                    outcome.unwrap();
+                }
+            }
+        }
+    }
+}
+
+async fn token_of_another_tenant_is_not_found(harness: VaultHarness) {
+    let ours = harness.tenant(TenantSettings::default()).await;
+    let theirs = harness.tenant(TenantSettings::default()).await;
+    let ours = harness.caller(&ours, access_without_rules(TOKENS)).await;
+    let theirs = harness.caller(&theirs, access_without_rules(TOKENS)).await;
+    let written = create(&harness.vault, &ours, card(VISA)).await.unwrap();
+    let id = written.token.id;
+    for id in [&id, &token_id("unknown")] {
+        let nothing = TokenPatch::default();
+        let outcomes = [
+            get_token(&harness.vault, &theirs, id).await.map(drop),
+            update(&harness.vault, &theirs, id, nothing).await.map(drop),
+            delete_token(&harness.vault, &theirs, id).await,
+        ];
+        for outcome in outcomes {
+            assert!(matches!(outcome, Err(Error::NotFound)), "{outcome:?}");
+        }
+    }
+    // The same card has another fingerprint there.
+    let same = create(&harness.vault, &theirs, card(VISA)).await.unwrap();
+    assert_ne!(same.token.fingerprint, written.token.fingerprint);
+    get(&harness.vault, &ours, &id).await;
+}
+
+async fn taken_token_id_is_a_conflict(harness: VaultHarness) {
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let named = |number| NewToken { id: Some("mine".to_owned()), ..card(number) };
+    create(&harness.vault, &caller, named(VISA)).await.unwrap();
+    let second = create_token(&harness.vault, &caller, named(DEBIT), None).await;
+    assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
+    delete_token(&harness.vault, &caller, &token_id("mine")).await.unwrap();
+    create(&harness.vault, &caller, named(DEBIT)).await.unwrap();
+}

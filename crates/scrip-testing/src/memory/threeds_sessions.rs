@@ -1,0 +1,162 @@
+//! 3-D Secure sessions and what is to be told of them, in lists.
+
+use scrip_core::{
+    id::{TenantId, ThreeDsSessionId, TokenId},
+    policy::{LookupPermit, SignedRow},
+    store::{ChangeOutcome, StoreError, StoreFuture, ThreeDsEventStore, ThreeDsSessionStore},
+    threeds::{
+        CardReference, ConvertedIntent, ThreeDsEventRecord, ThreeDsSessionCard,
+        ThreeDsSessionRecord, ThreeDsSessionWrite,
+    },
+    time::Timestamp,
+};
+
+use crate::memory::{MemoryStore, MemoryStoreState};
+
+impl ThreeDsSessionStore for MemoryStore {
+    fn insert_threeds_session(
+        &self,
+        lookup: LookupPermit,
+        write: ThreeDsSessionWrite,
+    ) -> StoreFuture<'_, ()> {
+        self.attempt(move |state| {
+            let tenant = lookup.tenant().id;
+            if write.session.tenant != tenant {
+                return Err(StoreError::Corrupt("a session of another tenant"));
+            }
+            state.check_tenant(tenant)?;
+            if state.threeds_sessions.iter().any(|it| it.id == write.session.id) {
+                return Err(StoreError::Unavailable("the id is taken".into()));
+            }
+            state.threeds_sessions.push(write.session.clone());
+            state.insert_session_extras(write)
+        })
+    }
+
+    fn find_threeds_session(
+        &self,
+        lookup: LookupPermit,
+        id: ThreeDsSessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>> {
+        self.with(move |it| {
+            let found = it.find_session(id, now);
+            found.filter(|it| it.tenant == lookup.tenant().id)
+        })
+    }
+
+    fn find_notified_threeds_session(
+        &self,
+        id: ThreeDsSessionId,
+        now: Timestamp,
+    ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>> {
+        self.with(move |it| it.find_session(id, now))
+    }
+
+    fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> StoreFuture<'_, ChangeOutcome> {
+        self.attempt(move |state| {
+            let session = &write.session;
+            state.check_tenant(session.tenant)?;
+            let is = |it: &&mut ThreeDsSessionRecord| {
+                it.id == session.id
+                    && it.tenant == session.tenant
+                    && Some(it.revision) == session.revision.checked_sub(1)
+            };
+            let Some(found) = state.threeds_sessions.iter_mut().find(is) else {
+                return Ok(ChangeOutcome::Stale);
+            };
+            let ThreeDsSessionRecord { deletes_at: ends_at, revision, body, .. } = session.clone();
+            *found = ThreeDsSessionRecord { deletes_at: ends_at, revision, body, ..found.clone() };
+            state.insert_session_extras(write)?;
+            Ok(ChangeOutcome::Done)
+        })
+    }
+
+    fn is_used_by_threeds_session<'a>(
+        &'a self,
+        lookup: LookupPermit,
+        token: &'a TokenId,
+        now: Timestamp,
+    ) -> StoreFuture<'a, bool> {
+        self.with(move |it| it.is_token_named(lookup.tenant().id, token, now))
+    }
+}
+
+impl ThreeDsEventStore for MemoryStore {
+    fn list_threeds_events(
+        &self,
+        after: i64,
+        events_max: usize,
+    ) -> StoreFuture<'_, Vec<(i64, ThreeDsEventRecord)>> {
+        self.with(move |state| {
+            let behind = state.events.iter().filter(|(number, _)| *number > after);
+            behind.take(events_max).cloned().collect()
+        })
+    }
+
+    fn delete_expired_threeds_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+        self.with(move |state| {
+            let had = state.events.len();
+            state.events.retain(|(_, it)| it.at > before);
+            had - state.events.len()
+        })
+    }
+}
+
+impl MemoryStoreState {
+    pub(super) fn is_token_named(&self, tenant: TenantId, token: &TokenId, now: Timestamp) -> bool {
+        self.threeds_sessions.iter().any(|it| {
+            it.tenant == tenant
+                && it.card.token() == Some(token)
+                && it.deletes_at.is_none_or(|it| it > now)
+        })
+    }
+
+    /// What commits with the session's row.
+    fn insert_session_extras(&mut self, write: ThreeDsSessionWrite) -> Result<(), StoreError> {
+        let ThreeDsSessionWrite {
+            session,
+            events,
+            audit,
+            outcome,
+            used_card: used,
+            idempotency: answer,
+        } = write;
+        for event in events {
+            self.last_event += 1;
+            self.events.push((self.last_event, event));
+        }
+        self.append_audit_record(session.tenant, &audit, &session.id.to_string(), outcome);
+        if let Some((operation, entity)) = used.as_ref().map(CardReference::audit_subject) {
+            self.append_audit_record(
+                session.tenant,
+                &audit.with_operation(operation),
+                &entity,
+                "used",
+            );
+        }
+        self.insert_idempotency_record(session.tenant, answer, &[])
+    }
+
+    /// Names the token that the intent of these sessions became.
+    pub(super) fn convert_card(&mut self, signed: &SignedRow<ConvertedIntent>) {
+        for session in
+            self.threeds_sessions.iter_mut().filter(|it| it.tenant == signed.record.tenant)
+        {
+            let id = session.card.intent().filter(|it| *it == signed.record.intent);
+            if let Some(id) = id {
+                session.card = ThreeDsSessionCard::Intent { id, conversion: Some(signed.clone()) };
+            }
+        }
+    }
+
+    pub(super) fn find_session(
+        &self,
+        id: ThreeDsSessionId,
+        now: Timestamp,
+    ) -> Option<ThreeDsSessionRecord> {
+        let is =
+            |it: &&ThreeDsSessionRecord| it.id == id && it.deletes_at.is_none_or(|it| it > now);
+        self.threeds_sessions.iter().find(is).cloned()
+    }
+}

@@ -1,0 +1,188 @@
+//! What becomes of a request: every attribute arrives, and what is no element is named.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::*;
+use crate::{code::Scheme, message::Message};
+
+type AttributeChange = fn(&mut RequestFixture, String);
+
+fn areq_json(fixture: &RequestFixture) -> Value {
+    serde_json::from_slice(&fixture.build_areq().unwrap().to_json()).unwrap()
+}
+
+#[test]
+fn browser_payment_maps_to_areq_elements() {
+    let areq = areq_json(&customer());
+    for (name, value) in [
+        ("messageType", json!("AReq")),
+        ("messageVersion", json!("2.2.0")),
+        ("threeDSServerTransID", json!("8a880dc0-d2d2-4067-bcb1-b08d1690b26e")),
+        ("deviceChannel", json!("02")),
+        ("messageCategory", json!("01")),
+        ("threeDSCompInd", json!("Y")),
+        ("threeDSRequestorAuthenticationInd", json!("01")),
+        ("threeDSRequestorChallengeInd", json!("03")),
+        ("threeDSRequestorDecReqInd", json!("N")),
+        ("acctNumber", json!("4000020000000000")),
+        ("cardExpiryDate", json!("3012")),
+        ("browserLanguage", json!("en-US")),
+        ("browserColorDepth", json!("24")),
+        ("browserJavascriptEnabled", json!(true)),
+        ("homePhone", json!({"cc": "44", "subscriber": "1"})),
+        ("transType", json!("01")),
+        ("acctType", json!("02")),
+        ("addrMatch", json!("N")),
+        ("broadInfo", json!({"a": 1})),
+    ] {
+        assert_eq!(areq.get(name), Some(&value), "{name}");
+    }
+    assert_eq!(
+        areq["merchantRiskIndicator"],
+        json!({
+            "deliveryEmailAddress": "a@b.example", "deliveryTimeframe": "01",
+            "giftCardAmount": "100", "giftCardCount": "01", "giftCardCurr": "826",
+            "preOrderPurchaseInd": "02", "preOrderDate": "20270101", "reorderItemsInd": "01",
+            "shipIndicator": "05",
+        })
+    );
+    assert_eq!(
+        areq["acctInfo"],
+        json!({
+            "chAccAgeInd": "05", "chAccChangeInd": "02", "chAccChange": "20261101",
+            "chAccDate": "20200101", "chAccPwChangeInd": "01", "chAccPwChange": "20200101",
+            "nbPurchaseAccount": "4", "txnActivityDay": "1", "txnActivityYear": "12",
+            "paymentAccAge": "20210101", "paymentAccInd": "04", "shipAddressUsage": "20261115",
+            "shipAddressUsageInd": "01", "shipNameIndicator": "01", "suspiciousAccActivity": "01",
+        })
+    );
+    assert_eq!(
+        areq["messageExtension"],
+        json!([{
+            "id": "A000000042", "name": "CB-SCORE", "criticalityIndicator": true,
+            "data": {"score": "1"},
+        }])
+    );
+    for name in ["threeRIInd", "sdkTransID", "threeDSRequestorDecMaxTime"] {
+        assert_eq!(areq.get(name), None, "{name}");
+    }
+}
+
+#[test]
+fn app_and_merchant_requests_map_to_their_areq_elements() {
+    let areq = areq_json(&app());
+    assert_eq!(
+        (&areq["deviceChannel"], &areq["sdkEphemPubKey"]["crv"]),
+        (&json!("01"), &json!("P-256"))
+    );
+    assert!(areq.get("threeDSCompInd").is_none() && areq.get("browserIP").is_none());
+    let areq = areq_json(&merchant());
+    assert_eq!((&areq["deviceChannel"], &areq["threeRIInd"]), (&json!("03"), &json!("01")));
+    assert_eq!(areq["threeDSRequestorDecMaxTime"], "00010");
+    assert_eq!(areq["threeDSRequestorDecReqInd"], "Y");
+    for name in ["addrMatch", "merchantRiskIndicator", "notificationURL", "transType"] {
+        assert_eq!(areq.get(name), None, "{name}");
+    }
+}
+
+/// An old card's message has nothing of the new version in it.
+#[test]
+fn version_2_1_0_areq_has_no_2_2_0_elements() {
+    let areq = areq_json(&RequestFixture { version: Version::V210, ..customer() });
+    assert_eq!(areq["messageVersion"], "2.1.0");
+    for name in ["browserJavascriptEnabled", "threeDSRequestorDecReqInd"] {
+        assert_eq!(areq.get(name), None, "{name}");
+    }
+}
+
+#[test]
+fn authentication_parameters_follow_the_request() {
+    let parameters = |fixture: &RequestFixture| {
+        fixture.context().authentication_parameters(Scheme::Visa).unwrap()
+    };
+    assert_eq!(parameters(&customer()).decoupled_minutes, None);
+    assert_eq!(parameters(&customer()).challenge_preference.unwrap().code(), "03");
+    assert_eq!(parameters(&merchant()).decoupled_minutes, Some(10));
+    let old = RequestFixture { version: Version::V210, ..merchant() };
+    assert_eq!(parameters(&old).decoupled_minutes, None);
+    let mut unknown = customer();
+    unknown.request.authentication_category = some("x");
+    assert_eq!(unknown.context().authentication_parameters(Scheme::Visa), None);
+}
+
+#[test]
+fn every_mapped_element_appears_in_an_areq() {
+    let messages = [areq_json(&customer()), areq_json(&app()), areq_json(&merchant())];
+    let mut names = BTreeSet::new();
+    for element in elements::all_mappings() {
+        assert!(names.insert(element.name), "{} is made twice", element.name);
+        let pointer = format!("/{}", element.name.replace('.', "/"));
+        let is_present = messages.iter().any(|it| it.pointer(&pointer).is_some());
+        assert!(is_present, "{}", element.name);
+    }
+}
+
+#[test]
+fn attributes_without_emv_code_are_left_out() {
+    let mut fixture = customer();
+    fixture.account().account_last_changed = some("no-change");
+    fixture.account().shipping_address_first_used = some("no-address");
+    fixture.cardholder().account_id = some("");
+    let areq = areq_json(&fixture);
+    assert!(areq["acctInfo"].get("chAccChangeInd").is_none());
+    assert!(areq["acctInfo"].get("shipAddressUsageInd").is_none());
+    assert!(areq.get("acctID").is_none());
+}
+
+#[test]
+fn invalid_element_is_reported_by_its_attribute_path() {
+    let long = "x".repeat(3000);
+    let cases: &[(AttributeChange, &str)] = &[
+        (|it, long| it.purchase().amount = Some(long), "purchase_info.amount"),
+        (|it, _| it.purchase().currency = some("999"), "purchase_info.currency"),
+        (|it, _| it.purchase().date = some("20261315000000"), "purchase_info.date"),
+        (|it, _| it.purchase().installment_count = some("1"), "purchase_info.installment_count"),
+        (|it, long| it.merchant().name = Some(long), "merchant_info.name"),
+        (|it, long| it.cardholder().name = Some(long), "cardholder_info.name"),
+        (|it, _| it.cardholder().name = some("J"), "cardholder_info.name"),
+        (|it, _| it.cardholder().email = some("jo"), "cardholder_info.email"),
+        (
+            |it, _| it.account().transaction_count_day = some("1000"),
+            "cardholder_info.account_info.transaction_count_day",
+        ),
+        (|it, _| it.device_info.browser_tz = some("UTC"), "device_info.browser_tz"),
+        (|it, _| it.device_info.browser_color_depth = some("x"), "device_info.browser_color_depth"),
+        (
+            |it, long| it.request.message_extensions.as_mut().unwrap()[0].id = Some(long),
+            "message_extensions",
+        ),
+        (
+            |it, long| it.request.broadcast_info = Some(json!({"a": long.repeat(2)})),
+            "broadcast_info",
+        ),
+        (
+            |it, _| it.request.requestor_info.as_mut().unwrap().url = some("shop.example"),
+            "requestor_info.url",
+        ),
+    ];
+    for (change, path) in cases {
+        let mut fixture = customer();
+        change(&mut fixture, long.clone());
+        let found = fixture.build_areq().unwrap_err();
+        let paths: Vec<_> = found.iter().map(|it| it.path.as_ref()).collect();
+        assert_eq!(paths, [*path], "{found:?}");
+        assert!(!found[0].message.contains("xxx"));
+    }
+}
+
+#[test]
+fn debug_output_contains_no_personal_data() {
+    let fixture = customer();
+    let printed =
+        format!("{:?} {:?} {:?}", fixture.context(), fixture.build_areq(), fixture.request);
+    for secret in ["4000020000000000", "jo@holder", "Holder", "80000", "192.0.2.7"] {
+        assert!(!printed.contains(secret), "{printed}");
+    }
+}

@@ -1,0 +1,121 @@
+//! A folder with certificates, a runtime, and what connects a scheme.
+
+use std::{sync::Arc, time::Duration};
+
+use rustls::ServerConfig;
+use scrip_core::{
+    policy::TenantKind,
+    threeds::{DirectoryServerError, DirectoryServers, SchemeConnection, ThreeDsSettings},
+};
+use scrip_server::directory_servers::{
+    DirectoryServersPlan, ExchangeTimeouts, HttpDirectoryServers, MutualTlsPlan, SchemePlan,
+    address::{LoopbackUrl, SecureUrl},
+};
+use scrip_testing::directory_server::{
+    DirectoryServer, ServerBehavior,
+    authority::{CertificateAuthority, IssuedCertificate},
+};
+use scrip_threeds::code::Scheme;
+use tokio::runtime::Runtime;
+use zeroize::Zeroizing;
+
+pub(crate) const SERVER_NAMES: &[&str] = &["127.0.0.1"];
+
+pub(crate) struct SchemeHarness {
+    pub(crate) runtime: Runtime,
+    /// Of the scheme, and of somebody else.
+    pub(crate) visa: CertificateAuthority,
+    pub(crate) other: CertificateAuthority,
+    pub(crate) ours: IssuedCertificate,
+    _folder: tempfile::TempDir,
+}
+
+impl SchemeHarness {
+    pub(crate) fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let visa = CertificateAuthority::new(folder.path(), "visa");
+        let ours = visa.issue("ours", &["vault.example"]);
+        let other = CertificateAuthority::new(folder.path(), "other");
+        let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
+        Self { runtime, visa, other, ours, _folder: folder }
+    }
+
+    /// A directory server of the scheme.
+    pub(crate) fn server(&self, behaviors: &[ServerBehavior]) -> DirectoryServer {
+        self.server_with(self.visa.server_config(SERVER_NAMES), behaviors)
+    }
+
+    pub(crate) fn server_with(
+        &self,
+        config: Arc<ServerConfig>,
+        behaviors: &[ServerBehavior],
+    ) -> DirectoryServer {
+        DirectoryServer::start(self.runtime.handle(), Some(config), behaviors)
+    }
+
+    pub(crate) fn transport_plan(&self, urls: &[String]) -> MutualTlsPlan {
+        MutualTlsPlan {
+            section: "threeds.production.visa".to_owned(),
+            urls: urls.iter().map(|it| SecureUrl::parse(it).unwrap()).collect(),
+            client_certificate: self.ours.certificate.clone(),
+            client_key: self.ours.key.clone(),
+            roots: self.visa.roots_file(),
+        }
+    }
+
+    /// Visa for production tenants, by that way.
+    pub(crate) fn connect(&self, transport: MutualTlsPlan) -> HttpDirectoryServers {
+        HttpDirectoryServers::new(&DirectoryServersPlan {
+            production: vec![visa_plan(transport)],
+            ..empty_plan()
+        })
+        .unwrap()
+    }
+
+    pub(crate) fn send(
+        &self,
+        servers: &HttpDirectoryServers,
+    ) -> Result<Vec<u8>, DirectoryServerError> {
+        self.send_for(servers, TenantKind::Production, Scheme::Visa)
+    }
+
+    pub(crate) fn send_for(
+        &self,
+        servers: &HttpDirectoryServers,
+        kind: TenantKind,
+        scheme: Scheme,
+    ) -> Result<Vec<u8>, DirectoryServerError> {
+        self.runtime.block_on(servers.send_message(kind, scheme, Zeroizing::new(MESSAGE.to_vec())))
+    }
+}
+
+pub(crate) const MESSAGE: &[u8] = br#"{"messageType":"AReq","acctNumber":"4242424242424242"}"#;
+
+pub(crate) fn visa_plan(transport: MutualTlsPlan) -> SchemePlan {
+    let link = SchemeConnection {
+        reference_number: "3DS_LOA_SER_TEST_020200_00001".to_owned(),
+        operator_id: Some("operator-7".to_owned()),
+        results_url: "https://results.example".to_owned(),
+    };
+    SchemePlan { scheme: Scheme::Visa, transport, connection: link }
+}
+
+/// A plan that connects nobody. Its deadlines are such that no machine is too slow for them.
+pub(crate) fn empty_plan() -> DirectoryServersPlan {
+    let patience = Duration::from_secs(30);
+    DirectoryServersPlan {
+        settings: ThreeDsSettings {
+            public_url: "https://vault.example".to_owned(),
+            ..ThreeDsSettings::default()
+        },
+        timeouts: ExchangeTimeouts { connect: patience, response: patience },
+        production: Vec::new(),
+        test: Vec::new(),
+        simulator: None,
+    }
+}
+
+pub(crate) fn simulator_url(server: &DirectoryServer) -> LoopbackUrl {
+    LoopbackUrl::parse(&format!("http://{}", server.address)).unwrap()
+}

@@ -1,0 +1,170 @@
+//! A body may take its time to arrive. Whoever loses a right meanwhile has lost it for that request
+//! too; and a body cannot be made to cost more than it is long.
+
+use std::{
+    io::{Read, Write},
+    net::TcpStream,
+    time::Duration,
+};
+
+use scrip_core::policy::TenantSettings;
+use serde_json::{Value, json};
+
+use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
+
+/// A request without its last byte.
+struct IncompleteRequest {
+    stream: TcpStream,
+    last_byte: u8,
+}
+
+fn send_without_last_byte(method: &str, path: &str, key: &str, body: &Value) -> IncompleteRequest {
+    let body = body.to_string();
+    let form = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let head = format!(
+        "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nBT-API-KEY: {key}\r\n\
+         Content-Type: {form}\r\nContent-Length: {}\r\n\r\n",
+        body.len()
+    );
+    let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
+    let (first, last) = body.as_bytes().split_at(body.len() - 1);
+    stream.write_all(&[head.as_bytes(), first].concat()).unwrap();
+    // Long enough that the key has been looked at.
+    std::thread::sleep(Duration::from_millis(200));
+    IncompleteRequest { stream, last_byte: last[0] }
+}
+
+impl IncompleteRequest {
+    fn finish(mut self) -> u16 {
+        self.stream.write_all(&[self.last_byte]).unwrap();
+        let mut response = String::new();
+        self.stream.read_to_string(&mut response).unwrap();
+        response.split(' ').nth(1).unwrap().parse().unwrap()
+    }
+}
+
+#[test]
+fn deleted_application_cannot_finish_a_started_request() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let make = |kind: &str, permissions: &[&str]| {
+        let body = json!({"name": "x", "type": kind, "permissions": permissions});
+        let created =
+            SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+        (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
+    };
+    SHARED_SERVER
+        .create_token_ok(&keys.private, &json!({"id": "held", "type": "token", "data": 1}));
+    let (manager, manager_key) = make("management", &["application:create"]);
+    let (writer, writer_key) = make("private", &["token:create", "token:update"]);
+    let new = json!({"name": "door", "type": "management", "permissions": ["tenant:read"]});
+    let held = [
+        send_without_last_byte("POST", "/applications", &manager_key, &new),
+        send_without_last_byte(
+            "POST",
+            "/tokens",
+            &writer_key,
+            &json!({"type": "token", "data": 1}),
+        ),
+        send_without_last_byte("PATCH", "/tokens/held", &writer_key, &json!({"data": 2})),
+    ];
+    for path in [&manager, &writer] {
+        assert_eq!(SHARED_SERVER.delete(&keys.management, path).status, 204);
+    }
+    assert_eq!(held.map(IncompleteRequest::finish), [401, 401, 401]);
+    assert_eq!(SHARED_SERVER.get_token(&keys.private, "held").json()["data"], 1);
+}
+
+#[test]
+fn removed_permission_applies_to_a_started_request() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let body = json!({"name": "x", "type": "private", "permissions": ["token:create"]});
+    let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
+    let token = json!({"type": "token", "data": 1});
+    let held = send_without_last_byte("POST", "/tokens", &text_field(&created, "key"), &token);
+    let fewer = json!({"name": "x", "permissions": ["token:read"]});
+    let path = format!("/applications/{}", text_field(&created, "id"));
+    SHARED_SERVER.put(&keys.management, &path, &fewer).expect_status(200);
+    assert_eq!(held.finish(), 403);
+}
+
+#[test]
+fn started_request_of_a_deleted_tenant_is_401() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let held = send_without_last_byte(
+        "POST",
+        "/tokens",
+        &keys.private,
+        &json!({"type": "token", "data": 1}),
+    );
+    assert_eq!(SHARED_SERVER.delete(&keys.management, "/tenants/self").status, 204);
+    assert_eq!(held.finish(), 401);
+}
+
+/// A client that is still writing gets its answer, and can ask again.
+#[test]
+fn unknown_path_reads_the_body_and_keeps_the_connection() {
+    for (line, status) in [("POST /nowhere", 404), ("PUT /tokens/x", 405), ("POST /healthz", 405)] {
+        let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
+        let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n");
+        stream.write_all(head.as_bytes()).unwrap();
+        // Long enough to be answered by a server that does not wait for the body.
+        std::thread::sleep(Duration::from_millis(200));
+        let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("{{}}{next}").as_bytes()).unwrap();
+        let mut responses = String::new();
+        stream.read_to_string(&mut responses).unwrap();
+        assert!(responses.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {responses}");
+        assert!(responses.contains("HTTP/1.1 200"), "{line}: {responses}");
+    }
+}
+
+#[test]
+fn body_with_many_errors_gets_a_short_response() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let bodies = [
+        json!({"nonce": "x", "rules": vec![json!({}); 300_000]}),
+        json!({"nonce": "x", "rules": vec![1; 300_000]}),
+        json!({"nonce": "x", "permissions": vec!["x"; 200_000]}),
+        json!({"nonce": "x", "rules": [{"permissions": vec!["x"; 200_000]}]}),
+    ];
+    for body in &bodies {
+        // What grew with the square took hours over these.
+        let reply = SHARED_SERVER.post(&keys.private, "/sessions/authorize", body);
+        assert_eq!(reply.status, 400);
+        assert!(reply.text.len() < 16 * 1024, "{} bytes", reply.text.len());
+    }
+    let containers = json!({"type": "token", "data": 1, "containers": vec!["x"; 200_000]});
+    let reply = SHARED_SERVER.create_token(&keys.private, &containers);
+    reply.expect_problem(400, "containers");
+    assert!(reply.text.len() < 16 * 1024, "{} bytes", reply.text.len());
+}
+
+#[test]
+fn client_that_never_reads_loses_its_connection() {
+    let server = TestServer::start_with(|app| {
+        app.node.connections.connections_max = 2;
+        app.node.connections.header_deadline = Duration::from_secs(1);
+    });
+    let request = "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
+    let deaf: Vec<_> = (0..2)
+        .map(|_| {
+            let mut stream = TcpStream::connect(server.address).unwrap();
+            stream.set_nonblocking(true).unwrap();
+            // Until the server, which cannot write, stops reading too.
+            let mut rejected = 0;
+            while rejected < 100 {
+                if stream.write(request.as_bytes()).is_err() {
+                    rejected += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+            stream
+        })
+        .collect();
+    let healthy = || {
+        let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        server.send_raw(request).contains("200 OK")
+    };
+    assert!((0..10).any(|_| healthy()), "there is no room again");
+    drop(deaf);
+}

@@ -1,0 +1,274 @@
+//! Counters that several servers share; and what happens when they are away.
+
+use std::{num::NonZeroU32, sync::Arc, time::Duration};
+
+use scrip_api::limiter::{Limiter, OutagePolicy};
+use scrip_core::policy::{
+    TenantKind,
+    rate_limit::{
+        ClientNetwork, CounterCheck, CounterKey, EffectiveRates, LimitAction, RATE_LIMITS, Rate,
+        RateLimitName, address_check,
+    },
+};
+use scrip_seal::Pepper;
+use scrip_server::rate_limit::RedisCounters;
+use scrip_testing::{redis::RedisServer, vault::root_key};
+use tokio::runtime::Runtime;
+
+use crate::limits::harness::RateLimitHarness;
+
+const CLIENT: &str = "198.51.100.1";
+/// A machine that is busy is no failure here.
+const LONG_DEADLINE: Duration = Duration::from_secs(60);
+
+fn pepper() -> Pepper {
+    let root = root_key();
+    Pepper::create(&root).unwrap().0
+}
+
+fn shared_limiter(
+    redis: &RedisServer,
+    rates: EffectiveRates,
+    outage_policy: OutagePolicy,
+) -> (Runtime, Limiter) {
+    let runtime = Runtime::new().unwrap();
+    let shared = runtime.block_on(RedisCounters::start(redis.client(), LONG_DEADLINE));
+    (runtime, Limiter::new(rates, 1000).with_shared_counters(shared, outage_policy))
+}
+
+/// A server whose connections to Redis live in a runtime of the test's own.
+fn shared_harness(
+    redis: &RedisServer,
+    rates: EffectiveRates,
+    outage_policy: OutagePolicy,
+) -> (RateLimitHarness, Runtime) {
+    let (runtime, limiter) = shared_limiter(redis, rates, outage_policy);
+    (RateLimitHarness::start_with(TenantKind::Test, |app| app.limiter = limiter), runtime)
+}
+
+/// The table with windows and blocks of an hour: their clock is Redis's, and no machine is so slow.
+fn hourly_rates() -> EffectiveRates {
+    let hour = Duration::from_secs(3600);
+    RATE_LIMITS.iter().fold(EffectiveRates::default(), |rates, it| {
+        let action =
+            it.rate.block_duration().map_or(LimitAction::Throttle, |_| LimitAction::Block(hour));
+        rates.with_rate(it.name, Some(Rate { window: hour, action, ..it.rate }))
+    })
+}
+
+#[track_caller]
+fn wait_until(expectation: &str, condition: impl Fn() -> bool) {
+    for _ in 0..6000 {
+        if condition() {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    unreachable!("never {expectation}");
+}
+
+#[test]
+fn two_servers_share_counters() {
+    let redis = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let pepper = pepper();
+    let rate = hourly_rates().rate(RateLimitName::LegacyKey).unwrap();
+    let subject = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
+    let check = CounterCheck { limit: RateLimitName::LegacyKey, key: subject, rate };
+    runtime.block_on(async {
+        let one = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
+        let two = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
+        let tasks = (0..8).map(|it| {
+            let shared = Arc::clone(if it % 2 == 0 { &one } else { &two });
+            let pepper = &pepper;
+            async move {
+                let mut admitted = 0;
+                for _ in 0..30 {
+                    let counted = shared.count(pepper, &[check]).await.unwrap();
+                    admitted += u32::from(counted.outcome.is_ok());
+                }
+                admitted
+            }
+        });
+        let admitted: u32 = futures_util::future::join_all(tasks).await.into_iter().sum();
+        assert_eq!(admitted, 100);
+    });
+}
+
+#[test]
+fn shared_limit_rejects_with_all_rate_limit_headers() {
+    let redis = RedisServer::start();
+    let (harness, _runtime) = shared_harness(&redis, hourly_rates(), OutagePolicy::CountLocally);
+    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    (0..50).for_each(|_| drop(get().expect_status(200)));
+    let rejected = get();
+    rejected.expect_problem(429, "test_tenant");
+    let header = |name: &str| rejected.headers[name].parse::<i64>().unwrap();
+    assert!((1..=3601).contains(&header("retry-after")), "{}", header("retry-after"));
+    assert_eq!(header("ratelimit-limit"), 50);
+    assert_eq!(harness.server.app.limiter.counter_usage().counters, 0, "nothing is counted here");
+}
+
+/// Neither keys nor addresses stand in Redis, and everything there ends by itself.
+#[test]
+fn redis_counters_contain_no_keys_or_addresses_and_expire() {
+    let redis = RedisServer::start();
+    let rate = Rate {
+        requests: NonZeroU32::new(3).unwrap(),
+        ..hourly_rates().rate(RateLimitName::Address).unwrap()
+    };
+    let rates = hourly_rates().with_rate(RateLimitName::Address, Some(rate));
+    let (harness, _runtime) = shared_harness(&redis, rates, OutagePolicy::CountLocally);
+    for _ in 0..5 {
+        harness.get(CLIENT, &harness.keys.private, "/permissions");
+    }
+    let names: Vec<String> = redis.query(&["KEYS", "*"]);
+    let rows = ["test_tenant", "private_application", "address"];
+    for row in rows {
+        assert!(names.iter().any(|it| it.starts_with(&format!("scrip:limit:{row}:"))), "{names:?}");
+    }
+    assert!(names.iter().any(|it| it.ends_with(":block")), "{names:?}");
+    for name in &names {
+        let end = name.strip_suffix(":block").unwrap_or(name).rsplit(':').next().unwrap();
+        let digest = end.len() == 32 && end.bytes().all(|it| it.is_ascii_hexdigit());
+        if end == "probe" {
+            continue;
+        }
+        assert!(digest, "{name}");
+        let address_hex = "c6336401";
+        assert!(!name.contains(address_hex) && !name.contains("198.51"), "{name}");
+        let left_ms: i64 = redis.query(&["PTTL", name]);
+        assert!(left_ms > 0 && left_ms <= 3_600_001, "{name} {left_ms}");
+    }
+}
+
+/// A log there is no longer than its limit.
+#[test]
+fn redis_counter_size_is_bounded_by_its_limit() {
+    let redis = RedisServer::start();
+    let (runtime, pepper) = (Runtime::new().unwrap(), pepper());
+    let brief = Rate {
+        window: Duration::from_micros(1),
+        ..hourly_rates().rate(RateLimitName::AccountUpdater).unwrap()
+    };
+    let subject = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
+    let check = CounterCheck { limit: RateLimitName::AccountUpdater, key: subject, rate: brief };
+    // With room for another, so that the log does not end before it is looked at.
+    let lasting = CounterCheck {
+        rate: hourly_rates().rate(RateLimitName::PrivateApplication).unwrap(),
+        ..check
+    };
+    runtime.block_on(async {
+        let shared = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
+        for _ in 0..100 {
+            shared.count(&pepper, &[check]).await.unwrap();
+        }
+        assert!(shared.count(&pepper, &[lasting]).await.unwrap().outcome.is_ok());
+    });
+    let names: Vec<String> = redis.query(&["KEYS", "scrip:limit:account_updater:*"]);
+    assert_eq!(names.len(), 1);
+    let length: usize = redis.query(&["LLEN", &names[0]]);
+    assert!(length <= 11, "{length}");
+}
+
+/// A blocked address is refused without asking Redis again.
+#[test]
+fn rejection_is_cached_without_asking_redis_again() {
+    let redis = RedisServer::start();
+    let rate = Rate {
+        requests: NonZeroU32::new(3).unwrap(),
+        ..hourly_rates().rate(RateLimitName::Address).unwrap()
+    };
+    let rates = hourly_rates().with_rate(RateLimitName::Address, Some(rate));
+    let (harness, _runtime) = shared_harness(&redis, rates, OutagePolicy::CountLocally);
+    for _ in 0..4 {
+        harness.get(CLIENT, "no such key", "/permissions");
+    }
+    let scripts = || -> String {
+        let stats: String = redis.query(&["INFO", "commandstats"]);
+        stats.lines().filter(|it| it.starts_with("cmdstat_eval")).collect()
+    };
+    let before = scripts();
+    for _ in 0..5 {
+        harness.get(CLIENT, "no such key", "/permissions").expect_problem(429, "address");
+        harness.get(CLIENT, &harness.keys.private, "/permissions").expect_problem(429, "address");
+    }
+    assert_eq!(scripts(), before);
+    harness.get("198.51.100.2", &harness.keys.private, "/permissions").expect_status(200);
+    assert_ne!(scripts(), before);
+}
+
+#[test]
+fn falls_back_to_local_counters_while_redis_is_down() {
+    let mut redis = RedisServer::start();
+    let (harness, _runtime) =
+        shared_harness(&redis, EffectiveRates::default(), OutagePolicy::CountLocally);
+    let limiter = &harness.server.app.limiter;
+    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    get().expect_status(200);
+    assert_eq!(limiter.shared_counters_available(), Some(true));
+    redis.kill();
+    // By this server's clock, which stands still.
+    (0..50).for_each(|_| drop(get().expect_status(200)));
+    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 50, 10_001);
+    assert_eq!(limiter.shared_counters_available(), Some(false));
+    assert!(limiter.shared_counter_failures().unwrap() >= 51);
+    assert!(redis.restart());
+    wait_until("back", || limiter.shared_counters_available() == Some(true));
+    let failed = limiter.shared_counter_failures();
+    get().expect_status(200);
+    assert_eq!(limiter.shared_counter_failures(), failed);
+}
+
+#[test]
+fn closed_policy_rejects_requests_while_redis_is_down() {
+    let mut redis = RedisServer::start();
+    let (harness, _runtime) =
+        shared_harness(&redis, EffectiveRates::default(), OutagePolicy::RejectAll);
+    let limiter = &harness.server.app.limiter;
+    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    get().expect_status(200);
+    redis.kill();
+    for _ in 0..3 {
+        let reply = get();
+        reply.expect_problem(503, "counted");
+        assert_eq!(reply.headers["retry-after"], "1");
+        harness.get(CLIENT, "no such key", "/permissions").expect_problem(503, "counted");
+    }
+    harness.request(CLIENT, "GET", "/readyz").send().expect_status(200);
+    assert!(redis.restart());
+    wait_until("back", || limiter.shared_counters_available() == Some(true));
+    get().expect_status(200);
+}
+
+/// It is there and does not answer: a request waits for its deadline once, not every one.
+#[test]
+fn unresponsive_redis_is_treated_as_unavailable() {
+    let redis = RedisServer::start();
+    let runtime = Runtime::new().unwrap();
+    let shared = runtime.block_on(RedisCounters::start(redis.client(), Duration::from_millis(200)));
+    let pepper = pepper();
+    let here = ClientNetwork::from_address([192, 0, 2, 1].into());
+    let check = address_check(&EffectiveRates::default(), here).unwrap();
+    let count = || runtime.block_on(shared.count(&pepper, &[check]));
+    wait_until("there", || count().is_ok());
+    redis.signal("STOP");
+    for _ in 0..100 {
+        assert!(count().is_err());
+    }
+    redis.signal("CONT");
+    wait_until("back", || count().is_ok());
+}
+
+/// A Redis that cannot write is away, too: it is asked to write before it is believed.
+#[test]
+fn redis_that_cannot_write_is_treated_as_unavailable() {
+    let redis = RedisServer::start();
+    drop(redis.query::<String>(&["CONFIG", "SET", "maxmemory", "1"]));
+    let (runtime, limiter) =
+        shared_limiter(&redis, EffectiveRates::default(), OutagePolicy::CountLocally);
+    assert_eq!(limiter.shared_counters_available(), Some(false));
+    drop(redis.query::<String>(&["CONFIG", "SET", "maxmemory", "0"]));
+    wait_until("back", || limiter.shared_counters_available() == Some(true));
+    drop(runtime);
+}

@@ -1,0 +1,226 @@
+//! Authenticate Session.
+
+use std::{io::Write, net::TcpStream, time::Duration};
+
+use scrip_core::policy::TenantSettings;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER, TestServer, text_field},
+    threeds_sessions::{
+        requests::{SESSIONS, merchant_payment, payment},
+        scripted_servers::{ACS_URL, VAULT_URL},
+    },
+};
+
+fn create_and_authenticate(cardholder: &str) -> (String, Value) {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let outcome = SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment(cardholder))
+        .expect_status(200);
+    (session, outcome)
+}
+
+#[test]
+fn frictionless_authentication_succeeds() {
+    let (session, outcome) = create_and_authenticate("Frictionless");
+    let exchange = SHARED_SERVER.directory_servers.exchange(&session).unwrap();
+    let found =
+        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+    let expected = json!({
+        "session_id": session, "token_intent_id": found["token_intent_id"],
+        "threeds_version": "2.2.0",
+        "acs_transaction_id": exchange.response["acsTransID"],
+        "ds_transaction_id": exchange.response["dsTransID"],
+        "acs_reference_number": "ACS-1", "ds_reference_number": "DS-1",
+        "acs_operator_id": "OPERATOR-1",
+        "authentication_value": exchange.response["authenticationValue"],
+        "authentication_status": "successful", "authentication_status_code": "Y",
+        "directory_status_code": "Y", "eci": "05", "liability_shifted": true,
+    });
+    assert_eq!(outcome, expected);
+}
+
+/// The browser's own words are put into the forms of EMV; what it did not say was seen.
+#[test]
+fn authentication_message_contains_the_request_and_observed_browser_data() {
+    let (session, _) = create_and_authenticate("Frictionless");
+    let request = SHARED_SERVER.directory_servers.exchange(&session).unwrap().request;
+    for (name, expected) in [
+        ("threeDSServerTransID", session.as_str()),
+        ("deviceChannel", "02"),
+        ("messageCategory", "01"),
+        ("threeDSRequestorAuthenticationInd", "01"),
+        ("threeDSCompInd", "N"),
+        ("browserLanguage", "en-US"),
+        ("browserColorDepth", "24"),
+        ("browserIP", "127.0.0.1"),
+        ("browserTZ", "-330"),
+        ("purchaseAmount", "8000"),
+        ("transType", "01"),
+    ] {
+        assert_eq!(request[name], expected, "{name}");
+    }
+    let url = format!("{VAULT_URL}{SESSIONS}/{session}/challenge-notification");
+    assert_eq!(request["notificationURL"], json!(url));
+}
+
+#[test]
+fn challenge_response_contains_the_acs_url() {
+    let (_, outcome) = create_and_authenticate("Challenged");
+    assert_eq!(outcome["authentication_status"], "challenge");
+    assert_eq!(outcome["authentication_status_code"], "C");
+    assert_eq!(outcome["acs_challenge_url"], ACS_URL);
+    assert_eq!(outcome["acs_challenge_mandated"], "N");
+    assert_eq!(outcome["authentication_challenge_type"], "static");
+    assert!(outcome.get("eci").is_none() && outcome["liability_shifted"] == false);
+}
+
+#[test]
+fn failed_authentication_returns_reason_and_extensions() {
+    let (_, outcome) = create_and_authenticate("Failed");
+    assert_eq!(outcome["authentication_status"], "failed");
+    assert_eq!(outcome["authentication_status_reason"], "card-authentication-failed");
+    let extension = json!({"id": "X1", "name": "more", "critical": false, "data": {"score": 1.50}});
+    assert_eq!(outcome["message_extensions"], json!([extension]));
+}
+
+#[test]
+fn card_with_two_brands_uses_the_chosen_scheme() {
+    for (chosen, brand) in [(None, "05"), (Some("Cartes Bancaires"), "05")] {
+        let token = SHARED_SERVER.token_with_number(&ACME, "4150580996517927");
+        let body = json!({"token_id": token, "device_info": crate::threeds_sessions::requests::browser_info()});
+        let session = text_field(&SHARED_SERVER.create_session(&ACME.public, &body), "id");
+        let mut request = payment("Frictionless");
+        request["card_brand"] = "Mastercard".into();
+        SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_invalid("card_brand");
+        request["card_brand"] = chosen.into();
+        let outcome =
+            SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+        assert_eq!(outcome["eci"], brand);
+    }
+}
+
+#[test]
+fn merchant_session_authenticates_without_a_device() {
+    let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "type": "merchant"});
+    let session = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+    let request = merchant_payment("Frictionless");
+    SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+    let request = SHARED_SERVER.directory_servers.exchange(&session).unwrap().request;
+    assert_eq!((&request["deviceChannel"], &request["threeRIInd"]), (&json!("03"), &json!("11")));
+    assert_eq!(request["threeDSRequestorDecMaxTime"], "00010");
+    assert!(request.get("browserIP").is_none());
+}
+
+#[test]
+fn session_can_be_authenticated_only_once() {
+    for holder in ["Frictionless", "Challenged", "Failed"] {
+        let (session, _) = create_and_authenticate(holder);
+        let again = SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+        again.expect_problem(409, "authenticated already");
+    }
+}
+
+/// The status says what the client can do: 502 and 504 mean a new session.
+#[test]
+fn directory_server_failures_are_424_with_service_status() {
+    for (holder, status, source, then) in [
+        ("Unreachable", "503", "Directory Server", 200),
+        ("Silent", "504", "Directory Server", 409),
+        ("Broken", "502", "Directory Server", 409),
+        ("Garbled", "502", "Directory Server", 409),
+        ("Refused", "403", "Directory Server", 409),
+    ] {
+        let session = SHARED_SERVER.create_browser_session(&ACME);
+        let reply = SHARED_SERVER.authenticate(&ACME.private, &session, &payment(holder));
+        let body = reply.expect_status(424);
+        assert_eq!(body["title"], "3DS Service Error", "{holder}");
+        let error = &body["error"];
+        assert_eq!(
+            (&error["service_status"], &error["error_source"]),
+            (&json!(status), &json!(source)),
+            "{holder}"
+        );
+        assert_eq!(error["session_id"], json!(session));
+        assert!(body.get("errors").is_none() && !reply.text.contains("4242"), "{}", reply.text);
+        let again = SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+        assert_eq!(again.status, then, "{holder}: {}", again.text);
+    }
+}
+
+#[test]
+fn repeated_authenticate_is_replayed_without_a_second_message() {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let path = format!("{SESSIONS}/{session}/authenticate");
+    let ask = || {
+        let ask = SHARED_SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
+        ask.json(&payment("Frictionless")).send().expect_status(200)
+    };
+    let first = ask();
+    assert_eq!(ask(), first);
+}
+
+#[test]
+fn type_errors_name_the_attribute_path() {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let mut request = payment("Frictionless");
+    request["purchase_info"]["amount"] = 8000.into();
+    request["decoupled_challenge_max_time"] = "10".into();
+    request["cardholder_info"]["billing_address"] = json!({"line1": ["4242424242424242"]});
+    request["message_extensions"] = json!([{"id": 1}]);
+    request["card_brand"] = 1.into();
+    let reply = SHARED_SERVER.authenticate(&ACME.private, &session, &request);
+    for path in [
+        "purchase_info.amount",
+        "decoupled_challenge_max_time",
+        "cardholder_info.billing_address.line1",
+        "message_extensions[0].id",
+        "card_brand",
+    ] {
+        reply.expect_invalid(path);
+    }
+    assert!(!reply.text.contains("4242"), "{}", reply.text);
+    // What is unknown is passed over, and it was not spent.
+    let mut request = payment("Frictionless");
+    request["metadata"] = json!({"a": 1});
+    request["unknown"] = 1.into();
+    SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
+}
+
+/// What is sent cannot be taken back, so its outcome is written, whoever still waits for it.
+#[test]
+fn outcome_is_stored_although_the_client_disconnects() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let session = server.create_browser_session(&keys);
+    let body = payment("Held").to_string();
+    let head = format!(
+        "POST {SESSIONS}/{session}/authenticate HTTP/1.1\r\nHost: a\r\nBT-API-KEY: {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
+        keys.private,
+        body.len(),
+    );
+    let mut stream = TcpStream::connect(server.address).unwrap();
+    stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
+    let path = format!("{SESSIONS}/{session}");
+    let until = |done: &dyn Fn(&Value) -> bool| {
+        for _ in 0..10_000 {
+            let found = server.get_path(&keys.private, &path).expect_status(200);
+            if done(&found) {
+                return found;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        panic!("it never came to that");
+    };
+    // It is written that it asks, and only then does the client go.
+    until(&|it| it["modified_date"].is_string());
+    drop(stream);
+    while server.app.metrics.in_flight.get() > 0 {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    server.directory_servers.gate.add_permits(1);
+    let found = until(&|it| it.get("authentication").is_some());
+    assert_eq!(found["authentication"]["authentication_status"], "successful");
+}

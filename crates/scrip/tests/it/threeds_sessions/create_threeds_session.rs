@@ -1,0 +1,320 @@
+//! Create Session.
+
+use std::sync::Arc;
+
+use scrip_core::{
+    operations::tenants::update_tenant::set_tenant_quotas,
+    policy::{PolicyPermit, Quotas, TenantSettings},
+    threeds::NoDirectoryServers,
+    time::{Clock, Timestamp},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER, TestServer, card_body, text_field, unique_card_number},
+    threeds_sessions::{
+        requests::{SESSIONS, browser_info, notification_url, payment},
+        scripted_servers::METHOD_URL,
+    },
+};
+
+#[track_caller]
+fn expect_invalid(body: &Value, attribute: &str) {
+    SHARED_SERVER.post(&ACME.private, SESSIONS, body).expect_invalid(attribute);
+}
+
+/// What the official script of browsers sends, with a slash that some samples have.
+#[test]
+fn browser_creates_a_session_with_a_public_key() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let body = json!({
+        "token_id": token, "device": "browser", "device_info": browser_info(),
+        "web_challenge_mode": "iframe", "metadata": {"order_id": 7, "lines": [{"a": null}]},
+    });
+    let ask = SHARED_SERVER.request("POST", "/3ds/sessions/").key(&ACME.public).json(&body);
+    let reply = ask.header("Accept", "*/*").header("BT-TRACE-ID", "trace-of-a-browser").send();
+    let session = reply.expect_status(201);
+    assert_eq!(reply.headers["bt-trace-id"], "trace-of-a-browser");
+    assert!(reply.headers["access-control-expose-headers"].contains("bt-trace-id"));
+    let id = text_field(&session, "id");
+    let expected = json!({
+        "id": id, "type": "customer", "pan_token_id": token, "token_id": token,
+        "card_brand": "Visa", "cardBrand": "Visa",
+        "method_url": METHOD_URL, "method_notification_url": notification_url(&id),
+        "directory_server_id": "A000000003", "recommended_version": "2.2.0",
+        "metadata": {"order_id": 7, "lines": [{"a": null}]},
+    });
+    assert_eq!(session, expected);
+    assert_eq!(id, id.to_lowercase());
+
+    let found =
+        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+    let device = &found["device_info"];
+    assert_eq!(device["browser_accept_header"], "*/*");
+    assert_eq!(device["browser_ip"], "127.0.0.1");
+    assert_eq!(device["browser_ip_address"], "127.0.0.1");
+    assert_eq!(found["web_challenge_mode"], "iframe");
+}
+
+/// Whoever knows better than the server what the browser is like says so, by either name.
+#[test]
+fn submitted_browser_data_takes_precedence_over_observed_data() {
+    for name in ["browser_ip", "browser_ip_address"] {
+        let mut device = browser_info();
+        device["browser_accept_header"] = "text/html".into();
+        device[name] = "203.0.113.9".into();
+        let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device_info": device,
+            "web_challenge_mode": "redirect"});
+        let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+        let found =
+            SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
+        let device = &found["device_info"];
+        assert_eq!(device["browser_accept_header"], "text/html");
+        assert_eq!(
+            (&device["browser_ip"], &device["browser_ip_address"]),
+            (&json!("203.0.113.9"), &json!("203.0.113.9"))
+        );
+        assert_eq!(found["web_challenge_mode"], "redirect");
+    }
+}
+
+/// Where the strict types of apps have no room for absence, there is none.
+#[test]
+fn app_session_response_has_all_required_attributes() {
+    for device in ["app", "mobile"] {
+        let body =
+            json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME), "device": device});
+        let session = SHARED_SERVER.create_session(&ACME.public, &body);
+        assert_eq!(session["method_url"], "");
+        for name in [
+            "id",
+            "cardBrand",
+            "method_notification_url",
+            "directory_server_id",
+            "recommended_version",
+        ] {
+            assert!(session[name].as_str().is_some_and(|it| !it.is_empty()), "{name}");
+        }
+        assert_eq!(session["token_intent_id"], body["token_intent_id"]);
+        assert!(session.get("token_id").is_none() && session.get("pan_token_id").is_none());
+        let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
+        assert_eq!(
+            SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200)["device"],
+            "mobile"
+        );
+    }
+}
+
+/// Nobody sits at a device, so none is told of.
+#[test]
+fn merchant_session_needs_only_a_card() {
+    let token = SHARED_SERVER.token_with_number(&ACME, "5424180011113336");
+    let body = json!({"pan": token, "type": "merchant", "device_info": browser_info()});
+    let session = SHARED_SERVER.create_session(&ACME.private, &body);
+    assert_eq!(
+        (&session["type"], &session["card_brand"]),
+        (&json!("merchant"), &json!("Mastercard"))
+    );
+    assert_eq!(session["token_id"], json!(token));
+    assert!(session.get("method_url").is_none());
+    let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
+    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert!(found.get("device").is_none() && found.get("device_info").is_none(), "{found}");
+    assert!(found.get("web_challenge_mode").is_none());
+}
+
+#[test]
+fn card_with_two_brands_lists_both_brands() {
+    let token = SHARED_SERVER.token_with_number(&ACME, "4150580996517927");
+    let session = SHARED_SERVER.create_session(&ACME.public, &json!({"token_id": token}));
+    assert_eq!(session["card_brand"], "Visa");
+    assert_eq!(session["additional_card_brands"], json!(["Visa", "Cartes Bancaires"]));
+}
+
+/// Rule 1.
+#[test]
+fn exactly_one_card_reference_is_required() {
+    let (token, intent) =
+        (SHARED_SERVER.card_token(&ACME), SHARED_SERVER.create_card_intent(&ACME));
+    expect_invalid(&json!({}), "token_id");
+    expect_invalid(&json!({"token_id": null}), "token_id");
+    expect_invalid(&json!({"token_id": token, "token_intent_id": intent}), "token_id");
+    expect_invalid(&json!({"token_id": token, "pan": token}), "token_id");
+    expect_invalid(
+        &json!({"token_id": token, "pan": token, "token_intent_id": intent}),
+        "token_id",
+    );
+    let nulls = json!({"token_id": token, "token_intent_id": null, "pan": null});
+    SHARED_SERVER.create_session(&ACME.private, &nulls);
+    SHARED_SERVER.create_session(&ACME.private, &json!({"token_intent_id": intent}));
+    SHARED_SERVER.create_session(&ACME.private, &json!({"pan": token}));
+}
+
+/// Rules 2 and 3, and the types of the rest.
+#[test]
+fn invalid_session_attributes_are_named() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let check = |name: &str, value: Value, attribute: &str| {
+        expect_invalid(&json!({"token_id": token, (name): value}), attribute);
+    };
+    check("type", json!("shop"), "type");
+    check("type", json!(1), "type");
+    check("device", json!("phone"), "device");
+    check("device", json!(true), "device");
+    check("web_challenge_mode", json!("popup"), "web_challenge_mode");
+    check("metadata", json!("a"), "metadata");
+    check("metadata", json!(["a"]), "metadata");
+    let many: serde_json::Map<_, _> = (0..51).map(|it| (it.to_string(), json!(it))).collect();
+    check("metadata", many.into(), "metadata");
+    check("metadata", json!({"a": "x".repeat(16 * 1024)}), "metadata");
+    check("device_info", json!([]), "device_info");
+    check("device_info", json!({"browser_user_agent": "x".repeat(72 * 1024)}), "device_info");
+    check("device_info", json!({"browser_tz": 60}), "device_info.browser_tz");
+    check("device_info", json!({"browser_java_enabled": "no"}), "device_info.browser_java_enabled");
+    check("device_info", json!({"browser_ip_address": 1}), "device_info.browser_ip_address");
+    check(
+        "device_info",
+        json!({"sdk_render_options": {"sdk_ui_type": [1]}}),
+        "device_info.sdk_render_options.sdk_ui_type[0]",
+    );
+    expect_invalid(&json!({"token_id": 7}), "token_id");
+    expect_invalid(&json!({"token_intent_id": "nobodys"}), "token_intent_id");
+    expect_invalid(&json!({"token_id": "nobodys"}), "token_id");
+    let no_card = json!({"type": "token", "data": 1});
+    expect_invalid(
+        &json!({"token_id": text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &no_card), "id")}),
+        "token_id",
+    );
+    let intent = SHARED_SERVER.post(&ACME.private, "/token-intents", &no_card).expect_status(201);
+    expect_invalid(&json!({"token_intent_id": intent["id"]}), "token_intent_id");
+    // What is unknown is passed over, and null says nothing.
+    let body = json!({"token_id": token, "type": null, "device": null, "device_info": null,
+        "web_challenge_mode": null, "metadata": null, "unknown": {"a": 1}});
+    SHARED_SERVER.create_session(&ACME.private, &body);
+}
+
+/// A card number in the wrong place is not repeated.
+#[test]
+fn create_session_errors_do_not_repeat_submitted_values() {
+    let number = unique_card_number();
+    for body in [
+        json!({"pan": number}),
+        json!({"token_id": number, "pan": number}),
+        json!({"token_id": "abc", "type": number}),
+        json!({"token_id": "abc", "device_info": {"browser_tz": [number]}}),
+    ] {
+        let reply = SHARED_SERVER.post(&ACME.private, SESSIONS, &body);
+        assert_eq!(reply.status, 400);
+        assert!(!reply.text.contains(&number), "{}", reply.text);
+    }
+}
+
+/// In the very shape by which the script of browsers knows that the card is the reason.
+#[test]
+fn card_outside_all_ranges_is_424_with_the_sdk_error() {
+    let token = SHARED_SERVER.token_with_number(&ACME, "6011361000001115");
+    let reply = SHARED_SERVER.post(&ACME.public, SESSIONS, &json!({"token_id": token}));
+    assert_eq!(reply.headers["content-type"], "application/problem+json");
+    assert_eq!(reply.headers["access-control-allow-origin"], "*");
+    let body = reply.expect_status(424);
+    assert_eq!((&body["title"], &body["status"]), (&json!("3DS Service Error"), &json!(424)));
+    assert!(body["detail"].is_string() && body["type"] == "about:blank");
+    let expected = ["Cardholder Account Number is not in a range belonging to Issuer."];
+    assert_eq!(body["errors"]["The card was not supported by any card schemes"], json!(expected));
+    let error = &body["error"];
+    assert_eq!(error["service_status"], "404");
+    assert_eq!(error["error_source"], "Directory Server");
+    assert!(error["message"].is_string() && error["detail"].is_string());
+    assert!(error.get("session_id").is_none());
+    assert!(!reply.text.contains("6011"), "{}", reply.text);
+}
+
+#[test]
+fn create_session_without_directory_servers_is_424() {
+    let server = TestServer::start_with(|app| {
+        app.vault.directory_servers = Arc::new(NoDirectoryServers::default())
+    });
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let token = server.card_token(&keys);
+    let body = server.post(&keys.public, SESSIONS, &json!({"token_id": token})).expect_status(424);
+    assert_eq!(body["error"]["error_source"], "3DS Server");
+    assert!(body.get("errors").is_none());
+}
+
+#[test]
+fn tenant_without_threeds_access_is_denied() {
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let session = SHARED_SERVER.create_browser_session(&keys);
+    let edit = |quotas| Quotas { threeds_access: false, ..quotas };
+    let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
+    SHARED_SERVER.runtime.block_on(async {
+        set_tenant_quotas(&SHARED_SERVER.app.vault, permit, Box::new(edit)).await.unwrap();
+        SHARED_SERVER.app.reload().await.unwrap();
+    });
+    let token = SHARED_SERVER.card_token(&keys);
+    let new = SHARED_SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
+    new.expect_problem(403, "3-D Secure");
+    let path = format!("{SESSIONS}/{session}");
+    SHARED_SERVER.get_path(&keys.private, &path).expect_problem(403, "3-D Secure");
+    SHARED_SERVER
+        .authenticate(&keys.private, &session, &payment("Ada"))
+        .expect_problem(403, "3-D Secure");
+}
+
+#[test]
+fn repeated_create_session_replays_the_first_session() {
+    let body = json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME)});
+    let ask = || {
+        let ask = SHARED_SERVER
+            .request("POST", SESSIONS)
+            .key(&ACME.public)
+            .idempotency_key("a-session")
+            .json(&body);
+        ask.send().expect_status(201)
+    };
+    let first = ask();
+    assert_eq!(ask(), first);
+    assert_ne!(SHARED_SERVER.create_session(&ACME.public, &body)["id"], first["id"]);
+}
+
+#[test]
+fn threeds_preflight_allows_get_post_and_put() {
+    for path in [SESSIONS.to_owned(), format!("{SESSIONS}/a"), format!("{SESSIONS}/a/authenticate")]
+    {
+        let ask = SHARED_SERVER.request("OPTIONS", &path).header("Origin", "null");
+        let expected = "bt-api-key,bt-trace-id,bt-idempotency-key,content-type";
+        let reply = ask.header("Access-Control-Request-Headers", expected).send();
+        assert_eq!(reply.status, 204);
+        assert_eq!(reply.headers["access-control-allow-origin"], "*");
+        for method in ["GET", "POST", "PUT"] {
+            assert!(reply.headers["access-control-allow-methods"].contains(method));
+        }
+        assert_eq!(reply.headers["access-control-allow-headers"], expected);
+    }
+}
+
+/// The card's own end is the session's, within a day.
+#[test]
+fn session_expires_with_its_card_and_within_a_day() {
+    let server = TestServer::start();
+    let keys = server.create_test_tenant(TenantSettings::default());
+    let mut ending = card_body(&unique_card_number());
+    ending["expires_at"] = "2099-01-01T00:00:00+00:00".into();
+    let token = text_field(&server.create_token_ok(&keys.private, &ending), "id");
+    let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
+    let long = format!("{SESSIONS}/{id}");
+    let found = server.get_path(&keys.private, &long).expect_status(200);
+    let end = Timestamp::parse_expiry(&text_field(&found, "expiration_date")).unwrap();
+    let minutes = (end.unix_ms - server.clock.now().unix_ms) / 60_000;
+    assert!((23 * 60..=24 * 60).contains(&minutes), "{minutes}");
+    let token = server.card_token(&keys);
+    let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
+    let path = format!("{SESSIONS}/{id}");
+    server.clock.advance(std::time::Duration::from_secs(3590));
+    server.get_path(&keys.private, &path).expect_status(200);
+    server.clock.advance(std::time::Duration::from_secs(11));
+    server.get_path(&keys.private, &path).expect_status(404);
+    server.get_path(&keys.private, &long).expect_status(200);
+    server.clock.advance(std::time::Duration::from_secs(23 * 3600));
+    server.get_path(&keys.private, &long).expect_status(404);
+}

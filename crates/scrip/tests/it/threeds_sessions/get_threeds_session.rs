@@ -1,0 +1,75 @@
+//! Get Session.
+
+use serde_json::json;
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER, text_field},
+    threeds_sessions::{
+        requests::{SESSIONS, browser_info, payment},
+        scripted_servers::METHOD_URL,
+    },
+};
+
+#[test]
+fn get_session_returns_every_attribute_and_alias() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let body = json!({"token_id": token, "device_info": browser_info(), "metadata": {"a": 1}});
+    let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
+    let path = format!("{SESSIONS}/{id}");
+    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert_eq!(found["id"], json!(id));
+    assert_eq!(found["tenant_id"], json!(ACME.tenant.id.to_string()));
+    assert_eq!((&found["token_id"], &found["pan_token_id"]), (&json!(token), &json!(token)));
+    assert_eq!((&found["device"], &found["card_brand"]), (&json!("browser"), &json!("Visa")));
+    assert_eq!(found["metadata"], json!({"a": 1}));
+    for name in ["expiration_date", "created_date", "created_by"] {
+        assert!(found[name].is_string(), "{name}");
+    }
+    let version = json!({
+        "recommended_version": "2.2.0",
+        "available_version": ["2.1.0", "2.2.0"], "available_versions": ["2.1.0", "2.2.0"],
+        "earliest_acs_supported_version": "2.1.0", "latest_acs_supported_version": "2.2.0",
+        "earliest_ds_supported_version": "2.1.0", "latest_ds_supported_version": "2.2.0",
+        "acs_information": ["threeds-auth-available", "threeds-attempts-supported"],
+    });
+    assert_eq!(found["version"], version);
+    assert_eq!(found["method"], json!({"method_url": METHOD_URL}));
+    assert_eq!(found["device_info"]["browser_language"], "en-US@posix");
+    for name in [
+        "authentication",
+        "modified_date",
+        "modified_by",
+        "additional_card_brands",
+        "token_intent_id",
+    ] {
+        assert!(found.get(name).is_none(), "{name}");
+    }
+
+    let outcome =
+        SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
+    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert_eq!(found["authentication"], outcome);
+    // Nobody has said that the page ran.
+    let method = json!({"method_url": METHOD_URL, "method_completion_indicator": "N"});
+    assert_eq!(found["method"], method);
+    assert!(found["modified_date"].is_string() && found["modified_by"].is_string());
+    assert!(found.get("expiration_date").is_none(), "what was authenticated does not expire");
+}
+
+#[test]
+fn method_completion_is_unavailable_without_a_method_url() {
+    let token = SHARED_SERVER.token_with_number(&ACME, "5204247750001471");
+    let session = SHARED_SERVER.create_session(&ACME.public, &json!({"token_id": token}));
+    assert!(session.get("method_url").is_none());
+    let found = SHARED_SERVER
+        .get_path(&ACME.private, &format!("{SESSIONS}/{}", text_field(&session, "id")))
+        .expect_status(200);
+    assert_eq!(found["method"], json!({"method_completion_indicator": "U"}));
+}
+
+#[test]
+fn unknown_session_is_404() {
+    for id in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "nobodys", "8a880dc0"] {
+        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(404);
+    }
+}

@@ -1,0 +1,107 @@
+//! Notify Challenge.
+
+use scrip_threeds::encoding::encode;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER},
+    threeds_sessions::requests::{SESSIONS, expect_rejection_page, page_script, posted_message},
+};
+
+fn path(session: &str) -> String {
+    format!("{SESSIONS}/{session}/challenge-notification")
+}
+
+fn challenge_response(session: &str, status: &str) -> Value {
+    let answered = SHARED_SERVER.directory_servers.exchange(session).unwrap().response;
+    json!({
+        "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": session,
+        "acsTransID": answered["acsTransID"], "challengeCompletionInd": "Y", "transStatus": status,
+    })
+}
+
+fn encode_message(message: &Value) -> String {
+    encode(message.to_string().as_bytes())
+}
+
+fn notify_and_read_message(session: &str, status: &str) -> Value {
+    let cres = encode_message(&challenge_response(session, status));
+    let reply =
+        SHARED_SERVER.post_form(&path(session), &[("cres", &cres), ("threeDSSessionData", "x")]);
+    posted_message(page_script(&reply))
+}
+
+fn expected_message(session: &str, status: &str) -> Value {
+    json!({"type": "challenge", "id": session, "isCompleted": true, "authenticationStatus": status})
+}
+
+#[test]
+fn challenge_page_shows_the_stored_result_not_the_browser_message() {
+    for (result, word) in [("Y", "successful"), ("A", "successful"), ("N", "failed")] {
+        for told in ["Y", "N"] {
+            let session = SHARED_SERVER.create_challenged_session(&ACME);
+            SHARED_SERVER.send_result(&session, result);
+            assert_eq!(
+                notify_and_read_message(&session, told),
+                expected_message(&session, word),
+                "{result} {told}"
+            );
+        }
+    }
+}
+
+#[test]
+fn challenge_page_shows_failed_before_the_result_and_stores_nothing() {
+    for status in ["Y", "N"] {
+        let session = SHARED_SERVER.create_challenged_session(&ACME);
+        assert_eq!(notify_and_read_message(&session, status), expected_message(&session, "failed"));
+        SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+        SHARED_SERVER.send_result(&session, "N");
+        let result = SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+        assert_eq!(result["authentication_status"], "failed");
+    }
+}
+
+/// Nothing proves it, so nothing changes; but nobody has to wait for the challenge any more.
+#[test]
+fn error_notification_reports_an_incomplete_challenge() {
+    let session = SHARED_SERVER.create_challenged_session(&ACME);
+    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30")]);
+    let expected = json!({
+        "type": "challenge", "id": session, "isCompleted": false, "authenticationStatus": "failed",
+    });
+    assert_eq!(posted_message(page_script(&reply)), expected);
+    let cres = encode_message(&challenge_response(&session, "Y"));
+    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    assert_eq!(posted_message(page_script(&reply)), expected_message(&session, "failed"));
+    SHARED_SERVER.send_result(&session, "Y");
+    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    assert_eq!(posted_message(page_script(&reply)), expected_message(&session, "successful"));
+}
+
+#[test]
+fn invalid_challenge_notification_changes_nothing() {
+    let (session, other) = (
+        SHARED_SERVER.create_challenged_session(&ACME),
+        SHARED_SERVER.create_challenged_session(&ACME),
+    );
+    let refuse = |cres: &str, status: u16| {
+        expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[("cres", cres)]), status);
+    };
+    refuse("", 400);
+    refuse("4242424242424242", 400);
+    refuse(&encode_message(&challenge_response(&other, "Y")), 400);
+    let mut foreign = challenge_response(&session, "Y");
+    foreign["acsTransID"] = challenge_response(&other, "Y")["acsTransID"].clone();
+    refuse(&encode_message(&foreign), 400);
+    expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[]), 400);
+    expect_rejection_page(&SHARED_SERVER.post_form(&path("nobodys"), &[("erro", "e30")]), 404);
+    let unknown = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+    let cres = encode_message(&challenge_response(&session, "Y"));
+    expect_rejection_page(&SHARED_SERVER.post_form(&path(unknown), &[("cres", &cres)]), 404);
+    // Without a challenge there is none to end.
+    let new = SHARED_SERVER.create_browser_session(&ACME);
+    expect_rejection_page(&SHARED_SERVER.post_form(&path(&new), &[("cres", &cres)]), 400);
+    SHARED_SERVER.send_result(&session, "Y");
+    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+}

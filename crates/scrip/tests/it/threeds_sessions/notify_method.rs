@@ -1,0 +1,90 @@
+//! Notify Method.
+
+use scrip_testing::requests::payment;
+use scrip_threeds::encoding::encode;
+use serde_json::json;
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER, TestResponse},
+    threeds_sessions::requests::{SESSIONS, expect_rejection_page, page_script, posted_message},
+};
+
+fn path(session: &str) -> String {
+    format!("{SESSIONS}/{session}/method-notification")
+}
+
+fn method_data(session: &str) -> String {
+    encode(json!({"threeDSServerTransID": session}).to_string().as_bytes())
+}
+
+fn notify(session: &str) -> TestResponse {
+    SHARED_SERVER.post_form(&path(session), &[("threeDSMethodData", &method_data(session))])
+}
+
+fn completion_indicator(session: &str) -> serde_json::Value {
+    let found =
+        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
+    found["method"]["method_completion_indicator"].clone()
+}
+
+#[test]
+fn method_notification_completes_the_session_and_posts_a_message() {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    assert!(completion_indicator(&session).is_null());
+    // As often as a browser likes.
+    for _ in 0..2 {
+        let reply = notify(&session);
+        let message = posted_message(page_script(&reply));
+        assert_eq!(message, json!({"type": "method", "id": session, "isCompleted": true}));
+    }
+    assert_eq!(completion_indicator(&session), "Y");
+    SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment("Frictionless"))
+        .expect_status(200);
+    assert_eq!(
+        SHARED_SERVER.directory_servers.exchange(&session).unwrap().request["threeDSCompInd"],
+        "Y"
+    );
+}
+
+#[test]
+fn method_popup_closes_itself() {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let path = format!("{}?mode=redirect", path(&session));
+    let reply = SHARED_SERVER.post_form(&path, &[("threeDSMethodData", &method_data(&session))]);
+    assert_eq!(page_script(&reply), "window.close();");
+    assert_eq!(completion_indicator(&session), "Y");
+}
+
+#[test]
+fn every_notification_page_has_its_own_nonce() {
+    let session = SHARED_SERVER.create_browser_session(&ACME);
+    let policy = || notify(&session).headers["content-security-policy"].clone();
+    assert_ne!(policy(), policy());
+}
+
+#[test]
+fn invalid_method_notification_changes_nothing() {
+    let (session, other) =
+        (SHARED_SERVER.create_browser_session(&ACME), SHARED_SERVER.create_browser_session(&ACME));
+    let form = |fields: &[(&str, &str)]| SHARED_SERVER.post_form(&path(&session), fields);
+    expect_rejection_page(&form(&[]), 400);
+    expect_rejection_page(&form(&[("threeDSMethodData", "4242424242424242")]), 400);
+    expect_rejection_page(&form(&[("threeDSMethodData", &method_data(&other))]), 400);
+    let twice = method_data(&session);
+    expect_rejection_page(
+        &form(&[("threeDSMethodData", &twice), ("threeDSMethodData", &twice)]),
+        400,
+    );
+    expect_rejection_page(&form(&[("threeDSMethodData", &"A".repeat(64 * 1024))]), 413);
+    let ask =
+        SHARED_SERVER.request("POST", &path(&session)).json(&json!({"threeDSMethodData": twice}));
+    expect_rejection_page(&ask.send(), 415);
+    for nobodys in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "%3Cb%3E", "nobodys"] {
+        let reply = SHARED_SERVER.post_form(&path(nobodys), &[("threeDSMethodData", &twice)]);
+        expect_rejection_page(&reply, 404);
+    }
+    assert!(completion_indicator(&session).is_null() && completion_indicator(&other).is_null());
+    // A card number in the wrong place is not repeated.
+    assert!(!form(&[("threeDSMethodData", "4242424242424242")]).text.contains("4242"));
+}

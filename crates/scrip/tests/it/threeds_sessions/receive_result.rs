@@ -1,0 +1,112 @@
+//! Receive Result.
+
+use scrip_core::policy::{TenantKind, TenantSettings};
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{ACME, SHARED_SERVER, TestServer},
+    threeds_sessions::requests::SESSIONS,
+};
+
+fn post_result(path: &str, message: &Value) -> Value {
+    let reply = SHARED_SERVER.request("POST", path).json(message).send();
+    assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
+    reply.expect_status(200)
+}
+
+#[test]
+fn valid_result_is_acknowledged_with_rres() {
+    let session = SHARED_SERVER.create_challenged_session(&ACME);
+    let response = SHARED_SERVER.send_result(&session, "Y");
+    assert_eq!(
+        (&response["messageType"], &response["resultsStatus"]),
+        (&json!("RRes"), &json!("01"))
+    );
+    assert_eq!(response["threeDSServerTransID"], json!(session));
+}
+
+/// Wrong secret, wrong session and wrong transaction are one and the same to whoever posts.
+#[test]
+fn wrong_secret_session_and_transaction_get_the_same_error() {
+    let (session, other) = (
+        SHARED_SERVER.create_challenged_session(&ACME),
+        SHARED_SERVER.create_challenged_session(&ACME),
+    );
+    let result = SHARED_SERVER.directory_servers.result(&session, "Y");
+    let path = SHARED_SERVER.directory_servers.results_path(&session);
+    let wrong_secret = format!("{}0", &path[..path.len() - 1]);
+    let wrong_secret =
+        if wrong_secret == path { format!("{}1", &path[..path.len() - 1]) } else { wrong_secret };
+    let unknown = path.replace(&session, "8a880dc0-d2d2-4067-bcb1-b08d1690b26e");
+    let paths =
+        [wrong_secret, unknown, path.replace(&session, "nobodys"), path.replace(&session, &other)];
+    for path in paths {
+        let response = post_result(&path, &result);
+        assert_eq!(
+            (&response["messageType"], &response["errorCode"]),
+            (&json!("Erro"), &json!("301")),
+            "{path}"
+        );
+    }
+    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+}
+
+#[test]
+fn invalid_result_is_answered_with_an_erro_message() {
+    let session = SHARED_SERVER.create_challenged_session(&ACME);
+    let path = SHARED_SERVER.directory_servers.results_path(&session);
+    let mut broken = SHARED_SERVER.directory_servers.result(&session, "Y");
+    broken.as_object_mut().unwrap().remove("acsTransID");
+    assert_eq!(post_result(&path, &broken)["errorCode"], "201");
+    let reply =
+        SHARED_SERVER.request("POST", &path).body("application/json", "{4242424242424242").send();
+    assert_eq!(reply.expect_status(200)["errorCode"], "101");
+    assert!(!reply.text.contains("4242"), "{}", reply.text);
+    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(262_144));
+    SHARED_SERVER.request("POST", &path).body("application/json", &large).send().expect_status(413);
+    SHARED_SERVER.request("POST", &path).body("text/plain", "{}").send().expect_status(415);
+    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
+}
+
+/// In production, results come by a certificate or not at all.
+#[test]
+fn production_tenant_rejects_results_without_client_certificate() {
+    let keys =
+        SHARED_SERVER.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
+    allow_threeds(&SHARED_SERVER, &keys);
+    let session = SHARED_SERVER.create_challenged_session(&keys);
+    let response = SHARED_SERVER.send_result(&session, "Y");
+    assert_eq!(response["errorCode"], "301");
+    SHARED_SERVER.get_challenge_result(&keys.private, &session).expect_status(404);
+}
+
+fn allow_threeds(server: &TestServer, keys: &crate::harness::server::TenantApiKeys) {
+    use scrip_core::{
+        operations::tenants::update_tenant::set_tenant_quotas,
+        policy::{PolicyPermit, Quotas},
+    };
+    let edit = |quotas| Quotas { threeds_access: true, ..quotas };
+    let permit = PolicyPermit::for_operator(std::sync::Arc::clone(&keys.tenant));
+    server.runtime.block_on(async {
+        set_tenant_quotas(&server.app.vault, permit, Box::new(edit)).await.unwrap();
+        server.app.reload().await.unwrap();
+    });
+}
+
+/// Only the directory server was told the secret, and nothing of ours tells it on.
+#[test]
+fn results_secret_is_in_no_response() {
+    let session = SHARED_SERVER.create_challenged_session(&ACME);
+    let path = SHARED_SERVER.directory_servers.results_path(&session);
+    let secret = path.rsplit('/').next().unwrap().to_owned();
+    assert_eq!(secret.len(), 64);
+    SHARED_SERVER.send_result(&session, "Y");
+    let seen = [
+        SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).text,
+        SHARED_SERVER.get_challenge_result(&ACME.private, &session).text,
+        SHARED_SERVER.get_path(&ACME.management, "/logs").text,
+    ];
+    for text in seen {
+        assert!(!text.contains(&secret), "{text}");
+    }
+}

@@ -1,0 +1,185 @@
+//! A 3-D Secure session is bound to the number of its card.
+
+use scrip_testing::requests::payment;
+use serde_json::{Value, json};
+
+use crate::{
+    harness::server::{
+        ACME, SHARED_SERVER, TestResponse, card_body, text_field, unique_card_number,
+    },
+    threeds_sessions::requests::{SESSIONS, browser_info},
+};
+
+const NUMBER_CHANGED: &str = "number of the card was changed";
+
+fn change_number(key: &str, token: &str) -> TestResponse {
+    SHARED_SERVER.patch_token(key, token, &json!({"data": {"number": unique_card_number()}}))
+}
+
+fn create_session_for(token: &str) -> String {
+    let body = json!({"token_id": token, "device_info": browser_info()});
+    text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id")
+}
+
+fn get_session(session: &str) -> TestResponse {
+    SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}"))
+}
+
+/// Makes a token of the intent; its id.
+fn convert_intent(intent: &str, attributes: &Value) -> String {
+    let mut body = json!({"token_intent_id": intent});
+    for (name, value) in attributes.as_object().unwrap() {
+        body[name] = value.clone();
+    }
+    text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id")
+}
+
+#[test]
+fn changed_number_is_never_sent_to_a_scheme() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let session = create_session_for(&token);
+    change_number(&ACME.private, &token).expect_status(200);
+    SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment("Frictionless"))
+        .expect_problem(409, NUMBER_CHANGED);
+    assert!(SHARED_SERVER.directory_servers.exchange(&session).is_none(), "nothing was sent");
+    // Nothing was authenticated, so there is nothing to hide.
+    get_session(&session).expect_status(200);
+    SHARED_SERVER
+        .authenticate(&ACME.private, &create_session_for(&token), &payment("Frictionless"))
+        .expect_status(200);
+}
+
+#[test]
+fn outcome_is_not_shown_after_the_number_changed() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let session = create_session_for(&token);
+    SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment("Frictionless"))
+        .expect_status(200);
+    assert_eq!(
+        get_session(&session).expect_status(200)["authentication"]["authentication_status"],
+        "successful"
+    );
+    // Other attributes may change.
+    SHARED_SERVER
+        .patch_token(&ACME.private, &token, &json!({"data": {"expiration_month": 9}}))
+        .expect_status(200);
+    get_session(&session).expect_status(200);
+    change_number(&ACME.private, &token).expect_status(200);
+    get_session(&session).expect_problem(409, NUMBER_CHANGED);
+}
+
+#[test]
+fn challenge_result_is_not_shown_after_the_number_changed() {
+    let token = SHARED_SERVER.card_token(&ACME);
+    let session = SHARED_SERVER.start_challenge(&ACME, create_session_for(&token));
+    SHARED_SERVER.send_result(&session, "Y");
+    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
+    change_number(&ACME.private, &token).expect_status(200);
+    SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_problem(409, NUMBER_CHANGED);
+}
+
+#[test]
+fn new_card_with_a_deleted_id_does_not_show_the_outcome() {
+    let mut body = card_body(&unique_card_number());
+    body["id"] = json!(format!("swapped-{}", unique_card_number()));
+    let token = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
+    let session = create_session_for(&token);
+    SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment("Frictionless"))
+        .expect_status(200);
+    SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
+    get_session(&session).expect_status(200);
+    body["data"]["number"] = json!(unique_card_number());
+    SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    get_session(&session).expect_problem(409, NUMBER_CHANGED);
+}
+
+#[test]
+fn session_of_an_intent_continues_with_the_converted_token() {
+    let intent = SHARED_SERVER.create_card_intent(&ACME);
+    let session = SHARED_SERVER.create_browser_session_for(&ACME, &intent);
+    let token = convert_intent(&intent, &json!({}));
+    let outcome = SHARED_SERVER
+        .authenticate(&ACME.private, &session, &payment("Frictionless"))
+        .expect_status(200);
+    assert_eq!(outcome["authentication_status"], "successful");
+    get_session(&session).expect_status(200);
+    // The use of the number is recorded with the token, which is where it was read.
+    let records = SHARED_SERVER
+        .get_path(&ACME.management, &format!("/logs?entity_id={token}"))
+        .expect_status(200);
+    let uses = |it: &Value| it["operation"] == "use_token" && it["outcome"] == "used";
+    assert!(records["data"].as_array().unwrap().iter().any(uses), "{records}");
+    change_number(&ACME.private, &token).expect_status(200);
+    get_session(&session).expect_problem(409, NUMBER_CHANGED);
+}
+
+#[test]
+fn session_of_an_intent_moves_to_the_containers_of_the_token() {
+    let rule = |container: &str| {
+        let permissions = ["3ds:session:read", "3ds:session:authenticate"];
+        let rule = json!({"container": container, "transform": "mask", "permissions": permissions});
+        let body = json!({"name": "s", "type": "private", "rules": [rule]});
+        text_field(
+            &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
+            "key",
+        )
+    };
+    let (before, after) = (rule("/pci/high/"), rule("/merchant-a/"));
+    let mut body = card_body(&unique_card_number());
+    body["containers"] = json!(["/pci/high/"]);
+    let intent = text_field(
+        &SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201),
+        "id",
+    );
+    let path = format!("{SESSIONS}/{}", SHARED_SERVER.create_browser_session_for(&ACME, &intent));
+    SHARED_SERVER.get_path(&before, &path).expect_status(200);
+    SHARED_SERVER.get_path(&after, &path).expect_problem(403, "3ds:session:read");
+    let token = convert_intent(&intent, &json!({"containers": ["/merchant-a/"]}));
+    SHARED_SERVER.get_path(&before, &path).expect_problem(403, "3ds:session:read");
+    SHARED_SERVER.get_path(&after, &path).expect_status(200);
+    SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
+    SHARED_SERVER.get_path(&before, &path).expect_problem(403, "3ds:session:read");
+    SHARED_SERVER.get_path(&after, &path).expect_status(200);
+}
+
+#[test]
+fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
+    let body = json!({"name": "p", "type": "public", "permissions": ["token:update"]});
+    let public = text_field(
+        &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
+        "key",
+    );
+    let started = SHARED_SERVER.request("POST", "/sessions").key(&public).send().expect_status(201);
+    let lent = json!({"nonce": started["nonce"], "permissions": ["token:update"]});
+    SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &lent).expect_status(204);
+    let browsers = [public, text_field(&started, "session_key")];
+    let number = unique_card_number();
+    let token = SHARED_SERVER.token_with_number(&ACME, &number);
+    for key in &browsers {
+        change_number(key, &token).expect_status(200);
+    }
+    SHARED_SERVER
+        .patch_token(&ACME.private, &token, &json!({"data": {"number": number}}))
+        .expect_status(200);
+    create_session_for(&token);
+    for key in &browsers {
+        change_number(key, &token).expect_problem(409, "3-D Secure session");
+        // The same number too: the difference would tell whether a guess is right.
+        let same = json!({"data": {"number": number}});
+        SHARED_SERVER.patch_token(key, &token, &same).expect_problem(409, "3-D Secure session");
+        SHARED_SERVER
+            .patch_token(key, &token, &json!({"data": {"expiration_month": 3}}))
+            .expect_status(200);
+    }
+    change_number(&ACME.private, &token).expect_status(200);
+
+    let intent = SHARED_SERVER.create_card_intent(&ACME);
+    SHARED_SERVER.create_browser_session_for(&ACME, &intent);
+    let token = convert_intent(&intent, &json!({}));
+    for key in &browsers {
+        change_number(key, &token).expect_problem(409, "3-D Secure session");
+    }
+}

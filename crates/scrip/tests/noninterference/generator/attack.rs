@@ -1,0 +1,408 @@
+//! Requests of callers without a reveal right on the hidden data.
+
+use scrip_testing::requests::payment;
+use serde_json::{Value, json};
+
+use super::{CreatedEntity, EntityKind, SequenceGenerator};
+use crate::{
+    grammar::{self, TERMS, TokenKind},
+    step::Actor,
+};
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Attack {
+    Create,
+    Convert,
+    Patch,
+    Search,
+    Read,
+    List,
+    Tokenize,
+    Detokenize,
+    Intent,
+    ThreeDs,
+    Delete,
+    Repeat,
+}
+
+/// What a sequence is mostly about. The rest happens too, but rarely.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum SequenceFocus {
+    /// Tokens are planted, hidden intents are converted.
+    Conversion,
+    /// Tokens are planted, honest creates deduplicate.
+    Deduplication,
+    /// Hidden tokens are changed and compared with own ones.
+    Patch,
+    /// A bit of everything.
+    Mixture,
+}
+
+impl SequenceFocus {
+    pub(super) const ALL: [Self; 4] =
+        [Self::Conversion, Self::Deduplication, Self::Patch, Self::Mixture];
+
+    /// How often a step is honest, by its place in the sequence.
+    pub(super) fn honest_percent(self, index: usize) -> usize {
+        match (self, index) {
+            (Self::Conversion, 0) => 95,
+            (Self::Deduplication, 0) => 15,
+            (Self::Patch, 0) => 60,
+            (Self::Deduplication, _) => 45,
+            (Self::Conversion | Self::Patch, _) => 15,
+            (Self::Mixture, _) => 30,
+        }
+    }
+
+    /// How often an attacker begins by creating a token.
+    pub(super) fn planting_percent(self) -> usize {
+        match self {
+            Self::Conversion | Self::Deduplication => 80,
+            Self::Patch => 40,
+            Self::Mixture => 20,
+        }
+    }
+
+    /// Weights of the requests of attackers.
+    pub(super) fn attacks(self) -> Vec<(usize, Attack)> {
+        let [create, convert, patch, search, read] = match self {
+            Self::Conversion => [30, 40, 8, 12, 4],
+            Self::Deduplication => [40, 4, 6, 30, 14],
+            Self::Patch => [36, 2, 44, 6, 4],
+            Self::Mixture => [14, 10, 10, 10, 8],
+        };
+        let rare = if self == Self::Mixture { 4 } else { 1 };
+        vec![
+            (create, Attack::Create),
+            (convert, Attack::Convert),
+            (patch, Attack::Patch),
+            (search, Attack::Search),
+            (read, Attack::Read),
+            (rare, Attack::List),
+            (2 * rare, Attack::Tokenize),
+            (2 * rare, Attack::Detokenize),
+            (rare, Attack::Intent),
+            (2 * rare, Attack::ThreeDs),
+            (rare, Attack::Delete),
+            (2 * rare, Attack::Repeat),
+        ]
+    }
+}
+
+/// Where an attacker puts tokens. `/own/` is where the rules of [`Actor::Ruled`] allow it to reveal:
+/// another application that moves a token there, and may, shares the token with it.
+fn target_container(actor: Actor) -> &'static str {
+    if actor == Actor::Ruled { "/own/" } else { "/other/" }
+}
+
+impl SequenceGenerator {
+    pub(super) fn plant_token(&mut self) {
+        let actor = self.random.weighted(&self.attackers);
+        self.create(actor);
+    }
+
+    pub(super) fn push_attack(&mut self) {
+        let attack = self.random.weighted(&self.attacks);
+        let mut actor = self.random.weighted(&self.attackers);
+        // A public key may not read: nearly always the masked key does.
+        let reads = matches!(
+            attack,
+            Attack::Search | Attack::Read | Attack::List | Attack::Detokenize | Attack::Delete
+        );
+        if reads && actor == Actor::Public && self.random.is_within_percent(95) {
+            actor = Actor::Masked;
+        }
+        match attack {
+            Attack::Create => self.create(actor),
+            Attack::Convert => self.convert(actor),
+            Attack::Patch => self.patch(actor),
+            Attack::Search => self.search(actor),
+            Attack::Read => self.read(actor),
+            Attack::List => self.list(actor),
+            Attack::Tokenize => self.tokenize(actor),
+            Attack::Detokenize => self.detokenize(actor),
+            Attack::Intent => self.intent(actor),
+            Attack::ThreeDs => self.threeds(actor),
+            Attack::Delete => self.delete(actor),
+            Attack::Repeat => self.repeat_keyed_step(),
+        }
+    }
+
+    fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
+        let (same, habits) = (kind == self.kinds[0], self.attribute_rates);
+        let random = &mut self.random;
+        if random.is_within_percent(habits.fingerprint) {
+            let chosen = random.pick(&self.fingerprints).clone();
+            let chosen = if same { chosen } else { grammar::fingerprint(random, kind) };
+            body["fingerprint_expression"] = chosen.into();
+        }
+        if random.is_within_percent(habits.index) {
+            let chosen = random.pick(&self.indexes).clone();
+            let chosen = if same { chosen } else { grammar::index(random, kind) };
+            body["search_indexes"] = json!([chosen]);
+        }
+        if random.is_within_percent(habits.mask) {
+            let chosen = random.pick(&self.masks).clone();
+            body["mask"] = if same { chosen } else { grammar::mask(random, kind) };
+        }
+        if random.is_within_percent(habits.deduplicate) {
+            body["deduplicate_token"] = random.is_within_percent(95).into();
+        }
+    }
+
+    fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
+        if self.random.is_within_percent(85) {
+            body["metadata"] = json!({"user": self.pick_user()});
+        }
+        if self.random.is_within_percent(self.attribute_rates.id) {
+            body["id"] = grammar::id(&mut self.random, kind).into();
+        }
+        if self.random.is_within_percent(if actor == Actor::Ruled { 60 } else { 4 }) {
+            body["containers"] = json!([target_container(actor)]);
+            // A backend that expects this id would put data where the attacker may reveal it.
+            let is_expected = body["id"].as_str().is_some_and(|it| it.starts_with("user-"));
+            if actor == Actor::Ruled && is_expected {
+                body["id"] = "own-1".into();
+            }
+        }
+        if self.random.is_within_percent(3) {
+            body["expires_at"] = "2999-01-01T00:00:00Z".into();
+        }
+    }
+
+    fn create(&mut self, actor: Actor) {
+        let kind = self.pick_kind();
+        let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
+        self.add_expressions(kind, &mut body);
+        self.add_attributes(actor, kind, &mut body);
+        let serial = self.push_step(actor, "POST", "/tokens", Some(&body));
+        self.maybe_set_idempotency_key(serial);
+        self.record_created(serial, kind, EntityKind::Token, false);
+    }
+
+    /// Few keys, so that they meet.
+    pub(super) fn maybe_set_idempotency_key(&mut self, serial: usize) {
+        if self.random.is_within_percent(15) {
+            self.steps[serial].idempotency_key = Some(format!("key-{}", self.random.below(2)));
+        }
+    }
+
+    fn convert(&mut self, actor: Actor) {
+        let Some(CreatedEntity { serial, kind, hidden, .. }) =
+            self.pick_earlier(|it| it.entity == EntityKind::Intent)
+        else {
+            return self.create(actor);
+        };
+        let mut body = json!({"token_intent_id": format!("<<id:{serial}>>")});
+        if self.random.is_within_percent(90) {
+            self.add_expressions(kind, &mut body);
+        }
+        // What the planted token has need not be repeated.
+        if self.random.is_within_percent(70)
+            && let Some(object) = body.as_object_mut()
+        {
+            object.remove("search_indexes");
+            object.remove("mask");
+        }
+        self.add_attributes(actor, kind, &mut body);
+        let path = if self.random.is_within_percent(90) { "/tokens" } else { "/tokenize" };
+        let serial = self.push_step(actor, "POST", path, Some(&body));
+        self.maybe_set_idempotency_key(serial);
+        self.record_created(serial, kind, EntityKind::Token, hidden);
+    }
+
+    fn patch(&mut self, actor: Actor) {
+        let Some(CreatedEntity { serial, kind, .. }) =
+            self.pick_earlier(|it| it.entity == EntityKind::Token)
+        else {
+            return self.create(actor);
+        };
+        let mut body = json!({});
+        match self.random.below(10) {
+            0 => body["metadata"] = json!({"user": self.pick_user()}),
+            1 => body["data"] = self.own_data(kind),
+            2 => self.add_expressions(kind, &mut body),
+            3 => body["containers"] = json!([target_container(actor)]),
+            _ => body["data"] = self.partial_data(kind),
+        }
+        if self.random.is_within_percent(15) {
+            body["deduplicate_token"] = true.into();
+        }
+        self.push_step(actor, "PATCH", &format!("/tokens/<<id:{serial}>>"), Some(&body));
+    }
+
+    /// Some attributes of the data.
+    fn partial_data(&mut self, kind: TokenKind) -> Value {
+        match kind {
+            TokenKind::Card | TokenKind::NetworkToken => {
+                if self.random.is_within_percent(20) {
+                    return json!({"expiration_month": self.pick_month()});
+                }
+                json!({"expiration_year": self.pick_year()})
+            }
+            TokenKind::Bank => json!({"routing_number": "011000015"}),
+            TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => self.own_data(kind),
+            TokenKind::Object => {
+                let mut data = json!({});
+                for name in ["owner", "code"] {
+                    if self.random.is_within_percent(85) {
+                        data[name] = match self.random.below(12) {
+                            0 => Value::Null,
+                            _ => self.attacker_word().into(),
+                        };
+                    }
+                }
+                data
+            }
+        }
+    }
+
+    fn search(&mut self, actor: Actor) {
+        let known = self.pick_earlier(|it| it.entity == EntityKind::Token);
+        let term = match self.random.below(10) {
+            0 => format!("metadata.user:{}", self.pick_user()),
+            1 if known.is_some() => {
+                format!(
+                    "fingerprint:<<fingerprint:{}>>",
+                    known.map(|it| it.serial).unwrap_or_default()
+                )
+            }
+            2 if self.kinds[0] == TokenKind::Object => {
+                format!("data:{}{}", self.guess(), self.attacker_word())
+            }
+            3 if self.kinds[0] == TokenKind::Object => format!("data:{}", self.guess()),
+            4 => format!("data:{}", self.random.pick(&self.secrets.own_cards)),
+            5 => format!("data:{:02}", self.random.below(100)),
+            _ => format!("data:{}", self.random.pick(&TERMS)),
+        };
+        let path = *self.random.pick(&["/tokens/search", "/v2/tokens/search"]);
+        self.push_step(actor, "POST", path, Some(&json!({"query": term})));
+    }
+
+    fn read(&mut self, actor: Actor) {
+        let Some(CreatedEntity { serial, entity: what, .. }) =
+            self.pick_earlier(|it| it.entity != EntityKind::Page)
+        else {
+            return self.list(actor);
+        };
+        let path = match what {
+            EntityKind::Intent => "/token-intents",
+            EntityKind::Session => "/3ds/sessions",
+            EntityKind::Token | EntityKind::Page => "/tokens",
+        };
+        self.push_step(actor, "GET", &format!("{path}/<<id:{serial}>>"), None);
+    }
+
+    fn list(&mut self, actor: Actor) {
+        let page = self.pick_earlier(|it| it.entity == EntityKind::Page);
+        let path = match (self.random.below(5), page) {
+            (0, Some(it)) => format!("/v2/tokens?size=2&start=<<next:{}>>", it.serial),
+            (1, _) => format!("/v2/tokens?metadata.user={}", self.pick_user()),
+            (2, _) => "/tokens?size=3".to_owned(),
+            (3, _) => format!("/tokens?type={}", self.pick_kind().type_name()),
+            _ => "/v2/tokens?size=2".to_owned(),
+        };
+        let paged = path == "/v2/tokens?size=2";
+        let serial = self.push_step(actor, "GET", &path, None);
+        if paged {
+            self.record_created(serial, TokenKind::Card, EntityKind::Page, false);
+        }
+    }
+
+    fn tokenize(&mut self, actor: Actor) {
+        let mut items = Vec::new();
+        for _ in 0..=self.random.below(2) {
+            let kind = self.pick_kind();
+            let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
+            self.add_expressions(kind, &mut body);
+            self.add_attributes(actor, kind, &mut body);
+            items.push(body);
+        }
+        let serial = self.push_step(actor, "POST", "/tokenize", Some(&json!({"items": items})));
+        self.maybe_set_idempotency_key(serial);
+    }
+
+    fn detokenize(&mut self, actor: Actor) {
+        let Some(CreatedEntity { serial, entity: what, .. }) =
+            self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent))
+        else {
+            return self.list(actor);
+        };
+        let reference = format!("<<id:{serial}>>");
+        let text = match what {
+            EntityKind::Intent => format!("{{{{ token_intent: {reference} }}}}"),
+            EntityKind::Token | EntityKind::Session | EntityKind::Page => {
+                grammar::detokenization(&mut self.random, &reference)
+            }
+        };
+        self.push_step(actor, "POST", "/detokenize", Some(&json!({"value": text})));
+    }
+
+    fn intent(&mut self, actor: Actor) {
+        let kind = self.pick_kind();
+        let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
+        if self.random.is_within_percent(15) {
+            body["containers"] = json!([target_container(actor)]);
+        }
+        let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
+        self.maybe_set_idempotency_key(serial);
+        self.record_created(serial, kind, EntityKind::Intent, false);
+    }
+
+    fn threeds(&mut self, actor: Actor) {
+        if let Some(CreatedEntity { serial, kind, .. }) =
+            self.pick_earlier(|it| it.entity == EntityKind::Session)
+            && self.random.is_within_percent(50)
+        {
+            let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
+            let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
+            return self.record_created(serial, kind, EntityKind::Session, true);
+        }
+        let found =
+            self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent));
+        let Some(CreatedEntity { serial, kind, entity: what, hidden }) = found else {
+            return self.intent(actor);
+        };
+        let attribute = if what == EntityKind::Token { "token_id" } else { "token_intent_id" };
+        let body = json!({attribute: format!("<<id:{serial}>>"), "device": "browser"});
+        let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
+        self.record_created(serial, kind, EntityKind::Session, hidden);
+    }
+
+    fn delete(&mut self, actor: Actor) {
+        let Some(CreatedEntity { serial, entity: what, .. }) =
+            self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent))
+        else {
+            return;
+        };
+        let path = if what == EntityKind::Token { "/tokens" } else { "/token-intents" };
+        self.push_step(actor, "DELETE", &format!("{path}/<<id:{serial}>>"), None);
+    }
+
+    /// The end of every sequence: a caller that sees masks lists all tokens, and searches for what an index may have.
+    pub(super) fn push_final_reads(&mut self) {
+        self.push_step(Actor::Masked, "GET", "/v2/tokens?size=20", None);
+        let found = self.indexes.iter().find(|it| it.contains("high"));
+        if found.is_some() && self.attribute_rates.index > 0 {
+            let term = if self.random.is_within_percent(70) { "data:high" } else { "data:low" };
+            self.push_step(
+                Actor::Masked,
+                "POST",
+                "/v2/tokens/search",
+                Some(&json!({"query": term})),
+            );
+        }
+    }
+
+    /// An earlier request with an idempotency key, sent again.
+    fn repeat_keyed_step(&mut self) {
+        let remembered: Vec<_> =
+            self.steps.iter().filter(|it| it.idempotency_key.is_some()).cloned().collect();
+        if remembered.is_empty() {
+            return;
+        }
+        let mut step = self.random.pick(&remembered).clone();
+        step.serial = self.steps.len();
+        self.steps.push(step);
+    }
+}

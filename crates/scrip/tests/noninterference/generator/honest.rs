@@ -1,0 +1,139 @@
+//! Honest traffic: a backend with a reveal right, and browsers, create, change and delete hidden data.
+
+use scrip_testing::random::SeededRandom;
+use serde_json::{Value, json};
+
+use super::{CreatedEntity, EntityKind, SequenceGenerator, attack::SequenceFocus};
+use crate::{grammar::TokenKind, step::Actor};
+
+/// The expression that an honest application always uses.
+pub(super) fn fingerprint(
+    random: &mut SeededRandom,
+    kind: TokenKind,
+    focus: SequenceFocus,
+) -> Option<String> {
+    if focus == SequenceFocus::Deduplication && random.is_within_percent(50) {
+        return Some("{{ metadata.user }}".to_owned());
+    }
+    match random.below(10) {
+        0..=2 => Some("{{ metadata.user }}".to_owned()),
+        3 => Some(kind.default_fingerprint().to_owned()),
+        4 => Some(format!("{}-{{{{ metadata.user }}}}", kind.default_fingerprint())),
+        _ => None,
+    }
+}
+
+impl SequenceGenerator {
+    pub(super) fn push_honest(&mut self) {
+        let kind = self.pick_kind();
+        let preferred = match self.focus {
+            SequenceFocus::Conversion => 0,
+            SequenceFocus::Deduplication | SequenceFocus::Patch => 7,
+            SequenceFocus::Mixture => self.random.below(20),
+        };
+        let drawn =
+            if self.random.is_within_percent(75) { preferred } else { self.random.below(20) };
+        match drawn {
+            0..=6 => self.honest_intent(kind),
+            7..=12 => self.honest_token(kind),
+            13..=14 => self.honest_conversion(),
+            15..=18 => self.honest_patch(),
+            _ => self.honest_delete(),
+        }
+    }
+
+    fn honest_actor(&mut self) -> Actor {
+        if self.random.is_within_percent(70) { Actor::Backend } else { Actor::Browser }
+    }
+
+    fn honest_intent(&mut self, kind: TokenKind) {
+        let body = json!({"type": kind.type_name(), "data": self.hidden_data(kind)});
+        let actor = self.honest_actor();
+        let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
+        self.maybe_set_idempotency_key(serial);
+        self.record_created(serial, kind, EntityKind::Intent, true);
+    }
+
+    /// Expressions of an honest application tell nothing to those who see masks and fingerprints.
+    fn honest_expressions(&mut self, kind: TokenKind, body: &mut Value) {
+        if let Some(it) = &self.honest_fingerprint
+            && self.random.is_within_percent(85)
+        {
+            body["fingerprint_expression"] = it.clone().into();
+        }
+        if self.random.is_within_percent(15) {
+            let index = match kind {
+                TokenKind::Card | TokenKind::NetworkToken => "{{ data.number | last4 }}",
+                TokenKind::Bank => "{{ data.account_number | last4 }}",
+                TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => {
+                    "{{ data | last4 }}"
+                }
+                TokenKind::Object => "{{ data.pin }}{{ data.owner }}",
+            };
+            body["search_indexes"] = json!([index]);
+        }
+    }
+
+    fn honest_token(&mut self, kind: TokenKind) {
+        let mut body = json!({
+            "type": kind.type_name(), "data": self.hidden_data(kind), "metadata": {"user": self.pick_user()},
+        });
+        self.honest_expressions(kind, &mut body);
+        if self.random.is_within_percent(60) {
+            body["deduplicate_token"] = true.into();
+        }
+        if self.random.is_within_percent(10) {
+            body["id"] = format!("user-{}", 1 + self.random.below(2)).into();
+        }
+        let actor = self.honest_actor();
+        let serial = self.push_step(actor, "POST", "/tokens", Some(&body));
+        self.record_created(serial, kind, EntityKind::Token, true);
+    }
+
+    fn honest_conversion(&mut self) {
+        let Some(CreatedEntity { serial, kind, .. }) =
+            self.pick_earlier(|it| it.entity == EntityKind::Intent && it.hidden)
+        else {
+            return;
+        };
+        let mut body = json!({
+            "token_intent_id": format!("<<id:{serial}>>"), "metadata": {"user": self.pick_user()},
+        });
+        if self.random.is_within_percent(40) {
+            body["deduplicate_token"] = true.into();
+        }
+        let serial = self.push_step(Actor::Backend, "POST", "/tokens", Some(&body));
+        self.record_created(serial, kind, EntityKind::Token, true);
+    }
+
+    /// Data is replaced whole. The token may be one that an attacker made under an id that the backend expects.
+    fn honest_patch(&mut self) {
+        let expected = self.random.is_within_percent(25);
+        let found =
+            self.pick_earlier(|it| it.entity == EntityKind::Token && (it.hidden || expected));
+        let Some(CreatedEntity { serial, kind, hidden, .. }) = found else { return };
+        let id = if hidden {
+            format!("<<id:{serial}>>")
+        } else {
+            format!("user-{}", 1 + self.random.below(2))
+        };
+        let body = match self.random.below(3) {
+            0 => json!({"metadata": {"user": self.pick_user()}}),
+            _ => json!({"data": self.hidden_data(kind)}),
+        };
+        self.push_step(Actor::Backend, "PATCH", &format!("/tokens/{id}"), Some(&body));
+    }
+
+    fn honest_delete(&mut self) {
+        let Some(CreatedEntity { serial, entity: what, .. }) = self.pick_earlier(|it| it.hidden)
+        else {
+            return;
+        };
+        let path = match what {
+            EntityKind::Token => "/tokens",
+            EntityKind::Intent => "/token-intents",
+            EntityKind::Session | EntityKind::Page => return,
+        };
+        self.push_step(Actor::Backend, "DELETE", &format!("{path}/<<id:{serial}>>"), None);
+    }
+}

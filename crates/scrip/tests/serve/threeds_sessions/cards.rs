@@ -1,0 +1,331 @@
+//! Every card of the sandbox, by a customer and by a merchant, through the real program and its
+//! simulator: what the vault says at each step, and what the browser is told at the end.
+
+use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+use serde_json::{Value, json};
+
+/// Written down once more on purpose: number, brand, and what is to come of it.
+const CARDS: &[(&str, &str, &str)] = &[
+    ("5204247750001471", "Mastercard", "FS"),
+    ("6011601160116011", "Discover", "FS"),
+    ("340000000004001", "American Express", "FS"),
+    ("4000020000000000", "Visa", "CS"),
+    ("370000000000002", "American Express", "CS"),
+    ("3566002020360505", "JCB", "CS"),
+    ("3566006663297692", "JCB", "CS"),
+    ("4005562231212123", "Visa", "CM"),
+    ("4761369980320253", "Visa", "CX"),
+    ("5200000000001104", "Mastercard", "CX"),
+    ("4000000000000341", "Visa", "CO"),
+    ("4005571701111111", "Visa", "CA"),
+    ("4111111111111111", "Visa", "A"),
+    ("5424180011113336", "Mastercard", "A"),
+    ("4264281511112228", "Visa", "F"),
+    ("5424180000000171", "Mastercard", "F"),
+    ("5405001111111165", "Mastercard", "U"),
+    ("5405001111111116", "Mastercard", "R"),
+    ("4055011111111111", "Visa", "CF"),
+    ("5427660064241339", "Mastercard", "CF"),
+    ("6011361011110004", "Discover", "CFO"),
+    ("6011361000008888", "Discover", "CU"),
+    ("6011361000001115", "Discover", "CR"),
+    ("4264281500003339", "Visa", "DE"),
+    ("5424180011110001", "Mastercard", "DE"),
+    ("4264281500001119", "Visa", "SE"),
+    ("4150580996517927", "Visa", "CS"),
+    ("4200000000000002", "Visa", "FS"),
+    ("4200000000000003", "Visa", "A"),
+    ("4200000000000004", "Visa", "CS"),
+    ("4200000000000005", "Visa", "F"),
+    ("4200000000000006", "Visa", "U"),
+    ("4200000000000007", "Visa", "R"),
+    ("4200000000000008", "Visa", "CA"),
+    ("4200000000000009", "Visa", "CF"),
+    ("4200000000000010", "Visa", "CU"),
+    ("4200000000000011", "Visa", "CR"),
+    ("4200000000000012", "Visa", "DE"),
+    ("4200000000000013", "Visa", "SE"),
+    ("4200000000000014", "Visa", "CM"),
+    ("4200000000000015", "Visa", "CX"),
+    ("4200000000000016", "Visa", "CO"),
+    ("4200000000000017", "Visa", "CFO"),
+    ("4917610000000000", "Visa", "CS"),
+    ("5555555555554444", "Mastercard", "FS"),
+    ("34343434343434", "American Express", "FS"),
+    ("4242424242424242", "Visa", "FS"),
+    ("5454545454545454", "Mastercard", "A"),
+    ("4462030000000000", "Visa", "F"),
+    ("36148900647913", "Discover", "U"),
+    ("6759649826438453", "Mastercard", "R"),
+    ("36700102000000", "Discover", "CF"),
+    ("6011000400000000", "Discover", "CU"),
+    ("3528000700000000", "JCB", "CA"),
+    ("5019717010103742", "Mastercard", "SE"),
+    ("4100000000000003", "Visa", "NO"),
+];
+
+/// Status, its code and the reason, without a challenge or after one.
+fn expected_outcome(code: &str) -> (&'static str, &'static str, Option<&'static str>) {
+    match code {
+        "FS" | "CS" | "CM" | "CX" | "CO" => ("successful", "Y", None),
+        "A" | "CA" => ("attempted", "A", None),
+        "F" | "CF" | "CFO" => ("failed", "N", Some("card-authentication-failed")),
+        "U" | "CU" => ("unavailable", "U", Some("cardholder-not-enrolled")),
+        // "R" and "CR"; the others have none.
+        _ => ("rejected", "R", Some("suspected-fraud")),
+    }
+}
+
+pub(crate) struct SandboxShop {
+    pub(crate) server: RunningServer,
+    public: String,
+    pub(crate) private: String,
+    agent: ureq::Agent,
+}
+
+impl SandboxShop {
+    pub(crate) fn open(process: &ProcessHarness) -> Self {
+        let server = process.start(&["dev", "--json"]);
+        let keys = std::fs::read_to_string(process.data().join("dev-keys.json")).unwrap();
+        let keys: Value = serde_json::from_str(&keys).unwrap();
+        let key = |kind: &str| keys["keys"][kind].as_str().unwrap().to_owned();
+        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
+        let shop = Self { server, public: key("public"), private: key("private"), agent };
+        // Its ranges are fetched in the background.
+        let card = shop.create_intent("4242424242424242");
+        let ready =
+            || shop.create_session(&json!({"token_intent_id": card, "type": "merchant"})).0 == 201;
+        assert!(becomes_true(ready), "{}", process.log());
+        shop
+    }
+
+    fn post(&self, key: &str, path: &str, body: &Value) -> (u16, Value) {
+        let url = format!("{}{path}", self.server.url);
+        let mut reply = self.agent.post(url).header("BT-API-KEY", key).send_json(body).unwrap();
+        (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, Value) {
+        let url = format!("{}{path}", self.server.url);
+        let mut reply = self.agent.get(url).header("BT-API-KEY", &self.private).call().unwrap();
+        (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
+    }
+
+    /// A form, as a browser posts it; the page that comes back.
+    fn post_form(&self, url: &str, fields: &[(&str, &str)]) -> String {
+        let mut reply = self.agent.post(url).send_form(fields.iter().copied()).unwrap();
+        assert_eq!(reply.status(), 200, "{url}");
+        reply.body_mut().read_to_string().unwrap()
+    }
+
+    pub(crate) fn create_intent(&self, number: &str) -> String {
+        let data = json!({"number": number, "expiration_month": 12, "expiration_year": 2035});
+        let body = json!({"type": "card", "data": data});
+        let (status, intent) = self.post(&self.public, "/token-intents", &body);
+        assert_eq!(status, 201, "{number}: {intent}");
+        intent["id"].as_str().unwrap().to_owned()
+    }
+
+    pub(crate) fn create_session(&self, body: &Value) -> (u16, Value) {
+        self.post(&self.public, "/3ds/sessions", body)
+    }
+
+    pub(crate) fn authenticate(&self, id: &str, kind: &str) -> (u16, Value) {
+        let body = payment_body(kind);
+        self.post(&self.private, &format!("/3ds/sessions/{id}/authenticate"), &body)
+    }
+
+    fn get_result(&self, id: &str) -> (u16, Value) {
+        self.get(&format!("/3ds/sessions/{id}/challenge-result"))
+    }
+
+    /// The method page, and what it makes the browser post.
+    pub(crate) fn run_method(&self, session: &Value) {
+        let id = session["id"].as_str().unwrap();
+        let data = json!({
+            "threeDSServerTransID": id,
+            "threeDSMethodNotificationURL": session["method_notification_url"],
+        });
+        let data = URL_SAFE_NO_PAD.encode(data.to_string());
+        let url = session["method_url"].as_str().unwrap();
+        let page = self.post_form(url, &[("threeDSMethodData", &data)]);
+        let (target, back) = (form_action(&page), form_value(&page, "threeDSMethodData"));
+        let page = self.post_form(&target, &[("threeDSMethodData", &back)]);
+        assert!(page.contains(id) && page.contains("\"method\""), "{page}");
+    }
+
+    /// The challenge to its end, as a browser and a person do it; what the last page tells.
+    pub(crate) fn complete_challenge(&self, id: &str, authentication: &Value) -> String {
+        let creq = json!({
+            "messageType": "CReq", "messageVersion": authentication["threeds_version"],
+            "threeDSServerTransID": id, "acsTransID": authentication["acs_transaction_id"],
+            "challengeWindowSize": "03",
+        });
+        let creq = URL_SAFE_NO_PAD.encode(creq.to_string());
+        let page = self
+            .post_form(authentication["acs_challenge_url"].as_str().unwrap(), &[("creq", &creq)]);
+        let steps = form_action(&page);
+        let out_of_band = authentication["authentication_challenge_type"] == "out-of-band";
+        let last = if out_of_band {
+            self.post_form(&steps, &[("action", "continue")])
+        } else {
+            self.post_form(&steps, &[("action", "submit"), ("code", "1234")])
+        };
+        // The result is there before the browser is sent back.
+        assert_eq!(self.get_result(id).0, 200);
+        self.post_form(&form_action(&last), &[("cres", &form_value(&last, "cres"))])
+    }
+}
+
+/// What a shop's backend asks for.
+pub(crate) fn payment_body(authentication_type: &str) -> Value {
+    let mut payment = scrip_testing::requests::payment("Ada");
+    payment["authentication_type"] = authentication_type.into();
+    payment["decoupled_challenge_max_time"] = 5.into();
+    payment["requestor_info"]["id"] = "1".into();
+    payment
+}
+
+/// The text between two others.
+#[track_caller]
+fn between<'a>(page: &'a str, before: &str, after: &str) -> &'a str {
+    assert!(page.contains(before), "{before}: {page}");
+    page.split_once(before).unwrap().1.split_once(after).unwrap().0
+}
+
+fn form_action(page: &str) -> String {
+    between(page, "action=\"", "\"").replace("&amp;", "&")
+}
+
+fn form_value(page: &str, name: &str) -> String {
+    let field = between(page, &format!("name=\"{name}\""), ">");
+    between(field, "value=\"", "\"").to_owned()
+}
+
+#[track_caller]
+fn assert_outcome(code: &str, brand: &str, authentication: &Value) {
+    let (status, letter, reason) = expected_outcome(code);
+    assert_eq!(authentication["authentication_status"], status, "{code} {authentication}");
+    assert_eq!(authentication["authentication_status_code"], letter);
+    assert_eq!(authentication.get("authentication_status_reason").and_then(Value::as_str), reason);
+    let proven = matches!(letter, "Y" | "A");
+    assert_eq!(authentication.get("authentication_value").is_some(), proven, "{authentication}");
+    assert_eq!(authentication["liability_shifted"], proven);
+    let eci = match letter {
+        "Y" => ["05", "02"],
+        "A" => ["06", "01"],
+        _ => ["07", "00"],
+    };
+    assert_eq!(
+        authentication["eci"],
+        eci[usize::from(brand == "Mastercard")],
+        "{code} {authentication}"
+    );
+}
+
+#[track_caller]
+fn assert_failed(status: u16, body: &Value) {
+    assert_eq!(status, 424, "{body}");
+    assert_eq!((&body["title"], &body["status"]), (&json!("3DS Service Error"), &json!(424)));
+    for name in ["service_status", "error_source", "message", "detail"] {
+        assert!(body["error"][name].is_string(), "{name}: {body}");
+    }
+}
+
+#[test]
+fn every_sandbox_card_has_its_outcome_in_a_customer_session() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let shop = SandboxShop::open(&process);
+    for &(number, brand, code) in CARDS {
+        let device = json!({
+            "browser_color_depth": "24", "browser_javascript_enabled": true,
+            "browser_java_enabled": false, "browser_language": "en-US",
+            "browser_screen_height": "600", "browser_screen_width": "800", "browser_tz": "0",
+            "browser_user_agent": "Browser/1.0",
+        });
+        let body = json!({"token_intent_id": shop.create_intent(number), "device_info": device});
+        let created = shop.create_session(&body);
+        if matches!(code, "SE" | "NO") {
+            assert_failed(created.0, &created.1);
+            continue;
+        }
+        let (status, session) = created;
+        assert_eq!(status, 201, "{code} {session}");
+        assert_eq!((&session["card_brand"], &session["cardBrand"]), (&json!(brand), &json!(brand)));
+        let id = session["id"].as_str().unwrap();
+        let has_method = session.get("method_url").is_some();
+        assert_eq!(has_method, !matches!(code, "CM"), "{code} {session}");
+        if has_method {
+            shop.run_method(&session);
+        }
+        let authenticated = shop.authenticate(id, "payment-transaction");
+        if code == "DE" {
+            assert_failed(authenticated.0, &authenticated.1);
+            assert_eq!(shop.authenticate(id, "payment-transaction").0, 409);
+            continue;
+        }
+        let (status, told) = authenticated;
+        assert_eq!(status, 200, "{code} {told}");
+        let (_, seen) = shop.get(&format!("/3ds/sessions/{id}"));
+        let indicator = if has_method { "Y" } else { "U" };
+        assert_eq!(seen["method"]["method_completion_indicator"], indicator, "{code} {seen}");
+        if !code.starts_with('C') {
+            assert_outcome(code, brand, &told);
+            assert_eq!(shop.get_result(id).0, 404);
+            continue;
+        }
+        assert_eq!(told["authentication_status"], "challenge", "{code} {told}");
+        assert_eq!(told["acs_challenge_mandated"], if code == "CX" { "Y" } else { "N" });
+        let out_of_band = matches!(code, "CO" | "CFO");
+        assert_eq!(told["authentication_challenge_type"] == "out-of-band", out_of_band);
+        assert_eq!(shop.get_result(id).0, 404);
+        let page = shop.complete_challenge(id, &told);
+        let successful = matches!(expected_outcome(code).1, "Y" | "A");
+        let word = if successful { "successful" } else { "failed" };
+        assert!(page.contains(id) && page.contains(word), "{code} {page}");
+        let (status, result) = shop.get_result(id);
+        assert_eq!(status, 200, "{result}");
+        assert_outcome(code, brand, &result);
+        assert_eq!(result["directory_status_code"], "C");
+        assert_eq!(result["challenge_attempts"], "01");
+    }
+}
+
+#[test]
+fn every_sandbox_card_has_its_outcome_in_a_merchant_session() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let shop = SandboxShop::open(&process);
+    let mut waiting = Vec::new();
+    for &(number, brand, code) in CARDS {
+        let created = shop.create_session(
+            &json!({"token_intent_id": shop.create_intent(number), "type": "merchant"}),
+        );
+        if matches!(code, "SE" | "NO") {
+            assert_failed(created.0, &created.1);
+            continue;
+        }
+        let (status, session) = created;
+        assert_eq!(status, 201, "{code} {session}");
+        let id = session["id"].as_str().unwrap();
+        let authenticated = shop.authenticate(id, "other-payment");
+        if code == "DE" {
+            assert_failed(authenticated.0, &authenticated.1);
+            continue;
+        }
+        let (status, told) = authenticated;
+        assert_eq!(status, 200, "{code} {told}");
+        if !code.starts_with('C') {
+            assert_outcome(code, brand, &told);
+            continue;
+        }
+        assert_eq!(told["authentication_status"], "decoupled_challenge", "{code} {told}");
+        assert!(told["cardholder_info"].is_string() && told.get("acs_challenge_url").is_none());
+        waiting.push((id.to_owned(), brand, code));
+    }
+    assert!(waiting.len() > 20);
+    for (id, brand, code) in waiting {
+        assert!(becomes_true(|| shop.get_result(&id).0 == 200), "{code}");
+        assert_outcome(code, brand, &shop.get_result(&id).1);
+    }
+}

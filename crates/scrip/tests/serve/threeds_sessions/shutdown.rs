@@ -1,0 +1,65 @@
+//! A server that is told to stop while a directory server has not answered yet.
+
+use std::{io::Write, net::TcpStream, time::Duration};
+
+use scrip_simulator::{
+    SimulatorSettings,
+    behavior::{ResponseBehavior, SimulatedBehavior},
+};
+use scrip_testing::process::{
+    self,
+    harness::{ProcessHarness, becomes_true},
+};
+use serde_json::json;
+
+use crate::threeds_sessions::{
+    cards::{SandboxShop, payment_body},
+    schemes::runtime,
+};
+
+/// More than the runtime is given to end what nobody waits for.
+const SLOW_MS: u64 = 4000;
+
+#[test]
+fn outcome_is_stored_when_the_server_stops_during_an_authentication() {
+    let runtime = runtime();
+    let simulator = runtime.block_on(async {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        scrip_simulator::start(listener, SimulatorSettings::default()).unwrap()
+    });
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_THREEDS_SIMULATOR_URL", simulator.base_url());
+    let process = process.with_variable("SCRIP_THREEDS_ANSWER_DEADLINE_MS", "40000");
+    let mut shop = SandboxShop::open(&process);
+    let card = shop.create_intent("4242424242424242");
+    let (_, session) = shop.create_session(&json!({"token_intent_id": card, "type": "merchant"}));
+    let path = format!("/3ds/sessions/{}", session["id"].as_str().unwrap());
+    simulator.set_behavior(SimulatedBehavior {
+        areq: ResponseBehavior::DelayMs(SLOW_MS),
+        ..SimulatedBehavior::default()
+    });
+
+    let body = payment_body("other-payment").to_string();
+    let mut client = TcpStream::connect(shop.server.address).unwrap();
+    let request = format!(
+        "POST {path}/authenticate HTTP/1.1\r\nHost: localhost\r\nBT-API-KEY: {}\r\n\
+         Content-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+        shop.private,
+        body.len(),
+    );
+    client.write_all(request.as_bytes()).unwrap();
+    // Written down before anything is sent.
+    assert!(becomes_true(|| shop.get(&path).1["modified_date"].is_string()), "{}", process.log());
+    assert!(shop.get(&path).1.get("authentication").is_none());
+    drop(client);
+    process::terminate(&shop.server.child);
+    let ended = process::wait(&mut shop.server.child, Duration::from_secs(90));
+    assert!(ended.expect("it ends").success());
+    drop(shop);
+
+    simulator.set_behavior(SimulatedBehavior::default());
+    let shop = SandboxShop::open(&process);
+    let (status, found) = shop.get(&path);
+    assert_eq!(status, 200, "{found}");
+    assert_eq!(found["authentication"]["authentication_status"], "successful", "{found}");
+}
