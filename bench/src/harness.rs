@@ -1,4 +1,4 @@
-//! What measurements are made with: servers, load, and figures of both.
+//! The measurement tools: servers, load generator and results.
 
 pub(crate) mod bare_server;
 pub(crate) mod clock;

@@ -1,5 +1,5 @@
-//! Measurements, as ratios within one run: each figure of the vault stands beside a reference that
-//! the same machine gave a moment before and after.
+//! Benchmarks that report ratios: each result of the vault is compared with references that the
+//! same machine measured directly before and after it.
 
 mod harness;
 mod measurements;
@@ -28,42 +28,43 @@ use crate::{
 struct BenchArguments {
     #[command(subcommand)]
     command: Option<BenchCommand>,
-    /// How long each figure is measured, after a second of warming up.
+    /// Seconds for each measurement, after one second of warm-up.
     #[arg(long, value_name = "N", default_value_t = 5)]
     seconds: u64,
-    /// One second for each figure: to see that it works, not to quote.
+    /// One second per measurement: a check that the benchmark works, without usable results.
     #[arg(long)]
     quick: bool,
-    /// Load up to 1,000,000 tokens at the end, and look at the memory again.
+    /// Create up to 1,000,000 tokens at the end, and measure the memory again.
     #[arg(long)]
     million: bool,
-    /// Only this: what sweeping 100,000 expired tokens costs creates at half of their peak.
+    /// Only measure how much sweeping 100,000 expired tokens slows down creates at half of their
+    /// peak.
     #[arg(long)]
     sweep: bool,
-    /// Only this, in a few seconds: what rate limits cost a request.
+    /// Only measure the cost of rate limits for a request (a few seconds).
     #[arg(long)]
     limits: bool,
-    /// Only this, in two minutes: nodes on PostgreSQL beside pgbench with the same statements.
+    /// Only measure nodes on PostgreSQL against pgbench with the same statements (two minutes).
     #[arg(long)]
     postgres: bool,
-    /// Only this, in half a minute: what silent connections and expensive requests of one address
-    /// cost creates of another.
+    /// Only measure how much silent connections and expensive requests of one address slow down
+    /// creates of another (half a minute).
     #[arg(long)]
     hostile: bool,
-    /// Only this: what deduplication costs among 10,000 tokens of one fingerprint.
+    /// Only measure the cost of deduplication among 10,000 tokens of one fingerprint.
     #[arg(long)]
     duplicates: bool,
-    /// Only this: what the guessing budget costs creates by a public key.
+    /// Only measure the cost of the guessing budget for creates by a public key.
     #[arg(long)]
     guessing: bool,
-    /// Write the figures to a file as well.
+    /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum BenchCommand {
-    /// The reference server; started by the benchmark itself.
+    /// The reference server. The benchmark starts it itself.
     #[command(hide = true)]
     BareServer,
 }
@@ -77,9 +78,9 @@ fn main() -> anyhow::Result<()> {
         return Ok(print(&limits::report_limits(&limits::measure_limits()?))?);
     }
     let scrip = process::find_scrip()?;
-    // Beside the program: a folder in memory would make every commit look free.
-    let other = scrip.parent().context("the program has no folder")?;
-    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(other)?;
+    // The data is in the folder of the program, because a folder in memory would make commits free.
+    let program_folder = scrip.parent().context("the program has no folder")?;
+    let folder = tempfile::Builder::new().prefix("bench-").tempdir_in(program_folder)?;
     let (warm_up, measured) = if arguments.quick {
         (Duration::from_millis(300), Duration::from_secs(1))
     } else {
@@ -91,7 +92,7 @@ fn main() -> anyhow::Result<()> {
         durations: (warm_up, measured),
         tokens_max: arguments.million.then_some(1_000_000),
     };
-    // Half of the cores make the load, so that the rest can answer it.
+    // Half of the cores generate the load. The other cores serve it.
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads((cores / 2).max(1))
@@ -99,8 +100,8 @@ fn main() -> anyhow::Result<()> {
         .build()?;
     if arguments.sweep {
         let tokens = if arguments.quick { 20_000 } else { 100_000 };
-        let swept = runtime.block_on(sweep::measure_sweep(&plan, tokens))?;
-        return Ok(print(&report::result(&swept))?);
+        let sweep_result = runtime.block_on(sweep::measure_sweep(&plan, tokens))?;
+        return Ok(print(&report::report_sweep(&sweep_result))?);
     }
     if arguments.duplicates {
         return Ok(print(&duplicates::report_duplicates(
@@ -122,13 +123,14 @@ fn main() -> anyhow::Result<()> {
             &runtime.block_on(postgres::measure_postgres(&plan))?,
         ))?);
     }
-    let (cost, limited) = (expressions::measure_expressions()?, limits::measure_limits()?);
-    let counting = metrics_cost::measure_metrics();
+    let (expression_cost, limiter_cost) =
+        (expressions::measure_expressions()?, limits::measure_limits()?);
+    let metrics_nanos = metrics_cost::measure_metrics();
     let results = runtime.block_on(rounds::measure_vault(&plan))?;
     print(&report::report_table(&results, cores))?;
-    print(&report::report_expressions(&cost, &results))?;
-    print(&limits::report_limits(&limited))?;
-    print(&report::report_metrics(counting, &results))?;
+    print(&report::report_expressions(&expression_cost, &results))?;
+    print(&limits::report_limits(&limiter_cost))?;
+    print(&report::report_metrics(metrics_nanos, &results))?;
     if let Some(file) = arguments.json {
         fs::write(&file, format!("{:#}\n", report::report_json(&results, cores)))
             .with_context(|| format!("{} cannot be written", file.display()))?;
@@ -137,7 +139,7 @@ fn main() -> anyhow::Result<()> {
 }
 
 fn print(text: &str) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    writeln!(out, "{text}")?;
-    out.flush()
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}")?;
+    stdout.flush()
 }

@@ -1,4 +1,4 @@
-//! Each measurement: a reference before and after, and the vault between them.
+//! The measurements: the vault, with a reference before and after it.
 
 pub(crate) mod duplicates;
 pub(crate) mod expressions;

@@ -1,5 +1,5 @@
-//! Bytes from directory servers and browsers: whatever is read as a message is written and read
-//! again as the same.
+//! Bytes from directory servers and browsers: every parsed message is unchanged after it is written
+//! and parsed again.
 
 #![no_main]
 
@@ -8,43 +8,46 @@ use scrip_threeds::{
     code::{AuthenticationCategory, DeviceChannel},
     format::Version,
     message::{
-        AReq, ARes, CReq, CRes, Document, Erro, Known, Message, PReq, PRes, RReq, RRes, Scene,
+        AReq, ARes, CReq, CRes, Document, Erro, KnownExtensions, Message, PReq, PRes, RReq, RRes,
+        TransactionContext,
     },
 };
 
 fuzz_target!(|bytes: &[u8]| {
-    let Ok(document) = Document::read(bytes) else { return };
+    let Ok(document) = Document::parse(bytes) else { return };
     let _ = (document.version_number(), document.trans_id("threeDSServerTransID"));
-    for scene in scenes() {
-        again::<PReq>(&document, &scene);
-        again::<PRes>(&document, &scene);
-        again::<AReq>(&document, &scene);
-        again::<ARes>(&document, &scene);
-        again::<CReq>(&document, &scene);
-        again::<CRes>(&document, &scene);
-        again::<RReq>(&document, &scene);
-        again::<RRes>(&document, &scene);
-        again::<Erro>(&document, &scene);
+    for transaction in all_transactions() {
+        check_round_trip::<PReq>(&document, &transaction);
+        check_round_trip::<PRes>(&document, &transaction);
+        check_round_trip::<AReq>(&document, &transaction);
+        check_round_trip::<ARes>(&document, &transaction);
+        check_round_trip::<CReq>(&document, &transaction);
+        check_round_trip::<CRes>(&document, &transaction);
+        check_round_trip::<RReq>(&document, &transaction);
+        check_round_trip::<RRes>(&document, &transaction);
+        check_round_trip::<Erro>(&document, &transaction);
     }
 });
 
-fn scenes() -> impl Iterator<Item = Scene> {
+fn all_transactions() -> impl Iterator<Item = TransactionContext> {
     let channels = [DeviceChannel::App, DeviceChannel::Browser, DeviceChannel::Requestor];
     let categories = [AuthenticationCategory::Payment, AuthenticationCategory::NonPayment];
     [Version::V210, Version::V220].into_iter().flat_map(move |version| {
-        let alone = Scene::of(version);
-        let within = channels.into_iter().flat_map(move |channel| {
-            categories.into_iter().map(move |category| alone.within(channel, category))
+        let base = TransactionContext::for_version(version);
+        let with_channel = channels.into_iter().flat_map(move |channel| {
+            categories.into_iter().map(move |category| base.with_channel(channel, category))
         });
-        within.chain([alone, Scene { extensions: Known::All, ..alone }])
+        let with_extensions = TransactionContext { known_extensions: KnownExtensions::All, ..base };
+        with_channel.chain([base, with_extensions])
     })
 }
 
-fn again<M: Message>(document: &Document, scene: &Scene) {
-    let Ok(message) = document.read_as::<M>(scene) else { return };
-    assert_eq!(message.check(scene), Ok(()));
+fn check_round_trip<M: Message>(document: &Document, transaction: &TransactionContext) {
+    let Ok(message) = document.parse_as::<M>(transaction) else { return };
+    assert_eq!(message.check(transaction), Ok(()));
     let written = message.to_json();
-    let read = Document::within(&written, M::BYTES_MAX).and_then(|it| it.read_as::<M>(scene));
-    let read = read.expect("what was written is read");
-    assert_eq!(*read.to_json(), *written, "what was read is what was written");
+    let parsed = Document::parse_within(&written, M::BYTES_MAX)
+        .and_then(|it| it.parse_as::<M>(transaction))
+        .expect("a written message can be parsed");
+    assert_eq!(*parsed.to_json(), *written, "the message changed");
 }

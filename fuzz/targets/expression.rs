@@ -1,4 +1,5 @@
-//! Expressions of clients: parsed and evaluated, to a value or an error, within their bounds.
+//! Expressions of clients: each one is parsed and evaluated to a value or an error, within its
+//! limits.
 
 #![no_main]
 
@@ -16,8 +17,8 @@ fuzz_target!(|text: &str| {
         let scope = Scope::new(&data, Some(&metadata));
         take_inner_steps();
         let _ = expression.evaluate(&scope);
-        // As in the cost test of the language.
-        let (steps, work) = (take_inner_steps(), scope.spent().work);
+        // The same limit as in the cost test of scrip-expression.
+        let (steps, work) = (take_inner_steps(), scope.spent_work().work);
         assert!(steps <= work * 4 + 1024, "{steps} steps for {work} of charged work");
     }
     let value = Value::String(text.to_owned());

@@ -1,36 +1,37 @@
-//! Fields of forms that browsers post: as they come, and with the bytes in base64url.
+//! Form fields that browsers post: the input as text, and the input encoded in base64url.
 
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use scrip_threeds::{
-    encoding::{MethodData, decode, encode, read_creq, read_cres, write},
+    encoding::{MethodData, decode, decode_creq, decode_cres, encode, encode_message},
     format::Version,
-    message::Scene,
+    message::TransactionContext,
 };
 
 fuzz_target!(|bytes: &[u8]| {
     let encoded = encode(bytes);
     assert_eq!(decode(&encoded).as_deref().map(Vec::as_slice), Ok(bytes));
-    read(&encoded);
+    check_field(&encoded);
     if let Ok(text) = std::str::from_utf8(bytes) {
-        read(text);
+        check_field(text);
     }
 });
 
-fn read(text: &str) {
-    if let Ok(data) = MethodData::read(text) {
-        assert_eq!(MethodData::read(&data.write()), Ok(data));
+fn check_field(text: &str) {
+    if let Ok(data) = MethodData::decode(text) {
+        assert_eq!(MethodData::decode(&data.encode()), Ok(data));
     }
-    if let Ok(response) = read_cres(text) {
-        let written = write(&response);
-        assert_eq!(read_cres(&written).map(|it| write(&it)), Ok(written));
+    if let Ok(response) = decode_cres(text) {
+        let encoded = encode_message(&response);
+        assert_eq!(decode_cres(&encoded).map(|it| encode_message(&it)), Ok(encoded));
     }
     for version in [Version::V210, Version::V220] {
-        let scene = Scene::of(version);
-        if let Ok(request) = read_creq(text, &scene) {
-            let written = write(&request);
-            assert_eq!(read_creq(&written, &scene).map(|it| write(&it)), Ok(written));
+        let transaction = TransactionContext::for_version(version);
+        if let Ok(request) = decode_creq(text, &transaction) {
+            let encoded = encode_message(&request);
+            let decoded = decode_creq(&encoded, &transaction);
+            assert_eq!(decoded.map(|it| encode_message(&it)), Ok(encoded));
         }
     }
 }

@@ -1,4 +1,4 @@
-// Debian's Chromium without a window, and a picture of what it showed when a test fails.
+// Starts Debian's Chromium without a window. A failed test leaves a screenshot.
 
 import { mkdir } from "node:fs/promises";
 import { dirname, join } from "node:path";
@@ -14,11 +14,11 @@ export const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, ha
 export const DOCUMENTED = join(ROOT, "docs/images");
 
 export async function startBrowser() {
-  // Its own sandbox needs rights that a container may not give; it sees nothing but our pages.
+  // Its own sandbox needs rights that a container may not have. The browser only loads our pages.
   const browser = await chromium.launch({ executablePath: "/usr/bin/chromium", args: ["--no-sandbox"] });
   return {
-    // Runs `use` with a page, and holds the page to some rules whatever it is used for: nothing is loaded from
-    // elsewhere, no script fails, and no policy is broken.
+    // Runs `use` with a page and checks some rules for every page: nothing is loaded from other
+    // origins, no script fails, and no policy is violated.
     async withPage(name, options, use) {
       const context = await browser.newContext(options);
       context.setDefaultTimeout(20_000);

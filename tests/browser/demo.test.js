@@ -1,4 +1,4 @@
-// The demo checkout, as a newcomer uses it: on a desktop, on a phone, and without a mouse.
+// The demo checkout as a new user sees it: on a desktop, on a phone, and without a mouse.
 
 import assert from "node:assert/strict";
 import { mkdir, writeFile } from "node:fs/promises";
@@ -47,7 +47,8 @@ async function outcome(page) {
   return { title, text: await panel.textContent(), kind: await panel.getAttribute("class") };
 }
 
-// SCRIP_TEST_GOLDEN=write keeps the pictures of the documentation; without, they are only taken.
+// SCRIP_TEST_GOLDEN=write stores the screenshots of the documentation. Without it they are only
+// taken.
 async function picture(page, name) {
   const image = await page.screenshot({ animations: "disabled" });
   if (process.env.SCRIP_TEST_GOLDEN !== "write") return;
@@ -60,13 +61,13 @@ for (const [name, options] of [
   ["desktop", DESKTOP],
   ["phone", PHONE],
 ]) {
-  inDemo(`paid at once, on a ${name}`, options, async (page) => {
+  inDemo(`payment without a challenge succeeds on a ${name}`, options, async (page) => {
     await pay(page, PAID);
     const { title, text, kind } = await outcome(page);
     assert.deepEqual([title, kind], ["Paid", "outcome good"]);
     assert.match(text, /successful \(Y\)/);
     assert.equal(await page.locator("#steps > li.done").count(), 4);
-    // What the shop says next is in view, wherever it was pressed, and a screen reader is there too.
+    // The next message of the shop is in view and has the focus for a screen reader.
     assert.ok(await page.locator("#outcome-title").evaluate((it) => it === document.activeElement));
     await page.waitForFunction(() => {
       const { top, bottom } = document.getElementById("outcome-title").getBoundingClientRect();
@@ -74,7 +75,7 @@ for (const [name, options] of [
     });
   });
 
-  inDemo(`paid after a challenge, on a ${name}`, options, async (page) => {
+  inDemo(`payment after a challenge succeeds on a ${name}`, options, async (page) => {
     await pay(page, CHALLENGED);
     const bank = await bankOf(page);
     assert.match(await bank.locator("dl").textContent(), /Corner Coffee.*28\.50 EUR.*0000/);
@@ -89,7 +90,7 @@ for (const [name, options] of [
     if (name === "desktop") await picture(page, "paid");
   });
 
-  inDemo(`rejected, on a ${name}`, options, async (page) => {
+  inDemo(`rejected payment is reported on a ${name}`, options, async (page) => {
     await pay(page, REJECTED);
     const { title, text, kind } = await outcome(page);
     assert.deepEqual([title, kind], ["Not paid", "outcome bad"]);
@@ -100,7 +101,7 @@ for (const [name, options] of [
     assert.equal((await outcome(page)).title, "Paid");
   });
 
-  inDemo(`nothing is wider than a ${name}`, options, async (page) => {
+  inDemo(`page fits the width of a ${name}`, options, async (page) => {
     await picture(page, `checkout-${name}`);
     await pay(page, CHALLENGED);
     await (await bankOf(page)).click("button[value=cancel]");
@@ -111,14 +112,14 @@ for (const [name, options] of [
   });
 }
 
-inDemo("by keyboard only", DESKTOP, async (page) => {
+inDemo("checkout works with the keyboard only", DESKTOP, async (page) => {
   const focused = () => page.evaluate(() => document.activeElement.id);
   const tabTo = async (id) => {
     for (let presses = 0; (await focused()) !== id; presses += 1) {
       assert.ok(presses < 20, `${id} is not reached`);
       await page.keyboard.press("Tab");
       const outlined = await page.evaluate(() => getComputedStyle(document.activeElement).outlineStyle);
-      assert.equal(outlined, "solid", `${await focused()} does not show that it has the focus`);
+      assert.equal(outlined, "solid", `${await focused()} has no visible focus`);
     }
   };
   await tabTo("sandbox");
@@ -127,9 +128,9 @@ inDemo("by keyboard only", DESKTOP, async (page) => {
   await tabTo("pay");
   await page.keyboard.press("Enter");
   const bank = await bankOf(page);
-  // The focus is in the bank's frame: its first field is one press away.
+  // The focus is in the frame of the bank: its first field is one key press away.
   for (let presses = 0; !(await bank.evaluate(() => document.activeElement.id === "code")); presses += 1) {
-    assert.ok(presses < 5, "the code is not reached");
+    assert.ok(presses < 5, "the code field is not reached");
     await page.keyboard.press("Tab");
   }
   await page.keyboard.type("1234");
@@ -138,25 +139,25 @@ inDemo("by keyboard only", DESKTOP, async (page) => {
   assert.equal(await focused(), "outcome-title");
 });
 
-inDemo("a payer who leaves", DESKTOP, async (page) => {
+inDemo("abandoned challenge is reported as unfinished", DESKTOP, async (page) => {
   await pay(page, CHALLENGED);
   await bankOf(page);
   await page.click("#leave");
   const { title, text } = await outcome(page);
   assert.equal(title, "Not paid");
-  assert.match(text, /not done asking/);
+  assert.match(text, /You left before the bank/);
   assert.ok(await page.locator("#pay").isEnabled());
 });
 
-inDemo("a card is looked at while it is typed", DESKTOP, async (page) => {
+inDemo("card number is formatted and checked while it is typed", DESKTOP, async (page) => {
   const number = page.locator("#number");
   const brand = page.locator("#brand");
-  const told = page.locator("#number-told");
+  const hint = page.locator("#number-message");
   const type = async (text) => {
     await number.fill("");
     await number.pressSequentially(text);
   };
-  for (const [digits, shown, name] of [
+  for (const [digits, formatted, name] of [
     ["4242", "4242", "Visa"],
     ["5555555555554444", "5555 5555 5555 4444", "Mastercard"],
     ["378282246310005", "3782 822463 10005", "American Express"],
@@ -165,23 +166,23 @@ inDemo("a card is looked at while it is typed", DESKTOP, async (page) => {
     ["9", "9", ""],
   ]) {
     await type(digits);
-    assert.equal(await number.inputValue(), shown);
+    assert.equal(await number.inputValue(), formatted);
     assert.equal(await brand.textContent(), name);
     assert.equal(await page.inputValue("#sandbox"), "own");
   }
-  // A typo is worth a hint, and is no reason to refuse; but a sandbox card may be like that.
+  // A typo causes a hint, not an error, because sandbox cards may have a wrong checksum.
   await type("4242424242424241");
   await number.blur();
-  assert.match(await told.textContent(), /typo/);
+  assert.match(await hint.textContent(), /typo/);
   assert.equal(await number.getAttribute("aria-invalid"), "false");
   await type("42424242");
   await page.click("#pay");
-  assert.match(await told.textContent(), /too short/);
+  assert.match(await hint.textContent(), /too short/);
   assert.equal(await number.getAttribute("aria-invalid"), "true");
   assert.equal(await page.evaluate(() => document.activeElement.id), "number");
   await type(CHALLENGED);
   assert.equal(await page.inputValue("#sandbox"), CHALLENGED);
-  // A digit in the middle does not send the cursor to the end.
+  // A digit typed in the middle does not move the cursor to the end.
   await type("42424242");
   await number.evaluate((it) => it.setSelectionRange(2, 2));
   await page.keyboard.type("0");
@@ -189,10 +190,10 @@ inDemo("a card is looked at while it is typed", DESKTOP, async (page) => {
   assert.equal(await number.evaluate((it) => it.selectionStart), 3);
   await page.fill("#expiry", "01/20");
   await page.locator("#expiry").blur();
-  assert.match(await page.locator("#expiry-told").textContent(), /expired/);
+  assert.match(await page.locator("#expiry-message").textContent(), /expired/);
 });
 
-inDemo("no message has a card in it, or the private key", DESKTOP, async (page) => {
+inDemo("steps show no card number and no request contains the private key", DESKTOP, async (page) => {
   const requests = [];
   page.on("request", (it) => requests.push(it));
   await pay(page, CHALLENGED);
@@ -200,22 +201,22 @@ inDemo("no message has a card in it, or the private key", DESKTOP, async (page) 
   await bank.fill("#code", "1234");
   await bank.click("button.main");
   await outcome(page);
-  const shown = await page.locator("#steps").evaluate((it) => it.textContent);
-  assert.match(shown, /••••••••••••0000/);
-  assert.doesNotMatch(shown, /4000020000000000/);
-  assert.match(shown, /"cvc": "•••"/);
-  const told = await Promise.all(requests.map(async (it) => [it.url(), it.postData(), await it.allHeaders()]));
-  assert.ok(!JSON.stringify(told).includes(vault.keys.private));
-  const withCard = told.filter(([, body]) => body?.includes("4000020000000000"));
+  const steps = await page.locator("#steps").evaluate((it) => it.textContent);
+  assert.match(steps, /••••••••••••0000/);
+  assert.doesNotMatch(steps, /4000020000000000/);
+  assert.match(steps, /"cvc": "•••"/);
+  const sent = await Promise.all(requests.map(async (it) => [it.url(), it.postData(), await it.allHeaders()]));
+  assert.ok(!JSON.stringify(sent).includes(vault.keys.private));
+  const withCard = sent.filter(([, body]) => body?.includes("4000020000000000"));
   assert.deepEqual(withCard.map(([url]) => url), [`${vault.url}/token-intents`]);
 });
 
-inDemo("every sandbox card keeps its word", DESKTOP, async (page) => {
+inDemo("every sandbox card has the outcome that the demo announces", DESKTOP, async (page) => {
   const cards = await page.evaluate(async () => (await import("/demo/sandbox.js")).CARDS);
   assert.ok(cards.length >= 12);
-  for (const { number, ends, asks = false } of cards) {
+  for (const { number, result, hasChallenge = false } of cards) {
     await pay(page, number);
-    if (asks) {
+    if (hasChallenge) {
       const answer = () => {
         const code = document.getElementById("code");
         if (code) code.value = "1234";
@@ -224,7 +225,7 @@ inDemo("every sandbox card keeps its word", DESKTOP, async (page) => {
       await (await bankOf(page)).evaluate(answer);
     }
     const { text } = await outcome(page);
-    const expected = ends === 424 ? /Answer424/ : new RegExp(`Status${ends} `);
+    const expected = result === 424 ? /Response424/ : new RegExp(`Status${result} `);
     assert.match(text, expected, `the card that ends with ${number.slice(-4)}`);
   }
 });

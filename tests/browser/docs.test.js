@@ -1,4 +1,4 @@
-// The page of the API: tabs of samples, without a script.
+// The API page: sample tabs that work without a script.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -19,13 +19,13 @@ after(async () => {
 
 const SAMPLES = ["curl sample", "Python sample", "Node.js sample"];
 
-// Which samples of an operation can be seen.
+// The visible samples of an operation.
 async function visible(article) {
-  const shown = [];
+  const visibleNames = [];
   for (const name of SAMPLES) {
-    if (await article.getByRole("region", { name }).isVisible()) shown.push(name);
+    if (await article.getByRole("region", { name }).isVisible()) visibleNames.push(name);
   }
-  return shown;
+  return visibleNames;
 }
 
 for (const [name, options] of Object.entries({ DESKTOP, PHONE, DARK: { ...PHONE, colorScheme: "dark" } })) {

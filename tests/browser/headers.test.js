@@ -1,4 +1,4 @@
-// The headers of every page that a browser is shown.
+// The security headers of every page.
 
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
@@ -16,16 +16,16 @@ after(async () => {
 });
 
 const form = (fields) => ({ method: "POST", body: new URLSearchParams(fields) });
-const NOBODY = "00000000-0000-0000-0000-000000000000";
+const UNKNOWN_ID = "00000000-0000-0000-0000-000000000000";
 
-// In frames and windows of anybody, where they must work: no rule about who frames them, none that cuts them off
-// from the window that opened them.
+// Pages that must work in frames and windows of any origin: no rule restricts who frames them, and
+// none separates them from their opener.
 const FRAMED = [
   ["/pages/method.html", undefined, /^default-src 'none'; script-src 'nonce-(\w{32})'; style-src 'nonce-\1'; frame-src http: https:; base-uri 'none'$/],
   ["/pages/challenge.html", undefined, /^default-src 'none'; script-src 'nonce-(\w{32})'; style-src 'nonce-\1'; frame-src http: https:; base-uri 'none'$/],
-  [`/3ds/sessions/${NOBODY}/challenge-notification`, form({ erro: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'nonce-\w{32}'$/],
-  [`/3ds/sessions/${NOBODY}/challenge-notification`, form({ cres: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'$/],
-  [`/3ds/sessions/${NOBODY}/method-notification`, form({ threeDSMethodData: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'$/],
+  [`/3ds/sessions/${UNKNOWN_ID}/challenge-notification`, form({ erro: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'nonce-\w{32}'$/],
+  [`/3ds/sessions/${UNKNOWN_ID}/challenge-notification`, form({ cres: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'$/],
+  [`/3ds/sessions/${UNKNOWN_ID}/method-notification`, form({ threeDSMethodData: "e30" }), /^default-src 'none'; base-uri 'none'; form-action 'none'$/],
 ];
 
 async function page(url, options) {
@@ -47,7 +47,7 @@ for (const [path, options, expected] of FRAMED) {
     for (const name of ["x-frame-options", "cross-origin-opener-policy", "cross-origin-resource-policy"]) {
       assert.equal(headers.get(name), null, name);
     }
-    // Every script and style is one that the policy names, and nothing is loaded.
+    // The policy names every script and style, and nothing is loaded from elsewhere.
     const nonce = /nonce-(\w+)/.exec(policy)?.[1];
     for (const [, attributes] of html.matchAll(/<(?:script|style)\b([^>]*)>/g)) {
       assert.equal(attributes, ` nonce="${nonce}"`);
@@ -56,14 +56,14 @@ for (const [path, options, expected] of FRAMED) {
   });
 }
 
-test("no nonce is used twice", async () => {
+test("every page has a new nonce", async () => {
   const policies = await Promise.all(
     [1, 2, 3].map(async () => (await page(`${vault.url}/pages/challenge.html`)).policy),
   );
   assert.equal(new Set(policies).size, 3);
 });
 
-test("the demo", async () => {
+test("demo has a strict policy", async () => {
   const { policy, html } = await page(vault.demo);
   assert.equal(
     policy,
@@ -82,7 +82,7 @@ test("the demo", async () => {
   }
 });
 
-test("the demo's backend is for its own page", async () => {
+test("demo backend accepts requests of its own page only", async () => {
   const asks = (headers) => fetch(`${vault.url}/demo/settings`, { headers });
   assert.equal((await asks({})).status, 200);
   assert.equal((await asks({ Origin: vault.url })).status, 200);
@@ -93,7 +93,7 @@ test("the demo's backend is for its own page", async () => {
   assert.deepEqual(JSON.parse(text), { public_key: vault.keys.public });
 });
 
-test("the bank's pages", async () => {
+test("simulated bank pages have a strict policy", async () => {
   for (const [path, options] of [
     ["/sim/acs/visa/method", form({ threeDSMethodData: "e30" })],
     ["/sim/acs/challenge", form({ creq: "e30" })],

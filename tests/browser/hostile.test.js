@@ -1,5 +1,5 @@
-// Whatever is put into an id, a query, a form or a message: no page runs it. A script that ran would open a dialog,
-// and a page that loads something from elsewhere is noticed too (browser.js).
+// Hostile text in an id, a query, a form or a message: no page executes it. An executed script
+// would open a dialog. Loads from other origins are detected, too (browser.js).
 
 import assert from "node:assert/strict";
 import { once } from "node:events";
@@ -24,10 +24,10 @@ let vault, browser, stage;
 before(async () => {
   vault = await startVault();
   browser = await startBrowser();
-  // An origin of somebody's: an empty page, without a policy.
+  // Another origin: an empty page without a policy.
   stage = createServer((_, response) => {
     response.setHeader("Content-Type", "text/html");
-    response.end("<!DOCTYPE html><title>Somebody</title><body>");
+    response.end("<!DOCTYPE html><title>Other origin</title><body>");
   });
   stage.listen(0, "127.0.0.1");
   await once(stage, "listening");
@@ -49,7 +49,7 @@ function onStage(name, use) {
   );
 }
 
-// Every form is sent into a frame of its own, all at once; what comes back has had its time to run.
+// Posts every form into its own frame, all in parallel. The response pages have time to run.
 async function postAll(page, forms) {
   await page.evaluate(async (forms) => {
     const loads = forms.map(async ([action, fields], at) => {
@@ -70,7 +70,7 @@ async function postAll(page, forms) {
   }, forms);
 }
 
-// A form is sent as the whole page.
+// Posts a form as a top-level navigation.
 async function post(page, action, fields) {
   await page.goto(`http://127.0.0.1:${stage.address().port}`);
   const [response] = await Promise.all([
@@ -91,7 +91,7 @@ async function post(page, action, fields) {
 }
 
 async function newSession(changes = {}) {
-  const { body } = await vault.ask("public", "POST", "/3ds/sessions", {
+  const { body } = await vault.send("public", "POST", "/3ds/sessions", {
     token_intent_id: await vault.intentOf(CHALLENGED),
     device: "browser",
     device_info: {
@@ -111,7 +111,7 @@ async function newSession(changes = {}) {
 
 const encoded = (value) => Buffer.from(JSON.stringify(value)).toString("base64url");
 
-test("a control: a script that runs is noticed", async () => {
+test("positive control: an executed script is detected", async () => {
   const open = () =>
     browser.withPage("control", DESKTOP, async (page) => {
       await page.goto(`http://127.0.0.1:${stage.address().port}`);
@@ -124,7 +124,7 @@ test("a control: a script that runs is noticed", async () => {
   await assert.rejects(open, /a script ran/);
 });
 
-onStage("ids, queries and fields of notifications", async (page) => {
+onStage("notification pages do not execute ids, queries and fields", async (page) => {
   const id = await newSession();
   for (const script of SCRIPTS) {
     const written = encodeURIComponent(script);
@@ -147,7 +147,7 @@ onStage("ids, queries and fields of notifications", async (page) => {
   }
 });
 
-onStage("a mode that is none does not close the window", async (page) => {
+onStage("unknown mode does not close the window", async (page) => {
   const id = await newSession();
   const data = encoded({ threeDSServerTransID: id });
   const path = `/3ds/sessions/${id}/method-notification?mode=${encodeURIComponent("redirect<script>")}`;
@@ -156,13 +156,13 @@ onStage("a mode that is none does not close the window", async (page) => {
   assert.doesNotMatch(await response.text(), /mode|redirect/);
 });
 
-// A frame with a page of the vault in it, and what is told about it.
+// A frame with a page of the vault, and the messages that the opener receives.
 async function framed(page, name) {
   await page.evaluate(
     ([url]) =>
       new Promise((loaded) => {
-        window.told = [];
-        window.addEventListener("message", (event) => window.told.push(event.data));
+        window.received = [];
+        window.addEventListener("message", (event) => window.received.push(event.data));
         const frame = Object.assign(document.createElement("iframe"), { src: url, id: "page", onload: loaded });
         document.body.append(frame);
       }),
@@ -177,7 +177,7 @@ const PAGES = [
 ];
 
 for (const [name, type, address, field] of PAGES) {
-  onStage(`what ${name}.html is told`, async (page) => {
+  onStage(`${name}.html ignores messages of other windows`, async (page) => {
     const frame = await framed(page, name);
     const good = `${vault.simulator}/sim/acs/challenge`;
     const messages = [
@@ -196,29 +196,29 @@ for (const [name, type, address, field] of PAGES) {
     await page.waitForTimeout(200);
     assert.equal(await frame.locator("iframe, form").count(), 0);
 
-    // Not from a frame beside it, nor from itself.
+    // Neither from a sibling frame nor from the page itself.
     await page.evaluate(
       ([message]) => {
-        const beside = document.createElement("iframe");
-        document.body.append(beside);
-        const script = beside.contentDocument.createElement("script");
+        const sibling = document.createElement("iframe");
+        document.body.append(sibling);
+        const script = sibling.contentDocument.createElement("script");
         script.textContent = `parent.document.getElementById("page").contentWindow.postMessage(${JSON.stringify(message)}, "*")`;
-        beside.contentDocument.body.append(script);
+        sibling.contentDocument.body.append(script);
       },
       [{ type, [address]: good, [field]: "e30" }],
     );
     await page.waitForTimeout(200);
     assert.equal(await frame.locator("iframe, form").count(), 0);
 
-    // And what is not told by the bank's frame is not passed on.
+    // A message that does not come from the bank's frame is not forwarded.
     await page.evaluate((type) => {
-      const told = { type, id: "x", isCompleted: true };
-      document.getElementById("page").contentWindow.postMessage(told, "*");
+      const forged = { type, id: "x", isCompleted: true };
+      document.getElementById("page").contentWindow.postMessage(forged, "*");
     }, name);
     await page.waitForTimeout(200);
-    assert.deepEqual(await page.evaluate(() => window.told), []);
+    assert.deepEqual(await page.evaluate(() => window.received), []);
 
-    // A control: the right message, from the right window, does it.
+    // Positive control: the right message from the right window works.
     await page.evaluate((message) => document.getElementById("page").contentWindow.postMessage(message, "*"), {
       type,
       [address]: good,
@@ -228,7 +228,7 @@ for (const [name, type, address, field] of PAGES) {
   });
 }
 
-onStage("names of a merchant and a payer", async (page) => {
+onStage("challenge page does not execute names of merchant and payer", async (page) => {
   for (const script of SCRIPTS.slice(0, 4)) {
     const id = await newSession({ metadata: { note: script, [script]: script } });
     const { status, body } = await vault.authenticate(id, {
@@ -256,7 +256,7 @@ onStage("names of a merchant and a payer", async (page) => {
   }
 });
 
-onStage("what the bank is sent", async (page) => {
+onStage("bank page does not execute the challenge request", async (page) => {
   for (const script of SCRIPTS) {
     const data = encoded({ threeDSServerTransID: script, threeDSMethodNotificationURL: script });
     const js = encoded({ threeDSServerTransID: "x", threeDSMethodNotificationURL: "javascript:alert(1)" });
@@ -271,7 +271,7 @@ onStage("what the bank is sent", async (page) => {
   }
 });
 
-onStage("fields and address of the demo", async (page) => {
+onStage("demo does not execute its fields and address", async (page) => {
   const written = encodeURIComponent(SCRIPTS[0]);
   for (const script of SCRIPTS) {
     await page.goto(`${vault.demo}?card=${written}&session=${written}#${written}`);
@@ -279,14 +279,14 @@ onStage("fields and address of the demo", async (page) => {
     await page.fill("#name", script);
     await page.fill("#email", `${script.replace(/\s/g, "")}@x`);
     await page.click("#pay");
-    // Taken or refused: it is shown, as text.
+    // Accepted or rejected: the text is displayed as text.
     await page.locator("dialog[open], #outcome:not([hidden])").first().waitFor();
     if (await page.locator("dialog[open]").count()) {
       await (await bankOf(page)).click("button[value=cancel]");
       await page.locator("#outcome").waitFor();
     }
-    const shown = await page.locator("#steps").evaluate((it) => it.textContent);
-    assert.ok(shown.includes(JSON.stringify(script).slice(1, -1)), "it is shown as it was sent");
+    const steps = await page.locator("#steps").evaluate((it) => it.textContent);
+    assert.ok(steps.includes(JSON.stringify(script).slice(1, -1)), "the steps do not contain the submitted text");
     assert.equal(await page.locator("#steps img, #steps script, #outcome img, #outcome script").count(), 0);
   }
 });

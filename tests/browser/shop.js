@@ -1,4 +1,4 @@
-// A shop of another origin, with the official SDK as it is published. It serves its page and the SDK, nothing else.
+// A shop of another origin with the official SDK as published. It serves only its page and the SDK.
 
 import { once } from "node:events";
 import { readFile } from "node:fs/promises";
@@ -13,7 +13,7 @@ const PAGE = `<!DOCTYPE html>
 export async function startShop(vault) {
   const main = createRequire(import.meta.url).resolve("@basis-theory/web-threeds");
   const sdk = await readFile(join(dirname(main), "../bundle/index.js"));
-  // What the contract asks of a shop's own policy, and no more.
+  // The minimum that the SDK requires of the policy of a shop.
   const policy = `default-src 'none'; script-src 'self'; connect-src ${vault.url}; frame-src ${vault.url}; style-src 'unsafe-inline'`;
   const server = createServer((request, response) => {
     const isSdk = request.url === "/sdk.js";
@@ -44,7 +44,7 @@ export async function enter(page, shop, vault, key = vault.keys.public) {
   );
 }
 
-// What the promise becomes: a value, or what it was refused with.
+// The result of the promise: a value or an error.
 export function createSession(page, request) {
   return page.evaluate(
     (request) =>
@@ -64,7 +64,7 @@ export function startChallenge(page, session, authentication, options = {}) {
     threeDSVersion: authentication.threeds_version,
     ...options,
   };
-  const asked = page.evaluate(
+  const pending = page.evaluate(
     (request) =>
       window.threeds.startChallenge(request).then(
         (value) => ({ value }),
@@ -72,12 +72,12 @@ export function startChallenge(page, session, authentication, options = {}) {
       ),
     request,
   );
-  // A test that fails meanwhile has its own words.
-  asked.catch(() => {});
-  return asked;
+  // A failing test reports its own error first.
+  pending.catch(() => {});
+  return pending;
 }
 
-// The bank's page, in whichever frame of this page it is.
+// The page of the bank, in whichever frame of this page it is.
 export async function bankOf(page) {
   const began = performance.now();
   while (performance.now() - began < 20_000) {
@@ -85,5 +85,5 @@ export async function bankOf(page) {
     if (frame && (await frame.locator("button.main").count().catch(() => 0)) > 0) return frame;
     await page.waitForTimeout(25);
   }
-  throw new Error("the bank's page does not come");
+  throw new Error("the page of the bank does not load");
 }

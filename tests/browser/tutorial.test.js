@@ -1,4 +1,4 @@
-// The shop of the tutorial, as it is printed there.
+// The shop of the tutorial, extracted from its text.
 
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
@@ -13,7 +13,7 @@ import { DESKTOP, startBrowser } from "./browser.js";
 import { bankOf } from "./shop.js";
 import { startVault } from "./vault.js";
 
-test("the shop of the tutorial", async () => {
+test("shop of the tutorial works as printed", async () => {
   const text = await readFile(new URL("../../docs/tutorial-checkout.md", import.meta.url), "utf8");
   const block = (kind) => new RegExp(`\`\`\`${kind}\n([^]*?)\`\`\``).exec(text)[1];
   const folder = await mkdtemp(join(tmpdir(), "scrip-shop-"));

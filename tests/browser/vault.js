@@ -1,4 +1,4 @@
-// A vault to pay at: the real program on a free port, with its simulator and data of its own.
+// The real program on a free port, with its simulator and its own data.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -18,8 +18,8 @@ export async function startVault() {
   return {
     ...announced,
 
-    // The interface, with the key of one of the three applications.
-    async ask(kind, method, path, body) {
+    // Sends an API request with the key of one of the three applications.
+    async send(kind, method, path, body) {
       const headers = { "BT-API-KEY": announced.keys[kind], "Content-Type": "application/json" };
       const response = await fetch(announced.url + path, { method, headers, body: JSON.stringify(body) });
       const text = await response.text();
@@ -28,26 +28,26 @@ export async function startVault() {
 
     async intentOf(number) {
       const data = { number, expiration_month: 12, expiration_year: 2030, cvc: "123" };
-      const { status, body } = await this.ask("public", "POST", "/token-intents", { type: "card", data });
+      const { status, body } = await this.send("public", "POST", "/token-intents", { type: "card", data });
       if (status !== 201) throw new Error(`no token intent: ${status}`);
       return body.id;
     },
 
-    // As a shop's backend does.
+    // Like the backend of a shop.
     authenticate(session, changes = {}) {
-      return this.ask("private", "POST", `/3ds/sessions/${session}/authenticate`, { ...REQUEST, ...changes });
+      return this.send("private", "POST", `/3ds/sessions/${session}/authenticate`, { ...REQUEST, ...changes });
     },
 
     challengeResult(session) {
-      return this.ask("private", "GET", `/3ds/sessions/${session}/challenge-result`);
+      return this.send("private", "GET", `/3ds/sessions/${session}/challenge-result`);
     },
 
-    async turnKnobs(knobs) {
-      const response = await fetch(`${announced.simulator}/sim/knobs`, {
+    async setBehavior(behavior) {
+      const response = await fetch(`${announced.simulator}/sim/behavior`, {
         method: "PUT",
-        body: JSON.stringify(knobs),
+        body: JSON.stringify(behavior),
       });
-      if (!response.ok) throw new Error(`no such knob: ${await response.text()}`);
+      if (!response.ok) throw new Error(`unknown simulator behavior: ${await response.text()}`);
     },
 
     async stop() {

@@ -1,11 +1,12 @@
-// Writes vectors.json: what liquidjs makes of a few hundred expressions.
-//   npm ci && npm run record
-// crates/scrip-expression/tests/language/oracle.rs compares, and lists where we differ and why.
+// Writes vectors.json: the results of liquidjs for a few hundred expressions.
+// npm ci && npm run record
+// crates/scrip-expression/tests/language/oracle.rs compares them and lists the differences with
+// reasons.
 import { writeFileSync } from 'node:fs';
 import { Liquid } from 'liquidjs';
 
-// Liquid reads a time without an offset by the clock on the wall. Ours is always in UTC, and keeps
-// an offset as it was written.
+// Liquid reads a time without an offset in the local time zone. Our implementation uses UTC and
+// keeps an offset as it was written.
 process.env.TZ = 'UTC';
 const engine = new Liquid({ preserveTimezones: true, locale: 'en-US' });
 const cases = [];
@@ -129,7 +130,7 @@ const vectors = cases.map(({ source, data }) => {
   try {
     expected = engine.parseAndRenderSync(source, { data });
   } catch {
-    // An error, which stays null.
+    // An error. The expected value stays null.
   }
   return { source, data, expected };
 });

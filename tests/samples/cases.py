@@ -1,6 +1,6 @@
-"""What each operation's samples need before they run, and what they have to print.
+"""The inputs and the expected output of the samples of each operation.
 
-A case has the facts that its samples read from the environment, and what must be in their output: the
+A case has the facts that its samples read from the environment, and the required parts of their output: the
 name of a fact, an attribute of the response (`response.id`), or a regular expression.
 """
 
@@ -14,9 +14,9 @@ APP = {"device": "app"}
 class Case:
     prepare: Callable
     printed: tuple
-    # Of each response. Without a value, any success.
+    # The status of each response. `None` accepts any success.
     status: int | None = None
-    # Runs when all other samples of its language have ended.
+    # Runs after all other samples of its language.
     is_last: bool = False
 
 
@@ -30,7 +30,7 @@ def token(vault):
 
 def token_intent(vault):
     body = {"type": "card", "data": {"number": "4242424242424242"}}
-    return {"TOKEN_INTENT_ID": vault.ask("POST", "/token-intents", "private", body)["id"]}
+    return {"TOKEN_INTENT_ID": vault.send("POST", "/token-intents", "private", body)["id"]}
 
 
 def application(vault):
@@ -39,7 +39,7 @@ def application(vault):
 
 
 def nonce(vault):
-    return {"NONCE": vault.ask("POST", "/sessions", "public")["nonce"]}
+    return {"NONCE": vault.send("POST", "/sessions", "public")["nonce"]}
 
 
 def merchant_session(vault):
@@ -95,10 +95,10 @@ CASES = {
     "list_permissions": Case(nothing, ("token:read", "token:search")),
     "create_access_session": Case(nothing, ("response.session_key", "response.nonce")),
     "authorize_access_session": Case(nonce, ("authorized",), 204),
-    "create_session": Case(token, ("response.id", "Visa")),
-    "get_session": Case(merchant_session, ("SESSION_ID", "merchant")),
-    "update_session": Case(app_session, ("SESSION_ID", "Visa")),
-    "authenticate_session": Case(merchant_session, ("successful", "response.ds_transaction_id")),
+    "create_threeds_session": Case(token, ("response.id", "Visa")),
+    "get_threeds_session": Case(merchant_session, ("SESSION_ID", "merchant")),
+    "update_threeds_session": Case(app_session, ("SESSION_ID", "Visa")),
+    "authenticate_threeds_session": Case(merchant_session, ("successful", "response.ds_transaction_id")),
     "get_challenge_result": Case(finished_session, ("successful", "DS_TRANSACTION_ID")),
     "list_logs": Case(token, ("TOKEN_ID", "create_token")),
     "list_log_entity_types": Case(nothing, ("token_intent", "3ds_session")),

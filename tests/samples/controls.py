@@ -1,4 +1,4 @@
-"""Broken samples. The runner fails unless it finds what is wrong with each of them."""
+"""Broken samples as negative controls. The runner fails unless it detects each of them."""
 
 from dataclasses import dataclass
 
@@ -21,7 +21,7 @@ CONTROLS = [
         "ended with 22",
     ),
     Control(
-        "the status is not looked at",
+        "the status is not checked",
         "curl",
         "delete_token",
         'curl -sS -X DELETE "$SCRIP_URL/tokens/unknown" -H "BT-API-KEY: $SCRIP_KEY"\n'
@@ -29,7 +29,7 @@ CONTROLS = [
         "status 404",
     ),
     Control(
-        "the output is thrown away",
+        "the output is discarded",
         "curl",
         "get_token",
         'curl -sS "$SCRIP_URL/tokens/$TOKEN_ID" -H "BT-API-KEY: $SCRIP_KEY" -o token.json',

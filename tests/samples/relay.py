@@ -6,7 +6,7 @@ import urllib.parse
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-# Each hop has its own values of these headers.
+# These headers differ on each hop.
 HOP_HEADERS = {"host", "connection", "keep-alive", "transfer-encoding", "content-length"}
 
 

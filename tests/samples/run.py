@@ -56,7 +56,7 @@ class Operation:
     id: str
     method: str
     path: str
-    # Which of the vault's keys its samples use.
+    # The kind of key that the samples of the operation use.
     key: str | None
 
     def matches(self, method, path):
@@ -76,7 +76,7 @@ def read_operations(document):
 
 def key_kind(needs):
     if "application_types" in needs:
-        # The private key may do more than the public one.
+        # The private key has more rights than the public one.
         return needs["application_types"][-1]
     return "private" if needs["key"] == "any" else needs["key"]
 
@@ -84,7 +84,7 @@ def key_kind(needs):
 def operation_called(operations, exchange):
     path = urllib.parse.urlsplit(exchange.path).path
     found = [it for it in operations.values() if it.matches(exchange.method, path)]
-    # `/applications/key` is no id of an application.
+    # Routes without parameters first: `/applications/key` is not the id of an application.
     found.sort(key=lambda it: it.path.count("{"))
     return found[0].id if found else f"{exchange.method} {path}"
 
@@ -116,7 +116,7 @@ class Runner:
         self.verbose = verbose
 
     def run(self, vault, language, id, source):
-        """What is wrong with a sample, or nothing."""
+        """The problem of a sample, or None."""
         operation, case = self.operations[id], CASES[id]
         try:
             facts = case.prepare(vault)
@@ -171,7 +171,7 @@ def pattern(wanted, facts, exchange):
 
 
 def run_all(runner, vaults, samples, ids):
-    """Samples of each language have a vault of their own; one sample deletes its tenant at the end."""
+    """Each language has its own vault. The last sample deletes its tenant."""
 
     def run(task):
         language, id = task
@@ -215,13 +215,13 @@ def main():
             it.label: stack.enter_context(start_vault(folder / f"vault-{it.folder}", directory))
             for it in LANGUAGES
         }
-        document = vaults["curl"].ask("GET", "/openapi.json")
+        document = vaults["curl"].send("GET", "/openapi.json")
         operations = read_operations(document)
         assert CASES.keys() == operations.keys(), CASES.keys() ^ operations.keys()
         ids = arguments.operations or list(operations)
         runner = Runner(operations, folder, arguments.verbose)
         samples = source_samples() if arguments.sources else served_samples(document)
-        # Before the samples: the last of them deletes the tenant.
+        # Controls run first, because the last sample deletes the tenant.
         findings = run_controls(runner, vaults) + run_all(runner, vaults, samples, ids)
     for finding in findings:
         print(finding, file=sys.stderr)

@@ -46,12 +46,13 @@ class Vault:
     def __init__(self, announced, directory):
         self.url = announced["url"]
         self.keys = announced["keys"]
-        # The relay before the simulator: only the directory server is told where results go.
+        # The relay in front of the simulator: only the message to the directory server contains the
+        # results URL.
         self.directory = directory
 
-    def ask(self, method, path, kind=None, body=None):
-        """The JSON of a response with a success status; any other status is an error."""
-        # A 3-D Secure session keeps what the browser accepts.
+    def send(self, method, path, kind=None, body=None):
+        """Returns the JSON of a successful response. Any other status is an error."""
+        # A 3-D Secure session stores the Accept header of the browser.
         headers = {"Content-Type": "application/json", "Accept": "*/*"}
         if kind is not None:
             headers["BT-API-KEY"] = self.keys[kind]
@@ -68,18 +69,18 @@ class Vault:
     def create_token(self, number=SUCCESSFUL_CARD, **attributes):
         data = {"number": number, "expiration_month": 12, "expiration_year": 2031}
         body = {"type": "card", "data": data, **attributes}
-        return self.ask("POST", "/tokens", "private", body)["id"]
+        return self.send("POST", "/tokens", "private", body)["id"]
 
     def create_application(self):
         body = {"name": "Sample", "type": "private", "permissions": ["token:read"]}
-        return self.ask("POST", "/applications", "management", body)
+        return self.send("POST", "/applications", "management", body)
 
     def create_session(self, number, kind="private", **attributes):
         body = {"token_id": self.create_token(number), **attributes}
-        return self.ask("POST", "/3ds/sessions", kind, body)["id"]
+        return self.send("POST", "/3ds/sessions", kind, body)["id"]
 
     def wait_for_card_ranges(self):
-        """The vault fetches the card ranges of the directory servers in the background of its start."""
+        """Waits for the card ranges, which the vault fetches in the background after its start."""
         for _ in range(200):
             try:
                 return self.create_session(SUCCESSFUL_CARD, type="merchant")
@@ -90,9 +91,9 @@ class Vault:
         raise AssertionError("the vault has no card ranges")
 
     def create_challenged_session(self):
-        """A session whose cardholder is challenged, with the ids that a result names."""
+        """A session with a started challenge, and the ids that its result must contain."""
         session = self.create_session(CHALLENGED_CARD, device="browser", device_info=BROWSER)
-        outcome = self.ask("POST", f"/3ds/sessions/{session}/authenticate", "private", PAYMENT)
+        outcome = self.send("POST", f"/3ds/sessions/{session}/authenticate", "private", PAYMENT)
         assert outcome["authentication_status"] == "challenge", outcome
         return {
             "SESSION_ID": session,
@@ -109,7 +110,7 @@ class Vault:
         raise AssertionError(f"no authentication request for session {session}")
 
     def finish_challenge(self, challenged):
-        """What the directory server sends after a successful challenge."""
+        """The result message of the directory server after a successful challenge."""
         message = {
             "messageType": "RReq",
             "messageVersion": "2.2.0",
@@ -123,26 +124,26 @@ class Vault:
             "interactionCounter": "01",
         }
         path = "/3ds/sessions/{SESSION_ID}/results/{RESULT_SECRET}".format(**challenged)
-        received = self.ask("POST", path, body=message)
+        received = self.send("POST", path, body=message)
         assert received["messageType"] == "RRes", received
 
 
 @contextmanager
 def running(command, environment):
-    """Starts a command, and reads the line of JSON that it prints when it listens."""
+    """Starts a command and reads its ready message, a line of JSON."""
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:
         yield json.loads(process.stdout.readline())
     finally:
         process.terminate()
         status = process.wait(timeout=30)
-    # The program `checked` ends with 1 when a response is not in the OpenAPI document.
+    # The program `contract-check` ends with 1 if a response is not in the OpenAPI document.
     if status != 0:
-        raise SystemExit(f"{command[0]} ended with {status}: its reasons are on standard error")
+        raise SystemExit(f"{command[0]} ended with {status}: see standard error")
 
 
 def start_simulator():
-    program = os.environ.get("SCRIP_CHECKED_PROGRAM", os.environ["SCRIP"])
+    program = os.environ.get("SCRIP_CONTRACT_CHECK_PROGRAM", os.environ["SCRIP"])
     return running([program, "simulator", "--listen", "127.0.0.1:0", "--json"], dict(os.environ))
 
 

@@ -1,4 +1,4 @@
-"""What a schema cannot say: keys, checksums, dates to come, and what must not be destroyed."""
+"""Rules that a schema cannot express: keys, checksums, future dates, and protected applications."""
 
 import functools
 import json
@@ -12,17 +12,17 @@ import schemathesis
 from hypothesis import strategies as st
 
 KEYS = json.loads(os.environ["SCRIP_KEYS"])
-# `each` sends the key that an operation needs; otherwise one key is sent everywhere.
-ASKED_BY = os.environ["SCRIP_ASKED_BY"]
+# `each` sends the key that an operation requires, any other value the same key everywhere.
+KEY_MODE = os.environ["SCRIP_KEY_MODE"]
 OWN_APPLICATIONS = set(json.loads(os.environ["SCRIP_OWN_APPLICATIONS"]))
 
 
-# Asked anew each time: which key is right depends on the operation.
+# Not cached, because the key depends on the operation.
 @schemathesis.auth(refresh_interval=None)
 class Key:
     def get(self, case, context):
-        if ASKED_BY != "each":
-            return KEYS[ASKED_BY]
+        if KEY_MODE != "each":
+            return KEYS[KEY_MODE]
         needs = context.operation.definition.raw.get("x-scrip-needs", {"key": "any"})
         kinds = needs.get("application_types") or [needs["key"]]
         return KEYS[next((it for it in ("private", "management", "public") if it in kinds), "management")]
@@ -34,60 +34,59 @@ class Key:
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    # The applications that ask must stay as they are: whoever is told their ids would take the
-    # ground from under its own feet.
+    # The applications of this run must not be changed or deleted, because the run uses their keys.
     if case.method in ("PUT", "DELETE") and (case.path_parameters or {}).get("id") in OWN_APPLICATIONS:
         case.path_parameters["id"] = str(uuid.uuid4())
-    # Used once by nature. One that was used before brings that answer back, whatever is asked now.
+    # A repeated idempotency key would replay an earlier response, so each request gets a new one.
     once = (case.headers or {}).get("BT-IDEMPOTENCY-KEY")
     if once and len(once) <= 256:
         case.headers["BT-IDEMPOTENCY-KEY"] = str(uuid.uuid4())
     if case.meta and case.meta.generation.mode.is_positive and isinstance(case.body, dict):
         operation = case.operation.definition.raw["operationId"]
         if operation == "detokenize":
-            told = json.dumps(case.body).replace(EXAMPLE, kept_token())
-            case.body = {"put": random.choice(EXPRESSIONS) % kept_token(), "kept": json.loads(told)}
+            content = json.dumps(case.body).replace(EXAMPLE, sample_token())
+            case.body = {"put": random.choice(EXPRESSIONS) % sample_token(), "content": json.loads(content)}
         elif operation != "tokenize":
-            case.body = come_true(dict(case.body))
+            case.body = make_valid(dict(case.body))
 
 
-# The token that the document's examples name.
+# The token id in the examples of the document.
 EXAMPLE = "c06d0789-0a38-40be-b7cc-c28a6f76f1f1"
 EXPRESSIONS = ("{{ %s }}", "{{ token: %s | json: '$.type' }}", "last: {{ %s | json: '$.number' | last4 }}")
 
 
 @functools.cache
-def kept_token():
-    return made("/tokens", {"type": "card", "data": {"number": "4242424242424242"}})["id"]
+def sample_token():
+    return create("/tokens", {"type": "card", "data": {"number": "4242424242424242"}})["id"]
 
 
-def come_true(body):
-    """That a date lies ahead, that a nonce was given out, that there is such an intent and that an
-    expression is one, no schema can say."""
+def make_valid(body):
+    """Sets values that no schema can describe: a future date, an issued nonce, an existing intent, a
+    valid expression."""
     if "{{" in (body.get("id") or "") or "{%" in (body.get("id") or ""):
         body["id"] = "{{ 'computed-%s' }}" % uuid.uuid4()
     if isinstance(body.get("expires_at"), str):
         hours = random.randint(1, 23)  # A session may have 24.
         body["expires_at"] = (datetime.now(timezone.utc) + timedelta(hours=hours)).isoformat()
-    if "nonce" in body and ASKED_BY == "each":
-        body["nonce"] = made("/sessions", None)["nonce"]
+    if "nonce" in body and KEY_MODE == "each":
+        body["nonce"] = create("/sessions", None)["nonce"]
     if isinstance(body.get("token_intent_id"), str):
-        body["token_intent_id"] = made("/token-intents", {"type": "token", "data": "waits"})["id"]
+        body["token_intent_id"] = create("/token-intents", {"type": "token", "data": "intent"})["id"]
     return body
 
 
-def made(path, body):
+def create(path, body):
     headers = {"BT-API-KEY": KEYS["public"], "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(os.environ["SCRIP_URL"] + path, data, headers, method="POST")
-    with urllib.request.urlopen(request) as answer:
-        return json.load(answer)
+    with urllib.request.urlopen(request) as response:
+        return json.load(response)
 
 
 @schemathesis.hook
 def map_body(context, body):
-    """To JSON Schema, 7.0 is a whole number. Here numbers are read as they are written, and where
-    a whole one is asked for, it has to be written as one."""
+    """For JSON Schema 7.0 is an integer. The vault keeps numbers as they are written and accepts
+    integers only without a decimal point."""
     if isinstance(body, dict):
         return {name: map_body(context, value) for name, value in body.items()}
     if isinstance(body, list):

@@ -12,7 +12,7 @@ from pathlib import Path
 from openapi_spec_validator import validate
 
 HERE = Path(__file__).parent
-# Always the same requests, so that a failure is never chance; a long run looks for others.
+# A fixed seed, so that failures are reproducible. A long run uses random seeds.
 LONG = os.environ.get("SCRIP_TEST_LONG")
 SEED = [] if LONG else ["--seed", "1"]
 
@@ -30,21 +30,21 @@ def started():
             assert process.wait(timeout=20) == 0
 
 
-def ask(vault, method, path, key, body=None):
+def send(vault, method, path, key, body=None):
     headers = {"BT-API-KEY": key, "Content-Type": "application/json"}
     data = None if body is None else json.dumps(body).encode()
     request = urllib.request.Request(vault["url"] + path, data, headers, method=method)
-    with urllib.request.urlopen(request) as answer:
-        text = answer.read()
-        return answer.status, json.loads(text) if text else None
+    with urllib.request.urlopen(request) as response:
+        text = response.read()
+        return response.status, json.loads(text) if text else None
 
 
-def run(vault, asked_by, keys, own, options):
+def run(vault, key_mode, keys, own, options):
     environment = {
         **os.environ,
         "SCRIP_URL": vault["url"],
         "SCRIP_KEYS": json.dumps(keys),
-        "SCRIP_ASKED_BY": asked_by,
+        "SCRIP_KEY_MODE": key_mode,
         "SCRIP_OWN_APPLICATIONS": json.dumps(own),
         "PYTHONPATH": str(HERE),
         "PYTHONDONTWRITEBYTECODE": "1",
@@ -52,7 +52,7 @@ def run(vault, asked_by, keys, own, options):
     }
     command = [sys.executable, "-m", "schemathesis.cli", "--config-file", HERE / "schemathesis.toml"]
     command += ["run", vault["url"] + "/openapi.json", "--checks", "all", *options]
-    print(f"\n-- asked by: {asked_by}", flush=True)
+    print(f"\n-- API key: {key_mode}", flush=True)
     return subprocess.run(command, env=environment, cwd=HERE).returncode
 
 
@@ -63,23 +63,23 @@ def examples(count):
 def main():
     with started() as vault:
         keys = dict(vault["keys"])
-        _, document = ask(vault, "GET", "/openapi.json", "")
+        _, document = send(vault, "GET", "/openapi.json", "")
         validate(document)
-        # With tenant:delete, the first operation of that name would end the run. So the key has all
-        # but that: whoever deletes a tenant is asked about at the end.
-        _, held = ask(vault, "GET", "/permissions?application_type=management", keys["management"])
-        held = [it["type"] for it in held if it["type"] != "tenant:delete"]
-        body = {"name": "All but the end", "type": "management", "permissions": held}
-        _, made = ask(vault, "POST", "/applications", keys["management"], body)
-        end, keys["management"] = keys["management"], made["key"]
-        _, listed = ask(vault, "GET", "/applications?size=100", end)
+        # The key lacks tenant:delete, because the first delete_tenant would end the run. That
+        # operation is tested at the end.
+        _, permissions = send(vault, "GET", "/permissions?application_type=management", keys["management"])
+        permissions = [it["type"] for it in permissions if it["type"] != "tenant:delete"]
+        body = {"name": "All except tenant:delete", "type": "management", "permissions": permissions}
+        _, created = send(vault, "POST", "/applications", keys["management"], body)
+        end, keys["management"] = keys["management"], created["key"]
+        _, listed = send(vault, "GET", "/applications?size=100", end)
         own = [it["id"] for it in listed["data"]]
 
         failed = run(vault, "each", keys, own, [*examples(10), *SEED])
         for one in ("private", "management"):
             few = ["--phases", "examples,fuzzing", *examples(5), *SEED]
             failed |= run(vault, one, keys, own, few)
-        status, _ = ask(vault, "DELETE", "/tenants/self", end)
+        status, _ = send(vault, "DELETE", "/tenants/self", end)
         assert status == 204, status
     sys.exit(failed)
 

@@ -1,7 +1,8 @@
-//! Which file imports which, and the cycles among them.
+//! The imports between files, and their cycles.
 //!
 //! An import leads to the file that defines the item, not to a module that re-exports it. A parent
-//! module and the modules below it may import each other; such an import is no edge here.
+//! module and the modules below it may import each other. Such an import is not an edge of the
+//! graph.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -12,10 +13,10 @@ use anyhow::Result;
 
 use crate::modules::{self, ModulePath, ModuleTree};
 
-/// For each file the files whose items it imports.
+/// For each file, the files with items that it imports.
 pub type ImportGraph = BTreeMap<PathBuf, BTreeSet<PathBuf>>;
 
-/// Follows re-exports at most so far; the compiler refuses rings of them.
+/// The maximum depth of re-exports. The compiler rejects cycles of them.
 const REEXPORTS_MAX: usize = 16;
 
 /// Reads the imports between the files of a crate. `root_file` is its `lib.rs` or `main.rs`.
@@ -38,7 +39,7 @@ pub fn import_graph(root_file: &Path) -> Result<ImportGraph> {
     Ok(graph)
 }
 
-/// Finds the module that defines what `path` names, through any re-exports.
+/// Finds the module that defines the item at `path`, through any re-exports.
 fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<ModulePath> {
     if depth > REEXPORTS_MAX {
         return None;
@@ -47,32 +48,33 @@ fn defining_module(tree: &ModuleTree, path: ModulePath, depth: usize) -> Option<
     while length > 0 && !tree.contains_key(path.get(..length)?) {
         length -= 1;
     }
-    let (known, rest) = path.split_at_checked(length)?;
-    let Some(name) = rest.first() else { return Some(known.to_vec()) };
-    let module = tree.get(known)?;
+    let (module_path, item_path) = path.split_at_checked(length)?;
+    let Some(name) = item_path.first() else { return Some(module_path.to_vec()) };
+    let module = tree.get(module_path)?;
     let import = module.imports.iter().find(|it| it.name.as_ref() == Some(name));
-    let Some(import) = import else { return Some(known.to_vec()) };
-    // An item of the same name: it is not from this crate.
-    let resolved: ModulePath = import.path.iter().chain(rest.iter().skip(1)).cloned().collect();
+    let Some(import) = import else { return Some(module_path.to_vec()) };
+    // The import leads to itself: an item of the same name that is not from this crate.
+    let resolved: ModulePath =
+        import.path.iter().chain(item_path.iter().skip(1)).cloned().collect();
     if resolved == path {
-        return (depth > 0).then(|| known.to_vec());
+        return (depth > 0).then(|| module_path.to_vec());
     }
     // An import from another crate resolves to nothing below the importing module.
-    if import.path.get(..length) == Some(known) && import.path.len() > length {
+    if import.path.get(..length) == Some(module_path) && import.path.len() > length {
         let child: ModulePath = import.path.get(..=length)?.to_vec();
-        let renamed =
+        let is_imported =
             module.imports.iter().any(|it| it.name.as_deref() == child.last().map(String::as_str));
-        if !tree.contains_key(&child) && !renamed {
+        if !tree.contains_key(&child) && !is_imported {
             return None;
         }
     }
     defining_module(tree, resolved, depth + 1)
 }
 
-/// Returns the sets of files that import each other in a ring, the largest first.
+/// Returns the sets of files that import each other in a cycle, the largest first.
 #[must_use]
-pub fn cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
-    let mut found: Vec<Vec<PathBuf>> = Vec::new();
+pub fn find_cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
+    let mut cycles: Vec<Vec<PathBuf>> = Vec::new();
     let mut assigned = BTreeSet::new();
     for file in graph.keys() {
         if assigned.contains(file) {
@@ -86,22 +88,22 @@ pub fn cycles(graph: &ImportGraph) -> Vec<Vec<PathBuf>> {
             .collect();
         assigned.extend(cycle.iter().cloned());
         if cycle.len() > 1 {
-            found.push(cycle);
+            cycles.push(cycle);
         }
     }
-    found.sort_by_key(|it| std::cmp::Reverse(it.len()));
-    found
+    cycles.sort_by_key(|it| std::cmp::Reverse(it.len()));
+    cycles
 }
 
 fn reachable(graph: &ImportGraph, from: &Path) -> BTreeSet<PathBuf> {
-    let mut found = BTreeSet::new();
+    let mut reachable_files = BTreeSet::new();
     let mut pending = vec![from.to_path_buf()];
     while let Some(file) = pending.pop() {
         for next in graph.get(&file).into_iter().flatten() {
-            if found.insert(next.clone()) {
+            if reachable_files.insert(next.clone()) {
                 pending.push(next.clone());
             }
         }
     }
-    found
+    reachable_files
 }

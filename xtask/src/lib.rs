@@ -1,5 +1,5 @@
-//! Facts about the source code: the modules of a crate, which file imports which, the shape of
-//! functions, and the size of the code. The tidy tests turn these facts into rules.
+//! Facts about the source code: modules, imports, names, function parameters and sizes. The tidy
+//! tests turn these facts into rules.
 
 pub mod imports;
 pub mod modules;

@@ -1,7 +1,7 @@
-//! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the figures of a tree,
-//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate,
-//! `cargo run -p xtask -- parameters FOLDER` the functions whose parameters break a rule,
-//! `cargo run -p xtask -- names [FOLDER]` the names that break a rule.
+//! Project automation. `cargo run -p xtask -- figures [ROOT]` prints the statistics of a tree,
+//! `cargo run -p xtask -- cycles CRATE_FOLDER` the import cycles of a crate, `cargo run -p xtask --
+//! parameters FOLDER` the functions with parameters that break a rule, `cargo run -p xtask -- names
+//! [FOLDER]` the names that break a rule.
 
 #![expect(clippy::print_stdout, reason = "a command line tool")]
 
@@ -34,9 +34,9 @@ fn main() -> Result<()> {
         }
         Some("parameters") => {
             for (file, it) in xtask::parameters::find_violations(&folder)? {
-                let place = format!("{}:{}", file.display(), it.line);
+                let location = format!("{}:{}", file.display(), it.line);
                 println!(
-                    "{place} {}: {} parameters, {} tuples",
+                    "{location} {}: {} parameters, {} tuples",
                     it.function, it.parameter_count, it.tuple_count
                 );
             }

@@ -1,4 +1,4 @@
-//! The module tree of a crate: which file holds which module, without modules of tests.
+//! The module tree of a crate: the file of each module, without test modules.
 
 use std::{
     collections::BTreeMap,
@@ -12,20 +12,20 @@ use syn::{Attribute, Item, ItemMod, UseTree, visit::Visit};
 /// The path of a module or an item below the crate root, such as `["token", "record"]`.
 pub type ModulePath = Vec<String>;
 
-/// One module, in a file of its own or inline in the file of its parent.
+/// One module, in its own file or inline in the file of its parent.
 #[derive(Debug)]
 pub struct Module {
     pub file: PathBuf,
-    /// Names that the module imports or re-exports, with the path that they stand for.
+    /// Names that the module imports or re-exports, with their paths.
     pub imports: Vec<Import>,
-    /// Paths that begin with `crate`, `self` or `super` and stand in code instead of in a `use`.
+    /// Paths in code, outside of `use`, that begin with `crate`, `self` or `super`.
     pub paths: Vec<ModulePath>,
 }
 
 /// One leaf of a `use` declaration.
 #[derive(Debug)]
 pub struct Import {
-    /// The name that it has in the importing module; `None` for a glob.
+    /// The name in the importing module, `None` for a glob.
     pub name: Option<String>,
     pub path: ModulePath,
 }
@@ -33,7 +33,7 @@ pub struct Import {
 /// All modules of a crate, by path. The crate root has the empty path.
 pub type ModuleTree = BTreeMap<ModulePath, Module>;
 
-/// Reads the modules of the crate whose root is `root_file`.
+/// Reads the modules of the crate with the root `root_file`.
 pub fn read_crate(root_file: &Path) -> Result<ModuleTree> {
     let mut tree = ModuleTree::new();
     let folder = root_file.parent().context("a crate root is in a folder")?;
@@ -41,7 +41,7 @@ pub fn read_crate(root_file: &Path) -> Result<ModuleTree> {
     Ok(tree)
 }
 
-/// Tells whether an item exists only in test builds.
+/// Whether an item exists only in test builds.
 #[must_use]
 pub fn is_test_only(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|it| {
@@ -98,7 +98,7 @@ fn module_file(folder: &Path, module: &ItemMod) -> PathBuf {
     folder.join(format!("{}.rs", module.ident))
 }
 
-/// Collects paths of one module; leaves out the modules below it and items of tests.
+/// Collects the paths of one module, without child modules and test items.
 struct PathCollector {
     module: ModulePath,
     imports: Vec<Import>,
@@ -106,7 +106,7 @@ struct PathCollector {
 }
 
 impl PathCollector {
-    /// Turns `crate::…`, `self::…` and `super::…` into a path below the crate root.
+    /// Resolves `crate::…`, `self::…` and `super::…` to a path below the crate root.
     fn resolve_from_root(&self, segments: &[String]) -> Option<ModulePath> {
         let mut path = match segments.first()?.as_str() {
             "crate" => Vec::new(),
@@ -168,7 +168,7 @@ impl PathCollector {
 
 impl<'ast> Visit<'ast> for PathCollector {
     fn visit_item(&mut self, item: &'ast Item) {
-        // Modules are read on their own.
+        // Modules are read separately.
         let is_module = matches!(item, Item::Mod(_));
         if !is_module && !is_test_only(item_attributes(item)) {
             syn::visit::visit_item(self, item);
@@ -181,7 +181,7 @@ impl<'ast> Visit<'ast> for PathCollector {
 
     fn visit_path(&mut self, path: &'ast syn::Path) {
         let segments: Vec<_> = path.segments.iter().map(|it| it.ident.to_string()).collect();
-        // `module::item` reaches a module that was imported or is a child.
+        // `module::item` refers to an imported module or a child module.
         if segments.len() > 1 {
             let path = self
                 .resolve_from_root(&segments)
@@ -192,7 +192,7 @@ impl<'ast> Visit<'ast> for PathCollector {
     }
 }
 
-/// The attributes of an item that tests may have of their own.
+/// The attributes of an item of a kind that can be test-only.
 fn item_attributes(item: &Item) -> &[Attribute] {
     if let Item::Fn(it) = item {
         &it.attrs

@@ -10,16 +10,16 @@ use anyhow::Result;
 
 use crate::sources;
 
-/// A name that begins with one of these words continues another sentence instead of saying what
-/// is tested.
+/// A name that begins with one of these words continues another sentence instead of naming the
+/// behavior under test.
 const TEST_NAME_BEGINNINGS: [&str; 17] = [
     "what", "who", "whose", "whom", "nor", "and", "or", "it", "nobody", "nothing", "one", "of",
     "by", "that", "as", "so", "whoever",
 ];
 
-/// Words that say nothing about the thing when they stand alone: pronouns, adverbs, participles,
-/// and nouns that fit everything. A module or a type needs a noun phrase.
-const REFUSED_NAMES: [&str; 88] = [
+/// Words that do not describe the thing: pronouns, adverbs, participles, and nouns that fit
+/// everything. A module or a type needs a noun phrase.
+const REFUSED_WORDS: [&str; 88] = [
     "about",
     "altered",
     "answered",
@@ -120,43 +120,43 @@ pub struct Definition {
 /// Lists the type names that one compilation unit of a crate defines more than once: the sources,
 /// or one suite of integration tests.
 pub fn repeated_types(root: &Path) -> Result<Vec<Vec<Definition>>> {
-    let mut found = Vec::new();
+    let mut repeated = Vec::new();
     for folder in sources::crate_folders(root)? {
         for unit in compilation_units(&folder)? {
             let mut definitions = BTreeMap::<String, Vec<Definition>>::new();
             for it in types_below(&unit)? {
                 definitions.entry(it.name.clone()).or_default().push(it);
             }
-            found.extend(definitions.into_values().filter(|it| it.len() > 1));
+            repeated.extend(definitions.into_values().filter(|it| it.len() > 1));
         }
     }
-    Ok(found)
+    Ok(repeated)
 }
 
-/// Lists the tests below `root` whose names begin with a refused word.
+/// Lists the tests below `root` with a name that begins with a refused word.
 pub fn refused_test_names(root: &Path) -> Result<Vec<Definition>> {
-    let mut found = test_names(root)?;
-    found.retain(|it| {
-        let first = it.name.split('_').next().unwrap_or_default();
-        TEST_NAME_BEGINNINGS.contains(&first)
+    let mut refused = test_names(root)?;
+    refused.retain(|it| {
+        let first_word = it.name.split('_').next().unwrap_or_default();
+        TEST_NAME_BEGINNINGS.contains(&first_word)
     });
-    Ok(found)
+    Ok(refused)
 }
 
-/// Lists the modules and types below `root` whose name is one refused word.
+/// Lists the modules and types below `root` with a name that is one refused word.
 pub fn refused_names(root: &Path) -> Result<Vec<Definition>> {
-    let mut found = types_below(root)?;
+    let mut refused = types_below(root)?;
     for file in sources::files_with_extension(root, "rs")? {
         let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-        found.push(Definition { name, file });
+        refused.push(Definition { name, file });
     }
-    found.retain(|it| REFUSED_NAMES.contains(&it.name.to_lowercase().as_str()));
-    Ok(found)
+    refused.retain(|it| REFUSED_WORDS.contains(&it.name.to_lowercase().as_str()));
+    Ok(refused)
 }
 
 /// Lists the tests below `root`, also those inside of macros such as `proptest!`.
 pub fn test_names(root: &Path) -> Result<Vec<Definition>> {
-    let mut found = Vec::new();
+    let mut tests = Vec::new();
     for file in sources::files_with_extension(root, "rs")? {
         let text = fs::read_to_string(&file)?;
         let mut follows_test_attribute = false;
@@ -164,12 +164,12 @@ pub fn test_names(root: &Path) -> Result<Vec<Definition>> {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                 follows_test_attribute = true;
             } else if follows_test_attribute && let Some(name) = name_after(line, "fn ") {
-                found.push(Definition { name, file: file.clone() });
+                tests.push(Definition { name, file: file.clone() });
                 follows_test_attribute = false;
             }
         }
     }
-    Ok(found)
+    Ok(tests)
 }
 
 /// The sources of a crate, and each of its suites of integration tests: a folder or a file.
@@ -192,7 +192,7 @@ fn types_below(path: &Path) -> Result<Vec<Definition>> {
     } else {
         vec![path.to_path_buf()]
     };
-    let mut found = Vec::new();
+    let mut types = Vec::new();
     for file in files {
         for line in fs::read_to_string(&file)?.lines() {
             // An indented `type` belongs to a trait or its implementation.
@@ -207,22 +207,24 @@ fn types_below(path: &Path) -> Result<Vec<Definition>> {
                 .and_then(|it| it.split_once(") "))
                 .map_or(item.strip_prefix("pub ").unwrap_or(item), |(_visibility, item)| item);
             for keyword in keywords {
-                let starts = item.starts_with(keyword);
-                if let Some(name) = name_after(item, keyword).filter(|_| starts)
+                let starts_with_keyword = item.starts_with(keyword);
+                if let Some(name) = name_after(item, keyword).filter(|_| starts_with_keyword)
                     && name.starts_with(|it: char| it.is_ascii_uppercase())
                 {
-                    found.push(Definition { name, file: file.clone() });
+                    types.push(Definition { name, file: file.clone() });
                 }
             }
         }
     }
-    Ok(found)
+    Ok(types)
 }
 
-/// Returns the identifier behind the first `keyword` of a line.
+/// Returns the identifier after the first `keyword` of a line.
 fn name_after(line: &str, keyword: &str) -> Option<String> {
-    let (_, rest) = line.split_once(keyword)?;
-    let end = rest.find(|it: char| !it.is_alphanumeric() && it != '_').unwrap_or(rest.len());
-    let name = rest.get(..end)?;
+    let (_, text_after_keyword) = line.split_once(keyword)?;
+    let name_length = text_after_keyword
+        .find(|it: char| !it.is_alphanumeric() && it != '_')
+        .unwrap_or(text_after_keyword.len());
+    let name = text_after_keyword.get(..name_length)?;
     (!name.is_empty()).then(|| name.to_owned())
 }

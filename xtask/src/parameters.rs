@@ -11,17 +11,17 @@ use syn::{FnArg, ImplItemFn, ItemFn, Signature, TraitItemFn, Type, visit::Visit}
 
 use crate::sources;
 
-/// A function with more parameters than this takes a struct instead.
+/// The maximum number of parameters. A function that needs more takes a struct.
 pub const PARAMETERS_MAX: usize = 7;
 
-/// A function with an unusual list of parameters.
+/// A function and the numbers of its parameters.
 #[derive(Debug)]
 pub struct FunctionParameters {
     pub function: String,
     pub line: usize,
-    /// Parameters besides `self`.
+    /// Parameters without `self`.
     pub parameter_count: usize,
-    /// Parameters whose type is a tuple or a reference to one.
+    /// Parameters with a tuple type or a reference to one.
     pub tuple_count: usize,
 }
 
@@ -32,29 +32,29 @@ impl FunctionParameters {
     }
 }
 
-/// Lists the functions below `folder`, tests included, whose parameters break a rule.
+/// Lists the functions below `folder`, including tests, with parameters that break a rule.
 pub fn find_violations(folder: &Path) -> Result<Vec<(PathBuf, FunctionParameters)>> {
-    let mut found = Vec::new();
+    let mut violations = Vec::new();
     for file in sources::files_with_extension(folder, "rs")? {
-        let violating =
+        let file_violations =
             list_functions(&file)?.into_iter().filter(FunctionParameters::violates_limits);
-        found.extend(violating.map(|it| (file.clone(), it)));
+        violations.extend(file_violations.map(|it| (file.clone(), it)));
     }
-    Ok(found)
+    Ok(violations)
 }
 
-/// Lists the functions of a file with their parameters. Functions of tests are included.
+/// Lists the functions of a file with their parameters, including tests.
 pub fn list_functions(file: &Path) -> Result<Vec<FunctionParameters>> {
     let text = fs::read_to_string(file).with_context(|| file.display().to_string())?;
     let parsed = syn::parse_file(&text).with_context(|| file.display().to_string())?;
     let mut collector = FunctionCollector::default();
     collector.visit_file(&parsed);
-    Ok(collector.found)
+    Ok(collector.functions)
 }
 
 #[derive(Default)]
 struct FunctionCollector {
-    found: Vec<FunctionParameters>,
+    functions: Vec<FunctionParameters>,
 }
 
 impl FunctionCollector {
@@ -67,7 +67,7 @@ impl FunctionCollector {
         let tuple_count = types.iter().filter(|it| is_tuple(it)).count();
         let line = Span::start(&signature.ident.span()).line;
         let function = signature.ident.to_string();
-        self.found.push(FunctionParameters {
+        self.functions.push(FunctionParameters {
             function,
             line,
             parameter_count: types.len(),

@@ -1,5 +1,5 @@
-//! Words that make sentences hard to read: pronouns in place of the thing, and adverbs in place
-//! of a relation.
+//! Words that make sentences hard to read: pronouns instead of the thing, and adverbs instead of a
+//! relation.
 
 use std::{fs, path::Path};
 
@@ -10,7 +10,7 @@ use crate::sources;
 const DIALECT_WORDS: [&str; 7] =
     ["whoever", "nobody", "somebody", "told", "beside", "apart", "whom"];
 
-/// How often dialect words occur in the Rust files and documents of a tree.
+/// The number of dialect words in the Rust files and documents of a tree, and the number of lines.
 #[derive(Debug, Default)]
 pub struct Density {
     pub words: usize,
@@ -34,7 +34,7 @@ pub fn dialect_density(root: &Path) -> Result<Density> {
         for file in sources::files_with_extension(root, extension)? {
             let text = fs::read_to_string(file)?;
             density.lines += text.lines().count();
-            density.words += dialect_words(&text);
+            density.words += count_dialect_words(&text);
         }
     }
     Ok(density)
@@ -42,7 +42,7 @@ pub fn dialect_density(root: &Path) -> Result<Density> {
 
 /// Counts the dialect words of a text. A part of a longer identifier does not count.
 #[must_use]
-pub fn dialect_words(text: &str) -> usize {
+pub fn count_dialect_words(text: &str) -> usize {
     let words = text.split(|it: char| !it.is_alphanumeric() && it != '_');
     words.filter(|it| DIALECT_WORDS.contains(&it.to_lowercase().as_str())).count()
 }

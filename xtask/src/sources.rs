@@ -5,25 +5,25 @@ use std::{
     path::{Path, PathBuf},
 };
 
-/// Folders that hold nothing written by the project.
+/// Folders without files of the project.
 const SKIPPED_FOLDERS: [&str; 4] = ["target", "node_modules", ".git", "scrip-data"];
 
 /// Returns all files below `folder`, sorted by path.
 pub fn files_below(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let mut found = Vec::new();
-    collect_files(folder, &mut found)?;
-    found.sort();
-    Ok(found)
+    let mut files = Vec::new();
+    collect_files(folder, &mut files)?;
+    files.sort();
+    Ok(files)
 }
 
-/// Returns the files below `folder` whose names end with `.extension`.
+/// Returns the files below `folder` with this extension.
 pub fn files_with_extension(folder: &Path, extension: &str) -> io::Result<Vec<PathBuf>> {
-    let mut found = files_below(folder)?;
-    found.retain(|path| path.extension().is_some_and(|it| it == extension));
-    Ok(found)
+    let mut files = files_below(folder)?;
+    files.retain(|path| path.extension().is_some_and(|it| it == extension));
+    Ok(files)
 }
 
-/// Returns the folders of all crates of the workspace: those that have a `Cargo.toml` and `src`.
+/// Returns the folders of all crates of the workspace: folders with a `Cargo.toml` and `src`.
 pub fn crate_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     let manifests = files_with_extension(root, "toml")?;
     let folders = manifests.iter().filter(|path| path.ends_with("Cargo.toml"));
@@ -31,14 +31,14 @@ pub fn crate_folders(root: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(folders.map(Path::to_path_buf).collect())
 }
 
-fn collect_files(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
+fn collect_files(folder: &Path, files: &mut Vec<PathBuf>) -> io::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         if SKIPPED_FOLDERS.contains(&name.as_ref()) {
             continue;
         }
-        if path.is_dir() { collect_files(&path, found)? } else { found.push(path) }
+        if path.is_dir() { collect_files(&path, files)? } else { files.push(path) }
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! The figures of a tree that the decision records quote: `cargo run -p xtask -- figures [ROOT]`.
+//! The statistics of a tree for the decision records: `cargo run -p xtask -- figures [ROOT]`.
 
 use std::{
     collections::BTreeMap,
@@ -12,32 +12,32 @@ use syn::{Item, spanned::Spanned};
 
 use crate::{imports, modules, names, parameters, prose, sources};
 
-/// Folders with more source files than this are listed.
-const FOLDER_FILES_SHOWN: usize = 15;
+/// Folders with more source files are listed.
+const FOLDER_FILES_MAX: usize = 15;
 
-/// Describes the tree below `root`: sizes, cycles of imports and parameters, crate by crate.
+/// Describes the tree below `root`: sizes, import cycles and parameters of each crate.
 pub fn report(root: &Path) -> Result<String> {
     let mut text = String::new();
-    let mut total = 0;
-    let mut tuples = 0;
+    let mut total_lines = 0;
+    let mut tuple_count = 0;
     for folder in sources::crate_folders(root)? {
         let name = folder.strip_prefix(root).unwrap_or(&folder).display();
         let files = sources::files_with_extension(&folder.join("src"), "rs")?;
         let mut lines = 0;
         for file in &files {
             lines += product_lines(file)?;
-            tuples +=
+            tuple_count +=
                 parameters::list_functions(file)?.iter().map(|it| it.tuple_count).sum::<usize>();
         }
-        total += lines;
+        total_lines += lines;
         let cycles: Vec<_> = import_cycles(&folder)?;
         let longest = cycles.first().map_or(1, Vec::len);
         writeln!(text, "{name}: {} files, {lines} lines, longest cycle {longest}", files.len())?;
     }
-    writeln!(text, "Rust lines without tests: {total}")?;
-    writeln!(text, "anonymous tuple parameters in src folders: {tuples}")?;
-    let repeated = names::repeated_types(root)?.len();
-    writeln!(text, "type names used more than once in a crate: {repeated}")?;
+    writeln!(text, "Rust lines without tests: {total_lines}")?;
+    writeln!(text, "anonymous tuple parameters in src folders: {tuple_count}")?;
+    let repeated_count = names::repeated_types(root)?.len();
+    writeln!(text, "type names used more than once in a crate: {repeated_count}")?;
     let (refused, tests) = (names::refused_test_names(root)?, names::test_names(root)?);
     writeln!(text, "test names with a refused beginning: {} of {}", refused.len(), tests.len())?;
     let refused = names::refused_names(root)?.len();
@@ -46,7 +46,7 @@ pub fn report(root: &Path) -> Result<String> {
     let share = density.per_thousand_lines();
     writeln!(text, "dialect words: {}, {share:.1} for each 1,000 lines", density.words)?;
     for (folder, count) in files_per_folder(root)? {
-        if count > FOLDER_FILES_SHOWN {
+        if count > FOLDER_FILES_MAX {
             let name = folder.strip_prefix(root).unwrap_or(&folder).display();
             writeln!(text, "folder {name}: {count} source files")?;
         }
@@ -54,20 +54,20 @@ pub fn report(root: &Path) -> Result<String> {
     Ok(text)
 }
 
-/// The rings of imports of a crate, the largest first.
+/// The import cycles of a crate, the largest first.
 pub fn import_cycles(crate_folder: &Path) -> Result<Vec<Vec<PathBuf>>> {
     let mut cycles = Vec::new();
     for root in ["src/lib.rs", "src/main.rs"] {
         let root = crate_folder.join(root);
         if root.exists() {
-            cycles.extend(imports::cycles(&imports::import_graph(&root)?));
+            cycles.extend(imports::find_cycles(&imports::import_graph(&root)?));
         }
     }
     cycles.sort_by_key(|it| std::cmp::Reverse(it.len()));
     Ok(cycles)
 }
 
-/// How many Rust files each folder holds directly.
+/// The number of Rust files directly in each folder.
 pub fn files_per_folder(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
     let mut counts = BTreeMap::new();
     for file in sources::files_with_extension(root, "rs")? {
@@ -78,7 +78,7 @@ pub fn files_per_folder(root: &Path) -> Result<BTreeMap<PathBuf, usize>> {
     Ok(counts)
 }
 
-/// Counts the lines of a file without items of tests. A file of tests has none.
+/// Counts the lines of a file without test items. A test file has none.
 fn product_lines(file: &Path) -> Result<usize> {
     let is_test_file = file.components().any(|it| it.as_os_str() == "tests")
         || file.file_stem().is_some_and(|it| it == "tests");

@@ -1,4 +1,4 @@
-//! Each rule about the source code finds a tree that breaks it.
+//! Negative controls: each rule about the source code rejects a tree that violates it.
 
 use std::{
     fs,
@@ -21,12 +21,12 @@ fn cycle_through_a_reexport_is_found_and_parent_with_child_is_not() {
 
 #[test]
 fn tuple_parameters_and_eight_parameters_are_found() {
-    let found = parameters::list_functions(&fixture("parameters/functions.rs")).unwrap();
-    let tuples: Vec<_> =
-        found.iter().filter(|it| it.tuple_count > 0).map(|it| &it.function).collect();
-    assert_eq!(tuples, ["tuple", "reference_to_a_tuple"]);
-    let most = found.iter().max_by_key(|it| it.parameter_count).unwrap();
-    assert_eq!((most.function.as_str(), most.parameter_count), ("eight", 8));
+    let functions = parameters::list_functions(&fixture("parameters/functions.rs")).unwrap();
+    let with_tuples: Vec<_> =
+        functions.iter().filter(|it| it.tuple_count > 0).map(|it| &it.function).collect();
+    assert_eq!(with_tuples, ["tuple", "reference_to_a_tuple"]);
+    let largest = functions.iter().max_by_key(|it| it.parameter_count).unwrap();
+    assert_eq!((largest.function.as_str(), largest.parameter_count), ("eight", 8));
 }
 
 #[test]

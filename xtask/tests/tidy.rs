@@ -1,4 +1,4 @@
-//! Rules about the project itself, run by `cargo test` like any other.
+//! Rules about the project itself, run by `cargo test`.
 
 #![expect(
     clippy::unwrap_used,
@@ -12,7 +12,7 @@ use std::{
 
 use xtask::{parameters, sources, statistics};
 
-/// What each crate may depend on within the workspace. An arrow that is not here is a design
+/// The allowed dependencies of each crate within the workspace. Any other dependency is a design
 /// change.
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-expression", &[]),
@@ -40,8 +40,8 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     (TEST_SUPPORT_CRATE, &["scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
 ];
 
-/// What only these crates may build on: HTTP, sockets, the command line, SQL and algorithms each
-/// have their room.
+/// External crates that only some crates may use: HTTP, sockets, the command line, SQL and
+/// algorithms each have their owner.
 const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     (&["scrip-api", "scrip-server", "scrip-demo"], &["axum", "hyper", "http-body-util"]),
     (&["scrip-api"], &["form_urlencoded", "tower"]),
@@ -53,16 +53,17 @@ const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     (&["scrip-seal"], &["aws-lc-rs"]),
 ];
 
-/// Plays another company, which has its own of everything and shares nothing of the vault's.
+/// The simulator plays another company. It shares no code with the vault.
 const SIMULATOR_CRATE: &str = "scrip-simulator";
 
-/// Holds what tests share; the program is built without it.
+/// Shared test support. The program is built without it.
 const TEST_SUPPORT_CRATE: &str = "scrip-testing";
 
 const FILE_LINES_MAX: usize = 500;
 const FILE_LINES_MEDIAN_MAX: usize = 140;
 const FOLDER_FILES_MAX: usize = 15;
-/// Two files that are one thought may import each other; three have no first to read.
+/// Two closely related files may import each other. A cycle of three has no natural start for a
+/// reader.
 const CYCLE_FILES_MAX: usize = 2;
 
 #[test]
@@ -74,10 +75,11 @@ fn crates_depend_only_on_allowed_crates() {
             }
         }
     }
-    let known: Vec<_> = ALLOWED_DEPENDENCIES.iter().map(|(name, _)| (*name).to_owned()).collect();
+    let crate_names: Vec<_> =
+        ALLOWED_DEPENDENCIES.iter().map(|(name, _)| (*name).to_owned()).collect();
     for entry in fs::read_dir(repository_root().join("crates")).unwrap() {
         let name = entry.unwrap().file_name().into_string().unwrap();
-        assert!(known.contains(&name), "{name} has no layer");
+        assert!(crate_names.contains(&name), "{name} is not in ALLOWED_DEPENDENCIES");
     }
 }
 
@@ -90,23 +92,23 @@ fn test_support_crate_is_only_a_dev_dependency() {
             if line.starts_with('[') {
                 line.clone_into(&mut section);
             }
-            let depends = line.starts_with(TEST_SUPPORT_CRATE);
-            let allowed = section == "[dev-dependencies]";
-            assert!(!depends || allowed, "{}: {section} {line}", manifest.display());
+            let is_dependency = line.starts_with(TEST_SUPPORT_CRATE);
+            let is_allowed = section == "[dev-dependencies]";
+            assert!(!is_dependency || is_allowed, "{}: {section} {line}", manifest.display());
         }
     }
 }
 
 #[test]
 fn external_crates_are_used_only_by_their_owners() {
-    for (owners, owned) in EXCLUSIVE_DEPENDENCIES {
-        let own_crates = ALLOWED_DEPENDENCIES
+    for (owners, owned_dependencies) in EXCLUSIVE_DEPENDENCIES {
+        let product_crates = ALLOWED_DEPENDENCIES
             .iter()
             .filter(|(name, _)| ![SIMULATOR_CRATE, TEST_SUPPORT_CRATE].contains(name));
-        for (name, _) in own_crates.filter(|(name, _)| !owners.contains(name)) {
+        for (name, _) in product_crates.filter(|(name, _)| !owners.contains(name)) {
             for dependency in crate_dependencies(name) {
                 assert!(
-                    !owned.contains(&dependency.as_str()),
+                    !owned_dependencies.contains(&dependency.as_str()),
                     "{dependency} belongs to {owners:?}, not {name}"
                 );
             }
@@ -119,9 +121,9 @@ fn source_files_are_short_and_start_with_a_doc_comment() {
     let mut lengths = Vec::new();
     for path in repository_files("rs") {
         let text = fs::read_to_string(&path).unwrap();
-        let lines = text.lines().count();
-        lengths.push(lines);
-        assert!(lines <= FILE_LINES_MAX, "{}: {lines} lines", path.display());
+        let line_count = text.lines().count();
+        lengths.push(line_count);
+        assert!(line_count <= FILE_LINES_MAX, "{}: {line_count} lines", path.display());
         assert!(text.starts_with("//! "), "{}: say what this file is for", path.display());
     }
     lengths.sort_unstable();
@@ -148,14 +150,14 @@ fn folders_hold_at_most_fifteen_source_files() {
 #[test]
 fn functions_have_at_most_seven_parameters_and_none_is_a_tuple() {
     for folder in ["crates", "bench", "fuzz", "xtask/src"] {
-        let found = parameters::find_violations(&repository_root().join(folder)).unwrap();
-        assert!(found.is_empty(), "use a struct with named fields: {found:#?}");
+        let violations = parameters::find_violations(&repository_root().join(folder)).unwrap();
+        assert!(violations.is_empty(), "use a struct with named fields: {violations:#?}");
     }
 }
 
 #[test]
 fn repository_contains_no_todo_markers() {
-    // In two pieces, so that this file does not find itself.
+    // Split, so that this file does not match itself.
     let markers = [["FIX", "ME"].concat(), ["TO", "DO:"].concat(), ["XX", "X:"].concat()];
     for path in repository_files("rs")
         .chain(repository_files("md"))
@@ -163,13 +165,13 @@ fn repository_contains_no_todo_markers() {
         .chain(repository_files("sql"))
     {
         let text = fs::read_to_string(&path).unwrap();
-        for mark in &markers {
-            assert!(!text.contains(mark.as_str()), "{}: {mark}", path.display());
+        for marker in &markers {
+            assert!(!text.contains(marker.as_str()), "{}: {marker}", path.display());
         }
     }
 }
 
-/// Only control runs of tests may take a rule of disclosure out.
+/// Only control runs of tests may remove a disclosure rule.
 #[test]
 fn product_code_never_weakens_the_disclosure_rules() {
     let definition = Path::new("scrip-core/src/token/disclosure/rules.rs");
@@ -177,8 +179,8 @@ fn product_code_never_weakens_the_disclosure_rules() {
         repository_files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src"))
     {
         let text = fs::read_to_string(&path).unwrap();
-        let weakens = text.contains("weakened_for_control_run") && !path.ends_with(definition);
-        assert!(!weakens, "{} weakens the disclosure rules", path.display());
+        let is_weakened = text.contains("weakened_for_control_run") && !path.ends_with(definition);
+        assert!(!is_weakened, "{} weakens the disclosure rules", path.display());
     }
 }
 
@@ -187,11 +189,17 @@ fn every_sql_statement_starts_with_its_method_name() {
     for path in repository_files("rs").filter(|it| it.to_string_lossy().contains("scrip-store/src"))
     {
         let text = fs::read_to_string(&path).unwrap();
-        for (at, line) in text.lines().enumerate() {
-            let statement = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
-            let is_statement = statement.iter().any(|it| line.starts_with(it));
-            let before = at.checked_sub(1).and_then(|it| text.lines().nth(it)).unwrap_or_default();
-            assert!(!is_statement || before.starts_with("-- "), "{}:{}", path.display(), at + 1);
+        for (index, line) in text.lines().enumerate() {
+            let keywords = ["SELECT ", "INSERT ", "UPDATE ", "DELETE "];
+            let is_statement = keywords.iter().any(|it| line.starts_with(it));
+            let previous_line =
+                index.checked_sub(1).and_then(|it| text.lines().nth(it)).unwrap_or_default();
+            assert!(
+                !is_statement || previous_line.starts_with("-- "),
+                "{}:{}",
+                path.display(),
+                index + 1
+            );
         }
     }
 }
@@ -203,19 +211,19 @@ fn markdown_links_point_to_existing_files() {
         let targets = text.split("](").skip(1).filter_map(|it| it.split([')', '#']).next());
         for target in targets.filter(|it| !it.is_empty() && !it.contains("://")) {
             let target_file = path.parent().unwrap().join(target);
-            assert!(target_file.exists(), "{}: {target} is not there", path.display());
+            assert!(target_file.exists(), "{}: {target} does not exist", path.display());
         }
     }
 }
 
-/// Decision records speak of the code as it was, so only the guides are checked.
+/// Decision records describe the code of their time, so only the guides are checked.
 #[test]
 fn source_files_named_in_the_guides_exist() {
     let sources: Vec<_> =
         repository_files("rs").map(|it| it.to_string_lossy().into_owned()).collect();
     for guide in ["ARCHITECTURE.md", "SECURITY.md", "CONTRIBUTING.md", "README.md"] {
         let text = fs::read_to_string(repository_root().join(guide)).unwrap();
-        for name in names_of_source_files(&text) {
+        for name in list_source_files(&text) {
             // `core/src/token.rs` is short for `crates/scrip-core/src/token.rs`.
             let endings = [format!("/{name}"), format!("/scrip-{name}")];
             let exists = sources.iter().any(|it| endings.iter().any(|end| it.ends_with(end)));
@@ -229,25 +237,25 @@ fn walk_of_a_create_visits_fewer_than_thirty_files_and_none_twice() {
     let text = fs::read_to_string(repository_root().join("ARCHITECTURE.md")).unwrap();
     let (_, walk) = text.split_once("### The files of this walk").unwrap();
     let (walk, _) = walk.split_once("\n## ").unwrap();
-    let mut visited = names_of_source_files(walk);
-    let visits = visited.len();
-    assert!((15..30).contains(&visits), "the walk visits {visits} files");
-    visited.sort_unstable();
-    visited.dedup();
-    assert_eq!(visited.len(), visits, "the walk returns to a file");
+    let mut files = list_source_files(walk);
+    let visit_count = files.len();
+    assert!((15..30).contains(&visit_count), "the walk visits {visit_count} files");
+    files.sort_unstable();
+    files.dedup();
+    assert_eq!(files.len(), visit_count, "the walk visits a file twice");
 }
 
-/// The Rust files that a text names in code style, in their order.
-fn names_of_source_files(text: &str) -> Vec<&str> {
-    let code = text.split('`').skip(1).step_by(2);
-    code.filter(|it| it.ends_with(".rs") && !it.contains(['*', '{', ' ', '<'])).collect()
+/// The Rust files that a text names in code style, in order.
+fn list_source_files(text: &str) -> Vec<&str> {
+    let code_spans = text.split('`').skip(1).step_by(2);
+    code_spans.filter(|it| it.ends_with(".rs") && !it.contains(['*', '{', ' ', '<'])).collect()
 }
 
 #[test]
 fn architecture_and_index_list_every_crate_and_decision() {
     let architecture = fs::read_to_string(repository_root().join("ARCHITECTURE.md")).unwrap();
     for (name, _) in ALLOWED_DEPENDENCIES {
-        assert!(architecture.contains(name), "ARCHITECTURE.md does not know {name}");
+        assert!(architecture.contains(name), "ARCHITECTURE.md does not mention {name}");
     }
     let index = fs::read_to_string(repository_root().join("docs/decisions/README.md")).unwrap();
     for path in repository_files("md").filter(|it| it.parent().unwrap().ends_with("docs/decisions"))
@@ -257,7 +265,7 @@ fn architecture_and_index_list_every_crate_and_decision() {
     }
 }
 
-/// The names under `[dependencies]`; what only tests use is not the crate's.
+/// The names under `[dependencies]`, without dev-dependencies.
 fn crate_dependencies(name: &str) -> Vec<String> {
     let manifest = repository_root().join("crates").join(name).join("Cargo.toml");
     let manifest = fs::read_to_string(manifest).unwrap();
@@ -267,7 +275,7 @@ fn crate_dependencies(name: &str) -> Vec<String> {
     names.filter(|it| !it.is_empty()).map(str::to_owned).collect()
 }
 
-/// Ours, wherever they are: what is built or fetched lies in folders that are passed over.
+/// The files of the project, without build output and fetched packages.
 fn repository_files(extension: &'static str) -> impl Iterator<Item = PathBuf> {
     let has_extension = move |it: &PathBuf| it.extension().is_some_and(|it| it == extension);
     sources::files_below(&repository_root()).unwrap().into_iter().filter(has_extension)

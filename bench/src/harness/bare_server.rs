@@ -1,4 +1,4 @@
-//! The reference for HTTP: an axum server that answers the same routes and does nothing.
+//! The HTTP reference: an axum server with the same routes that does no work.
 
 use std::{io::Read, net::Ipv4Addr};
 
@@ -15,7 +15,7 @@ use crate::{harness::script::IdText, print};
 
 const JSON: [(axum::http::HeaderName, &str); 1] = [(CONTENT_TYPE, "application/json")];
 
-/// As long as the answer to a card token, and starting with an id like it.
+/// A response with the length of a card token response, and with an id at the same position.
 const RESPONSE: &str = concat!(
     r#"{"id":"00000000-0000-4000-8000-000000000000","type":"card","filler":""#,
     "....................................................................................................",
@@ -27,10 +27,11 @@ const RESPONSE: &str = concat!(
     r#""}"#
 );
 
-/// An id to ask for: any will do.
+/// An id for read requests. Any id works.
 pub(crate) const SAMPLE_ID: IdText = *b"00000000-0000-4000-8000-000000000000";
 
-/// Ends when its standard input does, so it cannot outlive whoever started it.
+/// Runs the server until its standard input is closed, so that it ends with the process that
+/// started it.
 pub(crate) fn serve() -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(async {
@@ -41,11 +42,11 @@ pub(crate) fn serve() -> anyhow::Result<()> {
             .route("/tokens", post(async |_body: Bytes| (StatusCode::CREATED, JSON, RESPONSE)))
             .route("/tokens/{id}", get(async || (JSON, RESPONSE)));
         let server = axum::serve(listener, router).into_future();
-        let asked_to_end =
+        let wait_for_input_end =
             tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
         tokio::select! {
-            served = server => served?,
-            _ = asked_to_end => (),
+            outcome = server => outcome?,
+            _ = wait_for_input_end => (),
         }
         Ok(())
     })

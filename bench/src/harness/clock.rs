@@ -1,4 +1,4 @@
-//! The one place that reads the clock.
+//! The only module that reads the clock.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ pub(crate) fn now() -> Instant {
     Instant::now()
 }
 
-/// Whole microseconds; an hour and more is cut off.
+/// Whole microseconds, capped at about an hour.
 pub(crate) fn micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_micros()).unwrap_or(u32::MAX)
 }

@@ -1,7 +1,8 @@
 //! The load generator: one socket and one request in flight per connection.
 //!
-//! It does as little as it can, because it shares the machine with what it measures: requests are
-//! ready-made bytes, and of an answer it reads the status and the length.
+//! The generator does as little work as possible, because it shares the machine with the measured
+//! server: requests are prepared bytes, and only the status and the length of a response are
+//! parsed.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -34,19 +35,20 @@ pub(crate) struct LoadPlan {
     pub(crate) server: Pid,
     pub(crate) status: u16,
     pub(crate) until: LoadDuration,
-    /// How often each connection asks; nothing for as often as it is answered.
+    /// The interval between requests of each connection. `None` sends the next request after each
+    /// response.
     pub(crate) interval: Option<Duration>,
 }
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LoadDuration {
-    /// Warm up, then measure this long.
+    /// Warm-up time, then measured time.
     Time(Duration, Duration),
-    /// So many requests, with no warm-up.
+    /// This many requests without warm-up.
     Count(u32),
 }
 
-/// What all connections of a run look at.
+/// State that all connections of a run share.
 #[derive(Debug)]
 struct LoadSignals {
     measure: AtomicBool,
@@ -54,14 +56,14 @@ struct LoadSignals {
     requests_left: AtomicI64,
 }
 
-/// A connection that comes from this address of the machine.
+/// Opens a connection from this local address.
 pub(crate) async fn connect_from(from: Ipv4Addr, to: SocketAddr) -> std::io::Result<TcpStream> {
     let socket = TcpSocket::new_v4()?;
     socket.bind((from, 0).into())?;
     socket.connect(to).await
 }
 
-/// Gives back the scripts, which may have learned something.
+/// Runs the scripts and returns them. They may have collected data such as ids.
 pub(crate) async fn run<S: RequestScript>(
     load: LoadPlan,
     scripts: Vec<S>,
@@ -69,29 +71,29 @@ pub(crate) async fn run<S: RequestScript>(
     run_from(Ipv4Addr::LOCALHOST, load, scripts).await
 }
 
-/// The same, from another address.
+/// Runs the scripts with connections from this local address.
 pub(crate) async fn run_from<S: RequestScript>(
     from: Ipv4Addr,
     load: LoadPlan,
     scripts: Vec<S>,
 ) -> anyhow::Result<(MeasurementResult, Vec<S>)> {
-    let connections = scripts.len();
-    let (left, measure) = match load.until {
+    let connection_count = scripts.len();
+    let (request_count, measure) = match load.until {
         LoadDuration::Time(..) => (i64::MAX, false),
         LoadDuration::Count(count) => (i64::from(count), true),
     };
     let signals = Arc::new(LoadSignals {
         measure: AtomicBool::new(measure),
         stop: AtomicBool::new(false),
-        requests_left: AtomicI64::new(left),
+        requests_left: AtomicI64::new(request_count),
     });
-    let mut running = JoinSet::new();
-    for (at, script) in scripts.into_iter().enumerate() {
+    let mut connection_tasks = JoinSet::new();
+    for (index, script) in scripts.into_iter().enumerate() {
         let stream = connect_from(from, load.address).await?;
         stream.set_nodelay(true)?;
-        let driven =
+        let connection =
             drive_connection(stream, script, load.status, load.interval, Arc::clone(&signals));
-        running.spawn(async move { driven.await.map(|it| (at, it)) });
+        connection_tasks.spawn(async move { connection.await.map(|it| (index, it)) });
     }
     if let LoadDuration::Time(warm_up, _) = load.until {
         sleep(warm_up).await;
@@ -99,12 +101,12 @@ pub(crate) async fn run_from<S: RequestScript>(
     let cpu = (cpu_time(load.server)?, cpu_time(Pid::own())?);
     let start = now();
     signals.measure.store(true, Ordering::Relaxed);
-    let mut ended = Vec::with_capacity(connections);
+    let mut finished = Vec::with_capacity(connection_count);
     match load.until {
         LoadDuration::Time(_, measured) => sleep(measured).await,
         LoadDuration::Count(_) => {
-            while let Some(one) = running.join_next().await {
-                ended.push(one??);
+            while let Some(outcome) = connection_tasks.join_next().await {
+                finished.push(outcome??);
             }
         }
     }
@@ -113,13 +115,15 @@ pub(crate) async fn run_from<S: RequestScript>(
     let cpu =
         (cpu_time(load.server)?.saturating_sub(cpu.0), cpu_time(Pid::own())?.saturating_sub(cpu.1));
     signals.stop.store(true, Ordering::Relaxed);
-    while let Some(one) = running.join_next().await {
-        ended.push(one??);
+    while let Some(outcome) = connection_tasks.join_next().await {
+        finished.push(outcome??);
     }
-    // They end in any order, and are given back in the one they came in: each has its own key.
-    ended.sort_by_key(|(at, _)| *at);
-    let (latencies, scripts): (Vec<_>, Vec<_>) = ended.into_iter().map(|(_, it)| it).unzip();
-    let mut result = MeasurementResult::new(load.name, connections, latencies.concat(), 1, elapsed);
+    // Connections end in any order. Return the scripts in their original order, because each has
+    // its own key.
+    finished.sort_by_key(|(index, _)| *index);
+    let (latencies, scripts): (Vec<_>, Vec<_>) = finished.into_iter().map(|(_, it)| it).unzip();
+    let mut result =
+        MeasurementResult::new(load.name, connection_count, latencies.concat(), 1, elapsed);
     result.server_cpu_us = Some(result.cpu_us(cpu.0));
     result.load_cpu_us = Some(result.cpu_us(cpu.1));
     Ok((result, scripts))
@@ -140,22 +144,23 @@ async fn drive_connection<S: RequestScript>(
     {
         let start = match interval {
             None => now(),
-            Some(every) => {
-                due = due.checked_add(every).unwrap_or(due);
+            Some(period) => {
+                due = due.checked_add(period).unwrap_or(due);
                 wait_for(due).await
             }
         };
         stream.write_all(script.next_request()).await?;
-        let body_at = read_response(&mut stream, &mut buffer, status).await?;
+        let body_start = read_response(&mut stream, &mut buffer, status).await?;
         if signals.measure.load(Ordering::Relaxed) {
             latencies.push(micros(start.elapsed()));
         }
-        script.handle_response(buffer.get(body_at..).unwrap_or_default())?;
+        script.handle_response(buffer.get(body_start..).unwrap_or_default())?;
     }
     Ok((latencies, script))
 }
 
-/// When the next request counts as sent: when it was due, if an earlier answer was late for it.
+/// Waits until a request is due. Returns the time at which the request counts as sent: its due
+/// time, even if an earlier response was late.
 async fn wait_for(due: Instant) -> Instant {
     if now() >= due {
         return due;
@@ -164,7 +169,7 @@ async fn wait_for(due: Instant) -> Instant {
     now()
 }
 
-/// Reads one whole answer, and says where its body starts.
+/// Reads one complete response and returns the offset of its body.
 async fn read_response(
     stream: &mut TcpStream,
     buffer: &mut Vec<u8>,
@@ -173,21 +178,26 @@ async fn read_response(
     buffer.clear();
     loop {
         ensure!(stream.read_buf(buffer).await? > 0, "the server closed the connection");
-        let Some(end) = buffer.windows(4).position(|it| it == b"\r\n\r\n") else { continue };
-        let body_at = end.saturating_add(4);
-        let (status, length) = parse_head(buffer.get(..end).unwrap_or_default())?;
-        let whole = body_at.saturating_add(length);
-        while buffer.len() < whole {
-            ensure!(stream.read_buf(buffer).await? > 0, "the server broke off an answer");
+        let Some(head_length) = buffer.windows(4).position(|it| it == b"\r\n\r\n") else {
+            continue;
+        };
+        let body_start = head_length.saturating_add(4);
+        let (status, length) = parse_head(buffer.get(..head_length).unwrap_or_default())?;
+        let response_length = body_start.saturating_add(length);
+        while buffer.len() < response_length {
+            ensure!(stream.read_buf(buffer).await? > 0, "the server aborted a response");
         }
         if status != expected {
-            bail!("{expected} was expected, but came: {}", String::from_utf8_lossy(buffer));
+            bail!(
+                "{expected} was expected, but the response was: {}",
+                String::from_utf8_lossy(buffer)
+            );
         }
-        return Ok(body_at);
+        return Ok(body_start);
     }
 }
 
-/// The status and the length of the body.
+/// Parses the status and the length of the body.
 fn parse_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
     const LENGTH: &[u8] = b"content-length:";
     let head = std::str::from_utf8(head)?;
@@ -198,7 +208,7 @@ fn parse_head(head: &[u8]) -> anyhow::Result<(u16, usize)> {
             it.as_bytes().get(..LENGTH.len()).is_some_and(|it| it.eq_ignore_ascii_case(LENGTH))
         })
         .and_then(|it| it.get(LENGTH.len()..))
-        .context("an answer has no content-length")?;
+        .context("a response has no content-length")?;
     Ok((status, length.trim().parse()?))
 }
 

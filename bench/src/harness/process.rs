@@ -1,4 +1,4 @@
-//! The processes under measurement: starting, ending, and what the kernel says of them.
+//! The measured processes: start, stop and kernel statistics.
 
 use std::{
     fs,
@@ -23,25 +23,25 @@ impl Pid {
     }
 }
 
-/// A child that is ended when this value is dropped.
+/// A child process that is killed when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct BenchServer {
     child: Child,
     pub(crate) address: SocketAddr,
-    /// The key of the private application; the bare server has none and looks at none.
+    /// The key of the private application. The bare server ignores keys.
     pub(crate) api_key: String,
-    /// Of an application for browsers.
+    /// The key of the public application.
     pub(crate) public_key: String,
     /// The id of the tenant that these keys belong to.
     pub(crate) tenant: String,
-    /// Where the operator asks, if that is elsewhere.
+    /// The address of the metrics listener, if there is one.
     pub(crate) metrics: Option<SocketAddr>,
 }
 
 impl BenchServer {
     pub(crate) fn start_bare() -> anyhow::Result<Self> {
         let mut command = Command::new(std::env::current_exe()?);
-        command.arg("bare").stdin(Stdio::piped());
+        command.arg("bare-server").stdin(Stdio::piped());
         Self::spawn(command)
     }
 
@@ -49,20 +49,20 @@ impl BenchServer {
         Self::start_scrip_with_read_log(program, folder, "durable")
     }
 
-    /// With reads recorded, or not.
+    /// Starts the program with this mode of the read log.
     pub(crate) fn start_scrip_with_read_log(
         program: &Path,
         folder: &Path,
         read_log_mode: &str,
     ) -> anyhow::Result<Self> {
         let mut command = scrip_command(program, folder, 0);
-        // Kept, because writing the log is part of the work.
+        // The log is written to a file, because logging is part of the work.
         command.stderr(fs::File::create(folder.with_extension("log"))?);
         command.env("SCRIP_AUDIT_READS", read_log_mode);
         Self::spawn(command)
     }
 
-    /// A node of a vault that `init` has made, with the settings of its environment.
+    /// Starts a node of a vault that `init` created, with the settings of its environment.
     pub(crate) fn start_node(mut command: Command, log: &Path) -> anyhow::Result<Self> {
         command.args(["serve", "--json"]).stderr(fs::File::create(log)?);
         Self::spawn(command)
@@ -75,7 +75,7 @@ impl BenchServer {
         let mut line = String::new();
         BufReader::new(stdout.context("no output")?).read_line(&mut line)?;
         let ready: serde_json::Value =
-            serde_json::from_str(&line).context("a server did not say that it is ready")?;
+            serde_json::from_str(&line).context("a server did not report that it is ready")?;
         let url = ready.get("url").and_then(|it| it.as_str()).context("no url")?;
         server.address = url.strip_prefix("http://").unwrap_or(url).parse()?;
         if let Some(key) = ready.pointer("/keys/private").and_then(|it| it.as_str()) {
@@ -94,8 +94,8 @@ impl BenchServer {
     }
 
     fn new(child: Child, address: SocketAddr) -> Self {
-        let none = || "none".to_owned();
-        let (api_key, public_key, tenant) = (none(), none(), none());
+        let no_value = || "none".to_owned();
+        let (api_key, public_key, tenant) = (no_value(), no_value(), no_value());
         Self { child, address, api_key, public_key, tenant, metrics: None }
     }
 
@@ -103,10 +103,11 @@ impl BenchServer {
         Pid(self.child.id())
     }
 
-    /// Asks it to finish, as an operator would, and waits until it has.
+    /// Stops the server with SIGTERM and waits until it has ended.
     pub(crate) fn stop(mut self) -> anyhow::Result<()> {
-        let asked = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
-        if asked.is_ok_and(|it| it.success()) {
+        let kill_status =
+            Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status();
+        if kill_status.is_ok_and(|it| it.success()) {
             let status = self.child.wait()?;
             ensure!(status.success(), "a server ended with {status}");
         }
@@ -116,7 +117,7 @@ impl BenchServer {
 
 impl Drop for BenchServer {
     fn drop(&mut self) {
-        // Already ended is what was wanted.
+        // The process may have ended already.
         drop(self.child.kill());
         drop(self.child.wait());
     }
@@ -130,7 +131,7 @@ fn scrip_command(program: &Path, folder: &Path, port: u16) -> Command {
     command
 }
 
-/// The program stands beside this one, wherever the target folder is.
+/// Finds the program, which is in the same folder as the benchmark.
 pub(crate) fn find_scrip() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("scrip");
     if !path.exists() {
@@ -139,10 +140,11 @@ pub(crate) fn find_scrip() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// From the start of the process to its first answer, on a folder that already has data.
+/// Measures the time from the start of the process to its first response, on a folder with data.
 pub(crate) fn measure_cold_start(program: &Path, folder: &Path) -> anyhow::Result<Duration> {
     const START_TIMEOUT: Duration = Duration::from_secs(10);
-    // Free a moment ago; should another take it, the run ends with an error and no wrong figure.
+    // The port was free a moment ago. If another process takes it, the run ends with an error and
+    // not with a wrong result.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
     let mut command = scrip_command(program, folder, address.port());
     let start = now();
@@ -150,18 +152,18 @@ pub(crate) fn measure_cold_start(program: &Path, folder: &Path) -> anyhow::Resul
     let server = BenchServer::new(child, address);
     while start.elapsed() < START_TIMEOUT {
         if is_healthy(address).unwrap_or(false) {
-            let taken = start.elapsed();
+            let duration = start.elapsed();
             server.stop()?;
-            return Ok(taken);
+            return Ok(duration);
         }
         sleep(Duration::from_millis(1));
     }
-    bail!("no answer within {START_TIMEOUT:?}")
+    bail!("no response within {START_TIMEOUT:?}")
 }
 
 fn is_healthy(address: SocketAddr) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
-    // A socket that picks the wanted port as its own reaches itself while nobody listens.
+    // A socket with the wanted port as its local port connects to itself while no server listens.
     if stream.local_addr()? == address {
         return Ok(false);
     }
@@ -171,19 +173,19 @@ fn is_healthy(address: SocketAddr) -> anyhow::Result<bool> {
     Ok(line.starts_with("HTTP/1.1 200"))
 }
 
-/// Processor time so far, of all threads, in the program and in the kernel for it.
+/// The processor time of all threads so far, in user space and in the kernel.
 pub(crate) fn cpu_time(pid: Pid) -> anyhow::Result<Duration> {
-    /// Linux shows ticks of 10 ms to programs on every common machine.
+    /// Linux reports ticks of 10 ms on every common machine.
     const TICK: Duration = Duration::from_millis(10);
     let stat = fs::read_to_string(format!("/proc/{}/stat", pid.0))?;
-    // The name in parentheses may hold anything; fields are counted from behind it.
+    // The name in parentheses may contain any character, so fields are counted after it.
     let (_, fields) = stat.rsplit_once(") ").context("/proc/PID/stat is not as expected")?;
     let mut ticks = fields.split(' ').skip(11).take(2).map(str::parse::<u32>);
     let (user, system) = (ticks.next().context("utime")??, ticks.next().context("stime")??);
     Ok(TICK.saturating_mul(user.saturating_add(system)))
 }
 
-/// Memory that is the process's own: not the files it maps.
+/// Anonymous memory of the process, without mapped files.
 pub(crate) fn anonymous_mb(pid: Pid) -> anyhow::Result<f64> {
     let status = fs::read_to_string(format!("/proc/{}/status", pid.0))?;
     let line = status.lines().find_map(|it| it.strip_prefix("RssAnon:")).context("RssAnon")?;

@@ -1,11 +1,11 @@
-//! Random bytes for ids and rows: cheap, and the same in every run.
+//! Random bytes for ids and rows: cheap, and equal in every run.
 
-/// A xorshift generator. Nothing here is secret.
+/// A xorshift generator. Its values are not secret.
 #[derive(Debug)]
 pub(crate) struct XorshiftRandom(u64);
 
 impl XorshiftRandom {
-    /// Each seed is a sequence of its own; zero would stand still.
+    /// Each seed gives a different sequence. Zero is replaced, because xorshift would stay at zero.
     pub(crate) fn new(seed: u64) -> Self {
         Self(seed.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
     }
@@ -31,11 +31,11 @@ impl XorshiftRandom {
         uuid::Builder::from_random_bytes(self.bytes()).into_uuid()
     }
 
-    /// One of them, or nothing when there are none.
+    /// A random item, or `None` if the list is empty.
     pub(crate) fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         let count = u64::try_from(items.len()).unwrap_or(u64::MAX);
-        let place = self.next().checked_rem(count)?;
-        items.get(usize::try_from(place).ok()?)
+        let index = self.next().checked_rem(count)?;
+        items.get(usize::try_from(index).ok()?)
     }
 }
 

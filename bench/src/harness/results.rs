@@ -1,4 +1,4 @@
-//! What a measurement comes to: a rate, two percentiles, and the processor time behind it.
+//! The result of a measurement: a rate, two percentiles and the processor time.
 
 use std::{
     io::{self, Write},
@@ -13,14 +13,14 @@ pub(crate) struct MeasurementResult {
     pub(crate) per_second: f64,
     pub(crate) p50_us: u32,
     pub(crate) p99_us: u32,
-    /// Microseconds of processor per request, where a server was measured.
+    /// Processor time of the server in microseconds per request, if a server was measured.
     pub(crate) server_cpu_us: Option<f64>,
-    /// The same of the load generator, which shares the cores.
+    /// Processor time of the load generator, which shares the cores.
     pub(crate) load_cpu_us: Option<f64>,
 }
 
 impl MeasurementResult {
-    /// `units` is how many requests or rows one latency stands for.
+    /// `units` is the number of requests or rows per latency value.
     pub(crate) fn new(
         name: &'static str,
         connections: usize,
@@ -48,19 +48,20 @@ impl MeasurementResult {
     }
 }
 
-/// The smallest latency that `percent` of them do not exceed. They are sorted.
+/// The smallest latency that `percent` of the sorted values do not exceed.
 fn percentile(sorted: &[u32], percent: usize) -> u32 {
     let rank = sorted.len().saturating_mul(percent).div_ceil(100);
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
 }
 
-/// Shown at once: a whole run takes minutes.
-pub(crate) fn print_result(figures: &MeasurementResult) -> io::Result<()> {
-    writeln!(io::stderr(), "{}", result_row(figures))
+/// Prints the result immediately, because a whole run takes minutes.
+pub(crate) fn print_result(result: &MeasurementResult) -> io::Result<()> {
+    writeln!(io::stderr(), "{}", result_row(result))
 }
 
 pub(crate) fn result_row(it: &MeasurementResult) -> String {
-    let cpu = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
+    let format_cpu =
+        |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |it| format!("{it:.1}"));
     format!(
         "| {:<21} | {:>4} | {:>9.0} | {:>7} | {:>7} | {:>10} | {:>8} |",
         it.name,
@@ -68,8 +69,8 @@ pub(crate) fn result_row(it: &MeasurementResult) -> String {
         it.per_second,
         it.p50_us,
         it.p99_us,
-        cpu(it.server_cpu_us),
-        cpu(it.load_cpu_us),
+        format_cpu(it.server_cpu_us),
+        format_cpu(it.load_cpu_us),
     )
 }
 

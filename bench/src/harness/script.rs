@@ -1,4 +1,5 @@
-//! What a connection sends: whole requests, formatted once, with the varying bytes written over.
+//! The requests of a connection: formatted once, with the variable bytes overwritten for each
+//! request.
 
 use std::{
     ops::Range,
@@ -12,19 +13,19 @@ use anyhow::{Context, ensure};
 
 use crate::harness::random::XorshiftRandom;
 
-/// The text of a token's id: a UUID.
+/// The id of a token: a UUID as text.
 pub(crate) type IdText = [u8; 36];
 
 const NUMBER_PLACEHOLDER: &str = "NNNNNNNNNNNNNNNN";
 const ID_PLACEHOLDER: &str = "IIIIIIII-IIII-IIII-IIII-IIIIIIIIIIII";
 
-/// The requests of one connection, one after another.
+/// The sequence of requests of one connection.
 pub(crate) trait RequestScript: Send + 'static {
     fn next_request(&mut self) -> &[u8];
     fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()>;
 }
 
-/// Creates card tokens with numbers that never repeat, and keeps the ids.
+/// Creates card tokens with unique numbers and collects their ids.
 #[derive(Debug)]
 pub(crate) struct CreateScript {
     request: Vec<u8>,
@@ -35,7 +36,7 @@ pub(crate) struct CreateScript {
     pub(crate) ids: Vec<IdText>,
 }
 
-/// What a create asks for besides.
+/// Additional parts of a create request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CreateVariant {
     Plain,
@@ -43,7 +44,7 @@ pub(crate) enum CreateVariant {
     FourIndexes,
 }
 
-/// All of them differ from card to card.
+/// Four indexes with different values for each card.
 const FOUR_INDEXES: &str = r#","search_indexes":["{{ data.number }}","{{ data.number | last4 }}",
 "{{ data.number | slice: 4, 12 }}","{{ data.number | append: data.expiration_month }}"]"#;
 
@@ -67,7 +68,7 @@ impl CreateScript {
              Content-Type: application/json\r\n{idempotency_header}Content-Length: {}\r\n\r\n{body}",
             body.len()
         );
-        // A number of its own seeds each script, so that no two make the same idempotency keys.
+        // A different seed for each script, so that idempotency keys never repeat.
         let seed = serial.fetch_add(1, Ordering::Relaxed);
         Ok(Self {
             number_range: find_range(&request, NUMBER_PLACEHOLDER)
@@ -82,7 +83,7 @@ impl CreateScript {
 }
 
 impl CreateScript {
-    /// The same, of tokens that expire then.
+    /// Creates tokens with this expiry.
     pub(crate) fn with_expiry(
         api_key: &str,
         expires_at: &str,
@@ -106,9 +107,9 @@ impl RequestScript for CreateScript {
     fn next_request(&mut self) -> &[u8] {
         let number = card_number(self.serial.fetch_add(1, Ordering::Relaxed));
         overwrite(&mut self.request, &self.number_range, &number);
-        if let Some(place) = &self.idempotency_key_range {
+        if let Some(range) = &self.idempotency_key_range {
             let key = self.random.uuid().to_string();
-            overwrite(&mut self.request, place, key.as_bytes());
+            overwrite(&mut self.request, range, key.as_bytes());
         }
         &self.request
     }
@@ -116,12 +117,12 @@ impl RequestScript for CreateScript {
     fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()> {
         const START: &[u8] = b"{\"id\":\"";
         let id = body.strip_prefix(START).and_then(|it| it.first_chunk());
-        self.ids.push(*id.context("an answer does not start with the id")?);
+        self.ids.push(*id.context("a response does not start with the id")?);
         Ok(())
     }
 }
 
-/// Sends the same create again and again.
+/// Sends the same create repeatedly.
 #[derive(Debug)]
 pub(crate) struct RepeatedCreateScript(Vec<u8>);
 
@@ -146,7 +147,7 @@ impl RequestScript for RepeatedCreateScript {
     }
 }
 
-/// Reads tokens at random out of those there are.
+/// Reads random tokens from a list of ids.
 #[derive(Debug)]
 pub(crate) struct ReadScript {
     request: Vec<u8>,
@@ -161,14 +162,9 @@ impl ReadScript {
         let request = format!(
             "GET /tokens/{ID_PLACEHOLDER} HTTP/1.1\r\nHost: bench\r\nBT-API-KEY: {api_key}\r\n\r\n"
         );
-        let id_at = find_range(&request, ID_PLACEHOLDER).context("the request has no id")?;
+        let id_range = find_range(&request, ID_PLACEHOLDER).context("the request has no id")?;
         let request = request.into_bytes();
-        Ok(Self {
-            request,
-            id_range: id_at,
-            ids: Arc::clone(ids),
-            random: XorshiftRandom::new(seed),
-        })
+        Ok(Self { request, id_range, ids: Arc::clone(ids), random: XorshiftRandom::new(seed) })
     }
 }
 
@@ -185,7 +181,7 @@ impl RequestScript for ReadScript {
     }
 }
 
-/// Turns the pages of a list, from the first to the last and again.
+/// Reads all pages of a list, repeatedly from the first to the last.
 #[derive(Debug)]
 pub(crate) struct ListScript {
     api_key: String,
@@ -214,7 +210,7 @@ impl RequestScript for ListScript {
 
     fn handle_response(&mut self, body: &[u8]) -> anyhow::Result<()> {
         let body = std::str::from_utf8(body)?;
-        let (_, rest) = body.split_once("\"next\":").context("an answer has no next")?;
+        let (_, rest) = body.split_once("\"next\":").context("a response has no next")?;
         let next = rest.strip_prefix('"').and_then(|it| it.split('"').next());
         let start = next.map(|it| format!("&start={it}")).unwrap_or_default();
         self.set_request(&start);
@@ -227,25 +223,25 @@ fn find_range(text: &str, placeholder: &str) -> Option<Range<usize>> {
 }
 
 fn overwrite(request: &mut [u8], range: &Range<usize>, bytes: &[u8]) {
-    if let Some(to) = request.get_mut(range.clone()) {
-        for (to, from) in to.iter_mut().zip(bytes) {
-            *to = *from;
+    if let Some(target) = request.get_mut(range.clone()) {
+        for (target_byte, byte) in target.iter_mut().zip(bytes) {
+            *target_byte = *byte;
         }
     }
 }
 
-/// "4", fourteen digits of the serial, and the Luhn digit.
+/// "4", fourteen digits of the serial number, and the Luhn digit.
 fn card_number(serial: u64) -> [u8; 16] {
     let mut number = [b'0'; 16];
-    let (mut rest, mut sum) = (400_000_000_000_000_u64.saturating_add(serial), 0_u64);
-    let mut double = true;
-    for place in number.iter_mut().rev().skip(1) {
-        let digit = rest % 10;
-        rest /= 10;
-        *place = ascii(digit);
-        let weighed = if double { digit.saturating_mul(2) } else { digit };
-        sum = sum.saturating_add(weighed / 10).saturating_add(weighed % 10);
-        double = !double;
+    let (mut remaining_digits, mut sum) = (400_000_000_000_000_u64.saturating_add(serial), 0_u64);
+    let mut is_doubled = true;
+    for byte in number.iter_mut().rev().skip(1) {
+        let digit = remaining_digits % 10;
+        remaining_digits /= 10;
+        *byte = ascii(digit);
+        let weighted = if is_doubled { digit.saturating_mul(2) } else { digit };
+        sum = sum.saturating_add(weighted / 10).saturating_add(weighted % 10);
+        is_doubled = !is_doubled;
     }
     if let Some(last) = number.last_mut() {
         *last = ascii((10 - sum % 10) % 10);
@@ -265,7 +261,7 @@ mod tests {
 
     #[test]
     fn generated_card_numbers_pass_luhn() {
-        // Worked by hand: 4+0·14 weighs 8, so the last digit is 2.
+        // Calculated by hand: 4+0·14 weighs 8, so the last digit is 2.
         assert_eq!(&card_number(0), b"4000000000000002");
         assert_eq!(&card_number(1), b"4000000000000010");
         assert_eq!(&card_number(24_242_424_242_424), b"4242424242424242");

@@ -1,4 +1,4 @@
-//! What deduplication costs when many tokens have the same fingerprint.
+//! The cost of deduplication when many tokens have the same fingerprint.
 
 use std::time::Duration;
 
@@ -15,14 +15,14 @@ use crate::{
 const CONNECTIONS: usize = 16;
 const FEW_TOKENS: u32 = 10;
 const MANY_TOKENS: u32 = 10_000;
-const AIM: f64 = 1.5;
+const RATIO_MAX: f64 = 1.5;
 
 const FEW_NUMBER: &str = "4242424242424242";
 const MANY_NUMBER: &str = "4111111111111111";
 
 #[derive(Debug)]
 pub(crate) struct DuplicatesResult {
-    /// Before and after the other.
+    /// Before and after the measurement with many duplicates.
     few_duplicates: [MeasurementResult; 2],
     many_duplicates: MeasurementResult,
 }
@@ -82,11 +82,11 @@ impl DuplicatesBench {
 
 pub(crate) fn report_duplicates(duplicates: &DuplicatesResult) -> String {
     let [before, after] = &duplicates.few_duplicates;
-    let few = f64::midpoint(before.per_second, after.per_second);
-    let ratio = few / duplicates.many_duplicates.per_second.max(1e-9);
-    let verdict = if ratio <= AIM { "met" } else { "MISSED" };
+    let few_rate = f64::midpoint(before.per_second, after.per_second);
+    let ratio = few_rate / duplicates.many_duplicates.per_second.max(1e-9);
+    let verdict = if ratio <= RATIO_MAX { "met" } else { "MISSED" };
     format!(
-        "\nDeduplication\n\nagainst {MANY_TOKENS} tokens of one fingerprint, at most {AIM} times of {FEW_TOKENS}: \
+        "\nDeduplication\n\nagainst {MANY_TOKENS} tokens of one fingerprint, at most {RATIO_MAX} times of {FEW_TOKENS}: \
          {ratio:.2}, {verdict}\n"
     )
 }

@@ -1,4 +1,4 @@
-//! What expressions cost: compiled and evaluated, in this process, and as a share of a read.
+//! The cost of expressions: compilation and evaluation in this process, and as a share of a read.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::harness::clock::now;
 
 const REVEAL: &str = "{{ data.number | reveal_last: 4 }}";
 
-/// Nanoseconds each.
+/// All values in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct ExpressionCost {
     pub(crate) compile: f64,
@@ -55,18 +55,18 @@ pub(crate) fn measure_expressions() -> anyhow::Result<ExpressionCost> {
     })
 }
 
-/// The median of rounds: a neighbour on the machine disturbs some, not most.
+/// The median of several rounds: other load on the machine disturbs some of them, not most.
 pub(crate) fn nanos_per_call(work: impl Fn() -> bool) -> f64 {
     const ROUND_COUNT: usize = 31;
     const CALLS_PER_ROUND: u32 = 5_000;
-    let round = || -> Duration {
-        let began = now();
+    let measure_round = || -> Duration {
+        let start = now();
         for _ in 0..CALLS_PER_ROUND {
             black_box(work());
         }
-        began.elapsed()
+        start.elapsed()
     };
-    let mut rounds: Vec<_> = (0..ROUND_COUNT).map(|_| round()).collect();
+    let mut rounds: Vec<_> = (0..ROUND_COUNT).map(|_| measure_round()).collect();
     rounds.sort_unstable();
     let median = rounds.get(ROUND_COUNT / 2).copied().unwrap_or_default();
     median.as_secs_f64() * 1e9 / f64::from(CALLS_PER_ROUND)

@@ -1,4 +1,4 @@
-//! What the guessing budget costs creates by a public key.
+//! The cost of the guessing budget for creates by a public key.
 
 use std::{
     path::Path,
@@ -20,17 +20,18 @@ use crate::{
 };
 
 const CONNECTIONS: usize = 16;
-const AIM: f64 = 1.25;
+const RATIO_MAX: f64 = 1.25;
 const QUOTAS: [&str; 3] =
     ["number_guesses_day", "number_guesses_quarter", "number_guesses_application"];
 
-/// As in a production tenant; the last one so that it is not spent in the middle of a run.
+/// The quotas of a production tenant. The last one is higher, so that it is not exhausted during a
+/// run.
 const BUDGET_ON: [&str; 3] = ["20", "40", "100000"];
 const BUDGET_OFF: [&str; 3] = ["off"; 3];
 
 #[derive(Debug)]
 pub(crate) struct GuessingResult {
-    /// Before and after the other.
+    /// Before and after the measurement with the budget.
     without_budget: [MeasurementResult; 2],
     with_budget: MeasurementResult,
 }
@@ -38,14 +39,14 @@ pub(crate) struct GuessingResult {
 pub(crate) async fn measure_guessing_budget(plan: &BenchPlan) -> anyhow::Result<GuessingResult> {
     let data = plan.folder.join("guessing");
     std::fs::create_dir(&data)?;
-    let first = BenchServer::start_scrip(&plan.scrip, &data)?;
-    let tenant = first.tenant.clone();
-    first.stop()?;
+    let first_server = BenchServer::start_scrip(&plan.scrip, &data)?;
+    let tenant = first_server.tenant.clone();
+    first_server.stop()?;
     let bench = GuessingBench { plan, data: &data, tenant, serial: Arc::default() };
     let before = bench.create("create, no budget", BUDGET_OFF).await?;
-    let on = bench.create("create, with budget", BUDGET_ON).await?;
+    let with_budget = bench.create("create, with budget", BUDGET_ON).await?;
     let after = bench.create("create, no budget", BUDGET_OFF).await?;
-    Ok(GuessingResult { without_budget: [before, after], with_budget: on })
+    Ok(GuessingResult { without_budget: [before, after], with_budget })
 }
 
 struct GuessingBench<'a> {
@@ -67,8 +68,9 @@ impl GuessingBench<'_> {
         command.env("SCRIP_STORAGE_DATA_DIR", self.data).stdout(std::process::Stdio::null());
         ensure!(command.status()?.success(), "the quotas of the guessing budget cannot be set");
         let server = BenchServer::start_scrip(&self.plan.scrip, self.data)?;
-        let script = |_| CreateScript::new(&server.public_key, CreateVariant::Plain, &self.serial);
-        let scripts = (0..CONNECTIONS).map(script).collect::<anyhow::Result<Vec<_>>>()?;
+        let build_script =
+            |_| CreateScript::new(&server.public_key, CreateVariant::Plain, &self.serial);
+        let scripts = (0..CONNECTIONS).map(build_script).collect::<anyhow::Result<Vec<_>>>()?;
         let (warm_up, measured): (Duration, Duration) = self.plan.durations;
         let until = LoadDuration::Time(warm_up, measured);
         let (address, pid) = (server.address, server.pid());
@@ -82,11 +84,11 @@ impl GuessingBench<'_> {
 
 pub(crate) fn report_guessing_budget(guessing: &GuessingResult) -> String {
     let [before, after] = &guessing.without_budget;
-    let off = f64::midpoint(before.per_second, after.per_second);
-    let ratio = off / guessing.with_budget.per_second.max(1e-9);
-    let verdict = if ratio <= AIM { "met" } else { "MISSED" };
+    let rate_without_budget = f64::midpoint(before.per_second, after.per_second);
+    let ratio = rate_without_budget / guessing.with_budget.per_second.max(1e-9);
+    let verdict = if ratio <= RATIO_MAX { "met" } else { "MISSED" };
     format!(
-        "\nGuessing budget\n\ncreates by a public key with the budget, at most {AIM} times of \
+        "\nGuessing budget\n\ncreates by a public key with the budget, at most {RATIO_MAX} times of \
          without: {ratio:.2}, {verdict}\n"
     )
 }

@@ -1,5 +1,5 @@
-//! What hostile clients cost honest ones: silent connections from one address, and the most
-//! expensive request that the limits allow, again and again, while another address creates tokens.
+//! The cost of hostile clients for honest ones: silent connections and the most expensive allowed
+//! requests from other addresses, while one address creates tokens.
 
 use std::{
     net::{Ipv4Addr, SocketAddr},
@@ -30,26 +30,26 @@ use crate::{
 };
 
 const ATTACKER: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 2);
-const HONEST: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
-/// Expensive requests come from a third address, because the silent sockets use up the
-/// attacker's share of connections.
+const HONEST_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 3);
+/// Expensive requests come from a third address, because the silent sockets use up the connection
+/// share of the attacker.
 const EXPENSIVE_CLIENT: Ipv4Addr = Ipv4Addr::new(127, 0, 0, 4);
 
 const CREATE_CONNECTIONS: usize = 16;
 const KEYLESS_CONNECTIONS: usize = 256;
 const SILENT_CONNECTIONS: usize = 4096;
 const EXPENSIVE_CONNECTIONS: usize = 2;
-/// A connection that was closed comes back, but not at once: the load shares the machine.
+/// A closed connection is reopened after a pause, because the load shares the machine.
 const RECONNECT_PAUSE: Duration = Duration::from_secs(5);
 const PROBE_INTERVAL: Duration = Duration::from_millis(100);
-/// Descriptors for all of these, and some more.
-const DESCRIPTORS: usize = 8192;
+/// File descriptors for all connections and some more.
+const DESCRIPTORS_MAX: usize = 8192;
 
 #[derive(Debug)]
 pub(crate) struct HostileClientsResult {
     without_attack: [MeasurementResult; 2],
     under_attack: MeasurementResult,
-    /// Connections that silent clients opened, and the most that were open at the same time.
+    /// Connections that silent clients opened, and the maximum open at the same time.
     connections: u32,
     sockets_max: u32,
     expensive_requests: u32,
@@ -69,17 +69,17 @@ struct AttackState {
 }
 
 impl AttackState {
-    /// Measuring starts after every silent socket was opened and an expensive request was answered.
+    /// Waits until every silent socket was opened and an expensive request got a response.
     async fn wait_until_running(&self) -> anyhow::Result<()> {
         let sockets = u32::try_from(KEYLESS_CONNECTIONS.saturating_add(SILENT_CONNECTIONS))?;
-        let running = async {
+        let wait = async {
             while self.connections.load(Ordering::Relaxed) < sockets
                 || self.expensive_requests.load(Ordering::Relaxed) == 0
             {
                 sleep(PROBE_TICK).await;
             }
         };
-        timeout(ATTACK_TIMEOUT, running).await.context("the attack did not start within its time")
+        timeout(ATTACK_TIMEOUT, wait).await.context("the attack did not start within its time")
     }
 }
 
@@ -90,14 +90,14 @@ pub(crate) async fn measure_hostile_clients(
     let data = plan.folder.join("hostile");
     std::fs::create_dir(&data)?;
     let server = BenchServer::start_scrip(&plan.scrip, &data)?;
-    let operator = server.metrics.context("the server has no listener for metrics")?;
+    let operator_address = server.metrics.context("the server has no listener for metrics")?;
     let serial = Arc::default();
     let before = measure_creates("create, alone", &server, plan, &serial).await?;
     let attack = Arc::new(AttackState::default());
     let mut attackers = JoinSet::new();
-    for at in 0..KEYLESS_CONNECTIONS.saturating_add(SILENT_CONNECTIONS) {
-        let output = if at < KEYLESS_CONNECTIONS { KEYLESS_HEAD } else { "" };
-        attackers.spawn(hold_silent_connections(Arc::clone(&attack), server.address, output));
+    for index in 0..KEYLESS_CONNECTIONS.saturating_add(SILENT_CONNECTIONS) {
+        let request_head = if index < KEYLESS_CONNECTIONS { KEYLESS_HEAD } else { "" };
+        attackers.spawn(hold_silent_connections(Arc::clone(&attack), server.address, request_head));
     }
     let request: Arc<str> = expensive_request(&server.api_key).into();
     for _ in 0..EXPENSIVE_CONNECTIONS {
@@ -105,30 +105,34 @@ pub(crate) async fn measure_hostile_clients(
         attackers.spawn(send_expensive_requests(Arc::clone(&attack), server.address, request));
     }
     attackers.spawn(probe_health(Arc::clone(&attack), server.address, |it| &it.probe_us));
-    attackers.spawn(probe_health(Arc::clone(&attack), operator, |it| &it.operator_probe_us));
+    attackers
+        .spawn(probe_health(Arc::clone(&attack), operator_address, |it| &it.operator_probe_us));
     attack.wait_until_running().await?;
-    let attacked = measure_creates("  under attack", &server, plan, &serial).await?;
+    let under_attack = measure_creates("  under attack", &server, plan, &serial).await?;
     attack.stop.store(true, Ordering::Relaxed);
     attackers.shutdown().await;
     let after = measure_creates("create, alone", &server, plan, &serial).await?;
     server.stop()?;
-    let read = |it: &AtomicU32| it.load(Ordering::Relaxed);
+    let load_counter = |it: &AtomicU32| it.load(Ordering::Relaxed);
     Ok(HostileClientsResult {
         without_attack: [before, after],
-        under_attack: attacked,
-        connections: read(&attack.connections),
-        sockets_max: read(&attack.open_max),
-        expensive_requests: read(&attack.expensive_requests),
-        slowest_probe: Duration::from_micros(read(&attack.probe_us).into()),
-        slowest_operator_probe: Duration::from_micros(read(&attack.operator_probe_us).into()),
+        under_attack,
+        connections: load_counter(&attack.connections),
+        sockets_max: load_counter(&attack.open_max),
+        expensive_requests: load_counter(&attack.expensive_requests),
+        slowest_probe: Duration::from_micros(load_counter(&attack.probe_us).into()),
+        slowest_operator_probe: Duration::from_micros(
+            load_counter(&attack.operator_probe_us).into(),
+        ),
     })
 }
 
-/// Where this is not allowed, there are fewer sockets; the report says how many.
+/// Raises the limit of file descriptors. If this is not permitted, there are fewer sockets, and the
+/// report contains their number.
 fn raise_descriptor_limit() {
     let mut command = Command::new("prlimit");
     command.args(["--pid", &std::process::id().to_string()]);
-    command.arg(format!("--nofile={DESCRIPTORS}"));
+    command.arg(format!("--nofile={DESCRIPTORS_MAX}"));
     drop(command.stdout(Stdio::null()).stderr(Stdio::null()).status());
 }
 
@@ -138,17 +142,17 @@ async fn measure_creates(
     plan: &BenchPlan,
     serial: &Arc<AtomicU64>,
 ) -> anyhow::Result<MeasurementResult> {
-    let script = |_| CreateScript::new(&server.api_key, CreateVariant::Plain, serial);
-    let scripts = (0..CREATE_CONNECTIONS).map(script).collect::<anyhow::Result<Vec<_>>>()?;
+    let build_script = |_| CreateScript::new(&server.api_key, CreateVariant::Plain, serial);
+    let scripts = (0..CREATE_CONNECTIONS).map(build_script).collect::<anyhow::Result<Vec<_>>>()?;
     let until = LoadDuration::Time(plan.durations.0, plan.durations.1);
     let (address, server) = (server.address, server.pid());
     let load = LoadPlan { name, address, server, status: 201, until, interval: None };
-    let (result, _) = load::run_from(HONEST, load, scripts).await?;
+    let (result, _) = load::run_from(HONEST_CLIENT, load, scripts).await?;
     print_result(&result)?;
     Ok(result)
 }
 
-/// A request that needs no key and whose body never comes.
+/// The head of a request that needs no key. The body never arrives.
 const KEYLESS_HEAD: &str = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/x \
     HTTP/1.1\r\nHost: bench\r\nContent-Type: application/json\r\nContent-Length: 262144\r\n\r\n";
 
@@ -160,11 +164,11 @@ async fn hold_silent_connections(
     while !attack.stop.load(Ordering::Relaxed) {
         if let Ok(mut stream) = connect_from(ATTACKER, address).await {
             attack.connections.fetch_add(1, Ordering::Relaxed);
-            let open = attack.open.fetch_add(1, Ordering::Relaxed).saturating_add(1);
-            attack.open_max.fetch_max(open, Ordering::Relaxed);
+            let open_count = attack.open.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+            attack.open_max.fetch_max(open_count, Ordering::Relaxed);
             let mut byte = [0; 1];
             if stream.write_all(request_head.as_bytes()).await.is_ok() {
-                // Until the server closes the connection.
+                // Waits until the server closes the connection.
                 drop(stream.read(&mut byte).await);
             }
             attack.open.fetch_sub(1, Ordering::Relaxed);
@@ -173,7 +177,7 @@ async fn hold_silent_connections(
     }
 }
 
-/// Close to the largest body, with as many expressions on it as a token may have.
+/// A body close to the size limit, with the maximum number of expressions.
 fn expensive_request(api_key: &str) -> String {
     let index = r#""{{ data | split: ' ' | sort | join: '-' | upcase | replace: 'A', 'bb' }}""#;
     let indexes = vec![index; 16].join(",");
@@ -186,7 +190,7 @@ fn expensive_request(api_key: &str) -> String {
     )
 }
 
-/// Whatever the answer is, it is not looked at.
+/// Sends expensive requests and ignores the responses.
 async fn send_expensive_requests(attack: Arc<AttackState>, address: SocketAddr, request: Arc<str>) {
     while !attack.stop.load(Ordering::Relaxed) {
         let Ok(mut stream) = connect_from(EXPENSIVE_CLIENT, address).await else {
@@ -205,7 +209,7 @@ async fn send_expensive_requests(attack: Arc<AttackState>, address: SocketAddr, 
 const ATTACK_TIMEOUT: Duration = Duration::from_secs(30);
 const PROBE_TICK: Duration = Duration::from_millis(50);
 
-/// Each on a connection of its own, as an orchestrator asks.
+/// Probes `/healthz`. Each probe uses its own connection, like the probes of an orchestrator.
 async fn probe_health(
     attack: Arc<AttackState>,
     address: SocketAddr,
@@ -213,23 +217,28 @@ async fn probe_health(
 ) {
     while !attack.stop.load(Ordering::Relaxed) {
         let start = now();
-        let note = |took: Duration| slowest(&attack).fetch_max(micros(took), Ordering::Relaxed);
-        let mut ask = std::pin::pin!(timeout(ATTACK_TIMEOUT, send_probe(address)));
-        // A probe that has no answer when the run stops counts as slow as it is by then.
+        let record_slowest =
+            |duration: Duration| slowest(&attack).fetch_max(micros(duration), Ordering::Relaxed);
+        let mut probe = std::pin::pin!(timeout(ATTACK_TIMEOUT, send_probe(address)));
+        // A probe without a response at the end of the run counts with its time so far.
         let response = loop {
-            match timeout(PROBE_TICK, ask.as_mut()).await {
+            match timeout(PROBE_TICK, probe.as_mut()).await {
                 Ok(response) => break response,
-                Err(_) => note(start.elapsed()),
+                Err(_) => record_slowest(start.elapsed()),
             };
         };
-        // A probe that fails has no answer at all.
-        note(if matches!(response, Ok(Ok(()))) { start.elapsed() } else { ATTACK_TIMEOUT });
+        // A failed probe counts as a timeout.
+        record_slowest(if matches!(response, Ok(Ok(()))) {
+            start.elapsed()
+        } else {
+            ATTACK_TIMEOUT
+        });
         sleep(PROBE_INTERVAL).await;
     }
 }
 
 async fn send_probe(address: SocketAddr) -> anyhow::Result<()> {
-    let mut stream = connect_from(HONEST, address).await?;
+    let mut stream = connect_from(HONEST_CLIENT, address).await?;
     stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n").await?;
     let mut chunk = [0; 12];
     stream.read_exact(&mut chunk).await?;
@@ -239,13 +248,13 @@ async fn send_probe(address: SocketAddr) -> anyhow::Result<()> {
 
 pub(crate) fn report_hostile_clients(hostile: &HostileClientsResult) -> String {
     let [before, after] = &hostile.without_attack;
-    let alone = f64::midpoint(f64::from(before.p99_us), f64::from(after.p99_us));
-    let ratio = f64::from(hostile.under_attack.p99_us) / alone.max(1.0);
-    let verdict = |met: bool| if met { "met" } else { "MISSED" };
-    let second = Duration::from_secs(1);
-    let probe = |name: &str, slowest: Duration| {
-        let (ms, met) = (slowest.as_secs_f64() * 1e3, verdict(slowest < second));
-        format!("slowest /healthz {name}, under 1 s: {ms:.0} ms, {met}\n")
+    let p99_alone = f64::midpoint(f64::from(before.p99_us), f64::from(after.p99_us));
+    let ratio = f64::from(hostile.under_attack.p99_us) / p99_alone.max(1.0);
+    let verdict = |is_met: bool| if is_met { "met" } else { "MISSED" };
+    let limit = Duration::from_secs(1);
+    let report_probe = |name: &str, slowest: Duration| {
+        let (ms, outcome) = (slowest.as_secs_f64() * 1e3, verdict(slowest < limit));
+        format!("slowest /healthz {name}, under 1 s: {ms:.0} ms, {outcome}\n")
     };
     format!(
         "\nHostile clients ({} silent connections of one address, {} open at once at most, \
@@ -255,7 +264,7 @@ pub(crate) fn report_hostile_clients(hostile: &HostileClientsResult) -> String {
         hostile.sockets_max,
         hostile.expensive_requests,
         verdict(ratio <= 3.0),
-        probe("where clients ask", hostile.slowest_probe),
-        probe("on the operator's listener", hostile.slowest_operator_probe),
+        report_probe("on the client listener", hostile.slowest_probe),
+        report_probe("on the operator listener", hostile.slowest_operator_probe),
     )
 }

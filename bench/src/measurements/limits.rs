@@ -1,4 +1,4 @@
-//! What rate limits cost a request, in this process: which counters apply, and counting on them.
+//! The cost of rate limits for a request, in this process: finding the counters and counting.
 
 use std::{cell::Cell, hint::black_box};
 
@@ -18,10 +18,10 @@ use scrip_seal::{Pepper, RootKey};
 
 use crate::measurements::expressions::nanos_per_call;
 
-/// Nanoseconds each.
+/// All values in nanoseconds.
 #[derive(Debug)]
 pub(crate) struct LimiterCost {
-    /// What is done for every request anyway: the digest by which its key is looked up.
+    /// The reference: the digest of the API key, which every request computes anyway.
     pub(crate) digest: f64,
     pub(crate) check_address: f64,
     pub(crate) one_address: f64,
@@ -30,7 +30,7 @@ pub(crate) struct LimiterCost {
     pub(crate) overflowing: f64,
 }
 
-/// Counters of a server when nobody says otherwise.
+/// The default number of counters of a server.
 const COUNTERS_MAX: usize = 100_000;
 
 /// A private key of a production tenant creates a token: four counters.
@@ -51,19 +51,22 @@ fn sample_request(address: u32) -> RateLimitRequest {
     }
 }
 
-/// A clock that moves by so much with each request, and a request from each address in turn.
+/// Counts requests from each address in turn, with a clock that advances by `step_us` per request.
 fn count_requests(
     counters: &RateLimitCounters,
     step_us: u64,
     addresses: u32,
 ) -> impl Fn() -> bool + '_ {
-    let result = EffectiveRates::default();
-    let turn = Cell::new(0_u32);
+    let rates = EffectiveRates::default();
+    let request_count = Cell::new(0_u32);
     move || {
-        let at = turn.replace(turn.get().wrapping_add(1));
-        let now = Timestamp { unix_ms: i64::from(at).saturating_mul(step_us.cast_signed()) / 1000 };
-        let facts = sample_request(at.checked_rem(addresses).unwrap_or(at));
-        counters.count(now, &counter_checks(&result, black_box(&facts))).is_ok()
+        let request_number = request_count.replace(request_count.get().wrapping_add(1));
+        let now = Timestamp {
+            unix_ms: i64::from(request_number).saturating_mul(step_us.cast_signed()) / 1000,
+        };
+        let request =
+            sample_request(request_number.checked_rem(addresses).unwrap_or(request_number));
+        counters.count(now, &counter_checks(&rates, black_box(&request))).is_ok()
     }
 }
 
@@ -71,26 +74,27 @@ pub(crate) fn measure_limits() -> anyhow::Result<LimiterCost> {
     let root = RootKey::from_text("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=")?;
     let pepper = Pepper::create(&root)?.0;
     let key = "key_prod_us_pvt_ABCDEFGHJKMNPQRSTVWXYZ0123456789ABCDEFG";
-    let counters = || RateLimitCounters::new(COUNTERS_MAX);
-    let (one, many, blocked, crowded) = (counters(), counters(), counters(), counters());
-    let asked = address_check(&EffectiveRates::default(), sample_request(1).address);
+    let new_counters = || RateLimitCounters::new(COUNTERS_MAX);
+    let (one, many, exhausted, overflowing) =
+        (new_counters(), new_counters(), new_counters(), new_counters());
+    let check = address_check(&EffectiveRates::default(), sample_request(1).address);
     let now = Timestamp { unix_ms: 0 };
-    // As fast as the row of addresses lets one in, or a server with ten thousand clients is asked.
-    let counting_one = count_requests(&one, 51_000, 1);
-    let counting_many = count_requests(&many, 5_001, 10_000);
-    // The clock stands: the third request in a thousand is refused, and all after it.
-    let counting_blocked = count_requests(&blocked, 0, 1);
-    // Nearly every request is somebody new, and there is no room for all.
-    let counting_crowded = count_requests(&crowded, 51, 0);
+    // As fast as the address limit allows, or like a server with ten thousand clients.
+    let count_one = count_requests(&one, 51_000, 1);
+    let count_many = count_requests(&many, 5_001, 10_000);
+    // The clock does not move: every request after the limit is rejected.
+    let count_rejected = count_requests(&exhausted, 0, 1);
+    // Nearly every request comes from a new address, and the counters do not suffice.
+    let count_overflowing = count_requests(&overflowing, 51, 0);
     Ok(LimiterCost {
         digest: nanos_per_call(|| pepper.api_key_digest(black_box(key)).first() != Some(&0)),
         check_address: nanos_per_call(|| {
-            asked.as_ref().is_some_and(|it| one.probe(now, black_box(it)).is_ok())
+            check.as_ref().is_some_and(|it| one.probe(now, black_box(it)).is_ok())
         }),
-        one_address: nanos_per_call(counting_one),
-        many_addresses: nanos_per_call(counting_many),
-        rejected: nanos_per_call(counting_blocked),
-        overflowing: nanos_per_call(counting_crowded),
+        one_address: nanos_per_call(count_one),
+        many_addresses: nanos_per_call(count_many),
+        rejected: nanos_per_call(count_rejected),
+        overflowing: nanos_per_call(count_overflowing),
     })
 }
 
@@ -101,18 +105,18 @@ pub(crate) fn report_limits(cost: &LimiterCost) -> String {
             .to_owned();
     let rows = [
         ("digest of an API key", cost.digest),
-        ("ask about an address", cost.check_address),
+        ("check an address", cost.check_address),
         ("count on four, one address", cost.one_address),
         ("count on four, 10,000 addresses", cost.many_addresses),
-        ("refused", cost.rejected),
-        ("count on four, addresses without end", cost.overflowing),
+        ("rejected", cost.rejected),
+        ("count on four, unbounded addresses", cost.overflowing),
     ];
     for (name, nanos) in rows {
         let ratio = nanos / cost.digest;
         text.push_str(&format!("| {name:<39} | {nanos:>7.0} ns | {ratio:>9.1} x |\n"));
     }
-    let whole = cost.check_address + cost.one_address;
-    let verdict = if whole < 1000.0 { "met" } else { "MISSED" };
-    text.push_str(&format!("\nask and count, one address, under 1 us: {whole:.0} ns, {verdict}\n"));
+    let total = cost.check_address + cost.one_address;
+    let verdict = if total < 1000.0 { "met" } else { "MISSED" };
+    text.push_str(&format!("\nask and count, one address, under 1 us: {total:.0} ns, {verdict}\n"));
     text
 }

@@ -1,4 +1,4 @@
-//! A node on PostgreSQL beside `pgbench`, in turns, on one server and in one database.
+//! A node on PostgreSQL and `pgbench`, measured alternately on one server and one database.
 
 use std::{
     path::PathBuf,
@@ -23,14 +23,14 @@ use crate::{
     },
 };
 
-const CLIENTS: usize = 64;
+const CLIENT_COUNT: usize = 64;
 
-/// A rate of the node with those of the reference right before and right after it.
+/// A rate of the node with the reference rates directly before and after it.
 #[derive(Debug)]
 pub(crate) struct PostgresRound {
     operation: &'static str,
     tenants: usize,
-    aim: f64,
+    target: f64,
     scrip: MeasurementResult,
     pgbench: [f64; 2],
 }
@@ -41,13 +41,13 @@ struct PostgresBench {
     scrip: PathBuf,
     folder: PathBuf,
     durations: (Duration, Duration),
-    /// One for each tenant.
+    /// One key for each tenant.
     keys: Vec<String>,
     serial: Arc<AtomicU64>,
 }
 
 pub(crate) async fn measure_postgres(plan: &BenchPlan) -> anyhow::Result<Vec<PostgresRound>> {
-    // As an operator would have it on such a machine; the rest is PostgreSQL's own.
+    // Settings that an operator would use on such a machine. All others are defaults of PostgreSQL.
     let cluster = Cluster::start(&["shared_buffers=256MB", "max_wal_size=4GB"]);
     let pgbench = PgbenchReference { url: cluster.url(), folder: plan.folder.clone(), runs: 0 };
     let mut bench = PostgresBench {
@@ -74,31 +74,31 @@ impl PostgresBench {
         command.env("SCRIP_STORAGE_DATA_DIR", self.folder.join("node"));
         command.env("SCRIP_SERVER_LISTEN", "127.0.0.1:0");
         command.env("SCRIP_LIMITS_MODE", "off");
-        // Its keys of codes are in memory.
-        command.env("SCRIP_STORAGE_ONLY_NODE", "true");
+        // The epoch keys of CVCs are in memory.
+        command.env("SCRIP_STORAGE_SINGLE_NODE", "true");
         command.env("SCRIP_AUDIT_READS", read_log_mode);
         command
     }
 
     fn run_command(&self, arguments: &[&str]) -> anyhow::Result<String> {
         let output = self.command("off").args(arguments).output()?;
-        let wrong = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "scrip {arguments:?} failed: {wrong}");
+        let error_output = String::from_utf8_lossy(&output.stderr);
+        ensure!(output.status.success(), "scrip {arguments:?} failed: {error_output}");
         Ok(String::from_utf8(output.stdout)?)
     }
 
-    /// A vault with a tenant for each client, and the rows that pgbench reads.
+    /// Creates a vault with a tenant for each client, and the rows that pgbench reads.
     fn prepare_vault(&mut self) -> anyhow::Result<()> {
         self.run_command(&["init"])?;
-        for at in 0..CLIENTS {
-            let name = format!("bench-{at}");
+        for number in 0..CLIENT_COUNT {
+            let name = format!("bench-{number}");
             self.run_command(&["tenant", "create", &name])?;
             let application = ["application", "create", "--tenant", &name, "--name", "bench"];
-            let rights = ["--type", "private", "--all", "--json"];
-            let output = self.run_command(&[application.as_slice(), &rights].concat())?;
+            let options = ["--type", "private", "--all", "--json"];
+            let output = self.run_command(&[application.as_slice(), &options].concat())?;
             self.keys.push(parse_key(&output)?);
         }
-        for sql in insert_token_statements(CLIENTS) {
+        for sql in insert_token_statements(CLIENT_COUNT) {
             self.cluster.query_primary(&sql);
         }
         self.cluster.query_primary("ANALYZE");
@@ -110,8 +110,8 @@ impl PostgresBench {
         tenants: TenantSpread,
     ) -> anyhow::Result<[PostgresRound; 3]> {
         let folder = self.folder.clone();
-        let log = |name: &str| folder.join(format!("{name}.log"));
-        let server = BenchServer::start_node(self.command("durable"), &log("durable"))?;
+        let log_path = |name: &str| folder.join(format!("{name}.log"));
+        let server = BenchServer::start_node(self.command("durable"), &log_path("durable"))?;
         let before = self.measure_reference(PgbenchOperation::Create, tenants)?;
         let (result, scripts) =
             load::run(self.load_plan("create", &server, 201), self.create_scripts(tenants)?)
@@ -123,7 +123,7 @@ impl PostgresBench {
         let recorded =
             self.measure_reads(&server, PgbenchOperation::RecordedRead, tenants, &ids).await?;
         server.stop()?;
-        let server = BenchServer::start_node(self.command("off"), &log("off"))?;
+        let server = BenchServer::start_node(self.command("off"), &log_path("off"))?;
         let unrecorded = self.measure_reads(&server, PgbenchOperation::Read, tenants, &ids).await?;
         server.stop()?;
         Ok([creates, recorded, unrecorded])
@@ -152,12 +152,13 @@ impl PostgresBench {
 
     /// The key of each connection.
     fn connection_keys(&self, tenants: TenantSpread) -> impl Iterator<Item = &String> {
-        self.keys.iter().take(tenant_count(tenants)).cycle().take(CLIENTS)
+        self.keys.iter().take(tenant_count(tenants)).cycle().take(CLIENT_COUNT)
     }
 
     fn create_scripts(&self, tenants: TenantSpread) -> anyhow::Result<Vec<CreateScript>> {
-        let script = |key: &String| CreateScript::new(key, CreateVariant::Plain, &self.serial);
-        self.connection_keys(tenants).map(script).collect()
+        let build_script =
+            |key: &String| CreateScript::new(key, CreateVariant::Plain, &self.serial);
+        self.connection_keys(tenants).map(build_script).collect()
     }
 
     fn measure_reference(
@@ -166,13 +167,13 @@ impl PostgresBench {
         tenants: TenantSpread,
     ) -> anyhow::Result<f64> {
         let measured = self.durations.1;
-        // The others of this process have nothing to do meanwhile.
+        // The other tasks of this process are idle during the run of pgbench.
         let rate = tokio::task::block_in_place(|| {
-            self.pgbench.measure(operation, tenants, CLIENTS, measured)
+            self.pgbench.measure(operation, tenants, CLIENT_COUNT, measured)
         })?;
         let result = MeasurementResult {
             per_second: rate,
-            ..MeasurementResult::new("pgbench", CLIENTS, vec![], 1, measured)
+            ..MeasurementResult::new("pgbench", CLIENT_COUNT, vec![], 1, measured)
         };
         print_result(&result)?;
         Ok(rate)
@@ -193,47 +194,53 @@ impl PostgresBench {
     fn finish_round(
         &self,
         scrip: MeasurementResult,
-        aim: f64,
+        target: f64,
         tenants: TenantSpread,
         pgbench: [f64; 2],
     ) -> PostgresRound {
-        PostgresRound { operation: scrip.name, tenants: tenant_count(tenants), aim, scrip, pgbench }
+        PostgresRound {
+            operation: scrip.name,
+            tenants: tenant_count(tenants),
+            target,
+            scrip,
+            pgbench,
+        }
     }
 }
 
 fn tenant_count(tenants: TenantSpread) -> usize {
     match tenants {
         TenantSpread::Single => 1,
-        TenantSpread::OnePerClient => CLIENTS,
+        TenantSpread::OnePerClient => CLIENT_COUNT,
     }
 }
 
-/// What there is to read for each connection.
+/// The ids to read for each connection.
 fn ids_to_read(scripts: Vec<CreateScript>, tenants: TenantSpread) -> Vec<Arc<Vec<IdText>>> {
-    let each = scripts.into_iter().map(|it| it.ids);
+    let ids_of_scripts = scripts.into_iter().map(|it| it.ids);
     match tenants {
-        TenantSpread::Single => vec![Arc::new(each.flatten().collect())],
-        TenantSpread::OnePerClient => each.map(Arc::new).collect(),
+        TenantSpread::Single => vec![Arc::new(ids_of_scripts.flatten().collect())],
+        TenantSpread::OnePerClient => ids_of_scripts.map(Arc::new).collect(),
     }
 }
 
-/// The key is shown once, when it is made.
+/// Parses the key of a new application. The program prints a key only when it creates the key.
 fn parse_key(output: &str) -> anyhow::Result<String> {
     let output: serde_json::Value = serde_json::from_str(output)?;
     let key = output.get("key").and_then(|it| it.as_str());
-    Ok(key.context("an application was made without a key")?.to_owned())
+    Ok(key.context("an application was created without a key")?.to_owned())
 }
 
 pub(crate) fn report_postgres(rounds: &[PostgresRound]) -> String {
     let mut text = "\nOn PostgreSQL, 64 connections\n\n\
-        | what                  | tenants | per sec. |  p50 us |  p99 us | pgbench before, after | of pgbench | aim  |        |\n\
-        |-----------------------|--------:|---------:|--------:|--------:|----------------------:|-----------:|-----:|--------|\n"
+        | what                  | tenants | per sec. |  p50 us |  p99 us | pgbench before, after | of pgbench | target |        |\n\
+        |-----------------------|--------:|---------:|--------:|--------:|----------------------:|-----------:|-------:|--------|\n"
         .to_owned();
-    for PostgresRound { operation: what, tenants, aim, scrip, pgbench: [before, after] } in rounds {
+    for PostgresRound { operation, tenants, target, scrip, pgbench: [before, after] } in rounds {
         let share = scrip.per_second * 100.0 / ((before + after) / 2.0);
-        let met = if share >= *aim { "met" } else { "MISSED" };
+        let verdict = if share >= *target { "met" } else { "MISSED" };
         let line = format!(
-            "| {what:<21} | {tenants:>7} | {:>8.0} | {:>7} | {:>7} | {:>21} | {share:>8.1} % | {aim:>2} % | {met:<6} |",
+            "| {operation:<21} | {tenants:>7} | {:>8.0} | {:>7} | {:>7} | {:>21} | {share:>8.1} % | {target:>4} % | {verdict:<6} |",
             scrip.per_second,
             scrip.p50_us,
             scrip.p99_us,

@@ -1,7 +1,7 @@
-//! The reference for storage: the rows of a card token, inserted by nothing but SQLite.
+//! The storage reference: the rows of a card token, inserted with plain SQLite.
 //!
-//! Schema, settings and checkpoints are those of the embedded engine; what is left out is
-//! everything between a request and its rows.
+//! Schema, settings and checkpoints are those of the embedded engine. Everything between a request
+//! and its rows is left out.
 
 use std::{
     path::Path,
@@ -24,7 +24,7 @@ use crate::harness::{
 
 const SCHEMA: &str = include_str!("../../../crates/scrip-store/src/sqlite/migrations/0004.sql");
 
-/// Those of the engine's writer.
+/// The pragmas of the engine's writer.
 const PRAGMAS: &str = "
     PRAGMA journal_mode = WAL;
     PRAGMA synchronous = FULL;
@@ -39,7 +39,7 @@ const PRAGMAS: &str = "
 const CHECKPOINT_INTERVAL: Duration = Duration::from_millis(250);
 const WAL_PAGES_MAX: i64 = 16 * 1024;
 
-/// The lengths a sealed card and a sealed code have.
+/// The lengths of a sealed card and a sealed CVC.
 const BODY_BYTES: usize = 137;
 const CVC_BYTES: usize = 57;
 
@@ -51,9 +51,9 @@ pub(crate) struct RawStorage {
     tenant: [u8; 16],
     actor: [u8; 16],
     at_ms: i64,
-    /// Of the last record.
+    /// The number of the last record.
     last_record: i64,
-    /// Ending the channel ends the checkpointer.
+    /// Closing the channel stops the checkpointer.
     stop: Option<mpsc::Sender<()>>,
     checkpointer: Option<JoinHandle<()>>,
 }
@@ -63,14 +63,14 @@ impl RawStorage {
         let connection = Connection::open(path)?;
         connection.execute_batch(PRAGMAS)?;
         connection.execute_batch(SCHEMA)?;
-        let other = Connection::open(path)?;
-        other.execute_batch(PRAGMAS)?;
+        let checkpoint_connection = Connection::open(path)?;
+        checkpoint_connection.execute_batch(PRAGMAS)?;
         let restart_due = Arc::new(AtomicBool::new(false));
-        let shared = Arc::clone(&restart_due);
-        let (stop, stopped) = mpsc::channel();
-        let checkpointer = Builder::new()
-            .name("raw-checkpoint".to_owned())
-            .spawn(move || run_checkpoints(&other, &stopped, &shared))?;
+        let shared_restart_due = Arc::clone(&restart_due);
+        let (stop, stop_signal) = mpsc::channel();
+        let checkpointer = Builder::new().name("raw-checkpoint".to_owned()).spawn(move || {
+            run_checkpoints(&checkpoint_connection, &stop_signal, &shared_restart_due)
+        })?;
         let mut random = XorshiftRandom::new(0);
         Ok(Self {
             connection,
@@ -85,7 +85,7 @@ impl RawStorage {
         })
     }
 
-    /// Durable commits of `rows` tokens each, for as long as told.
+    /// Measures durable commits of `rows` tokens each.
     pub(crate) fn measure(
         &mut self,
         name: &'static str,
@@ -93,16 +93,16 @@ impl RawStorage {
         warm_up: Duration,
         measured: Duration,
     ) -> anyhow::Result<MeasurementResult> {
-        let warm = now();
-        while warm.elapsed() < warm_up {
+        let warm_up_start = now();
+        while warm_up_start.elapsed() < warm_up {
             self.commit(rows)?;
         }
         let mut latencies = Vec::new();
         let start = now();
         while start.elapsed() < measured {
-            let one = now();
+            let commit_start = now();
             self.commit(rows)?;
-            latencies.push(micros(one.elapsed()));
+            latencies.push(micros(commit_start.elapsed()));
         }
         Ok(MeasurementResult::new(name, 1, latencies, rows, start.elapsed()))
     }
@@ -136,11 +136,11 @@ impl RawStorage {
             self.at_ms,
             self.random.bytes::<BODY_BYTES>().as_slice(),
         ])?;
-        let file = "INSERT INTO filed (tenant, facet, container, created_at, token) \
+        let insert_index_entry = "INSERT INTO token_index (tenant, facet, container, created_at, token) \
             VALUES (?, ?, '/pci/high/', ?, ?)";
         for facet in [b"tcard".as_slice(), fingerprint.split_at(17).0] {
             let entry = params![self.tenant, facet, self.at_ms, seq];
-            self.connection.prepare_cached(file)?.execute(entry)?;
+            self.connection.prepare_cached(insert_index_entry)?.execute(entry)?;
         }
         let insert_cvc = "INSERT INTO cvcs (token, expires_at, sealed) VALUES (?, ?, ?)";
         self.connection.prepare_cached(insert_cvc)?.execute(params![
@@ -149,7 +149,7 @@ impl RawStorage {
             self.random.bytes::<CVC_BYTES>().as_slice(),
         ])?;
         self.last_record = self.last_record.saturating_add(1);
-        let insert_audit = "INSERT INTO audit (tenant, n, at, actor_kind, actor, operation, \
+        let insert_audit = "INSERT INTO log_records (tenant, sequence, at, actor_kind, actor, operation, \
             entity, outcome, trace, address, link) \
             VALUES (?, ?, ?, 'application', ?, 'create_token', ?, 'created', ?, '127.0.0.1', ?)";
         let link = self.random.bytes::<32>();
@@ -158,18 +158,18 @@ impl RawStorage {
         self.connection.prepare_cached(insert_audit)?.execute(record).map(drop)
     }
 
-    /// What is there once for all rows of a commit: the head of the chain, and the counts.
+    /// Writes the rows that exist once per commit: the chain head and the usage counters.
     fn put_commit_totals(&mut self, rows: u32) -> rusqlite::Result<()> {
-        let put_head = "INSERT INTO audit_heads (tenant, n, at, link, mac) \
+        let put_head = "INSERT INTO chain_heads (tenant, sequence, at, link, mac) \
             VALUES (?1, ?2, ?3, ?4, ?4) \
-            ON CONFLICT (tenant) DO UPDATE SET n = ?2, at = ?3, link = ?4, mac = ?4";
+            ON CONFLICT (tenant) DO UPDATE SET sequence = ?2, at = ?3, link = ?4, mac = ?4";
         let head = params![self.tenant, self.last_record, self.at_ms, self.random.bytes::<32>()];
         self.connection.prepare_cached(put_head)?.execute(head)?;
         let put_type = "INSERT INTO usage_types (tenant, type, count, last_created_at) \
             VALUES (?1, 'card', ?2, ?3) \
             ON CONFLICT (tenant, type) DO UPDATE SET count = count + ?2, last_created_at = ?3";
-        let of_type = params![self.tenant, rows, self.at_ms];
-        self.connection.prepare_cached(put_type)?.execute(of_type)?;
+        let usage_values = params![self.tenant, rows, self.at_ms];
+        self.connection.prepare_cached(put_type)?.execute(usage_values)?;
         let put_month = "INSERT INTO usage_months (month, tenant, created) VALUES (202311, ?1, ?2) \
             ON CONFLICT (month, tenant) DO UPDATE SET created = created + ?2";
         self.connection.prepare_cached(put_month)?.execute(params![self.tenant, rows]).map(drop)
@@ -187,10 +187,10 @@ impl Drop for RawStorage {
 
 fn run_checkpoints(
     connection: &Connection,
-    stopped: &mpsc::Receiver<()>,
+    stop_signal: &mpsc::Receiver<()>,
     restart_due: &AtomicBool,
 ) {
-    while stopped.recv_timeout(CHECKPOINT_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
+    while stop_signal.recv_timeout(CHECKPOINT_INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
         let pages: rusqlite::Result<i64> =
             connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(1));
         if pages.is_ok_and(|it| it > WAL_PAGES_MAX) {

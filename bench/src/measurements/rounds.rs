@@ -1,4 +1,4 @@
-//! The order of the measurements: reference, subject, reference, so that drift shows.
+//! The order of the measurements: reference, subject, reference, so that drift is visible.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,10 +19,10 @@ use crate::{
 
 const CONNECTIONS: [usize; 3] = [1, 16, 64];
 const CONNECTIONS_MAX: usize = 64;
-/// As many as there are connections at most: what a full group of creates would be.
+/// The maximum number of connections: the size of a full group commit of creates.
 const GROUP_ROWS: u32 = 64;
-const COLD_STARTS: usize = 5;
-/// How many tokens a vault has that is small.
+const COLD_START_COUNT: usize = 5;
+/// The number of tokens in a small vault.
 const SMALL_VAULT_TOKENS: u32 = 10_000;
 const PAGE_CONNECTIONS: usize = 4;
 
@@ -30,12 +30,12 @@ const PAGE_CONNECTIONS: usize = 4;
 pub(crate) struct BenchPlan {
     pub(crate) scrip: PathBuf,
     pub(crate) folder: PathBuf,
-    /// Warming up, and measuring.
+    /// Warm-up time and measured time.
     pub(crate) durations: (Duration, Duration),
     pub(crate) tokens_max: Option<u32>,
 }
 
-/// A subject with the references measured right before and right after it.
+/// A subject with the references measured directly before and after it.
 #[derive(Debug)]
 pub(crate) struct HttpRound {
     pub(crate) bare: [MeasurementResult; 2],
@@ -50,7 +50,7 @@ pub(crate) struct BenchResults {
     pub(crate) with_idempotency_key: MeasurementResult,
     /// Without search indexes, with four, and without again.
     pub(crate) indexed_creates: [MeasurementResult; 3],
-    /// Reads that nobody records, reads that are, and again those that are not.
+    /// Reads without the read log, with it, and without again.
     pub(crate) recorded_reads: [MeasurementResult; 3],
     pub(crate) anonymous_mb: f64,
     pub(crate) tokens: usize,
@@ -73,7 +73,7 @@ struct VaultBench {
     scrip: BenchServer,
     raw: RawStorage,
     durations: (Duration, Duration),
-    /// Counts card numbers, so that none comes twice.
+    /// Counts card numbers, so that none is used twice.
     serial: Arc<AtomicU64>,
     ids: Arc<Vec<IdText>>,
 }
@@ -94,39 +94,40 @@ pub(crate) async fn measure_vault(plan: &BenchPlan) -> anyhow::Result<BenchResul
         creates.push(bench.measure_creates(connections).await?);
         reads.push(bench.measure_reads(connections).await?);
     }
-    let keyed =
-        bench.run_creates("create, keyed", CONNECTIONS_MAX, CreateVariant::IdempotencyKey).await?;
-    let most = CONNECTIONS_MAX;
-    let indexed = [
-        bench.run_creates("create", most, CreateVariant::Plain).await?,
-        bench.run_creates("create, four indexes", most, CreateVariant::FourIndexes).await?,
-        bench.run_creates("create", most, CreateVariant::Plain).await?,
+    let with_idempotency_key = bench
+        .run_creates("create, idempotency key", CONNECTIONS_MAX, CreateVariant::IdempotencyKey)
+        .await?;
+    let connections = CONNECTIONS_MAX;
+    let indexed_creates = [
+        bench.run_creates("create", connections, CreateVariant::Plain).await?,
+        bench.run_creates("create, four indexes", connections, CreateVariant::FourIndexes).await?,
+        bench.run_creates("create", connections, CreateVariant::Plain).await?,
     ];
-    let (tokens, anonymous) = (bench.ids.len(), anonymous_mb(bench.scrip.pid())?);
-    let million = match plan.tokens_max {
+    let (tokens, anonymous_mb) = (bench.ids.len(), anonymous_mb(bench.scrip.pid())?);
+    let million_tokens = match plan.tokens_max {
         Some(count) => Some(bench.fill_to_million(plan, count).await?),
         None => None,
     };
-    let recorded = [
+    let recorded_reads = [
         bench.measure_reads_with_log(plan, &data, "read, unrecorded", "off").await?,
         bench.measure_reads_with_log(plan, &data, "read, recorded", "durable").await?,
         bench.measure_reads_with_log(plan, &data, "read, unrecorded", "off").await?,
     ];
     bench.scrip.stop()?;
-    let mut cold_starts = Vec::with_capacity(COLD_STARTS);
-    for _ in 0..COLD_STARTS {
+    let mut cold_starts = Vec::with_capacity(COLD_START_COUNT);
+    for _ in 0..COLD_START_COUNT {
         cold_starts.push(measure_cold_start(&plan.scrip, &data)?);
     }
     cold_starts.sort_unstable();
     Ok(BenchResults {
         creates,
         reads,
-        with_idempotency_key: keyed,
-        indexed_creates: indexed,
-        recorded_reads: recorded,
-        anonymous_mb: anonymous,
+        with_idempotency_key,
+        indexed_creates,
+        recorded_reads,
+        anonymous_mb,
         tokens,
-        million_tokens: million,
+        million_tokens,
         cold_starts,
     })
 }
@@ -149,7 +150,7 @@ impl VaultBench {
         Ok(HttpRound { bare: [before, after], raw: None, scrip })
     }
 
-    /// By another process on the same data.
+    /// Measures reads of another process on the same data.
     async fn measure_reads_with_log(
         &mut self,
         plan: &BenchPlan,
@@ -157,20 +158,21 @@ impl VaultBench {
         name: &'static str,
         read_log_mode: &str,
     ) -> anyhow::Result<MeasurementResult> {
-        // The data is one process's at a time.
+        // Only one process can open the data at a time.
         std::mem::replace(&mut self.scrip, BenchServer::start_bare()?).stop()?;
         self.scrip = BenchServer::start_scrip_with_read_log(&plan.scrip, data, read_log_mode)?;
         self.run_reads(name, CONNECTIONS_MAX).await
     }
 
-    /// Storage has no connections: one is compared with single rows, the most with full groups.
+    /// Storage has no connections: one connection is compared with single rows, the maximum with
+    /// full groups.
     fn measure_raw(&mut self, connections: usize) -> anyhow::Result<Option<MeasurementResult>> {
         let (name, rows) = match connections {
             1 => ("raw, 1 row a commit", 1),
             CONNECTIONS_MAX => ("raw, 64 rows a commit", GROUP_ROWS),
             _ => return Ok(None),
         };
-        // The writer of the vault is a thread of its own too; here the others have nothing to do.
+        // The writer of the vault has its own thread too. Here the other tasks are idle.
         let (warm_up, measured) = self.durations;
         let result =
             tokio::task::block_in_place(|| self.raw.measure(name, rows, warm_up, measured))?;
@@ -232,8 +234,8 @@ impl VaultBench {
         plan: &BenchPlan,
         tokens_max: u32,
     ) -> anyhow::Result<MillionTokensResult> {
-        let there = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
-        let until = LoadDuration::Count(tokens_max.saturating_sub(there));
+        let existing_count = u32::try_from(self.ids.len()).unwrap_or(u32::MAX);
+        let until = LoadDuration::Count(tokens_max.saturating_sub(existing_count));
         let load = LoadPlan { until, ..self.load_plan("create up to 1M", &self.scrip, 201) };
         let creates =
             self.run_creates_with_plan(load, CONNECTIONS_MAX, CreateVariant::Plain).await?;
@@ -247,25 +249,28 @@ impl VaultBench {
         })
     }
 
-    /// Beside a vault of ten thousand tokens.
+    /// Measures pages of a vault with ten thousand tokens, of this vault, and of the small vault
+    /// again.
     async fn measure_pages(&self, plan: &BenchPlan) -> anyhow::Result<[MeasurementResult; 3]> {
         let data = plan.folder.join("small");
         std::fs::create_dir(&data)?;
-        let small = BenchServer::start_scrip(&plan.scrip, &data)?;
+        let small_server = BenchServer::start_scrip(&plan.scrip, &data)?;
         let until = LoadDuration::Count(SMALL_VAULT_TOKENS);
-        let load = LoadPlan { until, ..self.load_plan("create", &small, 201) };
-        load::run(load, self.create_scripts(&small, CONNECTIONS_MAX, CreateVariant::Plain)?)
+        let load = LoadPlan { until, ..self.load_plan("create", &small_server, 201) };
+        load::run(load, self.create_scripts(&small_server, CONNECTIONS_MAX, CreateVariant::Plain)?)
             .await?;
-        let turn = async |name, server: &BenchServer| -> anyhow::Result<MeasurementResult> {
+        let measure_list = async |name,
+                                  server: &BenchServer|
+               -> anyhow::Result<MeasurementResult> {
             let scripts = (0..PAGE_CONNECTIONS).map(|_| ListScript::new(&server.api_key)).collect();
             let (result, _) = load::run(self.load_plan(name, server, 200), scripts).await?;
             print_result(&result)?;
             Ok(result)
         };
-        let before = turn("page of 10,000", &small).await?;
-        let subject = turn("page of 1M", &self.scrip).await?;
-        let after = turn("page of 10,000", &small).await?;
-        small.stop()?;
+        let before = measure_list("page of 10,000", &small_server).await?;
+        let subject = measure_list("page of 1M", &self.scrip).await?;
+        let after = measure_list("page of 10,000", &small_server).await?;
+        small_server.stop()?;
         Ok([before, subject, after])
     }
 
@@ -287,8 +292,8 @@ impl VaultBench {
         connections: usize,
         variant: CreateVariant,
     ) -> anyhow::Result<Vec<CreateScript>> {
-        let script = |_| CreateScript::new(&server.api_key, variant, &self.serial);
-        (0..connections).map(script).collect()
+        let build_script = |_| CreateScript::new(&server.api_key, variant, &self.serial);
+        (0..connections).map(build_script).collect()
     }
 }
 

@@ -1,4 +1,4 @@
-//! What sweeping expired tokens costs those who create at the same time.
+//! The cost of sweeping expired tokens for concurrent creates.
 
 use std::{
     sync::{Arc, atomic::AtomicU64},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 const CONNECTIONS: usize = 64;
-/// The sweeper looks every half minute.
+/// The sweeper runs every half minute.
 const SWEEP_TIMEOUT: Duration = Duration::from_secs(300);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -31,7 +31,7 @@ pub(crate) struct SweepResult {
     /// At half of the peak, before the sweep and after it.
     pub(crate) without_sweep: [MeasurementResult; 2],
     pub(crate) during_sweep: MeasurementResult,
-    /// How many tokens the sweep removed while it was measured, and in how long.
+    /// The number of tokens that the sweep removed during the measurement, and the duration.
     pub(crate) removed: i64,
     pub(crate) duration: Duration,
 }
@@ -50,31 +50,32 @@ pub(crate) async fn measure_sweep(plan: &BenchPlan, tokens: u32) -> anyhow::Resu
     let file = Connection::open(data.join("scrip.db"))?;
     let bench = SweepBench { server, file, durations: plan.durations, serial: Arc::default() };
     let peak = bench.measure_creates("create, the peak", None).await?;
-    let every = Duration::from_secs_f64(f64::from(64_u32) / (peak.per_second / 2.0));
+    let interval = Duration::from_secs_f64(f64::from(64_u32) / (peak.per_second / 2.0));
 
-    // They expire when they are all there and the first measurement is done.
-    let filling = f64::from(tokens) / peak.per_second * 2.0;
+    // The tokens expire after all are created and the first measurement is done.
+    let fill_seconds = f64::from(tokens) / peak.per_second * 2.0;
     let (warm_up, measured) = bench.durations;
-    let ahead = Duration::from_secs_f64(filling) + warm_up + measured + Duration::from_secs(15);
-    bench.fill(tokens, ahead).await?;
-    let before = bench.measure_creates("create, half of that", Some(every)).await?;
-    let there = bench.wait_for_sweep().await?;
+    let expiry_delay =
+        Duration::from_secs_f64(fill_seconds) + warm_up + measured + Duration::from_secs(15);
+    bench.fill(tokens, expiry_delay).await?;
+    let before = bench.measure_creates("create, half of that", Some(interval)).await?;
+    let expiring = bench.wait_for_sweep().await?;
     let start = now();
-    let beside = bench.measure_creates("  while sweeping", Some(every)).await?;
-    let (left, took) = (bench.count_expiring()?, start.elapsed());
+    let during = bench.measure_creates("  while sweeping", Some(interval)).await?;
+    let (remaining, duration) = (bench.count_expiring()?, start.elapsed());
     while bench.count_expiring()? > 0 {
         ensure!(start.elapsed() < SWEEP_TIMEOUT, "the sweep does not end");
         sleep(POLL_INTERVAL).await;
     }
-    let after = bench.measure_creates("create, half of that", Some(every)).await?;
+    let after = bench.measure_creates("create, half of that", Some(interval)).await?;
     bench.server.stop()?;
-    let removed = there.saturating_sub(left);
+    let removed = expiring.saturating_sub(remaining);
     Ok(SweepResult {
         peak,
         without_sweep: [before, after],
-        during_sweep: beside,
+        during_sweep: during,
         removed,
-        duration: took,
+        duration,
     })
 }
 
@@ -84,9 +85,9 @@ impl SweepBench {
         name: &'static str,
         interval: Option<Duration>,
     ) -> anyhow::Result<MeasurementResult> {
-        let script =
+        let build_script =
             |_| CreateScript::new(&self.server.api_key, CreateVariant::Plain, &self.serial);
-        let scripts = (0..CONNECTIONS).map(script).collect::<anyhow::Result<Vec<_>>>()?;
+        let scripts = (0..CONNECTIONS).map(build_script).collect::<anyhow::Result<Vec<_>>>()?;
         let until = LoadDuration::Time(self.durations.0, self.durations.1);
         let load = LoadPlan { interval, ..self.load_plan(name, until) };
         let (result, _) = load::run(load, scripts).await?;
@@ -94,12 +95,13 @@ impl SweepBench {
         Ok(result)
     }
 
-    async fn fill(&self, tokens: u32, ahead: Duration) -> anyhow::Result<()> {
+    async fn fill(&self, tokens: u32, expiry_delay: Duration) -> anyhow::Result<()> {
         let sql = "SELECT strftime('%Y-%m-%dT%H:%M:%SZ', 'now', ?1)";
-        let ahead = format!("+{} seconds", ahead.as_secs());
-        let at: String = self.file.query_row(sql, [ahead], |row| row.get(0))?;
-        let script = |_| CreateScript::with_expiry(&self.server.api_key, &at, &self.serial);
-        let scripts = (0..CONNECTIONS).map(script).collect::<anyhow::Result<Vec<_>>>()?;
+        let expiry_delay = format!("+{} seconds", expiry_delay.as_secs());
+        let expires_at: String = self.file.query_row(sql, [expiry_delay], |row| row.get(0))?;
+        let build_script =
+            |_| CreateScript::with_expiry(&self.server.api_key, &expires_at, &self.serial);
+        let scripts = (0..CONNECTIONS).map(build_script).collect::<anyhow::Result<Vec<_>>>()?;
         let load = self.load_plan("create, expiring", LoadDuration::Count(tokens));
         let (result, _) = load::run(load, scripts).await?;
         print_result(&result)?;
@@ -117,14 +119,14 @@ impl SweepBench {
         Ok(self.file.query_row(sql, [], |row| row.get(0))?)
     }
 
-    /// How many there were just before.
+    /// Waits until the sweep starts, and returns the number of tokens before it.
     async fn wait_for_sweep(&self) -> anyhow::Result<i64> {
-        let (start, there) = (now(), self.count_expiring()?);
-        while self.count_expiring()? == there {
-            ensure!(start.elapsed() < SWEEP_TIMEOUT, "nothing is swept");
+        let (start, expiring) = (now(), self.count_expiring()?);
+        while self.count_expiring()? == expiring {
+            ensure!(start.elapsed() < SWEEP_TIMEOUT, "the sweep does not start");
             sleep(POLL_INTERVAL).await;
         }
-        Some(there).filter(|it| *it > 0).context("it was swept too early")
+        Some(expiring).filter(|it| *it > 0).context("the tokens were swept too early")
     }
 }
 

@@ -1,4 +1,4 @@
-//! What every request shares.
+//! The state that all requests share.
 
 pub mod auth_failures;
 pub mod body_memory;
@@ -40,36 +40,38 @@ use crate::{
 #[derive(Debug)]
 pub struct App {
     pub vault: Vault,
-    /// Nothing while the vault is sealed. Replaced whole when a key, an application or a tenant
+    /// `None` while the vault is sealed. Replaced as a whole when a key, an application or a tenant
     /// changes.
     pub directory: ArcSwapOption<Directory>,
-    /// What opened the directory, and opens it again after a change.
+    /// The source of the vault keys: it opened the directory, and opens it again after a change.
     pub key_source: SetOnce<Arc<dyn KeySource>>,
-    /// Whoever replaces the directory, so that an older one never takes the place of a newer.
+    /// Serializes reloads, so that an older directory never replaces a newer one.
     reload_lock: Mutex<()>,
     pub limits: RequestLimits,
-    /// How often anybody may ask.
+    /// Checks the rate limits.
     pub limiter: Limiter,
-    /// Whose word about a client's address is taken.
+    /// Proxies that may report a client's address.
     pub trusted_proxies: TrustedProxies,
-    /// Deprecated operations that the operator wants no more. Others cannot be switched off.
+    /// Deprecated operations that the operator switched off. Other operations cannot be switched
+    /// off.
     pub disabled_operations: Vec<Operation>,
-    /// For bodies of callers that are known, and what is parsed from them.
+    /// Memory for bodies of authenticated callers, and for the values parsed from them.
     pub body_memory: Arc<BodyMemory>,
-    /// For bodies of routes that need no key.
+    /// Memory for bodies of routes that need no key.
     pub keyless_body_memory: Arc<BodyMemory>,
-    /// For large answers until their clients have read them.
+    /// Memory for large responses until their clients have read them.
     pub response_memory: Arc<ResponseMemory>,
-    /// What `/readyz` found last.
+    /// The last result of `/readyz`.
     pub readiness: Readiness,
-    /// The directory could not be followed for too long.
+    /// True if the directory in memory could not be compared with the store for too long.
     pub directory_is_stale: AtomicBool,
     pub metrics: Metrics,
-    /// Requests without a valid API key that the audit trail has not recorded yet.
+    /// Requests without a valid API key that are not in the audit log yet.
     pub auth_failures: Arc<AuthFailures>,
-    /// What directory servers are being asked: its outcome is written down whoever has left meanwhile.
+    /// Running calls to directory servers. Their outcome is stored even if the client has
+    /// disconnected.
     pub authentications_in_flight: InFlightTasks,
-    /// By which it is told how long a request took.
+    /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
 
@@ -83,7 +85,7 @@ pub(crate) struct ReadinessCheck {
     pub(crate) is_ready: bool,
 }
 
-/// Whether the version is believed that tells of a change.
+/// Whether a reload relies on the version number of the directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReloadMode {
     IfChanged,
@@ -97,7 +99,7 @@ const RESPONSE_MEMORY_BYTES: usize = 256 * 1024 * 1024;
 const RESPONSE_MEMORY_NETWORK_SHARE: usize = 8;
 
 impl App {
-    /// Open from the start.
+    /// Creates the state of an unsealed vault.
     #[must_use]
     pub fn new(
         vault: Vault,
@@ -110,7 +112,7 @@ impl App {
         app
     }
 
-    /// Refuses everything until it is opened.
+    /// Creates the state of a sealed vault, which rejects all requests until [`App::unseal`].
     #[must_use]
     pub fn new_sealed(vault: Vault, ticks: MonotonicClock) -> Self {
         Self {
@@ -141,75 +143,77 @@ impl App {
         }
     }
 
-    /// Lets the clock begin after what the vault has seen; before the vault is opened.
+    /// Starts the clock after the latest time that the vault has recorded. Call it before
+    /// [`App::unseal`].
     ///
     /// # Errors
-    /// The store did not answer.
+    /// The store is unavailable.
     pub async fn start_clock(&self, directory: &Directory) -> Result<(), Error> {
-        let found = load_authentic_time(&*self.vault.store, directory.audit_key()).await?;
-        if found.is_altered {
+        let stored_time = load_authentic_time(&*self.vault.store, directory.audit_key()).await?;
+        if stored_time.is_altered {
             tracing::error!(
-                "the row of clock_state was altered outside of the vault, and is not used; \
+                "the row of clock_watermark was altered outside of the vault and is ignored; \
                  run: scrip doctor"
             );
         }
-        self.vault.clock.start_after(found.watermark);
+        self.vault.clock.start_after(stored_time.watermark);
         Ok(())
     }
 
-    /// Takes what the key source opened, and the source for later.
+    /// Takes the opened directory and its key source, which later reloads use.
     pub fn unseal(&self, directory: Directory, key_source: Arc<dyn KeySource>) {
         log_alterations(None, &directory);
         self.vault.audit_trail.set_key(directory.audit_key());
-        let vault = directory.pepper().counter_name(&[b"epoch keys"]);
-        self.vault.epoch_keys.unlock(Arc::clone(&key_source), vault);
+        let vault_name = directory.pepper().counter_name(&[b"epoch keys"]);
+        self.vault.epoch_keys.unlock(Arc::clone(&key_source), vault_name);
         self.directory.store(Some(Arc::new(directory)));
-        // The first one stays: it is what opened the vault. Last, since others wait for it.
+        // A second call does not replace the source that opened the vault. Set last: it wakes
+        // `wait_until_unsealed`.
         drop(self.key_source.set(key_source));
     }
 
-    /// Waits until the keys are open.
+    /// Waits until the vault is unsealed.
     pub async fn wait_until_unsealed(&self) {
         self.key_source.wait().await;
     }
 
-    /// Before the keys are open; and when nobody could look for so long whether rights were taken
-    /// away that those in memory are not to be believed.
+    /// Returns true until the keys are open, and while the directory is stale: permissions could
+    /// have been revoked that this process has not seen.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
         self.directory_is_stale.load(Ordering::Relaxed) || self.directory.load().is_none()
     }
 
-    /// Takes over what the store has now, if it has changed.
+    /// Loads the directory from the store, if it has changed.
     ///
     /// # Errors
-    /// The store did not answer, or not with what we wrote; the old directory stays.
+    /// The store is unavailable, or its rows are not authentic. The old directory remains in use.
     pub async fn reload(&self) -> Result<(), Error> {
-        self.mode(ReloadMode::IfChanged).await
+        self.reload_with_mode(ReloadMode::IfChanged).await
     }
 
-    pub async fn mode(&self, load: ReloadMode) -> Result<(), Error> {
-        let loaded = self.try_reload(load).await;
-        if loaded.is_err() {
+    pub async fn reload_with_mode(&self, mode: ReloadMode) -> Result<(), Error> {
+        let result = self.try_reload(mode).await;
+        if result.is_err() {
             self.metrics.reloads.increment(ReloadOutcome::Failed);
         }
-        loaded
+        result
     }
 
     async fn try_reload(&self, mode: ReloadMode) -> Result<(), Error> {
-        let _turn = self.reload_lock.lock().await;
-        let (Some(before), Some(source)) = (self.directory.load_full(), self.key_source.get())
+        let _guard = self.reload_lock.lock().await;
+        let (Some(current), Some(source)) = (self.directory.load_full(), self.key_source.get())
         else {
             return Ok(());
         };
         let store = &*self.vault.store;
-        // Of many that wait here, the first one's work may have done for all.
-        if mode == ReloadMode::IfChanged && store.directory_version().await? == before.version() {
+        // An earlier reload may have loaded the change while this one waited for the lock.
+        if mode == ReloadMode::IfChanged && store.directory_version().await? == current.version() {
             return Ok(());
         }
-        let after = Directory::load(store, &**source, Some(&before)).await?;
-        log_alterations(Some(&before), &after);
-        self.directory.store(Some(Arc::new(after)));
+        let reloaded = Directory::load(store, &**source, Some(&current)).await?;
+        log_alterations(Some(&current), &reloaded);
+        self.directory.store(Some(Arc::new(reloaded)));
         self.metrics.reloads.increment(ReloadOutcome::Succeeded);
         Ok(())
     }
@@ -223,14 +227,18 @@ impl App {
     }
 }
 
-/// Every alteration that was not there before: somebody has to look at it.
-fn log_alterations(before: Option<&Directory>, after: &Directory) {
-    let known = before.map(Directory::alterations).unwrap_or_default();
-    for alteration in after.alterations().iter().filter(|it| !known.contains(it)) {
+/// Logs every new alteration, because an operator has to investigate it.
+fn log_alterations(previous: Option<&Directory>, current: &Directory) {
+    let logged_alterations = previous.map(Directory::alterations).unwrap_or_default();
+    for alteration in current.alterations().iter().filter(|it| !logged_alterations.contains(it)) {
         let tenant = alteration.tenant.map(|it| it.to_string()).unwrap_or_default();
-        tracing::error!(tenant, what = alteration.description, "policy was altered from outside");
+        tracing::error!(
+            tenant,
+            alteration = alteration.description,
+            "policy was altered from outside of the vault; run: scrip doctor"
+        );
     }
-    if !known.is_empty() && after.alterations().is_empty() {
-        tracing::info!("policy is as it was written again");
+    if !logged_alterations.is_empty() && current.alterations().is_empty() {
+        tracing::info!("policy is authentic again");
     }
 }

@@ -1,4 +1,5 @@
-//! What the interface has given up: one table, how an answer tells of it, and who is refused.
+//! Deprecated features of the API: the table, the response headers, and the rejection of disabled
+//! operations.
 //!
 //! The table is the file `deprecation/table.json`.
 
@@ -15,7 +16,7 @@ use jiff::{civil::Date, fmt::rfc2822::DateTimePrinter, tz::TimeZone};
 use scrip_core::audit::Operation;
 use serde::{Deserialize, Deserializer, de::Error};
 
-/// One row of the interface's table. The days are the interface's, and begin in UTC.
+/// One row of the table. The dates are those of the public API; days begin at midnight UTC.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DeprecatedFeature {
@@ -24,30 +25,30 @@ pub struct DeprecatedFeature {
     pub(crate) since: Date,
     #[serde(deserialize_with = "deserialize_date")]
     pub(crate) shutdown: Date,
-    /// What to do instead, as one would tell somebody.
+    /// The clause that names the replacement; it completes a sentence.
     pub(crate) replacement: &'static str,
     pub(crate) status: DeprecationStatus,
 }
 
-/// What has become of it here.
+/// How this server treats the feature.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", bound(deserialize = "'de: 'static"))]
 pub(crate) enum DeprecationStatus {
-    /// It works until the operator switches it off.
+    /// Works until the operator switches it off.
     Active(DeprecatedOperation),
-    /// Its path is remembered, and is 410.
+    /// The path responds with 410.
     Removed(DeprecatedOperation),
-    /// The request is a 400 that says which rule it broke.
+    /// The request is rejected with 400, and the detail states the violated rule.
     Rejected,
-    /// An attribute that nobody reads.
+    /// The attribute is ignored.
     Ignored,
-    /// Part of something larger that is not here yet.
+    /// Belongs to a feature that is not implemented yet.
     NotImplemented,
-    /// Scrip began after its end.
+    /// Shut down before the first version of Scrip.
     NeverOffered,
 }
 
-/// An operation of ours, and what has taken its place.
+/// A deprecated operation and its successor.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, bound(deserialize = "'de: 'static"))]
 pub(crate) struct DeprecatedOperation {
@@ -56,16 +57,16 @@ pub(crate) struct DeprecatedOperation {
     pub(crate) successor: Successor,
 }
 
-/// Where the successor is.
+/// The path of the successor.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Successor {
     Path(&'static str),
-    /// In the place of the last segment of the path that was asked for.
+    /// Replaces the last segment of the request's path.
     Sibling(&'static str),
 }
 
-/// The file beside this one, read once. The texts borrow from it.
+/// The embedded file, parsed once. The texts borrow from it.
 pub(crate) static TABLE: LazyLock<Vec<DeprecatedFeature>> =
     LazyLock::new(|| serde_json::from_str(TABLE_JSON).expect("the embedded table is well formed"));
 
@@ -79,13 +80,13 @@ fn deserialize_operation<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Operation, D::Error> {
     let name = <&str>::deserialize(deserializer)?;
-    Operation::parse(name).ok_or_else(|| D::Error::custom(format!("{name} is no operation")))
+    Operation::parse(name).ok_or_else(|| D::Error::custom(format!("{name} is not an operation")))
 }
 
 impl DeprecatedFeature {
     pub(crate) fn deprecated_operation(&self) -> Option<&DeprecatedOperation> {
         match &self.status {
-            DeprecationStatus::Active(former) | DeprecationStatus::Removed(former) => Some(former),
+            DeprecationStatus::Active(it) | DeprecationStatus::Removed(it) => Some(it),
             DeprecationStatus::Rejected
             | DeprecationStatus::Ignored
             | DeprecationStatus::NotImplemented
@@ -95,14 +96,14 @@ impl DeprecatedFeature {
 
     /// The detail of a 410.
     pub(crate) fn gone_detail(&self) -> String {
-        let stored = matches!(self.status, DeprecationStatus::Active(_));
-        let state = if stored { "is switched off on this server" } else { "is no longer there" };
+        let is_active = matches!(self.status, DeprecationStatus::Active(_));
+        let state = if is_active { "is switched off on this server" } else { "was removed" };
         format!("{} {state}: {}", self.feature, self.replacement)
     }
 }
 
 impl DeprecatedOperation {
-    /// Where the successor is of what was asked for at this path.
+    /// Returns the path of the successor of a request to this path.
     pub(crate) fn successor_of(&self, path: &str) -> Option<String> {
         match self.successor {
             Successor::Path(successor) => Some(successor.to_owned()),
@@ -113,14 +114,15 @@ impl DeprecatedOperation {
     }
 }
 
-/// The row of an operation that is deprecated.
+/// Finds the row of a deprecated operation.
 pub(crate) fn find_by_operation(operation: Operation) -> Option<&'static DeprecatedFeature> {
     TABLE.iter().find(|it| it.deprecated_operation().is_some_and(|it| it.operation == operation))
 }
 
-/// Asked when the caller is known to have the permission: a key that is not known learns nothing of
-/// how a server is set up, and one that was never let in is told so, not sent to migrate. Before
-/// anything is read or claimed, so that what is switched off leaves no trace and replays nothing.
+/// Rejects a disabled or removed operation. Called after the permission check: an unknown key
+/// learns nothing about the configuration, and a caller without permission gets 403 instead of a
+/// hint to migrate. Called before the body is read and the idempotency key is claimed, so a
+/// disabled operation stores and replays nothing.
 pub(crate) fn check_enabled(
     operation: Operation,
     disabled_operations: &[Operation],
@@ -141,12 +143,12 @@ const DEPRECATION: HeaderName = HeaderName::from_static("deprecation");
 /// RFC 8594.
 const SUNSET: HeaderName = HeaderName::from_static("sunset");
 
-/// What every answer of a deprecated operation carries, made once.
+/// The headers of every response of a deprecated operation, rendered once.
 struct DeprecationHeaders {
     deprecated_operation: &'static DeprecatedOperation,
     deprecation: HeaderValue,
     sunset: HeaderValue,
-    /// Nothing when it depends on the path that is asked for.
+    /// `None` if the link depends on the path of the request.
     link: Option<HeaderValue>,
 }
 
@@ -154,16 +156,17 @@ static OPERATION_HEADERS: LazyLock<Vec<DeprecationHeaders>> =
     LazyLock::new(|| TABLE.iter().filter_map(DeprecationHeaders::for_feature).collect());
 
 impl DeprecationHeaders {
-    fn for_feature(row: &'static DeprecatedFeature) -> Option<Self> {
-        let former = row.deprecated_operation()?;
-        let begin = |day: Date| Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp());
-        let since = format!("@{}", begin(row.since)?.as_second());
-        let sunset = DateTimePrinter::new().timestamp_to_rfc9110_string(&begin(row.shutdown)?);
+    fn for_feature(feature: &'static DeprecatedFeature) -> Option<Self> {
+        let deprecated_operation = feature.deprecated_operation()?;
+        let start_of_day = |day: Date| Some(day.to_zoned(TimeZone::UTC).ok()?.timestamp());
+        let since = format!("@{}", start_of_day(feature.since)?.as_second());
+        let sunset =
+            DateTimePrinter::new().timestamp_to_rfc9110_string(&start_of_day(feature.shutdown)?);
         Some(Self {
-            deprecated_operation: former,
+            deprecated_operation,
             deprecation: HeaderValue::try_from(since).ok()?,
             sunset: HeaderValue::try_from(sunset.ok()?).ok()?,
-            link: match former.successor {
+            link: match deprecated_operation.successor {
                 Successor::Path(path) => successor_link(path),
                 Successor::Sibling(_) => None,
             },
@@ -171,32 +174,32 @@ impl DeprecationHeaders {
     }
 }
 
-/// The path is ours, or was read as one: no angle bracket can be in it.
+/// The path comes from the table or was parsed from a URI, so it contains no angle bracket.
 fn successor_link(path: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{path}>; rel=\"successor-version\"")).ok()
 }
 
-/// Tells in an answer, whatever its status, that its operation is deprecated. The path is that of
-/// the request.
+/// Adds the deprecation headers to a response of any status. `path` is the path of the request.
 pub(crate) fn add_headers(operation: Operation, path: &str, headers: &mut HeaderMap) {
-    let Some(mark) =
+    let Some(deprecation_headers) =
         OPERATION_HEADERS.iter().find(|it| it.deprecated_operation.operation == operation)
     else {
         return;
     };
-    headers.insert(DEPRECATION, mark.deprecation.clone());
-    headers.insert(SUNSET, mark.sunset.clone());
-    let of_path = || successor_link(&mark.deprecated_operation.successor_of(path)?);
-    // There may be other links.
-    if let Some(link) = mark.link.clone().or_else(of_path) {
+    headers.insert(DEPRECATION, deprecation_headers.deprecation.clone());
+    headers.insert(SUNSET, deprecation_headers.sunset.clone());
+    let link_for_path =
+        || successor_link(&deprecation_headers.deprecated_operation.successor_of(path)?);
+    // Appends, because the response can have other links.
+    if let Some(link) = deprecation_headers.link.clone().or_else(link_for_path) {
         headers.append(LINK, link);
     }
 }
 
-/// Operations that an operator can switch off: those that are deprecated and still work.
+/// Operations that an operator can switch off: deprecated ones that still work.
 pub fn switchable_operations() -> impl Iterator<Item = Operation> {
-    let stored = TABLE.iter().filter(|it| matches!(it.status, DeprecationStatus::Active(_)));
-    stored.filter_map(DeprecatedFeature::deprecated_operation).map(|it| it.operation)
+    let active = TABLE.iter().filter(|it| matches!(it.status, DeprecationStatus::Active(_)));
+    active.filter_map(DeprecatedFeature::deprecated_operation).map(|it| it.operation)
 }
 
 #[cfg(test)]
@@ -206,35 +209,35 @@ mod tests {
     use super::*;
     use crate::routes::ROUTES;
 
-    fn headers_of(operation: Operation, path: &str) -> Vec<(String, String)> {
+    fn headers_for(operation: Operation, path: &str) -> Vec<(String, String)> {
         let mut headers = HeaderMap::new();
         add_headers(operation, path, &mut headers);
-        let text = |(name, value): (&HeaderName, &HeaderValue)| {
+        let to_text = |(name, value): (&HeaderName, &HeaderValue)| {
             (name.to_string(), value.to_str().unwrap().to_owned())
         };
-        headers.iter().map(text).collect()
+        headers.iter().map(to_text).collect()
     }
 
     #[track_caller]
     fn check(operation: Operation, path: &str, expected: [&str; 3]) {
         let names = ["deprecation", "sunset", "link"];
         let expected = names.into_iter().zip(expected).map(|(a, b)| (a.to_owned(), b.to_owned()));
-        assert_eq!(headers_of(operation, path), expected.collect::<Vec<_>>());
+        assert_eq!(headers_for(operation, path), expected.collect::<Vec<_>>());
     }
 
     #[test]
     fn deprecated_operation_responds_with_deprecation_sunset_and_link() {
-        let january = ["@1735862400", "Sat, 01 Mar 2025 00:00:00 GMT"];
-        let [since, until] = january;
-        let list = r#"</v2/tokens>; rel="successor-version""#;
-        check(Operation::ListTokensV1, "/tokens", [since, until, list]);
-        let search = r#"</v2/tokens/search>; rel="successor-version""#;
-        check(Operation::SearchTokensV1, "/tokens/search", [since, until, search]);
-        let keys = r#"</applications/7/keys>; rel="successor-version""#;
-        let april = ["@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", keys];
-        check(Operation::RegenerateApplicationKey, "/applications/7/regenerate", april);
+        let january_dates = ["@1735862400", "Sat, 01 Mar 2025 00:00:00 GMT"];
+        let [since, shutdown] = january_dates;
+        let list_link = r#"</v2/tokens>; rel="successor-version""#;
+        check(Operation::ListTokensV1, "/tokens", [since, shutdown, list_link]);
+        let search_link = r#"</v2/tokens/search>; rel="successor-version""#;
+        check(Operation::SearchTokensV1, "/tokens/search", [since, shutdown, search_link]);
+        let keys_link = r#"</applications/7/keys>; rel="successor-version""#;
+        let april_headers = ["@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", keys_link];
+        check(Operation::RegenerateApplicationKey, "/applications/7/regenerate", april_headers);
         for operation in [Operation::ListTokens, Operation::SearchTokens, Operation::CreateToken] {
-            assert!(headers_of(operation, "/tokens").is_empty(), "{operation:?}");
+            assert!(headers_for(operation, "/tokens").is_empty(), "{operation:?}");
         }
     }
 
@@ -248,14 +251,14 @@ mod tests {
 
     #[test]
     fn each_deprecated_operation_has_headers_and_exactly_one_row() {
-        let formers: Vec<_> =
+        let deprecated: Vec<_> =
             TABLE.iter().filter_map(DeprecatedFeature::deprecated_operation).collect();
-        assert_eq!(OPERATION_HEADERS.len(), formers.len());
-        let names: BTreeSet<_> = formers.iter().map(|it| it.operation.as_str()).collect();
-        assert_eq!(names.len(), formers.len());
+        assert_eq!(OPERATION_HEADERS.len(), deprecated.len());
+        let names: BTreeSet<_> = deprecated.iter().map(|it| it.operation.as_str()).collect();
+        assert_eq!(names.len(), deprecated.len());
     }
 
-    /// RFC 9745 wants no sunset before the deprecation.
+    /// RFC 9745: a sunset must not be before the deprecation.
     #[test]
     fn shutdown_is_never_before_deprecation() {
         for row in TABLE.iter() {
@@ -266,37 +269,37 @@ mod tests {
     #[test]
     fn deprecated_operations_have_routes() {
         assert_eq!(TABLE.len(), 9);
-        for former in TABLE.iter().filter_map(DeprecatedFeature::deprecated_operation) {
-            let is_route = ROUTES.iter().any(|it| it.operation == former.operation);
-            assert!(is_route, "{:?} has no route", former.operation);
+        for deprecated in TABLE.iter().filter_map(DeprecatedFeature::deprecated_operation) {
+            let is_route = ROUTES.iter().any(|it| it.operation == deprecated.operation);
+            assert!(is_route, "{:?} has no route", deprecated.operation);
         }
     }
 
     #[test]
     fn unknown_operations_dates_and_attributes_are_rejected() {
-        let row = |from: &str, to: &str| TABLE_JSON.replacen(from, to, 1);
-        let read = |text: String| serde_json::from_str::<Vec<DeprecatedFeature>>(text.leak());
-        assert!(read(TABLE_JSON.to_owned()).is_ok());
+        let replace = |from: &str, to: &str| TABLE_JSON.replacen(from, to, 1);
+        let parse = |text: String| serde_json::from_str::<Vec<DeprecatedFeature>>(text.leak());
+        assert!(parse(TABLE_JSON.to_owned()).is_ok());
         for (from, to) in [
             ("list_tokens_v1", "list_tokens_v0"),
             ("2025-03-01", "2025-02-29"),
-            ("\"unbuilt\"", "\"planned\""),
+            ("\"not_implemented\"", "\"planned\""),
             ("\"since\"", "\"from\""),
         ] {
-            assert!(TABLE_JSON.contains(from) && read(row(from, to)).is_err(), "{to}");
+            assert!(TABLE_JSON.contains(from) && parse(replace(from, to)).is_err(), "{to}");
         }
     }
 
     #[test]
     fn successors_are_existing_routes() {
         for route in ROUTES {
-            let Some(former) = find_by_operation(route.operation)
+            let Some(deprecated) = find_by_operation(route.operation)
                 .and_then(DeprecatedFeature::deprecated_operation)
             else {
                 continue;
             };
-            let successor = former.successor_of(route.path).unwrap();
-            assert!(ROUTES.iter().any(|it| it.path == successor), "{successor} is not there");
+            let successor = deprecated.successor_of(route.path).unwrap();
+            assert!(ROUTES.iter().any(|it| it.path == successor), "{successor} is not a route");
         }
     }
 
@@ -313,16 +316,16 @@ mod tests {
         for operation in [list, search, Operation::ListTokens, Operation::CreateToken] {
             check_rejection(operation, &[], None);
         }
-        let no_list = "List Tokens v1 is switched off on this server: \
+        let list_detail = "List Tokens v1 is switched off on this server: \
                        use List Tokens v2, GET /v2/tokens";
-        check_rejection(list, &[list], Some(no_list));
+        check_rejection(list, &[list], Some(list_detail));
         check_rejection(search, &[list], None);
-        let no_search = "Search Tokens v1 is switched off on this server: \
+        let search_detail = "Search Tokens v1 is switched off on this server: \
                          use Search Tokens v2, POST /v2/tokens/search";
-        check_rejection(search, &[list, search], Some(no_search));
+        check_rejection(search, &[list, search], Some(search_detail));
         check_rejection(Operation::CreateToken, &[Operation::CreateToken], None);
-        let gone = "Regeneration of an application's key is no longer there: create another key \
-                    at /applications/{id}/keys, and delete the old one when nobody uses it";
-        check_rejection(Operation::RegenerateApplicationKey, &[], Some(gone));
+        let removed_detail = "Regeneration of an application's key was removed: create another key \
+                    at /applications/{id}/keys, and delete the old one when no client uses it";
+        check_rejection(Operation::RegenerateApplicationKey, &[], Some(removed_detail));
     }
 }

@@ -1,4 +1,4 @@
-//! One function per route: parses the request, calls one operation, renders its outcome.
+//! One function per route: it parses the request, calls one operation and renders the outcome.
 
 pub(crate) mod access_sessions;
 pub(crate) mod api_keys;

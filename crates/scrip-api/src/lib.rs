@@ -1,6 +1,6 @@
-//! The HTTP interface: the route table, the pipeline of a request, handlers and JSON shapes.
+//! The HTTP API: route table, request pipeline, handlers, and JSON formats.
 //!
-//! Architecture invariant: this crate knows neither sockets, nor settings, nor storage engines.
+//! Architecture invariant: this crate does not depend on sockets, settings or storage engines.
 
 pub mod app;
 pub mod deprecation;

@@ -1,7 +1,7 @@
-//! Whether a request may come now: counted here, or with other servers through Redis.
+//! Rate limits, counted in this process or shared with other servers through Redis.
 //!
-//! The table and the counters themselves are in the core; this decides which counters are asked,
-//! and remembers what was decided.
+//! The table of limits and the counters are in `scrip-core`. This module selects the counters,
+//! caches rejections and counts the decisions.
 
 pub mod decisions;
 pub mod rejection_cache;
@@ -23,19 +23,19 @@ use crate::limiter::{
     rejection_cache::RejectionCache,
 };
 
-/// How long a refusal is known that may end early.
+/// How long a rejection is cached if the limit can change before it ends.
 const REJECTION_CACHE_TIME: Duration = Duration::from_secs(1);
 
-/// Counters of one process, when nobody says otherwise.
+/// The default number of counters in this process.
 pub const COUNTERS_MAX: usize = 100_000;
 
 #[derive(Debug)]
 pub struct Limiter {
-    /// Nothing when limits are off.
+    /// `None` if rate limits are off.
     rates: Option<EffectiveRates>,
     local: RateLimitCounters,
     shared: Option<(Arc<dyn SharedCounters>, OutagePolicy)>,
-    /// What the shared counters said of addresses, so that the same need not be asked again.
+    /// Rejections by the shared counters, cached to avoid repeated calls.
     rejections: RejectionCache,
     decisions: DecisionCounters,
 }
@@ -49,47 +49,47 @@ pub trait SharedCounters: fmt::Debug + Send + Sync {
         checks: &'a [CounterCheck],
     ) -> CountFuture<'a>;
 
-    /// How often they did not answer.
+    /// The number of failed calls.
     fn failure_count(&self) -> u64;
 
-    /// Whether they answer now.
+    /// Whether the counters are available now.
     fn is_available(&self) -> bool;
 }
 
-/// Fails when the counters did not answer in time; whether they counted is not known then.
+/// Fails if the counters did not respond in time. Whether they counted is then unknown.
 pub type CountFuture<'a> =
     Pin<Box<dyn Future<Output = Result<CountResult, CountersUnavailable>> + Send + 'a>>;
 
-/// What was decided, and when by the clock of the counters.
+/// The decision, and its time by the clock of the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountResult {
     pub at_us: u64,
     pub outcome: Result<(), RateLimitRejection>,
 }
 
-/// No answer, or none in time.
+/// The counters did not respond, or not in time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountersUnavailable;
 
-/// What to do when the shared counters do not answer.
+/// Behavior while the shared counters are unavailable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OutagePolicy {
-    /// Each server counts for itself.
+    /// Each server uses its own counters.
     CountLocally,
-    /// Nobody is let in.
+    /// All requests are rejected.
     RejectAll,
 }
 
-/// Why a request is not let in.
+/// Why a request is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitError {
     Rejected(RateLimitRejection),
-    /// The shared counters do not answer, and nobody is let in without them.
+    /// The shared counters are unavailable, and [`OutagePolicy::RejectAll`] is set.
     Unavailable,
 }
 
 impl Default for Limiter {
-    /// By the table, for this process alone.
+    /// The default rates, counted in this process.
     fn default() -> Self {
         Self::new(EffectiveRates::default(), COUNTERS_MAX)
     }
@@ -107,13 +107,13 @@ impl Limiter {
         }
     }
 
-    /// Lets everybody in.
+    /// Creates a limiter that accepts every request.
     #[must_use]
     pub fn disabled() -> Self {
         Self { rates: None, ..Self::new(EffectiveRates::default(), 0) }
     }
 
-    /// Counts with others.
+    /// Uses shared counters.
     #[must_use]
     pub fn with_shared_counters(
         self,
@@ -123,11 +123,11 @@ impl Limiter {
         Self { shared: Some((shared, outage_policy)), ..self }
     }
 
-    /// Before anything is looked up: whether this address may ask at all. Counts nothing, and asks
-    /// nobody else.
+    /// Checks the limit of an address before anything is looked up. Counts nothing, and makes no
+    /// remote call.
     ///
     /// # Errors
-    /// It has asked for too much, or is blocked.
+    /// The address has exceeded its limit.
     pub fn check_address(
         &self,
         now: Timestamp,
@@ -135,35 +135,35 @@ impl Limiter {
     ) -> Result<(), RateLimitRejection> {
         let check = self.rates.as_ref().and_then(|it| address_check(it, address));
         let Some(check) = check else { return Ok(()) };
-        let request = self
+        let decision = self
             .rejections
             .find_rejection(now, &check)
             .and_then(|()| self.local.probe(now, &check));
-        request.inspect_err(|it| self.decisions.count_rejected(it.limit))
+        decision.inspect_err(|it| self.decisions.count_rejected(it.limit))
     }
 
-    /// Counts a request on everything that applies to it, or on nothing.
+    /// Counts a request on all counters that apply to it, or on none.
     ///
     /// # Errors
-    /// It is one too many somewhere; or nobody can tell.
+    /// A limit is exceeded, or the shared counters are unavailable.
     pub async fn count_request(
         &self,
         clock: &dyn Clock,
         pepper: &Pepper,
         request: &RateLimitRequest,
     ) -> Result<(), RateLimitError> {
-        let Some(figures) = &self.rates else { return Ok(()) };
-        let checks = counter_checks(figures, request);
+        let Some(rates) = &self.rates else { return Ok(()) };
+        let checks = counter_checks(rates, request);
         if checks.is_empty() {
             return Ok(());
         }
-        let counted = self.count_all(clock, pepper, &checks).await;
-        match &counted {
+        let decision = self.count_all(clock, pepper, &checks).await;
+        match &decision {
             Ok(()) => self.decisions.count_allowed(&checks),
-            Err(RateLimitError::Rejected(refused)) => self.decisions.count_rejected(refused.limit),
+            Err(RateLimitError::Rejected(it)) => self.decisions.count_rejected(it.limit),
             Err(RateLimitError::Unavailable) => (),
         }
-        counted
+        decision
     }
 
     async fn count_all(
@@ -172,17 +172,17 @@ impl Limiter {
         pepper: &Pepper,
         checks: &[CounterCheck],
     ) -> Result<(), RateLimitError> {
-        let Some((shared, when_away)) = &self.shared else {
+        let Some((shared, outage_policy)) = &self.shared else {
             return self.local.count(clock.now(), checks).map_err(RateLimitError::Rejected);
         };
         let now = clock.now();
         for check in checks {
             self.rejections.find_rejection(now, check).map_err(RateLimitError::Rejected)?;
         }
-        match (Arc::clone(shared).count(pepper, checks).await, when_away) {
-            (Ok(counted), _) => counted.outcome.map_err(|refused| {
-                self.cache_rejection(clock.now(), checks, refused);
-                RateLimitError::Rejected(refused)
+        match (Arc::clone(shared).count(pepper, checks).await, outage_policy) {
+            (Ok(result), _) => result.outcome.map_err(|rejection| {
+                self.cache_rejection(clock.now(), checks, rejection);
+                RateLimitError::Rejected(rejection)
             }),
             (Err(_), OutagePolicy::RejectAll) => Err(RateLimitError::Unavailable),
             (Err(_), OutagePolicy::CountLocally) => {
@@ -191,17 +191,18 @@ impl Limiter {
         }
     }
 
-    /// The rate of an address is the same for everybody, so that its refusal cannot end early. A
-    /// tenant's share can change, and counts within a second.
+    /// Caches a rejection until it ends, but at most for a second unless it is by address. The rate
+    /// of an address is the same for all tenants, so its rejection cannot end early. A tenant's
+    /// share can change, and a change takes effect within a second.
     fn cache_rejection(
         &self,
         now: Timestamp,
         checks: &[CounterCheck],
         rejection: RateLimitRejection,
     ) {
-        let mut of_row = checks.iter().filter(|it| it.limit == rejection.limit);
-        // Of a row with two counters nobody said which it was.
-        let (Some(check), None) = (of_row.next(), of_row.next()) else { return };
+        let mut matching = checks.iter().filter(|it| it.limit == rejection.limit);
+        // If a limit has two counters, the rejection does not say which one was full.
+        let (Some(check), None) = (matching.next(), matching.next()) else { return };
         let is_address = check.limit == RateLimitName::Address;
         let wait = if is_address {
             rejection.retry_after
@@ -211,30 +212,30 @@ impl Limiter {
         self.rejections.insert(now, check, wait);
     }
 
-    /// Gives back what is over, when there is little room left.
+    /// Frees expired counters when the capacity is nearly used up.
     pub fn sweep(&self, now: Timestamp) {
         self.local.sweep(now);
     }
 
-    /// What was decided since the start, by row.
+    /// Returns the decisions since the start, by limit.
     #[must_use]
     pub fn decisions(&self) -> Vec<RateLimitDecisions> {
         self.decisions.decisions()
     }
 
-    /// How full the counters of this process are.
+    /// Returns how many counters of this process are in use.
     #[must_use]
     pub fn counter_usage(&self) -> CounterUsage {
         self.local.usage()
     }
 
-    /// How often the shared counters did not answer; nothing when there are none.
+    /// Returns the number of failed calls to the shared counters; `None` if there are none.
     #[must_use]
     pub fn shared_counter_failures(&self) -> Option<u64> {
         self.shared.as_ref().map(|(shared, _)| shared.failure_count())
     }
 
-    /// Whether they answer now; nothing when there are none.
+    /// Returns whether the shared counters are available; `None` if there are none.
     #[must_use]
     pub fn shared_counters_available(&self) -> Option<bool> {
         self.shared.as_ref().map(|(shared, _)| shared.is_available())

@@ -1,7 +1,8 @@
-//! What is counted of a server's work: a value of its own `App`, never of the process.
+//! Metrics of a server. They belong to an `App`, not to the process.
 //!
-//! Whoever works adds to plain atomics; the server reads them when somebody asks. A label is a word
-//! of ours: an operation, a status, a kind. Nothing that a client or a tenant wrote can become one.
+//! Requests and tasks add to plain atomics; the server reads them when metrics are collected.
+//! Labels come from fixed sets: operations, statuses, kinds. Text of a client or a tenant can never
+//! become a label.
 
 pub mod label;
 
@@ -16,13 +17,13 @@ use scrip_core::{
 pub use crate::metrics::label::{Counters, Label};
 use crate::{app::memory_pool::MemoryExhausted, labels, metrics::label::Gauges};
 
-/// What a server counts.
+/// The metrics of one server.
 #[derive(Debug)]
 pub struct Metrics {
     pub started_at: Timestamp,
-    /// By [`Operation::index`].
+    /// Indexed by [`Operation::index`].
     pub operations: Vec<OperationMetrics>,
-    /// Requests whose head has arrived and whose answer has not been made.
+    /// Requests with a complete head and no response yet.
     pub in_flight: Gauge,
     pub panics: Counter,
     pub bodies_rejected: Counters<MemoryRejection>,
@@ -34,34 +35,34 @@ pub struct Metrics {
     pub reloads: Counters<ReloadOutcome>,
     pub swept: Counters<SweepTarget>,
     pub sweep_failures: Counters<SweepTarget>,
-    /// Milliseconds of the vault's clock.
+    /// Time of the last run by the vault's clock, in milliseconds.
     pub sweep_finished: Gauges<SweepTarget>,
 }
 
 labels! {
-    /// Why a request came to no route.
+    /// Why a request matched no route.
     pub enum UnroutedReason {
         NoRoute "no_route",
         MethodNotAllowed "method_not_allowed",
         Sealed "sealed",
     }
 
-    /// Why a body or an answer found no memory.
+    /// Why the memory for a body or a response could not be reserved.
     pub enum MemoryRejection {
         Pool "pool",
         NetworkShare "network_share",
     }
 
-    /// Why a request at a route has no caller.
+    /// Why a request to a keyed route has no caller.
     pub enum AuthenticationFailure {
         Missing "missing",
         Malformed "malformed",
         Unknown "unknown",
-        /// The key is known, and its tenant's policy is not believed.
-        PolicyAltered "refused",
+        /// The key is valid, but its tenant's policy was altered outside of the vault.
+        PolicyAltered "policy_altered",
     }
 
-    /// What came of an idempotency key.
+    /// The result of the lookup of an idempotency key.
     pub enum IdempotencyOutcome {
         First "first",
         Replay "replay",
@@ -70,23 +71,23 @@ labels! {
     }
 
     pub enum ReloadOutcome {
-        Succeeded "done",
+        Succeeded "succeeded",
         Failed "failed",
     }
 
-    /// What leaves by itself.
+    /// The data that background tasks delete after its retention.
     pub enum SweepTarget {
         Tokens "tokens",
         TokenIntents "token_intents",
         VerificationCodes "verification_codes",
-        StoredResponses "answers",
+        StoredResponses "stored_responses",
         AccessSessions "access_sessions",
-        ThreeDsSessions "sessions",
-        ThreeDsEvents "session_events",
+        ThreeDsSessions "threeds_sessions",
+        ThreeDsEvents "threeds_events",
         DeletedTenants "deleted_tenants",
-        AuditRecords "records",
-        UsageCounters "usage",
-        GuessBudgets "guesses",
+        AuditRecords "audit_records",
+        UsageCounters "usage_counters",
+        GuessBudgets "guess_budgets",
     }
 }
 
@@ -99,7 +100,7 @@ impl MemoryRejection {
     }
 }
 
-/// The statuses that an answer can have, and one for whatever comes to be forgotten here.
+/// All statuses of responses; any other status is counted as `other`.
 pub const STATUSES: [(u16, &str); 19] = [
     (200, "200"),
     (201, "201"),
@@ -122,7 +123,7 @@ pub const STATUSES: [(u16, &str); 19] = [
     (0, "other"),
 ];
 
-/// One operation's answers.
+/// The responses of one operation.
 #[derive(Debug)]
 pub struct OperationMetrics {
     pub statuses: [Counter; STATUSES.len()],
@@ -132,13 +133,13 @@ pub struct OperationMetrics {
 impl Metrics {
     #[must_use]
     pub fn new(started_at: Timestamp) -> Self {
-        let response = |_: &Operation| OperationMetrics {
+        let new_metrics = |_: &Operation| OperationMetrics {
             statuses: std::array::from_fn(|_| Counter::default()),
             micros: Histogram::new(MICROS_BOUNDS),
         };
         Self {
             started_at,
-            operations: Operation::ALL.iter().map(response).collect(),
+            operations: Operation::ALL.iter().map(new_metrics).collect(),
             in_flight: Gauge::default(),
             panics: Counter::default(),
             bodies_rejected: Counters::default(),
@@ -154,14 +155,14 @@ impl Metrics {
         }
     }
 
-    /// A request at a route has its answer. Three additions, and nothing is allocated or locked.
+    /// Records the response of an operation. Three additions; no allocation, no lock.
     pub fn record_response(&self, operation: Operation, status: u16, duration: Duration) {
-        let Some(row) = self.operations.get(operation.index()) else { return };
-        let known = STATUSES.iter().position(|(known, _)| *known == status);
-        let at = known.unwrap_or(STATUSES.len().saturating_sub(1));
-        if let Some(counter) = row.statuses.get(at) {
+        let Some(metrics) = self.operations.get(operation.index()) else { return };
+        let index = STATUSES.iter().position(|(it, _)| *it == status);
+        let index = index.unwrap_or(STATUSES.len().saturating_sub(1));
+        if let Some(counter) = metrics.statuses.get(index) {
             counter.increment();
         }
-        row.micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
+        metrics.micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
     }
 }

@@ -1,4 +1,4 @@
-//! The steps of the pipeline: what is done to every request before and after its handler.
+//! The steps of the pipeline, before and after the handler.
 
 pub mod authenticate;
 pub mod body;
@@ -6,6 +6,8 @@ pub mod client_address;
 pub(crate) mod cors;
 pub(crate) mod idempotency;
 mod long_evaluation;
+pub(crate) mod rejection_record;
+pub(crate) mod request_head;
 pub(crate) mod request_observer;
 pub(crate) mod response_body;
 pub(crate) mod span;

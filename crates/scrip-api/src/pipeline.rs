@@ -1,9 +1,10 @@
-//! What every request goes through, in this order and nowhere else.
+//! The steps of every request, in order.
 //!
-//! Outside the router: trace id, preflight, trailing slash, panics, the headers of every answer.
-//! Inside a row of the route table: the address and what it may ask. At a row that needs a key also
-//! caller, limits, permission, memory for the answer, deprecation, content type, idempotency, body,
-//! handler; at a callback content type, body, handler.
+//! - Outside the router: trace id, preflight, trailing slash, panics, headers of every response.
+//! - At every route: client address and its rate limit.
+//! - At a keyed route also: caller, rate limits, permission, memory for the response, deprecation,
+//!   content type, idempotency, body, handler.
+//! - At a callback also: content type, body, handler.
 
 use std::{
     net::{IpAddr, Ipv4Addr},
@@ -12,22 +13,21 @@ use std::{
 };
 
 use axum::{
-    RequestPartsExt, Router,
+    Router,
     body::{Body, HttpBody},
-    extract::{Path, Request},
+    extract::Request,
     response::Response,
 };
 use bytes::Bytes;
 use futures_util::FutureExt;
 use hyper::{
     HeaderMap, Method, StatusCode, Uri,
-    header::{ACCEPT, CACHE_CONTROL, CONTENT_TYPE, HeaderValue},
+    header::{ACCEPT, CACHE_CONTROL, HeaderValue},
     http::{Extensions, request::Parts},
 };
 use scrip_core::{
-    audit::{EntityType, Operation},
+    audit::Operation,
     error::Error,
-    operations::record_rejection::{RejectedRequest, record_rejection},
     policy::{Caller, Directory, RequestOrigin, rate_limit::ClientNetwork},
 };
 use tower::ServiceExt;
@@ -39,10 +39,12 @@ use crate::{
     deprecation,
     metrics::Metrics,
     middleware::{
-        authenticate::{authenticate, single_header},
+        authenticate::authenticate,
         body::read_body,
         cors,
         idempotency::{self, ComparedRequest, IdempotencyStep},
+        rejection_record::record_rejected_request,
+        request_head::{check_content_type, extract_path_ids},
         request_observer::RequestObserver,
         response_body::ResponseBudget,
         span::RouteName,
@@ -57,12 +59,12 @@ use crate::{
     },
 };
 
-/// Who is at the other end, as far as proxies that we trust can tell.
+/// The client's IP address, as reported by trusted proxies.
 #[derive(Debug, Clone, Copy)]
 struct ClientAddress(IpAddr);
 
-/// What every listener does around a request: names it, passes over what nobody read of its body,
-/// and forbids to cache the answer.
+/// Wraps the handling of a request on every listener: assigns a trace id, drains the unread body,
+/// and forbids caching of the response.
 pub async fn serve_request<B>(
     request: hyper::Request<B>,
     respond: impl AsyncFnOnce(Request, &TraceId) -> Response,
@@ -79,7 +81,7 @@ where
     response
 }
 
-/// One request of a client of the interface.
+/// Serves one request to the API.
 pub async fn serve_api_request<B>(
     metrics: &Metrics,
     router: Router,
@@ -115,7 +117,7 @@ where
     .await
 }
 
-/// Some clients write one everywhere.
+/// Some clients append a slash to every path.
 fn strip_trailing_slash(uri: &mut Uri) {
     let path = uri.path();
     let trimmed = path.trim_end_matches('/');
@@ -131,26 +133,26 @@ fn strip_trailing_slash(uri: &mut Uri) {
     }
 }
 
-/// Who asks, as far as proxies that we trust can tell.
+/// Returns the client's IP address, as reported by trusted proxies.
 pub fn client_address(extensions: &Extensions) -> IpAddr {
     let client: Option<&ClientAddress> = extensions.get();
     client.map_or(Ipv4Addr::UNSPECIFIED.into(), |it| it.0)
 }
 
-/// A row of one of the tables, or none.
+/// The route that matches a request.
 #[derive(Clone)]
 pub(crate) enum MatchedRoute {
-    /// Needs a key.
+    /// Needs an API key.
     Keyed(&'static Route),
-    /// Told by a browser or a directory server, which have no key.
+    /// A notification of a browser or a directory server, which have no API key.
     Callback(&'static CallbackRoute),
     Keyless(&'static KeylessRoute),
-    /// The same refusal for all.
+    /// No route matches; every request gets the same problem.
     Unmatched(Arc<Problem>),
 }
 
 impl MatchedRoute {
-    /// What stands for an operation is measured.
+    /// Returns the name for metrics and spans. Only routes of an operation are measured.
     fn route_name(&self) -> Option<RouteName> {
         match self {
             Self::Keyed(route @ Route { operation, path, .. }) => {
@@ -172,7 +174,7 @@ impl MatchedRoute {
     }
 }
 
-/// A request on its way through a row.
+/// A request on its way through the pipeline.
 struct IncomingRequest {
     head: Parts,
     body: Body,
@@ -180,21 +182,21 @@ struct IncomingRequest {
     address: IpAddr,
 }
 
-/// One request at one row.
+/// Runs one request through the route.
 pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Request) -> Response {
     let (trace, address) = (trace::trace_id_of(&request), client_address(request.extensions()));
     let (head, body) = request.into_parts();
-    let mut arrived = IncomingRequest { head, body, trace, address };
+    let mut incoming = IncomingRequest { head, body, trace, address };
     let Some(name) = route.route_name() else {
-        let response = handle(app, route, &mut arrived).await;
-        return response.unwrap_or_else(|problem| route.reject(&problem, &arrived.trace));
+        let response = handle(app, route, &mut incoming).await;
+        return response.unwrap_or_else(|problem| route.reject(&problem, &incoming.trace));
     };
     let operation: Operation = name.operation;
-    let watch = RequestObserver::start(app, name, &arrived.trace, &arrived.head.headers);
-    let response = watch.run_handler(app, handle(app, route, &mut arrived)).await;
-    let mut response = response.unwrap_or_else(|problem| route.reject(&problem, &arrived.trace));
-    deprecation::add_headers(operation, arrived.head.uri.path(), response.headers_mut());
-    watch.finish(app, &arrived.trace, response.status().as_u16());
+    let watch = RequestObserver::start(app, name, &incoming.trace, &incoming.head.headers);
+    let response = watch.run_handler(app, handle(app, route, &mut incoming)).await;
+    let mut response = response.unwrap_or_else(|problem| route.reject(&problem, &incoming.trace));
+    deprecation::add_headers(operation, incoming.head.uri.path(), response.headers_mut());
+    watch.finish(app, &incoming.trace, response.status().as_u16());
     response
 }
 
@@ -220,7 +222,7 @@ async fn handle(
     }
 }
 
-/// Counted before anything is read or looked up.
+/// The request is counted toward the rate limit before anything is read or looked up.
 async fn handle_callback(
     app: &Arc<App>,
     route: &'static CallbackRoute,
@@ -229,7 +231,7 @@ async fn handle_callback(
     let IncomingRequest { head, body, trace, address } = incoming;
     throttle::count_anonymous(app, *address).await?;
     check_content_type(Some(route.format.content_type), &head.headers)?;
-    // A browser announces the length of a form; a body without it only holds memory open.
+    // Browsers announce the length of a form. A form without a length could occupy memory for long.
     if route.format.needs_length && body.size_hint().exact().is_none() {
         return Err(Problem::LengthRequired);
     }
@@ -239,7 +241,7 @@ async fn handle_callback(
     let body = read_body(app, body, deadline, bytes_max, &mut reservation).await?;
     let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
     let (id, secret) = extract_path_ids(count_path_parameters(route.path), head).await;
-    let heard = CallbackRequest {
+    let request = CallbackRequest {
         app: Arc::clone(app),
         directory,
         origin: RequestOrigin { trace: Arc::clone(&trace.0), address: *address },
@@ -248,7 +250,7 @@ async fn handle_callback(
         query: head.uri.query().map(str::to_owned),
         body,
     };
-    let response = (route.handler)(heard).await;
+    let response = (route.handler)(request).await;
     drop(reservation);
     response
 }
@@ -261,9 +263,9 @@ async fn handle_keyed(
     let address = incoming.address;
     throttle::check_address(app, address)?;
     let origin = RequestOrigin { trace: Arc::clone(&incoming.trace.0), address };
-    let known_by = app.directory.load_full();
+    let directory = app.directory.load_full();
     let caller = match authenticate(app, &incoming.head.headers, origin).await {
-        Ok(known) => throttle::count_caller(app, route.operation, known).await?,
+        Ok(authenticated) => throttle::count_caller(app, route.operation, authenticated).await?,
         Err(problem) => {
             if problem.status() == StatusCode::UNAUTHORIZED {
                 app.auth_failures.record(address);
@@ -275,7 +277,7 @@ async fn handle_keyed(
     let budget = ResponseBudget::new(app, address);
     budget.check()?;
     let response =
-        handle_authenticated(app, route, incoming, known_by.as_ref(), caller.clone()).await;
+        handle_authenticated(app, route, incoming, directory.as_ref(), caller.clone()).await;
     let response = match response {
         Ok(response) => budget.count(route, response).await,
         Err(problem) => Err(problem),
@@ -284,31 +286,6 @@ async fn handle_keyed(
         record_rejected_request(app, route, &mut incoming.head, &caller, problem).await;
     }
     response
-}
-
-/// A caller that is known and was told no. Should that not be recorded, it is told no all the same.
-async fn record_rejected_request(
-    app: &App,
-    route: &Route,
-    head: &mut Parts,
-    caller: &Caller,
-    problem: &Problem,
-) {
-    let Some(outcome) = problem.audit_outcome() else { return };
-    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
-    // The first id of a key's path is its application's.
-    let of_key = route.operation.entity_type() == Some(EntityType::ApiKey);
-    let entity = if of_key { &inner_id } else { &id };
-    let rejected = RejectedRequest {
-        operation: route.operation,
-        requirement: route.requirement,
-        entity,
-        outcome,
-    };
-    if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
-        let trace = &*caller.origin().trace;
-        tracing::error!(trace, ?error, outcome, "a refused request could not be recorded");
-    }
 }
 
 /// Reads the body of a request when its route uses one.
@@ -339,7 +316,8 @@ async fn handle_authenticated(
     caller.check_requirement(route.requirement)?;
     deprecation::check_enabled(route.operation, &app.disabled_operations).map_err(Problem::Gone)?;
     check_content_type(route.body.content_type(), &head.headers)?;
-    // Where many clients share a key, the body decides whether a response is theirs: it is read first.
+    // Browsers share a public key, so a stored response is replayed only if the bodies are equal:
+    // the body is read first.
     let is_compared = caller.is_browser();
     let mut claim = None;
     if route.body.is_idempotent() && !is_compared {
@@ -379,7 +357,7 @@ async fn handle_authenticated(
         body,
         claim,
     };
-    // The handler keeps the reservation, because it can outlive the connection of its client.
+    // The handler owns the reserved memory, because it can outlive the connection of its client.
     let handling = (route.handler)(request);
     let handling = async move {
         let handled = handling.await;
@@ -389,28 +367,28 @@ async fn handle_authenticated(
     if !has_claim {
         return prefer_overload_error(&caller, handling.await);
     }
-    // In a task of its own: a client that breaks off ends this future, and would end the claim
-    // while its write is still on the way to a commit.
+    // In a separate task: a client that disconnects drops this future. Without the task, the claim
+    // would be released while its write is still being committed.
     let handled = tokio::spawn(handling.in_current_span()).await.unwrap_or_else(|_| {
         app.metrics.panics.increment();
         Err(Error::Internal("a handler panicked".into()).into())
     });
     match prefer_overload_error(&caller, handled) {
-        // Somebody else may have been told yes to the same request, and this is what that changed.
+        // Another node may have completed the same request, and its changes may have caused this
+        // error.
         Err(problem) if problem.status().is_client_error() => {
             let operation = route.operation;
             let (headers, compared) = (&head.headers, compared.as_ref());
-            let meanwhile =
+            let concurrent =
                 idempotency::find_concurrent_response(app, &caller, operation, headers, compared)
                     .await?;
-            meanwhile.ok_or(problem)
+            concurrent.ok_or(problem)
         }
         handled => handled,
     }
 }
 
-/// An evaluation that did not run because too many others did is no fault of the request: 503 and
-/// not 400.
+/// An evaluation that was rejected by overload is not an error of the request: 503 instead of 400.
 fn prefer_overload_error(
     caller: &Caller,
     result: Result<Response, Problem>,
@@ -424,7 +402,7 @@ fn prefer_overload_error(
     }
 }
 
-/// A body may take its time to arrive, and its sender may have lost its rights meanwhile.
+/// While a body arrives, its sender can lose permissions.
 async fn reauthenticate_if_changed(
     app: &App,
     directory_at_authentication: Option<&Arc<Directory>>,
@@ -440,29 +418,6 @@ async fn reauthenticate_if_changed(
         return Ok(caller);
     }
     Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)
-}
-
-async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
-    match count {
-        0 => (String::new(), String::new()),
-        1 => {
-            let id = head.extract::<Path<String>>().await;
-            (id.map(|Path(id)| id).unwrap_or_default(), String::new())
-        }
-        _ => {
-            head.extract::<Path<(String, String)>>().await.map(|Path(ids)| ids).unwrap_or_default()
-        }
-    }
-}
-
-fn check_content_type(expected: Option<&'static str>, headers: &HeaderMap) -> Result<(), Problem> {
-    let Some(wanted) = expected else { return Ok(()) };
-    let given = single_header(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
-    let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
-    if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(wanted)) {
-        return Ok(());
-    }
-    Err(Problem::UnsupportedMediaType(wanted))
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Every failure leaves through here, as problem+json.
+//! Renders every failure as `application/problem+json`.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -16,38 +16,38 @@ use serde::Serialize;
 
 use crate::{deprecation::DeprecatedFeature, middleware::trace::TraceId, wire::ParseError};
 
-/// What can go wrong at the edge, and behind it.
+/// Every failure that a client can receive.
 #[derive(Debug)]
 pub enum Problem {
     NoRoute,
     MethodNotAllowed,
     Unauthorized,
-    /// The metrics were asked for without their key.
+    /// The request for metrics has no valid metrics key.
     MissingMetricsKey,
-    /// A header that decides about security was sent more than once, or is not text.
+    /// A security-relevant header was sent more than once, or is not text.
     BadHeader(&'static str),
     UnsupportedMediaType(&'static str),
-    /// It was here once, or is switched off.
+    /// The operation was removed or is switched off.
     Gone(&'static DeprecatedFeature),
     TooLarge,
-    /// The length of a body must be announced here.
+    /// The route requires a `Content-Length` header.
     LengthRequired,
-    /// The operator listener was asked by a name that is not its own.
+    /// The `Host` header of a request to the operator listener is not an allowed name.
     Misdirected,
     BodyTimeout,
-    /// Not JSON, or JSON that is not read: the rule and where.
+    /// Not JSON, or JSON that is not accepted. The text states the rule and the position.
     Malformed(String),
-    /// The keys are not open yet, or not believed any more.
+    /// The vault keys are not open yet, or the directory in memory is too old to be trusted.
     Sealed,
-    /// The policy of the key's tenant is not as we wrote it. The log has said so once.
+    /// The policy of the key's tenant was altered outside of the vault. Already logged.
     TenantPolicyAltered,
-    /// Nobody can tell whether it is one too many. The log has said so once.
+    /// The shared counters are unavailable, and the outage policy is to reject. Already logged.
     RateLimiterUnavailable,
-    /// The store does not serve. The check has logged why.
+    /// The store is unavailable. The readiness check logged the cause.
     NotReady,
-    /// All memory for bodies is in use, or all that the client's network may have.
+    /// The memory for bodies is used up, or the share of the client's network.
     NoBodyMemory,
-    /// All memory for large answers is in use, or all that the client's network may have.
+    /// The memory for large responses is used up, or the share of the client's network.
     NoResponseMemory,
     Failed(Error),
 }
@@ -80,10 +80,11 @@ struct ProblemBody<'a> {
     error: Option<ServiceBody<'a>>,
 }
 
-/// Who failed, beside the problem and not around it: clients look for both at the top.
+/// The service that failed. A sibling of the problem attributes: clients read both from the top
+/// level.
 #[derive(Serialize)]
 struct ServiceBody<'a> {
-    /// In the words of HTTP, as text.
+    /// An HTTP status code, as text.
     service_status: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<String>,
@@ -94,7 +95,7 @@ struct ServiceBody<'a> {
 
 const SERVICE_TITLE: &str = "3DS Service Error";
 
-/// By these very words a browser's SDK knows that the card is the reason.
+/// The browser SDK compares these exact texts to detect that the card is the reason.
 const CARD_NOT_SUPPORTED: (&str, &str) = (
     "The card was not supported by any card schemes",
     "Cardholder Account Number is not in a range belonging to Issuer.",
@@ -137,43 +138,45 @@ impl Problem {
 
     pub fn detail(&self) -> String {
         match self {
-            Self::NoRoute => "there is nothing at this path".to_owned(),
-            Self::MethodNotAllowed => "this path does not take this method".to_owned(),
-            Self::Unauthorized => "the BT-API-KEY header has no key that is known here".to_owned(),
+            Self::NoRoute => "Not found.".to_owned(),
+            Self::MethodNotAllowed => "this path does not support this method".to_owned(),
+            Self::Unauthorized => "the BT-API-KEY header has no valid key".to_owned(),
             Self::MissingMetricsKey => {
-                "the Authorization header has no bearer key for metrics".to_owned()
+                "the Authorization header has no valid bearer key for metrics".to_owned()
             }
             Self::BadHeader(name) => format!("the {name} header must be sent once, as plain text"),
-            Self::UnsupportedMediaType(wanted) => format!("the content type must be {wanted}"),
+            Self::UnsupportedMediaType(expected) => format!("the content type must be {expected}"),
             Self::Gone(it) => it.gone_detail(),
             Self::TooLarge => "the body is larger than this server accepts".to_owned(),
-            Self::LengthRequired => "the Content-Length header is required here".to_owned(),
+            Self::LengthRequired => "the Content-Length header is required".to_owned(),
             Self::Misdirected => {
-                "this name is not in metrics.hosts; ask by address or add the name".to_owned()
+                "the host name is not in metrics.hosts; add the name or use the IP address"
+                    .to_owned()
             }
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
-            Self::Sealed => "the vault is sealed until it has its keys; try again".to_owned(),
+            Self::Sealed => {
+                "the vault is sealed until its keys are available; try again".to_owned()
+            }
             Self::TenantPolicyAltered => {
-                "the rights of this tenant cannot be trusted now; its operator knows more"
-                    .to_owned()
+                "the policy of this tenant failed verification; contact the operator".to_owned()
             }
             Self::RateLimiterUnavailable => {
-                "requests cannot be counted now; try again shortly".to_owned()
+                "the rate limiter is unavailable; try again shortly".to_owned()
             }
-            Self::NotReady => "the storage does not answer; try again shortly".to_owned(),
+            Self::NotReady => "the storage is unavailable; try again shortly".to_owned(),
             Self::NoBodyMemory => {
-                "too many or too large bodies are in flight; try again shortly".to_owned()
+                "the memory for request bodies is used up; try again shortly".to_owned()
             }
             Self::NoResponseMemory => {
-                "too many or too large answers are not read yet; try again shortly".to_owned()
+                "the memory for unread responses is used up; try again shortly".to_owned()
             }
             Self::Failed(error) => error.to_string(),
         }
     }
 
-    /// How a record says that a known caller was told no. Nothing for what is our fault, and for
-    /// what somebody else counts.
+    /// The outcome in the audit record of a rejected, authenticated request. `None` for failures of
+    /// the server and for rejections that are counted elsewhere.
     pub(crate) fn audit_outcome(&self) -> Option<&'static str> {
         match self {
             Self::Failed(Error::Forbidden(_)) => Some("forbidden"),
@@ -181,7 +184,7 @@ impl Problem {
             Self::Failed(Error::Service(_)) => Some("service_failed"),
             Self::Failed(Error::Conflict { .. }) => Some("conflict"),
             Self::Failed(Error::Unprocessable { .. }) => Some("unprocessable"),
-            Self::Failed(Error::BudgetExhausted) => Some("budget_spent"),
+            Self::Failed(Error::BudgetExhausted) => Some("budget_exhausted"),
             Self::Gone(_) => Some("gone"),
             Self::Failed(Error::Invalid(_))
             | Self::BadHeader(_)
@@ -207,7 +210,7 @@ impl Problem {
         }
     }
 
-    /// Whatever is only not there now can be tried again shortly.
+    /// A temporary failure (503) can be retried after a second.
     fn retry_after(&self) -> Option<Duration> {
         if let Self::Failed(Error::RateLimited(excess)) = self {
             return Some(excess.retry_after);
@@ -220,8 +223,8 @@ impl Problem {
     }
 
     fn title(&self, status: StatusCode) -> &'static str {
-        let of_status = status.canonical_reason().unwrap_or("Error");
-        self.service_failure().map_or(of_status, |_| SERVICE_TITLE)
+        let reason_phrase = status.canonical_reason().unwrap_or("Error");
+        self.service_failure().map_or(reason_phrase, |_| SERVICE_TITLE)
     }
 
     fn errors(&self) -> Option<BTreeMap<&str, Vec<&str>>> {
@@ -233,15 +236,21 @@ impl Problem {
         failure.map(|_| BTreeMap::from([(CARD_NOT_SUPPORTED.0, vec![CARD_NOT_SUPPORTED.1])]))
     }
 
-    /// The answer, and the one log line of what was our fault, or that of a service.
+    /// Builds the response. Logs a failure of the server, or of a 3DS service, once.
     pub fn response(&self, trace: &TraceId) -> Response {
         let status = self.status();
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
-            tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "failed");
+            tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "request failed");
         }
         if let Some(ServiceFailure { reason, kind, detail, .. }) = self.service_failure() {
             let service_status = service_status(*kind);
-            tracing::warn!(trace = &*trace.0, ?reason, service_status, detail, "3-D Secure failed");
+            tracing::warn!(
+                trace = &*trace.0,
+                ?reason,
+                service_status,
+                detail,
+                "3DS service failed"
+            );
         }
         let body = ProblemBody {
             r#type: "about:blank",
@@ -267,7 +276,7 @@ impl Problem {
     }
 }
 
-/// The failure of a directory server or an access control server as an HTTP status.
+/// Maps the failure of a directory server or an access control server to an HTTP status.
 fn service_status(kind: FailureKind) -> u16 {
     match kind {
         FailureKind::RequestInvalid => 400,
@@ -290,23 +299,23 @@ fn service_body(failure: &ServiceFailure) -> ServiceBody<'_> {
     }
 }
 
-/// A client that waits so long has waited enough.
+/// Rounds up, so that a client that waits this long has waited long enough.
 fn whole_seconds(time: Duration) -> u64 {
     u64::try_from(time.as_micros().div_ceil(1_000_000)).unwrap_or(u64::MAX).max(1)
 }
 
 fn rate_limit_headers(excess: &RateLimitExceeded) -> [(HeaderName, HeaderValue); 4] {
-    let epoch = u64::try_from(excess.retry_at.unix_ms).unwrap_or_default();
-    let number = |name, number: u64| (HeaderName::from_static(name), HeaderValue::from(number));
+    let retry_at_ms = u64::try_from(excess.retry_at.unix_ms).unwrap_or_default();
+    let header = |name, value: u64| (HeaderName::from_static(name), HeaderValue::from(value));
     [
-        number("ratelimit-limit", excess.requests.into()),
-        number("ratelimit-remaining", 0),
-        number("ratelimit-reset", whole_seconds(excess.retry_after)),
-        number("x-ratelimit-reset", epoch.div_ceil(1000)),
+        header("ratelimit-limit", excess.requests.into()),
+        header("ratelimit-remaining", 0),
+        header("ratelimit-reset", whole_seconds(excess.retry_after)),
+        header("x-ratelimit-reset", retry_at_ms.div_ceil(1000)),
     ]
 }
 
-/// More complaints than anybody reads; and an answer must not be many times its request.
+/// Bounds the response: it must not become many times as large as the request.
 const FIELD_ERRORS_MAX: usize = 50;
 
 fn group_by_field(errors: &[FieldError]) -> BTreeMap<&str, Vec<&str>> {

@@ -1,4 +1,4 @@
-//! What a row of the route table says, and what its handler is given.
+//! Types of the route tables, and the requests that handlers receive.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -16,11 +16,11 @@ use zeroize::Zeroizing;
 
 use crate::{app::App, middleware::trace::TraceId, problem::Problem};
 
-/// What a handler returns.
+/// The result of a handler.
 pub(crate) type Handled = Result<Response, Problem>;
 pub(crate) type HandlerFuture = Pin<Box<dyn Future<Output = Handled> + Send>>;
 
-/// One row: everything that is decided about a route, in one place.
+/// One row of the route table: everything that is decided about a route.
 #[derive(Debug, Clone, Copy)]
 pub struct Route {
     pub operation: Operation,
@@ -28,34 +28,34 @@ pub struct Route {
     pub path: &'static str,
     pub requirement: CallerRequirement,
     pub(crate) body: BodyKind,
-    /// How many names the path has.
+    /// The number of parameters in the path.
     pub(crate) path_parameter_count: usize,
     pub(crate) handler: fn(AuthenticatedRequest) -> HandlerFuture,
 }
 
 impl Route {
     pub fn method_name(&self) -> &'static str {
-        let known = [
+        let names = [
             (MethodFilter::GET, "GET"),
             (MethodFilter::POST, "POST"),
             (MethodFilter::PUT, "PUT"),
             (MethodFilter::PATCH, "PATCH"),
             (MethodFilter::DELETE, "DELETE"),
         ];
-        known.into_iter().find(|(it, _)| *it == self.method).map_or("", |(_, name)| name)
+        names.into_iter().find(|(it, _)| *it == self.method).map_or("", |(_, name)| name)
     }
 }
 
-/// What a route reads. Routes that read a body and do something honour an idempotency key; the
-/// others ignore it.
+/// The request body that a route accepts. Routes that read a body and change data honor an
+/// idempotency key; other routes ignore it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum BodyKind {
     None,
-    /// Whatever comes is passed over, but the idempotency key counts.
+    /// The body is not read, but the idempotency key is honored.
     Ignored,
     Json,
-    /// JSON that changes nothing, or nothing more when it comes twice: there is no answer to
-    /// remember.
+    /// JSON of a request that changes nothing, or nothing more when it is repeated: no response is
+    /// stored.
     ReadOnlyJson,
     MergePatch,
 }
@@ -69,7 +69,7 @@ impl BodyKind {
         }
     }
 
-    /// The one that is read.
+    /// The required `Content-Type`.
     pub(crate) fn content_type(self) -> Option<&'static str> {
         match self {
             Self::None | Self::Ignored => None,
@@ -79,16 +79,16 @@ impl BodyKind {
     }
 }
 
-/// What the handler of a route is given.
+/// The request that the handler of a keyed route receives.
 pub(crate) struct AuthenticatedRequest {
     pub(crate) app: Arc<App>,
     pub(crate) caller: Caller,
     pub(crate) requirement: CallerRequirement,
-    /// What stands in the path where the route has a name for it.
+    /// The first parameter of the path; empty if the path has none.
     pub(crate) id: String,
     pub(crate) inner_id: String,
     pub(crate) query: Option<String>,
-    /// What the client says it reads.
+    /// The `Accept` header of the request.
     pub(crate) accept: Option<HeaderValue>,
     pub(crate) body: Bytes,
     pub(crate) claim: Option<IdempotencyClaim>,
@@ -99,7 +99,7 @@ impl AuthenticatedRequest {
         Ok(self.caller.permit_policy(self.requirement)?)
     }
 
-    /// What remembers the answer, when the request has an idempotency key.
+    /// Returns the recorder that stores the response, if the request has an idempotency key.
     pub(crate) fn response_recorder<T: ?Sized>(
         &mut self,
         render: impl Fn(&T) -> RenderedResponse + Send + Sync + 'static,
@@ -108,7 +108,7 @@ impl AuthenticatedRequest {
     }
 }
 
-/// Parses an id of a path. A text that is not an id is a 404, as an unknown id is.
+/// Parses an id from the path. Text that is not an id is a 404, the same as an unknown id.
 pub(crate) fn parse_path_id<T>(
     text: &str,
     parse: impl FnOnce(&str) -> Option<T>,
@@ -116,17 +116,17 @@ pub(crate) fn parse_path_id<T>(
     parse(text).ok_or(Problem::Failed(Error::NotFound))
 }
 
-/// A row of what browsers and directory servers tell without a key.
+/// A route for notifications of browsers and directory servers, which have no API key.
 pub(crate) struct CallbackRoute {
     pub(crate) operation: Operation,
     pub(crate) path: &'static str,
     pub(crate) format: CallbackFormat,
-    /// Renders a refusal for whoever sent this.
+    /// Renders a rejection in the format that the sender expects.
     pub(crate) render_rejection: fn(Response, &Problem) -> Response,
     pub(crate) handler: fn(CallbackRequest) -> HandlerFuture,
 }
 
-/// What is posted, and how it must arrive.
+/// The required format of a callback body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CallbackFormat {
     pub(crate) content_type: &'static str,
@@ -135,13 +135,13 @@ pub(crate) struct CallbackFormat {
 }
 
 impl CallbackFormat {
-    /// By a page, for a person to see what comes of it.
+    /// Posted by a page. A person sees the response.
     pub(crate) const FORM: Self = Self {
         content_type: "application/x-www-form-urlencoded",
         needs_length: true,
         bytes_max: 64 * 1024,
     };
-    /// By a directory server, which may send chunks.
+    /// Posted by a directory server, which may use chunked encoding.
     pub(crate) const MESSAGE: Self = Self {
         content_type: "application/json",
         needs_length: false,
@@ -149,7 +149,7 @@ impl CallbackFormat {
     };
 }
 
-/// What the handler of a callback is given.
+/// The request that the handler of a callback receives.
 pub(crate) struct CallbackRequest {
     pub(crate) app: Arc<App>,
     pub(crate) directory: Arc<Directory>,
@@ -162,29 +162,29 @@ pub(crate) struct CallbackRequest {
 
 pub(crate) type ResponseFuture = Pin<Box<dyn Future<Output = Response> + Send>>;
 
-/// A row of what needs no key.
+/// A route that needs no API key.
 pub(crate) struct KeylessRoute {
     pub(crate) address_limit: AddressLimit,
     pub(crate) path: &'static str,
     pub(crate) handler: fn(Arc<App>, TraceId) -> ResponseFuture,
 }
 
-/// Whether asking counts against an address.
+/// Whether requests count toward the rate limit of the client address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AddressLimit {
-    /// A probe is asked by machines that must be answered.
+    /// For probes: orchestrators must always receive a response.
     Exempt,
     Counted,
 }
 
 pub(crate) const fn count_path_parameters(path: &str) -> usize {
     let mut count = 0_usize;
-    let mut rest = path.as_bytes();
-    while let [first, tail @ ..] = rest {
-        if *first == b'{' {
+    let mut remaining = path.as_bytes();
+    while let [byte, tail @ ..] = remaining {
+        if *byte == b'{' {
             count = count.saturating_add(1);
         }
-        rest = tail;
+        remaining = tail;
     }
     count
 }

@@ -1,4 +1,4 @@
-//! The router made of the tables: of routes, of callbacks, and of what needs no key.
+//! Builds the router from the tables of keyed, callback and keyless routes.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -18,22 +18,22 @@ use crate::{
     routes::{ROUTES, callbacks, keyless},
 };
 
-/// Paths come without a trailing slash: the pipeline has taken it off. `extend` adds routes that are
-/// none of the interface.
+/// Builds the router. The pipeline has already removed trailing slashes from paths. `extend` adds
+/// routes that are not part of the API.
 pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
-    let run = |row: MatchedRoute| {
+    let run = |route: MatchedRoute| {
         let app = Arc::clone(app);
-        async move |request: Request| pipeline::run_route(&app, &row, request).await
+        async move |request: Request| pipeline::run_route(&app, &route, request).await
     };
     let mut router = Router::new();
-    for row in keyless::KEYLESS_ROUTES {
-        router = router.route(row.path, get(run(MatchedRoute::Keyless(row))));
+    for route in keyless::KEYLESS_ROUTES {
+        router = router.route(route.path, get(run(MatchedRoute::Keyless(route))));
     }
-    for row in callbacks::CALLBACKS {
-        router = router.route(row.path, post(run(MatchedRoute::Callback(row))));
+    for route in callbacks::CALLBACKS {
+        router = router.route(route.path, post(run(MatchedRoute::Callback(route))));
     }
-    for row in ROUTES {
-        router = router.route(row.path, on(row.method, run(MatchedRoute::Keyed(row))));
+    for route in ROUTES {
+        router = router.route(route.path, on(route.method, run(MatchedRoute::Keyed(route))));
     }
     extend(router)
         .fallback(reject_all(app, UnroutedReason::NoRoute, Problem::NoRoute))
@@ -44,7 +44,7 @@ pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
         ))
 }
 
-/// Answers requests as a connection does, without a socket. For tests.
+/// Serves requests without a socket, the same way a connection does. For tests.
 #[derive(Debug, Clone)]
 pub struct InProcessServer {
     app: Arc<App>,
@@ -62,7 +62,7 @@ impl InProcessServer {
     }
 }
 
-/// While the vault is sealed, the process answers that it lives; every other path, known or not, is
+/// The router of a sealed vault: `/healthz` works, every other path, known or not, responds with
 /// 503.
 pub fn sealed_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
     let sealed = || reject_all(app, UnroutedReason::Sealed, Problem::Sealed);
@@ -72,11 +72,11 @@ pub fn sealed_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> R
         .method_not_allowed_fallback(sealed())
 }
 
-/// Counts whoever comes here, and says the same to all.
+/// Counts every request, and responds to all of them with the same problem.
 pub(crate) fn reject_all(app: &Arc<App>, reason: UnroutedReason, problem: Problem) -> MethodRouter {
-    let (app, row) = (Arc::clone(app), MatchedRoute::Unmatched(Arc::new(problem)));
+    let (app, route) = (Arc::clone(app), MatchedRoute::Unmatched(Arc::new(problem)));
     any(async move |request: Request| {
         app.metrics.unrouted.increment(reason);
-        pipeline::run_route(&app, &row, request).await
+        pipeline::run_route(&app, &route, request).await
     })
 }

@@ -82,8 +82,8 @@ pub const ROUTES: &[Route] = &[
     route(Operation::ListConnectionFormulas, MethodFilter::POST, "/orchestration/connection/formulas", requires(Permission::ConnectionFormulas), None, |it| Box::pin(catalogs::connection_formulas(it))),
 ];
 
-/// The handler of what was removed. Nobody comes this far: its row in the table of deprecations has
-/// refused them.
+/// The handler of removed operations. Unreachable: `deprecation::check_enabled` rejects their
+/// requests first.
 async fn removed_operation(_request: AuthenticatedRequest) -> Handled {
     Err(Problem::NoRoute)
 }

@@ -1,4 +1,4 @@
-//! The JSON shapes: what clients write and read.
+//! The JSON formats of requests and responses.
 
 pub(crate) mod connection_formula;
 pub mod fields;
@@ -12,10 +12,10 @@ pub(crate) mod tokens;
 
 use scrip_core::error::Error;
 
-/// Why a request is not understood.
+/// Why a request cannot be parsed.
 #[derive(Debug)]
 pub enum ParseError {
-    /// Not JSON, or JSON that is not read: the rule and where.
+    /// Not JSON, or JSON that is not accepted. The text states the rule and the position.
     Malformed(String),
     Failed(Error),
 }

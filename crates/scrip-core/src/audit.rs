@@ -1,8 +1,9 @@
-//! What is written down of every operation: who, what, when, from where. Never a value.
+//! The records of all operations: actor, operation, entity, time and address. Records never contain
+//! token data.
 //!
-//! Writes are recorded in their own transaction, in the audit log; reads, and requests that were
-//! refused, in the access log, which is on disk before the answer leaves. Both are chains:
-//! [`chain`] links them, [`verify`] finds what somebody else did to them.
+//! Writes are recorded in the audit log, in their own transaction. Reads and rejected requests are
+//! recorded in the read log, which is on disk before the response is sent. Both logs are hash
+//! chains: [`chain`] links the records, [`verify`] finds alterations.
 
 pub mod authentic_time;
 pub mod chain;
@@ -41,17 +42,17 @@ use crate::{
 
 macro_rules! operations {
     ($($name:ident $text:literal $(of $entity:ident)?;)*) => {
-        /// One name for an operation everywhere: its file, its tests, its metrics and its record.
+        /// The operations. File, tests, metrics and records of an operation use the same name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Operation { $($name),* }
 
         impl Operation {
-            /// All of them, in the order of [`Operation::index`].
+            /// All operations, in the order of [`Operation::index`].
             pub const ALL: &[Self] = &[$(Self::$name),*];
 
-            /// Its place among all, for tables that have a row for each.
+            /// The index in [`Operation::ALL`], for tables with a row for each operation.
             #[must_use]
-            #[expect(clippy::as_conversions, reason = "a unit variant is its own place")]
+            #[expect(clippy::as_conversions, reason = "a unit variant is its own index")]
             pub fn index(self) -> usize {
                 self as usize
             }
@@ -66,7 +67,8 @@ macro_rules! operations {
                 match text { $($text => Some(Self::$name),)* _ => None }
             }
 
-            /// Nothing for what is about nothing of a tenant's, and is not recorded with a tenant.
+            /// `None` for an operation that concerns no entity of a tenant and is not recorded for
+            /// a tenant.
             #[must_use]
             pub fn entity_type(self) -> Option<EntityType> {
                 match self { $(Self::$name => [$(EntityType::$entity)?].first().copied(),)* }
@@ -91,11 +93,11 @@ operations! {
     GetTokenIntent "get_token_intent" of TokenIntent;
     DeleteTokenIntent "delete_token_intent" of TokenIntent;
     ExpireTokenIntent "expire_token_intent" of TokenIntent;
-    // What Create Token, Update Token, Tokenize and Detokenize do to an intent. A name of its own,
-    // so that a record's operation says of what kind its entity is.
+    // The effect of Create Token, Update Token, Tokenize and Detokenize on an intent. Separate
+    // names, so that the operation of a record determines the type of its entity.
     ConvertTokenIntent "convert_token_intent" of TokenIntent;
     DetokenizeTokenIntent "detokenize_token_intent" of TokenIntent;
-    // What Create Session and Authenticate Session do to the card of a session.
+    // The effect of Create Session and Authenticate Session on the card of a session.
     UseToken "use_token" of Token;
     UseTokenIntent "use_token_intent" of TokenIntent;
     CreateTenant "create_tenant" of Tenant;
@@ -127,7 +129,7 @@ operations! {
     UpdateThreeDsSession "update_threeds_session" of ThreeDsSession;
     AuthenticateThreeDsSession "authenticate_threeds_session" of ThreeDsSession;
     GetChallengeResult "get_challenge_result" of ThreeDsSession;
-    // What others than callers do to a session: a browser, a directory server, time.
+    // Changes of a session that no caller requests: by a browser, a directory server, or expiry.
     NotifyMethod "notify_method" of ThreeDsSession;
     NotifyChallenge "notify_challenge" of ThreeDsSession;
     ReceiveResult "receive_result" of ThreeDsSession;
@@ -136,16 +138,16 @@ operations! {
     ListLogs "list_logs" of Tenant;
     ListLogEntityTypes "list_log_entity_types";
     GetTenantUsage "get_tenant_usage" of Tenant;
-    // In the vault's own chain of records: they concern no tenant, or all of them.
+    // In the vault's own chain of records: these concern no tenant, or all tenants.
     CreateVault "create_vault";
     RunCommand "run_command";
     Authenticate "authenticate";
-    // What a request does to a guessing or search budget of its application: it spends the last of it.
+    // A request exhausts a guessing or search budget of its application.
     SpendBudget "spend_budget" of Application;
 }
 
 words! {
-    /// Of what kind the entity of a record is.
+    /// The type of the entity that a record concerns.
     pub enum EntityType {
         Token = "token",
         TokenIntent = "token_intent",
@@ -158,7 +160,7 @@ words! {
 }
 
 impl EntityType {
-    /// For people.
+    /// The display name.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -173,7 +175,7 @@ impl EntityType {
     }
 }
 
-/// What a caller saw of a token, as a record says it.
+/// The outcome of a read with this transform.
 #[must_use]
 pub fn read_outcome(transform: Transform) -> &'static str {
     match transform {
@@ -183,8 +185,8 @@ pub fn read_outcome(transform: Transform) -> &'static str {
     }
 }
 
-/// Committed in the transaction of what it records, or before the answer that it records. The
-/// entity is what was touched, and the outcome what became of it; [`chain`] takes both.
+/// A record, committed in the transaction of the change that it records, or before the response
+/// that it records. [`chain`] adds the entity and the outcome.
 #[derive(Debug, Clone)]
 pub struct AuditRecord {
     pub operation: Operation,
@@ -196,9 +198,9 @@ pub struct AuditRecord {
     pub api_key: Option<ApiKeyId>,
     /// The operating-system user of an operator's command.
     pub os_user: Option<Arc<str>>,
-    /// How many events an aggregated record stands for.
+    /// The number of events in an aggregated record.
     pub repeats: Option<i64>,
-    /// What links it. Nobody else needs to have it: whoever has a record can link that.
+    /// The key for the link. Code that links the record needs no other access to the key.
     key: Arc<AuditKey>,
 }
 
@@ -222,13 +224,13 @@ impl AuditRecord {
         }
     }
 
-    /// From this machine, by no request.
+    /// A record of an operator's command on this machine, without a request.
     #[must_use]
     pub fn for_operator(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         Self::without_request(Actor::Operator, operation, key, at)
     }
 
-    /// What nobody asked for: its time was over.
+    /// A record of an action of the vault, such as an expiry.
     #[must_use]
     pub fn for_vault(operation: Operation, key: &Arc<AuditKey>, at: Timestamp) -> Self {
         Self::without_request(Actor::Vault, operation, key, at)
@@ -264,7 +266,7 @@ impl AuditRecord {
         }
     }
 
-    /// What the same request does to something of another kind.
+    /// A record of the same request for an entity of another type.
     #[must_use]
     pub fn with_operation(&self, operation: Operation) -> Self {
         Self { operation, ..self.clone() }
@@ -274,7 +276,7 @@ impl AuditRecord {
         &self.key
     }
 
-    /// What the vault does by itself on the way.
+    /// A record of an action of the vault during the same request.
     #[must_use]
     pub fn as_vault(&self, operation: Operation) -> Self {
         Self::for_vault(operation, &self.key, self.at)

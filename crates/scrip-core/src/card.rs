@@ -22,26 +22,26 @@ pub(crate) use self::number::{
 };
 pub use self::number::{check_number, contains_card_number};
 
-/// What an answer tells about a card besides its data.
+/// The details of a card in a response, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardDetails {
     pub bin: String,
     pub last4: String,
     pub expiration_month: Option<u64>,
     pub expiration_year: Option<u64>,
-    /// What is known of its issuer.
+    /// The known details of the issuer.
     pub bin_details: BinDetails,
     pub bin_source: BinSource,
 }
 
-/// The data of a card: what is not part of one is dropped, so that a code under a name of its own
-/// invention is not kept for ever. The cvc stays in place for the caller to take out.
+/// Validates card data. Unknown attributes are dropped, so that a CVC under another name is not
+/// stored permanently. The attribute `cvc` remains, and the caller of this function removes it.
 pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
     let Value::Object(object) = data else {
         return Err(vec![FieldError::new("data", "must be an object")]);
     };
-    let known = ["number", "expiration_month", "expiration_year", "cvc"];
-    object.retain(|name, value| known.contains(&name.as_str()) && !value.is_null());
+    let allowed = ["number", "expiration_month", "expiration_year", "cvc"];
+    object.retain(|name, value| allowed.contains(&name.as_str()) && !value.is_null());
     if let Some(Value::Number(number)) = object.get("cvc") {
         let text = Value::String(number.to_string());
         object.insert("cvc".to_owned(), text);
@@ -63,7 +63,8 @@ pub(crate) fn check_card(data: &mut Value, kind: TenantKind) -> Result<(), Vec<F
     if errors.is_empty() { Ok(()) } else { Err(errors) }
 }
 
-/// Some of the sandbox's cards have a wrong checksum, and are cards to test tenants all the same.
+/// Checks a card number. Test tenants may also store sandbox cards, of which some have a wrong
+/// checksum.
 fn check_number_or_sandbox(text: &str, kind: TenantKind) -> Result<(), &'static str> {
     if kind == TenantKind::Test && is_sandbox_number(text) {
         return Ok(());
@@ -72,27 +73,32 @@ fn check_number_or_sandbox(text: &str, kind: TenantKind) -> Result<(), &'static 
 }
 
 fn check_cvc(text: &str) -> Result<(), &'static str> {
-    let digits = text.bytes().all(|it| it.is_ascii_digit());
-    if digits && (3..=4).contains(&text.len()) { Ok(()) } else { Err("must be 3 or 4 digits") }
+    let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
+    if has_only_digits && (3..=4).contains(&text.len()) {
+        Ok(())
+    } else {
+        Err("must be 3 or 4 digits")
+    }
 }
 
-/// For an object with a number, and for the number alone. The BIN can be shorter than what masks may
-/// show, when the issuer's is, and is never longer.
+/// The details of a card: of an object with a number, or of the number alone. The BIN can be
+/// shorter than the one in masks, if the issuer's BIN is shorter, but never longer.
 pub(crate) fn card_details(data: &Value, bins: &BinData, kind: TenantKind) -> Option<CardDetails> {
     let number = card_number(data)?;
-    let BinLookup { details: facts, source: origin } = bins.find(kind, number);
-    let shown = bin_len(number);
-    let shown = facts.bin_digits.map_or(shown, |it| it.count().min(shown));
+    let BinLookup { details, source } = bins.find(kind, number);
+    let visible_len = bin_len(number);
+    let response_len = details.bin_digits.map_or(visible_len, |it| it.count().min(visible_len));
     Some(CardDetails {
-        bin: number.get(..shown)?.to_owned(),
+        bin: number.get(..response_len)?.to_owned(),
         last4: number.get(number.len().checked_sub(4)?..)?.to_owned(),
         expiration_month: data.get("expiration_month").and_then(Value::as_u64),
         expiration_year: data.get("expiration_year").and_then(Value::as_u64),
-        bin_details: facts,
-        bin_source: origin,
+        bin_details: details,
+        bin_source: source,
     })
 }
 
+/// The number of card data: an object with a number, or the number alone.
 pub(crate) fn card_number(data: &Value) -> Option<&str> {
     data.as_str().or_else(|| data.get("number")?.as_str())
 }
@@ -105,8 +111,8 @@ mod tests {
     use crate::card::bin_data::{BinDigits, BinRow, BinTable, Brand, PrefixRange};
 
     #[track_caller]
-    fn check(text: &str, valid: bool) {
-        assert_eq!(check_number(text, 12).is_ok(), valid, "{text:?}");
+    fn check(text: &str, is_valid: bool) {
+        assert_eq!(check_number(text, 12).is_ok(), is_valid, "card number {text:?}");
     }
 
     #[test]
@@ -129,9 +135,9 @@ mod tests {
         check_card(&mut card, TenantKind::Test).unwrap();
         assert_eq!(card, json!({"number": "4242424242424242", "cvc": "123"}));
 
-        let mut bad =
+        let mut invalid_card =
             json!({"number": 4242, "cvc": "12", "expiration_month": 13, "expiration_year": "2030"});
-        let fields: Vec<_> = check_card(&mut bad, TenantKind::Test)
+        let fields: Vec<_> = check_card(&mut invalid_card, TenantKind::Test)
             .unwrap_err()
             .into_iter()
             .map(|it| it.field.into_owned())
@@ -139,11 +145,11 @@ mod tests {
         let expected = ["data.number", "data.cvc", "data.expiration_month", "data.expiration_year"];
         assert_eq!(fields, expected);
         assert!(check_card(&mut json!("4242424242424242"), TenantKind::Test).is_err());
-        let mut sandbox = json!({"number": "6011601160116011"});
-        assert!(check_card(&mut sandbox, TenantKind::Test).is_ok());
-        assert!(check_card(&mut sandbox, TenantKind::Production).is_err());
-        let mut other = json!({"number": "6011601160116012"});
-        assert!(check_card(&mut other, TenantKind::Test).is_err());
+        let mut sandbox_card = json!({"number": "6011601160116011"});
+        assert!(check_card(&mut sandbox_card, TenantKind::Test).is_ok());
+        assert!(check_card(&mut sandbox_card, TenantKind::Production).is_err());
+        let mut unknown_card = json!({"number": "6011601160116012"});
+        assert!(check_card(&mut unknown_card, TenantKind::Test).is_err());
     }
 
     #[test]
@@ -156,38 +162,38 @@ mod tests {
     #[test]
     fn bin_is_the_issuers_and_never_longer_than_masks_show() {
         let bins = BinData::default();
-        let bin = |number: &str| {
+        let bin_of = |number: &str| {
             let details = card_details(&json!(number), &bins, TenantKind::Production).unwrap();
             assert_eq!(details.last4, &number[number.len() - 4..]);
             assert!(mask_number(number).starts_with(&details.bin), "{number}");
             details.bin
         };
-        assert_eq!(bin("4242424242424242"), "42424242");
-        assert_eq!(bin("378282246310005"), "378282");
-        let row = |(prefix, digits): (&str, usize)| {
+        assert_eq!(bin_of("4242424242424242"), "42424242");
+        assert_eq!(bin_of("378282246310005"), "378282");
+        let to_row = |(prefix, digits): (&str, usize)| {
             let bin_digits = Some(BinDigits::from_len(digits));
-            let facts =
+            let details =
                 BinDetails { brand: Some(Brand::Visa), bin_digits, ..BinDetails::default() };
-            BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details: facts }
+            BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details }
         };
         let rows =
-            [("424242", 6), ("4111111", 7), ("51051051", 8), ("378282", 8), ("4", 1)].map(row);
+            [("424242", 6), ("4111111", 7), ("51051051", 8), ("378282", 8), ("4", 1)].map(to_row);
         bins.replace_imported(Some(BinTable::build(rows.to_vec())));
-        assert_eq!(bin("4242424242424242"), "424242");
-        assert_eq!(bin("4111111111111111"), "4111111");
-        assert_eq!(bin("5105105105105100"), "51051051");
-        assert_eq!(bin("378282246310005"), "378282");
-        assert_eq!(bin("4000000000000002"), "400000");
+        assert_eq!(bin_of("4242424242424242"), "424242");
+        assert_eq!(bin_of("4111111111111111"), "4111111");
+        assert_eq!(bin_of("5105105105105100"), "51051051");
+        assert_eq!(bin_of("378282246310005"), "378282");
+        assert_eq!(bin_of("4000000000000002"), "400000");
     }
 
     #[test]
     fn text_containing_a_card_number_is_detected() {
         for text in ["4242424242424242", "/a/4242-4242 4242.4242/", "x14242424242424242y"] {
-            assert!(contains_card_number(text), "{text}");
+            assert!(contains_card_number(text), "no number found in {text}");
         }
-        let none = ["", "/pci/high/", "1000000000000", "424242a424242424242", "424242424242"];
-        for text in none {
-            assert!(!contains_card_number(text), "{text}");
+        let texts = ["", "/pci/high/", "1000000000000", "424242a424242424242", "424242424242"];
+        for text in texts {
+            assert!(!contains_card_number(text), "number found in {text}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! What can go wrong, sorted by what the reader of the error can do about it.
+//! Errors. The variants differ in what the reader of the error can do.
 
 pub mod field_error;
 
@@ -14,86 +14,88 @@ use crate::{
 
 pub use self::field_error::FieldError;
 
+/// The error of an operation.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Change the request.
     #[error("the request is not valid")]
     Invalid(Vec<FieldError>),
-    /// Ask an administrator for a rule.
+    /// Request a rule from an administrator.
     #[error("{0}")]
     Forbidden(Denial),
-    /// It is not there, or it is not yours to know.
-    #[error("there is no such thing in this tenant")]
+    /// The entity does not exist, or the caller may not know that it exists.
+    #[error("Not found.")]
     NotFound,
-    /// It is there, but what is asked of it is not.
+    /// The entity exists, but the requested part does not exist yet.
     #[error("{reason}")]
     NotReady { reason: &'static str },
-    /// Something else holds it; look again.
+    /// Another request conflicts; read again.
     #[error("{reason}")]
     Conflict { reason: &'static str },
-    /// Understood, and not possible as things are.
+    /// The request is valid, but not possible in the current state.
     #[error("{reason}")]
     Unprocessable { reason: &'static str },
-    /// Wait.
+    /// Wait, then repeat the request.
     #[error("more requests than the limit {} allows; wait", .0.limit)]
     RateLimited(RateLimitExceeded),
-    /// A search or guessing budget is spent. Waiting a moment does not help, so no time is given.
+    /// A search or guessing budget is exhausted. Waiting a moment does not help, so there is no
+    /// retry time.
     #[error("too many searches for values like this one; a key with a reveal right is not limited")]
     BudgetExhausted,
-    /// Somebody we had to ask did not answer as they should; for a card, perhaps nobody takes part.
+    /// A directory server failed or rejected the request; or no scheme supports the card.
     #[error("{}", .0.message)]
     Service(Box<ServiceFailure>),
-    /// Try again; we are looking at it.
+    /// Try again later.
     #[error("the vault cannot do this now; try again shortly")]
     Unavailable(#[source] ErrorCause),
-    /// Our fault. The cause goes to the log, never to the caller.
-    #[error("something went wrong on our side")]
+    /// An internal error. The cause is logged, never returned to the caller.
+    #[error("internal error")]
     Internal(#[source] ErrorCause),
 }
 
 pub type ErrorCause = Box<dyn error::Error + Send + Sync>;
 
-/// What there was too much of.
+/// The exceeded rate limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimitExceeded {
-    /// The limit's name, as the operator knows it.
+    /// The name of the limit in the settings.
     pub limit: &'static str,
     pub requests: u32,
-    /// Whoever waits so long is let in, unless somebody else takes the place.
+    /// After this wait, a request is admitted, unless other requests use the capacity first.
     pub retry_after: Duration,
-    /// The same as an instant.
+    /// `retry_after` as a point in time.
     pub retry_at: Timestamp,
 }
 
-/// What exactly was not allowed. Names rules and attributes, never values.
+/// The reason for a denied request. It names rules and attributes, never values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
     #[error("no permission or access rule grants {} here", .0.as_str())]
     NoRule(Permission),
-    /// Only applications of this kind may.
+    /// The operation is only for applications of this kind.
     #[error("this needs the key of a {} application", .0.as_str())]
     WrongKind(ApplicationKind),
-    /// The session would be granted more than the application that authorizes it has.
-    #[error("the session would have more of {} than this application has", .0.as_str())]
+    /// The access session would get more rights than the application that authorizes it.
+    #[error("the session would have stronger rights for {} than this application", .0.as_str())]
     ExceedsAuthorizer(Permission),
-    /// Changing this attribute would show the caller what it may not read.
+    /// The change would reveal data that the caller may not read.
     #[error("changing {0} needs a reveal right on the token")]
     NeedsReveal(&'static str),
-    /// This expression would tell the caller about data that it may not read.
-    #[error("{0} would tell of data that this key may not read; that needs a reveal right")]
+    /// The expression would reveal data that the caller may not read.
+    #[error("{0} would reveal data that this key may not read; that needs a reveal right")]
     ExposingExpression(&'static str),
-    /// The operator has not switched 3-D Secure on for this tenant.
-    #[error("3-D Secure is not switched on for this tenant")]
+    /// The operator has not enabled 3-D Secure for this tenant.
+    #[error("3-D Secure is not enabled for this tenant")]
     ThreeDsDisabled,
-    /// Only the application that created the session may.
+    /// The operation is only for the application that created the session.
     #[error("only the application that created the session may change it")]
     NotCreator,
-    /// A public application or access session may not shorten a life or move a token.
+    /// A public application or access session may not shorten the lifetime of a token or move it.
     #[error(
         "{0} cannot be changed this way by a public key or an access session; use a private key"
     )]
     NeedsPrivateKey(&'static str),
-    /// The token would land where the caller sees more of it than now.
+    /// The caller would have more rights on the token in its new containers.
     #[error("the token would move to a container where this key sees more of it or can use it")]
     StrongerTransform,
 }
@@ -104,7 +106,7 @@ impl From<FieldError> for Error {
     }
 }
 
-/// A stored value that does not open was altered or belongs elsewhere: never the caller's fault.
+/// A stored value that cannot be opened was altered or moved: never the fault of the caller.
 impl From<OpenError> for Error {
     fn from(error: OpenError) -> Self {
         Self::Internal(error.into())
@@ -117,7 +119,7 @@ impl From<KeySourceError> for Error {
     }
 }
 
-/// A code whose key others have, who do not answer.
+/// Other nodes have the key of a CVC and do not respond.
 impl From<EpochKeyError> for Error {
     fn from(error: EpochKeyError) -> Self {
         Self::Unavailable(error.into())

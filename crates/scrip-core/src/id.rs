@@ -1,4 +1,4 @@
-//! Identifiers, one type each, so that two of them cannot be swapped.
+//! Identifiers: a separate type for each, so that they cannot be confused.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ macro_rules! uuid_id {
         pub struct $name(pub Uuid);
 
         impl $name {
-            /// Nothing when the text is no identifier, and so nobody's.
+            /// `None` when the text is not a UUID.
             #[must_use]
             pub fn parse(text: &str) -> Option<Self> {
                 Uuid::try_parse(text).ok().map(Self)
@@ -31,15 +31,15 @@ macro_rules! uuid_id {
 
 uuid_id! {
     TenantId ApplicationId ApiKeyId TokenIntentId
-    /// Of a 3-D Secure session; also what all its messages call the transaction.
+    /// The id of a 3-D Secure session; also the transaction id in all of its messages.
     ThreeDsSessionId
-    /// Of one writing of a card's number. It says nothing about the number.
+    /// A version of a card's number. It reveals nothing about the number.
     CardNumberVersion
 }
 
 impl TenantId {
-    /// Not a tenant: the chain of records about the vault itself has this id. Ids of tenants are
-    /// random, and never this one.
+    /// The id of the vault's own chain of records. No tenant has it: tenant ids are random and
+    /// never nil.
     pub const VAULT: Self = Self(Uuid::nil());
 }
 
@@ -58,13 +58,13 @@ pub fn random_uuid(fill_random: fn(&mut [u8])) -> Uuid {
     uuid::Builder::from_random_bytes(bytes).into_uuid()
 }
 
-/// What a client calls a token.
+/// The id of a token. Clients can choose it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct TokenId(String);
 
 const TOKEN_ID_CHARS_MIN: usize = 3;
 const TOKEN_ID_CHARS_MAX: usize = 400;
-/// What stands at its place in a path.
+/// The name of an operation that has the position of the id in a path.
 const RESERVED_TOKEN_ID: &str = "search";
 const TOKEN_ID_FORBIDDEN: &str = "#/\\+?[]|&=%<>{}^";
 
@@ -75,7 +75,8 @@ impl TokenId {
     }
 
     /// # Errors
-    /// The text is too short, too long, or holds a character that a path or a query would misread.
+    /// The text is too short, too long, or has a character with a special meaning in a path or a
+    /// query.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let length = text.chars().count();
         if !(TOKEN_ID_CHARS_MIN..=TOKEN_ID_CHARS_MAX).contains(&length) {
@@ -87,7 +88,7 @@ impl TokenId {
             return Err(FieldError::new("id", rule));
         }
         if text == RESERVED_TOKEN_ID {
-            return Err(FieldError::new("id", "is the name of an operation"));
+            return Err(FieldError::new("id", "is reserved: an operation has this name"));
         }
         Ok(Self(text.to_owned()))
     }
@@ -98,7 +99,7 @@ impl TokenId {
     }
 }
 
-/// Whether this has the form of a random id: of some other number it hardly ever has.
+/// Whether the text has the form of a random UUID. Other numbers rarely have it.
 #[must_use]
 pub fn is_random_uuid(text: &str) -> bool {
     let id = Uuid::try_parse(text).ok();
@@ -110,8 +111,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, valid: bool) {
-        assert_eq!(TokenId::parse(text).is_ok(), valid, "{text:?}");
+    fn check(text: &str, is_valid: bool) {
+        assert_eq!(TokenId::parse(text).is_ok(), is_valid, "token id {text:?}");
     }
 
     #[test]

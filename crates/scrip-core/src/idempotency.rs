@@ -7,8 +7,8 @@ pub mod stored_response;
 pub use self::{
     request_digest::{IdempotencyDigests, RequestContent},
     response::{
-        IdempotencyRecord, RenderResponse, RenderedResponse, Replay, ReplayedToken,
-        ResponseRecorder, ResponseTokenData,
+        IdempotencyRecord, RenderResponse, RenderedResponse, ResponseRecorder, ResponseTokenData,
+        replay::{Replay, ReplayedToken},
     },
     stored_response::{
         ClaimOutcome, IdempotencyClaim, IdempotencyLookup, StoredResponse, StoredTokenData,

@@ -1,10 +1,10 @@
-//! What the vault does, without saying how it is reached or where it keeps things.
+//! The vault: its domain types and operations, independent of HTTP and of the storage engine.
 //!
 //! Architecture invariant: no HTTP, no SQL, no algorithm, no ambient time or randomness in this
 //! crate.
 
-/// An enumeration with the word of each value, as requests, responses, rows and metrics have it.
-/// New values go to the end: some files store the place of a value in `ALL`.
+/// Declares an enum with a text for each value, as in requests, responses, rows and metrics. Append
+/// new values at the end: some files store the index in `ALL`.
 macro_rules! words {
     (
         $(#[$meta:meta])*

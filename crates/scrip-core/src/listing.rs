@@ -1,4 +1,4 @@
-//! What lists and searches ask of a store: where to look, what for, and from where on.
+//! Lists and searches of tokens: scans, positions and results.
 
 pub(crate) mod cursor;
 pub mod cursor_page;
@@ -19,7 +19,7 @@ use crate::{
     token::{Container, ContainerRanges, Containers, StoredToken, TokenRecord, TokenType},
 };
 
-/// By what a token can be asked for. Each of its record's is an entry of an index.
+/// A property by which tokens can be searched. Each facet of a record is an entry of an index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Facet {
     Type(TokenType),
@@ -28,11 +28,12 @@ pub enum Facet {
 }
 
 impl Facet {
+    /// All facets of a record.
     pub fn all_for_record(record: &TokenRecord) -> impl Iterator<Item = Self> {
-        let by_type = Self::Type(record.token_type);
-        let by_fingerprint = record.fingerprint.map(Self::Fingerprint);
-        let by_index = record.indexes.iter().copied().map(Self::Index);
-        std::iter::once(by_type).chain(by_fingerprint).chain(by_index)
+        let type_facet = Self::Type(record.token_type);
+        let fingerprint_facet = record.fingerprint.map(Self::Fingerprint);
+        let index_facets = record.indexes.iter().copied().map(Self::Index);
+        std::iter::once(type_facet).chain(fingerprint_facet).chain(index_facets)
     }
 
     #[must_use]
@@ -45,40 +46,41 @@ impl Facet {
     }
 }
 
-/// Where a token stands in a list: by container, then by creation, both descending.
+/// The position of a token in a list: by container, then by creation, both descending.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ListPosition {
     pub container: Container,
     pub created_at: Timestamp,
-    /// The engine's own number of the token: it tells apart what one instant made, and never
-    /// changes while the token is there.
+    /// The row number of the engine. It distinguishes tokens that were created at the same time,
+    /// and never changes.
     pub row_number: i64,
 }
 
-/// A stretch ends early when its tokens are this large together.
+/// The maximum size of all tokens of one scan. The scan ends early when it is reached.
 pub const SCAN_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// A stretch of a list.
+/// A scan of a chunk of a list.
 #[derive(Debug, Clone)]
 pub struct TokenScan {
-    /// All tokens when there is none.
+    /// `None` for all tokens.
     pub facet: Option<Facet>,
     pub ranges: ContainerRanges,
     pub after: Option<ListPosition>,
-    /// How many entries are looked at.
+    /// The maximum number of entries to scan.
     pub entries_max: usize,
     pub now: Timestamp,
 }
 
+/// The result of [`TokenScan`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScannedTokens {
-    /// The live ones.
+    /// Live tokens only.
     pub tokens: Vec<(ListPosition, StoredToken)>,
-    /// The last entry that was looked at, when there may be more.
+    /// The last scanned entry, if there may be more.
     pub resume_after: Option<ListPosition>,
 }
 
-/// What the pages with totals are made from: the newest tokens that have every one of the facets.
+/// The scan for pages with totals: the newest tokens that have all facets.
 #[derive(Debug, Clone)]
 pub struct NewestTokensScan {
     pub facets: Vec<Facet>,
@@ -86,22 +88,25 @@ pub struct NewestTokensScan {
     pub now: Timestamp,
 }
 
-/// Counting and skipping go through every token before the page, so there is an end to it.
+/// The maximum number of tokens in pages with totals, because counting and skipping scan every
+/// token before the page.
 pub const NEWEST_TOKENS_MAX: usize = 10_000;
-/// Tokens that lack one of several facets are looked at and not counted; that ends, too.
+/// The maximum number of scanned entries. Tokens without all facets are scanned but not counted.
 pub const NEWEST_ENTRIES_MAX: usize = 3 * NEWEST_TOKENS_MAX;
-/// Newest first means to look into every container at once.
+/// The maximum number of containers. A list with the newest tokens first scans all of them
+/// together.
 pub const NEWEST_CONTAINERS_MAX: usize = 4096;
 
+/// The result of [`NewestTokensScan`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum NewestTokens {
-    /// Newest first; [`SURVEY_TOKENS_MAX`] of them when there are more.
+    /// Newest first, at most [`NEWEST_TOKENS_MAX`].
     Found(Vec<TokenOutline>),
-    /// They lie in too many containers, or among too many others.
+    /// The tokens are in too many containers, or among too many other tokens.
     TooManyToScan,
 }
 
-/// Enough of a live token to know whether it is the caller's to count.
+/// The properties of a live token that decide whether the caller may count it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenOutline {
     pub id: TokenId,

@@ -1,15 +1,14 @@
-//! Counting: plain numbers that whoever works adds to, and whoever asks reads. They know nothing of
-//! how they are shown.
+//! Counters, gauges and histograms, independent of the metrics format.
 //!
-//! Relaxed everywhere: each number is right by itself, and no decision hangs on two of them.
+//! All accesses use relaxed ordering: each number is correct alone, and no decision depends on two
+//! of them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What a span is marked with that is meant for a trace. Where nobody collects traces, such spans do
-/// not come to be.
+/// The target of spans for tracing. Without a trace collector, these spans are not created.
 pub const SPAN_TARGET: &str = "scrip::span";
 
-/// Only goes up.
+/// A number that only increases.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -28,7 +27,7 @@ impl Counter {
     }
 }
 
-/// Goes up and down.
+/// A number that increases and decreases.
 #[derive(Debug, Default)]
 pub struct Gauge(AtomicU64);
 
@@ -51,10 +50,10 @@ impl Gauge {
     }
 }
 
-/// How often a number fell between which bounds: two additions to note one, and no lock.
+/// Counts of values by bucket. Recording a value takes two atomic additions and no lock.
 #[derive(Debug)]
 pub struct Histogram<const N: usize> {
-    /// Rising. A number that is equal to a bound belongs to it.
+    /// The upper bounds of the buckets, ascending. A value equal to a bound belongs to its bucket.
     bounds: &'static [u64; N],
     buckets: [Counter; N],
     overflow: Counter,
@@ -69,24 +68,24 @@ impl<const N: usize> Histogram<N> {
     }
 
     pub fn record(&self, number: u64) {
-        let at = self.bounds.partition_point(|bound| *bound < number);
-        self.buckets.get(at).unwrap_or(&self.overflow).increment();
+        let index = self.bounds.partition_point(|bound| *bound < number);
+        self.buckets.get(index).unwrap_or(&self.overflow).increment();
         self.sum.add(number);
     }
 
     #[must_use]
     pub fn snapshot(&self) -> HistogramSnapshot {
         let counts = self.buckets.iter().map(Counter::get).collect();
-        let (beyond, sum) = (self.overflow.get(), self.sum.get());
-        HistogramSnapshot { bounds: self.bounds, counts, overflow: beyond, sum }
+        let (overflow, sum) = (self.overflow.get(), self.sum.get());
+        HistogramSnapshot { bounds: self.bounds, counts, overflow, sum }
     }
 }
 
-/// What a histogram had when it was read.
+/// The counts of a histogram at one time.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct HistogramSnapshot {
     pub bounds: &'static [u64],
-    /// Of each bound: what is above the one before.
+    /// For each bound: the number of values up to the bound and above the bound before.
     pub counts: Vec<u64>,
     pub overflow: u64,
     pub sum: u64,
@@ -99,50 +98,51 @@ impl HistogramSnapshot {
     }
 }
 
-/// From 100 us to 10 s, some three to a power of ten: what a request or a commit may take.
+/// From 100 µs to 10 s, about three bounds for each power of ten: the duration of a request or a
+/// commit.
 pub const MICROS_BOUNDS: &[u64; 16] = &[
     100, 250, 500, 1_000, 2_500, 5_000, 10_000, 25_000, 50_000, 100_000, 250_000, 500_000,
     1_000_000, 2_500_000, 5_000_000, 10_000_000,
 ];
 
-/// What an engine has counted since it was opened.
+/// The metrics of an engine since it was opened.
 #[derive(Debug, Clone, Default)]
 pub struct StoreMetrics {
-    /// One for each writer; a store without one has none.
+    /// One for each writer; empty for a store without writers.
     pub writers: Vec<WriterMetrics>,
     pub readers: ReaderPoolMetrics,
 }
 
 impl StoreMetrics {
-    /// Writes that this process has taken and not begun.
+    /// Writes in the queues of this process.
     #[must_use]
     pub fn queued(&self) -> u64 {
         self.writers.iter().map(|it| it.queued).sum()
     }
 }
 
-/// One writer, and the log that it appends to.
+/// One writer and its log.
 #[derive(Debug, Clone, Default)]
 pub struct WriterMetrics {
     pub log: &'static str,
-    /// Writes that were taken and not begun, and how many may be.
+    /// Writes in the queue, and the capacity of the queue.
     pub queued: u64,
     pub queue_capacity: u64,
-    /// Writes that found no place to wait.
+    /// Writes that were rejected because the queue was full.
     pub rejected: u64,
-    /// Writes of each commit.
+    /// The number of writes in each commit.
     pub batch_sizes: HistogramSnapshot,
-    /// From the first statement of a transaction to its last, in microseconds.
+    /// From the first statement of a transaction to its commit, in microseconds.
     pub commit_micros: HistogramSnapshot,
-    /// Transactions of which nobody knows what became.
+    /// Transactions with an unknown outcome.
     pub unknown_outcomes: u64,
-    /// The write-ahead log as a file, which keeps the size it once had.
+    /// The size of the write-ahead log file. The file does not shrink.
     pub wal_bytes: u64,
-    /// Its pages that are not in the database file yet, when last looked.
+    /// WAL pages that are not checkpointed yet, at the last check.
     pub wal_pages_pending: u64,
 }
 
-/// Connections that read.
+/// Read connections.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct ReaderPoolMetrics {
     pub busy: u64,
@@ -150,7 +150,7 @@ pub struct ReaderPoolMetrics {
     pub opened: u64,
 }
 
-/// How often something was found where it was kept.
+/// Hits and misses of a cache.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct CacheMetrics {
     pub hits: u64,
@@ -168,9 +168,9 @@ mod tests {
         for number in [0, 1, 2, 10, 11, 100, 101, 1_000] {
             histogram.record(number);
         }
-        let read = histogram.snapshot();
-        assert_eq!((read.counts.as_slice(), read.overflow), ([2, 2, 2].as_slice(), 2));
-        assert_eq!((read.count(), read.sum), (8, 1_225));
+        let snapshot = histogram.snapshot();
+        assert_eq!((snapshot.counts.as_slice(), snapshot.overflow), ([2, 2, 2].as_slice(), 2));
+        assert_eq!((snapshot.count(), snapshot.sum), (8, 1_225));
     }
 
     #[test]
@@ -186,8 +186,8 @@ mod tests {
                 scope.spawn(|| (0..1_000).for_each(|it| histogram.record(it % 8)));
             }
         });
-        let read = histogram.snapshot();
-        assert_eq!((read.counts.as_slice(), read.overflow), ([2_000].as_slice(), 2_000));
-        assert_eq!(read.sum, 4 * 125 * 28);
+        let snapshot = histogram.snapshot();
+        assert_eq!((snapshot.counts.as_slice(), snapshot.overflow), ([2_000].as_slice(), 2_000));
+        assert_eq!(snapshot.sum, 4 * 125 * 28);
     }
 }

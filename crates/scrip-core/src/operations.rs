@@ -1,4 +1,4 @@
-//! One file per operation, named after it.
+//! The operations of the vault: one file each, with the name of the operation.
 
 pub mod access_sessions;
 pub mod applications;
@@ -14,11 +14,11 @@ use std::{future::poll_fn, task::Poll};
 
 use crate::error::{Error, FieldError};
 
-/// Between two pieces of work of one request, so that others go on meanwhile.
+/// Yields to other requests between two pieces of work of one request.
 pub(crate) async fn yield_now() {
-    let mut given = false;
+    let mut has_yielded = false;
     poll_fn(|context| {
-        if std::mem::replace(&mut given, true) {
+        if std::mem::replace(&mut has_yielded, true) {
             return Poll::Ready(());
         }
         context.waker().wake_by_ref();
@@ -27,7 +27,7 @@ pub(crate) async fn yield_now() {
     .await;
 }
 
-/// What a tenant's quota allows in one request.
+/// Checks a quota on the number of tokens in one request.
 fn check_request_quota(count: usize, limit: u64, quota: &'static str) -> Result<(), Error> {
     if u64::try_from(count).is_ok_and(|it| it <= limit) {
         return Ok(());

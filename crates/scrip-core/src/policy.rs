@@ -1,8 +1,9 @@
-//! A tenant's policy: who may do what.
+//! The policy of a tenant: its applications, API keys and access rules.
 //!
-//! It stands in clear, because a lookup needs it, so every row carries a mac, and all of them
-//! together carry one with a counter: a row that somebody else altered, added, removed or brought
-//! back from earlier is noticed before it is obeyed.
+//! Policy rows are stored in clear, because lookups need them. Each row therefore has a MAC, and
+//! all rows of a tenant together have a seal: a MAC with a counter. The vault checks both before it
+//! uses a policy, so it detects rows that were altered, added, removed or rolled back outside of
+//! the vault.
 
 pub mod access;
 pub mod access_session;
@@ -44,7 +45,7 @@ use crate::{
     id::{ApiKeyId, ApplicationId, TenantId},
 };
 
-/// All rows of one tenant.
+/// All policy rows of one tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PolicyRecords {
     pub tenant: SignedRow<TenantRecord>,
@@ -53,25 +54,26 @@ pub struct PolicyRecords {
     pub seal: PolicySeal,
 }
 
-/// The mac of the whole. The counter grows with every change.
+/// The MAC over all policy rows of a tenant. The counter grows with every change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PolicySeal {
     pub counter: i64,
     pub mac: Mac,
 }
 
-/// One row to write, or to take away.
+/// One policy row to write or to remove.
 #[derive(Debug, Clone)]
 pub enum PolicyWrite {
     PutTenant(SignedRow<TenantRecord>),
     PutApplication(SignedRow<ApplicationRecord>),
     PutApiKey(SignedRow<ApiKeyRecord>),
-    /// With its keys.
+    /// Also removes the API keys of the application.
     RemoveApplication(ApplicationId),
     RemoveApiKey(ApiKeyId),
 }
 
-/// What somebody else did to a policy. Names rows, never what is in them.
+/// A change of a policy that the vault did not write. The description names rows, never their
+/// contents.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PolicyAlteration {
     pub tenant: Option<TenantId>,
@@ -79,17 +81,17 @@ pub struct PolicyAlteration {
 }
 
 impl PolicySeal {
-    /// Whether this is the one that was seen, or a later one. Another one of the same count was
-    /// made of a policy that somebody brought back.
+    /// Whether this is the earlier seal itself, or a newer one. A different seal with the same
+    /// counter belongs to a policy that was rolled back and then changed.
     #[must_use]
-    pub fn is_same_or_newer(&self, known: &Self) -> bool {
-        self.counter > known.counter
-            || (self.counter == known.counter && self.mac.constant_time_eq(&known.mac))
+    pub fn is_same_or_newer(&self, earlier: &Self) -> bool {
+        self.counter > earlier.counter
+            || (self.counter == earlier.counter && self.mac.constant_time_eq(&earlier.mac))
     }
 }
 
 impl PolicyRecords {
-    /// A tenant that has nothing yet.
+    /// A tenant without applications and API keys.
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let mut records = Self {
@@ -102,41 +104,42 @@ impl PolicyRecords {
         records
     }
 
-    /// All that is wrong with it; nothing, when it is as we wrote it.
+    /// All alterations; empty when all MACs are valid.
     #[must_use]
     pub fn find_alterations(&self, keys: &TenantKeys) -> Vec<PolicyAlteration> {
         let id = self.tenant.record.id;
-        let mut found = Vec::new();
-        let mut say =
-            |what: String| found.push(PolicyAlteration { tenant: Some(id), description: what });
+        let mut alterations = Vec::new();
+        let mut report = |description: String| {
+            alterations.push(PolicyAlteration { tenant: Some(id), description })
+        };
         if !self.tenant.has_valid_mac(keys) {
-            say("the row of the tenant was altered".to_owned());
+            report("the row of the tenant was altered".to_owned());
         }
         for it in self.applications.iter().filter(|it| !it.has_valid_mac(keys)) {
-            say(format!("the row of application {} was altered", it.record.id));
+            report(format!("the row of application {} was altered", it.record.id));
         }
         for it in self.api_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
-            say(format!("the row of API key {} was altered", it.record.id));
+            report(format!("the row of API key {} was altered", it.record.id));
         }
         if !self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter)) {
-            say("a row of its policy was added, removed or brought back from earlier".to_owned());
+            report("a row of the policy was added, removed or rolled back".to_owned());
         }
-        found
+        alterations
     }
 
-    /// All of it is checked whenever some of it changes, so it has to have an end.
+    /// Every change checks all rules of the tenant, so their total size is limited.
     pub(crate) fn check_size(&self) -> Result<(), Error> {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
         let bytes: usize =
             self.applications.iter().map(|it| it.record.access.to_text().len()).sum();
         if bytes > BYTES_MAX {
-            let reason = "the rules of a tenant have at most 4 MiB together";
+            let reason = "the rules of a tenant must not exceed 4 MiB together";
             return Err(Error::Unprocessable { reason });
         }
         Ok(())
     }
 
-    /// What the whole is after a write. Engines that keep rows in memory use it too.
+    /// Applies a write to the rows. Engines that store rows in memory use it too.
     pub fn apply(&mut self, write: &PolicyWrite) {
         match write {
             PolicyWrite::PutTenant(tenant) => self.tenant.clone_from(tenant),
@@ -162,7 +165,7 @@ impl PolicyRecords {
         PolicySeal { counter, mac: self.compute_mac(keys, counter) }
     }
 
-    /// Over the macs of the rows, whatever order they come in.
+    /// The MAC over the MACs of all rows. The order of the rows does not matter.
     fn compute_mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
         let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
         macs.extend(self.api_keys.iter().map(|it| it.mac));

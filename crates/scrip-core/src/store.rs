@@ -1,4 +1,4 @@
-//! What the vault needs kept. Engines implement this; they are not trusted with plaintext.
+//! The storage traits. Engines implement them; they never see plaintext.
 
 mod access_sessions;
 mod audit;
@@ -30,11 +30,10 @@ pub use self::error::{StoreError, StoreFuture};
 
 pub use self::maintenance::{ExpiringEntity, StoreStatus};
 
-/// All of these concerns together.
+/// All storage traits together.
 macro_rules! store {
     ($($concern:ident)+) => {
-        /// All that the vault stores. An engine implements the traits of the concerns, each in a
-        /// file of its own.
+        /// Everything that the vault stores. An engine implements each trait in its own file.
         pub trait Store: $($concern +)+ {}
 
         impl<T: $($concern +)+> Store for T {}

@@ -1,7 +1,7 @@
-//! 3-D Secure, as the vault runs it: whose session it is, which card, whom it asks, what is kept.
+//! 3-D Secure in the vault: sessions, their cards, directory servers, and stored state.
 //!
-//! What a session may do is decided by `scrip-threeds`, which is pure; here its states are sealed and
-//! written, and its effects done.
+//! The pure crate `scrip-threeds` decides the transitions of a session. This module seals and
+//! stores its states, and performs its effects.
 
 mod card;
 mod card_reference;

@@ -1,4 +1,4 @@
-//! Time, as an argument.
+//! Time types. The current time is always an argument.
 
 use std::{fmt, time::Duration};
 
@@ -9,35 +9,33 @@ use jiff::{
 
 use crate::error::FieldError;
 
-/// An instant, to the millisecond.
+/// A point in time with millisecond precision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
     pub unix_ms: i64,
 }
 
-/// A machine's clock can be wrong, so there are three readings: the true time lies between the
-/// earliest and the latest. Mostly all three are one.
+/// A clock with three readings, because the clock of a machine can be wrong: the true time is
+/// between `earliest` and `latest`. Usually all three are equal.
 pub trait Clock: Send + Sync {
-    /// What is written down, and from which terms are counted. Never goes back.
+    /// The time for records and for computing expiry. Never decreases.
     fn now(&self) -> Timestamp;
 
-    /// Surely over: what ended by then may be destroyed for good.
+    /// The earliest possible time: data that expired by then may be destroyed permanently.
     fn earliest(&self) -> Timestamp {
         self.now()
     }
 
-    /// Perhaps over: what ends by then is not shown any more.
+    /// The latest possible time: data that expires by then is no longer returned.
     fn latest(&self) -> Timestamp {
         self.now()
     }
 
-    /// Begins again after what the vault is known to have seen, for a server whose vault has just
-    /// been opened.
+    /// Restarts the clock after the saved watermark, when the vault has just been unsealed.
     fn start_after(&self, _watermark: Option<ClockWatermark>) {}
 }
 
-/// Counts from an instant that means nothing and never goes back: two readings tell how long
-/// something took, and none tells when.
+/// A monotonic clock with an arbitrary origin: only the difference of two readings has a meaning.
 pub type MonotonicClock = fn() -> Duration;
 
 impl Timestamp {
@@ -53,17 +51,17 @@ impl Timestamp {
         Self { unix_ms: self.unix_ms.saturating_sub(ms) }
     }
 
-    /// When a token expires, in the forms a client may write it:
-    /// RFC 3339; the same without offset, which means UTC; `8/27/2030`, which means midnight UTC;
-    /// `8/27/2030 7:23:57 PM +02:00`.
+    /// Parses the expiry of a token, in the forms that clients may use: RFC 3339; RFC 3339 without
+    /// offset, which means UTC; `8/27/2030`, which means midnight UTC; `8/27/2030 7:23:57 PM
+    /// +02:00`.
     ///
     /// # Errors
-    /// It is none of these, or no such date.
+    /// The text has none of these forms, or there is no such date.
     pub fn parse_expiry(text: &str) -> Result<Self, FieldError> {
         Self::parse_date("expires_at", text)
     }
 
-    /// The same forms elsewhere.
+    /// As [`Timestamp::parse_expiry`], for another field.
     ///
     /// # Errors
     /// As for [`Timestamp::parse_expiry`].
@@ -74,21 +72,21 @@ impl Timestamp {
     }
 }
 
-/// A month of the calendar in UTC, as a number in their order: 202611.
+/// A calendar month in UTC, as a sortable number: 202611.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Month(pub i64);
 
 impl Month {
-    /// The first there is for an instant that no calendar has.
+    /// The month of a time. The earliest month for a time outside of the calendar.
     #[must_use]
     pub fn from_timestamp(instant: Timestamp) -> Self {
-        let found = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
-        let at = found.map(|it| Offset::UTC.to_datetime(it));
-        let number = |it: DateTime| i64::from(it.year()) * 100 + i64::from(it.month());
-        Self(at.map_or(0, number))
+        let timestamp = jiff::Timestamp::from_millisecond(instant.unix_ms).ok();
+        let date_time = timestamp.map(|it| Offset::UTC.to_datetime(it));
+        let to_number = |it: DateTime| i64::from(it.year()) * 100 + i64::from(it.month());
+        Self(date_time.map_or(0, to_number))
     }
 
-    /// The same one of the year before.
+    /// The same month of the previous year.
     #[must_use]
     pub fn one_year_earlier(self) -> Self {
         Self(self.0.saturating_sub(100))
@@ -99,19 +97,20 @@ impl Month {
 impl fmt::Display for Timestamp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let instant = jiff::Timestamp::from_millisecond(self.unix_ms).map_err(|_| fmt::Error)?;
-        let at = Offset::UTC.to_datetime(instant);
-        let (year, month, day) = (at.year(), at.month(), at.day());
-        let (hour, minute, second) = (at.hour(), at.minute(), at.second());
+        let date_time = Offset::UTC.to_datetime(instant);
+        let (year, month, day) = (date_time.year(), date_time.month(), date_time.day());
+        let (hour, minute, second) = (date_time.hour(), date_time.minute(), date_time.second());
         write!(f, "{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}+00:00")
     }
 }
 
 fn parse_rfc3339(text: &str) -> Option<Timestamp> {
-    // The parser also reads forms that are not RFC 3339, such as time zone names in brackets.
+    // The parser also accepts forms that are not RFC 3339, such as time zone names in brackets.
     let bytes = text.as_bytes();
-    let clock = bytes.get(10).is_some_and(|it| matches!(it, b'T' | b't' | b' '));
-    let plain = bytes.iter().all(|it| it.is_ascii_digit() || b"Tt Zz+-:.".contains(it));
-    if !clock || !plain {
+    let has_time = bytes.get(10).is_some_and(|it| matches!(it, b'T' | b't' | b' '));
+    let has_allowed_characters =
+        bytes.iter().all(|it| it.is_ascii_digit() || b"Tt Zz+-:.".contains(it));
+    if !has_time || !has_allowed_characters {
         return None;
     }
     match text.parse::<jiff::Timestamp>() {
@@ -122,24 +121,25 @@ fn parse_rfc3339(text: &str) -> Option<Timestamp> {
 
 fn parse_us_date(text: &str) -> Option<Timestamp> {
     let mut words = text.split(' ');
-    let day = words.next().and_then(parse_month_day_year)?;
-    let Some(clock) = words.next() else {
-        return to_timestamp(day.to_datetime(time(0, 0, 0, 0)), Offset::UTC);
+    let date = words.next().and_then(parse_month_day_year)?;
+    let Some(time_text) = words.next() else {
+        return to_timestamp(date.to_datetime(time(0, 0, 0, 0)), Offset::UTC);
     };
-    let half = words.next()?;
+    let am_or_pm = words.next()?;
     let offset = words.next().and_then(parse_offset)?;
     if words.next().is_some() {
         return None;
     }
-    let [hour, minute, second] = split_numbers(clock, ':')?;
-    let hour = match (half, hour) {
+    let [hour, minute, second] = split_numbers(time_text, ':')?;
+    let hour = match (am_or_pm, hour) {
         ("AM" | "PM", hour) if !(1..=12).contains(&hour) => return None,
         ("AM", hour) => hour % 12,
         ("PM", hour) => hour % 12 + 12,
         _ => return None,
     };
-    let clock = jiff::civil::Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, 0).ok()?;
-    to_timestamp(day.to_datetime(clock), offset)
+    let time_of_day =
+        jiff::civil::Time::new(to_i8(hour)?, to_i8(minute)?, to_i8(second)?, 0).ok()?;
+    to_timestamp(date.to_datetime(time_of_day), offset)
 }
 
 fn parse_month_day_year(text: &str) -> Option<jiff::civil::Date> {
@@ -151,16 +151,16 @@ fn parse_month_day_year(text: &str) -> Option<jiff::civil::Date> {
 }
 
 fn parse_offset(text: &str) -> Option<Offset> {
-    let (sign, rest) = match text.split_at_checked(1)? {
-        ("+", rest) => (1, rest),
-        ("-", rest) => (-1, rest),
+    let (sign, hours_and_minutes) = match text.split_at_checked(1)? {
+        ("+", hours_and_minutes) => (1, hours_and_minutes),
+        ("-", hours_and_minutes) => (-1, hours_and_minutes),
         _ => return None,
     };
-    let (hours, minutes) = rest.split_once(':')?;
+    let (hours, minutes) = hours_and_minutes.split_once(':')?;
     if hours.len() != 2 || minutes.len() != 2 {
         return None;
     }
-    let [hours, minutes] = split_numbers(rest, ':')?;
+    let [hours, minutes] = split_numbers(hours_and_minutes, ':')?;
     if hours > 23 || minutes > 59 {
         return None;
     }
@@ -168,11 +168,11 @@ fn parse_offset(text: &str) -> Option<Offset> {
 }
 
 fn split_numbers<const N: usize>(text: &str, separator: char) -> Option<[i32; N]> {
-    let number = |it: &str| {
-        let digits = (1..=4).contains(&it.len()) && it.bytes().all(|b| b.is_ascii_digit());
-        digits.then(|| it.parse().ok()).flatten()
+    let parse_number = |it: &str| {
+        let is_number = (1..=4).contains(&it.len()) && it.bytes().all(|b| b.is_ascii_digit());
+        is_number.then(|| it.parse().ok()).flatten()
     };
-    let numbers: Option<Vec<i32>> = text.split(separator).map(number).collect();
+    let numbers: Option<Vec<i32>> = text.split(separator).map(parse_number).collect();
     numbers?.try_into().ok()
 }
 
@@ -180,13 +180,14 @@ fn to_i8(number: i32) -> Option<i8> {
     i8::try_from(number).ok()
 }
 
-fn to_timestamp(at: DateTime, offset: Offset) -> Option<Timestamp> {
-    let zoned = at.to_zoned(TimeZone::fixed(offset)).ok()?;
+fn to_timestamp(date_time: DateTime, offset: Offset) -> Option<Timestamp> {
+    let zoned = date_time.to_zoned(TimeZone::fixed(offset)).ok()?;
     Some(Timestamp { unix_ms: zoned.timestamp().as_millisecond() })
 }
 
-/// How late it was by a server's clock, and how late at least: a run whose clock was ahead must not
-/// make the next one destroy.
+/// The saved clock state: the time of a server's clock, and the earliest possible time. Both are
+/// saved, because after a run with a clock that was ahead, the next run must not destroy data
+/// early.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockWatermark {
     pub now: Timestamp,
@@ -200,7 +201,7 @@ mod tests {
     #[track_caller]
     fn check(text: &str, expected: Option<&str>) {
         let actual = Timestamp::parse_expiry(text).ok().map(|it| it.to_string());
-        assert_eq!(actual.as_deref(), expected, "{text:?}");
+        assert_eq!(actual.as_deref(), expected, "expiry {text:?}");
     }
 
     #[test]
@@ -219,7 +220,7 @@ mod tests {
 
     #[test]
     fn invalid_expiry_dates_are_rejected() {
-        let rejected = [
+        let invalid_texts = [
             "",
             "tomorrow",
             "2030-08-27",
@@ -237,7 +238,7 @@ mod tests {
             "２030-08-27T02:23:57Z",
             "8/27/2030 7:23:57 PM +2:00",
         ];
-        for text in rejected {
+        for text in invalid_texts {
             check(text, None);
         }
     }

@@ -1,4 +1,4 @@
-//! Tokens as a request asks for them and as an answer shows them.
+//! Tokens: parsed requests, stored records, and views for responses.
 
 pub mod attribute_path;
 pub mod body;
@@ -48,10 +48,10 @@ use crate::{
     time::Timestamp,
 };
 
-/// A create request after parsing: every attribute is of its type.
+/// A parsed request that creates a token.
 #[derive(Debug)]
 pub struct NewToken {
-    /// A value or an expression.
+    /// A literal id or an expression.
     pub id: Option<String>,
     pub source: TokenSource,
     pub mask: Option<Value>,
@@ -64,7 +64,7 @@ pub struct NewToken {
 }
 
 impl NewToken {
-    /// One of which nothing more is said.
+    /// A new token with only type and data.
     #[must_use]
     pub fn with_data(token_type: TokenType, data: Plaintext) -> Self {
         Self {
@@ -81,15 +81,15 @@ impl NewToken {
     }
 }
 
-/// Where a new token's data comes from.
+/// The source of a new token's data.
 #[derive(Debug)]
 pub enum TokenSource {
     Data { token_type: TokenType, data: Plaintext },
     Intent(String),
 }
 
-/// An update request after parsing. What is absent stays; an inner nothing takes the attribute back
-/// to what the type assumes.
+/// A parsed update request. An absent attribute (outer `None`) does not change. An inner `None`
+/// resets the attribute to the default of the token type.
 #[derive(Debug, Default)]
 pub struct TokenPatch {
     pub data: Option<Plaintext>,
@@ -102,7 +102,7 @@ pub struct TokenPatch {
     pub expires_at: Option<Option<Timestamp>>,
 }
 
-/// What one caller may see of one token.
+/// The part of a token that one caller may see.
 #[derive(Debug)]
 pub struct TokenView {
     pub id: TokenId,
@@ -110,9 +110,9 @@ pub struct TokenView {
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
     pub containers: Containers,
-    /// Of a view without detail, where the caller set it.
+    /// Set only in a view without detail, after an update by the caller.
     pub expires_at: Option<Timestamp>,
-    /// Nothing for a caller that may not read the token at all.
+    /// `None` for a caller without any right to read the token.
     pub detail: Option<TokenDetail>,
 }
 
@@ -132,30 +132,30 @@ pub struct TokenDetail {
     pub modified: Option<TokenModification>,
 }
 
-/// The data, as far as the transform lets it be seen.
+/// The data that the transform allows the caller to see.
 #[derive(Debug)]
 pub struct VisibleData {
     pub transform: Transform,
     pub data: Option<Plaintext>,
-    /// Apart from the data, so that what is remembered of an answer cannot hold it.
+    /// Separate from the data, so that a stored response cannot contain it.
     pub cvc: Option<Cvc>,
-    /// What a weaker caller would have seen. Only made to be remembered, for a later replay at a
-    /// weaker right.
+    /// The masked data, for a replay to a caller with a weaker right. Set only in a stored
+    /// response.
     pub masked: Option<Plaintext>,
 }
 
 impl VisibleData {
-    /// The data as a caller sees it: with the code, where that is shown.
+    /// The data for the response, with the CVC if the caller may see it.
     #[must_use]
     pub fn into_data(self) -> Option<Plaintext> {
         Some(with_cvc(self.data?, self.cvc.as_ref()))
     }
 }
 
-/// The outcome of creating or updating a token.
+/// The result of creating or updating a token.
 #[derive(Debug)]
 pub struct WrittenToken {
     pub token: TokenView,
-    /// Set when the token was there already, with what became of it.
+    /// Set when the token already existed: whether it was read or updated.
     pub deduplicated: Option<DeduplicationBehavior>,
 }

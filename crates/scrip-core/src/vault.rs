@@ -1,4 +1,4 @@
-//! The vault: the store, the keys and the settings that every operation works with.
+//! The vault: the store, keys and settings that every operation uses.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use crate::{
     store::Store, threeds::DirectoryServers, time::Clock, token::disclosure::DisclosureRules,
 };
 
-/// Everything an operation may touch.
+/// All dependencies of the operations.
 #[derive(Clone)]
 pub struct Vault {
     pub store: Arc<dyn Store>,
@@ -18,11 +18,11 @@ pub struct Vault {
     pub clock: Arc<dyn Clock>,
     pub audit_trail: Arc<AuditTrail>,
     pub directory_servers: Arc<dyn DirectoryServers>,
-    /// Which expression may meet which data: all rules, in production.
+    /// The rules for expressions on data of other callers. In production, all rules apply.
     pub disclosure: DisclosureRules,
     /// Counts of the guessing budget and the search budget.
     pub guess_ledger: Arc<GuessLedger>,
-    /// Fills the bytes with chance: the ids that are not given.
+    /// Fills a buffer with random bytes, such as for generated ids.
     pub fill_random: fn(&mut [u8]),
 }
 

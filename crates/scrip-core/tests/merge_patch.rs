@@ -1,9 +1,10 @@
-//! Merge patch, as RFC 7386 has it: its examples, and a model written from its words.
+//! Merge patch: the examples of RFC 7386, and a model of its text.
 
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
-/// A member that is null takes away, an object goes in deeper, anything else takes the place.
+/// The reference implementation: a null member removes, an object merges recursively, any other
+/// value replaces.
 fn model(target: &Value, patch: &Value) -> Value {
     let Value::Object(patch) = patch else { return patch.clone() };
     let mut result = target.as_object().cloned().unwrap_or_else(Map::new);
@@ -11,8 +12,8 @@ fn model(target: &Value, patch: &Value) -> Value {
         if value.is_null() {
             result.remove(name);
         } else {
-            let before = result.get(name).cloned().unwrap_or(Value::Null);
-            result.insert(name.clone(), model(&before, value));
+            let current = result.get(name).cloned().unwrap_or(Value::Null);
+            result.insert(name.clone(), model(&current, value));
         }
     }
     Value::Object(result)
@@ -44,8 +45,8 @@ fn merge_patch_matches_rfc_7386_examples() {
         (json!({}), json!({"a": {"bb": {"ccc": null}}}), json!({"a": {"bb": {}}})),
     ];
     for (target, patch, expected) in examples {
-        assert_eq!(merge(&target, &patch), expected, "{target} {patch}");
-        assert_eq!(model(&target, &patch), expected, "{target} {patch}");
+        assert_eq!(merge(&target, &patch), expected, "{target} merged with {patch}");
+        assert_eq!(model(&target, &patch), expected, "model of {target} and {patch}");
     }
 }
 
@@ -73,7 +74,7 @@ proptest! {
 
     #[test]
     fn merge_patch_is_idempotent(target in value(), patch in value()) {
-        let once = merge(&target, &patch);
-        prop_assert_eq!(merge(&once, &patch), once);
+        let merged = merge(&target, &patch);
+        prop_assert_eq!(merge(&merged, &patch), merged);
     }
 }

@@ -1,4 +1,4 @@
-//! What a shop's backend does: it knows what is bought and has the private key.
+//! The shop's backend: it defines the purchase and has the private key.
 
 use std::net::IpAddr;
 
@@ -25,7 +25,7 @@ type BackendFuture<'a> =
 pub(super) struct ShopBackend<'a> {
     pub(super) app: &'a App,
     pub(super) demo: &'a Demo,
-    /// The vault, as its clients see it.
+    /// The API of the vault.
     pub(super) router: &'a Router,
     pub(super) client: IpAddr,
 }
@@ -44,7 +44,7 @@ struct PaymentRequest {
     session_id: String,
 }
 
-/// What the page may know.
+/// Returns the settings of the page.
 pub(super) fn settings<'a>(shop: &'a ShopBackend<'a>, _: Body) -> BackendFuture<'a> {
     Box::pin(async {
         let key = shop.demo.public_key.as_str();
@@ -69,7 +69,7 @@ pub(super) fn challenge_result<'a>(shop: &'a ShopBackend<'a>, body: Body) -> Bac
     })
 }
 
-/// What is bought is the shop's word; who buys it is the page's.
+/// The purchase comes from the shop; name and email of the payer come from the page.
 fn authenticate_request(payer: &PayerRequest, unix_ms: i64) -> Value {
     let now = Timestamp::from_millisecond(unix_ms).unwrap_or(Timestamp::UNIX_EPOCH);
     let date = now.to_zoned(TimeZone::UTC).strftime("%Y%m%d%H%M%S").to_string();
@@ -104,11 +104,13 @@ impl ShopBackend<'_> {
         let deadline = self.app.limits.body_deadline;
         let bytes =
             read_body(self.app, &mut body, deadline, BODY_BYTES_MAX, &mut reservation).await?;
-        let malformed = |_| Problem::Malformed("the demo's page does not write this".to_owned());
+        let malformed =
+            |_| Problem::Malformed("the body is not a request of the demo page".to_owned());
         serde_json::from_slice(&bytes).map_err(malformed)
     }
 
-    /// Asks the vault with the private key, and shows the page both: that is what it is for.
+    /// Calls the vault with the private key. Returns request and response, because the page shows
+    /// both.
     async fn call_vault(
         &self,
         method: &'static str,
@@ -116,25 +118,25 @@ impl ShopBackend<'_> {
         body: Option<Value>,
     ) -> Result<Response, Problem> {
         let failed = |it: axum::http::Error| Problem::Failed(Error::Internal(it.into()));
-        let sent = body.as_ref().map(Value::to_string).unwrap_or_default();
+        let text = body.as_ref().map(Value::to_string).unwrap_or_default();
         let request = Request::builder()
             .method(method)
             .uri(path)
             .header("bt-api-key", self.private_key_header()?);
         let json = HeaderValue::from_static("application/json");
-        let request = request.header(CONTENT_TYPE, json).body(Body::from(sent)).map_err(failed)?;
+        let request = request.header(CONTENT_TYPE, json).body(Body::from(text)).map_err(failed)?;
         let (metrics, api) = (&self.app.metrics, self.router.clone());
         let response = pipeline::serve_api_request(metrics, api, self.client, request).await;
         let status = response.status().as_u16();
         let bytes = response.into_body().collect().await.map(|it| it.to_bytes());
-        let answered: Value =
+        let response_body: Value =
             bytes.ok().and_then(|it| serde_json::from_slice(&it).ok()).unwrap_or_default();
-        let shown = json!({
+        let exchange = json!({
             "request": { "method": method, "path": path, "body": body },
             "status": status,
-            "answer": answered,
+            "answer": response_body,
         });
-        Ok(response::json(200, shown.to_string()))
+        Ok(response::json(200, exchange.to_string()))
     }
 
     fn private_key_header(&self) -> Result<HeaderValue, Problem> {

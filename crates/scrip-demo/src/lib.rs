@@ -1,7 +1,7 @@
-//! A shop to try the vault with, in `scrip dev` only: its page, and the few lines of a shop's backend.
+//! The demo shop of `scrip dev`: a checkout page and a minimal backend.
 //!
-//! The page is a client like any other and has the public key. What takes the private key, it asks of the
-//! backend here, which is a client as well: its requests walk through the same router, from the door on.
+//! The page is an API client with the public key. Calls that need the private key go through the
+//! backend, which is an API client too: its requests pass through the same router and pipeline.
 
 mod backend;
 
@@ -27,39 +27,40 @@ use scrip_seal::Secret;
 
 use crate::backend::{BackendHandler, ShopBackend};
 
-/// The keys of the shop.
+/// The keys and addresses of the shop.
 #[derive(Debug)]
 pub struct Demo {
-    /// For its page.
+    /// For the page.
     pub public_key: String,
-    /// For its backend, and nobody else.
+    /// For the backend only.
     pub private_key: Secret,
-    /// The authorities of the addresses that the vault itself gives as its own.
+    /// The authorities of the vault's configured URLs.
     pub own_authorities: Vec<String>,
 }
 
 impl Demo {
-    /// Whether a request means this machine. A page elsewhere can make its own name lead here; it cannot make
-    /// a browser say another name than its own.
+    /// Whether the `Host` of a request is this machine. Protects against DNS rebinding: a foreign
+    /// page can make its name resolve to this address, but the browser still sends that name.
     fn is_own_host(&self, authority: &str) -> bool {
         let host = authority.parse::<Authority>().map(|it| it.host().to_owned());
         let host = host.unwrap_or_default().to_ascii_lowercase();
-        let bare = host.trim_start_matches('[').trim_end_matches(']');
-        let is_loopback = bare.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
+        let unbracketed = host.trim_start_matches('[').trim_end_matches(']');
+        let is_loopback =
+            unbracketed.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
         is_loopback
             || host == "localhost"
             || self.own_authorities.iter().any(|it| it.eq_ignore_ascii_case(authority))
     }
 }
 
-/// What stands between the scheme and the path of an address.
+/// Returns the authority of a URL: host and port.
 #[must_use]
 pub fn authority(url: &str) -> Option<String> {
     url.parse::<Uri>().ok()?.authority().map(|it| it.as_str().to_owned())
 }
 
-/// Everything is ours and stands in files of its own. The frames are ours too: what stands in them is
-/// their matter. Nobody else puts the shop into a frame.
+/// The page loads only its own files and frames. The pages in the frames have their own policy. No
+/// other site can put the shop into a frame.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; \
                       connect-src 'self'; frame-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
@@ -83,13 +84,13 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/demo/outcome.js", SCRIPT, include_str!("pages/outcome.js")),
 ];
 
-/// Adds the shop. Its backend asks the interface as it is in `router`.
+/// Adds the shop. Its backend calls the API through `router`.
 pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
     let api = router.clone();
     let mut router = router;
     for (path, kind, text) in FILES {
         let demo = Arc::clone(demo);
-        let shown = async move |request: Request| {
+        let serve_file = async move |request: Request| {
             let trace = trace::trace_id_of(&request);
             if demo.is_own_host(request_host(&request)) {
                 file_response(kind, text)
@@ -97,38 +98,39 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
                 Problem::NoRoute.response(&trace)
             }
         };
-        router = router.route(path, get(shown));
+        router = router.route(path, get(serve_file));
     }
-    let question = |ask: BackendHandler| {
+    let backend_route = |handler: BackendHandler| {
         let (app, demo, api) = (Arc::clone(app), Arc::clone(demo), api.clone());
         async move |request: Request| {
             let client = pipeline::client_address(request.extensions());
-            respond(&ShopBackend { app: &app, demo: &demo, router: &api, client }, ask, request)
+            respond(&ShopBackend { app: &app, demo: &demo, router: &api, client }, handler, request)
                 .await
         }
     };
     router
-        .route("/demo/settings", get(question(backend::settings)))
-        .route("/demo/authenticate", post(question(backend::authenticate)))
-        .route("/demo/challenge-result", post(question(backend::challenge_result)))
+        .route("/demo/settings", get(backend_route(backend::settings)))
+        .route("/demo/authenticate", post(backend_route(backend::authenticate)))
+        .route("/demo/challenge-result", post(backend_route(backend::challenge_result)))
 }
 
-fn file_response(kind: &'static str, text: &'static str) -> Response {
+fn file_response(content_type: &'static str, text: &'static str) -> Response {
     let mut response = Response::new(Body::from(text));
-    let mut put = |name: HeaderName, value| {
+    let mut insert_header = |name: HeaderName, value| {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     };
-    put(CONTENT_TYPE, kind);
-    put(X_CONTENT_TYPE_OPTIONS, "nosniff");
-    put(REFERRER_POLICY, "no-referrer");
-    put(CONTENT_SECURITY_POLICY, POLICY);
+    insert_header(CONTENT_TYPE, content_type);
+    insert_header(X_CONTENT_TYPE_OPTIONS, "nosniff");
+    insert_header(REFERRER_POLICY, "no-referrer");
+    insert_header(CONTENT_SECURITY_POLICY, POLICY);
     response
 }
 
-/// One question of the page.
+/// Handles one request of the page to the backend.
 async fn respond(shop: &ShopBackend<'_>, handler: BackendHandler, request: Request) -> Response {
     let trace = trace::trace_id_of(&request);
-    // Any site may ask the vault, with a key; only the shop's page may use the shop's.
+    // Any site may call the API with a key of its own; only the shop's page may use the shop's
+    // private key.
     let host = request_host(&request);
     if !shop.demo.is_own_host(host) || !is_same_origin(host, request.headers()) {
         return Problem::NoRoute.response(&trace);
@@ -137,20 +139,20 @@ async fn respond(shop: &ShopBackend<'_>, handler: BackendHandler, request: Reque
     response.unwrap_or_else(|problem| problem.response(&trace))
 }
 
-/// Whom a request is for: HTTP/2 says it in the address, HTTP/1.1 in a header.
+/// The host of a request: in the URI for HTTP/2, in a header for HTTP/1.1.
 fn request_host(request: &Request) -> &str {
     let header = || request.headers().get(HOST).and_then(|it| it.to_str().ok());
     request.uri().authority().map(|it| it.as_str()).or_else(header).unwrap_or_default()
 }
 
-/// A browser says from which page a request comes; whoever is no browser can say anything, and has no page
-/// that somebody else could have written.
+/// A browser sends the origin of the page. Other clients can send any headers, but they cannot be
+/// misused by a foreign page.
 fn is_same_origin(host: &str, headers: &HeaderMap) -> bool {
     let text = |name: HeaderName| headers.get(name).and_then(|it| it.to_str().ok());
-    let from_here =
+    let is_own =
         |origin: &str| origin.split_once("://").is_some_and(|(_, it)| it == host && !it.is_empty());
     let fetched = headers.get("sec-fetch-site").is_none_or(|it| it == "same-origin");
-    fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(from_here))
+    fetched && (!headers.contains_key(ORIGIN) || text(ORIGIN).is_some_and(is_own))
 }
 
 #[cfg(test)]
@@ -187,9 +189,9 @@ mod tests {
 
     #[test]
     fn only_loopback_and_configured_hosts_are_accepted() {
-        let known_as = vec!["vault.example:4242".to_owned()];
+        let own_authorities = vec!["vault.example:4242".to_owned()];
         let private_key = Secret::new(Vec::new());
-        let demo = Demo { public_key: String::new(), private_key, own_authorities: known_as };
+        let demo = Demo { public_key: String::new(), private_key, own_authorities };
         for authority in [
             "127.0.0.1:4242",
             "127.0.0.1",

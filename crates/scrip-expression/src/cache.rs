@@ -1,8 +1,8 @@
-//! Compiled expressions, kept for the next time.
+//! A cache of compiled expressions.
 //!
-//! A tenant has a handful of masks and indexes and uses them on every request. An expression that
-//! is used once does not push out one that is used often. Errors are not kept: a wrong expression is
-//! the rare case, and keeping it would let one caller push out what others use.
+//! A tenant has a few masks and indexes and uses them in every request. An expression that is used
+//! once does not evict one that is used often. Errors are not cached: invalid expressions are rare,
+//! and caching them would let one caller evict the expressions of others.
 
 use std::{hash::RandomState, sync::Arc};
 
@@ -14,17 +14,19 @@ use quick_cache::{
 use crate::{Expression, ExpressionError};
 
 const SHARDS: usize = 16;
-/// What a compiled expression takes, about: its tree is some times its source.
+/// The approximate size of a compiled expression is [`TREE_BASE_BYTES`] plus this number for each
+/// byte of its source.
 const TREE_BYTES_PER_SOURCE_BYTE: usize = 16;
-const TREE_BYTES: usize = 512;
+const TREE_BASE_BYTES: usize = 512;
 
-/// Shared by all threads.
+/// A bounded cache that all threads share.
 pub struct ExpressionCache {
-    /// Nothing when no expression fits.
+    /// `None` if not even one expression fits.
     cache: Option<Cache<Arc<str>, Arc<Expression>, ExpressionWeighter, RandomState>>,
 }
 
-/// What an expression weighs: its bytes, but no less than its share of the count.
+/// The weight of an expression: its approximate bytes, but at least the byte limit divided by the
+/// count limit, so that the byte limit also limits the count.
 #[derive(Clone)]
 struct ExpressionWeighter {
     min_weight: usize,
@@ -33,7 +35,7 @@ struct ExpressionWeighter {
 impl Weighter<Arc<str>, Arc<Expression>> for ExpressionWeighter {
     fn weight(&self, source: &Arc<str>, _: &Arc<Expression>) -> u64 {
         let bytes =
-            source.len().saturating_mul(TREE_BYTES_PER_SOURCE_BYTE).saturating_add(TREE_BYTES);
+            source.len().saturating_mul(TREE_BYTES_PER_SOURCE_BYTE).saturating_add(TREE_BASE_BYTES);
         u64::try_from(bytes.max(self.min_weight)).unwrap_or(u64::MAX)
     }
 }
@@ -45,7 +47,7 @@ impl std::fmt::Debug for ExpressionCache {
 }
 
 impl ExpressionCache {
-    /// At most so many expressions of about so many bytes together.
+    /// At most `count_max` expressions of about `bytes_max` bytes together.
     #[must_use]
     pub fn new(count_max: usize, bytes_max: usize) -> Self {
         let cache = cache_options(count_max, bytes_max).map(|options| {
@@ -68,7 +70,7 @@ impl ExpressionCache {
         Ok(expression)
     }
 
-    /// How often one was found, and how often not, so far.
+    /// The number of hits and misses so far.
     #[must_use]
     pub fn hit_and_miss_counts(&self) -> (u64, u64) {
         self.cache.as_ref().map_or((0, 0), |it| (it.hits(), it.misses()))
@@ -85,9 +87,9 @@ impl ExpressionCache {
     }
 }
 
-/// Nothing when there is room for no expression.
+/// `None` if not even one expression fits.
 fn cache_options(count_max: usize, bytes_max: usize) -> Option<Options> {
-    let count = count_max.min(bytes_max / TREE_BYTES);
+    let count = count_max.min(bytes_max / TREE_BASE_BYTES);
     let bytes = u64::try_from(bytes_max).ok().filter(|_| count > 0)?;
     let mut options = OptionsBuilder::new();
     options.shards(SHARDS).estimated_items_capacity(count).weight_capacity(bytes).build().ok()

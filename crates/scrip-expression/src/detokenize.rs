@@ -1,14 +1,14 @@
-//! JSON whose texts name tokens, and what becomes of it.
+//! JSON with detokenization expressions in its strings.
 //!
 //! ```text
 //! {{ <id> | filters }}                a token's data
 //! {{ token: <id> | filters }}         the whole token
 //! {{ token_intent: <id> | filters }}  a token intent
 //! ```
-//! An id may have spaces, dots, colons, quotes and commas, but neither `|` nor `}`: it is everything
-//! up to the first of these. A comma before the name of a filter is a pipe here as well; any other
-//! belongs to the id. Read the wrong way, an id is unknown, so nothing shows that should not.
-//! There are no tags and no whitespace control: a dash after `{{` is the id's own.
+//! An id may contain spaces, dots, colons, quotes and commas, but neither `|` nor `}`: it ends at
+//! the first of these. A comma before the name of a filter acts as a pipe here too; any other comma
+//! belongs to the id. If an id is split wrongly, it is unknown, so no data is revealed by mistake.
+//! There are no tags and no whitespace control: a dash after `{{` belongs to the id.
 
 mod reader;
 
@@ -46,7 +46,7 @@ pub struct Detokenization {
 
 #[derive(Debug, Clone)]
 enum Leaf {
-    /// A text that is one expression: it becomes the value itself.
+    /// A string that is a single expression. It becomes the value itself.
     Expression(ReferenceOutput),
     Text(Vec<TextPart>),
 }
@@ -59,25 +59,26 @@ enum TextPart {
 
 #[derive(Debug, Clone)]
 struct ReferenceOutput {
-    /// Which of the references.
+    /// The index in the list of references.
     reference: usize,
     output: Output,
 }
 
 impl Detokenization {
     /// # Errors
-    /// A text has an expression that is not well formed, or the JSON is too deep.
+    /// A string contains an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value) -> Result<Self, LeafError> {
         reader::read_json(source)
     }
 
-    /// Each once, in the order of their first use.
+    /// The distinct references, in the order of their first use.
     #[must_use]
     pub fn references(&self) -> &[Reference] {
         &self.references
     }
 
-    /// How many tokens and token intents these are: one named in two ways counts once.
+    /// The number of distinct tokens and token intents. A token that is referenced in two ways
+    /// counts once.
     #[must_use]
     pub fn token_count(&self) -> usize {
         let is_intent = |it: &Reference| it.kind == ReferenceKind::TokenIntent;
@@ -88,11 +89,11 @@ impl Detokenization {
         tokens.len()
     }
 
-    /// `resolve` gives what each reference stands for. All leaves share the budget of the scope, whose
-    /// data nothing sees.
+    /// `resolve` returns the value of each reference. All leaves share the budget of the scope; the
+    /// data of the scope is not accessible.
     ///
     /// # Errors
-    /// There is nothing behind a reference, a filter cannot take its value, or a bound is passed.
+    /// A reference is unknown, a filter rejects its value, or a limit is exceeded.
     pub fn evaluate<'v>(
         &'v self,
         resolve: &dyn Fn(&Reference) -> Option<&'v Value>,
@@ -117,7 +118,7 @@ impl<'e> DetokenizationEvaluator<'e, '_> {
         }
     }
 
-    /// The text around is the request's own; what the tokens add is bounded.
+    /// Only the output of the expressions is limited; the text between them comes from the request.
     fn evaluate_text(&self, parts: &'e [TextPart]) -> Result<String, ExpressionError> {
         let mut rendered = BoundedText { text: String::new(), bytes_max: OUTPUT_BYTES_MAX };
         for part in parts {
@@ -140,7 +141,7 @@ impl<'e> DetokenizationEvaluator<'e, '_> {
     ) -> Result<Evaluator<'e>, ExpressionError> {
         let value = self.values.get(expression.reference).copied().flatten();
         let position = expression.output.position;
-        let problem = "nothing has this id";
+        let problem = "no token has this id";
         Ok(Evaluator::new(self.scope, value.ok_or(ExpressionError { position, problem })?, 0))
     }
 }

@@ -1,4 +1,4 @@
-//! A tree evaluated within its budget.
+//! Evaluation of a compiled expression within a budget.
 
 pub(crate) mod budget;
 pub(crate) mod compare;

@@ -1,4 +1,4 @@
-//! Every filter the language has. Adding one is adding a line to [`FILTERS`].
+//! All filters of the language. To add a filter, add a line to [`FILTERS`].
 
 mod alias;
 mod argument;
@@ -31,8 +31,9 @@ use crate::{
 
 pub(crate) type FilterResult<'a> = Result<Datum<'a>, &'static str>;
 
-/// What a filter may use. The engine has paid for reading the value and the arguments, and pays for
-/// the result; a filter that multiplies pays itself, first.
+/// The inputs of a filter. The evaluator charges the budget for reading the value and the
+/// arguments, and for the result. An amplifying filter must charge for its output before it
+/// allocates.
 pub(crate) struct Input<'c, 'a> {
     pub(crate) value: Datum<'a>,
     pub(crate) arguments: Arguments<'c, 'a>,
@@ -69,8 +70,8 @@ const fn random_filter(
     Filter { name, required_arguments: 0, parameters, random: true, run }
 }
 
-/// Null stays null in every filter whose Liquid result for it is a text without characters: within
-/// a text both are nothing, and a lone `{{ }}` keeps the type.
+/// Null stays null in every filter for which Liquid returns an empty string: both render as nothing
+/// in text, and a single `{{ }}` keeps the type.
 pub(crate) const FILTERS: &[Filter] = &[
     deterministic_filter("abs", 0, &[], |it| number::apply_to_number(&it, Decimal::abs)),
     random_filter("alias_card", &["bin", "last4"], alias::card),
@@ -185,7 +186,8 @@ pub(crate) fn find_filter(name: &str) -> Option<&'static Filter> {
 mod tests {
     use super::*;
 
-    /// What keeps a comma before a parameter and a comma before a filter apart.
+    /// Without this rule, a comma before a parameter and a comma before a filter would be
+    /// ambiguous.
     #[test]
     fn no_parameter_has_the_name_of_a_filter_that_takes_arguments() {
         for parameter in FILTERS.iter().flat_map(|it| it.parameters) {

@@ -1,6 +1,6 @@
-//! What the language needs from outside: chance and keyed hashes.
+//! Functions that the caller provides: randomness and keyed hashes.
 
-/// The hash under an `hmac` filter.
+/// The hash algorithm of an `hmac` filter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HmacAlgorithm {
     Sha1,
@@ -20,8 +20,7 @@ impl HmacAlgorithm {
     }
 }
 
-/// Given by the caller, so that this crate names no algorithm and its results can be repeated in a
-/// test.
+/// Provided by the caller, so that this crate names no algorithm and tests can repeat results.
 pub trait HostFunctions {
     fn hmac(&self, algorithm: HmacAlgorithm, key: &[u8], message: &[u8]) -> Vec<u8>;
     fn fill_random(&self, bytes: &mut [u8]);

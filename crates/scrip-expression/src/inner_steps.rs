@@ -1,6 +1,7 @@
-//! A count of inner-loop steps: characters visited, items compared, bytes copied.
+//! Counts inner-loop steps: characters visited, items compared, bytes copied.
 //!
-//! Tests and fuzz targets compare it with the charged work. Everywhere else these calls are empty.
+//! Tests and fuzz targets compare the count with the charged work. In other builds these calls are
+//! empty.
 
 #[cfg(any(test, fuzzing))]
 use std::cell::Cell;
@@ -13,7 +14,7 @@ thread_local! {
     static COUNT: Cell<usize> = const { Cell::new(0) };
 }
 
-/// Counts steps that are about to be done, or that were just done.
+/// Counts steps just before or after they are done.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn count(steps: usize) {
     COUNT.with(|it| it.set(it.get().saturating_add(steps)));
@@ -23,7 +24,7 @@ pub(crate) fn count(steps: usize) {
 #[inline(always)]
 pub(crate) const fn count(_: usize) {}
 
-/// Counts a value that is read or copied whole.
+/// Counts a value that is read or copied completely.
 #[cfg(any(test, fuzzing))]
 pub(crate) fn count_value(value: &Value) {
     let inner = match value {

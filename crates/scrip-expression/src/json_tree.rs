@@ -1,4 +1,4 @@
-//! JSON whose texts may hold something to evaluate: compiled and evaluated leaf by leaf.
+//! JSON with expressions in its strings, compiled and evaluated leaf by leaf.
 
 use serde_json::{Map, Value};
 
@@ -8,10 +8,10 @@ use crate::{
     inner_steps::{count, count_value},
 };
 
-/// Which text of the JSON cannot be used, and why.
+/// A string of the JSON that is invalid, and the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LeafError {
-    /// The names and places on the way to it, outermost first.
+    /// The property names and indexes that lead to the string, outermost first.
     pub path: Vec<PathStep>,
     pub cause: ExpressionError,
 }
@@ -35,7 +35,7 @@ impl LeafError {
     }
 }
 
-/// JSON with a compiled `L` in the place of each text that is no literal.
+/// JSON in which each string that is not a literal is a compiled `L`.
 #[derive(Debug, Clone)]
 pub(crate) enum JsonTree<L> {
     Literal(Value),
@@ -45,7 +45,7 @@ pub(crate) enum JsonTree<L> {
 }
 
 impl<L> JsonTree<L> {
-    /// `compile` gives nothing for a text that is a literal.
+    /// `compile` returns `None` for a string that is a literal.
     pub(crate) fn compile(
         source: &Value,
         compile: &mut impl FnMut(&str) -> Option<Result<L, ExpressionError>>,
@@ -80,12 +80,12 @@ impl<L> JsonTree<L> {
         }
     }
 
-    pub(crate) fn any(&self, is: impl Fn(&L) -> bool + Copy) -> bool {
+    pub(crate) fn any(&self, predicate: impl Fn(&L) -> bool + Copy) -> bool {
         match self {
             Self::Literal(_) => false,
-            Self::Leaf(leaf) => is(leaf),
-            Self::Array(items) => items.iter().any(|it| it.any(is)),
-            Self::Object(properties) => properties.iter().any(|(_, it)| it.any(is)),
+            Self::Leaf(leaf) => predicate(leaf),
+            Self::Array(items) => items.iter().any(|it| it.any(predicate)),
+            Self::Object(properties) => properties.iter().any(|(_, it)| it.any(predicate)),
         }
     }
 
@@ -126,7 +126,7 @@ impl<L> JsonTree<L> {
     }
 }
 
-/// A problem of a text as a whole.
+/// An error about a whole string.
 pub(crate) fn root_error(problem: &'static str) -> ExpressionError {
     ExpressionError { position: 1, problem }
 }

@@ -1,7 +1,8 @@
 //! The expression language: text and JSON in, a JSON value out, and no other effects.
 //!
 //! Architecture invariant: this crate does no I/O, reads no clock and never panics on any input.
-//! Chance and keyed hashes come from [`Outside`]. Errors tell a position and a rule, never a value.
+//! Randomness and keyed hashes come from [`HostFunctions`]. Errors contain a position and a rule,
+//! never a value.
 
 #![warn(clippy::arithmetic_side_effects)]
 #![expect(unexpected_cfgs, reason = "cargo-fuzz sets cfg(fuzzing) for all crates")]
@@ -42,35 +43,35 @@ pub use crate::inner_steps::take as take_inner_steps;
 #[cfg(test)]
 extern crate self as scrip_expression;
 
-/// The longest source that is read.
+/// The maximum length of a source.
 pub const SOURCE_BYTES_MAX: usize = 4 * 1024;
-/// The largest text that a mix of text, `{{ }}` and `{% %}` may give.
+/// The maximum text output of a mix of text, `{{ }}` and `{% %}`.
 pub const OUTPUT_BYTES_MAX: usize = 64 * 1024;
-/// How much all values that one evaluation reads and makes, along its way and at its end, may weigh.
+/// The maximum cost of all values that one evaluation reads and creates, including intermediate
+/// values.
 ///
-/// A body of a mebibyte can be copied, or read once and rendered once, whatever is in it; a short
-/// chain of filters over such a text passes too.
+/// A body of 1 MiB can be copied, or read once and rendered once, whatever its content. A short
+/// chain of filters over a text of that size passes too.
 pub const WORK_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// The heaviest value that a filter may make, unless it was given a heavier one: a mebibyte, as a
-/// body.
+/// The maximum cost of a filter result, unless the input was larger: 1 MiB, like a body.
 pub const VALUE_BYTES_MAX: usize = 1024 * 1024;
-/// How many outputs, filters, steps of a path, comparisons, codes of a date and turns of a loop one
-/// evaluation may run: far above any mask, and a few milliseconds of work.
+/// The maximum number of outputs, filters, path steps, comparisons, date codes and loop iterations
+/// of one evaluation. This is far more than any mask needs, and takes a few milliseconds.
 pub const STEPS_MAX: usize = 10_000;
-/// How deep blocks, indexes and ranges may stand within each other. Each level costs a frame of the
-/// stack in the parser and in the evaluator; nobody reads a sixteenth level.
+/// The maximum nesting of blocks, indexes and ranges. Each level costs a stack frame in the parser
+/// and in the evaluator. Readable expressions need far fewer than sixteen levels.
 pub const NESTING_MAX: usize = 16;
-/// How deep JSON with expressions at its leaves may be. A request's body is bounded more tightly.
+/// The maximum depth of JSON with expressions at its leaves. The limit for request bodies is lower.
 pub const JSON_DEPTH_MAX: usize = 64;
 
-/// The problem of an evaluation that reached the bound of [`Scope::within_work`].
+/// The problem of an evaluation that reached the limit of [`Scope::with_work_limit`].
 pub const SHARED_WORK_EXCEEDED: &str =
-    "the expressions of this request are too much to evaluate together";
+    "the expressions of this request exceed the shared evaluation limit";
 
-/// Why an expression cannot be used, and where in its text.
+/// Why an expression is invalid, and the position in its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ExpressionError {
-    /// Counted in characters from 1, as an editor does.
+    /// Counted in characters from 1, like in an editor.
     pub position: usize,
     pub problem: &'static str,
 }
@@ -84,14 +85,15 @@ impl fmt::Display for ExpressionError {
 impl std::error::Error for ExpressionError {}
 
 impl ExpressionError {
-    /// From a byte of the source to the character an editor shows.
+    /// Converts a byte offset of the source to a character position.
     pub(crate) fn at(source: &str, byte: usize, problem: &'static str) -> Self {
-        let before = source.char_indices().take_while(|(at, _)| *at < byte).count();
-        Self { position: before.saturating_add(1), problem }
+        let characters_before =
+            source.char_indices().take_while(|(index, _)| *index < byte).count();
+        Self { position: characters_before.saturating_add(1), problem }
     }
 }
 
-/// Whether a text holds anything to evaluate.
+/// Whether a text contains anything to evaluate.
 #[must_use]
 pub fn is_expression(text: &str) -> bool {
     text.contains("{{") || text.contains("{%")

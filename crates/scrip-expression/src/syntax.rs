@@ -1,4 +1,4 @@
-//! The text of an expression, read into a tree.
+//! Parses the source of an expression into a tree.
 
 mod analysis;
 pub(crate) mod ast;

@@ -1,4 +1,4 @@
-//! JSON whose texts may be expressions, such as a mask.
+//! JSON with expressions in its strings, such as a mask.
 
 use std::sync::Arc;
 
@@ -15,12 +15,12 @@ pub struct Template(JsonTree<Arc<Expression>>);
 
 impl Template {
     /// # Errors
-    /// A text is an expression that cannot be used, or the JSON is too deep.
+    /// A string is an invalid expression, or the JSON is nested too deep.
     pub fn parse(source: &Value) -> Result<Self, ExpressionError> {
         Self::compile(source, |text| Expression::parse(text).map(Arc::new))
     }
 
-    /// The same with expressions from a cache.
+    /// Parses with expressions from a cache.
     ///
     /// # Errors
     /// As [`Self::parse`].
@@ -45,7 +45,7 @@ impl Template {
     /// All leaves share the scope's budget.
     ///
     /// # Errors
-    /// A filter cannot take its value, or a bound is passed.
+    /// A filter rejects its value, or a limit is exceeded.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         self.0.evaluate(&scope.budget, &|it| it.evaluate(scope)).map_err(|it| it.cause)
     }

@@ -1,5 +1,5 @@
-//! The key of the audit trail: one for the whole vault, so that what was recorded of a tenant can
-//! be verified when its own keys are gone.
+//! The audit trail key. One key covers the whole vault, so the records of a tenant stay verifiable
+//! after its own keys are destroyed.
 
 use crate::{
     KeySource, KeySourceError, Mac, Place, Sealed, Secret, digest::DigestKey, random::random_bytes,
@@ -9,10 +9,10 @@ use crate::{
 pub struct AuditKey(DigestKey);
 
 impl AuditKey {
-    /// A new one and its wrapped form for the store.
+    /// Creates a key and wraps it for the store.
     ///
     /// # Errors
-    /// The key source did not answer.
+    /// The key source is unavailable.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
         let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
@@ -20,12 +20,12 @@ impl AuditKey {
     }
 
     /// # Errors
-    /// The key source did not answer, or it is not the one that wrapped this key.
+    /// The key source is unavailable, or another source wrapped this key.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
     }
 
-    /// Over all that the place is made of.
+    /// Computes a MAC over every part of `place`.
     #[must_use]
     pub fn mac(&self, place: &Place) -> Mac {
         Mac(self.0.digest(&[place.as_bytes()]))
@@ -65,8 +65,8 @@ mod tests {
     fn audit_key_unwraps_only_with_its_root_key_and_place() {
         let source = root("AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8=");
         let (_, wrapped) = AuditKey::create(&source).unwrap();
-        let other = root("ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
-        assert!(AuditKey::unwrap(&other, &wrapped).is_err());
+        let other_root = root("ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
+        assert!(AuditKey::unwrap(&other_root, &wrapped).is_err());
         let (_, pepper) = Pepper::create(&source).unwrap();
         assert!(AuditKey::unwrap(&source, &pepper).is_err());
     }

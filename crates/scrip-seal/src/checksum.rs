@@ -1,10 +1,10 @@
-//! Whether bytes are as they were. It proves nothing about who wrote them: there is no key in it.
+//! An unkeyed checksum. It detects changed bytes, but does not prove who wrote them.
 
 use std::fmt;
 
 use aws_lc_rs::digest;
 
-/// SHA-256, of bytes that come piece by piece.
+/// Incremental SHA-256.
 #[derive(Clone)]
 pub struct Checksum(digest::Context);
 
@@ -44,7 +44,7 @@ impl fmt::Debug for Checksum {
 mod tests {
     use super::*;
 
-    /// The example of FIPS 180-2, in two pieces.
+    /// The example of FIPS 180-2, added in two parts.
     #[test]
     fn checksum_matches_fips_180_2_example() {
         let mut sum = Checksum::new();

@@ -1,5 +1,5 @@
-//! Keyed digests: equal inputs of one tenant are recognised, and nobody without the key can test a
-//! guess. A bare hash would not do; there are only so many card numbers.
+//! Keyed digests. Equal inputs of one tenant have equal digests, and testing a guess requires the
+//! key. An unkeyed hash is not enough: card numbers can be enumerated.
 
 use std::fmt;
 
@@ -9,15 +9,17 @@ use crate::{
     KeySource, KeySourceError, Place, Sealed, Secret, random::random_bytes, record::derive_key,
 };
 
-/// Tells whether two tokens of one tenant and type hold the same value.
+/// Equal for two tokens of one tenant and type that contain the same value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Fingerprint(pub [u8; 32]);
 
-/// What a search index keeps of a value: enough to find it again, too little to keep apart 2⁶⁴.
+/// The digest of a value in a search index. 128 bits make an accidental match among fewer than 2⁶⁴
+/// values unlikely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct IndexDigest(pub [u8; 16]);
 
-/// Tells whether two tokens of one tenant have the same expressions, and nothing about them.
+/// Equal for two tokens of one tenant that have the same expressions. Reveals nothing else about
+/// the expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct ExpressionDigest(pub [u8; 16]);
 
@@ -30,41 +32,43 @@ impl IndexDigest {
 }
 
 impl Fingerprint {
-    /// As it is shown. Nothing for a text that is nobody's fingerprint.
+    /// Parses the text form that clients see. Returns `None` for any other text.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         let length = bs58::decode(text).onto(&mut bytes).ok()?;
         let parsed = Self(bytes);
-        // One text for each: a list that is asked for by another spelling finds nothing.
+        // A fingerprint has one spelling: a filter with another spelling must find nothing.
         (length == 32 && parsed.to_string() == text).then_some(parsed)
     }
 }
 
-/// Proves that a row which stands in clear is one that the vault wrote.
+/// Proves that the vault wrote a row that is stored in the clear.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Mac(pub [u8; 32]);
 
 impl Mac {
-    /// In the same time wherever the two differ.
+    /// Compares in constant time.
     #[must_use]
     pub fn constant_time_eq(&self, other: &Self) -> bool {
         verify_slices_are_equal(&self.0, &other.0).is_ok()
     }
 
-    /// In small letters.
+    /// Lower-case hexadecimal.
     #[must_use]
     pub fn to_hex(&self) -> String {
         self.0.iter().map(|it| format!("{it:02x}")).collect()
     }
 
-    /// Nothing when it is not what [`Mac::to_hex`] wrote.
+    /// Returns `None` unless the text has the form that [`Mac::to_hex`] writes.
     #[must_use]
     pub fn from_hex(text: &str) -> Option<Self> {
-        let plain = text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
-        let digit = |at: usize| u8::from_str_radix(text.get(at..at.checked_add(2)?)?, 16).ok();
-        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(digit).collect();
-        bytes.filter(|_| plain)?.try_into().ok().map(Self)
+        let is_lower_hex =
+            text.bytes().all(|it| it.is_ascii_digit() || (b'a'..=b'f').contains(&it));
+        let parse_byte =
+            |index: usize| u8::from_str_radix(text.get(index..index.checked_add(2)?)?, 16).ok();
+        let bytes: Option<Vec<u8>> = (0..text.len()).step_by(2).map(parse_byte).collect();
+        bytes.filter(|_| is_lower_hex)?.try_into().ok().map(Self)
     }
 }
 
@@ -74,10 +78,10 @@ impl fmt::Display for Fingerprint {
     }
 }
 
-/// A keyed hash that a caller asks for by name, with a key of its own.
+/// A keyed hash that a caller selects by name and uses with the caller's key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyedHash {
-    /// Only for whoever has to match what an older system made.
+    /// Only for compatibility with digests of older systems.
     Sha1,
     Sha256,
     Sha512,
@@ -102,7 +106,7 @@ impl DigestKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, derive_key(key, label).as_ref()))
     }
 
-    /// Every part stands behind its length, as in a [`Place`].
+    /// Each part is prefixed with its length, as in a [`Place`].
     pub(crate) fn digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         let mut context = hmac::Context::with_key(&self.0);
         for part in parts {
@@ -124,8 +128,8 @@ impl fmt::Debug for DigestKey {
     }
 }
 
-/// The key under which API keys are hashed. A lookup by digest takes the same time however much
-/// of a guessed key is right.
+/// The key for digests of API keys. A lookup by digest takes the same time, however many characters
+/// of a guessed key are correct.
 #[derive(Debug)]
 pub struct Pepper {
     api_keys: DigestKey,
@@ -133,10 +137,10 @@ pub struct Pepper {
 }
 
 impl Pepper {
-    /// A new pepper and its wrapped form for the store.
+    /// Creates a pepper and wraps it for the store.
     ///
     /// # Errors
-    /// The key source did not answer.
+    /// The key source is unavailable.
     pub fn create(source: &dyn KeySource) -> Result<(Self, Sealed), KeySourceError> {
         let key = Secret::new(random_bytes::<32>().to_vec());
         let wrapped = source.wrap(&Self::place(), &key)?;
@@ -144,7 +148,7 @@ impl Pepper {
     }
 
     /// # Errors
-    /// The key source did not answer, or it is not the one that wrapped this pepper.
+    /// The key source is unavailable, or another source wrapped this pepper.
     pub fn unwrap(source: &dyn KeySource, wrapped: &Sealed) -> Result<Self, KeySourceError> {
         Ok(Self::from_key(&source.unwrap(&Self::place(), wrapped)?))
     }
@@ -154,8 +158,8 @@ impl Pepper {
         self.api_keys.digest(&[api_key.as_bytes()])
     }
 
-    /// What a counter is called where others may read: the same for every server of a vault, and
-    /// nobody else can tell whom it counts.
+    /// The name of a rate limit counter in shared storage. All nodes of a vault compute the same
+    /// name; without the pepper it does not reveal the counted caller.
     #[must_use]
     pub fn counter_name(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.counters.digest(parts)
@@ -176,20 +180,21 @@ impl Pepper {
 mod tests {
     use super::*;
 
-    /// A counter's name is no digest of a key, and parts that join alike are two names.
+    /// Counter names differ from API key digests, and parts are length-prefixed before they are
+    /// hashed.
     #[test]
     fn counter_names_differ_between_peppers_and_from_api_key_digests() {
         let pepper = Pepper::from_key(&Secret::new(vec![7; 32]));
-        let same = Pepper::from_key(&Secret::new(vec![7; 32]));
-        let other = Pepper::from_key(&Secret::new(vec![8; 32]));
+        let same_pepper = Pepper::from_key(&Secret::new(vec![7; 32]));
+        let other_pepper = Pepper::from_key(&Secret::new(vec![8; 32]));
         let name = pepper.counter_name(&[b"key"]);
-        assert_eq!(name, same.counter_name(&[b"key"]));
-        assert_ne!(name, other.counter_name(&[b"key"]));
+        assert_eq!(name, same_pepper.counter_name(&[b"key"]));
+        assert_ne!(name, other_pepper.counter_name(&[b"key"]));
         assert_ne!(name, pepper.api_key_digest("key"));
         assert_ne!(pepper.counter_name(&[b"ab", b"c"]), pepper.counter_name(&[b"a", b"bc"]));
     }
 
-    /// The second case of RFC 2202 and RFC 4231.
+    /// Test case 2 of RFC 2202 and RFC 4231.
     #[test]
     fn keyed_hashes_match_rfc_test_vectors() {
         let hex = |hash: KeyedHash| {

@@ -1,8 +1,9 @@
-//! Keys that die: card verification codes are sealed with one of these, and nothing else is.
+//! Epoch keys: short-lived keys that seal CVCs and nothing else.
 //!
-//! An epoch key is derived from nothing, and never in a database or a backup. Once it is destroyed,
-//! no copy, log page or root key brings back what it sealed. Losing one early costs codes under an
-//! hour old, never a card number.
+//! An epoch key is random, not derived, and is never stored in a database or a backup. After it is
+//! destroyed, no database copy, log page or root key can recover the values that it sealed. If an
+//! epoch key is lost early, CVCs that are less than an hour old become unreadable; card numbers are
+//! not affected.
 
 mod key_file;
 mod shared_storage;
@@ -36,25 +37,25 @@ pub struct EpochKeys {
     state: Mutex<EpochKeyState>,
 }
 
-/// Where the keys are, besides this process's memory.
+/// Where the keys are stored in addition to this process's memory.
 enum KeyStorage {
-    /// Nowhere: they end with the process.
+    /// Nowhere else: the keys are lost when the process ends.
     Memory,
-    /// In a file that ends with the machine's run. A key that never leaves its hardware would be
-    /// another of these.
+    /// In a file that does not survive a reboot. A hardware key store would be another variant.
     File(KeyFile),
-    /// Where other nodes find them, wrapped.
+    /// In a key exchange, wrapped, for the other nodes.
     Shared(SharedStorage),
 }
 
 #[derive(Default)]
 struct EpochKeyState {
-    /// By the instant at which the epoch ends, and the key's version. Of several keys of one epoch,
-    /// which only nodes that lost sight of each other make, everybody seals with the first.
+    /// Keyed by the end of the epoch and the key version. One epoch has several keys only if nodes
+    /// created them while they could not reach each other; all nodes then seal with the first.
     keys: BTreeMap<(i64, u32), EpochKey>,
-    /// The file does not hold what is here.
+    /// The key file differs from `keys`.
     unsaved: bool,
-    /// Whatever ended by then was destroyed here, and does not come back.
+    /// Keys of epochs that ended at or before this time were destroyed here and are not loaded
+    /// again.
     destroyed_until_ms: Option<i64>,
 }
 
@@ -68,13 +69,13 @@ impl EpochKeyState {
     }
 }
 
-/// Its version is random, so that a key that was lost is told from an altered record.
+/// The version is random, which distinguishes a lost key from an altered record.
 struct EpochKey {
     record: RecordKey,
     copy: KeyCopy,
 }
 
-/// What is kept of a key to be written elsewhere: a key that is in memory only is not here twice.
+/// A second form of the key for other storage. Keys that exist only in memory have no copy.
 enum KeyCopy {
     None,
     /// For the file.
@@ -86,11 +87,11 @@ enum KeyCopy {
 impl EpochKey {
     fn new(version: u32, bytes: Secret, storage: &KeyStorage) -> Self {
         let record = RecordKey::new(version, &bytes, "epoch");
-        let twin = match storage {
+        let copy = match storage {
             KeyStorage::Memory | KeyStorage::Shared(_) => KeyCopy::None,
             KeyStorage::File(_) => KeyCopy::Bytes(bytes),
         };
-        Self { record, copy: twin }
+        Self { record, copy }
     }
 
     fn bytes(&self) -> Option<&Secret> {
@@ -101,28 +102,26 @@ impl EpochKey {
     }
 }
 
-/// What became of a value sealed under an epoch key.
+/// The result of opening a value that an epoch key sealed.
 #[derive(Debug)]
 pub enum OpenedValue {
     Open(Secret),
-    /// Its key was destroyed, or this process never had it.
+    /// The key was destroyed, or this process never had it.
     KeyDestroyed,
-    /// Another node may have its key: see [`EpochKeys::find`].
+    /// Another node may have the key: see [`EpochKeys::load_opening_key`].
     KeyNotLoaded,
 }
 
-/// Why the file of epoch keys is of no use.
+/// Why the epoch key file cannot be used.
 #[derive(Debug, Error)]
 pub enum EpochFileError {
-    #[error(
-        "the file of epoch keys is not one of ours; remove it, which costs the codes it is for"
-    )]
+    #[error("the epoch key file is damaged; remove it (stored CVCs become unreadable)")]
     Damaged,
-    #[error("the file of epoch keys can be read by others, or is no plain file; remove it")]
+    #[error("the epoch key file is readable by others or is not a regular file; remove it")]
     Exposed,
-    #[error("the file of epoch keys is another process's")]
+    #[error("the epoch key file is locked by another process")]
     InUse,
-    #[error("the file of epoch keys cannot be used: {0}")]
+    #[error("cannot use the epoch key file: {0}")]
     Io(#[from] io::Error),
 }
 
@@ -132,18 +131,18 @@ impl EpochKeys {
         Self::with_storage(epoch, KeyStorage::Memory)
     }
 
-    /// Keys that another process left in this file, and new ones beside them. The caller has seen
-    /// to it that the file is not on a disk.
+    /// Loads the keys that an earlier process saved in this file, and saves new keys there. The
+    /// caller ensures that the file is not on a persistent disk.
     ///
     /// # Errors
-    /// The file is not one of ours, can be read by others, or cannot be written.
+    /// The file is damaged, locked, readable by others or not writable.
     pub fn in_file(epoch: Duration, path: &Path) -> Result<Self, EpochFileError> {
         let file = KeyFile::lock(path)?;
-        let found = file.load()?;
+        let entries = file.load()?;
         let keys = Self::with_storage(epoch, KeyStorage::File(file));
         {
             let mut state = keys.state();
-            for (ends_ms, version, bytes) in found {
+            for (ends_ms, version, bytes) in entries {
                 let key = EpochKey::new(version, bytes, &keys.storage);
                 state.keys.insert((ends_ms, version), key);
             }
@@ -153,25 +152,26 @@ impl EpochKeys {
         Ok(keys)
     }
 
-    /// Keys that nodes of one vault have in common. Nothing can be sealed before [`EpochKeys::unlock`].
+    /// Shares keys between the nodes of one vault. Sealing fails before [`EpochKeys::unlock`].
     #[must_use]
     pub fn shared(epoch: Duration, exchange: Arc<dyn KeyExchange>) -> Self {
         Self::with_storage(epoch, KeyStorage::Shared(SharedStorage::new(exchange)))
     }
 
-    fn with_storage(epoch: Duration, keeping: KeyStorage) -> Self {
+    fn with_storage(epoch: Duration, storage: KeyStorage) -> Self {
         let epoch_ms = i64::try_from(epoch.as_millis()).unwrap_or(i64::MAX).max(1);
-        Self { epoch_ms, storage: keeping, state: Mutex::default() }
+        Self { epoch_ms, storage, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, EpochKeyState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Seals so that the value cannot be opened once the epoch of `ends_ms` is over.
+    /// Seals a value so that it cannot be opened after the epoch of `ends_ms` has ended.
     ///
     /// # Errors
-    /// The key is one that nodes share, and was not asked for; see [`EpochKeys::prepare`].
+    /// The keys are shared and the key of this epoch is not loaded; see
+    /// [`EpochKeys::load_sealing_key`].
     pub fn seal(
         &self,
         place: &Place,
@@ -192,12 +192,13 @@ impl EpochKeys {
         let sealed = key.record.seal(place, plaintext.expose());
         state.keys.insert((end, version), key);
         state.unsaved = true;
-        // Should it fail, a restart would cost these codes; whoever destroys keys hears of it.
+        // If saving fails, a restart loses these CVCs. `destroy_expired` retries and reports the
+        // error.
         drop(self.save(state));
         Ok(sealed)
     }
 
-    /// What was sealed with the same `ends_ms`.
+    /// Opens a value that was sealed with the same `ends_ms`.
     ///
     /// # Errors
     /// The bytes are damaged or belong to another place.
@@ -212,32 +213,37 @@ impl EpochKeys {
         if let Some(key) = state.keys.values().find(|it| it.record.version == version) {
             return Ok(OpenedValue::Open(key.record.open(place, sealed)?));
         }
-        let shared = matches!(self.storage, KeyStorage::Shared(_));
-        let over = state.is_destroyed(self.epoch_end(ends_ms));
-        Ok(if shared && !over { OpenedValue::KeyNotLoaded } else { OpenedValue::KeyDestroyed })
+        let is_shared = matches!(self.storage, KeyStorage::Shared(_));
+        let is_destroyed = state.is_destroyed(self.epoch_end(ends_ms));
+        Ok(if is_shared && !is_destroyed {
+            OpenedValue::KeyNotLoaded
+        } else {
+            OpenedValue::KeyDestroyed
+        })
     }
 
-    /// Destroys the keys of every epoch that has ended: here, and in the file if there is one.
+    /// Destroys the keys of all ended epochs in memory and in the key file.
     ///
     /// # Errors
-    /// The file could not be written anew. What was destroyed is then not in it either, if it can
-    /// be written at all: all of it was wiped, and the other keys would not outlive this process.
+    /// The file could not be rewritten. If it is writable at all, its old content was overwritten,
+    /// so the destroyed keys are not in it. The remaining keys then exist only in memory and are
+    /// lost when the process ends.
     pub fn destroy_expired(&self, now_ms: i64) -> Result<(), EpochFileError> {
         let state = &mut *self.state();
-        let had = state.keys.len();
+        let count_before = state.keys.len();
         state.keys.retain(|(end, _), _| *end > now_ms);
         state.destroyed_until_ms = state.destroyed_until_ms.max(Some(now_ms));
-        state.unsaved |= state.keys.len() < had;
+        state.unsaved |= state.keys.len() < count_before;
         self.save(state)
     }
 
-    /// When the next key is to be destroyed.
+    /// When the next key expires.
     #[must_use]
     pub fn next_expiry_ms(&self) -> Option<i64> {
         self.state().keys.keys().next().map(|(end, _)| *end)
     }
 
-    /// How many keys there are now.
+    /// The number of keys in memory.
     #[must_use]
     pub fn key_count(&self) -> usize {
         self.state().keys.len()
@@ -252,8 +258,8 @@ impl EpochKeys {
         Ok(())
     }
 
-    /// Epochs follow each other without a gap; a value that ends on the instant one does belongs to
-    /// the next.
+    /// Epochs follow each other without gaps. A value that ends exactly when an epoch ends belongs
+    /// to the next epoch.
     fn epoch_end(&self, ends_ms: i64) -> i64 {
         let epoch = ends_ms.div_euclid(self.epoch_ms).saturating_add(1);
         epoch.saturating_mul(self.epoch_ms)

@@ -1,7 +1,7 @@
-//! Envelope sealing: the only crate that names an algorithm.
+//! Envelope encryption: the only crate that names an algorithm.
 //!
-//! Architecture invariant: plaintext keys never leave this crate, and decoding stored bytes is
-//! total: any bytes give a value or a typed error, never a panic.
+//! Architecture invariant: plaintext keys never leave this crate. Decoding is total: any stored
+//! bytes give a value or a typed error, never a panic.
 
 #![warn(clippy::arithmetic_side_effects)]
 
@@ -33,5 +33,5 @@ pub use crate::{
     tenant::{Purpose, TenantKeys, WrappedTenantKeys},
 };
 
-/// The stored form, the algorithms behind it and the limits of both are one decision.
+/// One version number covers the stored form, its algorithms and their limits.
 pub const FORMAT_VERSION: u8 = 1;

@@ -1,17 +1,17 @@
-//! Where a sealed value lives; authenticated along with it.
+//! Where a sealed value is stored; authenticated with the value.
 
 use crate::FORMAT_VERSION;
 
-/// What a ciphertext is bound to: copied to another tenant, row, container or expiry it must not
-/// open there.
+/// The associated data of a ciphertext. A ciphertext that is copied to another tenant, row,
+/// container or expiry does not open there.
 ///
-/// Every part stands behind its length. With separators, ("a:b", "c") and ("a", "b:c") would be
-/// one place.
+/// Each part is prefixed with its length. With separators, ("a:b", "c") and ("a", "b:c") would be
+/// the same place.
 #[derive(Debug, Clone)]
 pub struct Place(Vec<u8>);
 
 impl Place {
-    /// `what` names the kind of row and column, such as `token.body`.
+    /// `kind` names the kind of row and column, such as `token.body`.
     #[must_use]
     pub fn new(kind: &'static str) -> Self {
         let mut bytes = Vec::with_capacity(256);
@@ -29,7 +29,8 @@ impl Place {
         self.bytes(&part.to_be_bytes())
     }
 
-    /// An absent part differs from every present one: its length is one that nothing else has.
+    /// An absent part differs from every present part: its length prefix is a value that no present
+    /// part has.
     #[must_use]
     pub fn optional_bytes(mut self, part: Option<&[u8]>) -> Self {
         match part {
@@ -65,9 +66,9 @@ mod tests {
 
     #[test]
     fn place_parts_are_length_prefixed() {
-        let one = Place::new("data").text("a:b").text("c");
-        let two = Place::new("data").text("a").text("b:c");
-        assert_ne!(one.as_bytes(), two.as_bytes());
+        let first = Place::new("data").text("a:b").text("c");
+        let second = Place::new("data").text("a").text("b:c");
+        assert_ne!(first.as_bytes(), second.as_bytes());
     }
 
     #[test]

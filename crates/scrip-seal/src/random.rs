@@ -1,12 +1,12 @@
-//! Randomness from the cryptographic library's generator.
+//! Random bytes from the generator of the cryptographic library.
 
 use aws_lc_rs::rand;
 
 /// # Panics
-/// The operating system has no randomness to give. Nothing safe can be done without it.
-#[expect(clippy::expect_used, reason = "a vault without randomness must stop, not go on")]
+/// The operating system provides no randomness. The vault cannot continue safely without it.
+#[expect(clippy::expect_used, reason = "a vault without randomness must stop")]
 pub fn fill_random(bytes: &mut [u8]) {
-    rand::fill(bytes).expect("the system's random generator answers");
+    rand::fill(bytes).expect("the system's random generator works");
 }
 
 pub(crate) fn random_bytes<const N: usize>() -> [u8; N] {

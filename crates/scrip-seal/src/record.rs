@@ -1,4 +1,4 @@
-//! One record, one key: derive, seal, open.
+//! Encryption of single records, each with its own derived key.
 
 use aws_lc_rs::{
     aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -13,8 +13,8 @@ use crate::{
     sealed::{self, HEADER_LEN, OpenError, SALT_LEN, Sealed, TAG_LEN},
 };
 
-/// Every record has its own key, so the nonce need not vary; and no counter or random nonce can
-/// run out.
+/// The nonce is constant because every record has its own key. There is no counter or random nonce
+/// that could run out.
 const NONCE: [u8; 12] = [0; 12];
 
 /// A versioned key from which record keys are derived.
@@ -31,13 +31,13 @@ impl KeyType for OutputLength {
     }
 }
 
-/// The labels that keep one key's uses apart.
+/// Derives a key for one use. Different labels give independent keys.
 pub(crate) fn derive_key(key: &Secret, label: &'static str) -> Zeroizing<[u8; 32]> {
     let prk = Salt::new(HKDF_SHA256, b"scrip").extract(key.expose());
     expand(&prk, label.as_bytes())
 }
 
-#[expect(clippy::expect_used, reason = "32 bytes are always within HKDF's reach")]
+#[expect(clippy::expect_used, reason = "HKDF can always expand to 32 bytes")]
 fn expand(prk: &Prk, info: &[u8]) -> Zeroizing<[u8; 32]> {
     let mut key = Zeroizing::new([0; 32]);
     let info = [info];
@@ -58,7 +58,7 @@ impl RecordKey {
         LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key.as_ref()).expect("a 32-byte key"))
     }
 
-    #[expect(clippy::expect_used, reason = "fails only past 64 GiB, far over any body's limit")]
+    #[expect(clippy::expect_used, reason = "fails only above 64 GiB, far above any body limit")]
     pub(crate) fn seal(&self, place: &Place, plaintext: &[u8]) -> Sealed {
         let salt: [u8; SALT_LEN] = random_bytes();
         let capacity = HEADER_LEN.saturating_add(plaintext.len()).saturating_add(TAG_LEN);
@@ -92,7 +92,8 @@ impl RecordKey {
     }
 }
 
-/// The header is authenticated with the place; the salt is, by being part of the key.
+/// Authenticates the header and the place. The salt is authenticated because the key is derived
+/// from it.
 fn associated_data(header: &[u8], place: &Place) -> Vec<u8> {
     [header, place.as_bytes()].concat()
 }

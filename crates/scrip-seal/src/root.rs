@@ -1,4 +1,4 @@
-//! Where the root key comes from: a trait, so that a key that never leaves its hardware fits too.
+//! The source of the root key: a trait, so that a hardware key can implement it too.
 
 use std::{
     collections::HashSet,
@@ -14,40 +14,42 @@ use zeroize::Zeroizing;
 
 use crate::{OpenError, Place, Sealed, Secret, random::random_bytes, record::RecordKey};
 
-/// Wraps the keys below it. What wrapped them is never stored beside them in clear.
+/// Wraps the keys below the root key. The wrapping key is never stored in the clear with the
+/// wrapped keys.
 pub trait KeySource: Send + Sync {
     /// # Errors
-    /// The source did not answer.
+    /// The source is unavailable.
     fn wrap(&self, place: &Place, key: &Secret) -> Result<Sealed, KeySourceError>;
 
     /// # Errors
-    /// The source did not answer, or it is not the one that wrapped this key.
+    /// The source is unavailable, or another source wrapped this key.
     fn unwrap(&self, place: &Place, wrapped: &Sealed) -> Result<Secret, KeySourceError>;
 }
 
 #[derive(Debug, Error)]
 pub enum KeySourceError {
-    #[error("the root key is not the base64 text of 32 bytes")]
+    #[error("the root key is not base64 of 32 bytes")]
     Malformed,
     #[error(
-        "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes; make one \
+        "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes; create one \
          with scrip init, or with: head -c 32 /dev/urandom | base64"
     )]
     Weak,
-    #[error("the root key file can be read by others; run: chmod 600 on it")]
+    #[error("the root key file is readable by others; run chmod 600 on it")]
     Exposed,
-    #[error("the root key file cannot be used: {0}")]
+    #[error("cannot use the root key file: {0}")]
     Io(#[from] io::Error),
     #[error("this root key did not wrap the keys of this vault: {0}")]
     Foreign(#[from] OpenError),
 }
 
-/// A root key held by this process, read from a file or given as text.
+/// A root key in this process's memory, read from a file or given as text.
 #[derive(Debug)]
 pub struct RootKey(RecordKey);
 
 const VERSION: u32 = 1;
-/// Of 32 random bytes, fewer than 8 different ones never come: it is a key that was typed, or zeros.
+/// 32 random bytes practically never have fewer than 8 different values. Such a key was typed by
+/// hand or is all zeros.
 const DISTINCT_BYTES_MIN: usize = 8;
 
 impl RootKey {
@@ -74,7 +76,7 @@ impl RootKey {
         Self::from_text(&Zeroizing::new(fs::read_to_string(path)?))
     }
 
-    /// Writes a new key to a file that only its owner can read. An existing file is never touched.
+    /// Writes a new key to a file that only its owner can read. Never changes an existing file.
     ///
     /// # Errors
     /// The file exists or cannot be written.
@@ -140,25 +142,28 @@ mod tests {
 
     #[test]
     fn root_key_with_fewer_than_eight_different_bytes_is_rejected() {
-        let of = |different: u8| {
-            let bytes: Vec<_> = (0..different).cycle().take(32).collect();
+        let key_with = |different_bytes: u8| {
+            let bytes: Vec<_> = (0..different_bytes).cycle().take(32).collect();
             RootKey::from_text(&STANDARD.encode(bytes))
         };
-        for different in 1..8 {
-            assert!(matches!(of(different), Err(KeySourceError::Weak)), "{different}");
+        for different_bytes in 1..8 {
+            assert!(
+                matches!(key_with(different_bytes), Err(KeySourceError::Weak)),
+                "{different_bytes}"
+            );
         }
-        assert!(of(8).is_ok());
+        assert!(key_with(8).is_ok());
     }
 
     #[test]
     fn key_does_not_unwrap_with_another_root_key() {
-        let of = |bytes: std::ops::Range<u8>| {
+        let root_key = |bytes: std::ops::Range<u8>| {
             RootKey::from_text(&STANDARD.encode(bytes.collect::<Vec<_>>())).unwrap()
         };
-        let (one, two) = (of(0..32), of(32..64));
+        let (root, other_root) = (root_key(0..32), root_key(32..64));
         let place = Place::new("test");
-        let wrapped = one.wrap(&place, &Secret::new(vec![7; 32])).unwrap();
-        assert_eq!(one.unwrap(&place, &wrapped).unwrap().expose(), [7; 32]);
-        assert!(matches!(two.unwrap(&place, &wrapped), Err(KeySourceError::Foreign(_))));
+        let wrapped = root.wrap(&place, &Secret::new(vec![7; 32])).unwrap();
+        assert_eq!(root.unwrap(&place, &wrapped).unwrap().expose(), [7; 32]);
+        assert!(matches!(other_root.unwrap(&place, &wrapped), Err(KeySourceError::Foreign(_))));
     }
 }

@@ -8,13 +8,14 @@ use thiserror::Error;
 
 use crate::FORMAT_VERSION;
 
-/// AES-256-GCM under HKDF-SHA-256(key, salt), once per key, so the nonce is constant.
+/// AES-256-GCM with a key from HKDF-SHA-256(key, salt). Each derived key is used once, so the nonce
+/// is constant.
 pub(crate) const AES_256_GCM: u8 = 1;
 pub(crate) const SALT_LEN: usize = 32;
 pub(crate) const TAG_LEN: usize = 16;
 pub(crate) const HEADER_LEN: usize = 1 + 1 + 4 + SALT_LEN;
 
-/// Bytes that only this crate can read back. Safe to store.
+/// Encrypted bytes that only this crate can open. Safe to store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sealed(Vec<u8>);
 
@@ -23,7 +24,7 @@ pub struct Sealed(Vec<u8>);
 pub enum OpenError {
     #[error("the sealed bytes are too short or of an unknown format")]
     Malformed,
-    #[error("the key that sealed this is not here")]
+    #[error("the key that sealed this value is missing")]
     KeyMissing,
     #[error("the sealed bytes were altered, or belong to another place")]
     Altered,
@@ -33,7 +34,7 @@ pub enum OpenError {
 pub(crate) struct SealedParts<'a> {
     pub key_version: u32,
     pub salt: &'a [u8; SALT_LEN],
-    /// The two bytes and the version, which are authenticated too.
+    /// Format, algorithm and key version, which are authenticated too.
     pub header: &'a [u8],
     pub ciphertext_and_tag: &'a [u8],
 }
@@ -49,7 +50,7 @@ impl Sealed {
         &self.0
     }
 
-    /// Which version of its key sealed this; rotation counts by it.
+    /// The version of the key that sealed this value. Key rotation counts values by it.
     ///
     /// # Errors
     /// The bytes are not a sealed value.

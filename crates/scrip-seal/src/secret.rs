@@ -15,13 +15,14 @@ impl Secret {
         Self(Zeroizing::new(bytes))
     }
 
-    /// The only way in. Searching for `expose` lists every place that sees plaintext.
+    /// The only access to the plaintext. Search for `expose` to list every place that reads
+    /// plaintext.
     #[must_use]
     pub fn expose(&self) -> &[u8] {
         &self.0
     }
 
-    /// In the same time wherever the two differ; only their length may show.
+    /// Compares in constant time; only the lengths may be observable.
     #[must_use]
     pub fn constant_time_eq(&self, other: &[u8]) -> bool {
         verify_slices_are_equal(&self.0, other).is_ok()
@@ -42,8 +43,8 @@ mod tests {
     fn secret_equals_only_the_same_bytes() {
         let secret = Secret::new(b"4242".to_vec());
         assert!(secret.constant_time_eq(b"4242"));
-        for other in [b"".as_slice(), b"4243", b"424", b"42424"] {
-            assert!(!secret.constant_time_eq(other));
+        for bytes in [b"".as_slice(), b"4243", b"424", b"42424"] {
+            assert!(!secret.constant_time_eq(bytes));
         }
     }
 

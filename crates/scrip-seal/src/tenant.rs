@@ -1,32 +1,32 @@
-//! A tenant's keys: one that rotates and seals, and one that lasts and recognises.
+//! The keys of a tenant: sealing keys, which rotate, and a permanent key for digests.
 
 use crate::{
     ExpressionDigest, Fingerprint, IndexDigest, KeySource, KeySourceError, Mac, OpenError, Place,
     Sealed, Secret, digest::DigestKey, random::random_bytes, record::RecordKey,
 };
 
-/// What a sealed value is for. Each purpose has a key of its own under the tenant key.
+/// The use of a sealed value. Each purpose has its own key, derived from the tenant key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// A token's body.
     Data,
-    /// A remembered answer to a request with an idempotency key.
+    /// The stored response to a request with an idempotency key.
     Response,
-    /// Where a list goes on.
+    /// The position at which a list continues.
     Cursor,
 }
 
-/// The stored form: useless without the key source that wrapped it.
+/// The stored form. Unwrapping it requires the key source that wrapped it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedTenantKeys {
-    /// Versioned; the last one seals, all of them open.
+    /// With their versions. The last version seals; all versions open.
     pub sealing: Vec<(u32, Sealed)>,
-    /// Made once and only ever rewrapped: rotating it would change every fingerprint that a
-    /// client stored.
+    /// Created once and only ever rewrapped: rotating it would change every fingerprint that
+    /// clients have stored.
     pub permanent: Sealed,
 }
 
-/// Unwrapped and derived once, when the tenant is loaded.
+/// The keys of a loaded tenant, unwrapped and derived once.
 #[derive(Debug)]
 pub struct TenantKeys {
     sealing: Vec<SealingKeys>,
@@ -69,28 +69,28 @@ impl SealingKeys {
 const FIRST_VERSION: u32 = 1;
 
 impl TenantKeys {
-    /// Makes the wrapped keys of a new tenant.
+    /// Creates the wrapped keys of a new tenant.
     ///
     /// # Errors
-    /// The key source did not answer.
+    /// The key source is unavailable.
     pub fn create(
         source: &dyn KeySource,
         tenant: &str,
     ) -> Result<WrappedTenantKeys, KeySourceError> {
         let new = || Secret::new(random_bytes::<32>().to_vec());
         let sealing = source.wrap(&sealing_place(tenant, FIRST_VERSION), &new())?;
-        let lasting = source.wrap(&permanent_place(tenant), &new())?;
-        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], permanent: lasting })
+        let permanent = source.wrap(&permanent_place(tenant), &new())?;
+        Ok(WrappedTenantKeys { sealing: vec![(FIRST_VERSION, sealing)], permanent })
     }
 
     /// # Errors
-    /// The key source did not answer, or these keys are not this tenant's.
+    /// The key source is unavailable, or the keys belong to another tenant.
     pub fn unwrap(
         source: &dyn KeySource,
         tenant: &str,
         wrapped: &WrappedTenantKeys,
     ) -> Result<Self, KeySourceError> {
-        let lasting = source.unwrap(&permanent_place(tenant), &wrapped.permanent)?;
+        let permanent = source.unwrap(&permanent_place(tenant), &wrapped.permanent)?;
         let mut sealing = Vec::with_capacity(wrapped.sealing.len());
         for (version, key) in &wrapped.sealing {
             let key = source.unwrap(&sealing_place(tenant, *version), key)?;
@@ -102,27 +102,27 @@ impl TenantKeys {
         }
         Ok(Self {
             sealing,
-            fingerprint: DigestKey::new(&lasting, "fingerprint"),
-            index: DigestKey::new(&lasting, "index"),
-            metadata: DigestKey::new(&lasting, "metadata-index"),
-            expressions: DigestKey::new(&lasting, "expressions"),
-            idempotency: DigestKey::new(&lasting, "idempotency-key"),
-            request: DigestKey::new(&lasting, "idempotent-request"),
-            guesses: DigestKey::new(&lasting, "guessing-budget"),
-            policy: DigestKey::new(&lasting, "policy-mac"),
-            card_number: DigestKey::new(&lasting, "session-card-number"),
+            fingerprint: DigestKey::new(&permanent, "fingerprint"),
+            index: DigestKey::new(&permanent, "index"),
+            metadata: DigestKey::new(&permanent, "metadata-index"),
+            expressions: DigestKey::new(&permanent, "expressions"),
+            idempotency: DigestKey::new(&permanent, "idempotency-key"),
+            request: DigestKey::new(&permanent, "idempotent-request"),
+            guesses: DigestKey::new(&permanent, "guessing-budget"),
+            policy: DigestKey::new(&permanent, "policy-mac"),
+            card_number: DigestKey::new(&permanent, "session-card-number"),
         })
     }
 
     #[must_use]
-    #[expect(clippy::expect_used, reason = "unwrap() refuses an empty list")]
+    #[expect(clippy::expect_used, reason = "unwrap() rejects an empty list")]
     pub fn seal(&self, purpose: Purpose, place: &Place, plaintext: &Secret) -> Sealed {
         let current = self.sealing.last().expect("a tenant has a sealing key");
         current.key(purpose).seal(place, plaintext.expose())
     }
 
     /// # Errors
-    /// The bytes are damaged, belong to another place, or their key is gone.
+    /// The bytes are damaged, belong to another place, or their key is missing.
     pub fn open(
         &self,
         purpose: Purpose,
@@ -144,46 +144,46 @@ impl TenantKeys {
         IndexDigest::from_digest(&self.index.digest(&[value]))
     }
 
-    /// The same for one entry of a token's metadata. Under a key of its own: no value of a token's
-    /// data is found by asking for metadata, nor the other way round.
+    /// The index digest of one metadata entry. It uses a separate key: a metadata search never
+    /// matches values of token data, and the reverse.
     #[must_use]
     pub fn metadata_index_digest(&self, name: &[u8], value: &[u8]) -> IndexDigest {
         IndexDigest::from_digest(&self.metadata.digest(&[name, value]))
     }
 
-    /// Of the sources of a token's expressions.
+    /// A digest of the sources of a token's expressions.
     #[must_use]
     pub fn expression_digest(&self, sources: &[&[u8]]) -> ExpressionDigest {
         ExpressionDigest(IndexDigest::from_digest(&self.expressions.digest(sources)).0)
     }
 
-    /// Under what an answer is remembered. Clients put anything into an idempotency key, so the
-    /// store never sees it.
+    /// The key of an idempotency record. Clients may put any data into an idempotency key, so the
+    /// store never receives the key itself.
     #[must_use]
     pub fn idempotency_digest(&self, caller: &[u8], idempotency_key: &[u8]) -> [u8; 32] {
         self.idempotency.digest(&[caller, idempotency_key])
     }
 
-    /// Recognizes a request that is sent again with the same idempotency key.
+    /// Recognizes a request that is repeated with the same idempotency key.
     #[must_use]
     pub fn request_digest(&self, parts: &[&[u8]]) -> [u8; 32] {
         self.request.digest(parts)
     }
 
-    /// Names a counter of the guessing budget, or a number that it has counted. Card numbers can be
-    /// enumerated, so an unkeyed hash would reveal them.
+    /// Names a counter of the guessing budget, or a card number that was counted. Card numbers can
+    /// be enumerated, so an unkeyed hash would reveal them.
     #[must_use]
     pub fn guess_digest(&self, parts: &[&[u8]]) -> IndexDigest {
         IndexDigest::from_digest(&self.guesses.digest(parts))
     }
 
-    /// Tells whether a card still has the number for which a 3-D Secure session was created.
+    /// Shows whether a card still has the number for which a 3DS session was created.
     #[must_use]
     pub fn card_number_digest(&self, number: &[u8]) -> [u8; 32] {
         self.card_number.digest(&[number])
     }
 
-    /// The mac of a policy row: `place` names the row and holds every column.
+    /// The MAC of a policy row. `place` names the row and contains every column.
     #[must_use]
     pub fn policy_mac(&self, place: &Place) -> Mac {
         Mac(self.policy.digest(&[place.as_bytes()]))
@@ -195,7 +195,7 @@ fn sealing_place(tenant: &str, version: u32) -> Place {
 }
 
 fn permanent_place(tenant: &str) -> Place {
-    Place::new("tenant.lasting-key").text(tenant)
+    Place::new("tenant.permanent-key").text(tenant)
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
-//! The audit trail told to somebody else as it grows: every record of both logs, in the order of its
-//! chain, as a line of JSON.
+//! Audit sink: writes every record of both logs to a file or to syslog, one JSON line per record,
+//! in the order of the hash chain.
 //!
-//! Never in the path of a request: a task of its own reads what was committed. How far it is is
-//! written down after the sink has taken a record, so that one that is killed in between is told
-//! twice, and none is left out. What was pruned before it could be told is told as a number. A chain
-//! that is not the one that was told, of a database that was brought back, is told from its
-//! beginning, behind a line that says so.
+//! The sink never delays a request: a separate task reads committed records. The task saves its
+//! position after the sink accepted a record. A crash in between repeats records and never loses
+//! one. Records that were pruned before the sink received them are reported as a count. If a chain
+//! is not the chain that was written before (an older database was restored), a line reports this
+//! and the chain is written again from its first record.
 
 mod line;
 mod position;
@@ -37,28 +37,28 @@ use crate::{
 const POLL_EVERY: Duration = Duration::from_secs(1);
 const BATCH_RECORDS_MAX: usize = 500;
 
-/// Until the process ends.
-pub async fn run_sink(target: AuditSinkTarget, data: PathBuf, vault: Vault) {
-    let begin = move || SinkState {
+/// Writes new records to the sink every second, until the process exits.
+pub async fn run_sink(target: AuditSinkTarget, data_dir: PathBuf, vault: Vault) {
+    let open_state = move || SinkState {
         sink: LineSink::new(target.clone()),
-        data_dir: data.clone(),
+        data_dir: data_dir.clone(),
         positions: None,
     };
-    let mut exporter = SinkWriter { state: None, open_state: Box::new(begin) };
+    let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
     let mut ticks = delayed_interval(POLL_EVERY);
-    let mut failing = false;
+    let mut is_failing = false;
     loop {
         ticks.tick().await;
-        match exporter.catch_up(&vault).await {
-            Ok(()) if failing => {
-                failing = false;
-                tracing::info!("the audit trail is exported again");
+        match writer.catch_up(&vault).await {
+            Ok(()) if is_failing => {
+                is_failing = false;
+                tracing::info!("audit sink works again");
             }
             Ok(()) => (),
-            Err(error) if !failing => {
-                failing = true;
+            Err(error) if !is_failing => {
+                is_failing = true;
                 let cause = format!("{error:#}");
-                tracing::warn!(cause, "the audit trail is not exported; trying again");
+                tracing::warn!(cause, "audit records were not written to the sink; retrying");
             }
             Err(_) => (),
         }
@@ -81,42 +81,42 @@ impl SinkWriter {
         Ok(())
     }
 
-    /// Whether there may be more of this chain.
+    /// Returns whether the chain may have more records.
     async fn write_next_batch(
         &mut self,
         vault: &Vault,
         log: LogKind,
         head: &ChainHead,
     ) -> anyhow::Result<bool> {
-        let mut outside = self.state.take().unwrap_or_else(|| Box::new((self.open_state)()));
-        let of = (log, head.tenant);
-        let told = outside.positions()?.chain(of);
-        if told.map_or(head.sequence == 0, |it| {
-            it.n == head.sequence && it.link.constant_time_eq(&head.link)
+        let mut state = self.state.take().unwrap_or_else(|| Box::new((self.open_state)()));
+        let chain = (log, head.tenant);
+        let position = state.positions()?.chain(chain);
+        if position.map_or(head.sequence == 0, |it| {
+            it.sequence == head.sequence && it.link.constant_time_eq(&head.link)
         }) {
-            self.state = Some(outside);
+            self.state = Some(state);
             return Ok(false);
         }
-        let batch = read_batch(vault, log, head, told).await?;
-        // Disks and daemons may take their time, and no request waits behind them.
-        let tell = move || {
-            let told = outside.write_lines(&batch.lines, of, batch.last_position);
-            (outside, told)
+        let batch = read_batch(vault, log, head, position).await?;
+        // Disks and daemons can be slow: write on a thread that serves no request.
+        let write = move || {
+            let result = state.write_lines(&batch.lines, chain, batch.last_position);
+            (state, result)
         };
-        let (outside, told) = spawn_blocking(tell).await?;
-        self.state = Some(outside);
-        told.map(|()| true)
+        let (state, result) = spawn_blocking(write).await?;
+        self.state = Some(state);
+        result.map(|()| true)
     }
 }
 
-/// What is told at once, and how far that is.
+/// Lines of one write, and the position after them.
 struct SinkBatch {
     lines: Vec<String>,
     last_position: SinkPosition,
 }
 
-/// The next records of a chain up to its head as it was listed: one that is told beyond it would
-/// look like a chain that has become shorter.
+/// Reads the next records of a chain, up to the listed head. A position beyond that head would make
+/// the chain look truncated.
 async fn read_batch(
     vault: &Vault,
     log: LogKind,
@@ -130,48 +130,58 @@ async fn read_batch(
         anyhow::Ok(records)
     };
     let mut lines = Vec::with_capacity(BATCH_RECORDS_MAX.saturating_add(1));
-    // With the one that was told last, to see that it is still the same.
-    let mut records = list(position.map_or(0, |it| it.n.saturating_sub(1))).await?;
+    // Includes the last written record, to check that it is unchanged.
+    let mut records = list(position.map_or(0, |it| it.sequence.saturating_sub(1))).await?;
     match position {
         None => (),
-        Some(told) if is_different_chain(told, head, records.first()) => {
-            tracing::warn!("a log is not the one that was exported: an older one was brought back");
-            lines.push(line::format_rolled_back(log, head.tenant, told.n));
+        Some(last_written) if is_different_chain(last_written, head, records.first()) => {
+            tracing::warn!(
+                "a log differs from the records written to the audit sink: an older database was \
+                 restored; writing the log again from its start"
+            );
+            lines.push(line::format_rolled_back(log, head.tenant, last_written.sequence));
             records = list(0).await?;
         }
-        Some(told) => {
-            records.retain(|it| it.sequence > told.n);
-            let first = records.first().map_or(head.sequence.saturating_add(1), |it| it.sequence);
-            let missing = first.saturating_sub(told.n).saturating_sub(1);
+        Some(last_written) => {
+            records.retain(|it| it.sequence > last_written.sequence);
+            let first_sequence =
+                records.first().map_or(head.sequence.saturating_add(1), |it| it.sequence);
+            let missing = first_sequence.saturating_sub(last_written.sequence).saturating_sub(1);
             if missing > 0 {
-                tracing::warn!(missing, "records were pruned before they could be exported");
-                lines.push(line::format_missing(log, head.tenant, told.n, missing));
+                tracing::warn!(
+                    missing,
+                    "records were pruned before they were written to the audit sink"
+                );
+                lines.push(line::format_missing(log, head.tenant, last_written.sequence, missing));
             }
         }
     }
     lines.extend(records.iter().map(|it| line::format_record(log, it)));
-    // When nothing is left, all of it was pruned up to the head.
-    let last = records.last().map_or((head.sequence, head.link), |it| (it.sequence, it.link));
-    Ok(SinkBatch { lines, last_position: SinkPosition { n: last.0, link: last.1 } })
+    // If no record is left, all records up to the head were pruned.
+    let (sequence, link) =
+        records.last().map_or((head.sequence, head.link), |it| (it.sequence, it.link));
+    Ok(SinkBatch { lines, last_position: SinkPosition { sequence, link } })
 }
 
-/// Whether a chain is not the one that was told: it ends before that, or has another record there.
-/// Of one that was pruned there it cannot be said.
+/// Returns whether the chain differs from the written one: it ends earlier, or has another record
+/// at that position. If the record at that position was pruned, the chain counts as the same.
 fn is_different_chain(
     position: SinkPosition,
     head: &ChainHead,
     record: Option<&LogRecord>,
 ) -> bool {
-    let differs = |(n, link): (i64, Mac)| n == position.n && !link.constant_time_eq(&position.link);
-    let found = record.is_some_and(|it| differs((it.sequence, it.link)));
-    head.sequence < position.n || found || differs((head.sequence, head.link))
+    let differs = |(sequence, link): (i64, Mac)| {
+        sequence == position.sequence && !link.constant_time_eq(&position.link)
+    };
+    let record_differs = record.is_some_and(|it| differs((it.sequence, it.link)));
+    head.sequence < position.sequence || record_differs || differs((head.sequence, head.link))
 }
 
-/// What is outside of the vault: who takes the lines, and how far that is.
+/// State outside the vault: the sink and the positions.
 struct SinkState {
     sink: LineSink,
     data_dir: PathBuf,
-    /// As they were last read or written.
+    /// Positions as last read or written.
     positions: Option<SinkPositions>,
 }
 
@@ -180,7 +190,7 @@ impl SinkState {
         if self.positions.is_none() {
             self.positions = Some(SinkPositions::read(&self.data_dir)?);
         }
-        self.positions.as_mut().context("they were read just now")
+        self.positions.as_mut().context("positions are not loaded")
     }
 
     fn write_lines(
@@ -190,18 +200,18 @@ impl SinkState {
         position: SinkPosition,
     ) -> anyhow::Result<()> {
         if !lines.is_empty() {
-            self.sink.write(lines).context("it cannot be written")?;
+            self.sink.write(lines).context("the audit sink cannot be written")?;
         }
-        let data = self.data_dir.clone();
+        let data_dir = self.data_dir.clone();
         let positions = self.positions()?;
         positions.set(chain, position);
-        positions.write(&data)
+        positions.write(&data_dir)
     }
 }
 
-/// Where positions are.
+/// Path of the file with the positions.
 fn position_file(data_dir: &Path) -> PathBuf {
-    data_dir.join("audit.exported")
+    data_dir.join("audit.sink-position")
 }
 
 #[cfg(test)]
@@ -232,23 +242,23 @@ mod tests {
         let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
         vault.audit_trail.set_key(directory.audit_key());
         let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);
-        let created = create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
-        let listed = vault.store.list_heads(LogKind::Audit).await.unwrap();
-        // The chain goes on after it was listed.
-        delete_tenant_by_id(&vault, created.unwrap(), None).await.unwrap();
+        let tenant = create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
+        let heads = vault.store.list_heads(LogKind::Audit).await.unwrap();
+        // Append to the chain after the head was listed.
+        delete_tenant_by_id(&vault, tenant.unwrap(), None).await.unwrap();
         let file = folder.path().join("trail.jsonl");
-        let (to, data) = (AuditSinkTarget::File(file.clone()), folder.path().to_owned());
-        let begin = move || SinkState {
-            sink: LineSink::new(to.clone()),
-            data_dir: data.clone(),
+        let (target, data_dir) = (AuditSinkTarget::File(file.clone()), folder.path().to_owned());
+        let open_state = move || SinkState {
+            sink: LineSink::new(target.clone()),
+            data_dir: data_dir.clone(),
             positions: None,
         };
-        let mut exporter = SinkWriter { state: None, open_state: Box::new(begin) };
-        let lines = || fs::read_to_string(&file).unwrap().lines().count();
-        assert!(exporter.write_next_batch(&vault, LogKind::Audit, &listed[0]).await.unwrap());
-        assert!(!exporter.write_next_batch(&vault, LogKind::Audit, &listed[0]).await.unwrap());
-        assert_eq!(lines(), 1);
-        exporter.catch_up(&vault).await.unwrap();
-        assert_eq!(lines(), 2);
+        let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
+        let count_lines = || fs::read_to_string(&file).unwrap().lines().count();
+        assert!(writer.write_next_batch(&vault, LogKind::Audit, &heads[0]).await.unwrap());
+        assert!(!writer.write_next_batch(&vault, LogKind::Audit, &heads[0]).await.unwrap());
+        assert_eq!(count_lines(), 1);
+        writer.catch_up(&vault).await.unwrap();
+        assert_eq!(count_lines(), 2);
     }
 }

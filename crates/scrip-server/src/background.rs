@@ -1,5 +1,4 @@
-//! Work that no request waits for. It ends with the runtime; whatever it leaves undone, the next
-//! start does.
+//! Background tasks. They end with the runtime; the next start continues unfinished work.
 
 pub mod unseal;
 
@@ -39,79 +38,80 @@ use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 use crate::{directory_servers::refresh_periodically, node::Node};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
-/// A sweep leaves the file to others for so long: to the writer's queue, and to other processes,
-/// which the engine lets in only when they find it free.
+/// Pause between the steps of a sweep. It leaves the database to the write queue and to other
+/// processes, which get the lock only while the database is idle.
 const PAUSE_BETWEEN_STEPS: Duration = Duration::from_millis(5);
-/// After so many steps, some quarter of an hour of them, there is more than gentle sweeping gets
-/// done within the hour: then it takes its full share of the writer.
+/// After this many steps (about 15 minutes) the backlog is too large to finish within the hour with
+/// long pauses. The sweep then uses the short pause.
 const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_WHEN_BEHIND: Duration = Duration::from_millis(1);
-/// A crash loses the counts of so long, and of one write.
+/// A crash loses at most the counts of this interval and of one write.
 const WRITE_GUESS_COUNTS_EVERY: Duration = Duration::from_millis(250);
 const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const CHECK_KEYS_EVERY: Duration = Duration::from_secs(1);
 const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
-/// A change that another process made counts here within a second.
+/// Changes by other processes take effect within a second.
 const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);
-/// The version that tells of a change can be altered too, so at times nobody asks it.
+/// The version number could be altered together with the rows, so the directory is reloaded
+/// periodically without comparing it.
 const POLLS_BEFORE_RELOAD: u32 = 120;
 
-/// So many looks in a row that failed, two seconds, and rights that were taken away may still be in
-/// memory: nobody is let in by them any more.
+/// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so the
+/// vault is sealed.
 const FAILURES_MAX: u32 = 8;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
-/// One piece of work, for as long as the runtime lives.
+/// The future of a background task, which runs as long as the runtime.
 type TaskFuture = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 pub(crate) fn start(node: &Node) {
     let app = &node.app;
-    let keep = |what, work: fn(Arc<App>) -> TaskFuture| {
+    let spawn = |task, work: fn(Arc<App>) -> TaskFuture| {
         let app = Arc::clone(app);
-        restart_after_panic(what, move || work(Arc::clone(&app)));
+        restart_after_panic(task, move || work(Arc::clone(&app)));
     };
-    keep("follow_directory", |app| Box::pin(reload_directory_on_change(app)));
-    keep("destroy_epoch_keys", |app| Box::pin(destroy_epoch_keys(app)));
+    spawn("reload_directory_on_change", |app| Box::pin(reload_directory_on_change(app)));
+    spawn("destroy_epoch_keys", |app| Box::pin(destroy_epoch_keys(app)));
     if app.vault.epoch_keys.exchange().is_some() {
-        keep("renew_epoch_keys", |app| Box::pin(republish_epoch_keys(app)));
+        spawn("republish_epoch_keys", |app| Box::pin(republish_epoch_keys(app)));
     }
-    keep("expire_tokens", |app| {
+    spawn("expire_tokens", |app| {
         Box::pin(sweep_expired(
             app,
             SweepTarget::Tokens,
             |it| async move { expire_token(&it).await },
         ))
     });
-    keep("expire_token_intents", |app| {
+    spawn("expire_token_intents", |app| {
         Box::pin(sweep_expired(app, SweepTarget::TokenIntents, |it| async move {
             expire_token_intent(&it).await
         }))
     });
-    keep("expire_sessions", |app| {
+    spawn("expire_threeds_sessions", |app| {
         Box::pin(sweep_expired(app, SweepTarget::ThreeDsSessions, |it| async move {
             expire_threeds_session(&it).await
         }))
     });
-    keep("sweep_counters", |app| Box::pin(sweep_counters(app)));
-    keep("record_failed_authentication", |app| {
+    spawn("sweep_counters", |app| Box::pin(sweep_counters(app)));
+    spawn("record_failed_authentication", |app| {
         Box::pin(auth_failures::write_periodically(
             Arc::clone(&app.auth_failures),
             app.vault.clone(),
         ))
     });
-    keep("sweep", |app| Box::pin(sweep_other(app)));
-    keep("write_guesses", |app| Box::pin(write_guess_counts(app)));
-    keep("prune", |app| Box::pin(prune_old_records(app)));
-    for peer in node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()) {
-        let (vault, every) = (app.vault.clone(), node.settings.ranges_age_max);
-        restart_after_panic("keep_ranges", move || {
-            refresh_periodically(vault.clone(), Arc::clone(&peer), every)
+    spawn("sweep_other", |app| Box::pin(sweep_other(app)));
+    spawn("write_guess_counts", |app| Box::pin(write_guess_counts(app)));
+    spawn("prune_old_records", |app| Box::pin(prune_old_records(app)));
+    for scheme in node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()) {
+        let (vault, interval) = (app.vault.clone(), node.settings.card_ranges_age_max);
+        restart_after_panic("refresh_card_ranges", move || {
+            refresh_periodically(vault.clone(), Arc::clone(&scheme), interval)
         });
     }
 }
 
-/// What ends here ends by a panic, and begins again.
+/// Spawns a task and restarts it after a panic.
 fn restart_after_panic<F: Future<Output = ()> + Send + 'static>(
     task: &'static str,
     run: impl Fn() -> F + Send + 'static,
@@ -119,13 +119,13 @@ fn restart_after_panic<F: Future<Output = ()> + Send + 'static>(
     tokio::spawn(async move {
         loop {
             drop(AssertUnwindSafe(run()).catch_unwind().await);
-            tracing::error!(task, "ended by a panic, and begins again");
+            tracing::error!(task, "background task panicked; restarting");
             sleep(PAUSE_AFTER_PANIC).await;
         }
     });
 }
 
-/// Where few ask, few give back what others left.
+/// Evicts expired counters. Requests do so too, but there may be few of them.
 async fn sweep_counters(app: Arc<App>) {
     let mut ticks = delayed_interval(SWEEP_COUNTERS_EVERY);
     loop {
@@ -134,83 +134,91 @@ async fn sweep_counters(app: Arc<App>) {
     }
 }
 
-/// Takes over what other processes changed of tenants, applications and keys.
+/// Loads changes that other processes made to tenants, applications and keys.
 async fn reload_directory_on_change(app: Arc<App>) {
     let mut ticks = delayed_interval(POLL_DIRECTORY_EVERY);
-    let (mut looks, mut failures) = (0_u32, 0_u32);
+    let (mut polls, mut failures) = (0_u32, 0_u32);
     loop {
         tokio::select! {
-            _ = ticks.tick() => looks = looks.saturating_add(1),
-            // Whoever changed it says so, where the engine can tell. One that cannot never does.
+            _ = ticks.tick() => polls = polls.saturating_add(1),
+            // Engines with change notifications wake the task early. For other engines this future
+            // never completes.
             Ok(()) = app.vault.store.wait_for_directory_change() => (),
         }
-        let load =
-            if looks < POLLS_BEFORE_RELOAD { ReloadMode::IfChanged } else { ReloadMode::Always };
-        let began = Instant::now();
-        match app.mode(load).await {
+        let mode =
+            if polls < POLLS_BEFORE_RELOAD { ReloadMode::IfChanged } else { ReloadMode::Always };
+        let started = Instant::now();
+        match app.reload_with_mode(mode).await {
             Ok(()) => {
                 failures = 0;
-                if load == ReloadMode::Always {
-                    looks = 0;
+                if mode == ReloadMode::Always {
+                    polls = 0;
                 }
                 if app.directory_is_stale.swap(false, Ordering::Relaxed) {
-                    tracing::info!("changes of rights can be followed again");
+                    tracing::info!("tenants, applications and keys are up to date again");
                 }
             }
             Err(error) => {
                 let is_first = failures == 0;
-                // One that was waited for counts for those that it kept from being taken.
-                let missed = began.elapsed().as_millis() / POLL_DIRECTORY_EVERY.as_millis();
-                let missed = u32::try_from(missed).unwrap_or(u32::MAX);
-                failures = failures.saturating_add(1).saturating_add(missed);
+                // A slow reload counts as the polls that it delayed.
+                let missed_polls = started.elapsed().as_millis() / POLL_DIRECTORY_EVERY.as_millis();
+                let missed_polls = u32::try_from(missed_polls).unwrap_or(u32::MAX);
+                failures = failures.saturating_add(1).saturating_add(missed_polls);
                 if is_first {
-                    tracing::warn!(?error, "changes of rights could not be followed");
+                    tracing::warn!(
+                        ?error,
+                        "reloading tenants, applications and keys failed; retrying"
+                    );
                 }
                 if failures >= FAILURES_MAX && !app.directory_is_stale.swap(true, Ordering::Relaxed)
                 {
-                    tracing::error!(?error, "rights in memory may be old: the vault is sealed");
+                    tracing::error!(
+                        ?error,
+                        "tenants, applications and keys may be outdated: the vault is sealed until \
+                         a reload succeeds"
+                    );
                 }
             }
         }
     }
 }
 
-/// Destroys the keys of ended epochs, each on time.
+/// Destroys the keys of expired epochs on time.
 async fn destroy_epoch_keys(app: Arc<App>) {
     let vault = &app.vault;
-    let mut failed = false;
+    let mut is_failing = false;
     loop {
         let now = vault.clock.now();
         match vault.epoch_keys.destroy_expired(now.unix_ms) {
-            Ok(()) => failed = false,
-            Err(error) if !failed => {
-                failed = true;
-                tracing::error!(%error, "epoch keys: a restart would lose codes");
+            Ok(()) => is_failing = false,
+            Err(error) if !is_failing => {
+                is_failing = true;
+                tracing::error!(%error, "saving epoch keys failed: a restart would lose CVCs");
             }
             Err(_) => (),
         }
-        let left = vault.epoch_keys.next_expiry_ms().map(|it| it.saturating_sub(now.unix_ms));
-        let left = left.and_then(|it| u64::try_from(it).ok()).map(Duration::from_millis);
-        // The clock may be set forward meanwhile, and keys that end sooner may be made.
-        sleep(left.unwrap_or(CHECK_KEYS_EVERY).clamp(PAUSE_MIN, CHECK_KEYS_EVERY)).await;
+        let time_left = vault.epoch_keys.next_expiry_ms().map(|it| it.saturating_sub(now.unix_ms));
+        let time_left = time_left.and_then(|it| u64::try_from(it).ok()).map(Duration::from_millis);
+        // The clock may be set forward during the pause, and new keys may expire earlier.
+        sleep(time_left.unwrap_or(CHECK_KEYS_EVERY).clamp(PAUSE_MIN, CHECK_KEYS_EVERY)).await;
     }
 }
 
-/// What is held here and was lost where nodes share it, by a restart or by a hand, is back there
-/// before long: other nodes show codes that were sealed with it.
+/// Restores keys that were lost in Redis (restart or manual deletion) from the memory of this node.
+/// Other nodes need these keys to decrypt CVCs.
 async fn republish_epoch_keys(app: Arc<App>) {
     app.wait_until_unsealed().await;
     let mut ticks = delayed_interval(RENEW_KEYS_EVERY);
     loop {
         ticks.tick().await;
-        // That they are away was said by whoever found out.
+        // The key exchange has already logged that it is unavailable.
         drop(app.vault.epoch_keys.republish().await);
     }
 }
 
-/// Removes what has expired; it has been out of reach since. Each kind apart from the rest, which must
-/// not wait for a million of them. Not before the vault is open: what is removed is recorded, which
-/// takes a key.
+/// Deletes expired rows, which requests can no longer read. Each target has its own task, so that a
+/// large backlog does not delay the others. Waits until the vault is unsealed: deletions are
+/// recorded in the audit log, which requires a key.
 async fn sweep_expired<F>(app: Arc<App>, target: SweepTarget, step: fn(Vault) -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
@@ -223,92 +231,104 @@ where
     }
 }
 
-/// Ticks at once and then so often; one that was missed is not made up for.
+/// An interval that ticks immediately and does not make up for missed ticks.
 pub(crate) fn delayed_interval(period: Duration) -> Interval {
     let mut ticks = interval(period);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     ticks
 }
 
-/// Removes what else nobody may see any more. Not while the vault is sealed: it may be one that is
-/// being filled.
+/// Deletes all other expired data. Waits until the vault is unsealed: a sealed vault may be the
+/// target of a running import.
 async fn sweep_other(app: Arc<App>) {
     app.wait_until_unsealed().await;
     let vault = &app.vault;
     let mut ticks = delayed_interval(SWEEP_EVERY);
     let (store, clock) = (&vault.store, &vault.clock);
-    let (day, mut ended) = (Duration::from_secs(24 * 60 * 60), load_deleted_tenants(&app).await);
+    let (day, mut deleted_tenants) =
+        (Duration::from_secs(24 * 60 * 60), load_deleted_tenants(&app).await);
     loop {
         ticks.tick().await;
         sweep_in_steps(&app, SweepTarget::VerificationCodes, || erase_cvcs(vault)).await;
-        // A node whose clock is ahead must not remove what others still serve.
-        let bounded = async {
+        // A node with a clock that is ahead must not delete data that other nodes still serve.
+        let read_clocks = async {
             Ok((
                 store.cap_at_shared_clock(clock.now()).await?,
                 store.cap_at_shared_clock(clock.earliest()).await?,
             ))
         };
-        let (now, earliest) = match bounded.await {
+        let (now, earliest) = match read_clocks.await {
             Ok(it) => it,
             Err(error) => {
                 let error: StoreError = error;
-                tracing::warn!(?error, "nothing is swept: the store did not answer");
+                tracing::warn!(?error, "sweep skipped: reading the clock of the store failed");
                 continue;
             }
         };
         save_watermark(vault, ClockWatermark { now, earliest }).await;
-        let old = now.minus(RESPONSE_RETENTION);
-        sweep_in_steps(&app, SweepTarget::StoredResponses, || store.delete_expired_responses(old))
-            .await;
+        let response_cutoff = now.minus(RESPONSE_RETENTION);
+        sweep_in_steps(&app, SweepTarget::StoredResponses, || {
+            store.delete_expired_responses(response_cutoff)
+        })
+        .await;
         sweep_in_steps(&app, SweepTarget::AccessSessions, || {
             store.delete_expired_access_sessions(now)
         })
         .await;
-        let untold = earliest.minus(THREEDS_EVENT_RETENTION);
+        let event_cutoff = earliest.minus(THREEDS_EVENT_RETENTION);
         sweep_in_steps(&app, SweepTarget::ThreeDsEvents, || {
-            store.delete_expired_threeds_events(untold)
+            store.delete_expired_threeds_events(event_cutoff)
         })
         .await;
         sweep_in_steps(&app, SweepTarget::GuessBudgets, || store.delete_expired_guesses(earliest))
             .await;
-        // A day later: what is on its way to the log has the time of when it began.
-        let month_over = Month::from_timestamp(earliest.minus(day));
-        sweep_in_steps(&app, SweepTarget::UsageCounters, || store.delete_old_usage(month_over))
-            .await;
+        // One day of delay: usage that is not written yet has the time at which its request
+        // started.
+        let first_month_kept = Month::from_timestamp(earliest.minus(day));
+        sweep_in_steps(&app, SweepTarget::UsageCounters, || {
+            store.delete_old_usage(first_month_kept)
+        })
+        .await;
         destroy_due_tenant_keys(&app).await;
         report_forged_deletions(vault).await;
-        sweep_in_steps(&app, SweepTarget::DeletedTenants, || purge_tenants(vault, &ended)).await;
-        ended.clear();
+        sweep_in_steps(&app, SweepTarget::DeletedTenants, || {
+            purge_tenants(vault, &deleted_tenants)
+        })
+        .await;
+        deleted_tenants.clear();
     }
 }
 
-/// So that the next start is not before this, wherever its clock stands.
+/// Saves the time, so that the next start does not begin earlier, whatever its wall clock says.
 async fn save_watermark(vault: &Vault, time: ClockWatermark) {
     let Some(key) = vault.audit_trail.key() else { return };
     if let Err(error) = vault.store.save_watermark(SignedWatermark::new(key, time)).await {
-        tracing::warn!(?error, "the time could not be noted");
+        tracing::warn!(?error, "saving the clock watermark failed");
     }
 }
 
-/// Deleted tenants whose rows are purged once, whatever the list of them says.
+/// Deleted tenants to purge once after a start, independent of the list of due deletions.
 async fn load_deleted_tenants(app: &App) -> Vec<TenantId> {
     let Some(directory) = app.directory.load_full() else { return Vec::new() };
     find_deleted_tenants(&app.vault, &directory).await.unwrap_or_else(|error| {
-        tracing::warn!(?error, "deleted tenants could not be looked for");
+        tracing::warn!(?error, "finding deleted tenants failed");
         Vec::new()
     })
 }
 
-/// Destroys the keys of deleted tenants whose grace period is over.
+/// Destroys the keys of deleted tenants after their grace period.
 async fn destroy_due_tenant_keys(app: &App) {
     let Some(directory) = app.directory.load_full() else { return };
     match destroy_due_tenants(&app.vault, &directory).await {
         Ok(0) => (),
         Ok(count) => {
-            tracing::info!(count, "the keys of deleted tenants were destroyed");
+            tracing::info!(count, "destroyed the keys of deleted tenants");
             drop(app.reload().await);
         }
-        Err(error) => tracing::warn!(?error, "keys of deleted tenants could not be destroyed"),
+        Err(error) => tracing::warn!(
+            ?error,
+            "destroying the keys of deleted tenants failed; retrying at the next sweep"
+        ),
     }
 }
 
@@ -321,25 +341,28 @@ async fn report_forged_deletions(vault: &Vault) {
     }
 }
 
-/// Writes the counts of the guessing budget behind the requests that they belong to.
+/// Writes the counts of the guessing budget after the requests that they belong to.
 async fn write_guess_counts(app: Arc<App>) {
     let mut ticks = delayed_interval(WRITE_GUESS_COUNTS_EVERY);
-    let mut failed = false;
+    let mut is_failing = false;
     loop {
         ticks.tick().await;
         match app.vault.guess_ledger.flush(&*app.vault.store, app.vault.clock.now()).await {
-            Ok(()) => failed = false,
-            Err(error) if !failed => {
-                failed = true;
-                tracing::warn!(?error, "counts of the guessing budget not written; retrying");
+            Ok(()) => is_failing = false,
+            Err(error) if !is_failing => {
+                is_failing = true;
+                tracing::warn!(
+                    ?error,
+                    "writing the counts of the guessing budget failed; retrying"
+                );
             }
             Err(_) => (),
         }
     }
 }
 
-/// Removes records that no tenant's quota keeps any longer. Not while the vault is sealed: what is
-/// left begins with a checkpoint, which takes a key.
+/// Deletes records past the retention of their tenant. Waits until the vault is unsealed: the
+/// remaining records start with a checkpoint, which requires a key.
 async fn prune_old_records(app: Arc<App>) {
     app.wait_until_unsealed().await;
     let mut ticks = delayed_interval(SWEEP_EVERY);
@@ -347,7 +370,7 @@ async fn prune_old_records(app: Arc<App>) {
         ticks.tick().await;
         let Some(directory) = app.directory.load_full() else { continue };
         match prune_logs(&app.vault, &directory).await {
-            Err(error) => tracing::warn!(?error, "old records could not be looked for"),
+            Err(error) => tracing::warn!(?error, "finding records past their retention failed"),
             Ok(chains) => {
                 for chain in chains {
                     let step = || app.vault.store.prune_chain(chain.clone());
@@ -358,7 +381,7 @@ async fn prune_old_records(app: Arc<App>) {
     }
 }
 
-/// Small ones with pauses between them, so that no writer waits long.
+/// Deletes in small steps with pauses, so that other writes do not wait long.
 async fn sweep_in_steps<F>(app: &App, target: SweepTarget, step: impl Fn() -> F)
 where
     F: Future<Output = Result<usize, StoreError>>,
@@ -372,12 +395,16 @@ where
             }
             Ok(removed) => {
                 metrics.swept.add(target, removed.try_into().unwrap_or(u64::MAX));
-                let gentle = steps < GENTLE_STEPS_MAX;
-                sleep(if gentle { PAUSE_BETWEEN_STEPS } else { PAUSE_WHEN_BEHIND }).await;
+                let is_gentle = steps < GENTLE_STEPS_MAX;
+                sleep(if is_gentle { PAUSE_BETWEEN_STEPS } else { PAUSE_WHEN_BEHIND }).await;
             }
             Err(error) => {
                 metrics.sweep_failures.increment(target);
-                tracing::warn!(?error, what = target.as_str(), "could not be removed");
+                tracing::warn!(
+                    ?error,
+                    what = target.as_str(),
+                    "deleting expired data failed; retrying at the next sweep"
+                );
                 return;
             }
         }

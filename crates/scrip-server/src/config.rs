@@ -1,5 +1,5 @@
-//! Settings: defaults, a file, the environment, in this order. The one place that reads the
-//! environment.
+//! Settings from defaults, a file and the environment; later sources override earlier ones. The
+//! only module that reads the environment.
 
 pub mod check;
 mod file;
@@ -31,26 +31,26 @@ use crate::config::{
     value::SettingValue,
 };
 
-/// Read when nobody names another.
+/// Read if neither a flag nor `SCRIP_CONFIG` names another file.
 const DEFAULT_FILE: &str = "scrip.toml";
-/// Variables that are no settings. Those of the tests are nobody's mistake.
+/// Variables that are not settings. Variables of tests cause no warning.
 const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
 const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
-/// What the environment says. Empty is as good as absent.
+/// Variables of the environment. An empty variable counts as absent.
 #[derive(Debug, Default)]
 pub struct Environment {
     variables: BTreeMap<String, String>,
-    /// Names of variables whose value is no text.
+    /// Names of variables with a value that is not UTF-8.
     unreadable: Vec<String>,
     root_key: Option<Arc<Secret>>,
-    /// The operating-system user who runs this process, for the audit trail.
+    /// The operating-system user who runs this process, for the audit log.
     os_user: Option<Arc<str>>,
 }
 
 impl Environment {
     pub fn read() -> Self {
-        let (mut read, mut sudo_user) = (Self::default(), None);
+        let (mut environment, mut sudo_user) = (Self::default(), None);
         for (name, value) in std::env::vars_os() {
             let Ok(name) = name.into_string() else { continue };
             if name == "SUDO_USER" {
@@ -62,27 +62,28 @@ impl Environment {
             }
             match value.into_string() {
                 Ok(text) if name == "SCRIP_ROOT_KEY" => {
-                    read.root_key = Some(Arc::new(Secret::new(text.into_bytes())));
+                    environment.root_key = Some(Arc::new(Secret::new(text.into_bytes())));
                 }
-                Ok(text) => drop(read.variables.insert(name, text)),
-                Err(_) => read.unreadable.push(name),
+                Ok(text) => drop(environment.variables.insert(name, text)),
+                Err(_) => environment.unreadable.push(name),
             }
         }
-        read.os_user = Some(os_user(Uid::current(), sudo_user.as_deref()).into());
-        read
+        environment.os_user = Some(os_user(Uid::current(), sudo_user.as_deref()).into());
+        environment
     }
 
     fn get(&self, name: &str) -> Option<(&str, &str)> {
         self.variables.get_key_value(name).map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The variable of a setting; `SCRIP_LOG` is the old and short name of one.
+    /// Returns the name and the value of the variable of a setting. `SCRIP_LOG` is an alias for
+    /// `SCRIP_LOG_FILTER`.
     fn value_of(&self, setting: &Setting) -> Option<(&str, &str)> {
         let alias = || self.get("SCRIP_LOG").filter(|_| setting.path() == "log.filter");
         self.get(&setting.variable()).or_else(alias)
     }
 
-    /// Whether it says something about the setting with this path.
+    /// Returns whether the environment sets the setting with this path.
     pub fn sets(&self, path: &str) -> bool {
         SETTINGS.iter().any(|it| it.path() == path && self.value_of(it).is_some())
     }
@@ -97,21 +98,21 @@ impl Environment {
     }
 }
 
-/// The longest name that is recorded.
+/// Longer names are truncated.
 const SUDO_USER_CHARS_MAX: usize = 64;
 
-/// The user that the system knows, and the one that `sudo` says was there before. The second is
-/// only as true as the environment, so it is marked.
+/// Returns the user that the system reports, and the user who ran `sudo`. A caller can forge
+/// `SUDO_USER`, so the text says where this name is from.
 fn os_user(uid: Uid, sudo_user: Option<&str>) -> String {
-    let known = User::from_uid(uid).ok().flatten().map(|it| it.name);
-    let user = known.unwrap_or_else(|| format!("uid {uid}"));
+    let user_name = User::from_uid(uid).ok().flatten().map(|it| it.name);
+    let user = user_name.unwrap_or_else(|| format!("uid {uid}"));
     let Some(sudo_user) = sudo_user.filter(|it| !it.is_empty()) else { return user };
     let printable = sudo_user.chars().filter(char::is_ascii_graphic);
     let sudo_user: String = printable.take(SUDO_USER_CHARS_MAX).collect();
     format!("{user} (SUDO_USER {sudo_user})")
 }
 
-/// Where a value comes from.
+/// Source of a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SettingSource {
     Default,
@@ -131,7 +132,7 @@ impl fmt::Display for SettingSource {
     }
 }
 
-/// A setting as it is in force, with what may be printed of it.
+/// A setting in force, with its value redacted for printing.
 #[derive(Debug, Clone)]
 pub struct EffectiveSetting {
     pub(crate) setting: &'static Setting,
@@ -139,26 +140,24 @@ pub struct EffectiveSetting {
     pub(crate) source: SettingSource,
 }
 
-/// Everything that is wrong, one line each. The lines quote no value: it may be a secret in the
-/// wrong place.
+/// All problems, one line each. The lines never quote a value: it could be a misplaced secret.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", .0.join("\n"))]
 pub(crate) struct SettingProblems(pub(crate) Vec<String>);
 
-/// What a flag of the command line says about the setting with this path.
+/// A setting from the command line: path and value.
 pub type FlagValue = (&'static str, String);
 
 impl Settings {
-    /// From the file at this path, else the one that `SCRIP_CONFIG` names, else `scrip.toml` when
-    /// there is one.
+    /// Reads the file at `path`, else the file in `SCRIP_CONFIG`, else `scrip.toml` if it exists.
     ///
     /// # Errors
-    /// [`Problems`], all of them.
+    /// [`SettingProblems`] with all problems.
     pub fn load(path: Option<&Path>, environment: &Environment) -> anyhow::Result<Self> {
         Self::load_with(path, &[], environment)
     }
 
-    /// The same, with flags that go before all of it.
+    /// As [`Settings::load`], with flags that override all other sources.
     ///
     /// # Errors
     /// As [`Settings::load`].
@@ -167,8 +166,9 @@ impl Settings {
         flags: &[FlagValue],
         environment: &Environment,
     ) -> anyhow::Result<Self> {
-        let named = environment.get("SCRIP_CONFIG").map(|(_, value)| PathBuf::from(value));
-        let path = path.map(Path::to_path_buf).or(named);
+        let configured_path =
+            environment.get("SCRIP_CONFIG").map(|(_, value)| PathBuf::from(value));
+        let path = path.map(Path::to_path_buf).or(configured_path);
         let path = path.or_else(|| Some(PathBuf::from(DEFAULT_FILE)).filter(|it| it.exists()));
         let mut layers =
             SettingLayers { environment, file: BTreeMap::new(), flags, problems: vec![] };
@@ -183,7 +183,7 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The file of the settings, when the password of PostgreSQL is in it.
+    /// The settings file, if it contains the PostgreSQL password.
     pub(crate) fn file_with_password(&self) -> Option<&Path> {
         let from_file = |it: &EffectiveSetting| {
             it.setting.path() == "storage.url" && it.source == SettingSource::File
@@ -192,17 +192,17 @@ impl Settings {
         self.file.as_deref().filter(|_| has_password)
     }
 
-    /// From flags, the environment and the defaults only.
+    /// Settings from flags, the environment and defaults, without a file.
     ///
     /// # Errors
-    /// [`Problems`], all of them.
+    /// [`SettingProblems`] with all problems.
     pub fn without_file(flags: &[FlagValue], environment: &Environment) -> anyhow::Result<Self> {
         Ok(SettingLayers { environment, file: BTreeMap::new(), flags, problems: Vec::new() }
             .resolve()?)
     }
 }
 
-/// The sources, the strongest last asked.
+/// Sources of settings. Flags override the environment, the environment overrides the file.
 struct SettingLayers<'a> {
     environment: &'a Environment,
     file: BTreeMap<String, file::FileEntry>,
@@ -217,13 +217,9 @@ impl SettingLayers<'_> {
         }
         let mut effective = Vec::new();
         let settings = Settings::read(&mut |setting| {
-            let (text, origin, place) = self.look_up(setting);
-            effective.push(EffectiveSetting {
-                setting,
-                text: (setting.redact)(&text),
-                source: origin,
-            });
-            SettingText { text, location: place }
+            let (text, source, location) = self.look_up(setting);
+            effective.push(EffectiveSetting { setting, text: (setting.redact)(&text), source });
+            SettingText { text, location }
         });
         let (settings, problems) = settings;
         self.problems.extend(problems);
@@ -232,27 +228,27 @@ impl SettingLayers<'_> {
             return Err(SettingProblems(self.problems));
         };
         settings.schemes = schemes;
-        let contradictions = contradictions(&settings);
+        let contradictions = find_contradictions(&settings);
         if !contradictions.is_empty() {
             return Err(SettingProblems(contradictions));
         }
-        let warn = |name| format!("{name} is not a setting; it has no effect");
+        let warn = |name| format!("{name} is not a setting and has no effect");
         settings.warnings = self.environment.unknown_variables().map(warn).collect();
         settings.effective = effective;
-        settings.of_schemes = self.scheme_settings();
+        settings.scheme_entries = self.scheme_settings();
         settings.root_key.clone_from(&self.environment.root_key);
         settings.os_user.clone_from(&self.environment.os_user);
         Ok(settings)
     }
 
-    /// What the file says of schemes, by path.
+    /// Settings of scheme sections, by path.
     fn scheme_settings(&self) -> Vec<(String, String)> {
-        let is_flat = |path: &String| SETTINGS.iter().any(|it| it.path() == *path);
-        let rest = self.file.iter().filter(|(path, _)| !is_flat(path));
-        rest.map(|(path, entry)| (path.clone(), entry.text.clone())).collect()
+        let is_in_table = |path: &String| SETTINGS.iter().any(|it| it.path() == *path);
+        let scheme_entries = self.file.iter().filter(|(path, _)| !is_in_table(path));
+        scheme_entries.map(|(path, entry)| (path.clone(), entry.text.clone())).collect()
     }
 
-    /// The text of a setting, its origin, and how to name the place in a complaint.
+    /// Returns the text of a setting, its source, and its location for error messages.
     fn look_up(&self, setting: &'static Setting) -> (String, SettingSource, String) {
         let path = setting.path();
         if let Some((_, text)) = self.flags.iter().find(|(name, _)| *name == path) {
@@ -272,53 +268,54 @@ impl SettingLayers<'_> {
     }
 }
 
-/// What each value alone cannot tell.
-fn contradictions(settings: &Settings) -> Vec<String> {
+/// Returns the problems that depend on more than one setting.
+fn find_contradictions(settings: &Settings) -> Vec<String> {
     let (server, tls) = (&settings.server, &settings.tls);
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     if tls.certificate.is_some() != tls.key.is_some() {
-        found.push("tls.certificate and tls.key: set both, or neither".to_owned());
+        problems.push("tls.certificate and tls.key: set both, or neither".to_owned());
     }
     if tls.certificate.is_none() && !server.listen.ip().is_loopback() && !server.plain_http {
-        found.push(
-            "server.listen: is not a loopback address; keys and cards would travel in clear. \
-             Set tls.certificate and tls.key, or say server.plain_http = true (--plain-http for \
-             dev) if that is meant"
+        problems.push(
+            "server.listen: is not a loopback address; keys and cards would be sent unencrypted. \
+             Set tls.certificate and tls.key, or set server.plain_http = true (--plain-http for \
+             dev) if you want plain HTTP"
                 .to_owned(),
         );
     }
     if settings.limits.redis_password_file.is_some() && settings.limits.redis_url.is_none() {
-        found.push("limits.redis_password_file: there is no limits.redis_url".to_owned());
+        problems.push("limits.redis_password_file: limits.redis_url is not set".to_owned());
     }
     let cvc = &settings.cvc;
     if cvc.epoch_keys_password_file.is_some()
         && !matches!(cvc.epoch_keys, EpochKeyLocation::Redis(_))
     {
-        found
-            .push("cvc.epoch_keys_password_file: cvc.epoch_keys is no address of Redis".to_owned());
+        problems.push(
+            "cvc.epoch_keys_password_file: cvc.epoch_keys is not the address of a Redis".to_owned(),
+        );
     }
-    found.extend(storage::contradictions(settings));
-    found.extend(threeds::contradictions(settings));
-    found
+    problems.extend(storage::find_contradictions(settings));
+    problems.extend(threeds::find_contradictions(settings));
+    problems
 }
 
-/// Every setting by its path, and its variable.
+/// Path and variable of every setting.
 #[cfg(test)]
 pub(crate) fn setting_names() -> impl Iterator<Item = (String, String)> {
     SETTINGS.iter().map(|it| (it.path(), it.variable()))
 }
 
-/// What is said of a setting, and how to name the place in a complaint.
+/// The text of a setting, and its location for error messages.
 #[derive(Default)]
 pub(crate) struct SettingText {
     text: String,
     location: String,
 }
 
-/// One value of its text, or what is wrong with it.
+/// Parses one value, or adds a problem.
 fn parse<T: SettingValue>(setting: SettingText, problems: &mut Vec<String>) -> Option<T> {
-    let SettingText { text, location: place } = setting;
-    T::parse(&text).map_err(|rule| problems.push(format!("{place}: {rule}"))).ok()
+    let SettingText { text, location } = setting;
+    T::parse(&text).map_err(|rule| problems.push(format!("{location}: {rule}"))).ok()
 }
 
 #[cfg(test)]
@@ -336,8 +333,8 @@ pub(crate) mod tests {
         assert_eq!(os_user(root, Some("")), "root");
         assert_eq!(os_user(root, Some("alice")), "root (SUDO_USER alice)");
         assert_eq!(os_user(root, Some("al\nice\u{7}")), "root (SUDO_USER alice)");
-        let long = os_user(root, Some(&"a".repeat(1000)));
-        assert_eq!(long.len(), "root (SUDO_USER )".len() + SUDO_USER_CHARS_MAX);
+        let truncated = os_user(root, Some(&"a".repeat(1000)));
+        assert_eq!(truncated.len(), "root (SUDO_USER )".len() + SUDO_USER_CHARS_MAX);
         assert_eq!(os_user(Uid::from_raw(3_999_999_999), None), "uid 3999999999");
     }
 
@@ -360,63 +357,76 @@ pub(crate) mod tests {
         text: &str,
         variables: &[(&str, &str)],
     ) -> Result<Settings, SettingProblems> {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let variables = variables.iter().map(owned).collect();
+        let to_strings = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        let variables = variables.iter().map(to_strings).collect();
         let environment = Environment { variables, ..Environment::default() };
-        let (file, found) = file::read("scrip.toml", text);
-        SettingLayers { environment: &environment, file, flags: &[], problems: found }.resolve()
+        let (file, problems) = file::read("scrip.toml", text);
+        SettingLayers { environment: &environment, file, flags: &[], problems }.resolve()
     }
 
     #[track_caller]
-    fn rejects(text: &str, expected: &str) {
+    fn assert_rejected(text: &str, expected: &str) {
         let SettingProblems(lines) = load(text, &[]).unwrap_err();
-        assert!(lines.iter().any(|it| it.contains(expected)), "{lines:?}");
+        assert!(lines.iter().any(|it| it.contains(expected)), "{expected} is not in {lines:?}");
     }
 
     #[test]
     fn invalid_settings_are_reported_with_line_and_column() {
-        rejects("[server]\nlisten = \"here\"", "scrip.toml:2:10: server.listen: must be an add");
-        rejects("[server]\nlisten = 4242", "scrip.toml:2:10: server.listen: must be text");
-        rejects("[server]\nconnections_max = 0", "scrip.toml:2:19: server.connections_max: must");
-        rejects("[server]\nconnections_max = \"9\"", "connections_max: must be a whole number");
-        rejects("[server]\nbody_bytes_max = 0x400", "body_bytes_max: must be a whole number");
-        rejects("[server]\nplain_http = \"yes\"", "scrip.toml:2:14: server.plain_http: must be t");
-        rejects("[server]\n\n  lissten = 1", "scrip.toml:3:3: server.lissten: is not a setting");
-        rejects("[sever]\nlisten = 1", "scrip.toml:1:2: is not a section");
-        rejects("listen = 1", "scrip.toml:1:1: is not a section");
-        rejects("server = 1", "scrip.toml:1:10: must be a section");
-        rejects(
-            "[deprecated]\nlist_tokens_v1 = \"no\"",
-            "2:18: deprecated.list_tokens_v1: must be on or",
-        );
-        rejects(
-            "[deprecated]\nlist_tokens_v1 = false",
-            "2:18: deprecated.list_tokens_v1: must be te",
-        );
-        rejects("[deprecated]\nlist_tokens = \"off\"", "2:1: deprecated.list_tokens: is not a set");
-        rejects("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or");
-        rejects("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info");
-        rejects("[server]\nlisten = \"::1", "scrip.toml:2:");
-        rejects("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key");
-        rejects("[metrics]\nlisten = \"9464\"", "scrip.toml:2:10: metrics.listen: must be an addr");
+        for (text, expected) in [
+            ("[server]\nlisten = \"here\"", "scrip.toml:2:10: server.listen: must be an add"),
+            ("[server]\nlisten = 4242", "scrip.toml:2:10: server.listen: must be a string in"),
+            ("[server]\nconnections_max = 0", "scrip.toml:2:19: server.connections_max: must"),
+            ("[server]\nconnections_max = \"9\"", "connections_max: must be a whole number"),
+            ("[server]\nbody_bytes_max = 0x400", "body_bytes_max: must be a whole number"),
+            ("[server]\nplain_http = \"yes\"", "scrip.toml:2:14: server.plain_http: must be t"),
+            ("[server]\n\n  lissten = 1", "scrip.toml:3:3: server.lissten: is not a setting"),
+            ("[sever]\nlisten = 1", "scrip.toml:1:2: sever: is not a section"),
+            ("listen = 1", "scrip.toml:1:1: listen: is not a section"),
+            ("server = 1", "scrip.toml:1:10: server: must be a section"),
+            (
+                "[deprecated]\nlist_tokens_v1 = \"no\"",
+                "2:18: deprecated.list_tokens_v1: must be on or",
+            ),
+            (
+                "[deprecated]\nlist_tokens_v1 = false",
+                "2:18: deprecated.list_tokens_v1: must be a string",
+            ),
+            ("[deprecated]\nlist_tokens = \"off\"", "2:1: deprecated.list_tokens: is not a set"),
+            ("[log]\nformat = \"xml\"", "scrip.toml:2:10: log.format: must be auto, json or"),
+            ("[log]\nfilter = \"a=b=c\"", "log.filter: must be a filter such as info"),
+            ("[server]\nlisten = \"::1", "scrip.toml:2:"),
+            ("[server]\nplain_http = true\nplain_http = true", "scrip.toml:3:1: duplicate key"),
+            ("[metrics]\nlisten = \"9464\"", "scrip.toml:2:10: metrics.listen: must be an addr"),
+            ("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty"),
+            ("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key"),
+            ("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true"),
+            ("[limits]\nmode = \"slow\"", "2:8: limits.mode: must be on or off"),
+            (
+                "[limits]\naddress = \"0/10s\"",
+                "2:11: limits.address: must be a rate such as 50/10s",
+            ),
+            ("[limits]\nadress = \"1/1s\"", "2:1: limits.adress: is not a setting; [limits] has"),
+            ("[limits]\ntrusted_proxies = \"10.0.0.0/33\"", "2:19: limits.trusted_proxies: mu"),
+            (
+                "[limits]\nredis_url = \"http://x\"",
+                "limits.redis_url: must be an address such as redis://",
+            ),
+            ("[limits]\nredis_outage = \"open\"", "limits.redis_outage: must be local or reject"),
+            (
+                "[limits]\nredis_password_file = \"p\"",
+                "limits.redis_password_file: limits.redis_url is not set",
+            ),
+            ("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be a string in"),
+        ] {
+            assert_rejected(text, expected);
+        }
         for endpoint in ["https://a:1", "a:4318", "http://u:p@a", "http://a/?b=c", "http://"] {
             let text = format!("[telemetry]\notlp_endpoint = \"{endpoint}\"");
-            rejects(&text, "2:17: telemetry.otlp_endpoint: must be an address in plain HTTP");
+            assert_rejected(
+                &text,
+                "2:17: telemetry.otlp_endpoint: must be an address in plain HTTP",
+            );
         }
-        rejects("[storage]\ndata_dir = \"\"", "storage.data_dir: must not be empty");
-        rejects("[tls]\nkey = \"a.pem\"", "tls.certificate and tls.key");
-        rejects("[server]\nlisten = \"0.0.0.0:80\"", "server.plain_http = true");
-        rejects("[limits]\nmode = \"slow\"", "2:8: limits.mode: must be on or off");
-        rejects("[limits]\naddress = \"0/10s\"", "2:11: limits.address: must be such as 50/10s");
-        rejects(
-            "[limits]\nadress = \"1/1s\"",
-            "2:1: limits.adress: is not a setting; [limits] has",
-        );
-        rejects("[limits]\ntrusted_proxies = \"10.0.0.0/33\"", "2:19: limits.trusted_proxies: mu");
-        rejects("[limits]\nredis_url = \"http://x\"", "limits.redis_url: must be such as redis://");
-        rejects("[limits]\nredis_away = \"open\"", "limits.redis_away: must be local or closed");
-        rejects("[limits]\nredis_password_file = \"p\"", "limits.redis_password_file: there is no");
-        rejects("[server]\nlisten = { a = 1 }", "scrip.toml:2:10: server.listen: must be text");
     }
 
     #[test]
@@ -438,20 +448,20 @@ pub(crate) mod tests {
         assert_eq!(settings.server.listen, "[::1]:2".parse().unwrap());
         assert_eq!(settings.server.connections_max.get(), 7);
         assert_eq!(settings.log.filter.0, "debug");
-        let of = |path: &str| {
-            let found = settings.effective.iter().find(|it| it.setting.path() == path);
-            found.map(|it| it.source.clone()).unwrap()
+        let source_of = |path: &str| {
+            let setting = settings.effective.iter().find(|it| it.setting.path() == path);
+            setting.map(|it| it.source.clone()).unwrap()
         };
-        assert_eq!(of("server.listen"), SettingSource::Environment);
-        assert_eq!(of("server.connections_max"), SettingSource::File);
-        assert_eq!(of("storage.data_dir"), SettingSource::Default);
-        assert_eq!(of("log.filter"), SettingSource::Environment);
+        assert_eq!(source_of("server.listen"), SettingSource::Environment);
+        assert_eq!(source_of("server.connections_max"), SettingSource::File);
+        assert_eq!(source_of("storage.data_dir"), SettingSource::Default);
+        assert_eq!(source_of("log.filter"), SettingSource::Environment);
     }
 
     #[test]
     fn otlp_endpoint_gets_the_traces_path() {
-        for given in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
-            let text = format!("[telemetry]\notlp_endpoint = \"{given}\"");
+        for url in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
+            let text = format!("[telemetry]\notlp_endpoint = \"{url}\"");
             let endpoint = load(&text, &[]).unwrap().telemetry.otlp_endpoint.unwrap();
             assert_eq!(endpoint.0, "http://a:4318/v1/traces");
         }
@@ -468,9 +478,10 @@ pub(crate) mod tests {
 
     #[test]
     fn unknown_variables_cause_a_warning() {
-        let known = [("SCRIP_TEST_LONG", "1"), ("SCRIP_CONFIG", "x"), ("SCRIP_LOG", "info")];
-        assert!(load("", &known).unwrap().warnings.is_empty());
+        let known_variables =
+            [("SCRIP_TEST_LONG", "1"), ("SCRIP_CONFIG", "x"), ("SCRIP_LOG", "info")];
+        assert!(load("", &known_variables).unwrap().warnings.is_empty());
         let warnings = load("", &[("SCRIP_SERVER_LISEN", "1")]).unwrap().warnings;
-        assert_eq!(warnings, ["SCRIP_SERVER_LISEN is not a setting; it has no effect"]);
+        assert_eq!(warnings, ["SCRIP_SERVER_LISEN is not a setting and has no effect"]);
     }
 }

@@ -1,6 +1,7 @@
-//! The control socket: who runs here, asked by the commands of the operator.
+//! The control socket, on which the operator's commands query the status of the running server.
 //!
-//! It lies in the data directory, for its owner only. A connection is given one line of JSON.
+//! The socket is in the data directory and accessible to its owner only. Each connection receives
+//! one line of JSON.
 
 use std::{
     fs::{self, Permissions},
@@ -27,33 +28,33 @@ use crate::{
 };
 
 const SOCKET_FILE: &str = "scrip.sock";
-const DEADLINE: Duration = Duration::from_secs(5);
+const IO_TIMEOUT: Duration = Duration::from_secs(5);
 const LINE_BYTES_MAX: u64 = 64 * 1024;
 
-/// What a running server says about itself.
+/// Status of a running server.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerStatus {
     pub version: String,
     pub pid: u32,
     pub started_at: String,
-    /// Until the root key is found.
+    /// True until the root key opens the vault.
     pub sealed: bool,
     pub url: String,
     pub connections: usize,
-    /// Writes that wait for the writer.
-    pub queue: u64,
+    /// Number of writes that wait in the queues of the server.
+    pub write_queue: u64,
     /// Connections to the database.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool: Option<PoolStatus>,
-    /// Of the BIN data it has taken over.
+    /// Number of rows of the loaded BIN data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bin_rows: Option<u32>,
-    /// The schemes that are connected, and what they have told.
+    /// Connected schemes and their card ranges.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub threeds: Vec<SchemeStatus>,
 }
 
-/// What they do.
+/// Usage of the connection pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolStatus {
     pub busy: u64,
@@ -65,43 +66,44 @@ fn pool_status(app: &App) -> PoolStatus {
     PoolStatus { busy, idle }
 }
 
-/// One scheme that is connected.
+/// Status of a connected scheme.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchemeStatus {
-    /// For which tenants.
+    /// Kind of tenants that use this connection.
     pub tenant_type: String,
     pub scheme: String,
     pub card_ranges: usize,
-    /// Since when these are in force; nothing before the first.
+    /// Time of the last fetch; `None` before the first one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetched_at: Option<String>,
 }
 
 fn scheme_statuses(node: &Node) -> Vec<SchemeStatus> {
-    let peers = node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes());
-    let status = |it: Arc<dyn ConnectedScheme>| {
-        let fetched = i64::try_from(it.metrics().ranges_fetched_at.get()).unwrap_or(i64::MAX);
-        let fetched = Some(Timestamp { unix_ms: fetched }).filter(|it| it.unix_ms > 0);
+    let schemes = node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes());
+    let to_status = |it: Arc<dyn ConnectedScheme>| {
+        let fetched_at = i64::try_from(it.metrics().ranges_fetched_at.get()).unwrap_or(i64::MAX);
+        let fetched_at = Some(Timestamp { unix_ms: fetched_at }).filter(|it| it.unix_ms > 0);
         SchemeStatus {
             tenant_type: directory_servers::tenant_kind_name(it.kind()).to_owned(),
             scheme: it.scheme().slug().to_owned(),
             card_ranges: it.ranges().map_or(0, |it| it.len()),
-            fetched_at: fetched.map(|it| it.to_string()),
+            fetched_at: fetched_at.map(|it| it.to_string()),
         }
     };
-    peers.map(status).collect()
+    schemes.map(to_status).collect()
 }
 
-/// The server that has this data directory open, if one answers.
+/// Returns the status of the server that uses this data directory, if one responds.
 pub fn query_status(data_dir: &Path) -> Option<ServerStatus> {
     let stream = net::UnixStream::connect(data_dir.join(SOCKET_FILE)).ok()?;
-    stream.set_read_timeout(Some(DEADLINE)).ok()?;
+    stream.set_read_timeout(Some(IO_TIMEOUT)).ok()?;
     let mut line = String::new();
     BufReader::new(stream.take(LINE_BYTES_MAX)).read_line(&mut line).ok()?;
     serde_json::from_str(&line).ok()
 }
 
-/// Answers until it is dropped, and then takes the file away.
+/// The open control socket: each client that connects receives the status. Dropping it closes the
+/// socket and removes its file.
 #[derive(Debug)]
 pub struct ControlSocket {
     path: PathBuf,
@@ -109,36 +111,37 @@ pub struct ControlSocket {
 }
 
 impl ControlSocket {
-    /// Call it with the store open: its lock proves that a socket found here is nobody's.
+    /// Call this with the store open: the lock of the store proves that an existing socket is
+    /// stale.
     ///
     /// # Errors
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     pub fn start(data_dir: &Path, node: Arc<Node>, url: String) -> anyhow::Result<Self> {
         let path = data_dir.join(SOCKET_FILE);
         let listener =
-            bind_private(&path).with_context(|| format!("{} cannot be made", path.display()))?;
+            bind_private(&path).with_context(|| format!("{} cannot be created", path.display()))?;
         let started_at = node.app.vault.clock.now().to_string();
-        let status = move || ServerStatus {
+        let build_status = move || ServerStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: started_at.clone(),
             sealed: node.app.is_sealed(),
             url: url.clone(),
-            connections: node.connections.open.load(Ordering::Relaxed),
-            queue: node.app.vault.store.metrics().queued(),
+            connections: node.connection_counts.open.load(Ordering::Relaxed),
+            write_queue: node.app.vault.store.metrics().queued(),
             pool: Some(pool_status(&node.app)),
             bin_rows: node.app.vault.bin_data.imported().map(|it| it.row_count()),
             threeds: scheme_statuses(&node),
         };
-        let answering = tokio::spawn(async move {
+        let task = tokio::spawn(async move {
             loop {
                 match listener.accept().await {
-                    Ok((stream, _)) => send_status(stream, &status()).await,
+                    Ok((stream, _)) => send_status(stream, &build_status()).await,
                     Err(_) => sleep(Duration::from_millis(50)).await,
                 }
             }
         });
-        Ok(Self { path, task: answering })
+        Ok(Self { path, task })
     }
 }
 
@@ -149,19 +152,21 @@ impl Drop for ControlSocket {
     }
 }
 
-/// Made under another name: it has its place only once it is private. A stale one is replaced.
+/// Binds under a temporary name and renames the socket after its permissions are set. Replaces a
+/// stale socket.
 fn bind_private(path: &Path) -> anyhow::Result<UnixListener> {
-    let draft = path.with_extension("draft");
-    drop(fs::remove_file(&draft));
-    let listener = UnixListener::bind(&draft)?;
-    fs::set_permissions(&draft, Permissions::from_mode(0o600))?;
-    fs::rename(&draft, path)?;
+    let temporary = path.with_extension("tmp");
+    drop(fs::remove_file(&temporary));
+    let listener = UnixListener::bind(&temporary)?;
+    fs::set_permissions(&temporary, Permissions::from_mode(0o600))?;
+    fs::rename(&temporary, path)?;
     Ok(listener)
 }
 
-/// One after the other: nobody but the operator asks, and a line fits into any buffer.
+/// Sends the status as one line. Connections are served one after the other: only the operator
+/// connects, and one line fits into the socket buffer.
 async fn send_status(mut stream: UnixStream, status: &ServerStatus) {
     let Ok(mut line) = serde_json::to_vec(status) else { return };
     line.push(b'\n');
-    drop(timeout(DEADLINE, stream.write_all(&line)).await);
+    drop(timeout(IO_TIMEOUT, stream.write_all(&line)).await);
 }

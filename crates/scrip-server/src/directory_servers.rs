@@ -1,5 +1,4 @@
-//! The directory servers over HTTP: whom the settings connect, what they have told of their cards,
-//! and where they come to with results.
+//! Directory servers over HTTP: connected schemes, their card ranges, and the listener for results.
 
 pub mod address;
 mod client;
@@ -32,36 +31,37 @@ use crate::{
 };
 
 pub use crate::directory_servers::{
-    client::ExchangeTimeouts, ranges::RangeFetchError, transport::MutualTlsPlan,
+    client::ExchangeTimeouts, ranges::RangeFetchError, transport::MutualTlsSettings,
 };
 pub(crate) use crate::directory_servers::{
     ranges::refresh_periodically, scheme_client::ConnectedScheme,
 };
 
-/// What the simulator is told of us. It asks nobody for an approval.
+/// Reference number sent to the simulator, which requires no `EMVCo` approval.
 const SIMULATOR_REFERENCE_NUMBER: &str = "3DS_LOA_SER_SCRP_020200_00000";
 const SIMULATOR_OPERATOR_ID: &str = "SCRIP-SIMULATED";
 
-/// Whom to connect, and how.
+/// Settings of all connected schemes.
 #[derive(Debug)]
-pub struct DirectoryServersPlan {
-    pub settings: ThreeDsSettings,
+pub struct DirectoryServersSettings {
+    pub threeds: ThreeDsSettings,
     pub timeouts: ExchangeTimeouts,
-    pub production: Vec<SchemePlan>,
-    pub test: Vec<SchemePlan>,
-    /// For test tenants, and every scheme that they have no server of.
+    pub production: Vec<SchemeClientSettings>,
+    pub test: Vec<SchemeClientSettings>,
+    /// Simulator for test tenants; it replaces every scheme without a test connection.
     pub simulator: Option<LoopbackUrl>,
 }
 
+/// Settings of the client of one scheme.
 #[derive(Debug, Clone)]
-pub struct SchemePlan {
+pub struct SchemeClientSettings {
     pub scheme: Scheme,
-    pub transport: MutualTlsPlan,
+    pub transport: MutualTlsSettings,
     pub connection: SchemeConnection,
 }
 
-/// Every scheme that is connected. What production tenants reach has a type of its own, in which
-/// there is no room for the simulator.
+/// All connected schemes. Connections of production tenants have their own type, which cannot
+/// contain the simulator.
 #[derive(Debug)]
 pub struct HttpDirectoryServers {
     settings: ThreeDsSettings,
@@ -70,78 +70,79 @@ pub struct HttpDirectoryServers {
 }
 
 impl HttpDirectoryServers {
-    /// Nothing is asked yet.
+    /// Creates the clients without connecting.
     ///
     /// # Errors
-    /// A file is missing or damaged, or a key is not the certificate's.
-    pub fn new(plan: &DirectoryServersPlan) -> anyhow::Result<Self> {
+    /// A file is missing or damaged, or a key does not match its certificate.
+    pub fn new(settings: &DirectoryServersSettings) -> anyhow::Result<Self> {
         let (mut production, mut test) = (Vec::new(), Vec::new());
-        // The order of the schemes is also the one in which a card with two brands prefers them.
+        // The order of schemes is also the order of preference for a card with two brands.
         for scheme in Scheme::ALL {
-            let timing = plan.timeouts;
-            if let Some(it) = plan.production.iter().find(|it| it.scheme == *scheme) {
+            let timeouts = settings.timeouts;
+            if let Some(it) = settings.production.iter().find(|it| it.scheme == *scheme) {
                 let transport = MutualTlsTransport::new(&it.transport)?;
                 production.push(Arc::new(SchemeClient::new(
                     *scheme,
                     transport,
                     it.connection.clone(),
-                    timing,
+                    timeouts,
                 )));
             }
-            let (transport, link) = match plan.test.iter().find(|it| it.scheme == *scheme) {
+            let (transport, connection) = match settings.test.iter().find(|it| it.scheme == *scheme)
+            {
                 Some(it) => (
                     TestTenantTransport::MutualTls(MutualTlsTransport::new(&it.transport)?),
                     it.connection.clone(),
                 ),
-                None => match &plan.simulator {
+                None => match &settings.simulator {
                     Some(url) => {
                         let transport =
                             TestTenantTransport::Simulator(SimulatorTransport::new(url, *scheme));
-                        (transport, simulator_connection(&plan.settings))
+                        (transport, simulator_connection(&settings.threeds))
                     }
                     None => continue,
                 },
             };
-            test.push(Arc::new(SchemeClient::new(*scheme, transport, link, timing)));
+            test.push(Arc::new(SchemeClient::new(*scheme, transport, connection, timeouts)));
         }
-        Ok(Self { settings: plan.settings.clone(), production, test })
+        Ok(Self { settings: settings.threeds.clone(), production, test })
     }
 
-    /// Asks a scheme for its card ranges now, and takes them over; how many there are.
+    /// Fetches the card ranges of a scheme now and returns their number.
     ///
     /// # Errors
-    /// Why they stay as they were.
+    /// The fetch failed; the current ranges stay in force.
     pub async fn refresh_ranges(
         &self,
         kind: TenantKind,
         scheme: Scheme,
         now: Timestamp,
     ) -> Result<usize, RangeFetchError> {
-        let mut peers = self.connected_schemes().into_iter();
-        let found = peers.find(|it| it.kind() == kind && it.scheme() == scheme);
-        let cause = || {
+        let mut schemes = self.connected_schemes().into_iter();
+        let connected_scheme = schemes.find(|it| it.kind() == kind && it.scheme() == scheme);
+        let not_connected = || {
             RangeFetchError::NoResponse(
                 DirectoryServerError::NotSent,
-                "is not connected".to_owned(),
+                "the scheme is not connected".to_owned(),
             )
         };
-        found.ok_or_else(cause)?.refresh_ranges(now).await
+        connected_scheme.ok_or_else(not_connected)?.refresh_ranges(now).await
     }
 
-    /// Everybody who is connected, and for whom.
+    /// All connected schemes, for both kinds of tenants.
     pub(crate) fn connected_schemes(&self) -> Vec<Arc<dyn ConnectedScheme>> {
         let production = self.production.iter().map(as_connected_scheme);
         production.chain(self.test.iter().map(as_connected_scheme)).collect()
     }
 
-    /// The files that may change while the server runs.
+    /// Certificate files that are reloaded while the server runs.
     pub fn credentials(&self) -> Vec<Arc<dyn ReloadFiles>> {
-        let of_tests = self.test.iter().filter_map(|it| match &it.transport {
+        let test_transports = self.test.iter().filter_map(|it| match &it.transport {
             TestTenantTransport::MutualTls(it) => Some(it),
             TestTenantTransport::Simulator(_) => None,
         });
-        let all = self.production.iter().map(|it| &it.transport).chain(of_tests);
-        all.map(|it| it.credentials.as_reload_files()).collect()
+        let transports = self.production.iter().map(|it| &it.transport).chain(test_transports);
+        transports.map(|it| it.credentials.as_reload_files()).collect()
     }
 }
 
@@ -181,17 +182,17 @@ impl DirectoryServers for HttpDirectoryServers {
         message: Zeroizing<Vec<u8>>,
     ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
-            let missing = DirectoryServerError::NotSent;
+            let not_connected = DirectoryServerError::NotSent;
             match kind {
                 TenantKind::Production => {
                     find_client(&self.production, scheme)
-                        .ok_or(missing)?
+                        .ok_or(not_connected)?
                         .send_authentication(message)
                         .await
                 }
                 TenantKind::Test => {
                     find_client(&self.test, scheme)
-                        .ok_or(missing)?
+                        .ok_or(not_connected)?
                         .send_authentication(message)
                         .await
                 }
@@ -211,7 +212,7 @@ fn find_client<W: TenantTransport>(
     clients.iter().map(|it| &**it).find(|it| it.scheme() == scheme)
 }
 
-/// A kind of tenant, where settings and labels name it.
+/// Name of a tenant kind in settings and labels.
 pub(crate) fn tenant_kind_name(kind: TenantKind) -> &'static str {
     match kind {
         TenantKind::Test => "test",

@@ -1,4 +1,4 @@
-//! Files in the data directory and beside it.
+//! Files in the data directory and in other configured locations.
 
 pub mod atomic_file;
 pub mod bin_file;

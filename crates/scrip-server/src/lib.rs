@@ -1,4 +1,4 @@
-//! A server around the HTTP interface: settings, sockets, storage, background work and metrics.
+//! The server: settings, sockets, storage, background tasks and metrics around the HTTP API.
 
 pub mod audit_sink;
 pub mod background;

@@ -1,5 +1,5 @@
-//! The listener: accepts up to a cap for all and one for each client network, gives every connection
-//! deadlines, and drains when told to.
+//! The listener: accepts connections up to a total limit and a limit per client network, applies
+//! deadlines, and drains at shutdown.
 
 pub mod connection;
 pub mod connection_counts;
@@ -48,32 +48,35 @@ use crate::{
     node::Node,
 };
 
-/// The head of a request must fit; a body is read through it in pieces.
+/// Buffer of an HTTP/1.1 connection. The head of a request must fit into it; a body is read in
+/// chunks of this size.
 const BUFFER_BYTES_MAX: usize = 64 * 1024;
 const HEADER_LIST_BYTES_MAX: u32 = 64 * 1024;
 
-/// Requests at once on one connection, and what of their bodies may wait to be read: with the cap
-/// on connections, this bounds memory.
+/// Concurrent requests per connection, and buffered bytes of their bodies. With the limit of
+/// connections, this bounds memory.
 const STREAMS_MAX: u32 = 100;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 
-/// How long an idle connection that loses its slot may take to say goodbye.
+/// Time for an evicted idle connection to close gracefully.
 const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
-/// A socket, and how to speak on it: in clear when there are no certificates.
+/// A listening socket with its certificates. Without certificates it serves plain HTTP.
 #[derive(Debug)]
 pub struct ListenSocket {
     pub tcp: TcpListener,
     pub tls: Option<Arc<Certificates>>,
 }
 
-/// Serves in clear until `stop` is ready, then lets what is in flight finish within its deadline.
+/// Serves plain HTTP until `stop` completes, then waits for requests in flight up to the drain
+/// deadline.
 pub async fn serve_plain(node: Arc<Node>, listener: TcpListener, stop: impl Future<Output = ()>) {
     serve_on(node, ListenSocket { tcp: listener, tls: None }, |it| it, stop).await;
 }
 
-/// The same, with certificates or without. `extend` adds routes that are none of the interface.
+/// As [`serve_plain`], with or without certificates. `extend` adds routes that are not part of the
+/// API.
 pub async fn serve_on(
     node: Arc<Node>,
     socket: ListenSocket,
@@ -82,9 +85,9 @@ pub async fn serve_on(
 ) {
     background::start(&node);
     let ListenSocket { tcp, tls } = socket;
-    let (app, limits) = (&node.app, &node.settings.connections);
-    let front = Arc::new(ConnectionServer::new(&node, tls, extend));
-    let (drain, draining) = watch::channel(());
+    let (app, limits) = (&node.app, &node.settings.connection_limits);
+    let server = Arc::new(ConnectionServer::new(&node, tls, extend));
+    let (drain_sender, drain_signal) = watch::channel(());
     let table = connection_table(&node);
     let mut is_accept_reported = false;
     let mut stop = pin!(stop);
@@ -100,48 +103,50 @@ pub async fn serve_on(
                 }
             },
         };
-        // While every connection has a request in progress, further ones wait in the kernel's queue.
+        // While every connection has a request in progress, new connections wait in the backlog of
+        // the kernel.
         let admitted = tokio::select! {
             () = &mut stop => break,
             admitted = admit(&node, &table, peer) => admitted,
         };
-        let Some(place) = admitted else { continue };
-        let (front, draining) = (Arc::clone(&front), draining.clone());
+        let Some(connection) = admitted else { continue };
+        let (server, drain_signal) = (Arc::clone(&server), drain_signal.clone());
         tokio::spawn(async move {
-            front.serve_connection(stream, peer, &place, draining).await;
-            drop(place);
+            server.serve_connection(stream, peer, &connection, drain_signal).await;
+            drop(connection);
         });
     }
-    drop((tcp, draining));
-    drain.send_replace(());
-    if timeout(limits.drain_deadline, drain.closed()).await.is_err() {
+    drop((tcp, drain_signal));
+    drain_sender.send_replace(());
+    if timeout(limits.drain_deadline, drain_sender.closed()).await.is_err() {
         tracing::warn!("some requests did not finish before the drain deadline");
     }
     if let Err(error) = app.vault.guess_ledger.flush(&*app.vault.store, app.vault.clock.now()).await
     {
-        tracing::warn!(?error, "the last counts of the guessing budget were not written");
+        tracing::warn!(?error, "writing the last counts of the guessing budget failed");
     }
-    // What was sent cannot be taken back: without its outcome the session would be lost.
+    // A sent authentication cannot be recalled: without its outcome the session would be lost.
     if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {
-        tracing::warn!("the outcome of some authentications is not known");
+        tracing::warn!("the outcome of some authentications is unknown");
     }
 }
 
-/// As many slots as the settings and the limit of open files allow.
+/// Creates the table with the number of slots that the settings and the limit of open files allow.
 fn connection_table(node: &Node) -> Arc<ConnectionTable> {
-    let (connections, limits) = (node.connection_slots(), &node.settings.connections);
+    let (connections, limits) = (node.connections_max(), &node.settings.connection_limits);
     if connections < limits.connections_max {
         tracing::warn!(
             connections,
-            "server.connections_max is lowered to what the limit of open files allows; to serve \
-             more connections at once raise that limit (LimitNOFILE of systemd, or ulimit -n)"
+            "server.connections_max is reduced to the limit of open files; to serve more \
+             connections raise that limit (LimitNOFILE of systemd, or ulimit -n)"
         );
     }
     ConnectionTable::new(connections, limits.network_connections(connections))
 }
 
-/// Without descriptors no client gets an answer until a connection ends: the idlest one is closed.
-/// Only the first failure is a warning, since clients can cause many of them.
+/// Handles a failed accept. Without free descriptors no client can connect until a connection ends,
+/// so the idlest connection is closed. Only the first failure is a warning, because clients can
+/// cause many of them.
 async fn recover_from_accept(
     node: &Node,
     table: &ConnectionTable,
@@ -151,35 +156,36 @@ async fn recover_from_accept(
     if is_reported {
         tracing::debug!(%error, "accept failed");
     } else {
-        tracing::warn!(%error, "accept failed; further failures are not logged");
+        tracing::warn!(%error, "accept failed; further failures are logged at debug level only");
     }
     let code = error.raw_os_error().map(Errno::from_raw);
     if !matches!(code, Some(Errno::EMFILE | Errno::ENFILE)) {
         return sleep(Duration::from_millis(50)).await;
     }
     if table.evict_idlest().await {
-        node.connections.evicted.increment(EvictionReason::Descriptors);
+        node.connection_counts.evicted.increment(EvictionReason::Descriptors);
     }
 }
 
-/// A connection's slot, and what it does.
+/// A connection with its slot and its activity. On drop, the connection is counted as closed.
 struct AdmittedConnection {
     slot: ConnectionSlot,
     activity: Arc<Activity>,
     node: Arc<Node>,
 }
 
-/// A slot for a new connection; none when its network has all of its slots in use.
+/// Reserves a slot for a new connection. Returns `None` if all slots of its network are in use.
 async fn admit(
     node: &Arc<Node>,
     table: &Arc<ConnectionTable>,
     peer: SocketAddr,
 ) -> Option<AdmittedConnection> {
-    // A proxy speaks for many clients.
+    // A proxy forwards many clients.
     let is_proxy = node.app.trusted_proxies.contains(peer.ip().to_canonical());
     let network = (!is_proxy).then(|| ClientNetwork::from_address(peer.ip()));
-    let activity = Arc::new(Activity::with_stall_time(node.settings.connections.evictable_after));
-    let counts = &node.connections;
+    let activity =
+        Arc::new(Activity::with_stall_time(node.settings.connection_limits.evictable_after));
+    let counts = &node.connection_counts;
     let (slot, eviction) = match table.admit(network, &activity).await {
         Admission::Admitted(slot, eviction) => (slot, eviction),
         Admission::NetworkFull => {
@@ -199,18 +205,18 @@ async fn admit(
 
 impl Drop for AdmittedConnection {
     fn drop(&mut self) {
-        let counts = &self.node.connections;
+        let counts = &self.node.connection_counts;
         counts.open.fetch_sub(1, Ordering::Relaxed);
-        if let Some(cut) = self.activity.close_reason() {
-            counts.closed.increment(cut);
+        if let Some(reason) = self.activity.close_reason() {
+            counts.closed.increment(reason);
         }
     }
 }
 
-/// Ready when the server is to stop.
+/// Changes when the server is to stop.
 type DrainSignal = watch::Receiver<()>;
 
-/// What all connections have in common.
+/// State shared by all connections.
 struct ConnectionServer {
     app: Arc<App>,
     limits: ConnectionLimits,
@@ -227,34 +233,25 @@ impl ConnectionServer {
         tls: Option<Arc<Certificates>>,
         extend: impl FnOnce(Router) -> Router,
     ) -> Self {
-        let (app, limits) = (Arc::clone(&node.app), node.settings.connections.clone());
+        let (app, limits) = (Arc::clone(&node.app), node.settings.connection_limits.clone());
         let http1_builder = http1_builder(limits.header_deadline, BUFFER_BYTES_MAX);
         let http2 = http2_builder(&limits);
-        let open = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
-        let sealed = router::sealed_router(&app, |it| endpoint::with_metrics(it, node));
-        Self {
-            app,
-            limits,
-            tls,
-            unsealed_router: open,
-            sealed_router: sealed,
-            http1_builder,
-            http2,
-        }
+        let unsealed_router = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
+        let sealed_router = router::sealed_router(&app, |it| endpoint::with_metrics(it, node));
+        Self { app, limits, tls, unsealed_router, sealed_router, http1_builder, http2 }
     }
 
-    /// One connection, from its first byte to its last. A client that breaks off is no event of
-    /// ours.
+    /// Serves one connection. A client that disconnects is not an error.
     async fn serve_connection(
         &self,
         stream: TcpStream,
         peer: SocketAddr,
         admitted: &AdmittedConnection,
-        draining: DrainSignal,
+        drain_signal: DrainSignal,
     ) {
-        // Answers are written whole, so there is nothing to wait for.
+        // Responses are written completely, so there is no reason to delay packets.
         if let Err(error) = stream.set_nodelay(true) {
-            tracing::debug!(%error, "nodelay");
+            tracing::debug!(%error, "setting TCP_NODELAY failed");
         }
         let service = ConnectionService {
             app: Arc::clone(&self.app),
@@ -267,51 +264,51 @@ impl ConnectionServer {
         let stream = LimitedStream::new(stream, limits, Arc::clone(&admitted.activity));
         let Some(tls) = &self.tls else {
             let connection = self.http1_builder.serve_connection(TokioIo::new(stream), service);
-            return self.run_connection(connection, admitted, draining, pending()).await;
+            return self.run_connection(connection, admitted, drain_signal, pending()).await;
         };
-        let shaken = self.accept_tls(tls, stream, admitted, draining.clone()).await;
-        let Some(stream) = shaken else { return };
+        let tls_stream = self.accept_tls(tls, stream, admitted, drain_signal.clone()).await;
+        let Some(stream) = tls_stream else { return };
         if stream.get_ref().1.alpn_protocol() == Some(H2) {
             let idle = Arc::clone(&admitted.activity).wait_until_idle(self.limits.header_deadline);
             let connection = self.http2.serve_connection(TokioIo::new(stream), service);
-            self.run_connection(connection, admitted, draining, idle).await;
+            self.run_connection(connection, admitted, drain_signal, idle).await;
         } else {
             let connection = self.http1_builder.serve_connection(TokioIo::new(stream), service);
-            self.run_connection(connection, admitted, draining, pending()).await;
+            self.run_connection(connection, admitted, drain_signal, pending()).await;
         }
     }
 
-    /// A client that is silent or slow is cut off, and so is one that has not said anything yet
-    /// when the server stops.
+    /// Performs the TLS handshake. Drops a client that is silent or slow, and a client that has
+    /// sent nothing when the server stops.
     async fn accept_tls(
         &self,
         tls: &Certificates,
         stream: LimitedStream<TcpStream>,
         admitted: &AdmittedConnection,
-        mut draining: DrainSignal,
+        mut drain_signal: DrainSignal,
     ) -> Option<TlsStream<LimitedStream<TcpStream>>> {
-        let shaking = timeout(self.limits.header_deadline, tls.acceptor().accept(stream));
+        let handshake = timeout(self.limits.header_deadline, tls.acceptor().accept(stream));
         tokio::select! {
-            shaken = shaking => shaken.ok()?.ok(),
+            accepted = handshake => accepted.ok()?.ok(),
             () = admitted.slot.evicted.notified() => None,
-            _ = draining.changed() => None,
+            _ = drain_signal.changed() => None,
         }
     }
 
-    /// Lets a connection run until it ends, until the server stops, until it was idle for too long,
-    /// or until another one takes its slot; the last three let requests in flight finish.
+    /// Runs a connection until it ends, the server stops, it was idle for too long, or a new
+    /// connection evicts it. In the last three cases requests in flight can finish.
     async fn run_connection(
         &self,
         connection: impl GracefulConnection,
         admitted: &AdmittedConnection,
-        mut draining: DrainSignal,
+        mut drain_signal: DrainSignal,
         idle: impl Future<Output = ()>,
     ) {
         let mut connection = pin!(connection);
         tokio::select! {
             _ = connection.as_mut() => (),
-            _ = draining.changed() => {
-                // The server waits for all of them together, up to its deadline.
+            _ = drain_signal.changed() => {
+                // The server waits for all connections together, up to its deadline.
                 connection.as_mut().graceful_shutdown();
                 drop(connection.await);
             }
@@ -320,17 +317,18 @@ impl ConnectionServer {
                 drop(timeout(self.limits.drain_deadline, connection).await);
             }
             () = admitted.slot.evicted.notified() => {
-                // A request may have begun since the choice was made.
+                // A request may have started since the eviction was decided.
                 let is_idle = admitted.activity.idle_since().is_some();
-                let maximum = if is_idle { EVICTION_GRACE } else { self.limits.drain_deadline };
+                let drain_time = if is_idle { EVICTION_GRACE } else { self.limits.drain_deadline };
                 connection.as_mut().graceful_shutdown();
-                drop(timeout(maximum, connection).await);
+                drop(timeout(drain_time, connection).await);
             }
         }
     }
 }
 
-/// The deadline is for the head of a request, which must fit into the buffer.
+/// Creates a builder of HTTP/1.1 connections. The head of a request must arrive within
+/// `header_deadline` and fit into the buffer.
 pub(crate) fn http1_builder(header_deadline: Duration, buffer_bytes_max: usize) -> http1::Builder {
     let mut builder = http1::Builder::new();
     builder
@@ -340,8 +338,9 @@ pub(crate) fn http1_builder(header_deadline: Duration, buffer_bytes_max: usize) 
     builder
 }
 
-/// Under TLS only. Telling HTTP/2 from HTTP/1.1 in clear means to wait for a client's first bytes
-/// without a deadline; over TLS the handshake tells.
+/// Creates a builder of HTTP/2 connections. HTTP/2 is offered over TLS only, where ALPN selects the
+/// protocol. On plain connections, detecting HTTP/2 would require waiting for the first bytes of a
+/// client without a deadline.
 fn http2_builder(limits: &ConnectionLimits) -> http2::Builder<TokioExecutor> {
     let mut builder = http2::Builder::new(TokioExecutor::new());
     builder
@@ -350,7 +349,7 @@ fn http2_builder(limits: &ConnectionLimits) -> http2::Builder<TokioExecutor> {
         .max_header_list_size(HEADER_LIST_BYTES_MAX)
         .initial_stream_window_size(STREAM_WINDOW_BYTES)
         .initial_connection_window_size(CONNECTION_WINDOW_BYTES)
-        // A peer that vanished without a word does not answer these.
+        // A peer that disappeared does not respond to these pings.
         .keep_alive_interval(limits.header_deadline)
         .keep_alive_timeout(limits.header_deadline);
     builder

@@ -1,4 +1,4 @@
-//! The page of metrics: what is counted, who may read it, and the listener that serves it.
+//! The metrics page: metrics, access control, and its listener.
 
 mod collect;
 pub mod endpoint;

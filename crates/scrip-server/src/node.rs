@@ -1,4 +1,4 @@
-//! One server: the state of its requests, and everything it has besides.
+//! State of one server: the API state, settings and metrics.
 
 use std::{sync::Arc, time::Duration};
 
@@ -11,38 +11,39 @@ use crate::{
     process,
 };
 
-/// What EMV allows.
-const RANGES_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
+/// Default refresh interval of card ranges. EMV allows at most one day.
+const CARD_RANGES_AGE_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// The state of a server, shared by its listeners and background tasks.
 #[derive(Debug)]
 pub struct Node {
     pub app: Arc<App>,
     pub settings: NodeSettings,
-    pub connections: ConnectionCounts,
+    pub connection_counts: ConnectionCounts,
 }
 
-/// What an operator decides about a server besides its requests.
+/// Settings of a server that the API does not use.
 #[derive(Debug)]
 pub struct NodeSettings {
-    pub connections: ConnectionLimits,
-    /// How many connections of clients the limit of open files allows.
-    pub descriptor_slots: usize,
-    /// With this key, `/metrics` is among the paths of the clients too.
+    pub connection_limits: ConnectionLimits,
+    /// Number of client connections that the limit of open files allows.
+    pub open_file_connections_max: usize,
+    /// If set, `/metrics` is also served on the client listener with this key.
     pub metrics_key: Option<MetricsKey>,
-    /// The schemes that are connected: the same that the vault asks.
+    /// The clients of the connected schemes. The vault uses the same instance.
     pub directory_servers: Option<Arc<HttpDirectoryServers>>,
-    /// How old their card ranges may get.
-    pub ranges_age_max: Duration,
+    /// Card ranges are fetched again at this age.
+    pub card_ranges_age_max: Duration,
 }
 
 impl Default for NodeSettings {
     fn default() -> Self {
         Self {
-            connections: ConnectionLimits::default(),
-            descriptor_slots: process::descriptor_slots(),
+            connection_limits: ConnectionLimits::default(),
+            open_file_connections_max: process::open_file_connections_max(),
             metrics_key: None,
             directory_servers: None,
-            ranges_age_max: RANGES_AGE_MAX,
+            card_ranges_age_max: CARD_RANGES_AGE_MAX,
         }
     }
 }
@@ -50,12 +51,14 @@ impl Default for NodeSettings {
 impl Node {
     #[must_use]
     pub fn new(app: Arc<App>, settings: NodeSettings) -> Self {
-        Self { app, settings, connections: ConnectionCounts::default() }
+        Self { app, settings, connection_counts: ConnectionCounts::default() }
     }
 
-    /// Connections of clients that are served at once.
+    /// Maximum number of concurrent client connections: the smaller one of the setting and the
+    /// limit of open files.
     #[must_use]
-    pub fn connection_slots(&self) -> usize {
-        self.settings.connections.connections_max.min(self.settings.descriptor_slots)
+    pub fn connections_max(&self) -> usize {
+        let NodeSettings { connection_limits, open_file_connections_max, .. } = &self.settings;
+        connection_limits.connections_max.min(*open_file_connections_max)
     }
 }

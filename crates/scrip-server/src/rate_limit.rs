@@ -1,5 +1,5 @@
-//! Counters that several servers share, in Redis or Valkey: one script for each request, which
-//! counts on all of its counters or on none, by that server's clock.
+//! Rate limit counters that several servers share in Redis or Valkey. One script per request counts
+//! on all of its counters or on none, by the clock of Redis.
 
 use std::{
     sync::{
@@ -19,49 +19,51 @@ use scrip_seal::Pepper;
 use tokio::time::{sleep, timeout};
 
 const SCRIPT: &str = include_str!("rate_limit/count.lua");
-/// One late answer is a busy moment; so many in a row, and nobody is waited for any more.
+/// A single late response is tolerated. After this many in a row the connection counts as lost.
 const CONSECUTIVE_TIMEOUTS_MAX: u32 = 3;
-/// Between attempts to reach a server that is away.
+/// Pause between attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
-/// For a connection with its handshakes; a request waits for none of it.
-const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
-/// Longer than any time this counts with.
+/// Maximum time to connect, with handshakes; no request waits for it.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Replaces a duration that does not fit into microseconds; longer than any configured duration.
 const WAIT_MAX_US: u64 = 1 << 52;
 
 #[derive(Debug)]
 pub struct RedisCounters {
     client: Client,
     script: Script,
-    deadline: Duration,
+    timeout: Duration,
     connection: ArcSwapOption<MultiplexedConnection>,
-    /// Somebody is at it.
+    /// A reconnect task is running.
     reconnecting: AtomicBool,
     failures: AtomicU64,
-    /// In a row, of answers that came too late.
+    /// Consecutive late responses.
     consecutive_timeouts: AtomicU32,
 }
 
 impl RedisCounters {
-    /// Reaches for the server once; if it is not there, goes on trying in the background.
-    pub async fn start(client: Client, deadline: Duration) -> Arc<Self> {
-        let shared = Arc::new(Self {
+    /// Tries to connect once; if that fails, keeps trying in the background.
+    pub async fn start(client: Client, timeout: Duration) -> Arc<Self> {
+        let counters = Arc::new(Self {
             client,
             script: Script::new(SCRIPT),
-            deadline,
+            timeout,
             connection: ArcSwapOption::empty(),
             reconnecting: AtomicBool::new(false),
             failures: AtomicU64::new(0),
             consecutive_timeouts: AtomicU32::new(0),
         });
-        match shared.connect().await {
-            Ok(connection) => shared.connection.store(Some(Arc::new(connection))),
-            Err(cause) => shared.handle_disconnect(&cause),
+        match counters.connect().await {
+            Ok(connection) => counters.connection.store(Some(Arc::new(connection))),
+            Err(cause) => counters.handle_disconnect(&cause),
         }
-        shared
+        counters
     }
 
+    /// Counts one request on all counters, or on none if one of them rejects it.
+    ///
     /// # Errors
-    /// Nobody answered in time; whether it was counted is not known.
+    /// No response arrived in time; whether the request was counted is unknown.
     pub async fn count(
         self: &Arc<Self>,
         pepper: &Pepper,
@@ -75,9 +77,9 @@ impl RedisCounters {
         let counters =
             checks.iter().zip(&names).map(|(it, name)| (name.as_str(), ScriptRate::from_check(it)));
         let response = self.run_script(MultiplexedConnection::clone(&connection), counters).await;
-        let counted = response
+        let result = response
             .and_then(|it| parse_response(checks, &it).ok_or(RedisFailure::InvalidResponse));
-        let late = match &counted {
+        let consecutive_timeouts = match &result {
             Err(RedisFailure::TimedOut) => {
                 self.consecutive_timeouts.fetch_add(1, Ordering::Relaxed).saturating_add(1)
             }
@@ -86,12 +88,13 @@ impl RedisCounters {
                 CONSECUTIVE_TIMEOUTS_MAX
             }
         };
-        counted.map_err(|cause| {
+        result.map_err(|cause| {
             self.failures.fetch_add(1, Ordering::Relaxed);
-            if late < CONSECUTIVE_TIMEOUTS_MAX {
+            if consecutive_timeouts < CONSECUTIVE_TIMEOUTS_MAX {
                 return CountersUnavailable;
             }
-            // Another request may have noticed, and somebody have connected again since.
+            // Another request may have noticed the failure first, and the reconnect task may have
+            // finished.
             let current = self.connection.load_full();
             if current.is_some_and(|it| Arc::ptr_eq(&it, &connection)) {
                 self.handle_disconnect(&cause);
@@ -106,41 +109,45 @@ impl RedisCounters {
         counters: impl Iterator<Item = (&'a str, ScriptRate)>,
     ) -> Result<Vec<u64>, RedisFailure> {
         let mut call = self.script.prepare_invoke();
-        for (name, rates) in counters {
+        for (name, rate) in counters {
             call.key(name).key(format!("{name}:block"));
-            call.arg(rates.limit).arg(rates.window_us).arg(rates.block_us);
+            call.arg(rate.limit).arg(rate.window_us).arg(rate.block_us);
         }
-        let response = timeout(self.deadline, call.invoke_async(&mut connection)).await;
+        let response = timeout(self.timeout, call.invoke_async(&mut connection)).await;
         response.map_err(|_| RedisFailure::TimedOut)?.map_err(RedisFailure::Failed)
     }
 
-    /// A connection by which the script was seen to work: one that can write, too.
+    /// Connects and runs the script once, to check that the server accepts writes.
     async fn connect(&self) -> Result<MultiplexedConnection, RedisFailure> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_DEADLINE))
-            .set_response_timeout(Some(CONNECT_DEADLINE));
-        let connecting = self.client.get_multiplexed_async_connection_with_config(&config);
-        let connection = timeout(CONNECT_DEADLINE, connecting).await;
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(CONNECT_TIMEOUT));
+        let connect = self.client.get_multiplexed_async_connection_with_config(&config);
+        let connection = timeout(CONNECT_TIMEOUT, connect).await;
         let connection =
             connection.map_err(|_| RedisFailure::TimedOut)?.map_err(RedisFailure::Failed)?;
-        let rates = ScriptRate { limit: 1, window_us: 1, block_us: 0 };
-        let probe = std::iter::once(("scrip:limit:probe", rates));
+        let rate = ScriptRate { limit: 1, window_us: 1, block_us: 0 };
+        let probe = std::iter::once(("scrip:limit:probe", rate));
         match self.run_script(connection.clone(), probe).await?.as_slice() {
             [_, 0] => Ok(connection),
             _ => Err(RedisFailure::InvalidResponse),
         }
     }
 
-    /// Says so once, and tries again until it is back.
+    /// Logs the failure once and reconnects in the background.
     fn handle_disconnect(self: &Arc<Self>, cause: &RedisFailure) {
         self.connection.store(None);
         if self.reconnecting.swap(true, Ordering::AcqRel) {
             return;
         }
         let cause = cause.describe();
-        tracing::warn!(cause, "the shared counters of rate limits are away");
-        let shared = Arc::downgrade(self);
-        tokio::spawn(reconnect(shared));
+        tracing::warn!(
+            cause,
+            "shared rate limit counters unavailable; reconnecting (limits.redis_outage decides how \
+             requests are counted)"
+        );
+        let counters = Arc::downgrade(self);
+        tokio::spawn(reconnect(counters));
     }
 }
 
@@ -162,18 +169,19 @@ impl SharedCounters for RedisCounters {
     }
 }
 
-async fn reconnect(shared: Weak<RedisCounters>) {
+async fn reconnect(counters: Weak<RedisCounters>) {
     loop {
-        let Some(shared) = shared.upgrade() else { return };
-        if let Ok(connection) = shared.connect().await {
-            // In this order: whoever loses this one at once must find nobody at it.
-            shared.reconnecting.store(false, Ordering::Release);
-            shared.consecutive_timeouts.store(0, Ordering::Relaxed);
-            shared.connection.store(Some(Arc::new(connection)));
-            tracing::info!("the shared counters of rate limits are back");
+        let Some(counters) = counters.upgrade() else { return };
+        if let Ok(connection) = counters.connect().await {
+            // In this order: if this connection fails immediately, the next failure must start a
+            // new task.
+            counters.reconnecting.store(false, Ordering::Release);
+            counters.consecutive_timeouts.store(0, Ordering::Relaxed);
+            counters.connection.store(Some(Arc::new(connection)));
+            tracing::info!("shared rate limit counters available again");
             return;
         }
-        drop(shared);
+        drop(counters);
         sleep(RECONNECT_PAUSE).await;
     }
 }
@@ -186,11 +194,11 @@ enum RedisFailure {
 }
 
 impl RedisFailure {
-    /// For the log. What the server says of itself, never what it was sent.
+    /// Text for the log: the error category and code of the server, never sent data.
     fn describe(&self) -> String {
         match self {
-            Self::TimedOut => "no answer in time".to_owned(),
-            Self::InvalidResponse => "an answer that makes no sense".to_owned(),
+            Self::TimedOut => "response timeout".to_owned(),
+            Self::InvalidResponse => "invalid response".to_owned(),
             Self::Failed(error) => {
                 let code = error.code().unwrap_or_default();
                 format!("{} {code}", error.category()).trim_end().to_owned()
@@ -199,7 +207,7 @@ impl RedisFailure {
     }
 }
 
-/// A rate, as the script takes it.
+/// A rate as arguments of the script.
 #[derive(Debug, Clone, Copy)]
 struct ScriptRate {
     limit: u32,
@@ -209,25 +217,25 @@ struct ScriptRate {
 
 impl ScriptRate {
     fn from_check(check: &CounterCheck) -> Self {
-        let us = |it: Duration| u64::try_from(it.as_micros()).unwrap_or(WAIT_MAX_US);
+        let to_micros = |it: Duration| u64::try_from(it.as_micros()).unwrap_or(WAIT_MAX_US);
         let rate = check.rate;
-        let block_us = rate.block_duration().map(us).unwrap_or_default();
-        Self { limit: rate.requests.get(), window_us: us(rate.window), block_us }
+        let block_us = rate.block_duration().map(to_micros).unwrap_or_default();
+        Self { limit: rate.requests.get(), window_us: to_micros(rate.window), block_us }
     }
 }
 
-/// What a counter is called there: its row, and a keyed digest of whom it counts.
+/// Returns the Redis key of a counter: the name of the limit, and a keyed digest of the caller.
 fn counter_name(pepper: &Pepper, check: &CounterCheck) -> String {
-    let row = check.limit.as_str();
+    let limit_name = check.limit.as_str();
     let digest = match &check.key {
         CounterKey::Address(network) => digest(pepper, check.limit, &[b"address", &network.0]),
-        CounterKey::Digest(mark) => digest(pepper, check.limit, &[b"key", &mark.0]),
-        CounterKey::Pair(mark, network) => {
-            digest(pepper, check.limit, &[b"pair", &mark.0, &network.0])
+        CounterKey::Digest(key_digest) => digest(pepper, check.limit, &[b"key", &key_digest.0]),
+        CounterKey::Pair(key_digest, network) => {
+            digest(pepper, check.limit, &[b"pair", &key_digest.0, &network.0])
         }
     };
-    let half: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
-    format!("scrip:limit:{row}:{half}")
+    let short_digest: String = digest.iter().take(16).map(|it| format!("{it:02x}")).collect();
+    format!("scrip:limit:{limit_name}:{short_digest}")
 }
 
 fn digest(pepper: &Pepper, name: RateLimitName, subject: &[&[u8]]) -> [u8; 32] {
@@ -236,18 +244,18 @@ fn digest(pepper: &Pepper, name: RateLimitName, subject: &[&[u8]]) -> [u8; 32] {
     pepper.counter_name(&parts)
 }
 
-/// The time, and then the wait of each counter.
+/// Parses the time and then the wait of each counter.
 fn parse_response(checks: &[CounterCheck], response: &[u64]) -> Option<CountResult> {
     let (at_us, waits) = response.split_first()?;
     if waits.len() != checks.len() {
         return None;
     }
     let longest = checks.iter().zip(waits).max_by_key(|(_, wait)| **wait);
-    let rejected =
-        longest.filter(|(_, wait)| **wait > 0).map(|(demand, wait)| RateLimitRejection {
-            limit: demand.limit,
-            rate: demand.rate,
+    let rejection =
+        longest.filter(|(_, wait)| **wait > 0).map(|(check, wait)| RateLimitRejection {
+            limit: check.limit,
+            rate: check.rate,
             retry_after: Duration::from_micros(*wait),
         });
-    Some(CountResult { at_us: *at_us, outcome: rejected.map_or(Ok(()), Err) })
+    Some(CountResult { at_us: *at_us, outcome: rejection.map_or(Ok(()), Err) })
 }

@@ -1,5 +1,4 @@
-//! What a command finds where the settings point: the store, whichever engine it is, and the key to
-//! it.
+//! Opens the store and the root key from the settings, for both engines.
 
 use std::{
     fs::{self, File},
@@ -38,12 +37,12 @@ impl Settings {
         self.storage.data_dir.join("scrip.db")
     }
 
-    /// Whether the vault itself is in that folder. With PostgreSQL it is in none.
+    /// Returns whether this directory contains the database. Always false with PostgreSQL.
     pub fn has_data_in(&self, folder: Option<&Path>) -> bool {
         self.storage.url.is_none() && folder == Some(&self.storage.data_dir)
     }
 
-    /// Where the heads of the logs are kept apart.
+    /// Path of the file with the chain heads.
     pub fn head_file(&self) -> PathBuf {
         let default = || self.storage.data_dir.join("audit.head");
         self.audit.head_file.clone().unwrap_or_else(default)
@@ -58,10 +57,10 @@ impl Settings {
         self.keys.root_key_file.clone().unwrap_or_else(default)
     }
 
-    /// The root key from `SCRIP_ROOT_KEY`, else from its file. Never makes one.
+    /// Reads the root key from `SCRIP_ROOT_KEY`, else from its file. Never creates one.
     ///
     /// # Errors
-    /// The key is missing, malformed, or can be read by others.
+    /// The key is missing, malformed, or readable by other users.
     pub fn key_source(&self) -> anyhow::Result<Arc<dyn KeySource>> {
         if let Some(text) = &self.root_key {
             let text = str::from_utf8(text.expose()).unwrap_or_default();
@@ -69,12 +68,12 @@ impl Settings {
             return Ok(Arc::new(key));
         }
         let file = self.root_key_file();
-        let cannot = || format!("the root key {} cannot be used", file.display());
-        self.root_key_secret().check().with_context(cannot)?;
-        Ok(Arc::new(RootKey::from_file(&file).with_context(cannot)?))
+        let error_context = || format!("the root key {} cannot be used", file.display());
+        self.root_key_secret().check().with_context(error_context)?;
+        Ok(Arc::new(RootKey::from_file(&file).with_context(error_context)?))
     }
 
-    /// Makes the root key file when there is no key at all; whether it did.
+    /// Creates the root key file if there is no root key. Returns whether it was created.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -83,22 +82,22 @@ impl Settings {
         if self.root_key.is_some() || file.exists() {
             return Ok(false);
         }
-        let created = RootKey::create_file(&file);
-        created.with_context(|| format!("the root key {} cannot be made", file.display()))?;
+        let result = RootKey::create_file(&file);
+        result.with_context(|| format!("the root key {} cannot be created", file.display()))?;
         Ok(true)
     }
 
-    /// Opens the store for a server. An embedded one, nobody else then can.
+    /// Opens the store for a server, exclusively if it is the embedded engine.
     ///
     /// # Errors
-    /// The directory is missing or open elsewhere, or its database is not ours; PostgreSQL cannot be
-    /// reached, or its schema is of another version.
+    /// The directory is missing or in use, or its database is not a vault; PostgreSQL cannot be
+    /// reached, or its schema has another version.
     pub(crate) async fn open_store(&self, memory: MemoryState) -> anyhow::Result<Arc<dyn Store>> {
         if let Some(postgres) = self.storage.postgres()? {
             return self.open_postgres(postgres).await;
         }
         let folder = self.existing_data_dir()?;
-        // A page of the database that is mapped would be locked too, and stay in memory for good.
+        // With locked memory, mapped pages of the database would stay in memory permanently.
         let pages = match memory {
             MemoryState::Locked => PageMode::Cached,
             MemoryState::Unlocked => PageMode::Mapped,
@@ -106,50 +105,52 @@ impl Settings {
         let store = SqliteStore::open_with(&self.database_file(), pages, ticks);
         let store = store.map_err(explain);
         let store = store.with_context(|| match control::query_status(folder) {
-            Some(it) => format!("{} is served by process {}", folder.display(), it.pid),
+            Some(it) => format!("{} is in use by server process {}", folder.display(), it.pid),
             None => format!("{} cannot be opened", folder.display()),
         });
         Ok(Arc::new(store?))
     }
 
-    /// Brings an older schema up to date where that is allowed. Where there is none, nothing is made:
-    /// a wrong address must not begin an empty vault.
+    /// Migrates an older schema if the settings allow it. Never creates a schema: a wrong address
+    /// must not create an empty vault.
     async fn open_postgres(&self, postgres: PostgresSettings) -> anyhow::Result<Arc<dyn Store>> {
         let may_migrate = self.storage.migrate == Switch::On;
         if may_migrate && schema_version(&postgres).await?.is_some() {
             let MigrationResult { from, to } = migrate_postgres(&postgres).await?;
             if from != to {
-                tracing::info!(from, to, "the schema was brought up to date");
+                tracing::info!(from, to, "migrated the PostgreSQL schema");
             }
         }
         Ok(Arc::new(connect_postgres(postgres).await?))
     }
 
-    /// Keeps others from serving with this data directory, where the store does not do so itself.
+    /// Prevents other servers from using this data directory, if the store does not do so itself.
     ///
     /// # Errors
-    /// Another server has it.
+    /// Another server uses it.
     pub fn lock_data_dir(&self) -> anyhow::Result<Option<File>> {
         if self.storage.url.is_none() {
             return Ok(None);
         }
         let folder = &self.storage.data_dir;
         let file = folder.join("node.lock");
-        let cannot = || format!("{} cannot be opened", file.display());
+        let error_context = || format!("{} cannot be opened", file.display());
         let mut options = File::options();
         let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&file);
-        let lock = lock.with_context(cannot)?;
+        let lock = lock.with_context(error_context)?;
         lock.try_lock().map_err(|_| match control::query_status(folder) {
-            Some(it) => anyhow::anyhow!("{} is served by process {}", folder.display(), it.pid),
-            None => anyhow::anyhow!("another process has {} open", folder.display()),
+            Some(it) => {
+                anyhow::anyhow!("{} is in use by server process {}", folder.display(), it.pid)
+            }
+            None => anyhow::anyhow!("{} is in use by another process", folder.display()),
         })?;
         Ok(Some(lock))
     }
 
-    /// A server's vault on that store.
+    /// Opens the vault for a server.
     ///
     /// # Errors
-    /// As [`Settings::open_store`]; or the epoch keys have no place that will do.
+    /// As [`Settings::open_store`], or the location of the epoch keys cannot be used.
     pub async fn open_vault(
         &self,
         memory: MemoryState,
@@ -159,18 +160,18 @@ impl Settings {
         let store = self.open_store(memory).await?;
         Ok(Vault {
             epoch_keys: Arc::new(epoch_keys::open_epoch_keys(self).await?),
-            // What the vault knows about the time can be checked when it is open, and counts then.
-            clock: Arc::new(SteadyClock::start(None, self.clock.start)),
+            // The stored clock watermark is verified and applied when the vault is unsealed.
+            clock: Arc::new(SteadyClock::start(None, self.clock.start_mode)),
             audit_trail: Arc::new(AuditTrail::new(self.audit.reads)),
             directory_servers,
             ..command_vault(store)
         })
     }
 
-    /// A vault for an operator's command, on a store that a server may have open too.
+    /// Opens the vault for a command; a server may have the store open too.
     ///
     /// # Errors
-    /// The directory is missing, or its database is not ours; or as [`Settings::open_store`].
+    /// The directory is missing, its database is not a vault, or as [`Settings::open_store`].
     pub async fn open_vault_for_command(&self) -> anyhow::Result<Vault> {
         if let Some(postgres) = self.storage.postgres()? {
             return Ok(command_vault(Arc::new(connect_postgres(postgres).await?)));
@@ -182,50 +183,55 @@ impl Settings {
         Ok(command_vault(Arc::new(store)))
     }
 
-    /// The vault, row by row, which nobody else may use meanwhile. An embedded one is made if there is
-    /// none.
+    /// Opens the database exclusively, for export and import. Creates an embedded database if there
+    /// is none.
     ///
     /// # Errors
-    /// A server runs with this data directory, or as [`Settings::open_store`].
-    pub async fn open_rows(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
+    /// A server uses this data directory, or as [`Settings::open_store`].
+    pub async fn open_transfer_engine(&self) -> anyhow::Result<Box<dyn TransferEngine>> {
         let folder = &self.storage.data_dir;
         if let Some(it) = control::query_status(folder) {
-            anyhow::bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
+            anyhow::bail!(
+                "{} is in use by server process {}; stop it first",
+                folder.display(),
+                it.pid
+            );
         }
         if let Some(postgres) = self.storage.postgres()? {
-            let rows = PostgresTransfer::open(postgres.clone()).await;
-            return Ok(Box::new(rows.map_err(|it| postgres_error(&postgres, it))?));
+            let engine = PostgresTransfer::open(postgres.clone()).await;
+            return Ok(Box::new(engine.map_err(|it| postgres_error(&postgres, it))?));
         }
-        let rows = SqliteTransfer::open(&self.database_file()).map_err(explain);
-        let rows = rows.with_context(|| format!("{} cannot be opened", folder.display()))?;
-        let busy = || format!("another process has {} open; stop it first", folder.display());
-        Ok(Box::new(rows.with_context(busy)?))
+        let engine = SqliteTransfer::open(&self.database_file()).map_err(explain);
+        let engine = engine.with_context(|| format!("{} cannot be opened", folder.display()))?;
+        let in_use = || format!("{} is in use by another process; stop it first", folder.display());
+        Ok(Box::new(engine.with_context(in_use)?))
     }
 
-    /// The data directory; for the embedded engine, with a database in it.
+    /// Returns the data directory, which must exist; with the embedded engine it must contain a
+    /// database.
     ///
     /// # Errors
-    /// Either is missing.
+    /// The directory or the database is missing.
     pub fn existing_data_dir(&self) -> anyhow::Result<&Path> {
         let folder = &self.storage.data_dir;
         if !folder.is_dir() {
-            anyhow::bail!("there is no data directory {}; run: scrip init", folder.display());
+            anyhow::bail!("data directory {} does not exist; run: scrip init", folder.display());
         }
         if self.storage.url.is_none() && !self.database_file().is_file() {
-            anyhow::bail!("there is no vault in {}; run: scrip init", folder.display());
+            anyhow::bail!("{} contains no vault; run: scrip init", folder.display());
         }
         Ok(folder)
     }
 
-    /// Makes the database, or PostgreSQL's schema, and leaves what is there as it is. Nothing else
-    /// makes one: a wrong path must not begin an empty vault.
+    /// Creates the database or the PostgreSQL schema; an existing one is not changed. No other
+    /// function creates one: a wrong path must not create an empty vault.
     ///
     /// # Errors
-    /// The directory cannot be written, or has a database that is not ours; PostgreSQL does not let
-    /// us.
+    /// The directory cannot be written, or contains a database that is not a vault; PostgreSQL
+    /// denies the change.
     pub async fn create_store(&self) -> anyhow::Result<()> {
         if let Some(postgres) = self.storage.postgres()? {
-            // An older one is for `scrip migrate`, once its servers have stopped.
+            // An older schema requires `scrip migrate` after its servers have stopped.
             return match schema_version(&postgres).await? {
                 Some(_) => Ok(()),
                 None => migrate_postgres(&postgres).await.map(drop),
@@ -238,23 +244,23 @@ impl Settings {
     }
 }
 
-/// What went wrong with PostgreSQL, and where that is. Its password is not in it.
+/// Adds the address of PostgreSQL, without its password, to an error.
 fn postgres_error(postgres: &PostgresSettings, error: StoreError) -> anyhow::Error {
     explain(error).context(format!("{} cannot be used", postgres.redacted()))
 }
 
 /// # Errors
-/// It cannot be reached, or its schema is of another version.
+/// PostgreSQL cannot be reached, or its schema has another version.
 pub async fn connect_postgres(postgres: PostgresSettings) -> anyhow::Result<PostgresStore> {
-    let opened = PostgresStore::open(postgres.clone()).await;
-    opened.map_err(|it| postgres_error(&postgres, it))
+    let store = PostgresStore::open(postgres.clone()).await;
+    store.map_err(|it| postgres_error(&postgres, it))
 }
 
 /// # Errors
-/// It cannot be reached, does not let us, or has a newer schema.
+/// PostgreSQL cannot be reached, denies the change, or has a newer schema.
 pub async fn migrate_postgres(postgres: &PostgresSettings) -> anyhow::Result<MigrationResult> {
-    let migrated = PostgresStore::migrate(postgres.clone()).await;
-    migrated.map_err(|it| postgres_error(postgres, it))
+    let result = PostgresStore::migrate(postgres.clone()).await;
+    result.map_err(|it| postgres_error(postgres, it))
 }
 
 async fn schema_version(postgres: &PostgresSettings) -> anyhow::Result<Option<i64>> {
@@ -262,7 +268,7 @@ async fn schema_version(postgres: &PostgresSettings) -> anyhow::Result<Option<i6
     version.map_err(|it| postgres_error(postgres, it))
 }
 
-/// A command's, which neither seals nor opens a code.
+/// A vault for a command, which never encrypts or decrypts a CVC.
 fn command_vault(store: Arc<dyn Store>) -> Vault {
     Vault {
         store,
@@ -277,34 +283,35 @@ fn command_vault(store: Arc<dyn Store>) -> Vault {
     }
 }
 
-/// Makes the directory for its owner only; whether it did.
+/// Creates the directory for its owner only. Returns whether it was created.
 ///
 /// # Errors
-/// It cannot be made.
+/// The directory cannot be created.
 pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     if folder.is_dir() {
         return Ok(false);
     }
-    let created = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
-    created.with_context(|| format!("{} cannot be made", folder.display()))?;
+    let result = fs::DirBuilder::new().recursive(true).mode(0o700).create(folder);
+    result.with_context(|| format!("{} cannot be created", folder.display()))?;
     Ok(true)
 }
 
-/// The cause of a failed start is for the operator, who is reading.
+/// Converts an error to a message for the operator, with its cause. The cause is for the operator
+/// only.
 pub fn explain(error: impl Into<Error>) -> anyhow::Error {
     match error.into() {
         Error::Unavailable(cause) | Error::Internal(cause) => anyhow::anyhow!("{cause}"),
         Error::Invalid(fields) => {
-            let say = |it: &FieldError| format!("{} {}", it.field, it.problem);
-            anyhow::anyhow!("{}", fields.iter().map(say).collect::<Vec<_>>().join("\n"))
+            let describe = |it: &FieldError| format!("{} {}", it.field, it.problem);
+            anyhow::anyhow!("{}", fields.iter().map(describe).collect::<Vec<_>>().join("\n"))
         }
-        other @ (Error::Forbidden(_)
+        error_without_cause @ (Error::Forbidden(_)
         | Error::NotFound
         | Error::NotReady { .. }
         | Error::Conflict { .. }
         | Error::Unprocessable { .. }
         | Error::RateLimited(_)
         | Error::BudgetExhausted
-        | Error::Service(_)) => other.into(),
+        | Error::Service(_)) => error_without_cause.into(),
     }
 }

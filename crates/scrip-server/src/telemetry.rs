@@ -1,4 +1,5 @@
-//! Logs on standard error and, when there is a collector, traces: without a single submitted value.
+//! Logs on standard error, and traces if a collector is configured. Neither contains submitted
+//! values.
 
 mod collector;
 pub(crate) mod traces;
@@ -21,21 +22,21 @@ use crate::{
 
 type BoxedLayer = Box<dyn Layer<Registry> + Send + Sync>;
 
-/// Logs from now on; and what makes traces, if the settings have a place for them.
+/// Starts logging. Returns the traces if a collector is configured.
 pub fn start(settings: &Settings) -> anyhow::Result<Option<Traces>> {
     let mut layers = vec![log_layer(&settings.log)?];
     let traces = Traces::new(&settings.telemetry);
     layers.extend(traces.as_ref().map(Traces::layer));
     tracing_subscriber::registry().with(layers).try_init()?;
-    // A panic's message may quote a value; where it happened never does.
+    // A panic message may quote a value; its location never does.
     std::panic::set_hook(Box::new(|panic| {
-        let place = panic.location().map(ToString::to_string).unwrap_or_default();
-        tracing::error!(place, "panic");
+        let location = panic.location().map(ToString::to_string).unwrap_or_default();
+        tracing::error!(location, "panic");
     }));
     Ok(traces)
 }
 
-/// The interface was part of the server once: who names the server in a filter means both.
+/// A filter for `scrip_server` also applies to `scrip_api`, which used to be part of the server.
 fn with_api_target(filter: &str) -> String {
     if !filter.contains("scrip_server") {
         return filter.to_owned();
@@ -44,15 +45,15 @@ fn with_api_target(filter: &str) -> String {
 }
 
 fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
-    // What is traced is no business of the log, whatever its filter says.
+    // Spans for traces never appear in the log, whatever its filter.
     let filter = EnvFilter::try_new(with_api_target(&log.filter.0))?
         .and(filter_fn(|it| it.target() != SPAN_TARGET));
-    let text = match log.format {
+    let is_text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Json => false,
         LogFormat::Text => true,
     };
-    Ok(if text {
+    Ok(if is_text {
         fmt::layer().with_target(false).with_writer(io::stderr).with_filter(filter).boxed()
     } else {
         let layer = fmt::layer().json().flatten_event(true).with_writer(io::stderr);
@@ -67,8 +68,8 @@ mod tests {
     #[test]
     fn filter_for_scrip_server_also_covers_scrip_api() {
         assert_eq!(with_api_target("info,hyper=off"), "info,hyper=off");
-        let both = with_api_target("scrip_server=debug");
-        assert_eq!(both, "scrip_server=debug,scrip_api=debug");
-        assert!(EnvFilter::try_new(both).is_ok());
+        let extended_filter = with_api_target("scrip_server=debug");
+        assert_eq!(extended_filter, "scrip_server=debug,scrip_api=debug");
+        assert!(EnvFilter::try_new(extended_filter).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The access control server: what the bank of a card does.
+//! The access control server (ACS) of a card's issuer.
 
 mod app_challenge;
 mod app_encryption;
@@ -20,7 +20,7 @@ pub(crate) use signer::Signer;
 
 use bytes::Bytes;
 
-/// A field of a form, if it is there once.
+/// The value of a form field. `None` if the field is missing or occurs more than once.
 fn form_field(body: &Bytes, name: &str) -> Option<String> {
     let mut matching_values = form_urlencoded::parse(body).filter(|(it, _)| it == name);
     let value = matching_values.next().map(|(_, value)| value.into_owned());

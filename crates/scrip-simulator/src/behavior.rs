@@ -1,11 +1,11 @@
-//! What can be made to go wrong, while it runs. Only a simulator has this.
+//! Simulated failures, which can be changed while the simulator runs.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use scrip_threeds::{code::Scheme, fault::ErrorCode};
 use serde::{Deserialize, Serialize};
 
-/// The knobs of all schemes, or of one.
+/// The behavior of one scheme or of all schemes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SimulatedBehavior {
@@ -18,22 +18,22 @@ pub struct SimulatedBehavior {
     pub ranges: RangeEdition,
 }
 
-/// How a directory server answers.
+/// How a directory server responds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ResponseBehavior {
     #[default]
     Normal,
-    /// Takes the message, and says nothing.
+    /// Processes the message and sends no response.
     Silence,
     DelayMs(u64),
-    /// Half of the answer.
+    /// The first half of the response.
     Malformed,
-    /// An answer about another transaction.
+    /// A response about another transaction.
     WrongTransId,
     #[serde(rename = "http_500")]
     Http500,
-    /// An error message with this code.
+    /// An `Erro` with this code.
     Erro(ErrorCode),
 }
 
@@ -45,16 +45,16 @@ pub enum ResultBehavior {
     Normal,
     DelayMs(u64),
     Twice,
-    /// After the browser was sent back.
+    /// After the browser returned.
     Late,
     Never,
     Malformed,
     WrongTransId,
-    /// The right 3DS server, and an access control server that it does not know.
+    /// The correct `threeDSServerTransID` with an unknown `acsTransID`.
     WrongAcsTransId,
 }
 
-/// What the browser brings back.
+/// How the browser returns from a challenge.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BrowserReturnBehavior {
@@ -62,7 +62,7 @@ pub enum BrowserReturnBehavior {
     Normal,
     Malformed,
     WrongTransId,
-    /// An error message, in the field `erro`.
+    /// An `Erro`, in the form field `erro`.
     Erro,
 }
 
@@ -71,7 +71,7 @@ pub enum BrowserReturnBehavior {
 pub enum MethodBehavior {
     #[default]
     Normal,
-    /// The page never tells that it has run.
+    /// The page never posts its notification.
     Hang,
 }
 
@@ -80,28 +80,28 @@ pub enum MethodBehavior {
 pub enum DecoupledBehavior {
     #[default]
     Normal,
-    /// The cardholder does not answer, and the time runs out.
+    /// The cardholder does not respond, and the time runs out.
     Timeout,
 }
 
-/// Which ranges there are.
+/// Which edition of the card ranges is active.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RangeEdition {
     #[default]
     First,
-    /// One range more, one less, one changed.
+    /// One range is added, one deleted and one changed.
     Second,
 }
 
-/// Waits longer than any client are no use, and hold connections.
+/// Longer delays are useless, because clients time out earlier, and occupy connections.
 const DELAY_MAX: Duration = Duration::from_secs(600);
 
 pub(crate) fn bounded_delay(milliseconds: u64) -> Duration {
     Duration::from_millis(milliseconds).min(DELAY_MAX)
 }
 
-/// The knobs as they are now.
+/// The current behavior.
 #[derive(Debug)]
 pub(crate) struct BehaviorTable {
     pub(crate) common: SimulatedBehavior,

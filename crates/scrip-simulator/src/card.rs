@@ -1,4 +1,4 @@
-//! The sandbox cards, and what comes of each. Nothing but the number decides.
+//! The test cards and their scenarios. Only the card number decides.
 
 use std::fmt;
 
@@ -7,22 +7,22 @@ use scrip_threeds::code::Scheme::{
 };
 use scrip_threeds::code::{Status, StatusReason};
 
-/// What a card's issuer does.
+/// The behavior of a card's issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CardScenario {
-    /// Without a challenge, this status.
+    /// This status, without a challenge.
     Frictionless(ScenarioOutcome),
-    /// With one.
+    /// A challenge.
     Challenge(ChallengeScenario),
-    /// The directory server fails.
+    /// The directory server returns an error.
     DirectoryError,
-    /// No version that the 3DS server speaks.
+    /// The range supports no version that the 3DS server supports.
     NoCommonVersion,
-    /// In no range.
+    /// The card is in no range.
     NotEnrolled,
 }
 
-/// How a challenge looks, and how it ends whatever is typed.
+/// The form of a challenge and its outcome, which does not depend on the cardholder's input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChallengeScenario {
     pub kind: ChallengeKind,
@@ -33,9 +33,9 @@ pub struct ChallengeScenario {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChallengeKind {
-    /// A code is typed.
+    /// The cardholder enters a code.
     Code,
-    /// The bank's app asks.
+    /// The cardholder approves in the bank's app.
     OutOfBand,
 }
 
@@ -83,11 +83,12 @@ impl ScenarioOutcome {
     }
 }
 
-/// One card of the table. Its number is no secret, and is still not printed, like any other.
+/// One card of the table. The number is not secret, but it is not printed, like any other card
+/// number.
 #[derive(Clone, Copy)]
 pub struct Card {
     pub number: &'static str,
-    /// More than one if it is co-badged.
+    /// Several for a co-badged card.
     pub schemes: &'static [Scheme],
     pub scenario: CardScenario,
 }
@@ -139,7 +140,8 @@ const fn card(number: &'static str, schemes: &'static [Scheme], scenario: CardSc
     Card { number, schemes, scenario }
 }
 
-/// Every card with a part of its own. Any other of a known brand succeeds without a challenge.
+/// Every card with a specific scenario. All other cards of a known brand succeed without a
+/// challenge.
 pub const CARDS: &[Card] = &[
     card("5204247750001471", &[Mastercard], FS),
     card("6011601160116011", &[Discover], FS),
@@ -186,7 +188,7 @@ pub const CARDS: &[Card] = &[
     card("4200000000000017", &[Visa], CFO),
     card("4917610000000000", &[Visa], CS),
     card("5555555555554444", &[Mastercard], FS),
-    // A digit short, and still a card of the sandbox.
+    // One digit shorter than usual; a valid sandbox card.
     card("34343434343434", &[AmericanExpress], FS),
     card("4242424242424242", &[Visa], FS),
     card("5454545454545454", &[Mastercard], A),
@@ -196,13 +198,13 @@ pub const CARDS: &[Card] = &[
     card("36700102000000", &[Discover], CF),
     card("6011000400000000", &[Discover], CU),
     card("3528000700000000", &[Jcb], CA),
-    // An airline's card, of no brand here: Discover takes those.
+    // An airline card (UATP) without a brand here: Discover accepts these.
     card("122000000000003", &[Discover], DE),
     card("5019717010103742", &[Mastercard], SE),
     card("4100000000000003", &[Visa], NO),
 ];
 
-/// What comes of a number: its own part, or the one of all others.
+/// The scenario of a card number: from the table, or the default of all other cards.
 #[must_use]
 pub fn scenario_for_number(number: &str) -> CardScenario {
     CARDS.iter().find(|it| it.number == number).map_or(FS, |it| it.scenario)

@@ -1,4 +1,4 @@
-//! The directory server of each scheme: which cards there are, and the way to their issuer.
+//! The directory server of each scheme: publishes card ranges and forwards messages to the issuer.
 
 mod message;
 mod response;

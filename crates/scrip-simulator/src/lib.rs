@@ -1,7 +1,7 @@
-//! A directory server and an access control server to try 3-D Secure with.
+//! A simulated directory server and access control server for testing 3-D Secure.
 //!
-//! It plays another company: a real HTTP peer with its own listener, its own keys and its own idea of
-//! time. What comes of a card is written in a table; what goes wrong on the way is set by knobs.
+//! The simulator is a real HTTP peer with its own listener, keys and clock. A table defines the
+//! scenario of each test card; the simulated behavior adds failures.
 
 mod acs;
 pub mod behavior;

@@ -1,4 +1,4 @@
-//! Calls to a 3DS server, over real connections.
+//! HTTP requests to a 3DS server, over real connections.
 
 use std::{io, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -22,20 +22,20 @@ use tokio_rustls::TlsConnector;
 
 use crate::settings::{ResultDestinations, StartError};
 
-/// Why there is no answer. Never the address: it carries a secret of the 3DS server.
+/// Why there is no response. Never contains the address, which includes a secret of the 3DS server.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum OutgoingError {
-    #[error("the address cannot be used")]
+    #[error("invalid result address")]
     InvalidAddress,
-    #[error("no connection: {0}")]
+    #[error("connection failed: {0}")]
     Connect(io::Error),
-    #[error("the address is not on this machine")]
+    #[error("result host not allowed (see the result destinations setting)")]
     HostNotAllowed,
-    #[error("the exchange broke off: {0}")]
+    #[error("HTTP exchange failed: {0}")]
     Http(#[from] hyper::Error),
-    #[error("the answer is no message")]
+    #[error("invalid response message")]
     InvalidResponse,
-    #[error("no answer in time")]
+    #[error("response timed out")]
     TimedOut,
 }
 
@@ -71,7 +71,7 @@ impl OutgoingClient {
         Ok(Self { tls: Arc::new(config), destinations, has_trusted_roots: has_roots, timeout })
     }
 
-    /// The body of the answer, whatever its status says: a message is one that can be read.
+    /// Returns the response body for any HTTP status: only the message in the body counts.
     pub(crate) async fn post(&self, address: &str, body: Vec<u8>) -> Result<Bytes, OutgoingError> {
         let exchange = self.exchange(address, Bytes::from(body));
         timeout(self.timeout, exchange).await.unwrap_or(Err(OutgoingError::TimedOut))
@@ -106,7 +106,7 @@ impl OutgoingClient {
         }
     }
 
-    /// Whether an address may be on any machine.
+    /// Whether this address may be on another machine.
     fn is_remote_allowed(&self, uri: &Uri) -> bool {
         let authority = uri.authority().map_or("", |it| it.as_str());
         match &self.destinations {
@@ -119,7 +119,7 @@ impl OutgoingClient {
     }
 }
 
-/// Nobody else gets a connection that way; the unspecified address is this machine's too.
+/// Loopback and unspecified addresses connect only to this machine.
 fn is_local_address(address: &SocketAddr) -> bool {
     let address = address.ip().to_canonical();
     address.is_loopback() || address.is_unspecified()

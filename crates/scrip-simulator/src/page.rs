@@ -1,5 +1,5 @@
-//! Pages that browsers are shown. Whatever came from outside is escaped, and a page may run nothing
-//! and send nothing anywhere but what it was made for.
+//! HTML pages for browsers. All external values are escaped. The policy of a page allows no script
+//! and no form target except its own.
 
 mod purchase;
 mod templates;
@@ -17,10 +17,10 @@ use axum::{
 };
 
 const STYLE: &str = include_str!("page/style.css");
-/// Sends the one form there is.
+/// Submits the only form of the page.
 const SUBMIT_SCRIPT: &str = "document.forms[0].submit()";
 
-/// What a page does by itself.
+/// The action of a page without user input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum PageAction {
     None,
@@ -32,13 +32,13 @@ struct Page<'a> {
     title: &'a str,
     body: String,
     action: PageAction,
-    /// Where its form may go, besides here.
+    /// The origin, other than the simulator, to which the form may be posted.
     form_origin: Option<String>,
 }
 
 impl Page<'_> {
     fn render(self) -> Response {
-        // Random, and new for each page: nobody can have written it into a value beforehand.
+        // Random for each page: an attacker cannot put it into a value in advance.
         let nonce = uuid::Uuid::new_v4().simple().to_string();
         let origin = self.form_origin.unwrap_or_default();
         let policy = format!(
@@ -72,7 +72,7 @@ impl Page<'_> {
     }
 }
 
-/// For text and for values in double quotes.
+/// Escapes text and values in double quotes.
 fn escape_html(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for it in text.chars() {
@@ -82,7 +82,7 @@ fn escape_html(text: &str) -> String {
             '>' => escaped.push_str("&gt;"),
             '"' => escaped.push_str("&quot;"),
             '\'' => escaped.push_str("&#39;"),
-            // Would turn the text around it the other way.
+            // Bidirectional controls would reorder the text around them.
             '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => escaped.push('\u{fffd}'),
             _ => escaped.push(it),
         }
@@ -93,28 +93,28 @@ fn escape_html(text: &str) -> String {
 fn hidden_inputs(fields: &[(&str, &str)]) -> String {
     let mut html = String::new();
     for (name, value) in fields {
-        let written = write!(
+        let result = write!(
             html,
             "<input type=\"hidden\" name=\"{}\" value=\"{}\">",
             escape_html(name),
             escape_html(value)
         );
-        debug_assert!(written.is_ok(), "memory can be written to");
+        debug_assert!(result.is_ok(), "writing to memory cannot fail");
     }
     html
 }
 
-/// What a page's policy calls the place of an address. None if its host has signs that would mean
-/// something else in a policy.
+/// The origin of an address for a Content-Security-Policy. `None` if the host has characters with a
+/// special meaning in a policy.
 pub(crate) fn policy_origin(address: &str) -> Option<String> {
-    let (scheme, rest) = address.split_once("://")?;
+    let (scheme, after_scheme) = address.split_once("://")?;
     let scheme = scheme.to_ascii_lowercase();
-    let host = rest.split(['/', '?', '#']).next().filter(|it| !it.is_empty())?;
+    let host = after_scheme.split(['/', '?', '#']).next().filter(|it| !it.is_empty())?;
     if scheme != "http" && scheme != "https" {
         return None;
     }
     if host.starts_with('[') {
-        // Policies have no word for such a host: the scheme has to do.
+        // A policy cannot name an IPv6 host, so it allows the scheme only.
         let is_allowed = |it: u8| it.is_ascii_hexdigit() || matches!(it, b'[' | b']' | b':' | b'.');
         return host.bytes().all(is_allowed).then(|| format!("{scheme}:"));
     }

@@ -1,5 +1,5 @@
-//! Which cards each directory server knows: every card of the table has a range of its own, and what
-//! is left of a brand lies around them.
+//! The card ranges of each directory server. Every card of the table has its own range; other
+//! ranges cover the remaining numbers of a brand.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::{
     settings::StartError,
 };
 
-/// What belongs to a brand, from and to, in one length each.
+/// First and last number of each brand, one entry per number length.
 const BRANDS: &[(Scheme, &str, &str)] = &[
     (Scheme::Visa, "4000000000000", "4999999999999"),
     (Scheme::Visa, "4000000000000000", "4999999999999999"),
@@ -37,15 +37,16 @@ const BRANDS: &[(Scheme, &str, &str)] = &[
     (Scheme::UnionPay, "6200000000000000000", "6299999999999999999"),
 ];
 
-/// What the second edition does to the first, of Visa.
+/// The changes from the first to the second edition, for Visa.
 const ADDED: &str = "4100000000000003";
 const CHANGED: &str = "4242424242424242";
 const REMOVED: &str = "4111111111111111";
 
-/// A version that nobody here speaks.
+/// A version that neither Scrip nor the simulator supports.
 const UNSUPPORTED_VERSION: &str = "2.3.1";
 
-/// One range, before it is written into a message. Not to be printed: most are one card.
+/// One range before it is written into a message. Must not be printed: most ranges are a single
+/// card.
 #[derive(Clone, PartialEq, Eq)]
 struct SimulatedRange {
     digits: usize,
@@ -67,17 +68,17 @@ pub(crate) struct SchemeRangeEditions {
     second_edition: Vec<SimulatedRange>,
     method_url: Url<256>,
     unsupported_version: VersionNumber,
-    /// The serial numbers of both.
+    /// The serial numbers of both editions.
     serials: [Text<1, 20>; 2],
 }
 
 impl fmt::Debug for SchemeRangeEditions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Ranges({})", self.first_edition.len())
+        write!(f, "SchemeRangeEditions({})", self.first_edition.len())
     }
 }
 
-/// What a question is answered with.
+/// The content of a `PRes`.
 #[derive(Debug)]
 pub(crate) struct RangeUpdate {
     pub(crate) serial_number: Text<1, 20>,
@@ -100,7 +101,7 @@ impl SchemeRangeEditions {
         })
     }
 
-    /// Everything, or what changed since a serial number; none if that was never one.
+    /// All ranges, or the changes since a serial number. `None` if the serial number is unknown.
     pub(crate) fn update_since(
         &self,
         edition: RangeEdition,
@@ -131,16 +132,16 @@ impl SchemeRangeEditions {
         (serial == first).then_some(RangeEdition::First).or(second)
     }
 
-    /// Whether an authentication of this card can come here.
+    /// Whether this directory server accepts an `AReq` for this card.
     pub(crate) fn contains_card(&self, edition: RangeEdition, number: &str) -> bool {
         let Some(CardNumberValue { digits, value: number }) = parse_number(number) else {
             return false;
         };
-        let within =
+        let is_in_range =
             |it: &SimulatedRange| it.digits == digits && (it.start..=it.end).contains(&number);
         self.ranges_in(edition)
             .iter()
-            .any(|it| within(it) && it.variant != RangeVariant::UnsupportedVersion)
+            .any(|it| is_in_range(it) && it.variant != RangeVariant::UnsupportedVersion)
     }
 
     fn to_card_range(&self, action: RangeAction, range: &SimulatedRange) -> Option<CardRange> {
@@ -170,19 +171,19 @@ impl SchemeRangeEditions {
     }
 }
 
-/// From some ranges to others: what goes, what is changed, what comes.
+/// The deleted, changed and added ranges between two editions.
 fn diff_ranges<'a>(
     old: &'a [SimulatedRange],
     new: &'a [SimulatedRange],
 ) -> Vec<(RangeAction, &'a SimulatedRange)> {
-    let same = |one: &SimulatedRange, other: &SimulatedRange| {
-        (one.digits, one.start, one.end) == (other.digits, other.start, other.end)
+    let is_same_range = |left: &SimulatedRange, right: &SimulatedRange| {
+        (left.digits, left.start, left.end) == (right.digits, right.start, right.end)
     };
-    let removed = old.iter().filter(|it| !new.iter().any(|other| same(it, other)));
+    let removed = old.iter().filter(|it| !new.iter().any(|right| is_same_range(it, right)));
     let added_or_changed =
-        new.iter().filter_map(|it| match old.iter().find(|other| same(it, other)) {
+        new.iter().filter_map(|it| match old.iter().find(|right| is_same_range(it, right)) {
             None => Some((RangeAction::Add, it)),
-            Some(before) if before.variant != it.variant => Some((RangeAction::Modify, it)),
+            Some(old_range) if old_range.variant != it.variant => Some((RangeAction::Modify, it)),
             Some(_) => None,
         });
     removed.map(|it| (RangeAction::Delete, it)).chain(added_or_changed).collect()
@@ -194,27 +195,22 @@ fn build_ranges(scheme: Scheme, edition: RangeEdition) -> Option<Vec<SimulatedRa
     for card in &cards {
         let CardNumberValue { digits, value: start } = parse_number(card.number)?;
         let variant = variant_for_card(card, edition);
-        ranges.extend(variant.map(|shape| SimulatedRange {
-            digits,
-            start,
-            end: start,
-            variant: shape,
-        }));
+        ranges.extend(variant.map(|variant| SimulatedRange { digits, start, end: start, variant }));
     }
-    for (_, start, end) in BRANDS.iter().filter(|(of, ..)| *of == scheme) {
+    for (_, start, end) in BRANDS.iter().filter(|(brand_scheme, ..)| *brand_scheme == scheme) {
         ranges.extend(gaps_between_cards(&cards, parse_number(start)?, parse_number(end)?)?);
     }
     ranges.sort_unstable_by_key(|it| (it.digits, it.start));
     Some(ranges)
 }
 
-/// How a card's own range looks; none if it has none.
+/// The variant of a card's own range. `None` if the card has no range.
 fn variant_for_card(card: &Card, edition: RangeEdition) -> Option<RangeVariant> {
-    let second = edition == RangeEdition::Second;
+    let is_second_edition = edition == RangeEdition::Second;
     match card.scenario {
-        _ if second && card.number == ADDED => Some(RangeVariant::Standard),
-        _ if second && card.number == REMOVED => None,
-        _ if second && card.number == CHANGED => Some(RangeVariant::WithoutMethod),
+        _ if is_second_edition && card.number == ADDED => Some(RangeVariant::Standard),
+        _ if is_second_edition && card.number == REMOVED => None,
+        _ if is_second_edition && card.number == CHANGED => Some(RangeVariant::WithoutMethod),
         CardScenario::NotEnrolled => None,
         CardScenario::NoCommonVersion => Some(RangeVariant::UnsupportedVersion),
         CardScenario::Challenge(ChallengeScenario { method_page: MethodPage::None, .. }) => {
@@ -226,7 +222,7 @@ fn variant_for_card(card: &Card, edition: RangeEdition) -> Option<RangeVariant> 
     }
 }
 
-/// What is left between the cards that have ranges of their own, or are to have none.
+/// The ranges between the cards that have their own range or no range.
 fn gaps_between_cards(
     cards: &[&Card],
     from: CardNumberValue,
@@ -237,8 +233,8 @@ fn gaps_between_cards(
     card_numbers.sort_unstable();
     let mut gaps = Vec::new();
     let mut start = from.value;
-    let within = card_numbers.into_iter().filter(|it| (from..=to).contains(it));
-    for number in within.map(|it| it.value) {
+    let numbers_in_range = card_numbers.into_iter().filter(|it| (from..=to).contains(it));
+    for number in numbers_in_range.map(|it| it.value) {
         if start < number {
             let end = number.checked_sub(1)?;
             gaps.push(SimulatedRange { digits, start, end, variant: RangeVariant::Standard });
@@ -251,7 +247,7 @@ fn gaps_between_cards(
     Some(gaps)
 }
 
-/// A card number. Those of one length stand together.
+/// A card number. Orders by length first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct CardNumberValue {
     digits: usize,

@@ -1,5 +1,6 @@
-//! Who may ask. There are no keys here, so that nothing but a page in a browser has to be kept out: one that
-//! makes its own name lead to this machine, or that posts what it may not read the answer of.
+//! Checks against browser attacks. The simulator has no authentication, so only web pages must be
+//! blocked: pages that resolve their own name to this machine (DNS rebinding), and pages that post
+//! cross-origin requests without reading the response.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -12,7 +13,7 @@ use axum::{
 
 use crate::state::SimulatorState;
 
-/// Lets in who asked for this machine, or for the name that it was given.
+/// Accepts requests to a loopback address or to the host of the base URL.
 pub(crate) async fn check_host(
     State(state): State<Arc<SimulatorState>>,
     request: Request,
@@ -23,24 +24,25 @@ pub(crate) async fn check_host(
     if requested_host.is_some_and(|it| is_own_host(it, &state.base_url)) {
         return next.run(request).await;
     }
-    (StatusCode::MISDIRECTED_REQUEST, "this host is not the simulator\'s").into_response()
+    (StatusCode::MISDIRECTED_REQUEST, "this host name does not belong to the simulator")
+        .into_response()
 }
 
-/// A page elsewhere can post a text without asking before, but no JSON.
+/// A cross-origin page can post text without a preflight request, but not JSON.
 pub(crate) async fn check_json(request: Request, next: Next) -> Response {
     let content_type = request.headers().get(header::CONTENT_TYPE).and_then(|it| it.to_str().ok());
     let content_type = content_type.and_then(|it| it.split(';').next()).unwrap_or_default().trim();
     if content_type.eq_ignore_ascii_case("application/json") {
         return next.run(request).await;
     }
-    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "messages are application/json").into_response()
+    (StatusCode::UNSUPPORTED_MEDIA_TYPE, "messages must be application/json").into_response()
 }
 
 fn is_own_host(authority: &str, base_url: &str) -> bool {
     let Ok(parsed) = authority.parse::<Authority>() else { return false };
     let host = parsed.host().to_ascii_lowercase();
-    let bare = host.trim_start_matches('[').trim_end_matches(']');
-    let is_loopback = bare.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
+    let unbracketed = host.trim_start_matches('[').trim_end_matches(']');
+    let is_loopback = unbracketed.parse::<IpAddr>().is_ok_and(|it| it.to_canonical().is_loopback());
     let own_authority =
         base_url.split_once("://").map(|(_, it)| it.split('/').next().unwrap_or_default());
     is_loopback

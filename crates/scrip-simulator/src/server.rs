@@ -1,4 +1,4 @@
-//! Its listener and its addresses.
+//! The listener and the routes.
 
 use std::{future::Future, net::SocketAddr, sync::Arc, time::Duration};
 
@@ -23,19 +23,19 @@ use crate::{
     state::SimulatorState,
 };
 
-/// What is in flight when it is to stop has this long.
+/// Time for in-flight requests after the stop signal.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
-/// A form is a third longer than the message in it.
+/// A base64url form field is one third longer than the message in it.
 const BODY_BYTES_MAX: usize = MESSAGE_BYTES_MAX * 2;
 
-/// A directory server for each scheme, and the bank behind all of them.
+/// A directory server for each scheme, and one ACS for all of them.
 #[derive(Debug, Clone)]
 pub struct Simulator {
     state: Arc<SimulatorState>,
 }
 
 impl Simulator {
-    /// The settings must name a base URL: nothing here knows where it will listen.
+    /// The settings must contain a base URL, because the listen address is not known here.
     pub fn new(settings: SimulatorSettings) -> Result<Self, StartError> {
         Ok(Self { state: Arc::new(SimulatorState::new(settings)?) })
     }
@@ -49,11 +49,11 @@ impl Simulator {
             .route("/sim/acs/app", post(acs::receive_app))
             .route("/sim/acs/root.pem", get(get_root_certificate))
             .route(
-                "/sim/knobs",
+                "/sim/behavior",
                 get(get_common_behavior).put(put_common_behavior).delete(reset_common_behavior),
             )
             .route(
-                "/sim/knobs/{scheme}",
+                "/sim/behavior/{scheme}",
                 get(get_common_behavior).put(put_common_behavior).delete(reset_common_behavior),
             )
             .layer(DefaultBodyLimit::max(BODY_BYTES_MAX))
@@ -72,15 +72,15 @@ impl Simulator {
         format!("{}/sim/ds/{}", self.state.base_url, scheme.slug())
     }
 
-    /// Serves until told to stop; what is in flight then has a moment.
+    /// Serves until `stop` completes, then waits briefly for in-flight requests.
     pub async fn serve(&self, listener: TcpListener, stop: impl Future<Output = ()>) {
         let (shutdown_sender, shutdown_receiver) = oneshot::channel::<()>();
-        // Told by the other end's going away.
+        // Completes when the sender is dropped.
         let graceful = async {
             drop(shutdown_receiver.await);
         };
         let mut serving = tokio::spawn(
-            // Without deadlines of its own: whoever connects here is testing.
+            // Without timeouts: only tests connect here.
             axum::serve(listener, self.router()).with_graceful_shutdown(graceful).into_future(),
         );
         tokio::select! {
@@ -88,25 +88,25 @@ impl Simulator {
             _ = &mut serving => return,
         }
         drop(shutdown_sender);
-        // A silence that a knob asked for would last longer.
+        // A simulated silence would last longer.
         if timeout(DRAIN_TIMEOUT, &mut serving).await.is_err() {
             serving.abort();
         }
     }
 }
 
-/// A simulator that runs. It ends when this is dropped.
+/// A running simulator. It stops when the handle is dropped.
 #[derive(Debug)]
 pub struct SimulatorHandle {
     simulator: Simulator,
     address: SocketAddr,
-    /// Going away, it tells the task to stop.
+    /// Dropping the sender stops the task.
     stop: oneshot::Sender<()>,
     task: JoinHandle<()>,
 }
 
-/// Serves on a listener, which may have any free port: without a base URL in the settings its
-/// address is used. Must be called within a runtime, which serves it.
+/// Serves on a listener, which may have any free port. Without a base URL in the settings, the
+/// listen address is used. Must be called within a runtime, which runs the server.
 pub fn start(
     listener: TcpListener,
     mut settings: SimulatorSettings,
@@ -141,12 +141,12 @@ impl SimulatorHandle {
         self.simulator.directory_url(scheme)
     }
 
-    /// Turns the knobs of all schemes, as `PUT /sim/knobs` does.
+    /// Sets the behavior of all schemes, like the HTTP endpoint of the behavior.
     pub fn set_behavior(&self, behavior: SimulatedBehavior) {
         self.simulator.state.set_behavior(None, behavior);
     }
 
-    /// Lets what is in flight finish, and ends.
+    /// Waits briefly for in-flight requests, then stops.
     pub async fn stop(self) {
         drop(self.stop);
         drop(timeout(DRAIN_TIMEOUT.saturating_mul(2), self.task).await);
@@ -158,7 +158,7 @@ async fn get_root_certificate(State(state): State<Arc<SimulatorState>>) -> Respo
     (content_type, state.signer.root_pem().to_owned()).into_response()
 }
 
-/// Knobs of one scheme, or of all of them where the path names none.
+/// The scheme in the path. `None` addresses all schemes.
 type SchemePath = Option<Path<String>>;
 
 fn scheme(path: SchemePath) -> Result<Option<Scheme>, StatusCode> {
@@ -166,22 +166,22 @@ fn scheme(path: SchemePath) -> Result<Option<Scheme>, StatusCode> {
 }
 
 async fn get_common_behavior(
-    State(world): State<Arc<SimulatorState>>,
+    State(state): State<Arc<SimulatorState>>,
     path: SchemePath,
 ) -> Result<Response, StatusCode> {
-    Ok(behavior_response(&world.knobs_of(scheme(path)?)))
+    Ok(behavior_response(&state.behavior_for(scheme(path)?)))
 }
 
-/// All of them: what is not said is as if it were normal.
+/// Replaces the whole behavior: attributes that are absent become normal.
 async fn put_common_behavior(
-    State(world): State<Arc<SimulatorState>>,
+    State(state): State<Arc<SimulatorState>>,
     path: SchemePath,
     body: Bytes,
 ) -> Result<Response, StatusCode> {
     let scheme = scheme(path)?;
     Ok(match serde_json::from_slice::<SimulatedBehavior>(&body) {
         Ok(behavior) => {
-            world.set_behavior(scheme, behavior.clone());
+            state.set_behavior(scheme, behavior.clone());
             behavior_response(&behavior)
         }
         Err(error) => (StatusCode::BAD_REQUEST, error.to_string()).into_response(),
@@ -189,12 +189,12 @@ async fn put_common_behavior(
 }
 
 async fn reset_common_behavior(
-    State(world): State<Arc<SimulatorState>>,
+    State(state): State<Arc<SimulatorState>>,
     path: SchemePath,
 ) -> Result<Response, StatusCode> {
     let scheme = scheme(path)?;
-    world.reset_behavior(scheme);
-    Ok(behavior_response(&world.knobs_of(scheme)))
+    state.reset_behavior(scheme);
+    Ok(behavior_response(&state.behavior_for(scheme)))
 }
 
 fn behavior_response(behavior: &SimulatedBehavior) -> Response {

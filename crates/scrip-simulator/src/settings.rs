@@ -1,4 +1,4 @@
-//! What can be set when it starts. All of it has a default that suits trying things out.
+//! Settings of the simulator. All have defaults that suit manual testing.
 
 use std::time::Duration;
 
@@ -7,49 +7,52 @@ use crate::behavior::SimulatedBehavior;
 /// How the simulator runs.
 #[derive(Debug, Clone)]
 pub struct SimulatorSettings {
-    /// How browsers and the 3DS server reach it, without a slash at the end. If there is none, the
-    /// address it listens on.
+    /// The URL at which browsers and the 3DS server reach the simulator, without a trailing slash.
+    /// Default: the listen address.
     pub base_url: Option<String>,
     pub timers: Timers,
-    /// Transactions that are remembered. The oldest goes for the next.
+    /// The capacity for transactions. A new transaction evicts the oldest.
     pub transactions_max: usize,
-    /// What the knobs are at the start, and after a reset.
+    /// The behavior at the start and after a reset.
     pub behavior: SimulatedBehavior,
-    /// Certificates in PEM that a 3DS server's `https` address is checked against.
+    /// PEM certificates that verify the `https` address of a 3DS server.
     pub trusted_roots: Vec<u8>,
-    /// Whom results are sent to.
+    /// The hosts to which results are sent.
     pub result_destinations: ResultDestinations,
 }
 
-/// Where results may go: whoever reaches the simulator names the address.
+/// The hosts to which results may be sent. A limit is needed because any client of the simulator
+/// chooses the address.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum ResultDestinations {
-    /// And, by `https`, to whoever the trusted roots vouch for.
+    /// Loopback, and `https` hosts with a certificate of the trusted roots.
     #[default]
     Loopback,
-    /// And to this host and port, as they stand in an address.
+    /// The same, and this host and port, written as in a URL.
     LoopbackAndHost(String),
     AnyHost,
 }
 
-/// EMV's times, and those that it leaves to the issuer.
+/// The timeouts of EMV, and those that EMV leaves to the issuer.
 #[derive(Debug, Clone)]
 pub struct Timers {
-    /// From an `ARes` to the first `CReq`. EMV has 30 seconds, which is short for reading a log.
+    /// From an `ARes` to the first `CReq`. EMV specifies 30 seconds, which is short for manual
+    /// testing.
     pub first_creq: Duration,
-    /// From one step of the cardholder to the next. EMV has ten minutes.
+    /// From one step of the cardholder to the next. EMV specifies ten minutes.
     pub interaction: Duration,
-    /// Until a cardholder who is asked elsewhere has answered.
+    /// Until the cardholder responds to a decoupled authentication.
     pub decoupled: Duration,
-    /// The length of one minute of `threeDSRequestorDecMaxTime`, so that it can be waited for.
+    /// The simulated length of one minute of `threeDSRequestorDecMaxTime`, so that tests can wait
+    /// for it.
     pub decoupled_minute: Duration,
-    /// For the answer of a 3DS server.
+    /// For the response of a 3DS server.
     pub outgoing_timeout: Duration,
-    /// How long a silence lasts that a knob asks for, if nobody hangs up before.
+    /// The duration of a simulated silence, unless the client disconnects earlier.
     pub silence: Duration,
-    /// How long after the browser a result comes that a knob makes late.
+    /// The time between the browser's return and a simulated late result.
     pub late_result: Duration,
-    /// How long a transaction is remembered.
+    /// How long a transaction is stored.
     pub transaction_lifetime: Duration,
 }
 
@@ -82,26 +85,24 @@ impl Default for Timers {
 }
 
 impl Timers {
-    /// As EMV says.
+    /// The timeouts of EMV.
     #[must_use]
     pub fn strict() -> Self {
         Self { first_creq: Duration::from_secs(30), ..Self::default() }
     }
 }
 
-/// Why it cannot start.
+/// Why the simulator cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
-    #[error(
-        "the base URL must be http or https with a host, and without query or slash at the end"
-    )]
+    #[error("the base URL must be http or https with a host, without a query or a trailing slash")]
     BaseUrl,
-    #[error("the trusted roots are not certificates in PEM")]
+    #[error("the trusted roots are not PEM certificates")]
     TrustedRoots,
-    #[error("no keys could be made: {0}")]
+    #[error("key generation failed: {0}")]
     Keys(&'static str),
-    #[error("a table of the simulator is wrong: {0}")]
+    #[error("invalid built-in table: {0}")]
     Table(&'static str),
-    #[error("the address it listens on is not known: {0}")]
+    #[error("cannot read the listen address: {0}")]
     Listener(#[from] std::io::Error),
 }

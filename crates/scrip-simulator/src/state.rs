@@ -1,4 +1,4 @@
-//! What all of the simulator shares.
+//! The shared state of the simulator.
 
 use std::{
     collections::BTreeMap,
@@ -20,7 +20,7 @@ use crate::{
     transaction::Transactions,
 };
 
-/// Names that the sandbox is known by.
+/// Reference numbers and texts in the simulator's messages.
 #[derive(Debug)]
 pub(crate) struct MessageTexts {
     pub(crate) acs_reference: Text<1, 32>,
@@ -45,8 +45,8 @@ pub(crate) struct SimulatorState {
 impl SimulatorState {
     pub(crate) fn new(settings: SimulatorSettings) -> Result<Self, StartError> {
         let base_url = settings.base_url.unwrap_or_default();
-        let plain = !base_url.ends_with('/') && !base_url.contains(['?', '#', ';', ',', '\'']);
-        if !plain || base_url.len() > 128 || policy_origin(&base_url).is_none() {
+        let is_plain = !base_url.ends_with('/') && !base_url.contains(['?', '#', ';', ',', '\'']);
+        if !is_plain || base_url.len() > 128 || policy_origin(&base_url).is_none() {
             return Err(StartError::BaseUrl);
         }
         let ranges = Scheme::ALL.iter().map(|it| {
@@ -79,17 +79,17 @@ impl SimulatorState {
     }
 
     pub(crate) fn behavior(&self, scheme: Scheme) -> SimulatedBehavior {
-        self.knobs_of(Some(scheme))
+        self.behavior_for(Some(scheme))
     }
 
-    /// For one scheme, or those that all of them have.
-    pub(crate) fn knobs_of(&self, scheme: Option<Scheme>) -> SimulatedBehavior {
-        let panel = self.behavior_table.lock().unwrap_or_else(PoisonError::into_inner);
-        let own = scheme.and_then(|it| panel.by_scheme.get(&it));
-        own.unwrap_or(&panel.common).clone()
+    /// The behavior of one scheme, or the common behavior.
+    pub(crate) fn behavior_for(&self, scheme: Option<Scheme>) -> SimulatedBehavior {
+        let table = self.behavior_table.lock().unwrap_or_else(PoisonError::into_inner);
+        let scheme_behavior = scheme.and_then(|it| table.by_scheme.get(&it));
+        scheme_behavior.unwrap_or(&table.common).clone()
     }
 
-    /// For one scheme, or for all of them.
+    /// Sets the behavior of one scheme, or the common behavior.
     pub(crate) fn set_behavior(&self, scheme: Option<Scheme>, behavior: SimulatedBehavior) {
         let mut table = self.behavior_table.lock().unwrap_or_else(PoisonError::into_inner);
         match scheme {
@@ -123,7 +123,7 @@ fn message_texts() -> Result<MessageTexts, StartError> {
     })
 }
 
-/// An id that nobody else has.
+/// A new random id.
 pub(crate) fn new_id() -> TransId {
     TransId::from_bytes(*uuid::Uuid::new_v4().as_bytes())
 }

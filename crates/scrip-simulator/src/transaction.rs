@@ -1,4 +1,4 @@
-//! Transactions that an `ARes` left open, and where each of them stands. No card number is kept.
+//! Transactions that remain open after the `ARes`, and their progress. No card number is stored.
 
 mod progress;
 
@@ -20,7 +20,7 @@ use tokio::{task::AbortHandle, time::Instant};
 
 use crate::{acs::AppKeys, card::ChallengeScenario, page::Purchase};
 
-/// What does not change.
+/// The immutable part of a transaction.
 #[derive(Debug)]
 pub(crate) struct TransactionDetails {
     pub(crate) scheme: Scheme,
@@ -46,27 +46,27 @@ impl TransactionDetails {
     }
 }
 
-/// Who asks the cardholder.
+/// Where the cardholder is authenticated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChallengeFlow {
-    /// A page of ours.
+    /// On a page of the simulator.
     Browser,
-    /// An app, with an SDK in it.
+    /// In an app with an SDK.
     App,
-    /// The bank, somewhere else.
+    /// By the bank, outside of the browser or app.
     Decoupled,
 }
 
-/// One transaction.
+/// An open transaction.
 #[derive(Debug)]
 pub(crate) struct Transaction {
     pub(crate) details: TransactionDetails,
     pub(crate) progress: ChallengeProgress,
-    /// Codes that were typed, right or wrong.
+    /// The number of entered codes, correct or wrong.
     pub(crate) attempts: Mutex<u8>,
-    /// Messages of an app, which are numbered.
+    /// The number of messages of the app.
     pub(crate) app_message_count: Mutex<u16>,
-    /// Comes with the `CReq` and goes with the `CRes`.
+    /// Received with the `CReq` and returned with the `CRes`.
     pub(crate) session_data: Mutex<Option<Text<1, 1024>>>,
     timer: Mutex<Option<AbortOnDrop>>,
 }
@@ -81,7 +81,7 @@ impl Drop for AbortOnDrop {
 
 impl fmt::Debug for AbortOnDrop {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Timer")
+        f.write_str("AbortOnDrop")
     }
 }
 
@@ -97,14 +97,14 @@ impl Transaction {
         }
     }
 
-    /// The new timer stops the old one; forgetting the transaction stops them all.
+    /// Replaces and stops the old timer. Evicting the transaction stops its timer.
     pub(crate) fn set_timer(&self, task: AbortHandle) {
-        let old =
+        let old_timer =
             self.timer.lock().unwrap_or_else(PoisonError::into_inner).replace(AbortOnDrop(task));
-        drop(old);
+        drop(old_timer);
     }
 
-    /// Another code was typed; how many that makes.
+    /// Counts an entered code and returns the new count.
     pub(crate) fn count_attempt(&self) -> u8 {
         let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         *attempts = attempts.saturating_add(1);
@@ -116,7 +116,7 @@ impl Transaction {
     }
 }
 
-/// As many as fit, for as long as they may stay.
+/// The stored transactions, limited by number and lifetime.
 #[derive(Debug)]
 pub(crate) struct Transactions {
     capacity: usize,
@@ -172,7 +172,7 @@ impl TransactionTable {
     }
 }
 
-/// Ids may come back in another case.
+/// Ids may be returned in another case.
 fn normalize_id(id: &TransId) -> String {
     id.expose().to_ascii_lowercase()
 }

@@ -1,4 +1,4 @@
-//! Storage engines. None of them sees plaintext; all of them pass one conformance suite.
+//! Storage engines. No engine sees plaintext, and every engine passes the same conformance suite.
 
 pub mod claims;
 mod facets;

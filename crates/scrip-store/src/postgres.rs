@@ -1,5 +1,5 @@
-//! PostgreSQL: for more than one machine. What holds where several nodes write is in
-//! docs/decisions/0034-postgresql.md.
+//! The PostgreSQL engine, for deployments with several nodes. docs/decisions/0034-postgresql.md
+//! describes the guarantees when several nodes write.
 
 mod audit;
 pub mod bench_statements;
@@ -26,8 +26,8 @@ use crate::{
         },
         tokens::write_group::TokenWriteQueue,
     },
-    shared::audit::log::{ChainStatements, POSTGRES_ACCESS_LOG, POSTGRES_AUDIT_LOG},
-    sql::{DeleteSome, Execute, Outcome, Parameter, parameters},
+    shared::audit::log::{ChainStatements, POSTGRES_AUDIT_LOG, POSTGRES_READ_LOG},
+    sql::{BatchDelete, Execute, Outcome, Parameter, parameters},
 };
 
 pub use crate::postgres::connect::{
@@ -38,12 +38,13 @@ pub use crate::postgres::connect::{
 };
 pub use tokio_postgres_rustls::MakeRustlsConnect;
 
+/// The store of the PostgreSQL engine.
 #[derive(Debug)]
 pub struct PostgresStore {
     pool: ConnectionPool,
     pub(crate) read_log: PostgresReadLog,
     write_queue: TokenWriteQueue,
-    /// Of this node. Another node's are known by the rows that they commit.
+    /// Claims of this node. A claim of another node is visible only when its rows are committed.
     pub(crate) claims: InFlightClaims,
     directory_listener: DirectoryListener,
 }
@@ -52,33 +53,33 @@ impl PostgresStore {
     pub(crate) fn chain_statements(log: LogKind) -> &'static ChainStatements {
         match log {
             LogKind::Audit => &POSTGRES_AUDIT_LOG,
-            LogKind::Read => &POSTGRES_ACCESS_LOG,
+            LogKind::Read => &POSTGRES_READ_LOG,
         }
     }
 
-    /// Single statements about the chains of a log.
+    /// Client for single statements on the chains of a log.
     pub(crate) fn chains(&self, _: LogKind) -> AutocommitClient<'_> {
         self.for_all_tenants()
     }
 
-    /// The same, about one of them.
+    /// Client for single statements on one tenant's chain.
     pub(crate) fn chain_reader(&self, _: LogKind, tenant: TenantId) -> AutocommitClient<'_> {
         self.for_tenant(tenant)
     }
 
-    /// Statements about one tenant, which see both logs and their heads in one snapshot.
+    /// Runs statements for one tenant. Both logs and their heads are read in one snapshot.
     pub(crate) async fn read_snapshot<T>(
         &self,
         _: LogKind,
         tenant: TenantId,
         read: impl AsyncFnOnce(&ReadSnapshot) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        let it = ReadSnapshot::new(&self.pool, RowScope::for_tenant(tenant)).await?;
-        let value = read(&it).await;
-        it.end(value).await
+        let snapshot = ReadSnapshot::new(&self.pool, RowScope::for_tenant(tenant)).await?;
+        let value = read(&snapshot).await;
+        snapshot.end(value).await
     }
 
-    /// Writes for a tenant in a transaction, which keeps what the outcome says is kept.
+    /// Writes for a tenant in one transaction. The outcome decides whether the transaction commits.
     pub(crate) async fn write<T: Outcome>(
         &self,
         tenant: TenantId,
@@ -87,7 +88,7 @@ impl PostgresStore {
         self.write_log(LogKind::Audit, tenant, work).await
     }
 
-    /// The same, which writes to a log.
+    /// Like [`PostgresStore::write`], for a transaction that writes to the given log.
     pub(crate) async fn write_log<T: Outcome>(
         &self,
         log: LogKind,
@@ -97,14 +98,14 @@ impl PostgresStore {
         let mut transaction =
             PostgresTransaction::begin(&self.pool, TenantLog { log, tenant }, 0).await?;
         let outcome = work(&mut transaction).await?;
-        match outcome.is_kept() {
+        match outcome.should_commit() {
             true => transaction.commit().await?,
             false => transaction.roll_back().await?,
         }
         Ok(outcome)
     }
 
-    /// As [`PostgresStore::write`]: writes for one tenant run one after the other.
+    /// Same as [`PostgresStore::write`]: writes of one tenant already run one after the other.
     pub(crate) async fn write_waiting<T: Outcome>(
         &self,
         tenant: TenantId,
@@ -113,13 +114,14 @@ impl PostgresStore {
         self.write(tenant, work).await
     }
 
-    pub(crate) async fn delete_some(
+    /// Deletes one batch of the rows before the cutoff.
+    pub(crate) async fn delete_batch(
         &self,
         _: LogKind,
-        delete: &DeleteSome,
-        by: impl Into<Parameter<'static>>,
+        delete: &BatchDelete,
+        cutoff: impl Into<Parameter<'static>>,
     ) -> Result<usize, StoreError> {
-        let some = parameters![by.into(), delete.postgres_rows_max];
-        self.for_all_tenants().execute(delete.postgres, &some).await
+        let parameters = parameters![cutoff.into(), delete.postgres_rows_max];
+        self.for_all_tenants().execute(delete.postgres, &parameters).await
     }
 }

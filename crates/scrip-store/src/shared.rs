@@ -1,5 +1,5 @@
-//! What both engines do alike: the statements that both take, how rows and records are made of each
-//! other, and the rules of every write. An engine fetches and puts; what is decided is decided here.
+//! Code that both engines share: common statements, conversion between rows and records, and the
+//! rules of every write. An engine reads and writes rows; the decisions are made here.
 
 pub(crate) mod audit;
 pub(crate) mod clock_watermark;
@@ -12,12 +12,12 @@ pub(crate) mod usage;
 
 use scrip_core::store::StoreError;
 
-/// The same for everybody who shared a transaction.
+/// Copies an error for all writes that shared a transaction.
 pub(crate) fn clone_error(error: &StoreError) -> StoreError {
     match error {
         StoreError::Busy => StoreError::Busy,
         StoreError::AlreadyCompleted => StoreError::AlreadyCompleted,
         StoreError::Unavailable(cause) => StoreError::Unavailable(cause.to_string().into()),
-        StoreError::Corrupt(what) => StoreError::Corrupt(what),
+        StoreError::Corrupt(reason) => StoreError::Corrupt(reason),
     }
 }

@@ -1,9 +1,9 @@
-//! What both engines have in common when they run a statement: parameters, columns, and the traits
-//! by which shared code reads and writes.
+//! What both engines need to run statements: parameters, columns, and the traits that shared code
+//! uses to read and write.
 //!
-//! A statement that both engines take is written once, with `$1`, `$2` and so on as its parameters.
-//! PostgreSQL numbers them so. SQLite takes them for names and numbers these by their first
-//! appearance: so they appear in order, which `sqlite/engine/statement.rs` checks.
+//! A statement for both engines is written once, with the parameters `$1`, `$2` and so on.
+//! PostgreSQL reads them as numbers. SQLite reads them as names and numbers them by first
+//! appearance, so they must appear in order; `sqlite/engine/statement.rs` checks that.
 
 mod column;
 mod dialect;
@@ -11,8 +11,8 @@ mod parameter;
 mod statements;
 
 pub(crate) use crate::sql::{
-    column::{ColumnReader, MISSING_COLUMNS, optional, required},
-    dialect::{DeleteSome, Outcome, delete_some, for_both_engines},
+    column::{ColumnReader, MISSING_COLUMNS, read_optional, read_required},
+    dialect::{BatchDelete, Outcome, delete_batch, for_both_engines},
     parameter::{Parameter, parameters},
-    statements::{Execute, NO_LAST_EVENT, Statements, WriteTransaction, run_ready},
+    statements::{Execute, NO_LAST_EVENT, Statements, WriteTransaction, run_sync_future},
 };

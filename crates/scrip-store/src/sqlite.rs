@@ -1,4 +1,4 @@
-//! The embedded engine: one SQLite file, one writer, readers beside it.
+//! The embedded engine: one SQLite file with one writer and concurrent readers.
 
 mod audit;
 mod engine;
@@ -20,7 +20,7 @@ use scrip_core::{
 use crate::{
     claims::InFlightClaims,
     shared::audit::log::{ChainStatements, SQLITE_LOG},
-    sql::{DeleteSome, Outcome, Parameter, parameters, run_ready},
+    sql::{BatchDelete, Outcome, Parameter, parameters, run_sync_future},
     sqlite::{
         audit::read_log::SqliteReadLog,
         engine::{
@@ -35,12 +35,15 @@ use crate::{
 
 pub use crate::sqlite::{audit::verify, engine::connection::PageMode, maintenance::backup};
 
-/// What a crowd of other writes may keep one waiting that must not be refused.
+/// Maximum number of retries of a write that waits while the write queue is full.
 const BUSY_RETRIES_MAX: u32 = 200;
 const BUSY_RETRY_PAUSE: Duration = Duration::from_millis(50);
 
-/// Fields end in this order: the checkpointer and the readers before the writer, whose connection
-/// is then the last and tidies the log away; the lock after all of them.
+/// The store of the embedded engine.
+///
+/// Fields are dropped in this order. The checkpointer and the readers stop before the writer, so
+/// that the writer's connection closes last and removes the WAL. The lock is released after all of
+/// them.
 #[derive(Debug)]
 pub struct SqliteStore {
     _checkpointer: Option<Checkpointer>,
@@ -61,7 +64,7 @@ impl SqliteStore {
         Box::pin(async move { self.readers.read(work) })
     }
 
-    /// Single statements about the chains of a log, each of which has a database of its own.
+    /// Readers for the chains of a log; each log is a separate database.
     pub(crate) fn chains(&self, log: LogKind) -> &Readers {
         match log {
             LogKind::Audit => &self.readers,
@@ -69,7 +72,7 @@ impl SqliteStore {
         }
     }
 
-    /// The same, about one of them.
+    /// Readers for one tenant's chain.
     pub(crate) fn chain_reader(&self, log: LogKind, _: TenantId) -> &Readers {
         self.chains(log)
     }
@@ -85,27 +88,27 @@ impl SqliteStore {
         }
     }
 
-    /// Single statements about one tenant, which they name.
+    /// Readers for one tenant; the statements name the tenant.
     pub(crate) fn for_tenant(&self, _: TenantId) -> &Readers {
         &self.readers
     }
 
-    /// Single statements about every tenant.
+    /// Readers for all tenants.
     pub(crate) fn for_all_tenants(&self) -> &Readers {
         &self.readers
     }
 
-    /// Statements about one tenant, in the database of a log, which see it at one instant.
+    /// Runs statements for one tenant in one snapshot of a log's database.
     pub(crate) async fn read_snapshot<T>(
         &self,
         log: LogKind,
         _: TenantId,
         read: impl AsyncFnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
-        self.chains(log).read(|it| with_snapshot(it, || run_ready(read(it))))
+        self.chains(log).read(|it| with_snapshot(it, || run_sync_future(read(it))))
     }
 
-    /// Writes for a tenant in the next commit, which keeps what the outcome says is kept.
+    /// Writes for a tenant in the next group commit. The outcome decides whether the write is kept.
     pub(crate) async fn write<T: Outcome + Send + 'static>(
         &self,
         tenant: TenantId,
@@ -114,15 +117,15 @@ impl SqliteStore {
         self.write_log(LogKind::Audit, tenant, work).await
     }
 
-    /// The same, in the database of a log.
+    /// Like [`SqliteStore::write`], in the database of a log.
     pub(crate) async fn write_log<T: Outcome + Send + 'static>(
         &self,
         log: LogKind,
         _: TenantId,
         work: impl AsyncFnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
-        let work = move |it: &mut SqliteTransaction<'_>| run_ready(work(it));
-        self.log_writer(log).write_if(work, T::is_kept).await
+        let work = move |it: &mut SqliteTransaction<'_>| run_sync_future(work(it));
+        self.log_writer(log).write_if(work, T::should_commit).await
     }
 
     /// Writes to the vault. Waits while the write queue is full instead of failing.
@@ -137,21 +140,22 @@ impl SqliteStore {
         for _ in 0..BUSY_RETRIES_MAX {
             match self.write(tenant, work.clone()).await {
                 Err(StoreError::Busy) => tokio::time::sleep(BUSY_RETRY_PAUSE).await,
-                done => return done,
+                result => return result,
             }
         }
         Err(StoreError::Busy)
     }
 
-    pub(crate) async fn delete_some(
+    /// Deletes one batch of the rows before the cutoff.
+    pub(crate) async fn delete_batch(
         &self,
         log: LogKind,
-        delete: &'static DeleteSome,
-        by: impl Into<Parameter<'static>> + Send + 'static,
+        delete: &'static BatchDelete,
+        cutoff: impl Into<Parameter<'static>> + Send + 'static,
     ) -> Result<usize, StoreError> {
-        let some = move |it: &mut SqliteTransaction<'_>| {
-            execute(it, delete.sqlite, &parameters![by.into(), delete.sqlite_rows_max])
+        let delete_rows = move |it: &mut SqliteTransaction<'_>| {
+            execute(it, delete.sqlite, &parameters![cutoff.into(), delete.sqlite_rows_max])
         };
-        self.log_writer(log).write(some).await
+        self.log_writer(log).write(delete_rows).await
     }
 }

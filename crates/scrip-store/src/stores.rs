@@ -1,4 +1,4 @@
-//! Store traits whose methods are the same in both engines.
+//! Store traits with the same implementation for both engines.
 
 mod access_sessions;
 mod idempotency;

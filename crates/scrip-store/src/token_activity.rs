@@ -1,4 +1,4 @@
-//! Which tokens a batch uses, for the count of those that are active.
+//! Collects the tokens that a batch uses, for the count of active tokens.
 
 use scrip_core::{
     audit::read_log::active_month,
@@ -7,32 +7,33 @@ use scrip_core::{
     token::{BatchOutcome, TokenBatch, TokenWrite, WriteOutcome},
 };
 
-/// When the tokens of a batch were made, and when it uses them: what is older than this month is
-/// active in it.
+/// Creation time and time of use of each token of a batch. A token created before the month of its
+/// use is active in that month.
 pub(crate) struct TokenActivity(Vec<(TokenId, Timestamp, Timestamp)>);
 
 impl TokenActivity {
     pub(crate) fn from_batch(batch: &TokenBatch) -> Self {
-        let of = |it: &TokenWrite| {
+        let read_activity = |it: &TokenWrite| {
             let (record, audit) = match it {
                 TokenWrite::Insert(it) => (&it.token.record, &it.audit),
                 TokenWrite::Update(it) => (&it.token, &it.audit),
             };
             (record.id.clone(), record.created_at, audit.at)
         };
-        Self(batch.writes.iter().map(of).collect())
+        Self(batch.writes.iter().map(read_activity).collect())
     }
 
-    /// By what became of it: another token may have taken the place of one.
-    pub(crate) fn active_tokens(self, batched: &BatchOutcome) -> Vec<(Month, TokenId)> {
-        let BatchOutcome::Written(outcomes) = batched else { return Vec::new() };
-        let used = self.0.into_iter().zip(outcomes);
-        let used = used.filter_map(|((id, created_at, at), outcome)| match outcome {
+    /// Returns the tokens that became active. Depends on the outcome, because an existing duplicate
+    /// may replace a new token.
+    pub(crate) fn active_tokens(self, outcome: &BatchOutcome) -> Vec<(Month, TokenId)> {
+        let BatchOutcome::Written(outcomes) = outcome else { return Vec::new() };
+        let activities = self.0.into_iter().zip(outcomes);
+        let active = activities.filter_map(|((id, created_at, at), outcome)| match outcome {
             WriteOutcome::New | WriteOutcome::Updated => Some((active_month(created_at, at)?, id)),
             WriteOutcome::Existing(it) => {
                 Some((active_month(it.record.created_at, at)?, it.record.id.clone()))
             }
         });
-        used.collect()
+        active.collect()
     }
 }

@@ -1,7 +1,7 @@
-//! Moving a vault from one engine to another, or to another place of the same: through a file, with
-//! every row as it is stored. Nothing is opened on the way, so no key is needed.
+//! Export and import: moves a vault to another engine or another location through a file that
+//! contains every row as it is stored. Nothing is decrypted, so no key is needed.
 //!
-//! What the file is and why is in docs/decisions/0035-moving-a-vault.md.
+//! docs/decisions/0035-export-and-import.md describes the file format and its reasons.
 
 mod error;
 mod export;
@@ -27,78 +27,83 @@ pub use crate::transfer::{
     row::{RowValue, TransferRow},
 };
 
-/// Why nobody else may use a vault.
+/// Error message for every use of a vault with an unfinished import, except the import itself.
 pub(crate) const UNFINISHED_IMPORT: &str =
     "an import into this vault is not finished; run it again: scrip import FILE";
 
-/// How much of a vault is read, and written, at once.
+/// Maximum size of a page of rows.
 #[derive(Debug, Clone, Copy)]
 pub struct PageBounds {
     pub rows_max: usize,
-    /// It ends behind the row that goes past it.
+    /// The page ends after the row that exceeds this limit.
     pub bytes_max: usize,
 }
 
 impl Default for PageBounds {
-    /// Little enough to be kept in memory, and enough that a commit for each costs little.
+    /// These values limit memory use and keep the cost per commit low.
     fn default() -> Self {
         Self { rows_max: 256, bytes_max: 4 * 1024 * 1024 }
     }
 }
 
-/// Rows of one kind, in the order in which the engine has them.
+/// Rows of one kind, in the order in which the engine reads them.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct RowPage {
     pub rows: Vec<TransferRow>,
-    /// Where the engine goes on behind the last of them. Nobody else understands it.
+    /// Encodes the key of the last row: the engine continues after it. Only the engine that read
+    /// the page can decode it.
     pub position: Vec<u8>,
 }
 
-/// Rows of a file that go into a vault together.
+/// Rows of a file that are imported together.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Portion {
     pub kind: RowKind,
-    /// How many rows of this kind come before.
+    /// Number of rows of this kind in earlier portions.
     pub rows_before: u64,
     pub page: RowPage,
 }
 
-/// How far an import has come. It is in the vault, and changes in the transaction of each portion.
+/// The progress of an import, stored in the vault. The transaction of each portion updates it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ImportState {
-    /// Which file: the checksum of its beginning.
-    pub file: [u8; 32],
+    /// Checksum of the file's header, which identifies the file.
+    pub file_checksum: [u8; 32],
+    /// Number of imported portions.
     pub portions: u64,
-    /// Of the file up to there.
+    /// Checksum of the file up to the end of the last imported portion.
     pub checksum: [u8; 32],
 }
 
-/// How many rows are done, of how many.
+/// The number of processed rows and the number of all rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransferProgress {
     pub rows: u64,
     pub total: u64,
 }
 
-/// An engine, row by row. Nothing else uses the vault meanwhile.
+/// Row-by-row access to an engine. Nothing else may use the vault at the same time.
 pub trait TransferEngine: Send {
+    /// The name of the engine.
     fn engine(&self) -> &'static str;
 
+    /// The version of the database schema.
     fn schema(&self) -> u32;
 
-    /// What is read from now on is of one instant.
+    /// Begins a read snapshot.
     fn begin_reading(&mut self) -> StoreFuture<'_, ()>;
 
+    /// Ends the read snapshot.
     fn end_reading(&mut self) -> StoreFuture<'_, ()>;
 
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64>;
 
-    /// How many entries there are by which tokens are found. They do not travel: a token's row
-    /// says all of its own.
+    /// Number of entries of the token index. The file does not contain them, because they are
+    /// derived from the tokens' rows.
     fn count_index_entries(&mut self) -> StoreFuture<'_, u64>;
 
-    /// The next rows behind a position; none at the end. Those of tokens in the order of their
-    /// numbers, of each tenant.
+    /// Reads the next rows after a position. The page is empty at the end. Tokens of a tenant are
+    /// in the order of their numbers.
     fn read_page<'a>(
         &'a mut self,
         kind: RowKind,
@@ -106,20 +111,21 @@ pub trait TransferEngine: Send {
         bounds: PageBounds,
     ) -> StoreFuture<'a, RowPage>;
 
-    /// How far an import has come that has not ended.
+    /// Returns the state of an unfinished import.
     fn find_import_state(&mut self) -> StoreFuture<'_, Option<ImportState>>;
 
-    /// From now on nobody serves this vault, until the import has ended.
+    /// Blocks other use of this vault until the import is complete.
     fn start_import(&mut self, state: ImportState) -> StoreFuture<'_, ()>;
 
-    /// In one transaction with the state after it. After a crash between the two, where an engine
-    /// cannot, the same portion comes again and changes nothing.
+    /// Writes the portion and the new state in one transaction. An engine with two databases may
+    /// crash between its two commits. Then the next run writes the same portion again, which
+    /// changes nothing.
     fn write_portion<'a>(
         &'a mut self,
         portion: &'a Portion,
         state: ImportState,
     ) -> StoreFuture<'a, ()>;
 
-    /// The vault's own keys, without which it is none; and there is no import any more.
+    /// Writes the system keys, without which the vault cannot be used, and ends the import.
     fn complete_import<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()>;
 }

@@ -1,4 +1,4 @@
-//! Clocks that only a test moves.
+//! Clocks that only tests advance.
 
 use std::{
     sync::atomic::{AtomicI64, Ordering},
@@ -7,10 +7,10 @@ use std::{
 
 use scrip_core::time::{Clock, Timestamp};
 
-/// When every test with a stopped clock begins.
+/// The start time of every test with a stopped clock.
 pub const START: Timestamp = Timestamp { unix_ms: 1_800_000_000_000 };
 
-/// A clock that stands still between two moves.
+/// A clock that only moves when a test sets it.
 #[derive(Debug)]
 pub struct StoppedClock(AtomicI64);
 
@@ -20,13 +20,13 @@ impl StoppedClock {
         Self(AtomicI64::new(time.unix_ms))
     }
 
-    pub fn advance(&self, by: Duration) {
-        self.0.store(self.now().plus(by).unix_ms, Ordering::SeqCst);
+    pub fn advance(&self, duration: Duration) {
+        self.0.store(self.now().plus(duration).unix_ms, Ordering::SeqCst);
     }
 
-    /// Moves the clock, also back.
-    pub fn set(&self, to: Timestamp) {
-        self.0.store(to.unix_ms, Ordering::SeqCst);
+    /// Sets the clock, forward or back.
+    pub fn set(&self, time: Timestamp) {
+        self.0.store(time.unix_ms, Ordering::SeqCst);
     }
 }
 
@@ -36,7 +36,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// Another clock, moved by hand.
+/// A clock with an adjustable offset to another clock.
 pub struct OffsetClock {
     base: Box<dyn Clock>,
     offset_ms: AtomicI64,
@@ -48,8 +48,8 @@ impl OffsetClock {
         Self { base: Box::new(base), offset_ms: AtomicI64::new(0) }
     }
 
-    pub fn advance(&self, by: Duration) {
-        self.offset_ms.fetch_add(i64::try_from(by.as_millis()).unwrap(), Ordering::SeqCst);
+    pub fn advance(&self, duration: Duration) {
+        self.offset_ms.fetch_add(i64::try_from(duration.as_millis()).unwrap(), Ordering::SeqCst);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Whether a response is as the OpenAPI document says.
+//! Checks whether a response matches the OpenAPI document.
 
 pub mod http1;
 pub mod recorder;
@@ -25,106 +25,115 @@ pub fn document() -> &'static Value {
 #[derive(Debug, Clone)]
 pub struct Exchange {
     pub method: String,
-    /// With or without a query.
+    /// The path with or without a query.
     pub path: String,
     pub status: u16,
-    /// Of the response; names in lower case.
+    /// The headers of the response, with names in lower case.
     pub headers: HashMap<String, String>,
     pub body: String,
 }
 
-/// An OpenAPI document, and the paths of the server that it leaves out.
+/// An OpenAPI document, and the paths of the server that are not in it.
 #[derive(Debug, Clone, Copy)]
 pub struct Contract {
     document: &'static Value,
     undocumented: &'static [&'static str],
 }
 
-/// A sealed server refuses all requests alike, so it does not say which operations are deprecated. The
-/// document does not make this difference.
+/// A sealed server rejects all requests alike, so its responses do not mark deprecated operations.
+/// The document does not describe this difference.
 fn is_omitted_when_sealed(exchange: &Exchange, header: &str) -> bool {
     let is_sealed = exchange.status == 503 && exchange.body.contains("the vault is sealed");
     is_sealed && ["Deprecation", "Sunset", "Link"].contains(&header)
 }
 
-/// Statuses of a path that is not in the document.
+/// The statuses with which a server can respond on a path without a route.
 const UNROUTED_STATUSES: [u16; 4] = [404, 405, 429, 503];
 
 impl Contract {
-    /// Each undocumented path stands for all paths below it, too.
+    /// Each undocumented path includes all paths below it.
     #[must_use]
     pub fn new(document: &'static Value, undocumented: &'static [&'static str]) -> Self {
         Self { document, undocumented }
     }
 
-    /// The difference between a response and the document.
+    /// Checks that the document describes a response.
     ///
     /// # Errors
     ///
-    /// The document does not have this response.
+    /// The document does not describe this response. The text contains the difference.
     pub fn check(&self, exchange: &Exchange) -> Result<(), String> {
         let Exchange { method, path, status, headers, body } = exchange;
-        let Some(operation) = self.operation(method, path) else {
+        let Some(operation) = self.find_operation(method, path) else {
             return self.check_undocumented(exchange);
         };
         let name = operation["operationId"].as_str().unwrap_or_default();
         let Some(response) = operation["responses"].get(status.to_string()) else {
-            return Err(format!("{name} may not answer {status}: {body}"));
+            return Err(format!("{name} must not respond with {status}: {body}"));
         };
         let response = self.resolve(response);
-        for (header, described) in response["headers"].as_object().into_iter().flatten() {
-            let is_required = self.resolve(described)["required"] == true;
+        for (header, header_object) in response["headers"].as_object().into_iter().flatten() {
+            let is_required = self.resolve(header_object)["required"] == true;
             if is_required
                 && !is_omitted_when_sealed(exchange, header)
                 && !headers.contains_key(&header.to_ascii_lowercase())
             {
-                return Err(format!("{name} answers {status} without {header}"));
+                return Err(format!("{name} responds with {status} without {header}"));
             }
         }
         let Some(content) = response["content"].as_object() else {
             let is_empty = body.is_empty();
             return if is_empty { Ok(()) } else { Err(format!("{name} has no body: {body}")) };
         };
-        let kind = headers.get("content-type").map_or("", String::as_str);
-        let kind = kind.split(';').next().unwrap_or_default();
-        let Some(media) = content.get(kind) else {
-            return Err(format!("{name} does not answer {status} with {kind:?}"));
+        let media_type = headers.get("content-type").map_or("", String::as_str);
+        let media_type = media_type.split(';').next().unwrap_or_default();
+        let Some(media_object) = content.get(media_type) else {
+            return Err(format!("{name} does not respond with {status} and {media_type:?}"));
         };
-        if !kind.ends_with("json") {
+        if !media_type.ends_with("json") {
             return Ok(());
         }
         let value = serde_json::from_str(body).map_err(|it| format!("{name}: {it}: {body}"))?;
         let rules = SchemaRules::new(self.document);
-        rules.check(&media["schema"], &value).map_err(|it| format!("{name}: {it}: {body}"))
+        rules.check(&media_object["schema"], &value).map_err(|it| format!("{name}: {it}: {body}"))
     }
 
     fn check_undocumented(&self, exchange: &Exchange) -> Result<(), String> {
         let Exchange { method, path, status, .. } = exchange;
-        let has_no_route = UNROUTED_STATUSES.contains(status);
-        let bare = path.split('?').next().unwrap_or_default();
-        let is_below =
-            |it: &str| bare.strip_prefix(it).is_some_and(|it| it.is_empty() || it.starts_with('/'));
-        let is_known = self.undocumented.iter().any(|it| is_below(it));
-        if has_no_route || is_known || method == "OPTIONS" || method == "HEAD" {
+        let is_unrouted = UNROUTED_STATUSES.contains(status);
+        let path_without_query = path.split('?').next().unwrap_or_default();
+        let is_below = |it: &str| {
+            path_without_query
+                .strip_prefix(it)
+                .is_some_and(|it| it.is_empty() || it.starts_with('/'))
+        };
+        let is_listed = self.undocumented.iter().any(|it| is_below(it));
+        if is_unrouted || is_listed || method == "OPTIONS" || method == "HEAD" {
             return Ok(());
         }
-        Err(format!("{method} {bare} answers {status} and is not in the document"))
+        Err(format!(
+            "{method} {path_without_query} responds with {status} and is not in the document"
+        ))
     }
 
-    fn operation(&self, method: &str, path: &str) -> Option<&'static Value> {
+    fn find_operation(&self, method: &str, path: &str) -> Option<&'static Value> {
         let path = path.split('?').next()?.trim_end_matches('/');
-        let fits = |template: &str| {
+        let matches_template = |template: &str| {
             let (template, path) = (template.split('/'), path.split('/'));
             template.clone().count() == path.clone().count()
-                && template.zip(path).all(|(a, b)| a == b || a.starts_with('{'))
+                && template
+                    .zip(path)
+                    .all(|(expected, actual)| expected == actual || expected.starts_with('{'))
         };
         let paths = self.document["paths"].as_object()?;
-        // A path without names is taken before one with.
-        let item = paths.get(path).or_else(|| paths.iter().find(|it| fits(it.0)).map(|it| it.1))?;
+        // A path without parameters has precedence over one with parameters.
+        let item = paths
+            .get(path)
+            .or_else(|| paths.iter().find(|it| matches_template(it.0)).map(|it| it.1))?;
         item.get(method.to_ascii_lowercase())
     }
 
-    /// The value that a reference leads to; any other value is itself.
+    /// Resolves a reference. Any other value is returned unchanged.
     #[must_use]
     pub fn resolve(&self, value: &'static Value) -> &'static Value {
         SchemaRules::new(self.document).resolve(value)

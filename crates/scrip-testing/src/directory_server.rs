@@ -1,4 +1,4 @@
-//! A directory server of the tests: it does as it is told, and remembers what it was asked.
+//! A scripted directory server for tests that records its requests.
 
 pub mod authority;
 
@@ -30,18 +30,20 @@ use tokio::{
 };
 use tokio_rustls::TlsAcceptor;
 
-/// What it does with a request, after it has read it.
+/// The reaction of the server after it has read a request completely.
 #[derive(Debug, Clone)]
 pub enum ServerBehavior {
     Json(Value),
-    /// The same, with the id of the question put in.
+    /// A JSON response with the transaction id of the request inserted.
     JsonWithTransactionId(Value),
     Bytes(Vec<u8>),
     Status(u16),
     RedirectTo(String),
-    /// More and more, without a length.
+    /// Responds with an endless body without a length.
     Endless,
+    /// Closes the connection without a response.
     HangUp,
+    /// Never responds and keeps the connection open.
     Silent,
 }
 
@@ -66,13 +68,13 @@ pub struct DirectoryServer {
 
 #[derive(Default)]
 struct DirectoryServerState {
-    /// The last one stays.
+    /// One behavior per request. The last one is repeated.
     behaviors: Mutex<VecDeque<ServerBehavior>>,
     received: Mutex<Vec<ReceivedRequest>>,
 }
 
 impl DirectoryServer {
-    /// In clear without a configuration.
+    /// Starts a server. Without a TLS configuration it uses plain HTTP.
     pub fn start(
         runtime: &Handle,
         tls: Option<Arc<ServerConfig>>,
@@ -82,11 +84,11 @@ impl DirectoryServer {
         state.behaviors.lock().unwrap().extend(behaviors.iter().cloned());
         let listener = runtime.block_on(TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
-        let serving = Arc::clone(&state);
+        let server_state = Arc::clone(&state);
         runtime.spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (state, tls) = (Arc::clone(&serving), tls.clone());
+                let (state, tls) = (Arc::clone(&server_state), tls.clone());
                 tokio::spawn(async move {
                     match tls {
                         None => serve(stream, state).await,
@@ -111,7 +113,7 @@ impl DirectoryServer {
         self.state.received.lock().unwrap().clone()
     }
 
-    /// From the next request on.
+    /// Sets the behaviors for the next requests.
     pub fn set_behaviors(&self, behaviors: &[ServerBehavior]) {
         *self.state.behaviors.lock().unwrap() = behaviors.iter().cloned().collect();
     }
@@ -135,7 +137,7 @@ async fn respond(
     let (head, body) = request.into_parts();
     let header = |name| head.headers.get(name).map_or("", |it| it.to_str().unwrap()).to_owned();
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes().to_vec();
-    let asked: Value = serde_json::from_slice(&body).unwrap_or_default();
+    let message: Value = serde_json::from_slice(&body).unwrap_or_default();
     let (path, content_type) = (head.uri.path().to_owned(), header("content-type"));
     state.received.lock().unwrap().push(ReceivedRequest {
         path,
@@ -143,15 +145,15 @@ async fn respond(
         host: header("host"),
         body,
     });
-    let manner = {
-        let mut manners = state.behaviors.lock().unwrap();
-        if manners.len() > 1 { manners.pop_front() } else { manners.front().cloned() }
+    let behavior = {
+        let mut behaviors = state.behaviors.lock().unwrap();
+        if behaviors.len() > 1 { behaviors.pop_front() } else { behaviors.front().cloned() }
     };
     let builder = Response::builder();
-    let created = match manner.expect("a manner") {
+    let response = match behavior.expect("a behavior") {
         ServerBehavior::Json(it) => builder.body(full_body(serde_json::to_vec(&it).unwrap())),
         ServerBehavior::JsonWithTransactionId(mut it) => {
-            it["threeDSServerTransID"] = asked["threeDSServerTransID"].clone();
+            it["threeDSServerTransID"] = message["threeDSServerTransID"].clone();
             builder.body(full_body(serde_json::to_vec(&it).unwrap()))
         }
         ServerBehavior::Bytes(it) => builder.body(full_body(it)),
@@ -160,17 +162,17 @@ async fn respond(
             builder.status(307).header("location", it).body(full_body(Vec::new()))
         }
         ServerBehavior::Endless => {
-            let piece = || Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[b' '; 4096])));
-            let pieces = stream::repeat_with(piece);
-            builder.body(BodyExt::boxed(StreamBody::new(pieces)))
+            let next_frame = || Ok::<_, io::Error>(Frame::data(Bytes::from_static(&[b' '; 4096])));
+            let frames = stream::repeat_with(next_frame);
+            builder.body(BodyExt::boxed(StreamBody::new(frames)))
         }
         ServerBehavior::HangUp => return Err(io::Error::other("hung up")),
         ServerBehavior::Silent => pending().await,
     };
-    Ok(created.unwrap())
+    Ok(response.unwrap())
 }
 
-/// Ranges, each of them given as the first and last number and what is to be done with it.
+/// A response with card ranges, each given as first number, last number and action.
 pub fn card_ranges_response(serial: &str, ranges: &[(&str, &str, &str)]) -> Value {
     let ranges: Vec<_> = ranges
         .iter()
@@ -181,16 +183,16 @@ pub fn card_ranges_response(serial: &str, ranges: &[(&str, &str, &str)]) -> Valu
             })
         })
         .collect();
-    let mut answer = json!({
+    let mut response = json!({
         "messageType": "PRes", "messageVersion": "2.2.0",
         "dsTransID": "6fa459ea-ee8a-4ca4-894e-db77e160355e",
         "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
         "serialNum": serial,
     });
     if !ranges.is_empty() {
-        answer["cardRangeData"] = ranges.into();
+        response["cardRangeData"] = ranges.into();
     }
-    answer
+    response
 }
 
 pub fn error_message(code: &str) -> Value {
@@ -201,7 +203,7 @@ pub fn error_message(code: &str) -> Value {
     })
 }
 
-/// What connects a vault to a scheme whose results come to this URL.
+/// The connection of a vault to a scheme with this results URL.
 #[must_use]
 pub fn scheme_connection(results_url: &str) -> SchemeConnection {
     SchemeConnection {

@@ -1,4 +1,4 @@
-//! Fault injection: stores and directory servers that do what a test decides.
+//! Fault injection: stores and directory servers controlled by a test.
 
 pub mod intercepted_store;
 pub mod schedule;

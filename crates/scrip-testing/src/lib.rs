@@ -1,16 +1,16 @@
-//! What tests and the bench share: the in-memory model of a store, clocks, fault injection, harnesses,
-//! and real PostgreSQL and Redis servers. No part of the program depends on this crate.
+//! Shared test and bench support: the in-memory model of a store, clocks, fault injection,
+//! harnesses, and real PostgreSQL and Redis servers. The program does not depend on this crate.
 
 #![expect(
     missing_debug_implementations,
-    reason = "harnesses hold closures and engines, which nobody prints"
+    reason = "harnesses contain closures and engines and are never printed"
 )]
 #![expect(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
-    reason = "a test that cannot be set up fails, and the panic says why"
+    reason = "a failed setup fails the test with a panic message"
 )]
 
 pub mod clock;

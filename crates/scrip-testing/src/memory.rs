@@ -1,4 +1,5 @@
-//! The model engine: obviously correct, and what the other engines are compared with.
+//! The in-memory model: simple enough to be obviously correct. The other engines are compared with
+//! it.
 
 mod access_sessions;
 mod batch;
@@ -39,9 +40,9 @@ pub struct MemoryStore {
 
 #[derive(Debug, Default, Clone)]
 struct MemoryStoreState {
-    /// In the order of their making.
+    /// In the order of creation.
     tokens: Vec<TokenRow>,
-    /// The last number of a token, where numbers are never reused.
+    /// The last token number, if numbers are never reused.
     last_number: Option<i64>,
     intents: Vec<(TenantId, StoredTokenIntent)>,
     idempotency_records: Vec<MemoryIdempotencyRecord>,
@@ -50,7 +51,7 @@ struct MemoryStoreState {
     directory: DirectoryRecords,
     access_sessions: Vec<SignedRow<AccessSessionRecord>>,
     threeds_sessions: Vec<ThreeDsSessionRecord>,
-    /// Each with its number, of which none is given twice.
+    /// Events with their unique numbers.
     events: Vec<(i64, ThreeDsEventRecord)>,
     last_event: i64,
     deleted_tenants: Vec<DeletedTenant>,
@@ -92,7 +93,7 @@ impl MemoryStore {
         Box::pin(async move { Ok(work(&mut self.lock())) })
     }
 
-    /// Work that fails takes back what it did.
+    /// Calls `work`. If it fails, its changes are rolled back.
     fn attempt<'a, T: Send + 'a>(
         &'a self,
         work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError> + Send + 'a,
@@ -100,7 +101,7 @@ impl MemoryStore {
         self.attempt_if(work, |_| true)
     }
 
-    /// The same, where some outcomes take it back too.
+    /// Calls `work`. If it fails or `should_keep` rejects its outcome, its changes are rolled back.
     fn attempt_if<'a, T: Send + 'a>(
         &'a self,
         work: impl FnOnce(&mut MemoryStoreState) -> Result<T, StoreError> + Send + 'a,
@@ -108,10 +109,10 @@ impl MemoryStore {
     ) -> StoreFuture<'a, T> {
         Box::pin(async move {
             let mut state = self.lock();
-            let mut after = state.clone();
-            let outcome = work(&mut after)?;
+            let mut changed_state = state.clone();
+            let outcome = work(&mut changed_state)?;
             if should_keep(&outcome) {
-                *state = after;
+                *state = changed_state;
             }
             Ok(outcome)
         })

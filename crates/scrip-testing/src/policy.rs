@@ -7,7 +7,7 @@ use scrip_core::{
     token::Container,
 };
 
-/// Everything that can be done to tokens.
+/// All token permissions.
 pub const TOKENS: &[Permission] = &[
     Permission::TokenCreate,
     Permission::TokenRead,
@@ -15,20 +15,20 @@ pub const TOKENS: &[Permission] = &[
     Permission::TokenDelete,
 ];
 
-/// Rights without a rule.
+/// An access policy with permissions and without rules.
 #[must_use]
 pub fn access_without_rules(permissions: &[Permission]) -> AccessPolicy {
-    AccessPolicy { parse_permissions: Permissions::from_list(permissions), rules: vec![] }
+    AccessPolicy { permissions: Permissions::from_list(permissions), rules: vec![] }
 }
 
-/// Rights by rules, the first of which goes first.
+/// An access policy with rules in order of priority.
 #[must_use]
 pub fn access_with_rules(rules: impl IntoIterator<Item = AccessRule>) -> AccessPolicy {
     let rules = (0..).zip(rules).map(|(priority, rule)| AccessRule { priority, ..rule });
-    AccessPolicy { parse_permissions: Permissions::default(), rules: rules.collect() }
+    AccessPolicy { permissions: Permissions::default(), rules: rules.collect() }
 }
 
-/// A rule of the first priority.
+/// A rule with priority 1.
 #[must_use]
 pub fn access_rule(
     container: &str,
@@ -40,7 +40,7 @@ pub fn access_rule(
         priority: 1,
         scope: AccessScope::Container(Container::parse(container).unwrap()),
         transform,
-        parse_permissions: Permissions::from_list(permissions),
+        permissions: Permissions::from_list(permissions),
     }
 }
 

@@ -1,10 +1,11 @@
-//! A PostgreSQL server of the tests' own: one for the process, with a database for each test.
+//! A PostgreSQL server for tests: one per process, with a database for each test.
 //!
-//! It needs the programs of PostgreSQL 14 or later (`apt-get install postgresql-15`). It has its own
-//! data directory, and its socket is in that, so no port can be in anybody's way. It ends and its
-//! directory goes when this process ends, however that is.
+//! It needs PostgreSQL 14 or later (`apt-get install postgresql-15`). It has its own data directory
+//! with its socket inside, so no port can conflict. The server and its directory are removed when
+//! this process ends, for whatever reason.
 //!
-//! Nothing is tested as a superuser, whom no policy holds: one role owns the schema, another serves.
+//! No test runs as a superuser, because row policies do not apply to superusers: one role owns the
+//! schema, another one serves.
 
 pub mod cluster;
 pub mod query;
@@ -26,12 +27,13 @@ use uuid::Uuid;
 
 const TEMPLATE: &str = "scrip_template";
 
-/// Owns databases, and what is in them.
+/// The role that owns databases and their contents.
 pub const OWNER_ROLE: &str = "scrip_owner";
-/// May do what it was granted. A name that must be quoted.
-pub const SERVE_ROLE: &str = "scrip \"serves\"";
+/// The role of a node, with granted rights only. Its name must be quoted.
+pub const SERVE_ROLE: &str = "scrip \"serve role\"";
 
-/// Ends when its input does, which is when this process does.
+/// The script that runs the server. It ends when its standard input is closed, that is, when this
+/// process ends.
 const SERVER_SCRIPT: &str = r#"
 set -e
 umask 077
@@ -56,16 +58,16 @@ wait $server || true
 
 struct PostgresServer {
     folder: PathBuf,
-    /// It ends when its input does, which is open as long as this is there.
+    /// The script ends when its input is closed, that is, when this value is dropped.
     _shell: Child,
-    /// Names of databases that nobody needs any more.
+    /// Names of databases that are no longer used.
     unused_databases: Mutex<Vec<String>>,
     databases_created: AtomicUsize,
     roles: OnceCell<()>,
     template: OnceCell<()>,
 }
 
-/// Where the programs are: the newest version of those that Debian keeps side by side.
+/// The folder with the programs of the newest PostgreSQL version, in the layout of Debian.
 fn postgres_programs() -> PathBuf {
     let mut versions: Vec<(u32, PathBuf)> = Vec::new();
     for entry in std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten() {
@@ -81,7 +83,7 @@ fn postgres_programs() -> PathBuf {
     newest.expect("PostgreSQL is not installed: apt-get install postgresql-15").1
 }
 
-/// PostgreSQL does not run as root.
+/// A shell of an ordinary user, because PostgreSQL does not run as root.
 fn unprivileged_shell() -> Command {
     let is_root = Command::new("id").arg("-u").output().unwrap().stdout == b"0\n";
     if !is_root {
@@ -92,7 +94,8 @@ fn unprivileged_shell() -> Command {
     shell
 }
 
-/// Starts a shell script that serves PostgreSQL from this folder. The script ends with its input.
+/// Starts a shell script that runs PostgreSQL in this folder. The script ends when its input is
+/// closed.
 fn start_script(script: &str, folder: &Path) -> Child {
     let child = unprivileged_shell()
         .args(["-c", script, "sh"])
@@ -101,7 +104,7 @@ fn start_script(script: &str, folder: &Path) -> Child {
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn();
-    child.expect("sh and setpriv are there")
+    child.expect("start sh and setpriv")
 }
 
 fn server() -> &'static PostgresServer {
@@ -113,12 +116,12 @@ fn server() -> &'static PostgresServer {
         for line in BufReader::new(child.stdout.take().unwrap()).lines() {
             let line = line.unwrap();
             if line == "ready" {
-                let (unneeded, created, template, roles) = Default::default();
+                let (unused_databases, databases_created, template, roles) = Default::default();
                 return PostgresServer {
                     folder,
                     _shell: child,
-                    unused_databases: unneeded,
-                    databases_created: created,
+                    unused_databases,
+                    databases_created,
                     template,
                     roles,
                 };
@@ -132,14 +135,14 @@ fn server() -> &'static PostgresServer {
 
 async fn execute_statements(statements: &[String]) {
     let server = server();
-    let roles = async || {
-        let serving = quote_identifier(SERVE_ROLE);
+    let create_roles = async || {
+        let serve_role = quote_identifier(SERVE_ROLE);
         execute_as_superuser(&[format!(
-            "CREATE ROLE {OWNER_ROLE} LOGIN; CREATE ROLE {serving} LOGIN"
+            "CREATE ROLE {OWNER_ROLE} LOGIN; CREATE ROLE {serve_role} LOGIN"
         )])
         .await;
     };
-    server.roles.get_or_init(roles).await;
+    server.roles.get_or_init(create_roles).await;
     execute_as_superuser(statements).await;
 }
 
@@ -147,7 +150,7 @@ fn quote_identifier(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-/// As a superuser.
+/// Executes statements as a superuser.
 async fn execute_as_superuser(statements: &[String]) {
     let url = database_address(&server().folder, "scrip", "postgres");
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
@@ -165,7 +168,7 @@ fn database_address(folder: &Path, role: &str, database: &str) -> String {
     format!("postgres://{role}@{host}/{database}")
 }
 
-/// The server of this process, for its superuser; with the role that owns databases.
+/// The superuser address of the server of this process. Creates the role that owns databases.
 #[must_use]
 pub fn server_url() -> String {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
@@ -173,15 +176,14 @@ pub fn server_url() -> String {
     database_address(&server().folder, "scrip", "postgres")
 }
 
-/// A database of that server, for its owner.
+/// The address of a database on this server, for the role that owns the database.
 #[must_use]
 pub fn database_url(server: &str, name: &str) -> String {
-    let place =
-        server.strip_prefix("postgres://scrip@").and_then(|it| it.strip_suffix("/postgres"));
-    format!("postgres://{OWNER_ROLE}@{}/{name}", place.expect("the address of a server"))
+    let host = server.strip_prefix("postgres://scrip@").and_then(|it| it.strip_suffix("/postgres"));
+    format!("postgres://{OWNER_ROLE}@{}/{name}", host.expect("a server address"))
 }
 
-/// One of its own for a test.
+/// A database for one test.
 #[derive(Debug)]
 pub struct TestDatabase {
     name: String,
@@ -189,16 +191,17 @@ pub struct TestDatabase {
 }
 
 impl TestDatabase {
-    /// A copy of one that was migrated by its owner, whoever comes first, and which [`SERVING`]
-    /// was granted.
+    /// Creates a copy of a migrated template database. Its nodes use the role [`SERVE_ROLE`]. The
+    /// first call creates and migrates the template as its owner.
     pub async fn create(migrate: impl AsyncFnOnce(&str)) -> Self {
         let server = server();
-        let template = async || {
+        let create_template = async || {
             execute_statements(&[format!("CREATE DATABASE {TEMPLATE} OWNER {OWNER_ROLE}")]).await;
-            let superuser = database_address(&server.folder, "scrip", TEMPLATE);
-            let (client, connection) = tokio_postgres::connect(&superuser, NoTls).await.unwrap();
+            let superuser_url = database_address(&server.folder, "scrip", TEMPLATE);
+            let (client, connection) =
+                tokio_postgres::connect(&superuser_url, NoTls).await.unwrap();
             let connection = tokio::spawn(connection);
-            // As it is by itself from PostgreSQL 15 on.
+            // These rights are the default since PostgreSQL 15.
             let sql = format!(
                 "REVOKE CREATE ON SCHEMA public FROM PUBLIC; GRANT ALL ON SCHEMA public TO {OWNER_ROLE}"
             );
@@ -207,36 +210,36 @@ impl TestDatabase {
             connection.await.unwrap().unwrap();
             migrate(&database_address(&server.folder, OWNER_ROLE, TEMPLATE)).await;
         };
-        server.template.get_or_init(template).await;
+        server.template.get_or_init(create_template).await;
         let name = format!("test_{}", server.databases_created.fetch_add(1, Ordering::Relaxed));
-        let unneeded = std::mem::take(&mut *lock(&server.unused_databases));
+        let unused_databases = std::mem::take(&mut *lock(&server.unused_databases));
         let mut statements: Vec<_> =
-            unneeded.iter().map(|it| format!("DROP DATABASE {it} WITH (FORCE)")).collect();
+            unused_databases.iter().map(|it| format!("DROP DATABASE {it} WITH (FORCE)")).collect();
         statements.push(format!("CREATE DATABASE {name} TEMPLATE {TEMPLATE} OWNER {OWNER_ROLE}"));
         execute_statements(&statements).await;
         Self { name, role: SERVE_ROLE }
     }
 
-    /// Without a schema, for one role that makes it and serves.
+    /// A database without a schema, for one role that both migrates and serves.
     pub async fn create_empty() -> Self {
         let name = format!("test_{}", server().databases_created.fetch_add(1, Ordering::Relaxed));
         execute_statements(&[format!("CREATE DATABASE {name} OWNER {OWNER_ROLE}")]).await;
         Self { name, role: OWNER_ROLE }
     }
 
-    /// For a node.
+    /// The address for a node.
     #[must_use]
     pub fn url(&self) -> String {
         database_address(&server().folder, self.role, &self.name)
     }
 
-    /// For whoever migrates.
+    /// The address for a migration.
     #[must_use]
     pub fn owner_url(&self) -> String {
         database_address(&server().folder, OWNER_ROLE, &self.name)
     }
 
-    /// For whoever looks, or alters something, behind the vault's back.
+    /// The superuser address, for tests that read or alter rows without the vault.
     #[must_use]
     pub fn superuser_url(&self) -> String {
         database_address(&server().folder, "scrip", &self.name)

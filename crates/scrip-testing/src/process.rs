@@ -1,4 +1,4 @@
-//! The program in a process of its own. A process never outlives its value.
+//! The program in a child process, which is killed when its value is dropped.
 
 pub mod client;
 pub mod harness;
@@ -20,25 +20,22 @@ use crate::process::client::ServerAddress;
 pub struct ServerProcess {
     pub child: Child,
     pub server_address: ServerAddress,
-    /// Open as long as the server is, which may write to it.
+    /// Stays open as long as the server runs, because the server may write to it.
     _stdout: BufReader<ChildStdout>,
 }
 
 impl ServerProcess {
-    /// Waits until the server says that it is ready.
+    /// Starts a server and waits until it reports that it is ready.
     pub fn start(command: &mut Command) -> Self {
-        let (child, stdout, hello) = start(command.stdin(Stdio::null()));
-        let address = hello["url"].as_str().and_then(|it| it.strip_prefix("http://"));
-        let address = address.and_then(|it| it.parse().ok()).expect("it says where it is");
-        Self {
-            child,
-            server_address: ServerAddress { address, ready_message: hello },
-            _stdout: stdout,
-        }
+        let (child, stdout, ready_message) = start(command.stdin(Stdio::null()));
+        let address = ready_message["url"].as_str().and_then(|it| it.strip_prefix("http://"));
+        let address =
+            address.and_then(|it| it.parse().ok()).expect("the ready message has an address");
+        Self { child, server_address: ServerAddress { address, ready_message }, _stdout: stdout }
     }
 }
 
-/// SIGKILL: no handler of the server runs.
+/// Sends SIGKILL: no handler of the server runs.
 impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.child.kill());
@@ -46,16 +43,17 @@ impl Drop for ServerProcess {
     }
 }
 
-/// Starts a command and reads its first line, which is null if the line is no JSON.
+/// Starts a command and parses the first line of its output. The value is `null` if the line is not
+/// JSON.
 fn start(command: &mut Command) -> (Child, BufReader<ChildStdout>, Value) {
-    let mut child = command.stdout(Stdio::piped()).spawn().expect("the program starts");
-    let mut stdout = BufReader::new(child.stdout.take().expect("it was piped"));
+    let mut child = command.stdout(Stdio::piped()).spawn().expect("start the program");
+    let mut stdout = BufReader::new(child.stdout.take().expect("the output is piped"));
     let mut line = String::new();
-    stdout.read_line(&mut line).expect("its output can be read");
+    stdout.read_line(&mut line).expect("read the output of the program");
     (child, stdout, serde_json::from_str(&line).unwrap_or_default())
 }
 
-/// `scrip dev` of this program: the vault as it is shipped, on any free port.
+/// The command `scrip dev` on a free port.
 pub fn scrip_dev_command(program: &str, data: &Path) -> Command {
     let mut command = Command::new(program);
     command.args(["dev", "--json", "--listen", "127.0.0.1:0", "--data-dir"]).arg(data);
@@ -64,22 +62,22 @@ pub fn scrip_dev_command(program: &str, data: &Path) -> Command {
     command
 }
 
-/// Stops a server the way a service manager does.
+/// Stops a server with SIGTERM, like a service manager.
 pub fn terminate(child: &Child) {
-    let sent = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
-    assert!(sent.expect("kill can be run").success());
+    let kill_status = Command::new("kill").args(["-TERM", &child.id().to_string()]).status();
+    assert!(kill_status.expect("run kill").success());
 }
 
-/// Nothing when it still runs after that long.
+/// Waits for the process to end. Returns `None` if the process still runs after the timeout.
 pub fn wait(child: &mut Child, timeout: Duration) -> Option<ExitStatus> {
-    let step = Duration::from_millis(20);
+    let poll_interval = Duration::from_millis(20);
     let mut waited = Duration::ZERO;
     while waited < timeout {
-        if let Some(status) = child.try_wait().expect("it is ours to wait for") {
+        if let Some(status) = child.try_wait().expect("poll the child process") {
             return Some(status);
         }
-        std::thread::sleep(step);
-        waited += step;
+        std::thread::sleep(poll_interval);
+        waited += poll_interval;
     }
     None
 }

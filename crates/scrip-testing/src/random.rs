@@ -1,4 +1,4 @@
-//! Random numbers: of a seed, by which a run is reproduced, or of no seed, for times.
+//! Random numbers from a seed, to reproduce a run, and random durations without a seed.
 
 use std::{
     hash::{BuildHasher, RandomState},
@@ -23,16 +23,19 @@ impl SeededRandom {
         mixed ^ (mixed >> 31)
     }
 
-    pub fn between(&mut self, min: i64, max: i64) -> i64 {
+    /// A random number from `min` to `max`, both included.
+    pub fn in_inclusive_range(&mut self, min: i64, max: i64) -> i64 {
         min + i64::try_from(self.next_u64() % u64::try_from(max - min + 1).unwrap()).unwrap()
     }
 
+    /// A random number less than the bound.
     pub fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap();
         usize::try_from(self.next_u64() % bound).unwrap()
     }
 
-    pub fn is_within_percent(&mut self, percent: usize) -> bool {
+    /// Draws a random number and returns `true` with this probability.
+    pub fn chance_in_percent(&mut self, percent: usize) -> bool {
         self.below(100) < percent
     }
 
@@ -40,20 +43,20 @@ impl SeededRandom {
         &items[self.below(items.len())]
     }
 
-    /// An item with a probability in proportion to its weight.
-    pub fn weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
-        let mut at = self.below(items.iter().map(|it| it.0).sum());
+    /// A random item. Its probability is proportional to its weight, the first part of the pair.
+    pub fn pick_weighted<T: Copy>(&mut self, items: &[(usize, T)]) -> T {
+        let mut remaining = self.below(items.iter().map(|it| it.0).sum());
         for (weight, item) in items {
-            match at.checked_sub(*weight) {
+            match remaining.checked_sub(*weight) {
                 None => return *item,
-                Some(rest) => at = rest,
+                Some(difference) => remaining = difference,
             }
         }
         unreachable!("the weights add up to the bound")
     }
 }
 
-/// Some time in the range, which is in milliseconds.
+/// A random duration in this range of milliseconds.
 #[must_use]
 pub fn random_duration(range_ms: Range<u64>) -> Duration {
     let random = RandomState::new().hash_one(0_u8);

@@ -1,4 +1,4 @@
-//! A real Redis on a port and in a folder of its own. It never outlives its value.
+//! A real Redis server with its own port and folder. It is killed when its value is dropped.
 
 use std::{
     net::{TcpListener, TcpStream},
@@ -21,14 +21,14 @@ impl RedisServer {
     }
 
     pub fn start_with(arguments: &[&str]) -> Self {
-        // Somebody else may take the port before Redis does; then another one is tried.
+        // Another process may take the port first. Then another port is tried.
         for _ in 0..20 {
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();
             let port = listener.local_addr().unwrap().port();
             drop(listener);
-            let more = arguments.iter().map(|it| (*it).to_owned()).collect();
+            let owned_arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
             let folder = tempfile::tempdir().unwrap();
-            let mut redis = Self { child: None, port, folder, arguments: more };
+            let mut redis = Self { child: None, port, folder, arguments: owned_arguments };
             if redis.restart() {
                 return redis;
             }
@@ -36,20 +36,20 @@ impl RedisServer {
         unreachable!("redis-server does not start; ./test installs it");
     }
 
-    /// The same with other settings from now on.
+    /// Restarts with other arguments, which stay in effect.
     pub fn restart_with(&mut self, arguments: &[&str]) -> bool {
         self.arguments = arguments.iter().map(|it| (*it).to_owned()).collect();
         self.restart()
     }
 
-    /// Again on the same port, with nothing in it. Whether it answers.
+    /// Restarts empty on the same port. Returns whether it responds.
     pub fn restart(&mut self) -> bool {
         let port = self.port.to_string();
         let mut command = Command::new("redis-server");
         command.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
         command.arg("--dir").arg(self.folder.path()).args(&self.arguments);
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        let child = command.spawn().expect("redis-server; ./test installs it");
+        let child = command.spawn().expect("start redis-server (./test installs it)");
         let child = self.child.insert(child);
         for _ in 0..2000 {
             if child.try_wait().unwrap().is_some() {
@@ -63,7 +63,7 @@ impl RedisServer {
         false
     }
 
-    /// SIGKILL: what it knew is gone.
+    /// Sends SIGKILL: all data is lost.
     pub fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             drop(child.kill());
@@ -71,7 +71,7 @@ impl RedisServer {
         }
     }
 
-    /// Makes it stand still, or go on: `STOP`, `CONT`.
+    /// Sends a signal, such as `STOP` or `CONT`.
     pub fn signal(&self, name: &str) {
         let pid = self.child.as_ref().unwrap().id().to_string();
         assert!(Command::new("kill").arg(format!("-{name}")).arg(pid).status().unwrap().success());
@@ -85,14 +85,14 @@ impl RedisServer {
         redis::Client::open(self.url()).unwrap()
     }
 
-    /// What it answers to a command.
+    /// Sends a command and returns its response.
     pub fn query<T: redis::FromRedisValue>(&self, command: &[&str]) -> T {
         let mut connection = self.client().get_connection().unwrap();
-        let mut asked = redis::cmd(command[0]);
-        for word in &command[1..] {
-            asked.arg(*word);
+        let mut request = redis::cmd(command[0]);
+        for argument in &command[1..] {
+            request.arg(*argument);
         }
-        asked.query(&mut connection).unwrap()
+        request.query(&mut connection).unwrap()
     }
 }
 

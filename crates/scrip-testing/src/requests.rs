@@ -1,4 +1,4 @@
-//! Requests as a client would make them, and what their answers show.
+//! Requests as a client sends them, and helpers to read the responses.
 
 use scrip_core::{
     Vault,
@@ -49,8 +49,12 @@ fn new_request(caller: &Caller) -> Caller {
     })
 }
 
-pub async fn create(vault: &Vault, caller: &Caller, new: NewToken) -> Result<WrittenToken, Error> {
-    create_token(vault, &new_request(caller), new, None).await
+pub async fn create(
+    vault: &Vault,
+    caller: &Caller,
+    new_token: NewToken,
+) -> Result<WrittenToken, Error> {
+    create_token(vault, &new_request(caller), new_token, None).await
 }
 
 pub async fn update(
@@ -66,7 +70,7 @@ pub async fn get(vault: &Vault, caller: &Caller, id: &TokenId) -> TokenView {
     get_token(vault, &new_request(caller), id).await.unwrap()
 }
 
-/// The data that an answer shows; nothing when it shows none.
+/// The data in a response, `None` if the response has no data.
 pub fn visible_data(view: &TokenView) -> Option<Value> {
     view.detail.as_ref()?.visible.data.as_ref().map(|it| it.expose().clone())
 }
@@ -81,29 +85,31 @@ pub fn expect_denial<T: std::fmt::Debug>(outcome: Result<T, Error>) -> Denial {
     denial
 }
 
-/// The attribute that an answer complains about.
+/// Returns the attribute that the error of an invalid request names.
 #[track_caller]
 pub fn expect_invalid_field<T: std::fmt::Debug>(outcome: Result<T, Error>) -> String {
     let Err(Error::Invalid(fields)) = outcome else { panic!("{outcome:?}") };
     fields[0].field.to_string()
 }
 
-/// The number with this place in a series of distinct and valid card numbers. Its digits look random: a number such as
+/// The card number with this index in a series of distinct valid numbers.
+///
+/// Its digits look random: tests search files for card numbers, and a number such as
 /// 4000000000000002 would be found in any file with a run of zero bytes.
 pub fn card_number(index: u64) -> String {
-    const SPACE: u128 = 100_000_000_000_000;
-    // Coprime to the space, so that no two places share a number.
-    let scrambled = (u128::from(index) * 61_803_398_874_989 + 31_415_926_535_897) % SPACE;
+    const NUMBER_COUNT: u128 = 100_000_000_000_000;
+    // The factor is coprime to the count, so that no two indexes have the same number.
+    let scrambled = (u128::from(index) * 61_803_398_874_989 + 31_415_926_535_897) % NUMBER_COUNT;
     let payload = format!("4{scrambled:014}");
-    let weigh = |(at, digit): (usize, u8)| {
+    let luhn_value = |(position, digit): (usize, u8)| {
         let digit = u32::from(digit - b'0');
-        if at % 2 == 1 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+        if position % 2 == 1 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
     };
-    let sum: u32 = payload.bytes().rev().enumerate().map(weigh).sum();
+    let sum: u32 = payload.bytes().rev().enumerate().map(luhn_value).sum();
     format!("{payload}{}", (10 - sum % 10) % 10)
 }
 
-/// A payment that asks for no more than the rules do.
+/// A payment with only the attributes that the rules require.
 pub fn payment(holder: &str) -> Value {
     json!({
         "authentication_category": "payment",

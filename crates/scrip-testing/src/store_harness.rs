@@ -1,4 +1,4 @@
-//! The store's methods with what most tests do not care about filled in.
+//! The methods of a store with default arguments for most tests.
 
 pub mod sessions;
 
@@ -31,7 +31,7 @@ pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Debug)]
 pub struct StoreHarness {
     pub caller: Caller,
-    /// Somebody of another tenant.
+    /// A caller of another tenant.
     pub stranger: Caller,
     pub vault_harness: VaultHarness,
 }
@@ -53,7 +53,7 @@ pub struct SingleUpdate {
     pub build_record: Option<BuildIdempotencyRecord>,
 }
 
-/// What became of one insert.
+/// The outcome of one insert.
 #[derive(Debug, PartialEq, Eq)]
 pub enum InsertOutcome {
     New,
@@ -61,7 +61,7 @@ pub enum InsertOutcome {
     IdTaken,
 }
 
-/// What became of one update.
+/// The outcome of one update.
 #[derive(Debug, PartialEq, Eq)]
 pub enum UpdateOutcome {
     Done,
@@ -70,47 +70,49 @@ pub enum UpdateOutcome {
 }
 
 pub fn insert_outcome(
-    batched: Result<BatchOutcome, StoreError>,
+    batch_outcome: Result<BatchOutcome, StoreError>,
 ) -> Result<InsertOutcome, StoreError> {
-    Ok(match single_outcome(batched?) {
+    Ok(match single_outcome(batch_outcome?) {
         Ok(WriteOutcome::New) => InsertOutcome::New,
-        Ok(WriteOutcome::Existing(found)) => InsertOutcome::Existing(found),
+        Ok(WriteOutcome::Existing(existing)) => InsertOutcome::Existing(existing),
         Err(WriteConflict::IdTaken) => InsertOutcome::IdTaken,
-        Err(WriteConflict::Duplicate(found)) => InsertOutcome::Existing(found),
-        other => panic!("{other:?}"),
+        Err(WriteConflict::Duplicate(existing)) => InsertOutcome::Existing(existing),
+        outcome => panic!("not an outcome of an insert: {outcome:?}"),
     })
 }
 
 pub fn update_outcome(
-    batched: Result<BatchOutcome, StoreError>,
+    batch_outcome: Result<BatchOutcome, StoreError>,
 ) -> Result<UpdateOutcome, StoreError> {
-    Ok(match single_outcome(batched?) {
+    Ok(match single_outcome(batch_outcome?) {
         Ok(WriteOutcome::Updated) => UpdateOutcome::Done,
-        Ok(WriteOutcome::Existing(found)) => UpdateOutcome::Duplicate(found),
+        Ok(WriteOutcome::Existing(existing)) => UpdateOutcome::Duplicate(existing),
         Err(WriteConflict::Stale) => UpdateOutcome::Stale,
-        other => panic!("{other:?}"),
+        outcome => panic!("not an outcome of an update: {outcome:?}"),
     })
 }
 
-fn single_outcome(batched: BatchOutcome) -> Result<WriteOutcome, WriteConflict> {
-    match batched {
+fn single_outcome(batch_outcome: BatchOutcome) -> Result<WriteOutcome, WriteConflict> {
+    match batch_outcome {
         BatchOutcome::Written(mut outcomes) if outcomes.len() == 1 => Ok(outcomes.remove(0)),
-        BatchOutcome::Rejected(mut obstacles) if obstacles.len() == 1 => Err(obstacles.remove(0).1),
-        other @ (BatchOutcome::Written(_) | BatchOutcome::Rejected(_)) => panic!("{other:?}"),
+        BatchOutcome::Rejected(mut conflicts) if conflicts.len() == 1 => Err(conflicts.remove(0).1),
+        outcome @ (BatchOutcome::Written(_) | BatchOutcome::Rejected(_)) => {
+            panic!("not one outcome: {outcome:?}")
+        }
     }
 }
 
 impl StoreHarness {
     pub async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let ours = harness.tenant(TenantSettings::default()).await;
-        let theirs = harness.tenant(TenantSettings::default()).await;
-        let caller = harness.caller(&ours, access_without_rules(TOKENS)).await;
-        let stranger = harness.caller(&theirs, access_without_rules(TOKENS)).await;
+        let tenant = harness.tenant(TenantSettings::default()).await;
+        let other_tenant = harness.tenant(TenantSettings::default()).await;
+        let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+        let stranger = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
         Self { caller, stranger, vault_harness: harness }
     }
 
-    /// The same desk with the stranger in front of it.
+    /// The harness with the two callers swapped.
     pub fn with_callers_swapped(self) -> Self {
         Self { caller: self.stranger, stranger: self.caller, vault_harness: self.vault_harness }
     }
@@ -123,8 +125,8 @@ impl StoreHarness {
         self.vault_harness.clock.now()
     }
 
-    pub fn advance(&self, by: Duration) {
-        self.vault_harness.clock.advance(by);
+    pub fn advance(&self, duration: Duration) {
+        self.vault_harness.clock.advance(duration);
     }
 
     pub fn permit(&self, permission: Permission) -> Permit {
@@ -144,14 +146,14 @@ impl StoreHarness {
         self.caller.permit_lookup(Permission::TokenCreate).unwrap()
     }
 
-    /// An insert as the store takes it.
+    /// The arguments of `write_tokens` for an insert.
     pub fn insert_batch(&self, insert: SingleInsert) -> (LookupPermit, TokenBatch) {
-        let SingleInsert { token, deduplicate, audit, build_record: render } = insert;
+        let SingleInsert { token, deduplicate, audit, build_record } = insert;
         let permit = self.permit(Permission::TokenCreate);
         let insert = write::InsertToken { permit, token, intent: None, deduplicate, audit };
         (
             self.lookup_permit(),
-            TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record: render },
+            TokenBatch { writes: vec![TokenWrite::Insert(insert)], build_record },
         )
     }
 
@@ -188,7 +190,7 @@ impl StoreHarness {
     }
 
     pub async fn update_token(&self, update: SingleUpdate) -> Result<UpdateOutcome, StoreError> {
-        let SingleUpdate { token, cvc, deduplicate, audit, build_record: render } = update;
+        let SingleUpdate { token, cvc, deduplicate, audit, build_record } = update;
         let permit = self.permit(Permission::TokenUpdate);
         let update = write::UpdateToken {
             permit,
@@ -199,7 +201,7 @@ impl StoreHarness {
             reject_if_in_session_at: None,
             audit,
         };
-        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], build_record: render };
+        let batch = TokenBatch { writes: vec![TokenWrite::Update(update)], build_record };
         update_outcome(self.store().write_tokens(self.lookup_permit(), batch).await)
     }
 
@@ -213,9 +215,9 @@ impl StoreHarness {
         self.store().delete_token(self.permit(Permission::TokenDelete), delete).await.unwrap()
     }
 
-    /// In as many steps as it takes; how many tokens went.
-    pub async fn delete_expired_tokens(&self, expired_by: Timestamp) -> usize {
-        let mut swept = 0;
+    /// Deletes all expired tokens in as many steps as necessary. Returns the number of tokens.
+    pub async fn delete_expired_tokens(&self, cutoff: Timestamp) -> usize {
+        let mut total = 0;
         loop {
             let audit = self
                 .vault_harness
@@ -223,39 +225,34 @@ impl StoreHarness {
                 .audit_trail
                 .record_for_vault(Operation::ExpireToken, self.now());
             let audit = audit.unwrap();
-            match self
-                .store()
-                .delete_expired(ExpiringEntity::Token, expired_by, audit)
-                .await
-                .unwrap()
-            {
-                0 => return swept,
-                some => swept += some,
+            match self.store().delete_expired(ExpiringEntity::Token, cutoff, audit).await.unwrap() {
+                0 => return total,
+                count => total += count,
             }
         }
     }
 
-    pub async fn erase_expired_cvcs(&self, expired_by: Timestamp) -> usize {
-        let mut swept = 0;
+    pub async fn erase_expired_cvcs(&self, cutoff: Timestamp) -> usize {
+        let mut total = 0;
         loop {
-            match self.store().erase_expired_cvcs(expired_by).await.unwrap() {
-                0 => return swept,
-                some => swept += some,
+            match self.store().erase_expired_cvcs(cutoff).await.unwrap() {
+                0 => return total,
+                count => total += count,
             }
         }
     }
 
     pub async fn delete_old_usage(&self, month: Month) -> usize {
-        let mut swept = 0;
+        let mut total = 0;
         loop {
             match self.store().delete_old_usage(month).await.unwrap() {
-                0 => return swept,
-                some => swept += some,
+                0 => return total,
+                count => total += count,
             }
         }
     }
 
-    /// Tokens, codes, and records of what was done.
+    /// The numbers of tokens, CVCs and audit records.
     pub async fn row_counts(&self) -> [u64; 3] {
         let status = self.store().status().await.unwrap();
         ["tokens", "verification_codes", "audit_records"]
@@ -282,7 +279,7 @@ impl StoreHarness {
     }
 }
 
-/// A token that differs from another sample only by its id.
+/// A sample token record. Samples differ only in their id and in their body, which is the id.
 pub fn token_record(id: &str) -> TokenRecord {
     TokenRecord {
         id: token_id(id),
@@ -300,14 +297,17 @@ pub fn token_record(id: &str) -> TokenRecord {
     }
 }
 
-/// What a record becomes by an update.
-pub fn revised_record(before: &TokenRecord) -> TokenRecord {
-    let by = ApplicationId(Uuid::from_bytes([4; 16]));
+/// The record after an update.
+pub fn revised_record(record: &TokenRecord) -> TokenRecord {
+    let application = ApplicationId(Uuid::from_bytes([4; 16]));
     TokenRecord {
-        modified: Some(TokenModification { by, at: START.plus(Duration::from_secs(1)) }),
-        revision: before.revision + 1,
+        modified: Some(TokenModification {
+            by: application,
+            at: START.plus(Duration::from_secs(1)),
+        }),
+        revision: record.revision + 1,
         body: Sealed::from_stored(b"revised".to_vec()),
-        ..before.clone()
+        ..record.clone()
     }
 }
 

@@ -1,4 +1,4 @@
-//! A vault and its applications, made of parts that a test chooses.
+//! A vault and its applications, built from parts that a test chooses.
 
 use std::{sync::Arc, time::Duration};
 
@@ -45,7 +45,7 @@ pub struct CreatedKey {
     pub key: String,
 }
 
-/// Creates an application that has the name of its kind.
+/// Creates an application with the name of its kind.
 pub async fn create_key(
     vault: &Vault,
     pepper: &Pepper,
@@ -54,8 +54,8 @@ pub async fn create_key(
     access: AccessPolicy,
 ) -> CreatedKey {
     let name = DisplayName::parse(kind.as_str()).unwrap();
-    let new = NewApplication { name, kind, access, create_key: CreateKey::Yes };
-    let created = create_application(vault, permit, pepper, new, None).await.unwrap();
-    let key = created.api_key.unwrap().expose().to_owned();
-    CreatedKey { application: created.application.record.id, key }
+    let new_application = NewApplication { name, kind, access, create_key: CreateKey::Yes };
+    let outcome = create_application(vault, permit, pepper, new_application, None).await.unwrap();
+    let key = outcome.api_key.unwrap().expose().to_owned();
+    CreatedKey { application: outcome.application.record.id, key }
 }

@@ -1,4 +1,4 @@
-//! A vault on an engine, with a clock that stands still until it is told to move.
+//! A vault on an engine, with a clock that only tests advance.
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
@@ -30,7 +30,7 @@ use crate::{
     vault::{create_key, new_vault, root_key},
 };
 
-/// For one node of a test.
+/// The settings of one node.
 pub fn node_settings(database: &TestDatabase) -> PostgresSettings {
     let settings = PostgresSettings::parse(&database.url()).unwrap().with_connections(8);
     settings.with_node_clock()
@@ -65,33 +65,37 @@ impl VaultHarness {
         let mut database = None;
         let store: Arc<dyn Store> = match engine {
             Engine::Postgres => {
-                let created = database.insert(TestDatabase::create(migrate).await);
-                Arc::new(PostgresStore::open(node_settings(created)).await.unwrap())
+                let test_database = database.insert(TestDatabase::create(migrate).await);
+                Arc::new(PostgresStore::open(node_settings(test_database)).await.unwrap())
             }
             Engine::Memory => Arc::new(MemoryStore::default()),
             Engine::Sqlite => Arc::new(SqliteStore::open(&folder.path().join("scrip.db")).unwrap()),
         };
-        Self::found(store, folder, database).await
+        Self::create_vault(store, folder, database).await
     }
 
-    /// The model of an engine. It numbers tokens as the engine does, because a cursor may name a
-    /// deleted token.
+    /// Opens the model of an engine. The model numbers tokens as the engine does, because a cursor
+    /// may name a deleted token.
     pub async fn open_model(engine: Engine) -> Self {
         let store = match engine {
             Engine::Postgres => MemoryStore::with_unique_token_numbers(),
             Engine::Memory | Engine::Sqlite => MemoryStore::default(),
         };
-        Self::found(Arc::new(store), tempfile::tempdir().unwrap(), None).await
+        Self::create_vault(Arc::new(store), tempfile::tempdir().unwrap(), None).await
     }
 
-    async fn found(store: Arc<dyn Store>, folder: TempDir, database: Option<TestDatabase>) -> Self {
+    async fn create_vault(
+        store: Arc<dyn Store>,
+        folder: TempDir,
+        database: Option<TestDatabase>,
+    ) -> Self {
         let (vault, clock) = vault_with_stopped_clock(store);
         let root = root_key();
         initialize_vault_keys(&vault, &root).await.unwrap();
         Self { vault, clock, root, folder, database }
     }
 
-    /// A place for a vault, and none in it.
+    /// A folder and a database without a vault.
     pub async fn without_vault(engine: Engine) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = match engine {
@@ -102,7 +106,7 @@ impl VaultHarness {
         Self { vault, clock, root: root_key(), folder, database }
     }
 
-    /// One that somebody fills first, row by row.
+    /// Creates a vault after `fill` has imported rows.
     pub async fn imported(engine: Engine, fill: impl AsyncFnOnce(&mut dyn TransferEngine)) -> Self {
         let mut harness = Self::without_vault(engine).await;
         fill(&mut *harness.transfer_engine().await).await;
@@ -111,7 +115,7 @@ impl VaultHarness {
         harness
     }
 
-    /// The vault, row by row: until it is opened again, nobody else has it.
+    /// The transfer engine of the vault. It has exclusive access until `reopen`.
     pub async fn transfer_engine(&mut self) -> Box<dyn TransferEngine> {
         self.vault.store = Arc::new(MemoryStore::default());
         match &self.database {
@@ -123,12 +127,12 @@ impl VaultHarness {
     }
 
     pub async fn reopen(&mut self) {
-        // One at a time.
+        // Only one store can be open at a time.
         self.vault.store = Arc::new(MemoryStore::default());
         self.vault.store = self.try_open().await.unwrap();
     }
 
-    /// As a server would.
+    /// Opens the store like a server does.
     pub async fn try_open(&self) -> Result<Arc<dyn Store>, StoreError> {
         Ok(match &self.database {
             Some(database) => Arc::new(PostgresStore::open(node_settings(database)).await?),
@@ -136,45 +140,45 @@ impl VaultHarness {
         })
     }
 
-    /// Where an engine that has a file keeps it.
+    /// The path of the database file, for engines with a file.
     pub fn file(&self) -> PathBuf {
         self.folder.path().join("scrip.db")
     }
 
-    /// What a second node would be told.
+    /// The database, for a second node.
     pub fn database(&self) -> &TestDatabase {
         self.database.as_ref().unwrap()
     }
 
-    /// The same folder with the store closed, and another one opened.
-    pub fn with_store(mut self, open: impl FnOnce() -> Arc<dyn Store>) -> Self {
+    /// Closes the store and then replaces it.
+    pub fn with_store(mut self, open_store: impl FnOnce() -> Arc<dyn Store>) -> Self {
         self.vault.store = Arc::new(MemoryStore::default());
-        self.vault.store = open();
+        self.vault.store = open_store();
         self
     }
 
-    /// The same vault in a process that was started later.
+    /// The same vault as after a restart of the process: with new epoch keys.
     pub fn restart(&self) -> Vault {
-        Vault { epoch_keys: Arc::new(epochs()), ..self.vault.clone() }
+        Vault { epoch_keys: Arc::new(new_epoch_keys()), ..self.vault.clone() }
     }
 
     pub async fn directory(&self) -> Directory {
         Directory::load(&*self.vault.store, &self.root, None).await.unwrap()
     }
 
-    /// As a process that already had a directory loads the next one.
-    pub async fn reload(&self, before: Option<&Directory>) -> Result<Directory, Error> {
-        Directory::load(&*self.vault.store, &self.root, before).await
+    /// Loads the directory like a process that has an earlier one.
+    pub async fn reload(&self, previous: Option<&Directory>) -> Result<Directory, Error> {
+        Directory::load(&*self.vault.store, &self.root, previous).await
     }
 
     pub async fn tenant(&self, settings: TenantSettings) -> Arc<Tenant> {
         let name = DisplayName::parse("acme").unwrap();
-        let created = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
-        let id = created.await.unwrap();
+        let creation = create_tenant(&self.vault, &self.root, name, TenantKind::Test, settings);
+        let id = creation.await.unwrap();
         Arc::clone(self.directory().await.tenant(id).unwrap())
     }
 
-    /// A new application's caller, by the way a request takes: its key.
+    /// Creates an application and authenticates its key, like a request does.
     pub async fn caller(&self, tenant: &Arc<Tenant>, access: AccessPolicy) -> Caller {
         self.caller_of_kind(tenant, ApplicationKind::Private, access).await
     }
@@ -188,7 +192,7 @@ impl VaultHarness {
         self.authenticate(&self.create_api_key(tenant, kind, access).await).await
     }
 
-    /// A new application's key.
+    /// Creates an application and returns its key.
     pub async fn create_api_key(
         &self,
         tenant: &Arc<Tenant>,
@@ -200,17 +204,17 @@ impl VaultHarness {
         create_key(&self.vault, directory.pepper(), permit, kind, access).await.key
     }
 
-    /// Whoever has this key.
+    /// Authenticates a key and returns its caller.
     pub async fn authenticate(&self, key: &str) -> Caller {
         match self.directory().await.authenticate(key) {
             Some(ApiKeyLookup::Found { principal, api_key }) => {
                 Caller::new(Arc::clone(principal), test_origin()).with_api_key(Some(*api_key))
             }
-            other => panic!("{other:?}"),
+            lookup => panic!("the key is not found: {lookup:?}"),
         }
     }
 
-    /// The same application after its rights were changed.
+    /// The same application with another access policy.
     pub fn caller_with_access(
         &self,
         tenant: &Arc<Tenant>,
@@ -223,14 +227,14 @@ impl VaultHarness {
     }
 }
 
-/// A vault on this store, with a clock that stands still.
+/// A vault on this store with a stopped clock.
 pub fn vault_with_stopped_clock(store: Arc<dyn Store>) -> (Vault, Arc<StoppedClock>) {
     let clock = Arc::new(StoppedClock::default());
     let vault = new_vault(store, Arc::<StoppedClock>::clone(&clock));
-    (Vault { epoch_keys: Arc::new(epochs()), ..vault }, clock)
+    (Vault { epoch_keys: Arc::new(new_epoch_keys()), ..vault }, clock)
 }
 
-fn epochs() -> EpochKeys {
+fn new_epoch_keys() -> EpochKeys {
     EpochKeys::in_memory(Duration::from_secs(10 * 60))
 }
 

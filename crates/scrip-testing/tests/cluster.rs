@@ -1,32 +1,33 @@
-//! The cluster does what those who test with it count on.
+//! The guarantees of the test cluster.
 
 use scrip_testing::postgres::cluster::{Cluster, Replication};
 
-fn count(cluster: &Cluster) -> Vec<String> {
+fn count_rows(cluster: &Cluster) -> Vec<String> {
     cluster.query_primary("SELECT count(*) FROM it")
 }
 
 #[test]
 fn committed_rows_survive_a_kill_and_a_failover() {
     let mut cluster = Cluster::start(&[]);
-    let role = cluster.query_primary("SELECT rolsuper::text FROM pg_roles WHERE rolname = 'scrip'");
-    assert_eq!(role, ["false"]);
+    let is_superuser =
+        cluster.query_primary("SELECT rolsuper::text FROM pg_roles WHERE rolname = 'scrip'");
+    assert_eq!(is_superuser, ["false"]);
     for setting in ["fsync", "full_page_writes", "synchronous_commit"] {
         assert_eq!(cluster.query_primary(&format!("SHOW {setting}")), ["on"]);
     }
     cluster.query_primary("CREATE TABLE it (n INTEGER)");
     cluster.query_primary("INSERT INTO it VALUES (1)");
-    let before = cluster.query_primary("SELECT pg_postmaster_start_time()::text");
+    let start_time = cluster.query_primary("SELECT pg_postmaster_start_time()::text");
     cluster.kill_primary();
     cluster.restart_primary();
-    assert_ne!(cluster.query_primary("SELECT pg_postmaster_start_time()::text"), before);
-    assert_eq!(count(&cluster), ["1"]);
-    // There and back again.
+    assert_ne!(cluster.query_primary("SELECT pg_postmaster_start_time()::text"), start_time);
+    assert_eq!(count_rows(&cluster), ["1"]);
+    // Fail over, and then back.
     for expected in ["2", "3"] {
         cluster.add_standby(Replication::Synchronous);
         cluster.query_primary("INSERT INTO it VALUES (2)");
         cluster.fail_over();
-        assert_eq!(count(&cluster), [expected]);
+        assert_eq!(count_rows(&cluster), [expected]);
     }
 }
 
@@ -37,7 +38,7 @@ fn disconnected_standby_lacks_later_commits() {
     cluster.add_standby(Replication::Asynchronous);
     cluster.disconnect_standby();
     cluster.query_primary("INSERT INTO it VALUES (1)");
-    assert_eq!(count(&cluster), ["1"]);
+    assert_eq!(count_rows(&cluster), ["1"]);
     cluster.fail_over();
-    assert_eq!(count(&cluster), ["0"]);
+    assert_eq!(count_rows(&cluster), ["0"]);
 }

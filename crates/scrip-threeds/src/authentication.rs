@@ -1,4 +1,4 @@
-//! The outcome of an authentication, as the interface shows it: made of an `ARes`, and completed by an
+//! The outcome of an authentication as the API returns it: built from an `ARes`, completed by an
 //! `RReq`.
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +12,7 @@ use crate::{
     message::{ARes, AcsRendering, Extensions, RReq},
 };
 
-/// What was asked for, as far as the outcome is read in its light.
+/// The parameters of the request that the interpretation of the outcome depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct AuthenticationParameters {
@@ -20,12 +20,12 @@ pub struct AuthenticationParameters {
     pub scheme: Scheme,
     pub category: AuthenticationCategory,
     pub challenge_preference: Option<ChallengePreference>,
-    /// Minutes for a decoupled authentication, if one was asked for.
+    /// The time limit of a decoupled authentication in minutes, if one was requested.
     pub decoupled_minutes: Option<u16>,
 }
 
-/// Everything the interface tells of an authentication but the session's and the token's own ids.
-/// A name and its code come from one value, so that they cannot differ.
+/// All attributes of an authentication in the API, except the ids of the session and the token. A
+/// name and its code come from one value, so they cannot differ.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Authentication {
@@ -38,7 +38,7 @@ pub struct Authentication {
     pub acs_operator_id: Option<Text<1, 32>>,
     pub authentication_value: Option<AuthenticationValue>,
     pub status: Status,
-    /// What the `ARes` said, whatever came later.
+    /// The status of the `ARes`, even after a later `RReq`.
     pub directory_status: Status,
     pub reason: Option<StatusReason>,
     pub eci: Option<Alphanumeric<2, 2>>,
@@ -89,8 +89,9 @@ impl Authentication {
         authentication
     }
 
-    /// After a challenge. What only the first answer had stays; what the result decides is its own,
-    /// also where it says nothing.
+    /// The authentication after a challenge. Elements that only the `ARes` has stay. Status,
+    /// reason, ECI, cryptogram, attempts and cancellation come from the result, even if the result
+    /// lacks them.
     #[must_use]
     pub fn with_result(&self, result: &RReq) -> Self {
         let mut authentication = Self {
@@ -110,8 +111,8 @@ impl Authentication {
         authentication
     }
 
-    /// Some directories leave the indicator to the reader. Where it decides who is liable it is
-    /// filled in by the scheme's rule; elsewhere its absence is told as it is.
+    /// Some directory servers omit the ECI. For statuses that shift liability, the scheme's rule
+    /// supplies it; for other statuses it stays absent.
     fn fill_missing_eci(&mut self) {
         let is_authenticated = matches!(self.status, Status::Successful | Status::Attempted);
         if self.eci.is_none() && is_authenticated {
@@ -120,7 +121,8 @@ impl Authentication {
         }
     }
 
-    /// The issuer answers for fraud: a success or an attempt, proven by a value, in a payment.
+    /// Whether the issuer is liable for fraud: a payment with status successful or attempted,
+    /// proven by an authentication value.
     #[must_use]
     pub fn liability_shifted(&self) -> bool {
         let is_proven = matches!(self.status, Status::Successful | Status::Attempted)
@@ -128,7 +130,7 @@ impl Authentication {
         is_proven && self.parameters.category == AuthenticationCategory::Payment
     }
 
-    /// None where a scheme's code has no public meaning; the code is there all the same.
+    /// `None` if a scheme's code has no public meaning; the code itself is still available.
     #[must_use]
     pub fn authentication_status_reason(&self) -> Option<&'static str> {
         self.reason.and_then(|it| it.name_for_scheme(self.parameters.scheme))

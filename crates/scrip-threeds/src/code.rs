@@ -1,4 +1,4 @@
-//! Codes of EMV and our names for them: each list is one table, declared once.
+//! The codes of EMV and their names in the API. Each list is one table.
 
 mod authentication;
 mod cardholder;
@@ -16,7 +16,7 @@ pub use reason::*;
 pub use scheme::*;
 pub use session::*;
 
-/// A closed list: variant, code, name. Any other code is refused.
+/// A closed list: variant, code, name. All other codes are rejected.
 macro_rules! codes {
     (
         $(#[$meta:meta])*
@@ -29,13 +29,13 @@ macro_rules! codes {
         impl $Name {
             pub const ALL: &[Self] = &[$(Self::$Variant,)*];
 
-            /// As EMV writes it.
+            /// The code in EMV messages.
             #[must_use]
             pub fn code(self) -> &'static str {
                 match self { $(Self::$Variant => $code,)* }
             }
 
-            /// As our interface writes it.
+            /// The name in the API.
             #[must_use]
             pub fn name(self) -> &'static str {
                 match self { $(Self::$Variant => $name,)* }
@@ -71,7 +71,7 @@ macro_rules! codes {
     };
 }
 
-/// A list in which EMV leaves 80 to 99 to the schemes: such a code is kept, without a name.
+/// A list in which EMV reserves 80 to 99 for the schemes: such a code is accepted without a name.
 macro_rules! open_codes {
     (
         $(#[$meta:meta])*
@@ -86,10 +86,10 @@ macro_rules! open_codes {
         }
 
         impl $Name {
-            /// Those with a name.
+            /// The codes that have a name.
             pub const ALL: &[Self] = &[$(Self::$Variant,)*];
 
-            /// As EMV writes it.
+            /// The code in EMV messages.
             #[must_use]
             pub fn code(self) -> String {
                 match self {
@@ -98,7 +98,7 @@ macro_rules! open_codes {
                 }
             }
 
-            /// As our interface writes it.
+            /// The name in the API.
             #[must_use]
             pub fn name(self) -> Option<&'static str> {
                 match self {
@@ -140,7 +140,7 @@ macro_rules! open_codes {
     };
 }
 
-/// In stored sessions a code stands for itself, as it does in messages.
+/// Stored sessions contain codes as strings, like messages do.
 macro_rules! impl_code_serde {
     ($Name:ident) => {
         impl serde::Serialize for $Name {
@@ -160,7 +160,7 @@ macro_rules! impl_code_serde {
 
 pub(crate) use {codes, impl_code_serde, open_codes};
 
-/// What all lists of codes have in common.
+/// The common interface of all code lists.
 pub(crate) trait EmvCode: Sized {
     fn parse_code(code: &str) -> Option<Self>;
     fn to_code(&self) -> String;
@@ -168,7 +168,7 @@ pub(crate) trait EmvCode: Sized {
     fn sample_codes() -> Vec<String>;
 }
 
-/// 80 to 99: whatever a scheme means by it.
+/// 80 to 99: the meaning depends on the scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SchemeCode(u8);
 

@@ -1,4 +1,4 @@
-//! What travels through browsers: JSON in base64url, in the fields of forms.
+//! Messages in form fields that pass through browsers: JSON in base64url.
 
 use base64::{
     Engine,
@@ -15,8 +15,8 @@ use crate::{
     message::{CReq, CRes, Document, MESSAGE_BYTES_MAX, Message, TransactionContext},
 };
 
-/// Without padding, as EMV writes it. Some browsers' scripts pad nevertheless, which tells nothing
-/// and is let through; other characters, and bits that stand for nothing, are not.
+/// Without padding, as EMV specifies. Decoding accepts padding, because some browser scripts add
+/// it. Decoding rejects other characters and non-zero trailing bits.
 const BASE64URL: GeneralPurpose = GeneralPurpose::new(
     &URL_SAFE,
     GeneralPurposeConfig::new()
@@ -24,7 +24,7 @@ const BASE64URL: GeneralPurpose = GeneralPurpose::new(
         .with_decode_padding_mode(DecodePaddingMode::Indifferent),
 );
 
-/// A field of a form, to bytes.
+/// Decodes a form field.
 pub fn decode(text: &str) -> Result<Zeroizing<Vec<u8>>, Fault> {
     let invalid = || Fault::new(ErrorCode::MessageInvalid);
     if text.len() > MESSAGE_BYTES_MAX {
@@ -38,12 +38,12 @@ pub fn encode(bytes: &[u8]) -> String {
     BASE64URL.encode(bytes)
 }
 
-/// The field `creq`, as an ACS gets it.
+/// Decodes the field `creq`, which an ACS receives.
 pub fn decode_creq(text: &str, transaction: &TransactionContext) -> Result<CReq, Fault> {
     CReq::parse(&decode(text)?, transaction)
 }
 
-/// The field `cres`, as it comes back: checked by a version that is the message's own.
+/// Decodes the field `cres`. The version in the message selects the rules.
 pub fn decode_cres(text: &str) -> Result<CRes, Fault> {
     let document = Document::parse(&decode(text)?)?;
     let version = document.version()?;
@@ -55,8 +55,8 @@ pub fn encode_message<M: Message>(message: &M) -> String {
     encode(&message.to_json())
 }
 
-/// The field `threeDSMethodData`: which transaction, and, on its way to the ACS, where to tell that
-/// the page has run.
+/// The field `threeDSMethodData`: the transaction id and, on the way to the ACS, the notification
+/// URL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MethodData {
     pub server_trans_id: TransId,
@@ -140,7 +140,7 @@ mod tests {
         assert!(MethodData::decode(&encode(script.as_bytes())).is_err());
     }
 
-    /// What the browser's script sends, and what comes back at the end.
+    /// The `creq` that the browser script sends and the `cres` that the ACS returns.
     #[test]
     fn creq_and_cres_decode_from_form_fields() {
         let creq_json = format!(

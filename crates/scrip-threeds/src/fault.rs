@@ -1,9 +1,9 @@
-//! What is wrong with a message, in the words of EMV: a code and names of elements, never values.
+//! The fault of a message in EMV terms: an error code and element names, never values.
 
 use crate::code::codes;
 
 codes! {
-    /// The error codes of EMV 3DS; the second column is our description of them.
+    /// The error codes of EMV 3DS. The second column is our description.
     pub enum ErrorCode {
         MessageInvalid = "101" "message received invalid",
         VersionUnsupported = "102" "message version not supported",
@@ -27,7 +27,7 @@ codes! {
 }
 
 codes! {
-    /// The component that saw an error.
+    /// The component that detected an error.
     pub enum Component {
         Sdk = "C" "SDK",
         Server = "S" "3DS Server",
@@ -36,10 +36,11 @@ codes! {
     }
 }
 
-/// More names than this help nobody, and `errorDetail` ends somewhere.
+/// Limits the names in a fault, because more are not helpful and the length of `errorDetail` is
+/// limited.
 const ELEMENTS_MAX: usize = 20;
 
-/// Why a message is refused. The names are ours, from the tables of elements.
+/// Why a message is rejected. The names come from our element tables, not from the message.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{}", code.name())]
 pub struct Fault {
@@ -59,13 +60,13 @@ impl Fault {
     }
 }
 
-/// Everything that was found, until one answer is made of it.
+/// All faults of a message. They become one fault in the end.
 #[derive(Debug, Default)]
 pub(crate) struct FaultList(Vec<(ErrorCode, String)>);
 
 impl FaultList {
     pub(crate) fn add(&mut self, code: ErrorCode, name: String) {
-        // One of a kind that is not there yet may be the one to be answered.
+        // Always accept a new code: it may be the one that is reported.
         let is_new = !self.0.iter().any(|(it, _)| *it == code);
         if self.0.len() < ELEMENTS_MAX || is_new {
             self.0.push((code, name));
@@ -80,7 +81,8 @@ impl FaultList {
         self.0
     }
 
-    /// An answer has one code. The lowest is answered, as a missing element explains most others.
+    /// An `Erro` has one code. The lowest code is reported, because a missing element explains most
+    /// other faults.
     pub(crate) fn into_lowest_fault(self) -> Option<Fault> {
         let code = self.0.iter().map(|(code, _)| *code).min()?;
         let names = self.0.into_iter().filter(|(it, _)| *it == code).map(|(_, name)| name);

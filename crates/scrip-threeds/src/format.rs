@@ -31,7 +31,7 @@ use crate::{
     message::TransactionContext,
 };
 
-/// Where a value stands in a message, and what was found wrong so far.
+/// The position of a value in a message, and the faults found so far.
 #[derive(Debug)]
 pub struct ElementContext<'a> {
     pub(crate) path: String,
@@ -44,7 +44,7 @@ impl ElementContext<'_> {
         self.faults.add(code, self.path.clone());
     }
 
-    /// What was read, or a fault when it does not have the format.
+    /// Records a format fault if `parsed` is `None`.
     pub(crate) fn expect<T>(&mut self, parsed: Option<T>) -> Option<T> {
         if parsed.is_none() {
             self.add_fault(ErrorCode::FormatInvalid);
@@ -52,7 +52,7 @@ impl ElementContext<'_> {
         parsed
     }
 
-    /// The place of an element of this object.
+    /// The context of an element of this object.
     pub(crate) fn child(&mut self, name: &str) -> ElementContext<'_> {
         let dot = if self.path.is_empty() { "" } else { "." };
         let path = format!("{}{dot}{name}", self.path);
@@ -60,15 +60,15 @@ impl ElementContext<'_> {
     }
 }
 
-/// A data element, read and written.
+/// Reads and writes a data element.
 pub trait ElementFormat: Sized {
-    /// None if anything is wrong, which is then noted at the place.
+    /// Returns `None` for an invalid value and records the fault.
     fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self>;
 
     fn write(&self) -> Value;
 }
 
-/// In messages a code stands for itself.
+/// Messages contain codes as strings.
 impl<C: EmvCode> ElementFormat for C {
     fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
         context.expect(value.as_str().and_then(C::parse_code))
@@ -79,13 +79,13 @@ impl<C: EmvCode> ElementFormat for C {
     }
 }
 
-/// A rule about a text.
+/// A format rule for text.
 pub trait FormatRule {
     fn check(text: &str) -> Result<(), ErrorCode>;
 }
 
-/// A text that keeps the rule `R`. It is not printed and wiped when dropped: most of them tell
-/// something of a person.
+/// Text that satisfies the rule `R`. It is never printed and is wiped when dropped, because most
+/// values are personal data.
 pub struct CheckedText<R>(String, PhantomData<R>);
 
 impl<R: FormatRule> CheckedText<R> {
@@ -93,9 +93,9 @@ impl<R: FormatRule> CheckedText<R> {
         R::check(text).map(|()| Self(text.to_owned(), PhantomData))
     }
 
-    /// A constant of ours, or what was made to fit.
+    /// For our own constants and values that were built to satisfy the rule.
     pub(crate) fn from_trusted(text: &str) -> Self {
-        debug_assert!(R::check(text).is_ok(), "our own text keeps the rule");
+        debug_assert!(R::check(text).is_ok(), "trusted text satisfies the rule");
         Self(text.to_owned(), PhantomData)
     }
 
@@ -104,7 +104,7 @@ impl<R: FormatRule> CheckedText<R> {
         &self.0
     }
 
-    /// The same letters, whatever their case: ids may come back in another one.
+    /// Compares without regard to case: ids may be returned in another case.
     #[must_use]
     pub fn eq_ignore_case(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
@@ -119,7 +119,7 @@ impl<R> Drop for CheckedText<R> {
 
 impl<R> fmt::Debug for CheckedText<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Checked")
+        f.write_str("CheckedText")
     }
 }
 
@@ -157,11 +157,11 @@ impl<R> Serialize for CheckedText<R> {
 impl<'de, R: FormatRule> Deserialize<'de> for CheckedText<R> {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let text = String::deserialize(from)?;
-        Self::parse(&text).map_err(|_| serde::de::Error::custom("not of this format"))
+        Self::parse(&text).map_err(|_| serde::de::Error::custom("invalid format"))
     }
 }
 
-/// The result of a check that has but one way to fail.
+/// The result of a check that has only one error.
 pub(crate) fn ensure_format(condition: bool) -> Result<(), ErrorCode> {
     if condition { Ok(()) } else { Err(ErrorCode::FormatInvalid) }
 }

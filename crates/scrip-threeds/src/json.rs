@@ -1,23 +1,24 @@
-//! A message's JSON, read strictly: bounded in bytes and depth, no name twice, and wiped when
-//! dropped, because a card number may be in it.
+//! Strict parsing of a message's JSON: bounded in size and depth, without duplicate names. The
+//! parsed object is wiped when dropped, because it may contain a card number.
 
 use serde_json::Value;
 
 pub(crate) use crate::strict_json::WipedObject;
 use crate::strict_json::{self, JsonLimits, JsonRule, wipe};
 
-/// No message of ours is deeper than five; extensions and broadcast information have the rest.
+/// The messages need five levels; extensions and broadcast information may need more.
 pub(crate) const DEPTH_MAX: usize = 16;
 
-/// Why bytes are no JSON of ours.
+/// Why bytes are not a valid JSON object.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum JsonError {
     Malformed,
-    /// A name stands twice in one object. It is the sender's text: to be compared, not to be shown.
+    /// A duplicate name in one object. The name is text of the sender: compare it, but do not
+    /// output it.
     Duplicate(String),
 }
 
-/// One object, and nothing after it.
+/// Parses one object without trailing data.
 pub(crate) fn parse_object(bytes: &[u8]) -> Result<WipedObject, JsonError> {
     let text = std::str::from_utf8(bytes).map_err(|_| JsonError::Malformed)?;
     let limits = JsonLimits { depth_max: DEPTH_MAX, memory_max: usize::MAX };
@@ -73,6 +74,6 @@ mod tests {
 
     #[test]
     fn debug_output_hides_the_content() {
-        assert_eq!(format!("{:?}", parse_object(br#"{"a":"4242"}"#).unwrap()), "Plain");
+        assert_eq!(format!("{:?}", parse_object(br#"{"a":"4242"}"#).unwrap()), "WipedObject");
     }
 }

@@ -1,7 +1,8 @@
-//! EMV 3-D Secure 2.1.0 and 2.2.0, as a 3DS server needs it.
+//! EMV 3-D Secure 2.1.0 and 2.2.0 for a 3DS server.
 //!
-//! Pure: bytes, times and ids come in as arguments, and what is to be done comes out as values. The
-//! messages are for both directions, so that a simulated directory server can be built of them too.
+//! The crate is pure: bytes, times and ids are arguments, and effects are returned as values.
+//! Messages can be read and written in both directions, so a simulated directory server can use
+//! them too.
 
 pub mod authentication;
 pub mod code;

@@ -1,7 +1,7 @@
-//! The messages of EMV 3DS 2.1.0 and 2.2.0, each one table of its elements.
+//! The messages of EMV 3DS 2.1.0 and 2.2.0. One table defines the elements of each message.
 //!
-//! What is unknown is passed over, as EMV wants; what is known is checked whole before anything is
-//! believed. A refusal names elements and a code, never a value.
+//! Unknown elements are ignored, as EMV requires. All known elements are checked before a message
+//! is used. A fault names elements and a code, never a value.
 
 mod account;
 mod areq;
@@ -43,8 +43,8 @@ use crate::{
     format::Version,
 };
 
-/// What is known of a transaction before its message is read. `AReq` tells all of it itself; an
-/// answer is read in the light of its question.
+/// Properties of a transaction that are known before its message is read. An `AReq` contains all of
+/// them; a response is checked in the context of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TransactionContext {
     pub version: Version,
@@ -53,11 +53,11 @@ pub struct TransactionContext {
     pub known_extensions: KnownExtensions,
 }
 
-/// Which extensions the reader understands, by their ids: any other must not be critical.
+/// The ids of the extensions that the reader understands. Other extensions must not be critical.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KnownExtensions {
     Ids(&'static [&'static str]),
-    /// For who only writes or hands on: understanding is up to the one who reads.
+    /// For components that only write or forward messages: the final reader checks the extensions.
     All,
 }
 
@@ -82,7 +82,7 @@ impl TransactionContext {
     }
 }
 
-/// The elements of every message and of every object within one.
+/// The elements of all messages and of all objects in messages.
 fn element_tables() -> [&'static [record::ElementDefinition]; 20] {
     [
         PReq::FIELDS,

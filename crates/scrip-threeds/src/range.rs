@@ -1,5 +1,4 @@
-//! Which cards take part: the ranges of one directory server, and the versions they have in common
-//! with us.
+//! The card ranges of one directory server, and the versions that they share with us.
 
 mod changes;
 mod versions;
@@ -14,12 +13,12 @@ use crate::{
     format::{CardNumber, Text, Url},
 };
 
-/// A card number as a place in order. Ranges are of numbers of one length: a card of 16 digits is
-/// in none of 19.
+/// A card number as a sort key. A range contains numbers of one length only: a card with 16 digits
+/// is in no range of 19 digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct CardNumberKey {
     digits: usize,
-    // 19 digits fit: the greatest is below 2^64.
+    // 19 digits fit: the largest number is below 2^64.
     number: u64,
 }
 
@@ -32,7 +31,7 @@ impl CardNumberKey {
     }
 }
 
-/// What is known of the cards of one range.
+/// The properties of the cards in one range.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CardRangeDetails {
     pub(crate) end: CardNumberKey,
@@ -50,7 +49,7 @@ pub struct CardRanges {
 }
 
 impl CardRanges {
-    /// The range of a card, in the time of a search in a sorted list.
+    /// Finds the range of a card in logarithmic time.
     #[must_use]
     pub fn find(&self, card: &CardNumber) -> Option<&CardRangeDetails> {
         let key = CardNumberKey::parse(card.expose())?;
@@ -58,7 +57,7 @@ impl CardRanges {
         (start.digits == key.digits && key <= range.end).then_some(range)
     }
 
-    /// To be sent with the next question.
+    /// The serial number for the next `PReq`.
     #[must_use]
     pub fn serial_number(&self) -> Option<&Text<1, 20>> {
         self.serial_number.as_ref()

@@ -1,7 +1,7 @@
-//! What a client asks for, and the `AReq` that is made of it.
+//! The client's request and the `AReq` that is built from it.
 //!
-//! Whoever reads the client's JSON fills these structures; nothing is checked then. The rules name
-//! attributes of the client's request; the formats are those of the message itself.
+//! The reader of the client's JSON fills these structs without checks. The rules then name
+//! attributes of the client's request. Formats are checked in the message itself.
 
 mod areq;
 mod attribute_reader;

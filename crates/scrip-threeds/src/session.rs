@@ -1,9 +1,9 @@
-//! The session of one authentication, as a machine: a state, an event and a time give a new state and
-//! what is to be done, or a refusal.
+//! The state machine of a 3DS session: a state, an event and a time give a new state with effects,
+//! or a rejection.
 //!
-//! Nothing here waits, writes or sends. Whoever runs it writes the new state before anything that
-//! cannot be taken back: the state after "authenticate" says that the fate of the `AReq` is unknown,
-//! and a process that dies there leaves just that behind.
+//! The state machine does not wait, write or send. The caller must store the new state before it
+//! runs an irreversible effect. The state after "authenticate" means that the outcome of the `AReq`
+//! is unknown; if the process dies there, the stored session correctly says so.
 
 mod challenge_result;
 mod effect;

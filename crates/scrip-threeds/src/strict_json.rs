@@ -1,5 +1,5 @@
-//! Strict JSON: no name twice in an object, bounded depth and memory, numbers as they were written.
-//! A refusal tells the rule and the place, never the input.
+//! Strict JSON: no duplicate names, bounded depth and memory, numbers as written. An error names
+//! the rule and the position, never the input.
 
 use std::{cell::Cell, fmt};
 
@@ -7,26 +7,27 @@ use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visi
 use serde_json::{Map, Number, Value};
 use zeroize::Zeroize;
 
-/// How the parser hands over a number that no integer holds, without rounding it: as a map with this
-/// one name. No sender may write that name, or its object would pass for a number.
+/// The parser represents a number that fits no integer type as a map with this single name, to
+/// avoid rounding. Input must not contain the name, because such an object would be read as a
+/// number.
 const NUMBER_MARKER: &str = "$serde_json::private::Number";
 
-/// What parts of a parsed value take in memory, about, with what the allocator adds.
+/// Approximate memory of a parsed value, including allocator overhead.
 const VALUE_BYTES: usize = 32;
 const ALLOCATION_BYTES: usize = 16;
-/// A node of an object's tree holds up to eleven properties, and about six when there are many.
+/// A node of an object's B-tree has up to eleven properties, about six on average in large objects.
 const NODE_BYTES: usize = 640;
 const NODE_PROPERTIES: usize = 6;
 
-/// How much is read.
+/// The limits of a parsed text.
 #[derive(Debug, Clone, Copy)]
 pub struct JsonLimits {
     pub depth_max: usize,
-    /// What the parsed value may take in memory, about.
+    /// The approximate memory limit of the parsed value.
     pub memory_max: usize,
 }
 
-/// Why a text is not read, and where that was seen.
+/// Why a text is rejected, and the position of the violation.
 #[derive(Debug, PartialEq, Eq)]
 pub struct StrictJsonError {
     pub rule: JsonRule,
@@ -39,21 +40,22 @@ pub struct JsonPosition {
     pub column: usize,
 }
 
-/// The rule that a text breaks.
+/// The violated rule.
 #[derive(Debug, PartialEq, Eq)]
 pub enum JsonRule {
     Syntax,
-    /// A name stands twice in one object. It is the sender's text: to be compared, not to be shown.
+    /// A duplicate name in one object. The name is text of the sender: compare it, but do not
+    /// output it.
     Duplicate(String),
     TooDeep,
     ReservedName,
     TooMuchMemory,
 }
 
-/// The whole text as one value.
+/// Parses the whole text as one value.
 ///
 /// # Errors
-/// The first rule that it breaks.
+/// The first violated rule.
 pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, StrictJsonError> {
     if text.contains(NUMBER_MARKER) {
         return Err(StrictJsonError { rule: JsonRule::ReservedName, position: None });
@@ -61,19 +63,19 @@ pub fn parse(text: &str, limits: JsonLimits) -> Result<Value, StrictJsonError> {
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let (memory_left, broken_rule) = (Cell::new(limits.memory_max), Cell::new(None));
     let (depth_left, memory_left, broken_rule) = (limits.depth_max, &memory_left, &broken_rule);
-    let parsed =
+    let result =
         StrictVisitor { depth_left, memory_left, broken_rule }.deserialize(&mut deserializer);
-    let parsed = parsed.and_then(|mut value| {
+    let result = result.and_then(|mut value| {
         deserializer.end().inspect_err(|_| wipe(&mut value))?;
         Ok(value)
     });
-    parsed.map_err(|error: serde_json::Error| StrictJsonError {
+    result.map_err(|error: serde_json::Error| StrictJsonError {
         rule: broken_rule.take().unwrap_or(JsonRule::Syntax),
         position: Some(JsonPosition { line: error.line(), column: error.column() }),
     })
 }
 
-/// Texts are overwritten; numbers cannot be reached inside the library, and no secret is one.
+/// Overwrites text. Numbers inside the library cannot be overwritten, but no secret is a number.
 pub(crate) fn wipe(value: &mut Value) {
     match value {
         Value::String(text) => text.zeroize(),
@@ -83,7 +85,7 @@ pub(crate) fn wipe(value: &mut Value) {
     }
 }
 
-/// An object that cannot be printed and is wiped when dropped, also when it is given up half read.
+/// An object that cannot be printed and is wiped when dropped, also after a parse error.
 #[derive(Default, PartialEq)]
 pub(crate) struct WipedObject(pub(crate) Map<String, Value>);
 
@@ -95,7 +97,7 @@ impl Drop for WipedObject {
 
 impl fmt::Debug for WipedObject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
+        f.write_str("WipedObject")
     }
 }
 
@@ -103,19 +105,19 @@ impl fmt::Debug for WipedObject {
 struct StrictVisitor<'m> {
     depth_left: usize,
     memory_left: &'m Cell<usize>,
-    /// Set by whoever finds it; the parser only tells where.
+    /// The violated rule. The parser's own error contains only the position.
     broken_rule: &'m Cell<Option<JsonRule>>,
 }
 
 impl StrictVisitor<'_> {
     fn reject<E: Error>(self, rule: JsonRule) -> E {
         self.broken_rule.set(Some(rule));
-        E::custom("refused")
+        E::custom("rejected")
     }
 
     fn reserve<E: Error>(self, bytes: usize) -> Result<(), E> {
-        let left = self.memory_left.get().checked_sub(bytes);
-        self.memory_left.set(left.ok_or_else(|| self.reject::<E>(JsonRule::TooMuchMemory))?);
+        let remaining = self.memory_left.get().checked_sub(bytes);
+        self.memory_left.set(remaining.ok_or_else(|| self.reject::<E>(JsonRule::TooMuchMemory))?);
         Ok(())
     }
 
@@ -169,7 +171,7 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
         while let Some(item) = items.next_element_seed(child)? {
             array.push(item);
         }
-        // A list of one item has room for four.
+        // A list with one item has capacity for four.
         array.shrink_to_fit();
         self.reserve(ALLOCATION_BYTES)?;
         Ok(Value::Array(array))
@@ -208,8 +210,9 @@ impl<'de> Visitor<'de> for StrictVisitor<'_> {
     }
 }
 
-/// A name as it came: a number's is lent by the parser, and so is one that stands in the text as
-/// it is, which [`read`] has ruled out. One written with escapes is a copy.
+/// Reads a name. The parser passes the name of a number as a borrowed string. A name without
+/// escapes is borrowed too, but [`parse`] has excluded the marker there. A name with escapes is
+/// passed as a copy.
 struct NameSeed<'m>(StrictVisitor<'m>);
 
 enum ObjectName {

@@ -1,5 +1,5 @@
-//! What listeners are told of a session. The names are those of the events, which differ from the
-//! session's own (`created_at`, not `created_date`).
+//! Webhook events of a session. The attribute names differ from those of the session itself
+//! (`created_at`, not `created_date`).
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ codes! {
     }
 }
 
-/// All that an event may tell of a session, as the vault has it.
+/// The data of a session from which events are built.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WebhookSession {
     pub id: String,
@@ -28,7 +28,7 @@ pub struct WebhookSession {
     pub origin: WebhookSessionOrigin,
 }
 
-/// What an event tells of its session: each type leaves out what is not its own.
+/// The session in an event. Each event type has only a part of the attributes.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSessionPayload {
     pub id: String,
@@ -42,7 +42,7 @@ pub struct WebhookSessionPayload {
     pub origin: Option<WebhookSessionOrigin>,
 }
 
-/// Where a session came from.
+/// The creation data of a session.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookSessionOrigin {
     pub created_at: String,
@@ -59,7 +59,7 @@ pub struct WebhookSessionOrigin {
     pub card_brand: Option<String>,
 }
 
-/// Which parts an event has.
+/// The parts of an event's payload.
 struct PayloadParts {
     tenant: bool,
     origin: bool,
@@ -77,8 +77,8 @@ impl WebhookEventType {
         PayloadParts { tenant, origin, status }
     }
 
-    /// The session as this event tells it. A challenge that is over was successful or failed; the
-    /// other statuses are not a browser's to tell.
+    /// The session in this event. A completed challenge was successful or failed; the browser
+    /// reports no other status.
     #[must_use]
     pub fn payload(self, session: WebhookSession, status: Option<Status>) -> WebhookSessionPayload {
         let parts = self.payload_parts();
@@ -103,7 +103,7 @@ pub struct WebhookActor {
     pub name: Option<String>,
 }
 
-/// What an event is about.
+/// The data of an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEventData {
     pub session: WebhookSessionPayload,
@@ -111,7 +111,7 @@ pub struct WebhookEventData {
     pub actor: Option<WebhookActor>,
 }
 
-/// An event, as it is kept until it is delivered.
+/// An event as stored until it is delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookEvent {
     pub id: String,
@@ -124,7 +124,7 @@ pub struct WebhookEvent {
     pub data: WebhookEventData,
 }
 
-/// An event on its way.
+/// An event as delivered.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WebhookDelivery {
     pub event: WebhookEvent,

@@ -43,28 +43,28 @@ const EXAMPLES: &str = "\
 Try it out:
   scrip dev
 
-Run it for good:
-  scrip config example > scrip.toml    every setting, explained
-  scrip config check                   what is wrong, or what is in force
-  scrip init                           a data directory, a root key, a vault
-  scrip migrate                        after an update, when the vault is on PostgreSQL
-  scrip tenant create Acme             somebody to serve
+Set up a server:
+  scrip config example > scrip.toml    Print every setting with its description
+  scrip config check                   Check the settings and print them
+  scrip init                           Create a data directory, a root key and a vault
+  scrip migrate                        Migrate PostgreSQL after an update
+  scrip tenant create Acme             Create a tenant
   scrip application create --tenant Acme --name Admin --type management --all
-  scrip serve                          until SIGTERM
+  scrip serve                          Run the server until SIGTERM
 
-Look after it, while it runs:
-  scrip status                         what there is
-  scrip doctor                         what could go wrong
-  scrip audit verify                   whether the audit trail is whole
-  scrip backup FILE                    the vault as it is now, in one file
+Operate a running server:
+  scrip status                         Print counts, sizes and the running server
+  scrip doctor                         Check for problems
+  scrip audit verify                   Verify the audit logs
+  scrip backup FILE                    Write a backup to one file
 
-Move it to another engine, while it does not run:
-  scrip export FILE                    all of it, sealed as it is
-  scrip import FILE                    into an empty place, where the settings say
+Move a stopped vault to another engine:
+  scrip export FILE                    Write the encrypted vault to a file
+  scrip import FILE                    Read it into empty storage
 
-Any setting can come from the environment: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
+Environment variables override settings: SCRIP_SERVER_LISTEN=127.0.0.1:8080 scrip serve";
 
-/// A vault for card and personal data that you run yourself.
+/// A self-hosted vault for card and personal data.
 #[derive(Debug, Parser)]
 #[command(name = "scrip", version, arg_required_else_help = true, after_help = EXAMPLES)]
 struct Cli {
@@ -74,61 +74,61 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Start a vault to try things out with: embedded storage, no services, keys printed.
+    /// Run a development vault: embedded storage, no other services, keys printed.
     Dev(DevArguments),
-    /// Serve the vault of the settings.
+    /// Run the server.
     Serve(ServeArguments),
-    /// Make a data directory, a root key and an empty vault; what is there stays as it is.
+    /// Create a data directory, a root key and an empty vault; existing ones are not changed.
     #[command(after_help = INIT_EXAMPLES)]
-    Init(ConfigArgument),
-    /// Look at settings.
+    Init(InitArguments),
+    /// Check and print settings.
     #[command(subcommand)]
     Config(ConfigCommand),
-    /// Tenants: create, list, show, delete, restore, quotas.
+    /// Manage tenants: create, list, show, delete, restore, quotas.
     #[command(subcommand)]
     Tenant(TenantCommand),
-    /// Applications: create, list, delete.
+    /// Manage applications: create, list, delete.
     #[command(subcommand)]
     Application(ApplicationCommand),
-    /// API keys: create, delete, import.
+    /// Manage API keys: create, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
-    /// Access sessions of browsers: list, revoke.
+    /// Manage access sessions of browsers: list, revoke.
     #[command(subcommand)]
     AccessSession(AccessSessionCommand),
-    /// BIN data: import, status, remove.
+    /// Manage BIN data: import, status, remove.
     #[command(subcommand)]
     Bin(BinCommand),
-    /// The audit trail: verify.
+    /// Verify the audit logs.
     #[command(subcommand)]
     Audit(AuditCommand),
-    /// What there is, how much of it, and who serves it.
+    /// Print counts, sizes and the running server.
     Status {
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// What could go wrong here, and what to do about it.
+    /// Check this installation for problems and print how to fix them.
     Doctor {
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Bring PostgreSQL's schema up to what this program needs, or make it.
+    /// Create the PostgreSQL schema or migrate it to the version of this program.
     #[command(after_help = migrate::EXAMPLES)]
     Migrate {
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Write the vault as it is now to one file, beside a running server; or check such a file.
+    /// Write a backup of the vault to one file, also while a server runs; or verify a backup.
     Backup(BackupArguments),
-    /// Put a vault from a backup into an empty data directory.
+    /// Restore a vault from a backup into an empty data directory.
     Restore(RestoreArguments),
-    /// Write a vault that nobody serves to a file from which another engine can take it.
+    /// Export a stopped vault to a file that another engine can import.
     Export(ExportArguments),
-    /// Take a vault from such a file into an empty place.
+    /// Import an exported vault into empty storage.
     Import(ImportArguments),
-    /// Play a directory server and a bank, to try 3-D Secure with.
+    /// Run a simulator of directory servers and an issuer, to test 3-D Secure.
     Simulator(SimulatorArguments),
-    /// Print a script that teaches a shell to complete this command line.
+    /// Print a completion script for a shell.
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completions { shell: Shell },
 }
@@ -138,24 +138,24 @@ Examples:
   scrip dev
   scrip dev --listen 127.0.0.1:0 --json --data-dir /tmp/vault";
 
-/// The first run makes the data directory, a root key and a test tenant with three applications.
-/// Later runs find them again.
+/// The first run creates the data directory, a root key and a test tenant with three applications.
+/// Later runs use them again.
 #[derive(Debug, Args)]
 #[command(args_override_self = true, after_help = DEV_EXAMPLES)]
 pub(crate) struct DevArguments {
-    /// Where the vault keeps its database and its keys [default: scrip-data].
+    /// Data directory with the database and the keys [default: scrip-data].
     #[arg(long, value_name = "DIR")]
     pub(crate) data_dir: Option<String>,
-    /// Where to listen; port 0 takes any free one [default: 127.0.0.1:4242].
+    /// Address to listen on; port 0 selects a free port [default: 127.0.0.1:4242].
     #[arg(long, value_name = "ADDR")]
     pub(crate) listen: Option<SocketAddr>,
-    /// Print one line of JSON when ready, and nothing else, on standard output.
+    /// Print one line of JSON on standard output when ready.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Rate limits [default: on, which for a test tenant is 50 requests in 10 seconds].
+    /// Rate limits [default: on; 50 requests in 10 seconds for a test tenant].
     #[arg(long, value_name = "MODE", value_parser = ["on", "off"])]
     pub(crate) rate_limits: Option<String>,
-    /// Allow plain HTTP beyond this machine, such as from inside a container.
+    /// Allow plain HTTP on addresses other than loopback, such as in a container.
     #[arg(long)]
     pub(crate) plain_http: bool,
 }
@@ -165,15 +165,15 @@ Examples:
   scrip serve
   scrip serve --config /etc/scrip/scrip.toml
 
-Until the root key is found and opens the vault, everything but /healthz is answered with 503.
-SIGTERM and SIGINT let requests in flight finish; SIGHUP reads the certificate again.";
+Until the root key opens the vault, every request except /healthz is rejected with 503.
+On SIGTERM and SIGINT, requests in flight can finish. SIGHUP reloads the certificate.";
 
 #[derive(Debug, Args)]
 #[command(after_help = SERVE_EXAMPLES)]
 struct ServeArguments {
     #[command(flatten)]
     config: ConfigArgument,
-    /// Print one line of JSON when listening, and nothing else, on standard output.
+    /// Print one line of JSON on standard output when listening.
     #[arg(long)]
     json: bool,
 }
@@ -181,29 +181,38 @@ struct ServeArguments {
 const INIT_EXAMPLES: &str = "\
 Examples:
   scrip init
-  SCRIP_STORAGE_DATA_DIR=/var/lib/scrip scrip init
+  scrip init --data-dir /var/lib/scrip
 
-An existing root key is never overwritten, and SCRIP_ROOT_KEY takes the place of the file.";
+An existing root key is never overwritten. SCRIP_ROOT_KEY replaces the root key file.";
 
-/// Where the settings are, for every command that needs some.
+#[derive(Debug, Args)]
+struct InitArguments {
+    #[command(flatten)]
+    config: ConfigArgument,
+    /// The data directory, whatever the settings say.
+    #[arg(long, value_name = "DIR")]
+    data_dir: Option<String>,
+}
+
+/// Location of the settings, for every command that needs them.
 #[derive(Debug, Args)]
 struct ConfigArgument {
-    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
+    /// Settings file [default: `SCRIP_CONFIG`, else scrip.toml if it exists].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
 }
 
 #[derive(Debug, Subcommand)]
 enum ConfigCommand {
-    /// Say what is wrong, or what is in force and where it comes from.
+    /// Print problems of the settings, or the effective settings and their sources.
     Check {
         #[command(flatten)]
         config: ConfigArgument,
-        /// Say it as one line of JSON.
+        /// Print one line of JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Print a file with every setting, explained, at its default.
+    /// Print an example file with every setting, its description and default.
     Example,
 }
 
@@ -229,7 +238,9 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
             let announcement = if json { Announcement::Json } else { Announcement::None };
             serve::serve(config.config.as_deref(), announcement, environment)
         }
-        Command::Init(ConfigArgument { config }) => init::run(config.as_deref(), environment),
+        Command::Init(InitArguments { config, data_dir }) => {
+            init::run(config.config.as_deref(), data_dir, environment)
+        }
         Command::Config(ConfigCommand::Check { config, json }) => {
             let saying = if json { OutputFormat::Json } else { OutputFormat::Text };
             check::check_settings(config.config.as_deref(), saying, environment)
@@ -241,9 +252,9 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),
-        Command::Status { common: at } => status::run(&at, environment),
-        Command::Doctor { common: at } => doctor::run(&at, environment),
-        Command::Migrate { common: at } => migrate::run(&at, environment),
+        Command::Status { common } => status::run(&common, environment),
+        Command::Doctor { common } => doctor::run(&common, environment),
+        Command::Migrate { common } => migrate::run(&common, environment),
         Command::Backup(arguments) => backup::run(&arguments, environment),
         Command::Restore(arguments) => restore::run(&arguments, environment),
         Command::Export(arguments) => export::run(&arguments, environment),
@@ -254,13 +265,13 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
 }
 
 fn print_completions(shell: Shell) -> anyhow::Result<()> {
-    // Into memory first: the library panics when nobody reads.
+    // Into memory first: the library panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "scrip", &mut script);
     Ok(io::stdout().lock().write_all(&script)?)
 }
 
-#[expect(clippy::print_stderr, reason = "the last word of a command that failed")]
+#[expect(clippy::print_stderr, reason = "the error message of a failed command")]
 fn print_error(error: &anyhow::Error) {
     eprintln!("scrip: {error:#}");
 }

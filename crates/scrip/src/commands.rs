@@ -1,5 +1,5 @@
-//! Commands for whoever runs the vault. They work on the store itself, beside a running server or
-//! without one; the root key is their authority.
+//! Commands for the operator. They work on the store directly, with or without a running server,
+//! and are authorized by the root key.
 
 pub(crate) mod audit;
 pub(crate) mod bin;
@@ -34,16 +34,16 @@ use crate::commands::{
     transfer::progress::{Progress, ProgressUnit},
 };
 
-/// Where the vault is, and how to speak.
+/// Arguments of all commands: location of the vault, and output format.
 #[derive(Debug, Args)]
 pub(crate) struct CommonArguments {
-    /// The file with the settings [default: `SCRIP_CONFIG`, else scrip.toml if there is one].
+    /// Settings file [default: `SCRIP_CONFIG`, else scrip.toml if it exists].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The data directory, whatever the settings say.
+    /// Data directory of the vault; overrides the settings.
     #[arg(long, value_name = "DIR")]
     data_dir: Option<String>,
-    /// Answer with JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -55,14 +55,14 @@ impl CommonArguments {
         Settings::load_with(self.config.as_deref(), &flags, environment)
     }
 
-    /// The settings, for a command that acts as the user that serves from now on.
+    /// Loads the settings, and switches to the user of the server.
     pub(crate) fn confined_settings(&self, environment: &Environment) -> anyhow::Result<Settings> {
         let settings = self.settings(environment)?;
         process::confine_command(&settings.server)?;
         Ok(settings)
     }
 
-    /// Opens the vault, does one thing, and says what became of it.
+    /// Opens the vault, runs one action with audit records, and prints its output.
     pub(crate) fn with_vault(
         &self,
         environment: &Environment,
@@ -73,7 +73,7 @@ impl CommonArguments {
         let output = runtime()?.block_on(async {
             let operator = Operator::open(&settings).await?;
             let output = operator.run_recorded(command, action(&operator)).await;
-            // A server does it too; but there may be none.
+            // A server saves the heads too, but may not be running.
             if let Err(error) = head_file::update(&settings.head_file(), &operator.vault).await {
                 warn(&error);
             }
@@ -82,12 +82,12 @@ impl CommonArguments {
         self.print_output(&output)
     }
 
-    /// How far a step has come, for whoever looks.
+    /// Progress of a step in bytes.
     pub(crate) fn progress(&self, step: &'static str) -> Progress {
         Progress::new(step, ProgressUnit::Bytes, self.json)
     }
 
-    /// The same where what is counted is records.
+    /// Progress of a step in records.
     pub(crate) fn record_progress(&self, step: &'static str) -> Progress {
         Progress::new(step, ProgressUnit::Records, self.json)
     }
@@ -97,26 +97,26 @@ impl CommonArguments {
     }
 }
 
-/// Records a command that also works without the root key: in the vault's own chain if the key is
-/// there. That nothing was recorded although it is, is only a warning.
+/// Records a command that also works without the root key. Without a root key there is no record;
+/// if recording fails with a root key, a warning is printed.
 pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) {
     if settings.key_source().is_err() {
         return;
     }
-    let recorded = async {
+    let record = async {
         let operator = Operator::open(settings).await?;
         operator.vault.record_command(command, "completed").await.map_err(explain)
     };
-    if let Err(error) = recorded.await {
-        warn(&error.context("the command is not recorded in the audit trail"));
+    if let Err(error) = record.await {
+        warn(&error.context("the command is not recorded in the audit log"));
     }
 }
 
-/// Records a step of a command that works on the files of the vault, and needs its root key only
-/// for this.
+/// Records a step of a command that works on the files of the vault and needs the root key only for
+/// the record.
 ///
 /// # Errors
-/// The root key is missing, or does not open the vault, or the record cannot be written.
+/// The root key is missing or does not open the vault, or the record cannot be written.
 pub(crate) async fn record_command(
     settings: &Settings,
     command: &str,
@@ -124,15 +124,15 @@ pub(crate) async fn record_command(
 ) -> anyhow::Result<()> {
     let operator = Operator::open(settings).await;
     let operator = operator.context(
-        "this command is recorded in the audit trail, which takes the root key; put it in its \
-         place, or say --without-key to go without a record",
+        "this command is recorded in the audit log, which requires the root key; provide the root \
+         key, or use --without-root-key to run without a record",
     )?;
     operator.vault.record_command(command, outcome).await.map_err(explain)?;
     head_file::update(&settings.head_file(), &operator.vault).await
 }
 
-/// What was asked for is done all the same.
-#[expect(clippy::print_stderr, reason = "beside the answer, which is on standard output")]
+/// Prints a warning; the command itself succeeded.
+#[expect(clippy::print_stderr, reason = "standard output is for the output of the command")]
 pub(crate) fn warn(error: &anyhow::Error) {
     eprintln!("scrip: warning: {error:#}");
 }
@@ -141,7 +141,7 @@ pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
     Ok(tokio::runtime::Builder::new_current_thread().enable_all().build()?)
 }
 
-/// An open vault, and everything in it that can be named.
+/// An open vault with its directory, for commands.
 #[derive(Debug)]
 pub(crate) struct Operator {
     pub(crate) vault: Vault,
@@ -163,8 +163,8 @@ impl Operator {
         Ok(Self { vault, key_source: source, directory, os_user })
     }
 
-    /// Runs a command between two records in the vault's own chain: that it started, and how it
-    /// ended. A command that cannot be recorded does not run.
+    /// Runs a command between two audit records in the chain of the vault: its start and its
+    /// outcome. A command that cannot be recorded does not run.
     pub(crate) async fn run_recorded<T>(
         &self,
         command: &str,
@@ -172,72 +172,74 @@ impl Operator {
     ) -> anyhow::Result<T> {
         let record = async |outcome| {
             let recorded = self.vault.record_command(command, outcome).await;
-            recorded.map_err(explain).context("the command cannot be recorded in the audit trail")
+            recorded.map_err(explain).context("the command cannot be recorded in the audit log")
         };
         record("started").await?;
-        let done = action.await;
-        let ended = record(if done.is_ok() { "completed" } else { "aborted" }).await;
-        let done = done?;
-        ended.map(|()| done)
+        let result = action.await;
+        let recorded = record(if result.is_ok() { "completed" } else { "aborted" }).await;
+        let result = result?;
+        recorded.map(|()| result)
     }
 
-    /// The operator's right to act on a tenant, in the name of the system's user.
+    /// Returns the permit of the operator for a tenant, with the operating-system user.
     pub(crate) fn policy_permit(&self, tenant: &Arc<Tenant>) -> PolicyPermit {
         PolicyPermit::for_operator(Arc::clone(tenant)).with_os_user(self.os_user.clone())
     }
 
-    /// The directory as it is after a change.
+    /// Loads the directory after a change.
     pub(crate) async fn reload(&self) -> anyhow::Result<Directory> {
-        let (store, before) = (&*self.vault.store, Some(&self.directory));
-        Directory::load(store, &*self.key_source, before).await.map_err(explain)
+        let (store, current) = (&*self.vault.store, Some(&self.directory));
+        Directory::load(store, &*self.key_source, current).await.map_err(explain)
     }
 
-    /// By id, or by a name that only one has.
+    /// Finds a tenant by id, or by a unique name.
     pub(crate) fn find_tenant(&self, text: &str) -> anyhow::Result<&Arc<Tenant>> {
         if let Some(id) = TenantId::parse(text) {
             if let Some(tenant) = self.directory.tenant(id) {
                 return Ok(tenant);
             }
             if self.is_altered(id) {
-                bail!("the policy of tenant {id} was altered from outside; run: scrip doctor");
+                bail!("the policy of tenant {id} was altered outside the vault; run: scrip doctor");
             }
-            bail!("there is no tenant {id}; run: scrip tenant list");
+            bail!("tenant {id} does not exist; run: scrip tenant list");
         }
-        let mut named = self.directory.tenants();
-        named.retain(|it| it.name.as_str() == text);
-        match named.as_slice() {
-            [one] => Ok(one),
-            [] => bail!("there is no tenant of that name; run: scrip tenant list"),
-            _ => bail!("several tenants have that name; say the id instead"),
+        let mut tenants = self.directory.tenants();
+        tenants.retain(|it| it.name.as_str() == text);
+        match tenants.as_slice() {
+            [tenant] => Ok(tenant),
+            [] => bail!("no tenant has this name; run: scrip tenant list"),
+            _ => bail!("several tenants have this name; use the id"),
         }
     }
 
-    /// A deleted tenant whose keys are not destroyed yet, by id, or by a name that only one has.
+    /// Finds a deleted tenant with keys that are not yet destroyed, by id or by a unique name.
     pub(crate) fn find_deleted_tenant(&self, text: &str) -> Option<&Arc<Tenant>> {
         let id = TenantId::parse(text);
-        let is = |it: &&Arc<Tenant>| Some(it.id) == id || it.name.as_str() == text;
-        let mut found = self.directory.pending_deletion().iter().filter(is);
-        found.next().filter(|_| found.next().is_none())
+        let is_match = |it: &&Arc<Tenant>| Some(it.id) == id || it.name.as_str() == text;
+        let mut tenants = self.directory.pending_deletion().iter().filter(is_match);
+        tenants.next().filter(|_| tenants.next().is_none())
     }
 
-    /// An application of any tenant, by its id.
+    /// Finds an application of any tenant by id.
     pub(crate) fn find_application(
         &self,
         text: &str,
     ) -> anyhow::Result<(&Arc<Tenant>, &Application)> {
-        let id = ApplicationId::parse(text).context("that is no id of an application")?;
-        let found = self.directory.tenants().into_iter().find_map(|tenant| {
+        let id = ApplicationId::parse(text).context("this is not the id of an application")?;
+        let owner_and_application = self.directory.tenants().into_iter().find_map(|tenant| {
             let application = tenant.applications.get(&id)?;
             Some((tenant, application))
         });
-        found.with_context(|| format!("there is no application {id}; run: scrip application list"))
+        owner_and_application.with_context(|| {
+            format!("application {id} does not exist; run: scrip application list")
+        })
     }
 
     pub(crate) fn is_altered(&self, id: TenantId) -> bool {
         self.directory.alterations().iter().any(|it| it.tenant == Some(id))
     }
 
-    /// One tenant, by its id or name, or all of them.
+    /// Returns one tenant by id or name, or all tenants.
     pub(crate) fn tenants(&self, text: Option<&str>) -> anyhow::Result<Vec<&Arc<Tenant>>> {
         match text {
             Some(text) => Ok(vec![self.find_tenant(text)?]),
@@ -246,11 +248,11 @@ impl Operator {
     }
 }
 
-/// Prints a warning in addition to the output of the command.
+/// Returns one line per altered policy row.
 pub(crate) fn describe_alterations(directory: &Directory) -> Vec<String> {
-    let say = |it: &PolicyAlteration| match it.tenant {
+    let describe = |it: &PolicyAlteration| match it.tenant {
         Some(id) => format!("tenant {id}: {}", it.description),
         None => it.description.clone(),
     };
-    directory.alterations().iter().map(say).collect()
+    directory.alterations().iter().map(describe).collect()
 }

@@ -37,7 +37,8 @@ use crate::{
     serve::{self, Addresses, SimulatorMode},
 };
 
-/// What a newcomer needs. Kept in clear beside the data, which only a dev vault may do.
+/// Keys for a first try. Stored in the clear with the data, which is acceptable for a development
+/// vault only.
 #[derive(Debug, Serialize, Deserialize)]
 struct DevKeys {
     tenant_id: String,
@@ -51,7 +52,7 @@ struct DevApiKeys {
     public: String,
 }
 
-/// The same server as `serve`, with a vault that is made on the way.
+/// Runs the same server as `serve`, and creates the vault if necessary.
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::without_file(&setting_flags(arguments, environment), environment)?;
     create_folder(&settings.storage.data_dir)?;
@@ -61,7 +62,8 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
         settings,
         SimulatorMode::InProcess,
         async |settings: &Settings, app: &App, addresses: &Addresses| {
-            // After the lock that the store takes: two first starts at once must not make two keys.
+            // After taking the lock of the store: two concurrent first starts must not create two
+            // keys.
             settings.create_root_key()?;
             let source = settings.key_source()?;
             let folder = &settings.storage.data_dir;
@@ -72,28 +74,28 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             app.start_clock(&directory).await.map_err(explain)?;
             app.unseal(directory, source);
             if let Err(error) = head_file::update(&settings.head_file(), &app.vault).await {
-                tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+                tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed");
             }
-            let shop = open_demo(settings, addresses, &keys);
-            let demo = shop.is_some().then(|| format!("{}/demo", addresses.url));
-            let found = DevAnnouncement {
+            let demo_shop = open_demo(settings, addresses, &keys);
+            let demo = demo_shop.is_some().then(|| format!("{}/demo", addresses.url));
+            let announcement = DevAnnouncement {
                 addresses,
                 demo,
                 simulator: simulator_url(settings),
                 keys: &keys,
             };
             if json {
-                announce_json(&found)?
+                announce_json(&announcement)?
             } else {
-                announce(settings, &found)?
+                announce(settings, &announcement)?
             }
-            Ok(shop)
+            Ok(demo_shop)
         },
     )
 }
 
-/// The demo checkout, with the keys of this vault. Its backend asks nobody for a key, so
-/// there is none where others than this machine can reach it.
+/// Creates the demo shop with the keys of this vault. Its backend requires no key, so the shop is
+/// served on a loopback address only.
 fn open_demo(settings: &Settings, addresses: &Addresses, dev_keys: &DevKeys) -> Option<Demo> {
     let url = &addresses.url;
     if !settings.server.listen.ip().is_loopback() {
@@ -101,16 +103,16 @@ fn open_demo(settings: &Settings, addresses: &Addresses, dev_keys: &DevKeys) -> 
     }
     let DevApiKeys { public, private, .. } = &dev_keys.keys;
     let private_key = Secret::new(private.as_bytes().to_vec());
-    let public_url = settings.threeds_plan(url).settings.public_url;
-    let known_as = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
-    Some(Demo { public_key: public.clone(), private_key, own_authorities: known_as })
+    let public_url = settings.directory_servers_settings(url).threeds.public_url;
+    let own_authorities = [url, &public_url].into_iter().filter_map(|it| authority(it)).collect();
+    Some(Demo { public_key: public.clone(), private_key, own_authorities })
 }
 
-/// What is said on the command line, and what is not worth its trouble here.
+/// Settings from the command line, and defaults for development.
 fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<FlagValue> {
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
-    // It makes its own tenant and keys, so nobody else serves its vault.
-    flags.push(("storage.only_node", "true".to_owned()));
+    // A development vault creates its own tenant and keys, so there is no other node.
+    flags.push(("storage.single_node", "true".to_owned()));
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
     flags.extend(arguments.rate_limits.clone().map(|it| ("limits.mode", it)));
@@ -127,7 +129,7 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     flags
 }
 
-/// The keys of the earlier runs, or new ones.
+/// Loads the keys of earlier runs, or creates new ones.
 async fn load_or_create_keys(
     vault: &Vault,
     source: &dyn KeySource,
@@ -140,16 +142,16 @@ async fn load_or_create_keys(
         return serde_json::from_str(&text)
             .with_context(|| format!("{} is damaged", file.display()));
     }
-    // A start that was cut short may have left the tenant; its tokens stay reachable.
+    // An interrupted start may have left the tenant; its tokens stay accessible.
     let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
     if directory.tenants().iter().any(|it| it.kind != TenantKind::Test) {
         bail!(
-            "this vault has a tenant of production, where `scrip dev` makes no keys; is \
-             SCRIP_STORAGE_URL or the data directory meant for something else?"
+            "this vault has a production tenant, for which `scrip dev` creates no keys; check \
+             SCRIP_STORAGE_URL and the data directory"
         );
     }
-    let known = directory.tenants().first().map(|it| it.id);
-    let id = match known {
+    let existing_tenant = directory.tenants().first().map(|it| it.id);
+    let id = match existing_tenant {
         Some(id) => id,
         None => {
             let name = DisplayName::parse("Development").map_err(explain)?;
@@ -159,13 +161,13 @@ async fn load_or_create_keys(
         }
     };
     let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;
-    let tenant = directory.tenant(id).context("the new tenant is not there")?;
+    let tenant = directory.tenant(id).context("the new tenant is missing")?;
     let keys = DevKeys {
         tenant_id: id.to_string(),
         keys: create_applications(vault, tenant, directory.pepper()).await?,
     };
     let text = serde_json::to_string_pretty(&keys)?;
-    atomic_file::replace(file, &file.with_extension("draft"), |out| writeln!(out, "{text}"))?;
+    atomic_file::replace(file, &file.with_extension("tmp"), |out| writeln!(out, "{text}"))?;
     Ok(keys)
 }
 
@@ -182,23 +184,22 @@ async fn create_applications(
         let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
         anyhow::Ok(key.expose().to_owned())
     };
-    let held_by =
+    let permissions_of =
         |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
     let management = AccessPolicy {
-        parse_permissions: held_by(ApplicationKind::Management).collect(),
+        permissions: permissions_of(ApplicationKind::Management).collect(),
         rules: Vec::new(),
     };
-    let everything = AccessRule {
+    let full_access = AccessRule {
         description: "Everything, in clear".to_owned(),
         priority: 1,
         scope: AccessScope::Container(Container::root()),
         transform: Transform::Reveal,
-        parse_permissions: held_by(ApplicationKind::Private).collect(),
+        permissions: permissions_of(ApplicationKind::Private).collect(),
     };
-    let private =
-        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![everything] };
+    let private = AccessPolicy { permissions: Permissions::default(), rules: vec![full_access] };
     let public = AccessPolicy {
-        parse_permissions: held_by(ApplicationKind::Public).collect(),
+        permissions: permissions_of(ApplicationKind::Public).collect(),
         rules: Vec::new(),
     };
     Ok(DevApiKeys {
@@ -208,7 +209,7 @@ async fn create_applications(
     })
 }
 
-/// What is told when everything listens.
+/// The text that is printed when all listeners are ready.
 struct DevAnnouncement<'a> {
     addresses: &'a Addresses,
     demo: Option<String>,
@@ -236,15 +237,15 @@ fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
 
 fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
     let limits = match settings.limits.mode {
-        Switch::On => "as for every test tenant; --rate-limits off for none",
+        Switch::On => "on, as for every test tenant; turn them off with --rate-limits off",
         Switch::Off => "off",
     };
     let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
         announcement;
     let Addresses { url, metrics, .. } = addresses;
     let demo = demo.as_ref().map_or_else(
-        || "No demo: a shop that anybody could use is opened on a loopback address only".to_owned(),
-        |it| format!("Open {it} in a browser: a shop to pay in"),
+        || "No demo shop: it is served on a loopback address only".to_owned(),
+        |it| format!("Open {it} in a browser for a demo shop"),
     );
     let mut out = io::stdout().lock();
     write!(
@@ -269,8 +270,8 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
 
 ",
         data = settings.storage.data_dir.display(),
-        simulator = simulator.as_deref().unwrap_or("no address"),
-        metrics = metrics.as_deref().unwrap_or("no address"),
+        simulator = simulator.as_deref().unwrap_or("none"),
+        metrics = metrics.as_deref().unwrap_or("none"),
         management = keys.management,
         private = keys.private,
         public = keys.public,

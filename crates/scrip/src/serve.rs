@@ -1,4 +1,5 @@
-//! What `serve` and `dev` share: from the settings to a server that runs until it is told to stop.
+//! Startup that `serve` and `dev` share: from the settings to a server that runs until a stop
+//! signal.
 
 mod simulator;
 
@@ -28,7 +29,7 @@ use scrip_server::{
     directory_servers::{
         HttpDirectoryServers,
         address::LoopbackUrl,
-        results::{ResultsClientCertVerifier, ResultsServer},
+        results::{ResultsServer, ResultsTls},
     },
     files::{bin_file, head_file},
     listen::{
@@ -55,17 +56,17 @@ use tokio::{
 
 use crate::commands::init;
 
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(1);
-/// What traces are given when requests took the whole drain deadline.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time to flush traces if requests used the whole drain deadline.
 const FLUSH_TIME_MIN: Duration = Duration::from_millis(250);
-/// From the answer of a directory server until it is written down.
+/// Maximum time from the response of a directory server until the response is stored.
 const RESULT_WRITE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Connections that the kernel queues until they are accepted. Past it the kernel drops the first
-/// packet of a client, which then waits a second before it tries again. Linux takes the smaller of
-/// this and `net.core.somaxconn`, which is 4096 unless an administrator changed it.
+/// Connections that the kernel queues until they are accepted. When the queue is full, the kernel
+/// drops the first packet of a client, which retries after a second. Linux uses the smaller of this
+/// and `net.core.somaxconn`, which is 4096 by default.
 const BACKLOG: i32 = 4096;
 
-/// How to say that the server listens.
+/// How to announce that the server listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Announcement {
     None,
@@ -88,29 +89,29 @@ pub(crate) fn serve(
     })
 }
 
-/// Where a server is found.
+/// URLs of a running server.
 #[derive(Debug, Serialize)]
 pub(crate) struct Addresses {
     pub(crate) url: String,
-    /// The page of metrics, where it has a listener of its own.
+    /// The metrics page, if it has a separate listener.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) metrics: Option<String>,
-    /// Where directory servers come with results, where there is such a listener.
+    /// The listener for results of directory servers, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) results: Option<String>,
 }
 
-/// Whether a simulator of directory servers is brought along.
+/// Whether to start a simulator of directory servers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SimulatorMode {
     Off,
-    /// Unless the settings name one.
+    /// Started unless the settings have one.
     InProcess,
 }
 
-/// Listens, gives up what it no longer needs, and serves. `prepare` runs when the server listens
-/// and the store is open, may open the vault, and says whether there is a shop; a vault that is still
-/// sealed then waits for its key.
+/// Binds the listeners, hardens the process, and serves. `prepare` runs when the listeners are
+/// bound and the store is open. It may unseal the vault, and returns the demo shop if there is one.
+/// A vault that is still sealed waits for its root key.
 pub(crate) fn start(
     settings: Settings,
     simulator_mode: SimulatorMode,
@@ -121,8 +122,8 @@ pub(crate) fn start(
         tracing::warn!("{warning}");
     }
     let listeners = bind_all(&settings)?;
-    // What a node on PostgreSQL has in there is its own and made anew; with the embedded engine it
-    // is the vault, and a wrong path must not begin an empty one.
+    // With PostgreSQL the directory contains only files of this node, which can be recreated. With
+    // the embedded engine it contains the vault, and a wrong path must not create an empty one.
     if settings.storage.url.is_some() {
         init::create_data_dir(&settings)?;
     }
@@ -133,23 +134,26 @@ pub(crate) fn start(
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let drain_deadline = settings.server.drain_deadline_seconds.seconds();
-    let stopping = Arc::new(OnceLock::new());
-    let process = PreparedProcess { listeners, memory, stop_time: Arc::clone(&stopping) };
+    let stop_time = Arc::new(OnceLock::new());
+    let process = PreparedProcess { listeners, memory, stop_time: Arc::clone(&stop_time) };
     let outcome = runtime.block_on(run_server(settings, simulator_mode, process, prepare));
     if let Some(traces) = traces {
-        let spent = stopping.get().map_or(Duration::ZERO, |at| ticks().saturating_sub(*at));
-        traces.flush(drain_deadline.saturating_sub(spent).max(FLUSH_TIME_MIN));
+        let drain_time_used = stop_time
+            .get()
+            .map_or(Duration::ZERO, |stopped_at| ticks().saturating_sub(*stopped_at));
+        traces.flush(drain_deadline.saturating_sub(drain_time_used).max(FLUSH_TIME_MIN));
     }
-    // A request that still computes is not waited for: its client was given its time to be answered.
-    runtime.shutdown_timeout(SHUTDOWN_DEADLINE);
+    // Do not wait for requests that still compute: their drain deadline has passed.
+    runtime.shutdown_timeout(SHUTDOWN_TIMEOUT);
     outcome
 }
 
-/// The root key is looked at whenever it is read: a server may wait for it.
+/// Checks all files with secrets except the root key. The root key is checked whenever it is read,
+/// because a server may wait for it.
 fn check_secrets(settings: &Settings) -> anyhow::Result<()> {
     let root_key = settings.root_key_file();
-    let others = settings.secret_files().into_iter().filter(|it| it.path != root_key);
-    others.into_iter().try_for_each(|it| it.check())
+    let other_files = settings.secret_files().into_iter().filter(|it| it.path != root_key);
+    other_files.into_iter().try_for_each(|it| it.check())
 }
 
 struct Listeners {
@@ -158,7 +162,7 @@ struct Listeners {
     results: Option<net::TcpListener>,
 }
 
-/// Before the rights of root are given up, which a low port takes.
+/// Binds all listeners. Call it before the process gives up root, which low ports require.
 fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
     let clients = bind(settings.server.listen)?;
     let metrics = settings.metrics.listen.map(bind).transpose().context("metrics.listen")?;
@@ -168,18 +172,18 @@ fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
 }
 
 fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
-    let cannot = || format!("cannot listen on {address}");
-    let listener = net::TcpListener::bind(address).with_context(cannot)?;
-    listen(&listener, Backlog::new(BACKLOG)?).with_context(cannot)?;
+    let error_context = || format!("cannot listen on {address}");
+    let listener = net::TcpListener::bind(address).with_context(error_context)?;
+    listen(&listener, Backlog::new(BACKLOG)?).with_context(error_context)?;
     listener.set_nonblocking(true)?;
     Ok(listener)
 }
 
-/// What was prepared before there were other threads.
+/// State that was prepared before other threads started.
 struct PreparedProcess {
     listeners: Listeners,
     memory: MemoryState,
-    /// When the server was told to stop, by the clock that only counts.
+    /// Time of the stop signal, on the monotonic clock.
     stop_time: Arc<OnceLock<Duration>>,
 }
 
@@ -189,39 +193,40 @@ async fn run_server(
     process: PreparedProcess,
     prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
-    let PreparedProcess { listeners, memory, stop_time: stopping } = process;
-    let stop = stop_signal(stopping)?;
+    let PreparedProcess { listeners, memory, stop_time } = process;
+    let stop = stop_signal(stop_time)?;
     let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = load_certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
     let servers = connect_schemes(&mut settings, simulator_mode, &url).await?;
-    let verifier = settings
-        .results_plan()
-        .map(ResultsClientCertVerifier::load_reloadable)
+    let results_tls = settings
+        .results_listener_settings()
+        .map(ResultsTls::load_reloadable)
         .transpose()?
         .map(Arc::new);
-    let mut watched = servers.credentials();
-    watched.extend(tls.iter().map(Reloadable::as_reload_files));
-    watched.extend(verifier.iter().map(Reloadable::as_reload_files));
-    let _held = settings.lock_data_dir()?;
+    let mut reloadables = servers.credentials();
+    reloadables.extend(tls.iter().map(Reloadable::as_reload_files));
+    reloadables.extend(results_tls.iter().map(Reloadable::as_reload_files));
+    let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
-    let (node, own_key) = build_node(&settings, memory, servers, listens_for_metrics).await?;
+    let (node, listener_key) = build_node(&settings, memory, servers, listens_for_metrics).await?;
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
-    let access = OperatorAccess { key: own_key, hosts: settings.metrics.hosts.0.clone() };
-    let own = listeners.metrics.map(|it| start_metrics_listener(&node, it, access)).transpose()?;
-    let (metrics, operator_listener) = own.unzip();
+    let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
+    let metrics_listener =
+        listeners.metrics.map(|it| start_metrics_listener(&node, it, access)).transpose()?;
+    let (metrics, operator_listener) = metrics_listener.unzip();
     let results = listeners.results.map(TcpListener::from_std).transpose()?;
-    let results_at = results.as_ref().map(TcpListener::local_addr).transpose()?;
-    let results_url = results_at.map(|it| format!("https://{it}"));
+    let results_address = results.as_ref().map(TcpListener::local_addr).transpose()?;
+    let results_url = results_address.map(|it| format!("https://{it}"));
     let addresses = Addresses { url, metrics, results: results_url };
-    reload_certificates(watched, &settings.tls)?;
+    reload_certificates(reloadables, &settings.tls)?;
     start_bin_data_reload(&settings, &app);
     let control = start_control_socket(&settings, &node, &addresses.url);
     let demo = prepare(&settings, &app, &addresses).await?.map(Arc::new);
     let Addresses { url, metrics, results: results_url } = addresses;
-    let receive = |(listener, door)| ResultsServer::start(Arc::clone(&node), listener, door);
-    let results = results.zip(verifier).map(receive);
+    let start_results = |(listener, tls)| ResultsServer::start(Arc::clone(&node), listener, tls);
+    let results = results.zip(results_tls).map(start_results);
     tracing::info!(
         url,
         metrics,
@@ -230,28 +235,29 @@ async fn run_server(
         "listening"
     );
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
-    let keeping = tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
-    if let Some(to) = settings.audit.export.clone() {
-        let data = settings.storage.data_dir.clone();
-        tokio::spawn(audit_sink::run_sink(to, data, vault.clone()));
+    let head_file_task =
+        tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
+    if let Some(sink_target) = settings.audit.sink.clone() {
+        let data_dir = settings.storage.data_dir.clone();
+        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
     }
     if app.is_sealed() {
         tokio::spawn(unseal::unseal_with_retries(Arc::clone(&app), move || settings.key_source()));
     }
-    let failures = Arc::clone(&app.auth_failures);
+    let auth_failures = Arc::clone(&app.auth_failures);
     let extend = |router| match &demo {
         Some(demo) => with_demo(router, &app, demo),
         None => router,
     };
     serve_on(node, ListenSocket { tcp, tls }, extend, stop).await;
-    failures.write_audit_records(&vault).await;
+    auth_failures.write_audit_records(&vault).await;
     if let Some(results) = results {
         results.close().await;
     }
     drop(control);
-    keeping.abort();
-    // It ends at once; what it has begun to write holds the lock until it is written.
-    drop(keeping.await);
+    head_file_task.abort();
+    // The task ends immediately. A write in progress has the lock until it is finished.
+    drop(head_file_task.await);
     head_file::update_at_shutdown(&head_file, &vault).await;
     drop(operator_listener);
     Ok(())
@@ -260,11 +266,12 @@ async fn run_server(
 /// Loads the BIN data before the first request, then reloads it after each import.
 fn start_bin_data_reload(settings: &Settings, app: &App) {
     let (file, bin_data) = (settings.bin_file(), Arc::clone(&app.vault.bin_data));
-    let loaded = bin_file::reload_if_changed(&file, &bin_data, None);
-    tokio::spawn(bin_file::reload_periodically(file, bin_data, loaded));
+    let stamp = bin_file::reload_if_changed(&file, &bin_data, None);
+    tokio::spawn(bin_file::reload_periodically(file, bin_data, stamp));
 }
 
-/// A server without a control socket still serves its clients; only commands cannot reach it.
+/// Starts the control socket. A server without one still serves its clients; only commands cannot
+/// reach it.
 fn start_control_socket(
     settings: &Settings,
     node: &Arc<Node>,
@@ -274,12 +281,15 @@ fn start_control_socket(
     let control = ControlSocket::start(folder, Arc::clone(node), url.to_owned());
     if let Err(error) = &control {
         let cause = format!("{error:#}");
-        tracing::warn!(cause, "control socket unavailable: commands cannot reach this server");
+        tracing::warn!(
+            cause,
+            "control socket unavailable: commands such as scrip status cannot find this server"
+        );
     }
     control
 }
 
-/// A server by the settings, and the key for the listener of metrics where there is one.
+/// Builds the node from the settings, with the key for the metrics listener if there is one.
 async fn build_node(
     settings: &Settings,
     memory: MemoryState,
@@ -292,18 +302,22 @@ async fn build_node(
     apply_limits(&mut app, settings);
     app.limiter = settings.limits.limiter().await?;
     let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
-    let (own_key, metrics_key) = if has_metrics_listener { (key, None) } else { (None, key) };
+    let (listener_key, metrics_key) = if has_metrics_listener { (key, None) } else { (None, key) };
     let node_settings = NodeSettings {
-        connections: connection_limits(settings),
+        connection_limits: connection_limits(settings),
         metrics_key,
         directory_servers: Some(directory_servers),
-        ranges_age_max: settings.threeds.ranges_hours.seconds().saturating_mul(3600),
+        card_ranges_age_max: settings
+            .threeds
+            .card_ranges_max_age_hours
+            .seconds()
+            .saturating_mul(3600),
         ..NodeSettings::default()
     };
-    Ok((Node::new(Arc::new(app), node_settings), own_key))
+    Ok((Node::new(Arc::new(app), node_settings), listener_key))
 }
 
-/// On a listener of its own, from now on; where that is.
+/// Starts the separate metrics listener and returns its address.
 fn start_metrics_listener(
     node: &Arc<Node>,
     listener: net::TcpListener,
@@ -316,19 +330,19 @@ fn start_metrics_listener(
 
 fn body_memory(server: &ServerSettings) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
     let share = server.body_memory_network_share.get();
-    let largest = server.body_bytes_max.get();
-    let keyed = BodyMemory::with_body_size(largest, server.body_memory_bytes.get(), share);
-    let keyless = server.keyless_body_memory_bytes.get();
-    (keyed, BodyMemory::with_body_size(MESSAGE_BYTES_MAX, keyless, share))
+    let body_bytes_max = server.body_bytes_max.get();
+    let keyed = BodyMemory::with_body_size(body_bytes_max, server.body_memory_bytes.get(), share);
+    let keyless_bytes = server.keyless_body_memory_bytes.get();
+    (keyed, BodyMemory::with_body_size(MESSAGE_BYTES_MAX, keyless_bytes, share))
 }
 
-/// What a client may ask of the server.
+/// Applies the limits for clients.
 fn apply_limits(app: &mut App, settings: &Settings) {
     app.limits = request_limits(&settings.server);
     (app.body_memory, app.keyless_body_memory) = body_memory(&settings.server);
     let server = &settings.server;
-    let share = server.answer_memory_network_share.get();
-    app.response_memory = ResponseMemory::new(server.answer_memory_bytes.get(), share);
+    let share = server.response_memory_network_share.get();
+    app.response_memory = ResponseMemory::new(server.response_memory_bytes.get(), share);
     app.disabled_operations = disabled_operations(&settings.deprecated);
     app.trusted_proxies = settings.limits.trusted_proxies();
 }
@@ -351,7 +365,7 @@ fn connection_limits(settings: &Settings) -> ConnectionLimits {
     ConnectionLimits {
         connections_network_share: server.connections_network_share.get(),
         first_byte_deadline: server.first_byte_deadline_seconds.seconds(),
-        response_rate: minimum_rate(server, server.answer_bytes_per_second_min.number()),
+        response_rate: minimum_rate(server, server.response_bytes_per_second_min.number()),
         header_deadline: server.header_deadline_seconds.seconds(),
         connections_max: server.connections_max.get(),
         drain_deadline: server.drain_deadline_seconds.seconds(),
@@ -363,12 +377,12 @@ fn connection_limits(settings: &Settings) -> ConnectionLimits {
 }
 
 fn disabled_operations(settings: &DeprecatedSettings) -> Vec<Operation> {
-    // Taken apart, so that a new setting cannot be forgotten here.
+    // Destructured, so that a new setting cannot be missed here.
     let DeprecatedSettings { list_tokens_v1, search_tokens_v1 } = settings;
     let switches =
         [(list_tokens_v1, Operation::ListTokensV1), (search_tokens_v1, Operation::SearchTokensV1)];
-    let off = switches.into_iter().filter(|(switch, _)| **switch == Switch::Off);
-    off.map(|(_, operation)| operation).collect()
+    let disabled = switches.into_iter().filter(|(switch, _)| **switch == Switch::Off);
+    disabled.map(|(_, operation)| operation).collect()
 }
 
 fn load_certificates(tls: &TlsSettings) -> anyhow::Result<Option<Arc<Certificates>>> {
@@ -376,17 +390,17 @@ fn load_certificates(tls: &TlsSettings) -> anyhow::Result<Option<Arc<Certificate
     Ok(Some(Arc::new(Certificates::for_clients(certificate, key)?)))
 }
 
-/// When the files change, and at SIGHUP, which without certificates does nothing but must not end
-/// the process.
+/// Reloads certificates when their files change and at SIGHUP. Without certificates SIGHUP has no
+/// effect, but must not end the process.
 fn reload_certificates(
     reloadables: Vec<Arc<dyn ReloadFiles>>,
     settings: &TlsSettings,
 ) -> anyhow::Result<()> {
     let mut hang_up = signal(SignalKind::hangup())?;
-    let all = reloadables.clone();
+    let reloaded_at_signal = reloadables.clone();
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            all.iter().for_each(|it| it.reload());
+            reloaded_at_signal.iter().for_each(|it| it.reload());
         }
     });
     if !reloadables.is_empty() {
@@ -395,33 +409,36 @@ fn reload_certificates(
     Ok(())
 }
 
-/// Whoever the settings connect; test tenants perhaps with a simulator that is started here.
+/// Connects the schemes of the settings, and for test tenants possibly a simulator in this process.
 async fn connect_schemes(
     settings: &mut Settings,
     simulator_mode: SimulatorMode,
     url: &str,
 ) -> anyhow::Result<Arc<HttpDirectoryServers>> {
     if simulator_mode == SimulatorMode::InProcess && settings.threeds.simulator_url.is_none() {
-        let vault = authority(&settings.threeds_plan(url).settings.public_url);
-        let at = simulator::start(vault).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
-        let at = at.map_err(|rule| anyhow::anyhow!("the simulator's address: {rule}"))?;
-        settings.threeds.simulator_url = at;
+        let vault_authority =
+            authority(&settings.directory_servers_settings(url).threeds.public_url);
+        let simulator_url =
+            simulator::start(vault_authority).await?.map(|it| LoopbackUrl::parse(&it)).transpose();
+        let simulator_url =
+            simulator_url.map_err(|rule| anyhow::anyhow!("address of the simulator: {rule}"))?;
+        settings.threeds.simulator_url = simulator_url;
     }
-    Ok(Arc::new(HttpDirectoryServers::new(&settings.threeds_plan(url))?))
+    Ok(Arc::new(HttpDirectoryServers::new(&settings.directory_servers_settings(url))?))
 }
 
-/// `at` is told when, by the clock that only counts.
+/// Stores the time of the signal in `stop_time`, on the monotonic clock.
 fn stop_signal(stop_time: Arc<OnceLock<Duration>>) -> anyhow::Result<impl Future<Output = ()>> {
-    let told = told_to_stop()?;
+    let signal = termination_signal()?;
     Ok(async move {
-        told.await;
+        signal.await;
         stop_time.get_or_init(ticks);
         tracing::info!("stopping");
     })
 }
 
-/// Ready at SIGTERM and SIGINT.
-pub(crate) fn told_to_stop() -> anyhow::Result<impl Future<Output = ()>> {
+/// Completes at SIGTERM or SIGINT.
+pub(crate) fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     Ok(async move {
@@ -438,16 +455,19 @@ mod tests {
 
     #[test]
     fn each_deprecation_setting_disables_its_own_operation() {
-        let off = |names: &[&'static str]| {
+        let disabled_by = |names: &[&'static str]| {
             let flags: Vec<_> = names.iter().map(|it| (*it, "off".to_owned())).collect();
             let settings = Settings::without_file(&flags, &Environment::default()).unwrap();
-            let off = disabled_operations(&settings.deprecated);
-            off.into_iter().map(|it| format!("deprecated.{}", it.as_str())).collect::<Vec<_>>()
+            let operations = disabled_operations(&settings.deprecated);
+            operations
+                .into_iter()
+                .map(|it| format!("deprecated.{}", it.as_str()))
+                .collect::<Vec<_>>()
         };
         let (list, search) = ("deprecated.list_tokens_v1", "deprecated.search_tokens_v1");
-        assert!(off(&[]).is_empty());
-        assert_eq!(off(&[list]), [list]);
-        assert_eq!(off(&[search]), [search]);
-        assert_eq!(off(&[list, search]), [list, search]);
+        assert!(disabled_by(&[]).is_empty());
+        assert_eq!(disabled_by(&[list]), [list]);
+        assert_eq!(disabled_by(&[search]), [search]);
+        assert_eq!(disabled_by(&[list, search]), [list, search]);
     }
 }

@@ -1,10 +1,13 @@
-//! Kills the server in the middle of its work, again and again, and asks whether anything that a
-//! client was told is no longer so, or anything was done twice.
+//! Kills the server repeatedly under load. Afterwards acknowledged writes must still exist, and no
+//! request may have taken effect twice.
 //!
-//! Three of the scenarios run a store with a known fault; they pass when the fault is found.
+//! Three of the scenarios run a store with a known fault. They pass when the fault is detected.
 
-#![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
-#![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indexing a JSON value yields null for an absent member"
+)]
+#![expect(clippy::print_stdout, reason = "a test without a harness prints its report")]
 
 #[path = "kill_loop/database_rows.rs"]
 mod database_rows;
@@ -34,42 +37,42 @@ use crate::token_histories::TokenHistory;
 const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
 const CLIENTS: usize = 16;
-/// The argument that makes this program a server.
+/// The argument that starts this program as a server.
 const SERVE: &str = "serve";
 
-/// What must not be.
+/// A violated guarantee.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum DurabilityViolation {
-    /// Acknowledged before the kill, and not there after it.
+    /// The token was acknowledged before the kill and is missing after it.
     Lost,
-    /// Acknowledged after the restart, and not there.
+    /// The token was acknowledged after the restart and is missing.
     LostAfterRestart,
-    /// Not what was written.
+    /// The token differs from the written data.
     WrongContent,
-    /// Changed, and there.
+    /// The token was deleted and is still present.
     DeleteUndone,
-    /// Two rows of one request whose outcome was unknown.
+    /// One request with an unknown outcome has two rows.
     CreatedTwiceAfterUnknownOutcome,
-    /// Two rows of one request that had been answered.
+    /// One request that had a response has two rows.
     CreatedTwiceAfterResponse,
-    /// The same idempotency key got another answer.
+    /// The same idempotency key got a different response.
     ResponseChanged,
-    /// The rows are not the tokens that the clients know.
+    /// The rows differ from the tokens that the clients know.
     UnknownRows,
-    /// Shown before the kill, and no record of it after.
+    /// A token was read before the kill, but the read has no record after the kill.
     ReadNotRecorded,
-    /// The trail is not whole.
+    /// The audit chain is invalid.
     AuditChainBroken,
-    /// The audit has another number of creations than there were.
+    /// The audit log has a different number of creations than the clients sent.
     CreateNotRecorded,
-    /// The counts of tokens are not how many there are.
+    /// The usage counters differ from the number of tokens.
     UsageMiscounted,
     DatabaseCorrupt,
-    /// An answer with a status that this request cannot have.
+    /// A response with an unexpected status.
     UnexpectedStatus,
 }
 
-/// What was counted and what was found.
+/// The counts and violations of a scenario.
 #[derive(Debug, Default)]
 struct RunReport {
     counts: BTreeMap<&'static str, usize>,
@@ -128,24 +131,36 @@ fn main() -> ExitCode {
             |it| it.has_violation(DurabilityViolation::UnexpectedStatus),
             is_clean,
         ),
-        scenario("late", Some(StoreFault::LateResponse), 3, |_| false, is_clean_with_replays),
-        scenario("early", Some(StoreFault::EarlyResponse), 5, found_lost_write, found_lost_write),
         scenario(
-            "forgetful",
+            "late_response",
+            Some(StoreFault::LateResponse),
+            3,
+            |_| false,
+            is_clean_with_replays,
+        ),
+        scenario(
+            "early_response",
+            Some(StoreFault::EarlyResponse),
+            5,
+            found_lost_write,
+            found_lost_write,
+        ),
+        scenario(
+            "lost_idempotency_record",
             Some(StoreFault::LostIdempotencyRecord),
             5,
             found_second_effect,
             found_second_effect,
         ),
         scenario(
-            "unseen",
+            "unrecorded_read",
             Some(StoreFault::UnrecordedRead),
             5,
             found_unrecorded_read,
             found_unrecorded_read,
         ),
     ];
-    let failed = outcomes.iter().filter(|passed| !**passed).count();
+    let failed = outcomes.iter().filter(|outcome| !**outcome).count();
     println!("kill_loop: {} passed, {failed} failed", outcomes.len() - failed);
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
@@ -154,7 +169,7 @@ fn is_clean(report: &RunReport) -> bool {
     report.violations.is_empty()
 }
 
-/// Clean means little unless a kill has come between a commit and its answer.
+/// A clean run proves little unless a kill happened between a commit and its response.
 fn is_clean_with_replays(report: &RunReport) -> bool {
     is_clean(report) && report.counts.contains_key("replayed")
 }
@@ -168,13 +183,14 @@ fn found_unrecorded_read(report: &RunReport) -> bool {
         && !report.has_violation(DurabilityViolation::AuditChainBroken)
 }
 
-/// Both ways to see it: in the rows after an unknown outcome, and in the answer to a known one.
+/// The fault is visible in two ways: in the rows after an unknown outcome, and in the changed
+/// response to an acknowledged request.
 fn found_second_effect(report: &RunReport) -> bool {
     report.has_violation(DurabilityViolation::CreatedTwiceAfterUnknownOutcome)
         && report.has_violation(DurabilityViolation::ResponseChanged)
 }
 
-/// Rounds on one data directory, until `enough` or the last.
+/// Runs rounds on one data directory until `is_finished`, or all of them.
 fn scenario(
     name: &str,
     fault: Option<StoreFault>,
@@ -182,20 +198,21 @@ fn scenario(
     is_finished: fn(&RunReport) -> bool,
     is_passed: fn(&RunReport) -> bool,
 ) -> bool {
-    let folder = tempfile::tempdir().expect("a temporary folder");
+    let folder = tempfile::tempdir().expect("create a temporary folder");
     let data = folder.path().join("data");
-    // The first start makes the keys that a faulty server then finds.
+    // The first start creates the keys that a faulty server needs.
     drop(ServerProcess::start(&mut scrip_dev_command(SCRIP, &data)));
-    let (places, mut histories, mut report) = (AtomicU64::new(0), Vec::new(), RunReport::default());
+    let (next_number, mut histories, mut report) =
+        (AtomicU64::new(0), Vec::new(), RunReport::default());
     for _ in 0..rounds {
-        round(fault, &data, &places, &mut histories, &mut report);
+        round(fault, &data, &next_number, &mut histories, &mut report);
         report.add("rounds");
         if is_finished(&report) {
             break;
         }
     }
     if fault.is_none() {
-        // Once more from the first round on: later kills must not have harmed earlier tokens.
+        // Check all rounds again: later kills must not have damaged earlier tokens.
         let server = ServerProcess::start(&mut scrip_dev_command(SCRIP, &data));
         token_histories::check_tokens(&server.server_address, &mut histories, &mut report);
     }
@@ -214,15 +231,15 @@ fn round(
 ) {
     let first_new = histories.len();
     let mut server = ServerProcess::start(&mut server_command(fault, data));
-    let access = server.server_address.clone();
+    let address = server.server_address.clone();
     thread::scope(|scope| {
         let clients: Vec<_> = (0..CLIENTS)
-            .map(|_| scope.spawn(|| token_histories::run_client(&access, next_number)))
+            .map(|_| scope.spawn(|| token_histories::run_client(&address, next_number)))
             .collect();
         let read_before = token_histories::READS.load(Ordering::Relaxed);
         thread::sleep(random_duration(50..400));
         if fault == Some(StoreFault::UnrecordedRead) {
-            // However slow the machine is: only a read that was answered can have gone unseen.
+            // Wait on a slow machine: only a completed read can lack its record.
             let mut waits = 0..400;
             while token_histories::READS.load(Ordering::Relaxed) == read_before
                 && waits.next().is_some()
@@ -230,39 +247,40 @@ fn round(
                 thread::sleep(Duration::from_millis(50));
             }
         }
-        server.child.kill().expect("the server was running");
+        server.child.kill().expect("kill the server");
         for client in clients {
-            let (done, counted) = client.join().expect("a client does not panic");
-            histories.extend(done);
-            report.merge(&counted);
+            let (client_histories, client_report) =
+                client.join().expect("a client thread panicked");
+            histories.extend(client_histories);
+            report.merge(&client_report);
         }
     });
     drop(server);
 
     let server = ServerProcess::start(&mut server_command(fault, data));
-    let new = histories.get_mut(first_new..).expect("deeds only grow");
-    token_histories::retry_requests(&server.server_address, new, report);
-    token_histories::check_tokens(&server.server_address, new, report);
+    let new_histories = histories.get_mut(first_new..).expect("histories are never removed");
+    token_histories::retry_requests(&server.server_address, new_histories, report);
+    token_histories::check_tokens(&server.server_address, new_histories, report);
     drop(server);
     database_rows::check_rows(&data.join("scrip.db"), histories, report);
-    database_rows::check_read_log(&data.join("access.db"), histories, report);
+    database_rows::check_read_log(&data.join("read_log.db"), histories, report);
     if !is_audit_chain_valid(data) {
         report.add_violation(DurabilityViolation::AuditChainBroken);
     }
 }
 
-/// By the program as shipped, which goes through every record.
+/// Runs `scrip audit verify`, which checks every record.
 fn is_audit_chain_valid(data: &Path) -> bool {
     let mut command = Command::new(SCRIP);
     command.args(["audit", "verify", "--json", "--data-dir"]).arg(data);
-    let verified = command.output().expect("scrip runs");
+    let verified = command.output().expect("run scrip");
     verified.status.success()
 }
 
-/// The program as shipped, or this one with a fault.
+/// Returns the command of the shipped program, or of this program with a fault.
 fn server_command(fault: Option<StoreFault>, data: &Path) -> Command {
     let Some(fault) = fault else { return scrip_dev_command(SCRIP, data) };
-    let mut command = Command::new(std::env::current_exe().expect("this program has a path"));
+    let mut command = Command::new(std::env::current_exe().expect("the path of this program"));
     command.args([SERVE, fault.name()]).arg(data).stderr(Stdio::null());
     command
 }

@@ -1,4 +1,4 @@
-//! Where the root key comes from, and what is refused.
+//! Sources of the root key, and values that are rejected.
 
 use std::{
     fs,
@@ -12,20 +12,20 @@ use scrip_testing::process::{ServerProcess, scrip_dev_command};
 /// The program under test.
 const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
-/// The base64 text of 32 bytes.
+/// The base64 text of 32 different bytes.
 const FIRST_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
-/// Of 32 bytes, all the same.
+/// The base64 text of 32 equal bytes.
 const ZERO_KEY: &str = concat!("AAAAAAAAAAAAAAAAAAAAAA", "AAAAAAAAAAAAAAAAAAAAA=");
 const SECOND_KEY: &str = "QEFCQ0RFRkdISUpLTE1OT1BRUlNUVVZXWFlaW1xdXl8=";
 
-/// A start that must fail, and what it says.
+/// Runs a start that must fail with this message.
 #[track_caller]
 fn expect_start_failure(command: &mut Command, expected: &str) {
-    let output = command.stderr(Stdio::piped()).output().expect("it runs");
-    let said = String::from_utf8_lossy(&output.stderr);
+    let output = command.stderr(Stdio::piped()).output().expect("run the command");
+    let stderr = String::from_utf8_lossy(&output.stderr);
     assert!(!output.status.success(), "it started");
-    assert!(output.stdout.is_empty(), "nothing is ready");
-    assert!(said.contains(expected), "{said}");
+    assert!(output.stdout.is_empty(), "the server printed a ready message");
+    assert!(stderr.contains(expected), "{stderr}");
 }
 
 fn with_key(data: &Path, key: &str) -> Command {
@@ -39,7 +39,7 @@ fn root_key_from_environment_replaces_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let keys = |server: ServerProcess| server.server_address.ready_message["keys"].clone();
     let first = keys(ServerProcess::start(&mut with_key(folder.path(), FIRST_KEY)));
-    assert!(!folder.path().join("root.key").exists(), "no key is written down");
+    assert!(!folder.path().join("root.key").exists(), "a root key file was created");
     assert_eq!(keys(ServerProcess::start(&mut with_key(folder.path(), FIRST_KEY))), first);
     expect_start_failure(
         &mut with_key(folder.path(), SECOND_KEY),

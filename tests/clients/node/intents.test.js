@@ -18,7 +18,7 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-test("create, get, convert", async () => {
+test("token intents can be created, read and converted", async () => {
   const intent = await vault.client("public").tokenIntents.create({ type: "card", data: CARD });
   assert.equal(intent.card.brand, "visa");
   assert.equal(intent.card.last4, "4242");
@@ -32,7 +32,7 @@ test("create, get, convert", async () => {
   await assert.rejects(client.tokens.create({ tokenIntentId: intent.id }), { statusCode: 400 });
 });
 
-test("delete", async () => {
+test("deleted token intent no longer exists", async () => {
   const intent = await client.tokenIntents.create({ type: "card", data: CARD });
   await client.tokenIntents.delete(intent.id);
   await assert.rejects(client.tokenIntents.get(intent.id), { statusCode: 404 });

@@ -7,7 +7,7 @@ import { BasisTheoryError } from "@basis-theory/node-sdk";
 
 import { startVault } from "./vault.js";
 
-test("one too many is the client's own error", async () => {
+test("rate limited request throws the error class of the client", async () => {
   const vault = await startVault("5/1h");
   const client = vault.client("private");
   for (let at = 0; at < 5; at += 1) await client.permissions.list();
@@ -23,7 +23,7 @@ test("one too many is the client's own error", async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-test("the client waits as long as it is told", async () => {
+test("client waits for the reported time and retries", async () => {
   const vault = await startVault("3/1s");
   const client = vault.client("private", 1);
   for (let at = 0; at < 7; at += 1) await client.permissions.list();

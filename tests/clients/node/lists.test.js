@@ -34,30 +34,30 @@ after(async () => {
 });
 
 async function ids(pages) {
-  const seen = [];
-  for await (const token of await pages) seen.push(token.id);
-  return seen;
+  const found = [];
+  for await (const token of await pages) found.push(token.id);
+  return found;
 }
 
-test("the iterator pages through all", async () => {
-  const seen = await ids(client.tokens.listV2({ size: 100 }));
-  assert.deepEqual(seen.sort(), all);
+test("iterator returns all tokens of all pages", async () => {
+  const found = await ids(client.tokens.listV2({ size: 100 }));
+  assert.deepEqual(found.sort(), all);
   assert.equal((await ids(client.tokens.listV2({ container: "/listed/6/", size: 9 }))).length, 142);
 });
 
-test("filters", async () => {
+test("list filters work", async () => {
   const sixth = await ids(client.tokens.listV2({ metadata: { seventh: "6" }, size: 100 }));
   assert.deepEqual(sixth, await ids(client.tokens.listV2({ container: "/listed/6/", size: 100 })));
-  const refused = client.tokens.listV2({ type: "token", fingerprint: "x" });
-  // The client has no error of its own for a list that is refused.
-  await assert.rejects(async () => refused, { statusCode: 400 });
+  const rejected = client.tokens.listV2({ type: "token", fingerprint: "x" });
+  // The client has no error class for a rejected list.
+  await assert.rejects(async () => rejected, { statusCode: 400 });
 });
 
-test("search", async () => {
+test("search finds tokens", async () => {
   const found = await ids(client.tokens.searchV2({ query: 'data:"value-listed-0042"' }));
   assert.deepEqual(found, ["listed-0042"]);
   const sixth = await ids(client.tokens.searchV2({ query: "metadata.seventh:6", size: 50 }));
   assert.equal(sixth.length, 142);
-  const refused = client.tokens.searchV2({ query: "data:a OR data:b" });
-  await assert.rejects(async () => refused, BasisTheory.BadRequestError);
+  const rejected = client.tokens.searchV2({ query: "data:a OR data:b" });
+  await assert.rejects(async () => rejected, BasisTheory.BadRequestError);
 });

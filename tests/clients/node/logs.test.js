@@ -24,38 +24,38 @@ after(async () => {
 });
 
 async function all(request) {
-  const seen = [];
-  for await (const log of await management.logs.list(request)) seen.push(log);
-  return seen;
+  const found = [];
+  for await (const log of await management.logs.list(request)) found.push(log);
+  return found;
 }
 
-test("the iterator pages through all", async () => {
-  const seen = (await all({ entityType: "token", size: 7 })).map((log) => log.id);
-  assert.equal(seen.length, COUNT + 1);
-  assert.equal(new Set(seen).size, seen.length);
+test("iterator returns all logs of all pages", async () => {
+  const found = (await all({ entityType: "token", size: 7 })).map((log) => log.id);
+  assert.equal(found.length, COUNT + 1);
+  assert.equal(new Set(found).size, found.length);
   const again = await all({ entityType: "token", size: 100, page: 1 });
-  assert.deepEqual(seen, again.map((log) => log.id));
+  assert.deepEqual(found, again.map((log) => log.id));
 });
 
-test("filters", async () => {
-  const [read, made] = await all({ entityType: "token", entityId: "recorded-7" });
-  assert.deepEqual([made.operation, read.operation], ["create_token", "get_token"]);
-  assert.equal(made.tenantId, vault.tenant_id);
-  assert.equal(made.message, "Create token: the token was created.");
-  const [from, to] = [made.createdAt, new Date(made.createdAt.getTime() + 1000)];
+test("log filters work", async () => {
+  const [read, created] = await all({ entityType: "token", entityId: "recorded-7" });
+  assert.deepEqual([created.operation, read.operation], ["create_token", "get_token"]);
+  assert.equal(created.tenantId, vault.tenant_id);
+  assert.equal(created.message, "Create token: the token was created.");
+  const [from, to] = [created.createdAt, new Date(created.createdAt.getTime() + 1000)];
   const there = await all({ entityId: "recorded-7", startDate: from, endDate: to });
-  assert.ok(there.some((log) => log.id === made.id));
+  assert.ok(there.some((log) => log.id === created.id));
   assert.deepEqual(await all({ entityId: "recorded-7", endDate: from }), []);
   await assert.rejects(async () => all({ entityType: "robot" }), { statusCode: 400 });
   await assert.rejects(async () => vault.client("private").logs.list(), { statusCode: 403 });
 });
 
-test("entity types", async () => {
+test("entity types are listed", async () => {
   const types = await management.logs.getEntityTypes();
   assert.ok(types.some((it) => it.displayName === "Token" && it.value === "token"));
 });
 
-test("usage", async () => {
+test("usage report counts tokens", async () => {
   const report = await management.tenants.self.getUsageReports();
   assert.equal(report.totalTokens, COUNT);
 });

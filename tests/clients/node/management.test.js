@@ -1,4 +1,4 @@
-// Applications, keys, tenants, permissions and sessions, by the official Node client.
+// Applications, keys, tenants, permissions and sessions through the official Node client.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -18,7 +18,7 @@ const READS = {
   permissions: ["token:read"],
 };
 const CREATES = { type: "private", permissions: ["token:create"] };
-const NOBODY = randomUUID();
+const UNKNOWN_ID = randomUUID();
 
 let vault, management, privately, publicly;
 
@@ -33,7 +33,7 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-// The attribute that a refusal names, among those of this class.
+// Matches an error of these classes that names the attribute.
 function naming(attribute) {
   return (error) => {
     assert.ok(error instanceof BadRequestError, String(error));
@@ -48,7 +48,7 @@ async function all(page) {
   return found;
 }
 
-test("applications", async () => {
+test("applications can be created, read, updated and deleted", async () => {
   const ruled = await management.applications.create({ name: "ruled", type: "private", rules: [READS] });
   assert.equal(ruled.tenantId, vault.tenant_id);
   assert.ok(ruled.key.startsWith("key_test_us_pvt_"));
@@ -80,29 +80,29 @@ test("applications", async () => {
   await assert.rejects(vault.client(ruled.key).applications.getByKey(), UnauthorizedError);
 });
 
-test("the pager shows each once", async () => {
-  const made = [];
+test("pager returns each application once", async () => {
+  const created = [];
   for (let at = 0; at < 7; at += 1) {
     const one = { name: `paged ${at}`, type: "public", permissions: ["token:create"] };
-    made.push((await management.applications.create(one)).id);
+    created.push((await management.applications.create(one)).id);
   }
   const everything = (await all(await management.applications.list({ size: 3 }))).map((it) => it.id);
   assert.equal(new Set(everything).size, everything.length);
-  assert.ok(made.every((id) => everything.includes(id)));
+  assert.ok(created.every((id) => everything.includes(id)));
 
   const ofPublic = await all(await management.applications.list({ type: "public", size: 2 }));
-  assert.ok(made.every((id) => ofPublic.some((it) => it.id === id)));
+  assert.ok(created.every((id) => ofPublic.some((it) => it.id === id)));
   assert.ok(ofPublic.every((it) => it.type === "public"));
-  const some = made.slice(0, 2).sort();
+  const some = created.slice(0, 2).sort();
   const found = await all(await management.applications.list({ id: some }));
   assert.deepEqual(found.map((it) => it.id).sort(), some);
-  const first = await management.applications.list({ id: made, size: 4 });
+  const first = await management.applications.list({ id: created, size: 4 });
   assert.equal(first.data.length, 4);
   assert.equal((await first.getNextPage()).data.length, 3);
-  for (const id of made) await management.applications.delete(id);
+  for (const id of created) await management.applications.delete(id);
 });
 
-test("application keys", async () => {
+test("application keys can be created and deleted", async () => {
   const application = await management.applications.create({ name: "keys", ...CREATES });
   const key = await management.applicationKeys.create(application.id);
   assert.ok(key.key.startsWith("key_test_us_pvt_") && key.key !== application.key);
@@ -117,14 +117,14 @@ test("application keys", async () => {
   assert.equal((await management.applicationKeys.get(application.id, key.id)).id, key.id);
 
   await management.applicationKeys.delete(application.id, key.id);
-  const refused = vault.client(key.key).tokens.create({ type: "token", data: "x" });
-  await assert.rejects(refused, UnauthorizedError);
+  const rejected = vault.client(key.key).tokens.create({ type: "token", data: "x" });
+  await assert.rejects(rejected, UnauthorizedError);
   await vault.client(application.key).tokens.create({ type: "token", data: "x" });
   await assert.rejects(management.applicationKeys.get(application.id, key.id), NotFoundError);
   await assert.rejects(management.applicationKeys.delete(application.id, key.id), NotFoundError);
 });
 
-test("repeats with an idempotency key", async () => {
+test("repeated requests with an idempotency key are replayed", async () => {
   const once = () => ({ idempotencyKey: randomUUID() });
   const [creating, keying, updating] = [once(), once(), once()];
   const first = await management.applications.create({ name: "once", ...CREATES }, creating);
@@ -138,7 +138,7 @@ test("repeats with an idempotency key", async () => {
   assert.equal((await management.applications.get(first.id)).name, "updated");
 });
 
-test("mistakes are understood", async () => {
+test("invalid requests throw the error classes of the client", async () => {
   const mistakes = [
     [{ name: "", type: "private", permissions: ["token:read"] }, "name"],
     [{ name: "x", type: "strange", permissions: ["token:read"] }, "type"],
@@ -150,18 +150,18 @@ test("mistakes are understood", async () => {
   for (const [mistake, attribute] of mistakes) {
     await assert.rejects(management.applications.create(mistake), naming(attribute));
   }
-  await assert.rejects(management.applications.get(NOBODY), NotFoundError);
-  await assert.rejects(management.applications.delete(NOBODY), NotFoundError);
-  const update = management.applications.update(NOBODY, { name: "x", permissions: ["token:read"] });
+  await assert.rejects(management.applications.get(UNKNOWN_ID), NotFoundError);
+  await assert.rejects(management.applications.delete(UNKNOWN_ID), NotFoundError);
+  const update = management.applications.update(UNKNOWN_ID, { name: "x", permissions: ["token:read"] });
   await assert.rejects(update, NotFoundError);
-  // The client has no class for it here.
-  await assert.rejects(management.applicationKeys.create(NOBODY), { statusCode: 404 });
+  // The client has no error class for this response.
+  await assert.rejects(management.applicationKeys.create(UNKNOWN_ID), { statusCode: 404 });
   await assert.rejects(privately.applications.list(), ForbiddenError);
   await assert.rejects(privately.applications.create({ name: "x", ...CREATES }), ForbiddenError);
   await assert.rejects(privately.tenants.self.get(), ForbiddenError);
 });
 
-test("permissions", async () => {
+test("permissions are listed", async () => {
   const everything = (await management.permissions.list()).map((it) => it.type);
   assert.ok(["token:read", "application:create"].every((it) => everything.includes(it)));
   const ofPublic = await publicly.permissions.list({ applicationType: "public" });
@@ -171,7 +171,7 @@ test("permissions", async () => {
   await assert.rejects(management.permissions.list({ applicationType: "strange" }), { statusCode: 400 });
 });
 
-test("the tenant", async () => {
+test("tenant can be read, updated and deleted", async () => {
   const own = await startVault();
   try {
     const { self } = own.client("management").tenants;
@@ -198,7 +198,7 @@ test("the tenant", async () => {
   }
 });
 
-test("a session sees what it was lent", async () => {
+test("access session has the delegated rights", async () => {
   const create = () => privately.tokens.create({ type: "card", data: CARD });
   const [mine, other] = [await create(), await create()];
   const begun = await publicly.sessions.create();
@@ -217,10 +217,10 @@ test("a session sees what it was lent", async () => {
   await assert.rejects(privately.sessions.authorize(lent), ConflictError);
 });
 
-test("sessions repeat and refuse", async () => {
+test("access sessions are not replayed and reject invalid requests", async () => {
   const once = { idempotencyKey: randomUUID() };
   const begun = await publicly.sessions.create(once);
-  // Never given twice: anybody with the public key could ask for it again.
+  // Never returned twice: every caller with the public key could repeat the request.
   assert.notEqual((await publicly.sessions.create(once)).sessionKey, begun.sessionKey);
   const { nonce } = begun;
   for (const client of [privately, management]) {
@@ -229,7 +229,7 @@ test("sessions repeat and refuse", async () => {
   const lend = (client, rest) => client.sessions.authorize({ nonce, ...rest });
   const creates = { permissions: ["token:create"] };
   await assert.rejects(lend(publicly, creates), ForbiddenError);
-  // No more than the authorizer has.
+  // Not more than the authorizer has.
   const small = await management.applications.create({ name: "small", ...CREATES });
   await assert.rejects(lend(vault.client(small.key), { permissions: ["token:read"] }), ForbiddenError);
   await assert.rejects(lend(privately, { ...creates, nonce: "unknown" }), NotFoundError);

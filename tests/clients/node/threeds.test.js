@@ -39,7 +39,7 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-// Card ranges are fetched in the background of a start.
+// The server fetches card ranges in the background after its start.
 async function session(number, attempts = 100) {
   const data = { number, expiration_month: 12, expiration_year: 2035 };
   const intent = await client.tokenIntents.create({ type: "card", data });
@@ -52,21 +52,21 @@ async function session(number, attempts = 100) {
   }
 }
 
-test("a session succeeds and is found again", async () => {
+test("session is authenticated and can be read", async () => {
   const created = await session("5555555555554444");
   assert.equal(created.cardBrand, "Mastercard");
-  const told = await client.threeds.sessions.authenticate(created.id, PAYMENT);
-  assert.equal(told.authenticationStatus, "successful");
-  assert.equal(told.eci, "02");
+  const authentication = await client.threeds.sessions.authenticate(created.id, PAYMENT);
+  assert.equal(authentication.authenticationStatus, "successful");
+  assert.equal(authentication.eci, "02");
   const found = await client.threeds.sessions.get(created.id);
-  assert.equal(found.authentication.acsTransactionId, told.acsTransactionId);
+  assert.equal(found.authentication.acsTransactionId, authentication.acsTransactionId);
   assert.deepEqual(found.version.availableVersions, ["2.1.0", "2.2.0"]);
 });
 
-test("the issuer asks by itself, and its result is fetched", async () => {
+test("decoupled challenge result can be read", async () => {
   const created = await session("4200000000000011");
-  const told = await client.threeds.sessions.authenticate(created.id, PAYMENT);
-  assert.equal(told.authenticationStatus, "decoupled_challenge");
+  const authentication = await client.threeds.sessions.authenticate(created.id, PAYMENT);
+  assert.equal(authentication.authenticationStatus, "decoupled_challenge");
   let result;
   for (let left = 200; result === undefined; left -= 1) {
     try {
@@ -80,14 +80,14 @@ test("the issuer asks by itself, and its result is fetched", async () => {
   assert.equal(result.authenticationStatusReason, "suspected-fraud");
 });
 
-test("a session is authenticated once", async () => {
+test("session can be authenticated only once", async () => {
   const created = await session("4242424242424242");
   await client.threeds.sessions.authenticate(created.id, PAYMENT);
   const again = client.threeds.sessions.authenticate(created.id, PAYMENT);
   await assert.rejects(again, (error) => error.statusCode === 409);
 });
 
-test("a failing directory server is told", async () => {
+test("directory server failure throws an error", async () => {
   const created = await session("4200000000000012");
   const failing = client.threeds.sessions.authenticate(created.id, PAYMENT);
   await assert.rejects(failing, (error) => {

@@ -1,4 +1,4 @@
-// Tokenize and detokenize, by the official Node client.
+// Tokenize and detokenize through the official Node client.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -22,23 +22,23 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-test("there and back", async () => {
+test("tokenized values can be detokenized", async () => {
   const body = { name: "Jo", card: { type: "card", data: CARD }, tags: ["a", null, {}], since: 1999 };
-  const made = await privately.tokens.tokenize(body);
-  assert.deepEqual(made.card.data, CARD);
-  assert.deepEqual(made.tags.slice(1), [null, {}]);
-  assert.equal((await privately.tokens.get(made.name)).data, "Jo");
+  const created = await privately.tokens.tokenize(body);
+  assert.deepEqual(created.card.data, CARD);
+  assert.deepEqual(created.tags.slice(1), [null, {}]);
+  assert.equal((await privately.tokens.get(created.name)).data, "Jo");
   const back = await privately.tokens.detokenize({
-    name: `{{ ${made.name} }}`,
-    card: `{{ ${made.card.id} }}`,
-    since: `{{ ${made.since} }}`,
-    text: `{{ ${made.name} }}, card {{ ${made.card.id} | json: '$.number' | last4 }}`,
-    type: `{{ token: ${made.card.id} | json: '$.type' }}`,
+    name: `{{ ${created.name} }}`,
+    card: `{{ ${created.card.id} }}`,
+    since: `{{ ${created.since} }}`,
+    text: `{{ ${created.name} }}, card {{ ${created.card.id} | json: '$.number' | last4 }}`,
+    type: `{{ token: ${created.card.id} | json: '$.type' }}`,
   });
   assert.deepEqual(back, { name: "Jo", card: CARD, since: 1999, text: "Jo, card 4242", type: "card" });
 });
 
-test("a repeat has the first answer", async () => {
+test("repeated tokenize is replayed", async () => {
   const idempotencyKey = randomUUID();
   const body = { card: { type: "card", data: CARD }, name: "Jo" };
   const first = await privately.tokens.tokenize(body, { idempotencyKey });
@@ -47,20 +47,20 @@ test("a repeat has the first answer", async () => {
   assert.deepEqual(again, first);
 });
 
-test("a browser makes tokens and reads none", async () => {
-  const made = await publicly.tokens.tokenize({ card: { type: "card", data: CARD }, name: "Jo" });
-  assert.equal(made.card.data.number, "XXXXXXXXXXXX4242");
-  const read = publicly.tokens.detokenize({ name: `{{ ${made.name} }}` });
+test("public key tokenizes but cannot detokenize", async () => {
+  const created = await publicly.tokens.tokenize({ card: { type: "card", data: CARD }, name: "Jo" });
+  assert.equal(created.card.data.number, "XXXXXXXXXXXX4242");
+  const read = publicly.tokens.detokenize({ name: `{{ ${created.name} }}` });
   await assert.rejects(read, (error) => error.statusCode === 403);
 });
 
-test("mistakes are understood", async () => {
+test("invalid requests throw the error classes of the client", async () => {
   const bad = { a: [{ type: "card", data: { number: "1" } }] };
   await assert.rejects(privately.tokens.tokenize(bad), (error) => {
     assert.ok(error instanceof BasisTheory.BadRequestError);
     assert.ok("a[0].data.number" in error.body.errors);
     return true;
   });
-  const unknown = privately.tokens.detokenize({ a: "{{ nobody }}" });
+  const unknown = privately.tokens.detokenize({ a: "{{ unknown }}" });
   await assert.rejects(unknown, (error) => error.statusCode === 400);
 });

@@ -1,4 +1,4 @@
-// The official Node client, unmodified.
+// Tokens through the official Node client, unmodified.
 
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
@@ -22,7 +22,7 @@ after(async () => {
   assert.equal(await vault.stop(), 0);
 });
 
-test("card details", async () => {
+test("card details are returned", async () => {
   const { card } = await privately.tokens.create({ type: "card", data: CARD });
   assert.deepEqual(card, {
     bin: "42424242",
@@ -43,7 +43,7 @@ test("card details", async () => {
   assert.equal(token.networkToken.brand, "american-express");
 });
 
-test("create, get, update, delete", async () => {
+test("tokens can be created, read, updated and deleted", async () => {
   const token = await privately.tokens.create({
     type: "card",
     data: CARD,
@@ -78,7 +78,7 @@ test("create, get, update, delete", async () => {
   await assert.rejects(privately.tokens.get(token.id), BasisTheory.NotFoundError);
 });
 
-test("repeat with an idempotency key", async () => {
+test("repeated create with an idempotency key is replayed", async () => {
   const idempotencyKey = randomUUID();
   const first = await privately.tokens.create({ type: "token", data: "once" }, { idempotencyKey });
   const again = await privately.tokens.create({ type: "token", data: "twice" }, { idempotencyKey });
@@ -90,14 +90,14 @@ test("repeat with an idempotency key", async () => {
   assert.equal((await privately.tokens.get(first.id)).data, "patched");
 });
 
-test("a browser's key sees masks only", async () => {
+test("public key gets masked data only", async () => {
   const token = await publicly.tokens.create({ type: "card", data: CARD });
   assert.equal(token.data.number, "XXXXXXXXXXXX4242");
   assert.equal(token.data.cvc, undefined);
   await assert.rejects(publicly.tokens.get(token.id), BasisTheory.ForbiddenError);
 });
 
-test("deduplication", async () => {
+test("duplicate create returns the existing token", async () => {
   const data = { number: "5555555555554444" };
   const first = await privately.tokens.create({ type: "card", data });
   const again = await privately.tokens.create({ type: "card", data, deduplicateToken: true });
@@ -105,7 +105,7 @@ test("deduplication", async () => {
   assert.equal(again.extras.deduplicated, true);
 });
 
-test("errors are understood", async () => {
+test("API errors throw the error classes of the client", async () => {
   const bad = { type: "card", data: { number: "4242424242424241" } };
   await assert.rejects(privately.tokens.create(bad), (error) => {
     assert.ok(error instanceof BasisTheory.BadRequestError);

@@ -1,4 +1,4 @@
-// A vault to talk to: the real program on a free port, with data of its own.
+// The real program on a free port, with its own data.
 
 import { spawn } from "node:child_process";
 import { once } from "node:events";
@@ -9,7 +9,7 @@ import { createInterface } from "node:readline";
 
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
-// Without rate limits, or with this one for test tenants.
+// Without rate limits, or with this limit for test tenants.
 export async function startVault(limit) {
   const folder = await mkdtemp(join(tmpdir(), "scrip-"));
   const options = ["dev", "--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0"];

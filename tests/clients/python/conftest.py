@@ -1,4 +1,4 @@
-"""A vault to talk to: the real program on a free port, with data of its own."""
+"""The real program on a free port, with its own data."""
 
 import json
 import os
@@ -24,7 +24,7 @@ class Vault:
 
 @contextmanager
 def started(folder, limit=None):
-    """Without rate limits, or with this one for test tenants."""
+    """Without rate limits, or with this limit for test tenants."""
     command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder / "data")]
     command += ["--listen", "127.0.0.1:0", "--json"]
     command += ["--rate-limits", "off"] if limit is None else []
@@ -46,7 +46,7 @@ def vault(tmp_path_factory):
 
 @pytest.fixture
 def own_vault(tmp_path):
-    """For a test that would leave the shared one changed."""
+    """A separate vault for a test that changes shared state."""
     with started(tmp_path) as vault:
         yield vault
 

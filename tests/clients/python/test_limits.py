@@ -5,7 +5,7 @@ from basis_theory.core.api_error import ApiError
 from conftest import started
 
 
-def test_one_too_many_is_the_clients_own_error(tmp_path):
+def test_rate_limited_request_raises_the_error_class_of_the_client(tmp_path):
     with started(tmp_path, "5/1h") as vault:
         private = vault.client("private")
         for _ in range(5):
@@ -20,11 +20,11 @@ def test_one_too_many_is_the_clients_own_error(tmp_path):
         assert 1 <= int(headers["retry-after"]) <= 3601
         assert headers["ratelimit-limit"] == "5"
         assert headers["ratelimit-remaining"] == "0"
-        # Another key has a counter of its own.
+        # Another key has its own counter.
         vault.client("management").permissions.list()
 
 
-def test_the_client_waits_as_long_as_it_is_told(tmp_path):
+def test_client_waits_for_the_reported_time_and_retries(tmp_path):
     with started(tmp_path, "3/1s") as vault:
         patient = vault.client_of(vault.keys["private"], max_retries=1)
         for _ in range(7):

@@ -9,7 +9,7 @@ COUNT = 1000
 
 @pytest.fixture(scope="module")
 def listed(vault):
-    """A thousand tokens in containers of their own."""
+    """A thousand tokens in separate containers."""
     private = vault.client("private")
     for at in range(COUNT):
         private.tokens.create(
@@ -23,15 +23,15 @@ def listed(vault):
     return private
 
 
-def test_the_iterator_pages_through_all(listed):
-    seen = [token.id for token in listed.tokens.list_v2(container="/listed/", size=100)]
-    assert len(seen) == COUNT
-    assert sorted(seen) == [f"listed-{at:04}" for at in range(COUNT)]
+def test_iterator_returns_all_tokens_of_all_pages(listed):
+    found = [token.id for token in listed.tokens.list_v2(container="/listed/", size=100)]
+    assert len(found) == COUNT
+    assert sorted(found) == [f"listed-{at:04}" for at in range(COUNT)]
     containers = [token.containers[0] for token in listed.tokens.list_v2(container="/listed/", size=99)]
     assert containers == sorted(containers, reverse=True)
 
 
-def test_filters(listed):
+def test_list_filters_work(listed):
     sixth = list(listed.tokens.list_v2(container="/listed/6/", size=50))
     assert len(sixth) == COUNT // 7
     by_metadata = list(listed.tokens.list_v2(metadata={"seventh": "6"}, size=100))
@@ -40,14 +40,14 @@ def test_filters(listed):
     same = list(listed.tokens.list_v2(fingerprint=one.fingerprint))
     assert [token.id for token in same] == ["listed-0007"]
     assert same[0].data == one.data
-    # The client has no error of its own for a list that is refused.
+    # The client has no error class for a rejected list.
     for wrong in [{"type": "token", "metadata": {"seventh": "6"}}, {"start": "nonsense"}]:
-        with pytest.raises(ApiError) as refused:
+        with pytest.raises(ApiError) as rejected:
             listed.tokens.list_v2(**wrong)
-        assert refused.value.status_code == 400
+        assert rejected.value.status_code == 400
 
 
-def test_search(vault, listed):
+def test_search_finds_tokens(vault, listed):
     found = list(listed.tokens.search_v2(query='data:"value-0042"'))
     assert [token.id for token in found] == ["listed-0042"]
     all_of_them = listed.tokens.search_v2(query="metadata.Kind:Listed", size=100)

@@ -1,4 +1,4 @@
-"""Applications, keys, tenants, permissions and sessions, by the official Python client."""
+"""Applications, keys, tenants, permissions and sessions through the official Python client."""
 
 import uuid
 from datetime import datetime, timedelta, timezone
@@ -22,7 +22,7 @@ READS = AccessRule(
     permissions=["token:read"],
 )
 CARD = {"number": "4242424242424242"}
-NOBODY = str(uuid.uuid4())
+UNKNOWN_ID = str(uuid.uuid4())
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def application(management):
         pass
 
 
-def test_applications(vault, management):
+def test_applications_can_be_created_read_updated_and_deleted(vault, management):
     ruled = management.applications.create(name="ruled", type="private", rules=[READS])
     assert uuid.UUID(ruled.id) and ruled.tenant_id == vault.tenant_id
     assert (ruled.name, ruled.type) == ("ruled", "private")
@@ -65,8 +65,8 @@ def test_applications(vault, management):
         vault.client_of(ruled.key).applications.get_by_key()
 
 
-def test_the_pager_shows_each_once(management):
-    made = {
+def test_pager_returns_each_application_once(management):
+    created = {
         management.applications.create(name=f"paged {at}", type="public", permissions=["token:create"]).id
         for at in range(7)
     }
@@ -74,19 +74,19 @@ def test_the_pager_shows_each_once(management):
     assert pager.response.pagination.page_size == 3 and len(pager.items) == 3
     everything = [it.id for it in pager]
     assert len(everything) == len(set(everything)) == pager.response.pagination.total_items
-    assert made < set(everything)
+    assert created < set(everything)
 
     public = [it for it in management.applications.list(type="public", size=2)]
-    assert made <= {it.id for it in public} and {it.type for it in public} == {"public"}
-    some = sorted(made)[:2]
+    assert created <= {it.id for it in public} and {it.type for it in public} == {"public"}
+    some = sorted(created)[:2]
     assert sorted(it.id for it in management.applications.list(id=some)) == some
-    second = management.applications.list(id=sorted(made), page=2, size=4)
+    second = management.applications.list(id=sorted(created), page=2, size=4)
     assert len(second.items) == 3 and second.response.pagination.page_number == 2
-    for one in made:
+    for one in created:
         management.applications.delete(one)
 
 
-def test_application_keys(vault, management, application):
+def test_application_keys_can_be_created_and_deleted(vault, management, application):
     key = management.application_keys.create(application.id)
     assert key.key.startswith("key_test_us_pvt_") and key.key != application.key
     token = vault.client_of(key.key).tokens.create(type="token", data="x")
@@ -107,7 +107,7 @@ def test_application_keys(vault, management, application):
             attempt(application.id, key.id)
 
 
-def test_repeats_with_an_idempotency_key(management):
+def test_repeated_requests_with_an_idempotency_key_are_replayed(management):
     once = {"idempotency_key": str(uuid.uuid4())}
     first = management.applications.create(name="once", type="private", permissions=["token:read"], **once)
     again = management.applications.create(name="twice", type="public", permissions=["token:create"], **once)
@@ -124,7 +124,7 @@ def test_repeats_with_an_idempotency_key(management):
     management.applications.delete(first.id)
 
 
-def test_mistakes_are_understood(management, private, application):
+def test_invalid_requests_raise_the_error_classes_of_the_client(management, private, application):
     applications = management.applications
     for mistake, attribute in [
         ({"name": "", "type": "private", "permissions": ["token:read"]}, "name"),
@@ -137,18 +137,18 @@ def test_mistakes_are_understood(management, private, application):
             "rules[0].container",
         ),
     ]:
-        with pytest.raises(BadRequestError) as refused:
+        with pytest.raises(BadRequestError) as rejected:
             applications.create(**mistake)
-        assert attribute in refused.value.body.errors, mistake
+        assert attribute in rejected.value.body.errors, mistake
     for attempt in (applications.get, applications.delete):
         with pytest.raises(NotFoundError):
-            attempt(NOBODY)
-    # The client has no class for it here.
+            attempt(UNKNOWN_ID)
+    # The client has no error class for this response.
     with pytest.raises(ApiError) as unknown:
-        management.application_keys.create(NOBODY)
+        management.application_keys.create(UNKNOWN_ID)
     assert unknown.value.status_code == 404
     with pytest.raises(NotFoundError):
-        applications.update(NOBODY, name="x", permissions=["token:read"])
+        applications.update(UNKNOWN_ID, name="x", permissions=["token:read"])
     with pytest.raises(ForbiddenError):
         private.applications.list()
     with pytest.raises(ForbiddenError):
@@ -159,7 +159,7 @@ def test_mistakes_are_understood(management, private, application):
         private.tenants.self_.get()
 
 
-def test_permissions(management, public):
+def test_permissions_are_listed(management, public):
     everything = {it.type for it in management.permissions.list()}
     assert {"token:read", "application:create"} <= everything
     of_public = public.permissions.list(application_type="public")
@@ -171,7 +171,7 @@ def test_permissions(management, public):
         management.permissions.list(application_type="strange")
 
 
-def test_the_tenant(own_vault):
+def test_tenant_can_be_read_updated_and_deleted(own_vault):
     management = own_vault.client("management")
     self_ = management.tenants.self_
     tenant = self_.get()
@@ -187,9 +187,9 @@ def test_the_tenant(own_vault):
     private = own_vault.client("private")
     first = private.tokens.create(type="card", data=CARD)
     assert private.tokens.create(type="card", data=CARD).id == first.id
-    with pytest.raises(BadRequestError) as refused:
+    with pytest.raises(BadRequestError) as rejected:
         self_.update(name="renamed", settings={"deduplicate_tokens": "perhaps"})
-    assert "settings.deduplicate_tokens" in refused.value.body.errors
+    assert "settings.deduplicate_tokens" in rejected.value.body.errors
 
     assert self_.delete() is None
     for kind in own_vault.keys:
@@ -197,7 +197,7 @@ def test_the_tenant(own_vault):
             own_vault.client(kind).applications.get_by_key()
 
 
-def test_a_session_sees_what_it_was_lent(vault, public, private):
+def test_access_session_has_the_delegated_rights(vault, public, private):
     mine, other = (private.tokens.create(type="card", data=CARD) for _ in range(2))
     begun = public.sessions.create()
     assert begun.session_key.startswith("key_test_us_ses_") and begun.nonce
@@ -225,17 +225,17 @@ def test_a_session_sees_what_it_was_lent(vault, public, private):
         private.sessions.authorize(**lent)
 
 
-def test_sessions_repeat_and_refuse(vault, public, private, management, application):
+def test_access_sessions_are_not_replayed_and_reject_invalid_requests(vault, public, private, management, application):
     once = {"idempotency_key": str(uuid.uuid4())}
     begun = public.sessions.create(**once)
-    # Never given twice: anybody with the public key could ask for it again.
+    # Never returned twice: every caller with the public key could repeat the request.
     assert public.sessions.create(**once).session_key != begun.session_key
     for client in (private, management):
         with pytest.raises(ForbiddenError):
             client.sessions.create()
     with pytest.raises(ForbiddenError):
         public.sessions.authorize(nonce=begun.nonce, permissions=["token:create"])
-    # No more than the authorizer has.
+    # Not more than the authorizer has.
     with pytest.raises(ForbiddenError):
         vault.client_of(application.key).sessions.authorize(nonce=begun.nonce, permissions=["token:read"])
     with pytest.raises(NotFoundError):
@@ -257,9 +257,9 @@ def test_sessions_repeat_and_refuse(vault, public, private, management, applicat
             "rules[0].conditions[0].attribute",
         ),
     ]:
-        with pytest.raises(BadRequestError) as refused:
+        with pytest.raises(BadRequestError) as rejected:
             private.sessions.authorize(nonce=begun.nonce, **mistake)
-        assert attribute in refused.value.body.errors, mistake
+        assert attribute in rejected.value.body.errors, mistake
 
     once = {"idempotency_key": str(uuid.uuid4())}
     for _ in range(2):

@@ -1,4 +1,4 @@
-"""3-D Secure sessions through the official Python client, and a challenge as a browser does it."""
+"""3-D Secure sessions through the official Python client, and a challenge like a browser does it."""
 
 import base64
 import json
@@ -23,7 +23,7 @@ PAYMENT = {
     "merchant_info": ThreeDsMerchantInfo(
         mid="9876543210001", acquirer_bin="000000999", name="A shop", category_code="7922", country_code="826"
     ),
-    # The client does not know these attributes, and sends them all the same.
+    # The client does not know these attributes but sends them.
     "requestor_info": ThreeDsRequestorInfo(id="1", name="A shop", url="https://shop.example"),
     "cardholder_info": ThreeDsCardholderInfo(name="Ada", email="ada@mail.example"),
 }
@@ -45,7 +45,7 @@ def intent(client, number):
 
 
 def create(client, **session):
-    """Card ranges are fetched in the background of a start."""
+    """The server fetches card ranges in the background after its start."""
     for _ in range(100):
         try:
             return client.threeds.sessions.create(**session)
@@ -58,51 +58,51 @@ def create(client, **session):
 
 def post(url, **fields):
     request = urllib.request.Request(url, urllib.parse.urlencode(fields).encode())
-    with urllib.request.urlopen(request, timeout=20) as answer:
-        return answer.read().decode()
+    with urllib.request.urlopen(request, timeout=20) as response:
+        return response.read().decode()
 
 
-def test_a_merchant_session_is_authenticated(vault, private):
+def test_merchant_session_is_authenticated(vault, private):
     session = create(private, type="merchant", token_intent_id=intent(private, "4242424242424242"))
     assert session.type == "merchant"
     assert session.card_brand == "Visa"
     assert session.directory_server_id == "A000000003"
     assert session.recommended_version == "2.2.0"
-    told = private.threeds.sessions.authenticate(
+    authentication = private.threeds.sessions.authenticate(
         session.id, authentication_type="other-payment", decoupled_challenge_max_time=5, **PAYMENT
     )
-    assert (told.authentication_status, told.authentication_status_code) == ("successful", "Y")
-    assert told.eci == "05" and told.liability_shifted
-    assert len(base64.b64decode(told.authentication_value)) == 20
+    assert (authentication.authentication_status, authentication.authentication_status_code) == ("successful", "Y")
+    assert authentication.eci == "05" and authentication.liability_shifted
+    assert len(base64.b64decode(authentication.authentication_value)) == 20
 
     found = private.threeds.sessions.get(session.id)
     assert found.tenant_id == vault.tenant_id
     assert found.version.available_versions == ["2.1.0", "2.2.0"]
-    assert found.authentication.ds_transaction_id == told.ds_transaction_id
+    assert found.authentication.ds_transaction_id == authentication.ds_transaction_id
     assert found.expiration_date is None
 
 
-def test_a_customer_is_challenged(vault, private):
+def test_customer_challenge_succeeds(vault, private):
     card = intent(private, "4200000000000004")
     session = create(vault.client("public"), token_intent_id=card, device="browser", device_info=BROWSER)
     assert session.method_url and session.method_notification_url.startswith(vault.url)
-    told = private.threeds.sessions.authenticate(
+    authentication = private.threeds.sessions.authenticate(
         session.id, authentication_type="payment-transaction", **PAYMENT
     )
-    assert told.authentication_status == "challenge"
+    assert authentication.authentication_status == "challenge"
     with pytest.raises(ApiError) as early:
         private.threeds.sessions.get_challenge_result(session.id)
     assert early.value.status_code == 404
 
     creq = {
         "messageType": "CReq",
-        "messageVersion": told.threeds_version,
+        "messageVersion": authentication.threeds_version,
         "threeDSServerTransID": session.id,
-        "acsTransID": told.acs_transaction_id,
+        "acsTransID": authentication.acs_transaction_id,
         "challengeWindowSize": "03",
     }
     encoded = base64.urlsafe_b64encode(json.dumps(creq).encode()).decode().rstrip("=")
-    page = post(told.acs_challenge_url, creq=encoded)
+    page = post(authentication.acs_challenge_url, creq=encoded)
     steps = re.search(r'action="([^"]+)"', page).group(1)
     last = post(steps, action="submit", code="1234")
     assert re.search(r'name="cres"', last)
@@ -112,7 +112,7 @@ def test_a_customer_is_challenged(vault, private):
     assert result.challenge_attempts == "01"
 
 
-def test_what_is_wrong_with_a_request_is_named(private):
+def test_invalid_request_names_the_attribute(private):
     session = create(private, type="merchant", token_intent_id=intent(private, "4242424242424242"))
     with pytest.raises(ApiError) as wrong:
         private.threeds.sessions.authenticate(
@@ -124,7 +124,7 @@ def test_what_is_wrong_with_a_request_is_named(private):
         assert any(it.startswith(name) for it in errors), errors
 
 
-def test_a_failing_directory_server_is_told(private):
+def test_directory_server_failure_raises_an_error(private):
     session = create(private, type="merchant", token_intent_id=intent(private, "4200000000000012"))
     with pytest.raises(ApiError) as failed:
         private.threeds.sessions.authenticate(
@@ -135,7 +135,7 @@ def test_a_failing_directory_server_is_told(private):
     assert failed.value.body["error"]["session_id"] == session.id
 
 
-def test_a_card_that_nobody_knows_is_refused(private):
+def test_card_outside_all_ranges_is_rejected(private):
     create(private, type="merchant", token_intent_id=intent(private, "4242424242424242"))
     with pytest.raises(ApiError) as unknown:
         create(private, type="merchant", token_intent_id=intent(private, "4100000000000003"))

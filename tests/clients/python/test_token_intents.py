@@ -7,7 +7,7 @@ from basis_theory.errors import NotFoundError
 CARD = {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}
 
 
-def test_create_get_convert(vault, private):
+def test_token_intents_can_be_created_read_and_converted(vault, private):
     intent = vault.client("public").token_intents.create(type="card", data=CARD)
     assert intent.type == "card"
     assert intent.data is None
@@ -26,14 +26,14 @@ def test_create_get_convert(vault, private):
     assert again.value.status_code == 400
 
 
-def test_delete(private):
+def test_deleted_token_intent_no_longer_exists(private):
     intent = private.token_intents.create(type="card", data=CARD)
     assert private.token_intents.delete(intent.id) is None
     with pytest.raises(NotFoundError):
         private.token_intents.delete(intent.id)
 
 
-def test_tokenize_converts(private):
+def test_tokenize_converts_token_intents(private):
     intent = private.token_intents.create(type="card", data=CARD)
-    made = private.tokens.tokenize(request={"card": {"token_intent_id": intent.id}})
-    assert made["card"]["card"]["brand"] == "visa"
+    tokenized = private.tokens.tokenize(request={"card": {"token_intent_id": intent.id}})
+    assert tokenized["card"]["card"]["brand"] == "visa"

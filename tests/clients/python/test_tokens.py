@@ -1,4 +1,4 @@
-"""The official Python client, unmodified."""
+"""Tokens through the official Python client, unmodified."""
 
 import uuid
 from datetime import datetime, timezone
@@ -17,7 +17,7 @@ from basis_theory.errors import (
 CARD = {"number": "4242424242424242", "expiration_month": 12, "expiration_year": 2030, "cvc": "123"}
 
 
-def test_create_get_update_delete(vault, private):
+def test_tokens_can_be_created_read_updated_and_deleted(vault, private):
     token = private.tokens.create(
         type="card",
         data=CARD,
@@ -56,7 +56,7 @@ def test_create_get_update_delete(vault, private):
         private.tokens.get(token.id)
 
 
-def test_card_details(private):
+def test_card_details_are_returned(private):
     plain = private.tokens.create(type="card", data=CARD).card
     assert (plain.brand, plain.funding, plain.authentication) == ("visa", "credit", None)
     assert plain.issuer_country == CardIssuerCountry(alpha2="US", name="United States", numeric="840")
@@ -74,7 +74,7 @@ def test_card_details(private):
     assert (unknown.brand, unknown.funding, unknown.bin) == (None, None, "00000000")
 
 
-def test_repeat_with_an_idempotency_key(private):
+def test_repeated_create_with_an_idempotency_key_is_replayed(private):
     key = str(uuid.uuid4())
     first = private.tokens.create(type="token", data="once", idempotency_key=key)
     again = private.tokens.create(type="token", data="twice", idempotency_key=key)
@@ -86,7 +86,7 @@ def test_repeat_with_an_idempotency_key(private):
     assert private.tokens.get(first.id).data == "patched"
 
 
-def test_a_browser_key_sees_masks_only(public):
+def test_public_key_gets_masked_data_only(public):
     token = public.tokens.create(type="card", data=CARD)
     assert token.data["number"] == "XXXXXXXXXXXX4242"
     assert "cvc" not in token.data
@@ -94,7 +94,7 @@ def test_a_browser_key_sees_masks_only(public):
         public.tokens.get(token.id)
 
 
-def test_deduplication(private):
+def test_duplicate_create_returns_the_existing_token(private):
     card = {"number": "5555555555554444"}
     first = private.tokens.create(type="card", data=card)
     again = private.tokens.create(type="card", data=card, deduplicate_token=True)
@@ -115,16 +115,16 @@ def test_deduplication(private):
         ("employer_id_number", "12-3456789"),
     ],
 )
-def test_every_type(private, type, data):
+def test_every_token_type_can_be_created(private, type, data):
     token = private.tokens.create(type=type, data=data)
     assert private.tokens.get(token.id).data == data
 
 
-def test_errors_are_understood(vault, private):
-    with pytest.raises(BadRequestError) as refused:
+def test_api_errors_raise_the_error_classes_of_the_client(vault, private):
+    with pytest.raises(BadRequestError) as rejected:
         private.tokens.create(type="card", data={"number": "4242424242424241"})
-    assert "data.number" in refused.value.body.errors
-    assert "4242424242424241" not in str(refused.value.body)
+    assert "data.number" in rejected.value.body.errors
+    assert "4242424242424241" not in str(rejected.value.body)
     vault.keys["wrong"] = "key_test_us_pvt_WRONG"
     with pytest.raises(UnauthorizedError):
         vault.client("wrong").tokens.get("anything")
@@ -134,7 +134,7 @@ def test_errors_are_understood(vault, private):
     assert taken.value.status_code == 409
 
 
-def test_headers_pass_through(private):
+def test_trace_id_header_is_returned(private):
     options = RequestOptions(additional_headers={"BT-TRACE-ID": "python-trace"})
-    answer = private.tokens.with_raw_response.create(type="token", data=1, request_options=options)
-    assert answer.headers["bt-trace-id"] == "python-trace"
+    response = private.tokens.with_raw_response.create(type="token", data=1, request_options=options)
+    assert response.headers["bt-trace-id"] == "python-trace"

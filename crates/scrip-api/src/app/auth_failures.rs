@@ -1,7 +1,7 @@
-//! Failed authentication, counted per client address until it is written to the audit trail.
+//! Failed authentication, counted per client address until it is written to the audit log.
 //!
-//! One record per address and window, with a count: a flood of requests without a valid API key
-//! cannot make the log grow faster than that. No text of a key is kept.
+//! Each address gets one record per window, with a count: a flood of requests without a valid API
+//! key cannot make the log grow faster. No part of a key is stored.
 
 use std::{
     collections::HashMap,
@@ -12,11 +12,11 @@ use std::{
 
 use scrip_core::Vault;
 
-/// How often the counts are written.
+/// The interval at which the counts are written.
 pub(crate) const WINDOW: Duration = Duration::from_secs(60);
-/// Addresses that have a record of their own in one window; all others share one.
+/// Addresses with their own record in one window; all other addresses share a record.
 const ADDRESSES_MAX: usize = 128;
-/// The address in the record that all others share.
+/// The address in the shared record.
 const OTHER_ADDRESSES: &str = "others";
 
 #[derive(Debug, Default)]
@@ -41,37 +41,40 @@ impl AuthFailures {
         *count = count.saturating_add(1);
     }
 
-    /// Writes one record for each address. What cannot be written is counted again, and written
-    /// with the next window.
+    /// Writes one record for each address. Counts that cannot be written are added to the next
+    /// window.
     pub async fn write_audit_records(&self, vault: &Vault) {
-        let FailureCounts { by_address, other_addresses: others } =
+        let FailureCounts { by_address, other_addresses: other_count } =
             std::mem::take(&mut *self.lock());
-        let mut failed = None;
+        let mut last_error = None;
         for (address, count) in by_address {
             let text = address.to_string().into();
             if let Err(error) = vault.record_failed_authentication(text, count).await {
                 self.restore_count(address, count);
-                failed = Some(error);
+                last_error = Some(error);
             }
         }
-        if others > 0
+        if other_count > 0
             && let Err(error) =
-                vault.record_failed_authentication(OTHER_ADDRESSES.into(), others).await
+                vault.record_failed_authentication(OTHER_ADDRESSES.into(), other_count).await
         {
             let mut counts = self.lock();
-            counts.other_addresses = counts.other_addresses.saturating_add(others);
+            counts.other_addresses = counts.other_addresses.saturating_add(other_count);
             drop(counts);
-            failed = Some(error);
+            last_error = Some(error);
         }
-        if let Some(error) = failed {
-            tracing::error!(?error, "failed authentication could not be recorded; trying again");
+        if let Some(error) = last_error {
+            tracing::error!(
+                ?error,
+                "failed to write audit records of failed authentication (retrying in the next window)"
+            );
         }
     }
 
     fn restore_count(&self, address: IpAddr, count: i64) {
         let mut counts = self.lock();
-        let before = counts.by_address.entry(address).or_default();
-        *before = before.saturating_add(count);
+        let stored_count = counts.by_address.entry(address).or_default();
+        *stored_count = stored_count.saturating_add(count);
     }
 
     fn lock(&self) -> MutexGuard<'_, FailureCounts> {
@@ -79,7 +82,8 @@ impl AuthFailures {
     }
 }
 
-/// One client has as many IPv6 addresses of its network as it likes.
+/// Returns the /64 network of an IPv6 address, because a client can use any number of addresses of
+/// its network.
 fn mask_to_network(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V4(_) => address,
@@ -90,7 +94,7 @@ fn mask_to_network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Every window, until the process ends.
+/// Writes the counts after every window, until the process ends.
 pub async fn write_periodically(failures: Arc<AuthFailures>, vault: Vault) {
     let mut ticks = tokio::time::interval(WINDOW);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -107,9 +111,9 @@ mod tests {
     #[test]
     fn addresses_above_the_maximum_share_one_count() {
         let failures = AuthFailures::default();
-        for last in 0..=255 {
-            failures.record(IpAddr::from([192, 0, 2, last]));
-            failures.record(IpAddr::from([192, 0, 2, last]));
+        for last_byte in 0..=255 {
+            failures.record(IpAddr::from([192, 0, 2, last_byte]));
+            failures.record(IpAddr::from([192, 0, 2, last_byte]));
         }
         let counts = failures.lock();
         assert_eq!(counts.by_address.len(), ADDRESSES_MAX);
@@ -120,11 +124,11 @@ mod tests {
     #[test]
     fn addresses_of_one_ipv6_network_have_one_count() {
         let failures = AuthFailures::default();
-        for last in 0..1000_u16 {
-            failures.record(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 1, 2, 3, last).into());
+        for last_segment in 0..1000_u16 {
+            failures.record(Ipv6Addr::new(0x2001, 0xdb8, 0, 7, 1, 2, 3, last_segment).into());
         }
         let counts = failures.lock();
-        let all: Vec<_> = counts.by_address.iter().collect();
-        assert_eq!(all, [(&"2001:db8:0:7::".parse().unwrap(), &1000)]);
+        let counts_by_address: Vec<_> = counts.by_address.iter().collect();
+        assert_eq!(counts_by_address, [(&"2001:db8:0:7::".parse().unwrap(), &1000)]);
     }
 }

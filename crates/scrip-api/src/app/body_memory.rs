@@ -1,8 +1,8 @@
 //! Memory for request bodies and for the values parsed from them: a pool with a share for each
 //! client network.
 //!
-//! A body is counted as its bytes arrive, whatever length it announces, so that an announcement
-//! alone reserves nothing. Once parsing begins, [`PARSED_FACTOR`] times its length is counted in
+//! A body is counted as its bytes arrive, whatever length it announces: an announcement alone
+//! reserves nothing. When parsing starts, [`PARSED_FACTOR`] times the length is counted in
 //! addition.
 
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use scrip_core::policy::rate_limit::ClientNetwork;
 
 use crate::app::memory_pool::{MemoryExhausted, MemoryPool, PoolBounds};
 
-/// What the parsed form of a body may take, in lengths of the body.
+/// The memory for the parsed form of a body, as a multiple of the body's length.
 pub const PARSED_FACTOR: usize = 16;
 
-/// What arrives of bodies without a key may take one part in so many of the pool for each client
-/// network: anybody can send them, and a client decides how long they take to arrive.
+/// Incoming bodies without a key may use at most this fraction (1/n) of the pool per client
+/// network: anyone can send them, and the client decides how long they take.
 const KEYLESS_INCOMING_SHARE: usize = 64;
 
-/// So much of a body without a key is not counted. Notifications are shorter, and are read however
-/// full the pool is. The cap on connections bounds what this takes.
+/// The first bytes of a body without a key are not counted. Notifications are shorter, so they are
+/// accepted even if the pool is full. The connection limit bounds this memory.
 const KEYLESS_UNCOUNTED_BYTES: usize = 4096;
 
 #[derive(Debug)]
@@ -29,27 +29,28 @@ pub struct BodyMemory {
     keyless_incoming_bytes_max: usize,
 }
 
-/// What one request has of the pool, until it is dropped.
+/// The memory that one request has reserved. Dropping it returns the memory to the pool.
 #[derive(Debug)]
 pub struct BodyReservation {
     memory: Arc<BodyMemory>,
     network: ClientNetwork,
     bytes: usize,
-    /// What bodies of the network that still arrive may take.
+    /// The maximum for all incoming bodies of the network.
     incoming_bytes_max: usize,
-    /// How much of the body is not counted, and how much of that has not arrived.
+    /// The first bytes of the body that are not counted, and how many of them have not arrived.
     uncounted_bytes: usize,
     uncounted_bytes_left: usize,
 }
 
 impl BodyMemory {
-    /// A network may use one part in `network_share` of the pool.
+    /// A network may use 1/`network_share` of the pool.
     #[must_use]
     pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
         Self::with_body_size(0, bytes_max, network_share)
     }
 
-    /// The same, where both are at least what one body of the largest size needs.
+    /// Like [`BodyMemory::new`], but pool and share are large enough for one body of the maximum
+    /// size.
     #[must_use]
     pub fn with_body_size(
         body_bytes_max: usize,
@@ -60,15 +61,17 @@ impl BodyMemory {
         let bytes_max = bytes_max.max(minimum);
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
         let network_bytes_max = network_bytes_max.max(minimum);
-        let arriving = bytes_max.checked_div(KEYLESS_INCOMING_SHARE).unwrap_or(bytes_max);
+        let incoming_bytes_max = bytes_max.checked_div(KEYLESS_INCOMING_SHARE).unwrap_or(bytes_max);
         Arc::new(Self {
             pool: MemoryPool::new(bytes_max),
             network_bytes_max,
-            keyless_incoming_bytes_max: arriving.max(body_bytes_max).min(network_bytes_max),
+            keyless_incoming_bytes_max: incoming_bytes_max
+                .max(body_bytes_max)
+                .min(network_bytes_max),
         })
     }
 
-    /// Nothing is reserved yet.
+    /// Returns an empty reservation, which grows as the body arrives.
     #[must_use]
     pub fn start_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
         BodyReservation {
@@ -81,8 +84,8 @@ impl BodyMemory {
         }
     }
 
-    /// The same for a request that needs no key: with a smaller share while its body arrives, and
-    /// without counting its beginning.
+    /// Like [`BodyMemory::start_reservation`], for a request that needs no key: the share is
+    /// smaller while the body arrives, and the first bytes are not counted.
     #[must_use]
     pub fn start_keyless_reservation(self: &Arc<Self>, network: ClientNetwork) -> BodyReservation {
         let mut reservation = self.start_reservation(network);
@@ -99,18 +102,18 @@ impl BodyMemory {
 }
 
 impl BodyReservation {
-    /// Counts bytes of the body that have arrived: all of them, or nothing more than before.
+    /// Counts bytes of the body that have arrived. On failure nothing is counted.
     pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), MemoryExhausted> {
-        let counted = bytes.saturating_sub(self.uncounted_bytes_left);
-        self.reserve(counted, self.incoming_bytes_max)?;
+        let counted_bytes = bytes.saturating_sub(self.uncounted_bytes_left);
+        self.reserve(counted_bytes, self.incoming_bytes_max)?;
         self.uncounted_bytes_left = self.uncounted_bytes_left.saturating_sub(bytes);
         Ok(())
     }
 
-    /// Counts what parsing a body of this length takes.
+    /// Counts the memory for parsing a body of this length.
     pub(crate) fn grow_for_parsing(&mut self, body_bytes: usize) -> Result<(), MemoryExhausted> {
-        let counted = body_bytes.saturating_sub(self.uncounted_bytes);
-        self.reserve(counted.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
+        let counted_bytes = body_bytes.saturating_sub(self.uncounted_bytes);
+        self.reserve(counted_bytes.saturating_mul(PARSED_FACTOR), self.memory.network_bytes_max)
     }
 
     fn reserve(&mut self, bytes: usize, network_bytes: usize) -> Result<(), MemoryExhausted> {
@@ -137,8 +140,8 @@ impl Drop for BodyReservation {
 mod tests {
     use super::*;
 
-    fn network(last: u8) -> ClientNetwork {
-        ClientNetwork::from_address([192, 0, 2, last].into())
+    fn network(last_byte: u8) -> ClientNetwork {
+        ClientNetwork::from_address([192, 0, 2, last_byte].into())
     }
 
     #[test]
@@ -147,17 +150,17 @@ mod tests {
         let mut first = memory.start_reservation(network(1));
         assert_eq!(memory.free_bytes(), 100);
         first.grow(30).unwrap();
-        let mut same = memory.start_reservation(network(1));
-        assert_eq!(same.grow(21), Err(MemoryExhausted::NetworkShare));
-        same.grow(20).unwrap();
-        let mut other = memory.start_reservation(network(2));
-        assert_eq!(other.grow(51), Err(MemoryExhausted::Pool));
-        other.grow(50).unwrap();
+        let mut same_network = memory.start_reservation(network(1));
+        assert_eq!(same_network.grow(21), Err(MemoryExhausted::NetworkShare));
+        same_network.grow(20).unwrap();
+        let mut other_network = memory.start_reservation(network(2));
+        assert_eq!(other_network.grow(51), Err(MemoryExhausted::Pool));
+        other_network.grow(50).unwrap();
         assert_eq!(memory.free_bytes(), 0);
         assert_eq!(memory.start_reservation(network(3)).grow(1), Err(MemoryExhausted::Pool));
         drop(first);
-        same.grow(30).unwrap();
-        drop((same, other));
+        same_network.grow(30).unwrap();
+        drop((same_network, other_network));
         assert_eq!(memory.free_bytes(), 100);
         assert_eq!(memory.pool.networks_in_use(), 0);
     }
@@ -179,21 +182,21 @@ mod tests {
         assert_eq!(memory.free_bytes(), 16 * 1024 * 1024);
         first.grow(61_536).unwrap();
         assert_eq!(memory.free_bytes(), 16 * 1024 * 1024 - 61_440);
-        let mut others = Vec::new();
-        let rejected = loop {
-            let mut other = memory.start_keyless_reservation(network(1));
-            if let Err(exhausted) = other.grow(65_536) {
+        let mut reservations = Vec::new();
+        let exhausted = loop {
+            let mut reservation = memory.start_keyless_reservation(network(1));
+            if let Err(exhausted) = reservation.grow(65_536) {
                 break exhausted;
             }
-            others.push(other);
+            reservations.push(reservation);
         };
-        assert_eq!((rejected, others.len()), (MemoryExhausted::NetworkShare, 3));
-        // A notification is read all the same, and the largest body can be parsed.
+        assert_eq!((exhausted, reservations.len()), (MemoryExhausted::NetworkShare, 3));
+        // A notification is still accepted, and the largest body can be parsed.
         let mut notification = memory.start_keyless_reservation(network(1));
         notification.grow(4_096).unwrap();
         notification.grow_for_parsing(4_096).unwrap();
         first.grow_for_parsing(65_536).unwrap();
-        drop((first, others, notification));
+        drop((first, reservations, notification));
         assert_eq!(memory.free_bytes(), 16 * 1024 * 1024);
     }
 

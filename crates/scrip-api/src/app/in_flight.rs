@@ -1,14 +1,14 @@
-//! Work that goes on without its client, and that a server which stops has to wait for.
+//! Tasks that continue after their client has disconnected. A stopping server waits for them.
 
 use std::time::Duration;
 
 use tokio::{sync::watch, time::timeout};
 
-/// Everything that has begun and not ended.
+/// Tracks the running tasks.
 #[derive(Debug)]
 pub struct InFlightTasks(watch::Sender<()>);
 
-/// One of them, until it is dropped.
+/// Marks one task as running until it is dropped.
 #[derive(Debug)]
 pub(crate) struct InFlightGuard {
     _receiver: watch::Receiver<()>,
@@ -25,7 +25,7 @@ impl InFlightTasks {
         InFlightGuard { _receiver: self.0.subscribe() }
     }
 
-    /// Whether all of it ended within that time.
+    /// Returns whether all tasks ended within the timeout.
     pub async fn wait_until_idle(&self, timeout_after: Duration) -> bool {
         timeout(timeout_after, self.0.closed()).await.is_ok()
     }
@@ -37,13 +37,13 @@ mod tests {
 
     #[tokio::test]
     async fn wait_until_idle_waits_for_the_last_task() {
-        let (ongoing, moment) = (InFlightTasks::default(), Duration::from_millis(1));
-        assert!(ongoing.wait_until_idle(moment).await);
-        let (one, other) = (ongoing.track(), ongoing.track());
-        assert!(!ongoing.wait_until_idle(moment).await);
-        drop(one);
-        assert!(!ongoing.wait_until_idle(moment).await);
-        drop(other);
-        assert!(ongoing.wait_until_idle(moment).await);
+        let (tasks, wait_time) = (InFlightTasks::default(), Duration::from_millis(1));
+        assert!(tasks.wait_until_idle(wait_time).await);
+        let (first_task, second_task) = (tasks.track(), tasks.track());
+        assert!(!tasks.wait_until_idle(wait_time).await);
+        drop(first_task);
+        assert!(!tasks.wait_until_idle(wait_time).await);
+        drop(second_task);
+        assert!(tasks.wait_until_idle(wait_time).await);
     }
 }

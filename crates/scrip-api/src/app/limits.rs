@@ -1,24 +1,24 @@
-//! How much one request may take.
+//! Limits of a single request.
 
 use std::time::Duration;
 
-/// Long enough that a short stall of a network does not count.
+/// Long enough to tolerate a short stall of the network.
 pub const RATE_WINDOW: Duration = Duration::from_secs(30);
 
-/// How much one client may ask of a request.
+/// Size, time and rate limits of a request.
 #[derive(Debug, Clone)]
 pub struct RequestLimits {
     pub body_bytes_max: usize,
-    /// From the last byte of the head to the last of the body.
+    /// The time from the last byte of the head to the last byte of the body.
     pub body_deadline: Duration,
-    /// The same, where no key is needed.
+    /// The same for routes that need no key.
     pub keyless_body_deadline: Duration,
-    /// How fast a body must arrive.
+    /// The minimum rate at which a body must arrive.
     pub request_rate: MinimumRate,
 }
 
 impl RequestLimits {
-    /// For a request that needs no key, which anybody can send: it has less time.
+    /// Requests without a key have less time, because anyone can send them.
     pub(crate) fn keyless_deadline(&self) -> Duration {
         self.body_deadline.min(self.keyless_body_deadline)
     }
@@ -35,16 +35,16 @@ impl Default for RequestLimits {
     }
 }
 
-/// How many bytes must pass in each window.
+/// The minimum transfer rate, checked once per window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MinimumRate {
-    /// Zero for no minimum.
+    /// 0 disables the minimum.
     pub bytes_per_second: u32,
     pub window: Duration,
 }
 
 impl MinimumRate {
-    /// Whether so many bytes in one window are too few.
+    /// Returns whether this number of bytes in one window is too small.
     #[must_use]
     pub fn is_missed(&self, bytes: u64) -> bool {
         let expected = self.window.as_millis().saturating_mul(self.bytes_per_second.into());

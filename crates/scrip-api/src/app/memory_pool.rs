@@ -1,4 +1,4 @@
-//! Memory that is counted: a pool with a share for each client network.
+//! A memory counter: a pool with a share for each client network.
 
 use std::{
     collections::{HashMap, hash_map::Entry},
@@ -11,7 +11,7 @@ use std::{
 
 use scrip_core::policy::rate_limit::ClientNetwork;
 
-/// So that requests of different networks rarely wait for the same lock.
+/// Shards reduce lock contention between requests of different networks.
 const SHARDS: usize = 16;
 
 #[derive(Debug)]
@@ -21,14 +21,14 @@ pub(crate) struct MemoryPool {
     bytes_by_network: [Mutex<HashMap<ClientNetwork, usize>>; SHARDS],
 }
 
-/// Why there is no memory.
+/// Why a reservation failed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MemoryExhausted {
     Pool,
     NetworkShare,
 }
 
-/// How much of the pool may be in use once more is taken.
+/// The maximum memory in use after a reservation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct PoolBounds {
     pub(crate) pool_bytes: usize,
@@ -62,27 +62,27 @@ impl MemoryPool {
     fn shard(&self, network: ClientNetwork) -> Option<&Mutex<HashMap<ClientNetwork, usize>>> {
         let mut hasher = DefaultHasher::new();
         network.hash(&mut hasher);
-        let [first, ..] = hasher.finish().to_le_bytes();
-        self.bytes_by_network.get(usize::from(first) % SHARDS)
+        let [first_byte, ..] = hasher.finish().to_le_bytes();
+        self.bytes_by_network.get(usize::from(first_byte) % SHARDS)
     }
 
-    /// All of it or nothing. A network is None where no share applies.
+    /// Reserves all bytes or nothing. `network` is `None` if no share applies.
     pub(crate) fn reserve(
         &self,
         network: Option<ClientNetwork>,
         bytes: usize,
         bounds: PoolBounds,
     ) -> Result<(), MemoryExhausted> {
-        let more = |used: usize| used.checked_add(bytes).filter(|it| *it <= bounds.pool_bytes);
-        let taken = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
-        taken.map_err(|_| MemoryExhausted::Pool)?;
+        let add = |used: usize| used.checked_add(bytes).filter(|it| *it <= bounds.pool_bytes);
+        let result = self.used_bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
+        result.map_err(|_| MemoryExhausted::Pool)?;
         let Some(network) = network else { return Ok(()) };
         let Some(shard) = self.shard(network) else { return Ok(()) };
         let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
         let used = networks.entry(network).or_default();
-        let more = used.saturating_add(bytes);
-        if more <= bounds.network_bytes {
-            *used = more;
+        let total = used.saturating_add(bytes);
+        if total <= bounds.network_bytes {
+            *used = total;
             return Ok(());
         }
         if *used == 0 {
@@ -99,11 +99,11 @@ impl MemoryPool {
         let Some(shard) = self.shard(network) else { return };
         let mut networks = shard.lock().unwrap_or_else(PoisonError::into_inner);
         if let Entry::Occupied(mut entry) = networks.entry(network) {
-            let rest = entry.get().saturating_sub(bytes);
-            if rest == 0 {
+            let remaining = entry.get().saturating_sub(bytes);
+            if remaining == 0 {
                 entry.remove();
             } else {
-                entry.insert(rest);
+                entry.insert(remaining);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Memory for large answers until their clients have read them: a pool with a share for each client
-//! network.
+//! Memory for large responses until their clients have read them: a pool with a share for each
+//! client network.
 //!
-//! An answer is counted as long as its bytes exist, in the HTTP library's buffers too. A client that
-//! asks for much and reads nothing finds its share in use.
+//! A response is counted as long as its bytes exist, also in the buffers of the HTTP library. A
+//! client that requests much and reads nothing uses up its share.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct ResponseMemory {
     network_bytes_max: usize,
 }
 
-/// The bytes of an answer, and their part of the pool.
+/// The bytes of a response, which return their memory to the pool when they are dropped.
 struct CountedResponse {
     memory: Arc<ResponseMemory>,
     network: Option<ClientNetwork>,
@@ -25,7 +25,7 @@ struct CountedResponse {
 }
 
 impl ResponseMemory {
-    /// A network may use one part in `network_share` of the pool.
+    /// A network may use 1/`network_share` of the pool.
     #[must_use]
     pub fn new(bytes_max: usize, network_share: usize) -> Arc<Self> {
         let network_bytes_max = bytes_max.checked_div(network_share).unwrap_or(bytes_max);
@@ -37,9 +37,9 @@ impl ResponseMemory {
         self.pool.free_bytes()
     }
 
-    /// Before anything is done for a request: fails when the client's network has used up its share.
-    /// A full pool is no reason here, since most answers are too small to be counted. A network is
-    /// None where no share applies.
+    /// Fails if the client's network has used up its share. Called before a request is processed. A
+    /// full pool is not a failure here, because most responses are too small to be counted.
+    /// `network` is `None` if no share applies.
     pub(crate) fn check(&self, network: Option<ClientNetwork>) -> Result<(), MemoryExhausted> {
         match network.map(|it| self.pool.used_by(it)) {
             Some(used) if used >= self.network_bytes_max => Err(MemoryExhausted::NetworkShare),
@@ -47,8 +47,8 @@ impl ResponseMemory {
         }
     }
 
-    /// The same bytes, counted until all copies of them are dropped. An answer above a bound is
-    /// counted when there is no other: otherwise it could never be given.
+    /// Returns the same bytes, counted until all copies are dropped. A response larger than a bound
+    /// is accepted if it is the only one; otherwise it could never be sent.
     pub(crate) fn count(
         self: &Arc<Self>,
         network: Option<ClientNetwork>,
@@ -61,7 +61,7 @@ impl ResponseMemory {
         self.count_within(bounds, network, bytes)
     }
 
-    /// The same past the bounds: for the answer to a write, which has taken effect.
+    /// Counts without bounds: for the response to a write that has already taken effect.
     pub(crate) fn count_always(
         self: &Arc<Self>,
         network: Option<ClientNetwork>,
@@ -97,8 +97,8 @@ impl Drop for CountedResponse {
 mod tests {
     use super::*;
 
-    fn network(last: u8) -> Option<ClientNetwork> {
-        Some(ClientNetwork::from_address([192, 0, 2, last].into()))
+    fn network(last_byte: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::from_address([192, 0, 2, last_byte].into()))
     }
 
     fn response(bytes: usize) -> Bytes {
@@ -108,12 +108,12 @@ mod tests {
     #[test]
     fn responses_are_counted_until_their_last_copy_is_dropped() {
         let memory = ResponseMemory::new(100, 2);
-        let mut first = memory.count(network(1), response(40)).unwrap();
-        assert_eq!((first.len(), memory.free_bytes()), (40, 60));
-        let piece = first.split_to(1);
-        drop(first);
+        let mut response_bytes = memory.count(network(1), response(40)).unwrap();
+        assert_eq!((response_bytes.len(), memory.free_bytes()), (40, 60));
+        let part = response_bytes.split_to(1);
+        drop(response_bytes);
         assert_eq!(memory.free_bytes(), 60);
-        drop(piece);
+        drop(part);
         assert_eq!(memory.free_bytes(), 100);
         assert_eq!(memory.pool.networks_in_use(), 0);
     }
@@ -121,28 +121,28 @@ mod tests {
     #[test]
     fn pool_and_network_share_limit_responses() {
         let memory = ResponseMemory::new(100, 2);
-        let first = memory.count(network(1), response(40)).unwrap();
+        let first_response = memory.count(network(1), response(40)).unwrap();
         assert_eq!(memory.count(network(1), response(11)), Err(MemoryExhausted::NetworkShare));
-        let rest = memory.count(network(1), response(10)).unwrap();
+        let second_response = memory.count(network(1), response(10)).unwrap();
         assert_eq!(memory.check(network(1)), Err(MemoryExhausted::NetworkShare));
         assert_eq!(memory.check(network(2)), Ok(()));
         // A trusted proxy has no share.
-        let of_proxy = memory.count(None, response(50)).unwrap();
+        let proxied_response = memory.count(None, response(50)).unwrap();
         assert_eq!(memory.check(network(2)), Ok(()));
         assert_eq!(memory.count(network(2), response(1)), Err(MemoryExhausted::Pool));
-        let written = memory.count_always(network(2), response(30));
-        drop((first, rest, of_proxy));
+        let write_response = memory.count_always(network(2), response(30));
+        drop((first_response, second_response, proxied_response));
         assert_eq!(memory.free_bytes(), 70);
-        drop(written);
+        drop(write_response);
         assert_eq!(memory.free_bytes(), 100);
     }
 
     #[test]
     fn response_larger_than_its_share_is_sent_when_it_is_the_only_one() {
         let memory = ResponseMemory::new(100, 4);
-        let large = memory.count(network(1), response(200)).unwrap();
+        let large_response = memory.count(network(1), response(200)).unwrap();
         assert_eq!(memory.count(network(1), response(1)), Err(MemoryExhausted::Pool));
-        drop(large);
+        drop(large_response);
         assert!(memory.count(network(1), response(1)).is_ok());
     }
 }

@@ -1,4 +1,4 @@
-//! The page for people, `docs/api/deprecations.md`: its tables have the rows of our table.
+//! Compares the tables of `docs/api/deprecations.md` with the deprecation table.
 
 use std::{fmt::Write, fs, path::Path};
 
@@ -11,28 +11,28 @@ use crate::{
     routes::ROUTES,
 };
 
-/// What the page's three tables begin with; their rows are made of the table of the code.
+/// The head rows of the three tables. The rows below are generated from the deprecation table.
 const FEATURE_TABLE_HEAD: &str =
-    "| what | deprecated | shut down | instead | in Scrip |\n|---|---|---|---|---|\n";
+    "| feature | deprecated | shut down | replacement | in Scrip |\n|---|---|---|---|---|\n";
 const HEADER_TABLE_HEAD: &str = "| operation | headers |\n|---|---|\n";
 const SWITCH_TABLE_HEAD: &str = "| setting | variable | |\n|---|---|---|\n";
 
 /// Returns the page with the rows of a table replaced.
-fn with_rows(page: &str, head: &str, rows: &str) -> String {
-    let (before, table) = page.split_once(head).unwrap();
+fn replace_rows(page: &str, head: &str, rows: &str) -> String {
+    let (text_before, table) = page.split_once(head).unwrap();
     let is_row = |it: &&str| it.starts_with('|');
     let length: usize = table.split_inclusive('\n').take_while(is_row).map(str::len).sum();
-    let (_, after) = table.split_at(length);
-    format!("{before}{head}{rows}{after}")
+    let (_, text_after) = table.split_at(length);
+    format!("{text_before}{head}{rows}{text_after}")
 }
 
 fn feature_rows() -> String {
     let mut rows = String::new();
     for row in TABLE.iter() {
         let (since, shutdown) = (row.since, row.shutdown);
-        let (feature, instead) = (row.feature, row.replacement);
-        let here = status_text(&row.status);
-        writeln!(rows, "| {feature} | {since} | {shutdown} | {instead} | {here} |").unwrap();
+        let (feature, replacement) = (row.feature, row.replacement);
+        let status = status_text(&row.status);
+        writeln!(rows, "| {feature} | {since} | {shutdown} | {replacement} | {status} |").unwrap();
     }
     rows
 }
@@ -40,7 +40,7 @@ fn feature_rows() -> String {
 fn header_rows() -> String {
     let mut rows = String::new();
     for row in TABLE.iter().filter(|it| it.deprecated_operation().is_some()) {
-        writeln!(rows, "| {} | {} |", row.feature, headers(row)).unwrap();
+        writeln!(rows, "| {} | {} |", row.feature, format_headers(row)).unwrap();
     }
     rows
 }
@@ -63,35 +63,35 @@ fn operation_name(row: &DeprecatedFeature) -> &'static str {
 
 fn status_text(status: &DeprecationStatus) -> &'static str {
     match status {
-        DeprecationStatus::Active(_) => "works, and can be switched off",
+        DeprecationStatus::Active(_) => "works; can be switched off",
         DeprecationStatus::Removed(_) => "410",
         DeprecationStatus::Rejected => "400",
         DeprecationStatus::Ignored => "ignored",
-        DeprecationStatus::NotImplemented => "not built yet: 404",
-        DeprecationStatus::NeverOffered => "never there",
+        DeprecationStatus::NotImplemented => "not implemented: 404",
+        DeprecationStatus::NeverOffered => "never offered",
     }
 }
 
-fn headers(row: &DeprecatedFeature) -> String {
-    let Some(former) = row.deprecated_operation() else { return String::new() };
-    let route = ROUTES.iter().find(|it| it.operation == former.operation);
+fn format_headers(row: &DeprecatedFeature) -> String {
+    let Some(deprecated) = row.deprecated_operation() else { return String::new() };
+    let route = ROUTES.iter().find(|it| it.operation == deprecated.operation);
     let mut headers = HeaderMap::new();
-    add_headers(former.operation, route.map_or("", |it| it.path), &mut headers);
-    let shown =
+    add_headers(deprecated.operation, route.map_or("", |it| it.path), &mut headers);
+    let lines =
         headers.iter().map(|(name, value)| format!("`{name}: {}`", value.to_str().unwrap()));
-    shown.collect::<Vec<_>>().join("<br>")
+    lines.collect::<Vec<_>>().join("<br>")
 }
 
 #[test]
 fn deprecations_page_lists_every_row_of_the_table() {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/api/deprecations.md");
-    let stored = fs::read_to_string(&file).unwrap();
-    let page = with_rows(&stored, FEATURE_TABLE_HEAD, &feature_rows());
-    let page = with_rows(&page, HEADER_TABLE_HEAD, &header_rows());
-    let page = with_rows(&page, SWITCH_TABLE_HEAD, &switch_rows());
+    let stored_page = fs::read_to_string(&file).unwrap();
+    let page = replace_rows(&stored_page, FEATURE_TABLE_HEAD, &feature_rows());
+    let page = replace_rows(&page, HEADER_TABLE_HEAD, &header_rows());
+    let page = replace_rows(&page, SWITCH_TABLE_HEAD, &switch_rows());
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         fs::write(&file, &page).unwrap();
         return;
     }
-    assert_eq!(stored, page, "if this is meant, run with SCRIP_TEST_GOLDEN=write");
+    assert_eq!(stored_page, page, "if the change is intended, run with SCRIP_TEST_GOLDEN=write");
 }

@@ -1,4 +1,4 @@
-//! Handlers of access sessions: a sentence each.
+//! Handlers of access sessions.
 
 use scrip_core::operations::access_sessions::{
     authorize_access_session::authorize_access_session,
@@ -10,8 +10,8 @@ use crate::{
     wire::{self, policy::access_session, response},
 };
 
-/// Not remembered: every browser has the public key, and would be given another one's session by a
-/// guessed idempotency key. To begin a second session harms nobody.
+/// The response is not stored: all browsers share the public key, so a guessed idempotency key
+/// would return the session of another browser. A second session does no harm.
 pub(crate) async fn create(request: AuthenticatedRequest) -> Handled {
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
     let created = create_access_session(vault, request.policy_permit()?, &pepper).await?;

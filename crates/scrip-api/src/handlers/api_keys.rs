@@ -1,4 +1,4 @@
-//! Handlers of API keys: a sentence each.
+//! Handlers of API keys.
 
 use scrip_core::{
     id::{ApiKeyId, ApplicationId},
@@ -17,25 +17,27 @@ use crate::{
 };
 
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
-    let id = parse_path_id(&request.id, ApplicationId::parse)?;
+    let application_id = parse_path_id(&request.id, ApplicationId::parse)?;
     let recorder = request.response_recorder(application::render_created_key);
     let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
-    let created = create_api_key(vault, request.policy_permit()?, &pepper, id, recorder).await?;
+    let created =
+        create_api_key(vault, request.policy_permit()?, &pepper, application_id, recorder).await?;
     request.app.reload().await?;
     Ok(response::from_rendered(application::render_created_key(&created)))
 }
 
-/// A bare array, which is what the official clients read; a page for whoever asks for one.
+/// Returns a page if the query has `page` or `size`. Otherwise returns a plain array, as the
+/// official clients expect.
 pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
     let query = QueryParameters::parse(request.query.as_deref());
-    let (permit, id) =
+    let (permit, application_id) =
         (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
     let page = query.all("page").chain(query.all("size")).next().map(|_| query.page());
     let page = page.transpose()?;
-    let found = list_api_keys(&request.app.vault, &permit, id).await?;
-    let expected: Vec<_> = query.all("id").filter_map(ApiKeyId::parse).collect();
-    let everything = query.all("id").next().is_none();
-    let keys = found.iter().filter(|it| everything || expected.contains(&it.id));
+    let api_keys = list_api_keys(&request.app.vault, &permit, application_id).await?;
+    let requested_ids: Vec<_> = query.all("id").filter_map(ApiKeyId::parse).collect();
+    let is_unfiltered = query.all("id").next().is_none();
+    let keys = api_keys.iter().filter(|it| is_unfiltered || requested_ids.contains(&it.id));
     let keys: Vec<&ApiKeyRecord> = keys.collect();
     Ok(response::from_rendered(match page {
         Some(page) => application::render_key_page(&Page::from_all(&keys, page)),
@@ -44,19 +46,19 @@ pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
-    let (permit, id) =
+    let (permit, application_id) =
         (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
-    let parse_key_id = parse_path_id(&request.inner_id, ApiKeyId::parse)?;
-    let found = get_api_key(&request.app.vault, &permit, id, parse_key_id).await?;
-    Ok(response::from_rendered(application::render_key(found)))
+    let key_id = parse_path_id(&request.inner_id, ApiKeyId::parse)?;
+    let api_key = get_api_key(&request.app.vault, &permit, application_id, key_id).await?;
+    Ok(response::from_rendered(application::render_key(api_key)))
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
-    let (id, key_id) = (
+    let (application_id, key_id) = (
         parse_path_id(&request.id, ApplicationId::parse)?,
         parse_path_id(&request.inner_id, ApiKeyId::parse)?,
     );
-    delete_api_key(&request.app.vault, request.policy_permit()?, id, key_id).await?;
+    delete_api_key(&request.app.vault, request.policy_permit()?, application_id, key_id).await?;
     request.app.reload().await?;
     Ok(response::from_rendered(response::no_content()))
 }

@@ -1,4 +1,4 @@
-//! Handlers of applications: a sentence each.
+//! Handlers of applications.
 
 use scrip_core::{
     id::ApplicationId,
@@ -41,29 +41,30 @@ pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
     Ok(response::from_rendered(application::render_list(&page)))
 }
 
-/// Ids that are none are nobody's, so they are passed over; a type that is none is a mistake.
+/// An invalid id matches no application; an invalid type is an error.
 fn parse_filter(query: &QueryParameters<'_>) -> Result<ApplicationFilter, Problem> {
-    let named: Vec<_> = query.all("id").collect();
-    let mut ids: Vec<_> = named.iter().filter_map(|it| ApplicationId::parse(it)).collect();
-    if ids.is_empty() && !named.is_empty() {
+    let id_texts: Vec<_> = query.all("id").collect();
+    let mut ids: Vec<_> = id_texts.iter().filter_map(|it| ApplicationId::parse(it)).collect();
+    if ids.is_empty() && !id_texts.is_empty() {
         ids.push(ApplicationId(uuid::Uuid::nil()));
     }
-    let kind = |it| ApplicationKind::parse(it).ok_or_else(|| invalid_parameter("type", KIND_RULE));
-    let kinds = query.all("type").map(kind).collect::<Result<_, _>>()?;
+    let parse_kind =
+        |it| ApplicationKind::parse(it).ok_or_else(|| invalid_parameter("type", KIND_RULE));
+    let kinds = query.all("type").map(parse_kind).collect::<Result<_, _>>()?;
     Ok(ApplicationFilter { ids, kinds })
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
     let (permit, id) =
         (request.policy_permit()?, parse_path_id(&request.id, ApplicationId::parse)?);
-    let found = get_application(&request.app.vault, &permit, id).await?;
-    Ok(response::from_rendered(application::render_application(&found)))
+    let application = get_application(&request.app.vault, &permit, id).await?;
+    Ok(response::from_rendered(application::render_application(&application)))
 }
 
-/// Whose key is this?
+/// Returns the application of the key in the request.
 pub(crate) async fn get_by_key(request: AuthenticatedRequest) -> Handled {
-    let found = get_application_by_key(&request.app.vault, &request.policy_permit()?).await?;
-    Ok(response::from_rendered(application::render_application(&found)))
+    let application = get_application_by_key(&request.app.vault, &request.policy_permit()?).await?;
+    Ok(response::from_rendered(application::render_application(&application)))
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {

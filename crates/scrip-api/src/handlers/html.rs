@@ -1,4 +1,4 @@
-//! What every page of ours has in common: its headers, and what keeps others out of it.
+//! Headers that all HTML pages share, including the content security policy.
 
 use axum::{body::Body, response::Response};
 use hyper::header::{
@@ -6,14 +6,14 @@ use hyper::header::{
     REFERRER_POLICY, X_CONTENT_TYPE_OPTIONS,
 };
 
-/// A policy that does not fit into a header is replaced by this one, under which nothing runs.
+/// Replaces a policy that is not a valid header value. No script runs with this policy.
 const DENY_ALL_POLICY: HeaderValue = HeaderValue::from_static("default-src 'none'");
 
 pub(crate) fn html_response(html: impl Into<Body>, policy: &str) -> Response {
     replace_with_html(Response::new(Body::empty()), html, policy)
 }
 
-/// The same answer, for a person.
+/// Replaces the body of a response with a page.
 pub(crate) fn replace_with_html(
     response: Response,
     html: impl Into<Body>,
@@ -21,15 +21,15 @@ pub(crate) fn replace_with_html(
 ) -> Response {
     let (mut head, _) = response.into_parts();
     head.headers.remove(CONTENT_LENGTH);
-    let mut put = |name: HeaderName, value| head.headers.insert(name, value);
-    put(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    put(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    put(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    put(CONTENT_SECURITY_POLICY, HeaderValue::from_str(policy).unwrap_or(DENY_ALL_POLICY));
+    let mut insert = |name: HeaderName, value| head.headers.insert(name, value);
+    insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    insert(REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    insert(CONTENT_SECURITY_POLICY, HeaderValue::from_str(policy).unwrap_or(DENY_ALL_POLICY));
     Response::from_parts(head, html.into())
 }
 
-/// For one answer only: a script that somebody else brings in has another, or none.
+/// A nonce for one response: an injected script does not know it, so the browser does not run it.
 pub(crate) fn generate_nonce(fill_random: fn(&mut [u8])) -> String {
     let mut bytes = [0; 16];
     fill_random(&mut bytes);

@@ -1,4 +1,4 @@
-//! Handlers of the logs: a sentence each.
+//! Handlers of the logs.
 
 use scrip_core::operations::logs::list_logs::list_logs;
 

@@ -1,4 +1,4 @@
-//! Handlers of what is told without a key: a sentence each.
+//! Handlers of the callbacks. The senders have no API key.
 
 mod page;
 
@@ -28,9 +28,9 @@ pub(crate) async fn receive_method_notification(request: CallbackRequest) -> Han
     let data = required_field(&form, "threeDSMethodData")?;
     let CallbackRequest { app, directory, origin, .. } = &request;
     notify_method(&app.vault, directory, origin, id, data).await?;
-    let in_popup =
+    let is_popup =
         QueryParameters::parse(request.query.as_deref()).all("mode").any(|it| it == "redirect");
-    let page = if in_popup {
+    let page = if is_popup {
         page::NotificationPage::MethodPopup
     } else {
         page::NotificationPage::Method(id)
@@ -42,39 +42,39 @@ pub(crate) async fn receive_challenge_notification(request: CallbackRequest) -> 
     let (id, form) =
         (parse_path_id(&request.id, ThreeDsSessionId::parse)?, parse_form(&request.body)?);
     let CallbackRequest { app, directory, origin, .. } = &request;
-    // An error message proves nothing, so it changes nothing; the waiting page ends at once.
+    // An error message is not authenticated, so it changes nothing; the waiting page ends at once.
     if form.one("cres")?.is_none() && form.one("erro")?.is_some() {
         let page =
             page::NotificationPage::Challenge { id, is_completed: false, is_successful: false };
         return Ok(page.response(app.vault.fill_random));
     }
-    let told = required_field(&form, "cres")?;
-    let told = notify_challenge(&app.vault, directory, origin, id, told).await?;
+    let cres = required_field(&form, "cres")?;
+    let notification = notify_challenge(&app.vault, directory, origin, id, cres).await?;
     let page = page::NotificationPage::Challenge {
         id,
-        is_completed: told.is_completed,
-        is_successful: told.is_successful,
+        is_completed: notification.is_completed,
+        is_successful: notification.is_successful,
     };
     Ok(page.response(app.vault.fill_random))
 }
 
 pub(crate) async fn receive_result_message(request: CallbackRequest) -> Handled {
     let CallbackRequest { app, directory, origin, .. } = &request;
-    // A path that names no session is as one that names none of ours.
+    // An invalid id is handled like an unknown session.
     let id = ThreeDsSessionId::parse(&request.id).unwrap_or(ThreeDsSessionId(uuid::Uuid::nil()));
-    let posted = PostedResult {
+    let result = PostedResult {
         id,
         secret: &request.secret,
         message: &request.body,
         channel: ResultChannel::Unauthenticated,
     };
-    let message = receive_result(&app.vault, directory, origin, posted).await?;
-    Ok(response::json(200, message.to_vec()))
+    let reply = receive_result(&app.vault, directory, origin, result).await?;
+    Ok(response::json(200, reply.to_vec()))
 }
 
 fn parse_form(body: &[u8]) -> Result<QueryParameters<'_>, Problem> {
     let text = std::str::from_utf8(body)
-        .map_err(|_| Problem::Malformed("the form is not text".to_owned()))?;
+        .map_err(|_| Problem::Malformed("the form is not UTF-8 text".to_owned()))?;
     Ok(QueryParameters::parse(Some(text)))
 }
 

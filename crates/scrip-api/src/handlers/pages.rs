@@ -1,7 +1,8 @@
-//! The pages that the official browser SDK puts into frames: between a shop's page and its payer's bank.
+//! The pages that the official browser SDK puts into frames, between the page of a shop and the
+//! payer's bank.
 //!
-//! Any shop may hold them, and any bank may stand in them, so no policy here says who. They know nothing
-//! and keep nothing: what they are told is checked, posted on, and forgotten.
+//! Any shop may embed them, and they may embed any bank, so the policy restricts neither. The pages
+//! store nothing: they validate messages and forward them.
 
 use axum::response::Response;
 
@@ -19,7 +20,7 @@ pub(crate) fn challenge_page(fill_random: fn(&mut [u8])) -> Response {
     render_framed_page(CHALLENGE_PAGE, fill_random)
 }
 
-/// The one script and the one style of the page, and frames of any bank.
+/// The policy allows the single script and style of the page, and frames of any bank.
 fn render_framed_page(page: &str, fill_random: fn(&mut [u8])) -> Response {
     let nonce = generate_nonce(fill_random);
     let page = page.replace("{{script}}", RELAY_SCRIPT).replace("{{nonce}}", &nonce);

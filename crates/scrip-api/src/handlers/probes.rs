@@ -1,4 +1,4 @@
-//! Probes for whoever runs the process. They need no key and tell nothing.
+//! Health and readiness probes. They need no key and reveal nothing.
 
 use std::{sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::{
     wire,
 };
 
-/// The process answers.
+/// Responds while the process is alive.
 pub(crate) async fn healthz() -> Response {
     health_response()
 }
@@ -22,17 +22,19 @@ pub fn health_response() -> Response {
     wire::response::json(200, r#"{"status":"ok"}"#.to_owned())
 }
 
-/// Whoever asks gives up soon, and takes silence for what it likes.
+/// Probes have short timeouts, so a slow check is reported as "not ready" before the client gives
+/// up.
 pub const READINESS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Anybody may ask, and a check costs a transaction: at most four of them a second.
+/// Anyone can call `/readyz`, and a check costs a transaction: at most four checks per second.
 const CHECK_CACHE_TIME: Duration = Duration::from_millis(250);
 
 fn is_fresh(last_check: ReadinessCheck, app: &App) -> bool {
     (app.ticks)().saturating_sub(last_check.at) < CHECK_CACHE_TIME
 }
 
-/// The store serves. While the keys are not open, `sealed_router` answers instead.
+/// Responds with 200 if the store is available. While the vault is sealed, `sealed_router` responds
+/// instead.
 pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
     readiness_response(is_ready(app).await, trace)
 }
@@ -44,17 +46,17 @@ pub fn readiness_response(is_ready: bool, trace: &TraceId) -> Response {
     Problem::NotReady.response(trace)
 }
 
-/// What the last check said, or a new one if that is too long ago. Requests that come during a
-/// check share its outcome.
+/// Returns the result of the last check, or runs a new check if that is too old. Concurrent
+/// requests share one check.
 pub async fn is_ready(app: &Arc<App>) -> bool {
-    let last = app.readiness.0.try_lock().ok().and_then(|it| *it);
-    if let Some(last) = last.filter(|it| is_fresh(*it, app)) {
-        return last.is_ready;
+    let last_check = app.readiness.0.try_lock().ok().and_then(|it| *it);
+    if let Some(last_check) = last_check.filter(|it| is_fresh(*it, app)) {
+        return last_check.is_ready;
     }
-    // In a task of its own: a client that breaks off must not end the check, or each of many such
-    // clients would start one.
-    let checking = tokio::spawn(check_readiness(Arc::clone(app)));
-    timeout(READINESS_TIMEOUT, checking).await.is_ok_and(|it| it.unwrap_or(false))
+    // In a separate task: a client that disconnects must not cancel the check, because each such
+    // client would then start another one.
+    let check = tokio::spawn(check_readiness(Arc::clone(app)));
+    timeout(READINESS_TIMEOUT, check).await.is_ok_and(|it| it.unwrap_or(false))
 }
 
 async fn check_readiness(app: Arc<App>) -> bool {
@@ -63,13 +65,13 @@ async fn check_readiness(app: Arc<App>) -> bool {
         return last.is_ready;
     }
     app.metrics.readiness_checks.increment();
-    let checked = timeout(READINESS_TIMEOUT, app.vault.store.check_ready()).await;
-    let late = || Err(StoreError::Unavailable("the store does not answer".into()));
-    let checked = checked.unwrap_or_else(|_| late());
-    if let Err(error) = &checked {
+    let result = timeout(READINESS_TIMEOUT, app.vault.store.check_ready()).await;
+    let timed_out = || Err(StoreError::Unavailable("the store did not respond in time".into()));
+    let result = result.unwrap_or_else(|_| timed_out());
+    if let Err(error) = &result {
         tracing::error!(?error, "readiness check failed");
     }
-    let is_ready = checked.is_ok();
+    let is_ready = result.is_ok();
     *last = Some(ReadinessCheck { at: (app.ticks)(), is_ready });
     is_ready
 }

@@ -1,4 +1,4 @@
-//! Handlers of the tenant: a sentence each.
+//! Handlers of the tenant.
 
 use scrip_core::operations::tenants::{
     delete_tenant::delete_tenant,

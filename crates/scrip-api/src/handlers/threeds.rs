@@ -1,4 +1,4 @@
-//! Handlers of 3-D Secure sessions: a sentence each.
+//! Handlers of 3DS sessions.
 
 use std::sync::Arc;
 
@@ -27,13 +27,13 @@ pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
-    let found = get_threeds_session(
+    let session = get_threeds_session(
         &request.app.vault,
         &request.caller,
         parse_path_id(&request.id, ThreeDsSessionId::parse)?,
     )
     .await?;
-    Ok(response::from_rendered(threeds::render_session(&found)))
+    Ok(response::from_rendered(threeds::render_session(&session)))
 }
 
 pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
@@ -47,24 +47,24 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     Ok(response::from_rendered(threeds::render_updated(&updated)))
 }
 
-/// What is sent cannot be taken back, and its outcome has to be written down: so this goes on in a
-/// task of its own, whether its client stays or not; a server that stops waits for it.
+/// Runs in a separate task, because a message to a directory server cannot be undone and its
+/// outcome must be stored even if the client disconnects. A stopping server waits for the task.
 pub(crate) async fn authenticate(mut request: AuthenticatedRequest) -> Handled {
     let id = parse_path_id(&request.id, ThreeDsSessionId::parse)?;
     let new = threeds::parse_authentication(wire::json::read(&request.body)?)?;
     let recorder = request.response_recorder(threeds::render_authentication);
     let app = Arc::clone(&request.app);
-    let counted = app.authentications_in_flight.track();
-    let asking = async move {
-        let _counted = counted;
+    let guard = app.authentications_in_flight.track();
+    let authentication = async move {
+        let _guard = guard;
         authenticate_threeds_session(&request.app.vault, &request.caller, id, new, recorder).await
     };
-    let request = tokio::spawn(asking.in_current_span()).await;
-    let request = request.unwrap_or_else(|_| {
+    let outcome = tokio::spawn(authentication.in_current_span()).await;
+    let outcome = outcome.unwrap_or_else(|_| {
         app.metrics.panics.increment();
         Err(Error::Internal("an authentication panicked".into()))
     });
-    Ok(response::from_rendered(threeds::render_authentication(&request?)))
+    Ok(response::from_rendered(threeds::render_authentication(&outcome?)))
 }
 
 pub(crate) async fn get_result(request: AuthenticatedRequest) -> Handled {

@@ -1,4 +1,4 @@
-//! Handlers of token intents: a sentence each.
+//! Handlers of token intents.
 
 use scrip_core::{
     id::TokenIntentId,
@@ -22,8 +22,8 @@ pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
     let id = parse_path_id(&request.id, TokenIntentId::parse)?;
-    let found = get_token_intent(&request.app.vault, &request.caller, id).await?;
-    Ok(response::from_rendered(token_intent::render_token_intent(&found)))
+    let intent = get_token_intent(&request.app.vault, &request.caller, id).await?;
+    Ok(response::from_rendered(token_intent::render_token_intent(&intent)))
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {

@@ -15,18 +15,18 @@ use crate::{
 pub(crate) async fn tokenize_body(mut request: AuthenticatedRequest) -> Handled {
     let body = wire::json::read(&request.body)?;
     check_tokenize_quota(&request.caller, wire::tokens::tokenize::count_tokens(body.expose()))?;
-    let (form, requested) = wire::tokens::tokenize::parse(body)?;
-    let form = Arc::new(form);
-    let remembered = Arc::clone(&form);
-    let recorder = request.response_recorder(move |written: &[_]| remembered.render(written));
-    let written = tokenize(&request.app.vault, &request.caller, requested, recorder).await?;
-    let rendered = form.render(&written);
-    Ok(response::with_tokens(rendered, written.into_iter().map(|it| it.token).collect()))
+    let (template, requested) = wire::tokens::tokenize::parse(body)?;
+    let template = Arc::new(template);
+    let recorded_template = Arc::clone(&template);
+    let recorder = request.response_recorder(move |tokens: &[_]| recorded_template.render(tokens));
+    let tokens = tokenize(&request.app.vault, &request.caller, requested, recorder).await?;
+    let rendered = template.render(&tokens);
+    Ok(response::with_tokens(rendered, tokens.into_iter().map(|it| it.token).collect()))
 }
 
 pub(crate) async fn detokenize_body(request: AuthenticatedRequest) -> Handled {
     let body = wire::json::read(&request.body)?;
-    let wholes = wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS;
-    let value = detokenize(&request.app.vault, &request.caller, &body, wholes).await?;
+    let renderers = wire::tokens::detokenize::WHOLE_TOKEN_RENDERERS;
+    let value = detokenize(&request.app.vault, &request.caller, &body, renderers).await?;
     Ok(response::json(200, value.expose().to_string()))
 }

@@ -1,4 +1,4 @@
-//! Handlers of tokens: a sentence each.
+//! Handlers of tokens.
 
 use scrip_core::{
     id::TokenId,
@@ -23,8 +23,8 @@ use crate::{
 pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
     let new = token::parse_new(wire::json::read(&request.body)?)?;
     let recorder = request.response_recorder(token_response::render_created);
-    let written = create_token(&request.app.vault, &request.caller, new, recorder).await?;
-    Ok(response::with_token(token_response::render_created(&written), written.token))
+    let created = create_token(&request.app.vault, &request.caller, new, recorder).await?;
+    Ok(response::with_token(token_response::render_created(&created), created.token))
 }
 
 pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
@@ -36,8 +36,8 @@ pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
     let id = token_id(&request)?;
     let patch = token::parse_patch(wire::json::read(&request.body)?)?;
     let recorder = request.response_recorder(token_response::render_updated);
-    let written = update_token(&request.app.vault, &request.caller, &id, patch, recorder).await?;
-    Ok(response::with_token(token_response::render_updated(&written), written.token))
+    let updated = update_token(&request.app.vault, &request.caller, &id, patch, recorder).await?;
+    Ok(response::with_token(token_response::render_updated(&updated), updated.token))
 }
 
 pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {

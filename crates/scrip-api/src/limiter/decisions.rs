@@ -1,4 +1,4 @@
-//! How often each row let a request in or refused one. Plain counts, to be sampled.
+//! Counts the accepted and rejected requests of each limit, for metrics.
 
 use scrip_core::{
     metrics::Counter,
@@ -7,17 +7,18 @@ use scrip_core::{
 
 #[derive(Debug)]
 pub(super) struct DecisionCounters {
-    /// By row: let in, and refused.
+    /// By limit: accepted and rejected requests.
     rows: Vec<(Counter, Counter)>,
 }
 
-/// Of one row, since the start.
+/// The decisions of one limit since the start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RateLimitDecisions {
     pub name: RateLimitName,
-    /// Requests that were counted on it.
+    /// Requests that were counted on this limit.
     pub allowed: u64,
-    /// Requests that it refused; of several, the one that did so longest.
+    /// Requests that this limit rejected. If several limits reject a request, only the one with the
+    /// longest wait counts it.
     pub rejected: u64,
 }
 
@@ -29,27 +30,27 @@ impl Default for DecisionCounters {
 
 impl DecisionCounters {
     pub(super) fn count_allowed(&self, checks: &[CounterCheck]) {
-        let mut before = None;
-        for demand in checks {
-            // A row with two counters has counted one request.
-            if before.replace(demand.limit) != Some(demand.limit)
-                && let Some((allowed, _)) = self.rows.get(demand.limit.index())
+        let mut previous_limit = None;
+        for check in checks {
+            // A limit with two counters counts a request once.
+            if previous_limit.replace(check.limit) != Some(check.limit)
+                && let Some((allowed, _)) = self.rows.get(check.limit.index())
             {
                 allowed.increment();
             }
         }
     }
 
-    pub(super) fn count_rejected(&self, row: RateLimitName) {
-        if let Some((_, refused)) = self.rows.get(row.index()) {
-            refused.increment();
+    pub(super) fn count_rejected(&self, limit: RateLimitName) {
+        if let Some((_, rejected)) = self.rows.get(limit.index()) {
+            rejected.increment();
         }
     }
 
     pub(super) fn decisions(&self) -> Vec<RateLimitDecisions> {
-        let of = |(row, (allowed, refused)): (&RateLimitName, &(Counter, Counter))| {
-            RateLimitDecisions { name: *row, allowed: allowed.get(), rejected: refused.get() }
+        let to_decisions = |(limit, (allowed, rejected)): (&RateLimitName, &(Counter, Counter))| {
+            RateLimitDecisions { name: *limit, allowed: allowed.get(), rejected: rejected.get() }
         };
-        RateLimitName::ALL.iter().zip(&self.rows).map(of).collect()
+        RateLimitName::ALL.iter().zip(&self.rows).map(to_decisions).collect()
     }
 }

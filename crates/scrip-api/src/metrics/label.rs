@@ -1,21 +1,21 @@
-//! Labels are words of ours: enums, each with its own counters. There is no way to make one of text
-//! that came from outside.
+//! Metric labels: enums with a counter per variant. A label cannot be created from text of a
+//! request.
 
 use std::marker::PhantomData;
 
 use scrip_core::metrics::{Counter, Gauge};
 
-/// A closed set of words.
+/// A closed set of label values.
 pub trait Label: Copy + 'static {
     const ALL: &'static [Self];
 
     fn as_str(self) -> &'static str;
 
-    /// Its place in [`Label::ALL`].
+    /// The index in [`Label::ALL`].
     fn index(self) -> usize;
 }
 
-/// Declares enums whose variants are words for the page of metrics.
+/// Declares enums that are metric labels. Each variant has the text of its label value.
 #[macro_export]
 macro_rules! labels {
     ($($(#[$about:meta])* $visibility:vis enum $Name:ident {
@@ -32,7 +32,7 @@ macro_rules! labels {
                 match self { $(Self::$variant => $text),+ }
             }
 
-            #[expect(clippy::as_conversions, reason = "a unit variant is its own place")]
+            #[expect(clippy::as_conversions, reason = "a unit variant converts to its index")]
             fn index(self) -> usize {
                 self as usize
             }
@@ -40,7 +40,7 @@ macro_rules! labels {
     )+};
 }
 
-/// One number for each word.
+/// One number for each label value.
 #[derive(Debug)]
 pub struct PerLabel<L, N> {
     values: Vec<N>,

@@ -1,4 +1,4 @@
-//! From a header to a caller.
+//! Authenticates a request by its `BT-API-KEY` header.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::{
 
 const HEADER: &str = "bt-api-key";
 
-/// A caller, and what its key tells beyond who it is.
+/// A caller, and the properties of its key that rate limits use.
 pub(crate) struct AuthenticatedCaller {
     pub(crate) caller: Caller,
     pub(crate) api_key_digest: CounterDigest,
@@ -29,11 +29,11 @@ pub(crate) async fn authenticate(
     headers: &HeaderMap,
     origin: RequestOrigin,
 ) -> Result<AuthenticatedCaller, Problem> {
-    let found = find_caller(app, headers, origin).await;
-    if let Err(problem) = &found {
+    let result = find_caller(app, headers, origin).await;
+    if let Err(problem) = &result {
         count_failure(app, headers, problem);
     }
-    found
+    result
 }
 
 async fn find_caller(
@@ -43,26 +43,27 @@ async fn find_caller(
 ) -> Result<AuthenticatedCaller, Problem> {
     let key = single_header(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
     let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
-    let (digest, known) = look_up_key(app, key)?;
-    let (principal, api_key_id) = match known {
-        Some((principal, api_key)) => (principal, Some(api_key)),
+    let (digest, found_key) = look_up_key(app, key)?;
+    let (principal, api_key_id) = match found_key {
+        Some((principal, api_key_id)) => (principal, Some(api_key_id)),
         None if ApiKeyText::is_session_key(key) => {
             let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
-            let resumed = resume_access_session(&app.vault, &directory, key).await?;
-            (Arc::new(resumed.ok_or(Problem::Unauthorized)?), None)
+            let session_principal = resume_access_session(&app.vault, &directory, key).await?;
+            (Arc::new(session_principal.ok_or(Problem::Unauthorized)?), None)
         }
         None => return Err(Problem::Unauthorized),
     };
-    let (api_key, is_legacy) = (CounterDigest::from_digest(&digest), ApiKeyText::is_legacy(key));
+    let (api_key_digest, is_legacy) =
+        (CounterDigest::from_digest(&digest), ApiKeyText::is_legacy(key));
     let caller = Caller::new(principal, origin)
         .with_api_key(api_key_id)
         .with_long_evaluations(long_evaluation::run_in_slot);
-    Ok(AuthenticatedCaller { caller, api_key_digest: api_key, is_legacy })
+    Ok(AuthenticatedCaller { caller, api_key_digest, is_legacy })
 }
 
-/// Why there is no caller, where that is the request's fault or its tenant's.
+/// Counts why there is no caller, if the request or its tenant's policy is the reason.
 fn count_failure(app: &App, headers: &HeaderMap, problem: &Problem) {
-    let why = match problem {
+    let reason = match problem {
         Problem::Unauthorized if headers.contains_key(HEADER) => AuthenticationFailure::Unknown,
         Problem::Unauthorized => AuthenticationFailure::Missing,
         Problem::BadHeader(_) => AuthenticationFailure::Malformed,
@@ -84,15 +85,15 @@ fn count_failure(app: &App, headers: &HeaderMap, problem: &Problem) {
         | Problem::RateLimiterUnavailable
         | Problem::Failed(_) => return,
     };
-    app.metrics.authentication_failures.increment(why);
+    app.metrics.authentication_failures.increment(reason);
 }
 
-/// A key's digest, and the application and id of the key that has it.
+/// The digest of a key, and the principal and id of the API key with that digest.
 type KeyLookup = ([u8; 32], Option<(Arc<Principal>, ApiKeyId)>);
 
-/// An application's key, found in memory by its digest.
+/// Finds an application's key in memory by its digest.
 fn look_up_key(app: &App, key: &str) -> Result<KeyLookup, Problem> {
-    // Asked when the head arrived too; but a body may have taken its time since.
+    // Checked when the head arrived, but the state can change while the body arrives.
     if app.is_sealed() {
         return Err(Problem::Sealed);
     }
@@ -108,8 +109,8 @@ fn look_up_key(app: &App, key: &str) -> Result<KeyLookup, Problem> {
     }
 }
 
-/// A header that decides something must not be two: which of them counts is a guess, and a proxy
-/// in front may guess otherwise.
+/// Rejects a repeated header. Otherwise a proxy in front could use another one of the values than
+/// this server.
 pub fn single_header<'a>(
     headers: &'a HeaderMap,
     name: &str,

@@ -1,4 +1,4 @@
-//! Reading a request's body: bounded in length, in time, in rate and in memory.
+//! Reads the body of a request, with limits on length, time, rate and memory.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use crate::{
     problem::Problem,
 };
 
-/// The whole body, and memory for it and for what will be parsed from it.
+/// Reads the whole body, and reserves memory for the body and for its parsed form.
 pub async fn read_body(
     app: &App,
     body: &mut Body,
@@ -24,9 +24,9 @@ pub async fn read_body(
     if body.size_hint().lower() > u64::try_from(bytes_max).unwrap_or(u64::MAX) {
         return Err(Problem::TooLarge);
     }
-    let arriving = BodyBuffer { bytes_max, first_chunk: Bytes::new(), all_bytes: Vec::new() };
-    let arrived = timeout(deadline, arriving.read(app, body, reservation)).await;
-    let body = arrived.map_err(|_| Problem::BodyTimeout)??;
+    let buffer = BodyBuffer { bytes_max, first_chunk: Bytes::new(), all_bytes: Vec::new() };
+    let result = timeout(deadline, buffer.read(app, body, reservation)).await;
+    let body = result.map_err(|_| Problem::BodyTimeout)??;
     reservation.grow_for_parsing(body.len()).map_err(|it| reject(app, it))?;
     Ok(body)
 }
@@ -36,7 +36,7 @@ fn reject(app: &App, exhausted: MemoryExhausted) -> Problem {
     Problem::NoBodyMemory
 }
 
-/// What has come of a body. Nearly every body is one chunk, which is then not copied.
+/// The part of the body that has arrived. Most bodies are one chunk, which is not copied.
 struct BodyBuffer {
     bytes_max: usize,
     first_chunk: Bytes,
@@ -48,7 +48,7 @@ impl BodyBuffer {
         self.first_chunk.len().max(self.all_bytes.len())
     }
 
-    /// In windows, in each of which enough must come.
+    /// Reads in windows. Each window must receive the minimum number of bytes.
     async fn read(
         mut self,
         app: &App,
@@ -57,18 +57,18 @@ impl BodyBuffer {
     ) -> Result<Bytes, Problem> {
         let rate = app.limits.request_rate;
         loop {
-            let before = self.len();
-            let reading = self.read_chunks(app, body, reservation);
-            let Ok(read) = timeout(rate.window, reading).await else {
-                let bytes = self.len().saturating_sub(before);
+            let length_before = self.len();
+            let read_future = self.read_chunks(app, body, reservation);
+            let Ok(result) = timeout(rate.window, read_future).await else {
+                let bytes = self.len().saturating_sub(length_before);
                 if rate.is_missed(u64::try_from(bytes).unwrap_or(u64::MAX)) {
                     return Err(Problem::BodyTimeout);
                 }
                 continue;
             };
-            read?;
-            let Self { first_chunk: first, all_bytes: whole, .. } = self;
-            return Ok(if whole.is_empty() { first } else { whole.into() });
+            result?;
+            let Self { first_chunk, all_bytes, .. } = self;
+            return Ok(if all_bytes.is_empty() { first_chunk } else { all_bytes.into() });
         }
     }
 
@@ -79,7 +79,7 @@ impl BodyBuffer {
         reservation: &mut BodyReservation,
     ) -> Result<(), Problem> {
         while let Some(frame) = body.frame().await {
-            let broken = |_| Problem::Malformed("the body broke off".to_owned());
+            let broken = |_| Problem::Malformed("the body is incomplete".to_owned());
             let Ok(chunk) = frame.map_err(broken)?.into_data() else { continue };
             if self.len().saturating_add(chunk.len()) > self.bytes_max {
                 return Err(Problem::TooLarge);

@@ -1,4 +1,4 @@
-//! Whose address a request comes from, when proxies stand in between.
+//! Determines the client's address behind proxies.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -7,24 +7,25 @@ use ipnet::IpNet;
 
 const HEADER: &str = "x-forwarded-for";
 
-/// Networks whose proxies are believed. Nobody else's word about an address counts: anyone can
-/// write the header.
+/// Networks of trusted proxies. `X-Forwarded-For` from any other peer is ignored, because anyone
+/// can write the header.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TrustedProxies(pub Vec<IpNet>);
 
 impl TrustedProxies {
-    /// The peer, unless it is a proxy of ours; then the last hop that is none. Every proxy appends
-    /// whom it was asked by, so that only what stands right of a stranger was written by ours.
+    /// Returns the peer, unless it is a trusted proxy; then the last hop that is not one. Every
+    /// proxy appends the address of its peer, so only the entries to the right of the first
+    /// untrusted address were written by trusted proxies.
     pub fn client_address(&self, peer: IpAddr, headers: &HeaderMap) -> IpAddr {
         let mut client = peer.to_canonical();
-        // Several headers are one list.
+        // Repeated headers form one list.
         let values = headers.get_all(HEADER).iter().rev();
         let hops = values.flat_map(|it| it.as_bytes().rsplit(|it| *it == b','));
         for hop in hops {
             if !self.contains(client) {
                 return client;
             }
-            // Whoever wrote this, what stands further left is no better.
+            // The entries to the left of an unreadable entry cannot be trusted.
             let Some(hop) = parse_hop(hop) else { return client };
             client = hop.to_canonical();
         }
@@ -36,11 +37,11 @@ impl TrustedProxies {
     }
 }
 
-/// Some proxies add a port, and brackets with it.
+/// Parses one entry of the header. Some proxies add a port, and brackets around an IPv6 address.
 fn parse_hop(hop: &[u8]) -> Option<IpAddr> {
     let hop = std::str::from_utf8(hop).ok()?.trim();
-    let bare = hop.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(hop);
-    bare.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|it| it.ip()))
+    let unbracketed = hop.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(hop);
+    unbracketed.parse().ok().or_else(|| hop.parse::<SocketAddr>().ok().map(|it| it.ip()))
 }
 
 #[cfg(test)]
@@ -58,7 +59,11 @@ mod tests {
             headers.append(HEADER, HeaderValue::from_bytes(value.as_bytes()).unwrap());
         }
         let client = proxies.client_address(peer.parse().unwrap(), &headers);
-        assert_eq!(client, expected.parse::<IpAddr>().unwrap(), "{peer} {forwarded:?}");
+        assert_eq!(
+            client,
+            expected.parse::<IpAddr>().unwrap(),
+            "peer {peer}, forwarded for {forwarded:?}"
+        );
     }
 
     #[test]
@@ -81,9 +86,9 @@ mod tests {
         check("2001:db8:ff::1", &["[2001:db8::5]"], "2001:db8::5");
         check("10.0.0.1", &["198.51.100.1:4711"], "198.51.100.1");
         check("10.0.0.1", &["::ffff:198.51.100.1"], "198.51.100.1");
-        // A mapped address of ours is ours.
+        // An IPv4-mapped address of a trusted proxy is trusted.
         check("10.0.0.1", &["198.51.100.1, ::ffff:10.9.9.9"], "198.51.100.1");
-        // Ours from end to end: the first of them.
+        // All hops are trusted: the first one is the client.
         check("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3");
         check("10.0.0.1", &[], "10.0.0.1");
     }

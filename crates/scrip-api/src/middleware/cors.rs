@@ -1,4 +1,4 @@
-//! Browsers call with public keys, from any page.
+//! CORS: browsers call the API with public keys, from pages of any origin.
 
 use axum::{body::Body, response::Response};
 use hyper::{
@@ -9,7 +9,8 @@ use hyper::{
     },
 };
 
-/// A key in a header is not a cookie, so any origin may ask: there is nothing it could borrow.
+/// Any origin is allowed: requests are authenticated by a key in a header, not by a cookie that
+/// another site could use.
 const RESPONSE_HEADERS: [(HeaderName, &str); 2] = [
     (ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
     (
@@ -36,15 +37,16 @@ pub(crate) fn add_headers(headers: &mut HeaderMap) {
     }
 }
 
-/// Headers beyond the known ones are allowed when asked for: every BT header is, of today or later.
+/// Responds to a preflight request. All requested headers are allowed, so that future BT headers
+/// work too.
 pub(crate) fn preflight_response(request_headers: &HeaderMap) -> Response {
     let mut response = Response::new(Body::empty());
     *response.status_mut() = StatusCode::NO_CONTENT;
     for (name, value) in PREFLIGHT_HEADERS {
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    if let Some(wanted) = request_headers.get("access-control-request-headers") {
-        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_HEADERS, wanted.clone());
+    if let Some(requested) = request_headers.get("access-control-request-headers") {
+        response.headers_mut().insert(ACCESS_CONTROL_ALLOW_HEADERS, requested.clone());
     }
     response
 }

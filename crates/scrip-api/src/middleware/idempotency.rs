@@ -20,13 +20,13 @@ use crate::{
     wire,
 };
 
-/// What a request with or without a key may do next.
+/// The next step of a request, with or without an idempotency key.
 pub(crate) enum IdempotencyStep {
     Proceed(Option<IdempotencyClaim>),
     Replay(Response),
 }
 
-/// A request whose stored response is replayed only to an equal one.
+/// A request to compare: its stored response is replayed only to an equal request.
 pub(crate) struct ComparedRequest {
     method: &'static str,
     path: String,
@@ -34,7 +34,8 @@ pub(crate) struct ComparedRequest {
 }
 
 impl ComparedRequest {
-    /// `None` for a request without an idempotency key, and for a route that ignores it.
+    /// Returns `None` for a request without an idempotency key, and for a route that ignores the
+    /// key.
     pub(crate) fn read(route: &Route, head: &Parts, body: &[u8]) -> Result<Option<Self>, Problem> {
         let body = match route.body {
             _ if !head.headers.contains_key(HEADER) => return Ok(None),
@@ -63,17 +64,17 @@ pub(crate) async fn claim_or_replay(
     let Some(key) = single_header(headers, HEADER, "BT-IDEMPOTENCY-KEY")? else {
         return Ok(IdempotencyStep::Proceed(None));
     };
-    let turn = claim_key(app, caller, operation, key.as_bytes(), compared).await;
-    let counted = match &turn {
+    let decision = claim_key(app, caller, operation, key.as_bytes(), compared).await;
+    let outcome = match &decision {
         Ok(ClaimDecision::Proceed(_)) => Some(metrics::IdempotencyOutcome::First),
         Ok(ClaimDecision::Replay(_)) => Some(metrics::IdempotencyOutcome::Replay),
         Err(Error::Conflict { .. }) => Some(metrics::IdempotencyOutcome::Conflict),
         Err(_) => None,
     };
-    if let Some(counted) = counted {
-        app.metrics.idempotency.increment(counted);
+    if let Some(outcome) = outcome {
+        app.metrics.idempotency.increment(outcome);
     }
-    match turn? {
+    match decision? {
         ClaimDecision::Proceed(claim) => Ok(IdempotencyStep::Proceed(Some(claim))),
         ClaimDecision::Replay(replay) => {
             Ok(IdempotencyStep::Replay(wire::response::from_replay(replay)))
@@ -98,12 +99,12 @@ async fn claim_key(
     .await
 }
 
-/// The answer that another node gave while this one failed. A claim keeps others of this node away,
-/// but nobody else: they may convert the intent, or take the id, after this one has looked for an
-/// answer and before it looks for those.
+/// Finds the response of another node that completed the same request while this one failed. A
+/// claim blocks only requests on the same node. Another node can convert the intent, or use the id,
+/// after this node looked for a stored response.
 ///
 /// # Errors
-/// Nobody can tell, since somebody asks for the same right now, or the engine is away.
+/// The same request is still in flight on another node, or the store is unavailable.
 pub(crate) async fn find_concurrent_response(
     app: &App,
     caller: &Caller,

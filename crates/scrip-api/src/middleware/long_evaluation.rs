@@ -1,7 +1,7 @@
-//! Long evaluations of expressions, off the workers that serve requests.
+//! Runs long evaluations of expressions outside of the workers that serve requests.
 //!
-//! An evaluation that reaches the inline bound of its request gives its worker to the other requests
-//! and waits for one of a few slots. Half of the cores stay free for everything else.
+//! An evaluation that reaches the inline bound of its request hands its worker to the other
+//! requests and waits for one of a few slots. Half of the cores remain free for other work.
 
 use std::{
     sync::{Condvar, LazyLock, Mutex, PoisonError},
@@ -14,8 +14,8 @@ use tokio::{
     task::block_in_place,
 };
 
-/// Evaluations that wait for a slot. Each holds a thread and the memory of its request, so none
-/// waits long.
+/// Maximum number of evaluations that wait for a slot. Each one blocks a thread and the memory of
+/// its request, so the wait is short.
 const WAITING_MAX: usize = 32;
 const WAIT_MAX: Duration = Duration::from_secs(2);
 
@@ -24,12 +24,13 @@ static SLOTS: LazyLock<EvaluationSlots> = LazyLock::new(|| {
     EvaluationSlots::new((cores / 2).max(1), WAITING_MAX, WAIT_MAX)
 });
 
-/// Runs an evaluation in a slot; `false` if too many wait for one, or this one waited too long.
+/// Runs an evaluation in a slot. Returns `false` if the queue is full or the wait timed out.
 pub(crate) fn run_in_slot(evaluate: &mut dyn FnMut()) -> bool {
-    let on_worker = Handle::try_current()
+    let is_on_worker = Handle::try_current()
         .is_ok_and(|it| matches!(it.runtime_flavor(), RuntimeFlavor::MultiThread));
-    if !on_worker {
-        // The thread of a store engine: no request is served by it, and no slot is worth its wait.
+    if !is_on_worker {
+        // A thread of a store engine: it serves no requests, so the evaluation can run without a
+        // slot.
         evaluate();
         return true;
     }
@@ -50,7 +51,7 @@ struct SlotCounts {
     waiting: usize,
 }
 
-/// Gives the slot back when the evaluation is over, also by a panic.
+/// Frees the slot when the evaluation ends, also after a panic.
 struct EvaluationSlot<'a>(&'a EvaluationSlots);
 
 impl Drop for EvaluationSlot<'_> {
@@ -63,8 +64,8 @@ impl Drop for EvaluationSlot<'_> {
 
 impl EvaluationSlots {
     fn new(running_max: usize, waiting_max: usize, wait_max: Duration) -> Self {
-        let (state, freed) = (Mutex::default(), Condvar::new());
-        Self { running_max, waiting_max, wait_max, state, slot_freed: freed }
+        let (state, slot_freed) = (Mutex::default(), Condvar::new());
+        Self { running_max, waiting_max, wait_max, state, slot_freed }
     }
 
     fn run(&self, evaluate: &mut dyn FnMut()) -> bool {
@@ -86,8 +87,8 @@ impl EvaluationSlots {
     fn wait_for_slot(&self) -> Option<EvaluationSlot<'_>> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_full = |it: &mut SlotCounts| it.running >= self.running_max;
-        let waited = self.slot_freed.wait_timeout_while(state, self.wait_max, is_full);
-        let (mut state, timeout) = waited.unwrap_or_else(PoisonError::into_inner);
+        let wait_result = self.slot_freed.wait_timeout_while(state, self.wait_max, is_full);
+        let (mut state, timeout) = wait_result.unwrap_or_else(PoisonError::into_inner);
         state.waiting = state.waiting.saturating_sub(1);
         if timeout.timed_out() {
             return None;
@@ -114,41 +115,42 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
     async fn long_evaluation_leaves_its_worker_to_other_requests() {
-        let (end, ended) = mpsc::channel::<()>();
-        let (begin, started) = tokio::sync::oneshot::channel::<()>();
-        let long = tokio::spawn(async move {
-            let mut begin = Some(begin);
+        let (end_sender, end_receiver) = mpsc::channel::<()>();
+        let (start_sender, start_receiver) = tokio::sync::oneshot::channel::<()>();
+        let evaluation = tokio::spawn(async move {
+            let mut start_sender = Some(start_sender);
             run_in_slot(&mut || {
-                let Some(begin) = begin.take() else { return };
-                begin.send(()).unwrap();
-                ended.recv_timeout(DEADLINE).unwrap();
+                let Some(start_sender) = start_sender.take() else { return };
+                start_sender.send(()).unwrap();
+                end_receiver.recv_timeout(DEADLINE).unwrap();
             })
         });
-        started.await.unwrap();
-        // The only worker is free again, or this never runs.
-        tokio::spawn(async move { end.send(()).unwrap() }).await.unwrap();
-        assert!(long.await.unwrap());
+        start_receiver.await.unwrap();
+        // This task can run only if the single worker is free again.
+        tokio::spawn(async move { end_sender.send(()).unwrap() }).await.unwrap();
+        assert!(evaluation.await.unwrap());
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn evaluation_that_waits_too_long_for_a_slot_is_rejected_and_leaves_the_queue() {
         let slots = Arc::new(EvaluationSlots::new(1, 2, Duration::from_millis(20)));
-        let (end, ended) = mpsc::channel::<()>();
-        let (begin, started) = tokio::sync::oneshot::channel::<()>();
-        let running = Arc::clone(&slots);
+        let (end_sender, end_receiver) = mpsc::channel::<()>();
+        let (start_sender, start_receiver) = tokio::sync::oneshot::channel::<()>();
+        let first_slots = Arc::clone(&slots);
         let first = tokio::spawn(async move {
-            let mut begin = Some(begin);
-            running.run(&mut || {
-                begin.take().unwrap().send(()).unwrap();
-                ended.recv_timeout(DEADLINE).unwrap();
+            let mut start_sender = Some(start_sender);
+            first_slots.run(&mut || {
+                start_sender.take().unwrap().send(()).unwrap();
+                end_receiver.recv_timeout(DEADLINE).unwrap();
             })
         });
-        started.await.unwrap();
-        let waiting = Arc::clone(&slots);
-        let second = tokio::spawn(async move { waiting.run(&mut || panic!("there is no slot")) });
+        start_receiver.await.unwrap();
+        let second_slots = Arc::clone(&slots);
+        let second =
+            tokio::spawn(async move { second_slots.run(&mut || panic!("no slot is free")) });
         assert!(!second.await.unwrap());
         assert_eq!(slots.state.lock().unwrap().waiting, 0);
-        end.send(()).unwrap();
+        end_sender.send(()).unwrap();
         assert!(first.await.unwrap());
         assert!(tokio::spawn(async move { slots.run(&mut || ()) }).await.unwrap());
     }
@@ -156,22 +158,23 @@ mod tests {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn evaluations_past_the_slots_wait_and_past_the_queue_are_rejected() {
         let slots = Arc::new(EvaluationSlots::new(1, 2, DEADLINE));
-        let (maximum, now) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (end, ended) = mpsc::channel::<()>();
-        let ended = Arc::new(Mutex::new(ended));
+        let (concurrent_max, concurrent) =
+            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let (end_sender, end_receiver) = mpsc::channel::<()>();
+        let end_receiver = Arc::new(Mutex::new(end_receiver));
         let spawn = || {
-            let (slots, maximum, now) =
-                (Arc::clone(&slots), Arc::clone(&maximum), Arc::clone(&now));
-            let ended = Arc::clone(&ended);
+            let (slots, concurrent_max, concurrent) =
+                (Arc::clone(&slots), Arc::clone(&concurrent_max), Arc::clone(&concurrent));
+            let end_receiver = Arc::clone(&end_receiver);
             tokio::spawn(async move {
                 slots.run(&mut || {
-                    maximum.fetch_max(now.fetch_add(1, SeqCst) + 1, SeqCst);
-                    ended.lock().unwrap().recv_timeout(DEADLINE).unwrap();
-                    now.fetch_sub(1, SeqCst);
+                    concurrent_max.fetch_max(concurrent.fetch_add(1, SeqCst) + 1, SeqCst);
+                    end_receiver.lock().unwrap().recv_timeout(DEADLINE).unwrap();
+                    concurrent.fetch_sub(1, SeqCst);
                 })
             })
         };
-        let accepted: Vec<_> = (0..3).map(|_| spawn()).collect();
+        let evaluations: Vec<_> = (0..3).map(|_| spawn()).collect();
         loop {
             let (running, waiting) = {
                 let state = slots.state.lock().unwrap();
@@ -184,11 +187,11 @@ mod tests {
         }
         assert!(!spawn().await.unwrap());
         for _ in 0..3 {
-            end.send(()).unwrap();
+            end_sender.send(()).unwrap();
         }
-        for it in accepted {
+        for it in evaluations {
             assert!(it.await.unwrap());
         }
-        assert_eq!(maximum.load(SeqCst), 1);
+        assert_eq!(concurrent_max.load(SeqCst), 1);
     }
 }

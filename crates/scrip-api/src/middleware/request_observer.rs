@@ -1,5 +1,5 @@
-//! What is told of a request at a route to whoever runs the server: how long, what status, and that
-//! it panicked. Never what stood in its path or its body.
+//! Measures a request for metrics, spans and logs: duration, status, panics. Never records the path
+//! parameters or the body.
 
 use std::{panic::AssertUnwindSafe, time::Duration};
 
@@ -30,14 +30,15 @@ impl RequestObserver {
         Self { operation: name.operation, started: (app.ticks)(), span }
     }
 
-    /// A panic is caught here and not further out, so that it is counted as what it was.
+    /// Runs the handler in the span of the request. Catches a panic here, and not in an outer
+    /// layer, so that it is counted for its operation.
     pub(crate) async fn run_handler(
         &self,
         app: &App,
-        handling: impl Future<Output = Result<Response, Problem>>,
+        handler: impl Future<Output = Result<Response, Problem>>,
     ) -> Result<Response, Problem> {
-        let handling = handling.instrument(self.span.clone());
-        AssertUnwindSafe(handling).catch_unwind().await.unwrap_or_else(|_| {
+        let handler = handler.instrument(self.span.clone());
+        AssertUnwindSafe(handler).catch_unwind().await.unwrap_or_else(|_| {
             app.metrics.panics.increment();
             Err(Error::Internal("a handler panicked".into()).into())
         })
@@ -48,6 +49,12 @@ impl RequestObserver {
         app.metrics.record_response(self.operation, status, duration);
         span::record_status(&self.span, status);
         let (trace, operation) = (&*trace.0, self.operation.as_str());
-        tracing::debug!(trace, operation, status, took_us = duration.as_micros(), "answered");
+        tracing::debug!(
+            trace,
+            operation,
+            status,
+            duration_us = duration.as_micros(),
+            "request completed"
+        );
     }
 }

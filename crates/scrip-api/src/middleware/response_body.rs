@@ -1,4 +1,4 @@
-//! Large answers are counted until their clients have read them.
+//! Counts the memory of large responses until their clients have read them.
 
 use std::net::IpAddr;
 
@@ -17,13 +17,13 @@ use crate::{
     route::{BodyKind, Route},
 };
 
-/// Answers up to this length are not counted: the kernel's buffers take most of them at once.
+/// Smaller responses are not counted: most of them fit into the buffers of the kernel.
 const UNCOUNTED_BYTES: u64 = 64 * 1024;
 
-/// Where the answers of one client are counted.
+/// The share of response memory of one client network.
 pub(crate) struct ResponseBudget<'a> {
     app: &'a App,
-    /// None for a trusted proxy, which speaks for many clients.
+    /// `None` for a trusted proxy, which forwards requests of many clients.
     network: Option<ClientNetwork>,
 }
 
@@ -34,13 +34,13 @@ impl<'a> ResponseBudget<'a> {
         Self { app, network }
     }
 
-    /// Before anything is done for a request: whether its network has read what it asked for.
+    /// Fails if the network has used up its share. Called before a request is processed.
     pub(crate) fn check(&self) -> Result<(), Problem> {
         self.app.response_memory.check(self.network).map_err(|it| self.reject(it))
     }
 
-    /// Counts an answer that was made. A write has taken effect by now, so that its answer is given
-    /// whatever it takes.
+    /// Counts a response. The response to a write is sent regardless of the limits, because the
+    /// write has already taken effect.
     pub(crate) async fn count(
         &self,
         route: &Route,
@@ -50,15 +50,15 @@ impl<'a> ResponseBudget<'a> {
             return Ok(response);
         }
         let (head, body) = response.into_parts();
-        let broken = |_| Error::Internal("the body of an answer broke off".into());
+        let broken = |_| Error::Internal("the body of a response is incomplete".into());
         let bytes = body.collect().await.map_err(broken)?.to_bytes();
         let memory = &self.app.response_memory;
-        let counted = if is_read(route) {
+        let counted_bytes = if is_read(route) {
             memory.count(self.network, bytes).map_err(|it| self.reject(it))?
         } else {
             memory.count_always(self.network, bytes)
         };
-        Ok(Response::from_parts(head, Body::from(counted)))
+        Ok(Response::from_parts(head, Body::from(counted_bytes)))
     }
 
     fn reject(&self, exhausted: MemoryExhausted) -> Problem {
@@ -67,7 +67,7 @@ impl<'a> ResponseBudget<'a> {
     }
 }
 
-/// Whether the request may be repeated: it has changed nothing.
+/// Returns whether the request changes nothing, so that the client can repeat it.
 fn is_read(route: &Route) -> bool {
     match route.body {
         BodyKind::ReadOnlyJson => true,

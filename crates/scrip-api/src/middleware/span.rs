@@ -1,4 +1,4 @@
-//! The span of a request: its operation, its status and its names. Never what it asked about.
+//! The tracing span of a request: operation, status and trace ids. Never data of the request.
 
 use hyper::HeaderMap;
 use opentelemetry::{
@@ -13,7 +13,7 @@ use crate::middleware::trace;
 
 const TRACEPARENT: &str = "traceparent";
 
-/// A route as the table writes it.
+/// The names of a route, as in the route table.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RouteName {
     pub(crate) operation: Operation,
@@ -21,7 +21,7 @@ pub(crate) struct RouteName {
     pub(crate) path: &'static str,
 }
 
-/// Costs next to nothing where nobody collects.
+/// Creates the span of a request. Costs almost nothing if no collector is configured.
 pub(crate) fn request_span(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
     let RouteName { operation, method, path } = name;
     let span = tracing::info_span!(
@@ -51,21 +51,22 @@ pub(crate) fn record_status(span: &Span, status: u16) {
     }
 }
 
-/// The caller's span, by W3C Trace Context. `tracestate` is left alone: it can say anything, and it
-/// would be passed on.
+/// Returns the caller's span, by W3C Trace Context. `tracestate` is ignored, because it can contain
+/// any text and would be sent to the collector.
 fn parent_context(headers: &HeaderMap) -> Option<SpanContext> {
-    let mut given = headers.get_all(TRACEPARENT).iter();
-    let text = given.next().filter(|_| given.next().is_none())?.to_str().ok()?;
+    let mut values = headers.get_all(TRACEPARENT).iter();
+    let text = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
     let mut parts = text.split('-');
-    let mut part = |length: usize| {
-        let hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
-        parts.next().filter(|it| it.len() == length && it.bytes().all(hex))
+    let mut next_part = |length: usize| {
+        let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
+        parts.next().filter(|it| it.len() == length && it.bytes().all(is_hex))
     };
-    let (version, trace, span, flags) = (part(2)?, part(32)?, part(16)?, part(2)?);
-    // A later version may have more to say behind this; the first has not. And an id of digits that
-    // could be a card number is not written down.
-    let ends = version != "00" || parts.next().is_none();
-    if version == "ff" || !ends || !trace::is_loggable(trace) || !trace::is_loggable(span) {
+    let (version, trace, span, flags) =
+        (next_part(2)?, next_part(32)?, next_part(16)?, next_part(2)?);
+    // A later version may append fields; version 00 may not. An id that could be a card number is
+    // not logged.
+    let is_complete = version != "00" || parts.next().is_none();
+    if version == "ff" || !is_complete || !trace::is_loggable(trace) || !trace::is_loggable(span) {
         return None;
     }
     let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
@@ -83,43 +84,43 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
     #[track_caller]
-    fn check(sent: &[&str], expected: Option<bool>) {
+    fn check(values: &[&str], expected: Option<bool>) {
         let mut headers = HeaderMap::new();
-        for value in sent {
+        for value in values {
             headers.append(TRACEPARENT, HeaderValue::from_str(value).unwrap());
         }
-        let found = parent_context(&headers);
-        assert_eq!(found.as_ref().map(SpanContext::is_sampled), expected, "{sent:?}");
-        if let Some(found) = found {
-            assert_eq!(found.trace_id().to_string(), TRACE);
-            assert_eq!(found.span_id().to_string(), "b7ad6b7169203331");
-            assert!(found.is_remote());
+        let parent = parent_context(&headers);
+        assert_eq!(parent.as_ref().map(SpanContext::is_sampled), expected, "{values:?}");
+        if let Some(parent) = parent {
+            assert_eq!(parent.trace_id().to_string(), TRACE);
+            assert_eq!(parent.span_id().to_string(), "b7ad6b7169203331");
+            assert!(parent.is_remote());
         }
     }
 
     #[test]
     fn traceparent_header_is_parsed_as_w3c_trace_context() {
-        let good = format!("00-{TRACE}-b7ad6b7169203331-01");
-        check(&[&good], Some(true));
+        let valid = format!("00-{TRACE}-b7ad6b7169203331-01");
+        check(&[&valid], Some(true));
         check(&[&format!("00-{TRACE}-b7ad6b7169203331-00")], Some(false));
         check(&[&format!("00-{TRACE}-b7ad6b7169203331-03")], Some(true));
         check(&[&format!("cc-{TRACE}-b7ad6b7169203331-01-later")], Some(true));
         check(&[], None);
-        check(&[&good, &good], None);
-        let wrong = [
+        check(&[&valid, &valid], None);
+        let invalid = [
             String::new(),
             format!("ff-{TRACE}-b7ad6b7169203331-01"),
-            format!("{good}-more"),
-            good.to_uppercase(),
+            format!("{valid}-more"),
+            valid.to_uppercase(),
             format!("00-{TRACE}-b7ad6b716920333-01"),
             format!("00-{TRACE}-b7ad6b7169203331"),
             "00-00000000000000000000000000000000-b7ad6b7169203331-01".to_owned(),
             format!("00-{TRACE}-0000000000000000-01"),
-            // A card number in its place.
+            // A card number as an id.
             "00-a4242424242424242bbbbbbbbbbbbbbb-b7ad6b7169203331-01".to_owned(),
             format!("00-{TRACE}-4242424242424242-01"),
         ];
-        for text in &wrong {
+        for text in &invalid {
             check(&[text], None);
         }
     }

@@ -1,5 +1,5 @@
-//! Where a request meets the limits: by its address before anything is looked up, and on everything
-//! else once it is known who asks.
+//! Applies the rate limits: by client address before any lookup, by all other limits when the
+//! caller is known.
 
 use std::{net::IpAddr, time::Duration};
 
@@ -21,7 +21,8 @@ use crate::{
     problem::Problem,
 };
 
-/// Whether the address may ask at all. It is counted later, when all there is to count is known.
+/// Checks the limit of the address without counting. The request is counted later, when all of its
+/// counters are known.
 pub(crate) fn check_address(app: &App, address: IpAddr) -> Result<(), Problem> {
     let now = app.vault.clock.now();
     app.limiter
@@ -29,16 +30,16 @@ pub(crate) fn check_address(app: &App, address: IpAddr) -> Result<(), Problem> {
         .map_err(|it| too_many_requests(now, it))
 }
 
-/// Counts a request of somebody who is known.
+/// Counts the request of an authenticated caller.
 pub(crate) async fn count_caller(
     app: &App,
     operation: Operation,
     authenticated: AuthenticatedCaller,
 ) -> Result<Caller, Problem> {
-    let AuthenticatedCaller { caller, api_key_digest: api_key, is_legacy } = authenticated;
+    let AuthenticatedCaller { caller, api_key_digest, is_legacy } = authenticated;
     let (tenant, principal) = (caller.tenant(), caller.principal());
-    let request = RateLimitCaller {
-        api_key,
+    let rate_limit_caller = RateLimitCaller {
+        api_key: api_key_digest,
         kind: if caller.access_session().is_some() {
             ApplicationKind::Public
         } else {
@@ -51,11 +52,12 @@ pub(crate) async fn count_caller(
     };
     let address = ClientNetwork::from_address(caller.origin().address);
     let target = RateLimitTarget::Operation(operation);
-    count_request(app, &RateLimitRequest { address, target, caller: Some(request) }).await?;
+    count_request(app, &RateLimitRequest { address, target, caller: Some(rate_limit_caller) })
+        .await?;
     Ok(caller)
 }
 
-/// Counts a request of nobody in particular: its key is not known, or none is asked for.
+/// Counts the request of an unauthenticated client: its key is unknown, or the route needs no key.
 pub async fn count_anonymous(app: &App, client: IpAddr) -> Result<(), Problem> {
     check_address(app, client)?;
     let address = ClientNetwork::from_address(client);
@@ -65,23 +67,22 @@ pub async fn count_anonymous(app: &App, client: IpAddr) -> Result<(), Problem> {
 
 async fn count_request(app: &App, request: &RateLimitRequest) -> Result<(), Problem> {
     let pepper = app.pepper().map_err(|_| Problem::Sealed)?;
-    let counted = app.limiter.count_request(&*app.vault.clock, &pepper, request).await;
-    counted.map_err(|stopped| match stopped {
-        RateLimitError::Rejected(refused) => too_many_requests(app.vault.clock.now(), refused),
+    let decision = app.limiter.count_request(&*app.vault.clock, &pepper, request).await;
+    decision.map_err(|error| match error {
+        RateLimitError::Rejected(rejection) => too_many_requests(app.vault.clock.now(), rejection),
         RateLimitError::Unavailable => Problem::RateLimiterUnavailable,
     })
 }
 
 fn too_many_requests(now: Timestamp, rejection: RateLimitRejection) -> Problem {
-    let RateLimitRejection { limit: row, rate, retry_after: wait } = rejection;
-    // Not a fraction of a millisecond too early.
-    let until = now.plus(wait.saturating_add(Duration::from_micros(999)));
-    let limit = row.as_str();
+    let RateLimitRejection { limit, rate, retry_after } = rejection;
+    // Rounds up to a full millisecond, so that a retry is not too early.
+    let retry_at = now.plus(retry_after.saturating_add(Duration::from_micros(999)));
     let excess = RateLimitExceeded {
-        limit,
+        limit: limit.as_str(),
         requests: rate.requests.get(),
-        retry_after: wait,
-        retry_at: until,
+        retry_after,
+        retry_at,
     };
     Problem::Failed(Error::RateLimited(excess))
 }

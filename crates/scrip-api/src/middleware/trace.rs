@@ -1,4 +1,4 @@
-//! The trace id: one name for a request in its answer, its log lines and its records.
+//! The trace id: it identifies a request in its response, log lines and audit records.
 
 use std::sync::{
     Arc, LazyLock,
@@ -14,16 +14,16 @@ pub(crate) const HEADER: &str = "bt-trace-id";
 
 const BYTES_MAX: usize = 128;
 
-/// Kept with the request by the pipeline.
+/// The trace id of a request. The pipeline stores it in the extensions of the request.
 #[derive(Debug, Clone)]
 pub struct TraceId(pub Arc<str>);
 
 impl TraceId {
-    /// The client's own, when it is fit to be written down; else a new one.
+    /// Returns the client's trace id, if it is safe to log; otherwise a new one.
     pub fn from_headers(headers: &HeaderMap) -> Self {
-        let given = headers.get(HEADER).and_then(|it| it.to_str().ok());
-        match given.filter(|it| is_loggable(it)) {
-            Some(given) => Self(given.into()),
+        let client_trace_id = headers.get(HEADER).and_then(|it| it.to_str().ok());
+        match client_trace_id.filter(|it| is_loggable(it)) {
+            Some(client_trace_id) => Self(client_trace_id.into()),
             None => Self(generate_trace_id().into()),
         }
     }
@@ -33,19 +33,21 @@ impl TraceId {
     }
 }
 
-/// Told apart from every other of this process by a count, and from other processes' by chance. It
-/// need not be hard to guess, so it costs no system call.
+/// Returns an id that is unique in this process by a counter, and between processes by a random
+/// prefix. It may be guessed, so no random bytes are requested from the system
+/// for each id.
 fn generate_trace_id() -> String {
     static PROCESS: LazyLock<u64> = LazyLock::new(|| Uuid::new_v4().as_u64_pair().0);
     static NEXT: AtomicU64 = AtomicU64::new(1);
     format!("{:016x}{:016x}", *PROCESS, NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
-/// Plain text of some length that cannot be a card number: it goes into logs and records.
+/// Returns whether the text is short and plain, and is a random UUID or contains no card number:
+/// trace ids are written to logs and audit records.
 pub(crate) fn is_loggable(text: &str) -> bool {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
+    let is_plain = |b: u8| b.is_ascii_alphanumeric() || b"-_.:/=+".contains(&b);
     (1..=BYTES_MAX).contains(&text.len())
-        && text.bytes().all(plain)
+        && text.bytes().all(is_plain)
         && (is_random_uuid(text) || !contains_card_number(text))
 }
 
@@ -59,10 +61,10 @@ mod tests {
 
     #[test]
     fn only_short_plain_text_without_card_numbers_is_accepted_as_trace_id() {
-        let fit =
+        let loggable =
             ["trace-7", "0af7651916cd43dd8448eb211c80319c", "3f2b1c52-8c0b-4c70-a1a5-0f1d2f6c7c11"];
-        assert!(fit.iter().all(|it| is_loggable(it)));
-        let unfit = [
+        assert!(loggable.iter().all(|it| is_loggable(it)));
+        let rejected_ids = [
             "",
             "a b",
             "\"",
@@ -74,7 +76,7 @@ mod tests {
             "1-4242424242424242",
             "42424242-4242-4242-0000-000000000000",
         ];
-        assert!(unfit.iter().all(|it| !is_loggable(it)));
+        assert!(rejected_ids.iter().all(|it| !is_loggable(it)));
         assert!(!is_loggable(&"x".repeat(129)));
     }
 }

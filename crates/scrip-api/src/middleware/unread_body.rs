@@ -1,8 +1,8 @@
-//! A request body that the connection can take back when the answer is ready.
+//! Drains the part of a request body that the handler did not read.
 //!
-//! The HTTP library closes a connection whose request body was not read to its end, without notice:
-//! the client's next request on that connection fails. So every answer either comes after the rest
-//! of the body was drained, or announces the end of the connection with `Connection: close`.
+//! The HTTP library closes a connection without notice if the request body was not read to its end:
+//! the client's next request on that connection fails. So a response is sent either after the rest
+//! of the body was drained, or with `Connection: close`.
 
 use std::{
     pin::Pin,
@@ -24,7 +24,7 @@ use hyper::{
 };
 use tokio::time::timeout;
 
-/// How much of a body is read only to be dropped, and for how long.
+/// How much of an unread body is drained, and for how long.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct DrainLimits {
     bytes_max: usize,
@@ -34,19 +34,19 @@ struct DrainLimits {
 const DRAIN: DrainLimits =
     DrainLimits { bytes_max: 16 * 1024 * 1024, deadline: Duration::from_secs(5) };
 
-/// For a client above its rate limit: as much as a request usually has.
+/// For a client above its rate limit: the length of a usual request.
 const DRAIN_THROTTLED: DrainLimits =
     DrainLimits { bytes_max: 64 * 1024, deadline: Duration::from_millis(500) };
 
 /// The half that the handler reads.
 struct SharedBody<B>(Arc<Mutex<B>>);
 
-/// The half that the connection keeps. Without a body there is nothing to keep.
+/// The half that the connection drains. `None` for a request without a body.
 #[derive(Debug)]
 pub struct UnreadBody<B> {
     body: Option<Arc<Mutex<B>>>,
     version: Version,
-    /// The client sends the body only when asked for it.
+    /// The client sends the body only after `100 Continue`.
     waits_for_continue: bool,
 }
 
@@ -63,21 +63,21 @@ where
         return (request.map(|_| Body::empty()), unread);
     }
     let (head, body) = request.into_parts();
-    let shared = Arc::new(Mutex::new(body));
-    let unread = UnreadBody { body: Some(Arc::clone(&shared)), version, waits_for_continue };
-    (hyper::Request::from_parts(head, Body::new(SharedBody(shared))), unread)
+    let shared_body = Arc::new(Mutex::new(body));
+    let unread = UnreadBody { body: Some(Arc::clone(&shared_body)), version, waits_for_continue };
+    (hyper::Request::from_parts(head, Body::new(SharedBody(shared_body))), unread)
 }
 
 fn waits_for_continue(headers: &HeaderMap) -> bool {
-    let expected = headers.get(EXPECT).map(HeaderValue::as_bytes);
-    expected.is_some_and(|it| it.eq_ignore_ascii_case(b"100-continue"))
+    let expect_header = headers.get(EXPECT).map(HeaderValue::as_bytes);
+    expect_header.is_some_and(|it| it.eq_ignore_ascii_case(b"100-continue"))
 }
 
 impl<B> UnreadBody<B>
 where
     B: HttpBody<Data = Bytes> + Unpin,
 {
-    /// Drains what the handler left of the body, or marks the answer as the connection's last.
+    /// Drains the unread part of the body, or marks the response as the last one of its connection.
     pub async fn drain_or_close(self, response: &mut Response) {
         let Some(body) = self.body else { return };
         let mut body = SharedBody(body);
@@ -89,22 +89,22 @@ where
             StatusCode::TOO_MANY_REQUESTS => Some(DRAIN_THROTTLED),
             _ => Some(DRAIN),
         };
-        // Reading would ask for a body that is not wanted.
+        // Reading would make the client send a body that is not needed.
         let limits = limits.filter(|_| !self.waits_for_continue || response.status().is_success());
-        let drained = match limits {
+        let is_drained = match limits {
             Some(limits) => {
                 timeout(limits.deadline, drain(&mut body, limits.bytes_max)).await.unwrap_or(false)
             }
             None => false,
         };
-        // HTTP/2 resets the one stream, and has no such header.
-        if !drained && self.version < Version::HTTP_2 {
+        // HTTP/2 resets the single stream, and has no such header.
+        if !is_drained && self.version < Version::HTTP_2 {
             response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
         }
     }
 }
 
-/// Whether the end of the body came before the limit.
+/// Returns whether the body ended before the limit.
 async fn drain<B>(body: &mut SharedBody<B>, bytes_max: usize) -> bool
 where
     B: HttpBody<Data = Bytes> + Unpin,

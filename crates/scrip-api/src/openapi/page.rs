@@ -1,4 +1,4 @@
-//! The document as a page: plain HTML, no script, nothing from elsewhere.
+//! Renders the document as a page: plain HTML, no script, no external resources.
 
 mod schema_summary;
 
@@ -8,7 +8,7 @@ use crate::openapi::page::schema_summary::{attribute_table, describe_schema};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// One operation where it stands in the document.
+/// One operation of the document.
 struct PageOperation<'a> {
     method: &'static str,
     path: &'a str,
@@ -30,7 +30,7 @@ pub(super) fn render(document: &Value) -> String {
     let info = document.get("info").unwrap_or(&Value::Null);
     let (title, version) = (escape(text(info, "title")), escape(text(info, "version")));
     let index = index(document, &operations);
-    let about = paragraphs(text(info, "description"));
+    let description = paragraphs(text(info, "description"));
     let sections: String =
         list(document, "tags").map(|tag| section(document, tag, &operations)).collect();
     let schemas = schemas(document);
@@ -40,7 +40,7 @@ pub(super) fn render(document: &Value) -> String {
          <title>{title} {version}</title>\n<link rel=\"stylesheet\" href=\"/docs/style.css\">\n</head>\n\
          <body>\n<nav aria-label=\"Contents\">\n<p class=\"title\"><a href=\"#top\">{title}</a> \
          <small>{version}</small></p>\n{index}</nav>\n<main id=\"top\">\n<header>\n<h1>{title}</h1>\n\
-         <p class=\"lead\">{summary}</p>\n{about}\n<p>For programs: <a href=\"/openapi.json\">\
+         <p class=\"lead\">{summary}</p>\n{description}\n<p>OpenAPI document: <a href=\"/openapi.json\">\
          <code>/openapi.json</code></a></p>\n</header>\n{sections}{schemas}</main>\n</body>\n</html>\n",
         summary = escape(text(info, "summary")),
     )
@@ -59,29 +59,28 @@ fn operations(document: &Value) -> Vec<PageOperation<'_>> {
 
 fn index(document: &Value, operations: &[PageOperation<'_>]) -> String {
     let entry = |it: &PageOperation<'_>| {
-        let struck =
-            if it.value.get("deprecated").is_some() { " class=\"deprecated\"" } else { "" };
+        let class = if it.value.get("deprecated").is_some() { " class=\"deprecated\"" } else { "" };
         format!(
-            "<li><a href=\"#{id}\"{struck}>{method} <span>{path}</span></a></li>\n",
+            "<li><a href=\"#{id}\"{class}>{method} <span>{path}</span></a></li>\n",
             id = escape(it.text("operationId")),
             method = badge(it.method),
             path = escape(it.path),
         )
     };
-    let of_tag = |tag: &Value| {
+    let tag_entry = |tag: &Value| {
         let name = text(tag, "name");
         let entries: String = operations.iter().filter(|it| it.has_tag(name)).map(entry).collect();
         let (anchor, name) = (anchor(name), escape(name));
         format!("<p><a href=\"#{anchor}\">{name}</a></p>\n<ul>\n{entries}</ul>\n")
     };
-    let tags: String = list(document, "tags").map(of_tag).collect();
-    format!("{tags}<p><a href=\"#shapes\">Shapes</a></p>\n")
+    let tags: String = list(document, "tags").map(tag_entry).collect();
+    format!("{tags}<p><a href=\"#schemas\">Schemas</a></p>\n")
 }
 
 fn section(document: &Value, tag: &Value, operations: &[PageOperation<'_>]) -> String {
     let name = text(tag, "name");
-    let of_tag = operations.iter().filter(|it| it.has_tag(name));
-    let articles: String = of_tag.map(|it| article(document, it)).collect();
+    let tagged = operations.iter().filter(|it| it.has_tag(name));
+    let articles: String = tagged.map(|it| article(document, it)).collect();
     format!(
         "<section id=\"{anchor}\">\n<h2>{name}</h2>\n{about}\n{articles}</section>\n",
         anchor = anchor(name),
@@ -92,9 +91,9 @@ fn section(document: &Value, tag: &Value, operations: &[PageOperation<'_>]) -> S
 
 fn article(document: &Value, operation: &PageOperation<'_>) -> String {
     let id = escape(operation.text("operationId"));
-    let gone = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
+    let badge_text = operation.value.get("deprecated").map_or("", |_| " <em>deprecated</em>");
     format!(
-        "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{gone}</h3>\n\
+        "<article id=\"{id}\">\n<h3><a href=\"#{id}\">{summary}</a>{badge_text}</h3>\n\
          <p class=\"call\">{method} <code>{path}</code></p>\n{about}\n{samples}{parameters}{body}{responses}\
          </article>\n",
         summary = escape(operation.text("summary")),
@@ -108,15 +107,15 @@ fn article(document: &Value, operation: &PageOperation<'_>) -> String {
     )
 }
 
-/// A tab for each language. Radio buttons choose the one that the stylesheet shows, without a script.
+/// A tab for each language. Radio buttons select the sample, so no script is needed.
 fn samples(id: &str, operation: &Value) -> String {
     let (mut tabs, mut sources) = (String::new(), String::new());
-    for (at, sample) in list(operation, "x-codeSamples").enumerate() {
+    for (index, sample) in list(operation, "x-codeSamples").enumerate() {
         let (label, source) = (escape(text(sample, "label")), escape(text(sample, "source")));
-        let checked = if at == 0 { " checked" } else { "" };
+        let checked = if index == 0 { " checked" } else { "" };
         tabs.push_str(&format!(
-            "<input type=\"radio\" name=\"samples-{id}\" id=\"sample-{id}-{at}\"{checked}>\
-             <label for=\"sample-{id}-{at}\">{label}</label>\n"
+            "<input type=\"radio\" name=\"samples-{id}\" id=\"sample-{id}-{index}\"{checked}>\
+             <label for=\"sample-{id}-{index}\">{label}</label>\n"
         ));
         sources.push_str(&format!(
             "<pre tabindex=\"0\" role=\"region\" aria-label=\"{label} sample\"><code>{source}</code></pre>\n"
@@ -155,10 +154,10 @@ fn body(document: &Value, operation: &Value) -> String {
     format!("<h4>Request</h4>\n{}", render_content(document, content))
 }
 
-/// What succeeds at length, and problems in a line each.
+/// Renders successful responses in full, and problems in one line each.
 fn responses(document: &Value, operation: &Value) -> String {
     let responses = operation.get("responses").and_then(Value::as_object);
-    let (mut good, mut bad) = (String::new(), String::new());
+    let (mut successes, mut problems) = (String::new(), String::new());
     for (status, response) in responses.into_iter().flatten() {
         let response = resolve(document, response);
         let about = inline_code(text(response, "description"));
@@ -166,25 +165,26 @@ fn responses(document: &Value, operation: &Value) -> String {
         if status.starts_with('2') {
             let content =
                 response.get("content").map(|it| render_content(document, it)).unwrap_or_default();
-            good.push_str(&format!("<p><b class=\"good\">{status}</b> {about}</p>\n{content}"));
+            successes
+                .push_str(&format!("<p><b class=\"good\">{status}</b> {about}</p>\n{content}"));
         } else {
-            bad.push_str(&format!(
+            problems.push_str(&format!(
                 "<tr><td><b class=\"bad\">{status}</b></td><td>{about}</td></tr>\n"
             ));
         }
     }
-    if !bad.is_empty() {
-        let what = "<a href=\"#shape-Problem\">Problem</a>";
-        bad = format!(
-            "<details>\n<summary>Problems</summary>\n<p>Each is a {what}.</p>\n<table>\n{bad}</table>\n</details>\n"
+    if !problems.is_empty() {
+        let link = "<a href=\"#schema-Problem\">Problem</a>";
+        problems = format!(
+            "<details>\n<summary>Problems</summary>\n<p>Each one is a {link}.</p>\n<table>\n{problems}</table>\n</details>\n"
         );
     }
-    format!("<h4>Answers</h4>\n{good}{bad}")
+    format!("<h4>Responses</h4>\n{successes}{problems}")
 }
 
 /// A body: its content type, its attributes and an example.
 fn render_content(document: &Value, content: &Value) -> String {
-    let one = |(kind, media): (&String, &Value)| {
+    let render_media = |(kind, media): (&String, &Value)| {
         let schema = media.get("schema").unwrap_or(&Value::Null);
         let resolved = resolve(document, schema);
         let table = attribute_table(resolved);
@@ -193,8 +193,8 @@ fn render_content(document: &Value, content: &Value) -> String {
         } else {
             format!("<details>\n<summary>Attributes</summary>\n{table}</details>\n")
         };
-        let first = list(resolved, "examples").next();
-        let example = first.map(|it| {
+        let first_example = list(resolved, "examples").next();
+        let example = first_example.map(|it| {
             let example = example(it);
             format!("<details open>\n<summary>Example</summary>\n{example}</details>\n")
         });
@@ -205,25 +205,25 @@ fn render_content(document: &Value, content: &Value) -> String {
             example = example.unwrap_or_default(),
         )
     };
-    content.as_object().into_iter().flatten().map(one).collect()
+    content.as_object().into_iter().flatten().map(render_media).collect()
 }
 
 fn schemas(document: &Value) -> String {
-    let all = document.pointer("/components/schemas").and_then(Value::as_object);
-    let one = |(name, schema): (&String, &Value)| {
+    let schemas = document.pointer("/components/schemas").and_then(Value::as_object);
+    let render_schema = |(name, schema): (&String, &Value)| {
         let examples: String = list(schema, "examples").map(example).collect();
         let table = attribute_table(schema);
         let table =
             if table.is_empty() { format!("<p>{}</p>\n", describe_schema(schema)) } else { table };
         format!(
-            "<article id=\"shape-{name}\">\n<h3><a href=\"#shape-{name}\">{name}</a></h3>\n{about}\n\
+            "<article id=\"schema-{name}\">\n<h3><a href=\"#schema-{name}\">{name}</a></h3>\n{about}\n\
              {table}{examples}</article>\n",
             name = escape(name),
             about = paragraphs(text(schema, "description")),
         )
     };
-    let all: String = all.into_iter().flatten().map(one).collect();
-    format!("<section id=\"shapes\">\n<h2>Shapes</h2>\n{all}</section>\n")
+    let articles: String = schemas.into_iter().flatten().map(render_schema).collect();
+    format!("<section id=\"schemas\">\n<h2>Schemas</h2>\n{articles}</section>\n")
 }
 
 fn table(rows: &str) -> String {
@@ -243,7 +243,7 @@ fn anchor(name: &str) -> String {
     format!("tag-{}", name.to_ascii_lowercase().replace(' ', "-"))
 }
 
-/// What a reference points at; anything else is itself.
+/// Resolves a reference; returns any other value unchanged.
 fn resolve<'a>(document: &'a Value, value: &'a Value) -> &'a Value {
     let pointer = value.get("$ref").and_then(Value::as_str).and_then(|it| it.strip_prefix('#'));
     pointer.and_then(|it| document.pointer(it)).unwrap_or(value)
@@ -262,26 +262,26 @@ fn paragraphs(text: &str) -> String {
     paragraphs.map(|it| format!("<p>{}</p>\n", inline_code(it))).collect()
 }
 
-/// What stands between backticks is code.
+/// Renders text between backticks as code.
 fn inline_code(text: &str) -> String {
     let parts = text.split('`').enumerate();
-    let part = |(at, part): (usize, &str)| match at.is_multiple_of(2) {
+    let render_part = |(index, part): (usize, &str)| match index.is_multiple_of(2) {
         true => escape(part),
         false => format!("<code>{}</code>", escape(part)),
     };
-    parts.map(part).collect()
+    parts.map(render_part).collect()
 }
 
 fn escape(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
+    let mut escaped = String::with_capacity(text.len());
     for it in text.chars() {
         match it {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            other => safe.push(other),
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            other => escaped.push(other),
         }
     }
-    safe
+    escaped
 }

@@ -1,18 +1,18 @@
-//! Samples for each operation, which the document carries as `x-codeSamples`.
+//! Samples for each operation, which the document contains as `x-codeSamples`.
 //!
-//! They are files in the language of the sample and not a part of `openapi.json`: so an editor and the
-//! reader see a program, and not one line of JSON with escapes. `tests/samples` executes each of them.
+//! The samples are source files in their own language instead of parts of `openapi.json`: editors
+//! and readers see a program, not one line of JSON with escapes. `tests/samples` runs all of them.
 
 use std::collections::HashMap;
 
 use serde_json::{Value, json};
 
-/// A file has one section for each operation, which begins with a line such as `# operation: get_token`.
+/// A sample file. Each section starts with a line such as `# operation: get_token`.
 pub(super) struct Language {
-    /// What other tools call it.
+    /// The language name for other tools.
     pub(super) lang: &'static str,
     pub(super) label: &'static str,
-    /// Begins a comment.
+    /// The start of a comment.
     comment: &'static str,
     files: &'static [&'static str],
 }
@@ -36,14 +36,14 @@ pub(super) const LANGUAGES: [Language; 3] = [
 ];
 
 impl Language {
-    /// All sections: the operation and the source. Lines before the first section are about the file.
+    /// Returns all sections: operation and source. Lines before the first one describe the file.
     pub(super) fn sections(&self) -> Vec<(&'static str, String)> {
-        let mark = format!("{} operation: ", self.comment);
+        let section_prefix = format!("{} operation: ", self.comment);
         let mut sections: Vec<(&str, String)> = Vec::new();
         for file in self.files {
             let mut is_inside = false;
             for line in file.lines() {
-                if let Some(operation) = line.strip_prefix(&mark) {
+                if let Some(operation) = line.strip_prefix(&section_prefix) {
                     sections.push((operation, String::new()));
                     is_inside = true;
                 } else if let Some((_, source)) = sections.last_mut().filter(|_| is_inside) {
@@ -60,7 +60,7 @@ impl Language {
     }
 }
 
-/// Gives each operation of the document its samples.
+/// Adds the samples to the operations of the document.
 pub(super) fn add_to(document: &mut Value) {
     let mut samples: HashMap<&str, Vec<Value>> = HashMap::new();
     for language in &LANGUAGES {
@@ -73,8 +73,8 @@ pub(super) fn add_to(document: &mut Value) {
     let items = paths.into_iter().flat_map(|it| it.values_mut()).filter_map(Value::as_object_mut);
     for operation in items.flat_map(|it| it.values_mut()).filter_map(Value::as_object_mut) {
         let id = operation.get("operationId").and_then(Value::as_str);
-        if let Some(found) = id.and_then(|it| samples.remove(it)) {
-            operation.insert("x-codeSamples".to_owned(), Value::Array(found));
+        if let Some(samples) = id.and_then(|it| samples.remove(it)) {
+            operation.insert("x-codeSamples".to_owned(), Value::Array(samples));
         }
     }
 }

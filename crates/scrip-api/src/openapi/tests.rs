@@ -20,41 +20,41 @@ pub(crate) struct DocumentOperation {
 
 pub(crate) fn operations() -> Vec<DocumentOperation> {
     let paths = document()["paths"].as_object().unwrap().iter();
-    let of_path = |(path, item): (&'static String, &'static Value)| {
+    let path_operations = |(path, item): (&'static String, &'static Value)| {
         METHODS.into_iter().filter_map(move |method| {
             Some(DocumentOperation { method, path, value: item.get(method)? })
         })
     };
-    paths.flat_map(of_path).collect()
+    paths.flat_map(path_operations).collect()
 }
 
-/// The examples of a schema, as the code that writes responses makes them.
+/// Compares the examples of a schema with rendered responses.
 #[track_caller]
 pub(crate) fn assert_examples(schema: &str, expected: impl IntoIterator<Item = Value>) {
-    let created = expected.into_iter().collect::<Vec<_>>();
-    assert!(!created.is_empty());
-    let stored = document()["components"]["schemas"][schema]["examples"].as_array().unwrap();
-    let stored: Vec<_> = stored.iter().map(pretty).collect();
-    assert_eq!(stored, created.iter().map(pretty).collect::<Vec<_>>(), "examples of {schema}");
+    let expected = expected.into_iter().collect::<Vec<_>>();
+    assert!(!expected.is_empty());
+    let documented = document()["components"]["schemas"][schema]["examples"].as_array().unwrap();
+    let documented: Vec<_> = documented.iter().map(pretty).collect();
+    assert_eq!(documented, expected.iter().map(pretty).collect::<Vec<_>>(), "examples of {schema}");
 }
 
 fn pretty(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap()
 }
 
-/// Wherever one of these attributes has this keyword, its value is this limit. Attributes are named
-/// by their schema or operation: `NewToken.metadata`.
+/// Asserts that the keyword of these attributes has the value of the limit. Attributes are named by
+/// their schema or operation: `NewToken.metadata`.
 #[track_caller]
 pub(crate) fn assert_limit(attributes: &[&str], keyword: &str, limit: impl Into<Value>) {
-    let (all, limit) = (named_schemas(), limit.into());
+    let (schemas, limit) = (named_schemas(), limit.into());
     for attribute in attributes {
-        let found: Vec<_> = all
+        let values: Vec<_> = schemas
             .iter()
             .filter(|(name, _)| name == attribute)
             .filter_map(|(_, schema)| schema.get(keyword))
             .collect();
-        assert!(!found.is_empty(), "{attribute} has no {keyword}");
-        assert!(found.iter().all(|it| **it == limit), "{keyword} of {attribute}: {found:?}");
+        assert!(!values.is_empty(), "{attribute} has no {keyword}");
+        assert!(values.iter().all(|it| **it == limit), "{keyword} of {attribute}: {values:?}");
     }
 }
 
@@ -63,39 +63,43 @@ pub(crate) fn assert_limit_usize(attributes: &[&str], keyword: &str, limit: usiz
     assert_limit(attributes, keyword, json!(limit));
 }
 
-/// Every schema of the document with its name: component or operation, then the attributes that lead to
-/// it. Branches and items have the name of what they belong to.
+/// Every schema of the document with its name: component or operation, then the path of attributes.
+/// Branches and items have the name of their parent.
 pub(crate) fn named_schemas() -> Vec<(String, &'static Value)> {
-    let mut all = Vec::new();
+    let mut schemas = Vec::new();
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
-        collect_schemas(name, schema, &mut all);
+        collect_schemas(name, schema, &mut schemas);
     }
     for operation in operations() {
         let id = operation.value["operationId"].as_str().unwrap();
         let parameters = operation.value["parameters"].as_array().into_iter().flatten();
         for parameter in parameters.filter(|it| it.get("name").is_some()) {
             let name = parameter["name"].as_str().unwrap();
-            collect_schemas(&format!("{id}.{name}"), &parameter["schema"], &mut all);
+            collect_schemas(&format!("{id}.{name}"), &parameter["schema"], &mut schemas);
         }
         let body = operation.value.get("requestBody");
         let responses = operation.value["responses"].as_object().unwrap().values();
         for content in body.into_iter().chain(responses).filter_map(|it| it.get("content")) {
             for media in content.as_object().unwrap().values() {
-                collect_schemas(id, &media["schema"], &mut all);
+                collect_schemas(id, &media["schema"], &mut schemas);
             }
         }
     }
-    all
+    schemas
 }
 
-fn collect_schemas(name: &str, schema: &'static Value, all: &mut Vec<(String, &'static Value)>) {
-    all.push((name.to_owned(), schema));
+fn collect_schemas(
+    name: &str,
+    schema: &'static Value,
+    schemas: &mut Vec<(String, &'static Value)>,
+) {
+    schemas.push((name.to_owned(), schema));
     for (attribute, inner) in schema["properties"].as_object().into_iter().flatten() {
-        collect_schemas(&format!("{name}.{attribute}"), inner, all);
+        collect_schemas(&format!("{name}.{attribute}"), inner, schemas);
     }
     let branches = ["oneOf", "anyOf"].into_iter().filter_map(|it| schema[it].as_array()).flatten();
     let items = ["items", "additionalProperties"].into_iter().filter_map(|it| schema.get(it));
     for inner in branches.chain(items) {
-        collect_schemas(name, inner, all);
+        collect_schemas(name, inner, schemas);
     }
 }

@@ -1,5 +1,6 @@
-//! What browsers and directory servers tell of 3-D Secure sessions. They have no key: what they say
-//! is believed as far as its operation believes it. One row each, all of them POST.
+//! The callback table: notifications of browsers and directory servers about 3DS sessions. The
+//! senders have no API key, so each operation decides how far it trusts a message. All rows are
+//! POST.
 
 pub mod verified_results;
 

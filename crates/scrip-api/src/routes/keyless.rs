@@ -1,4 +1,4 @@
-//! What needs no key: the probes, and what tells of the interface. One row each.
+//! The table of routes that need no API key: probes, API description, framed pages.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ fn document_response() -> Response {
     response_with_type(openapi::json(), "application/json; charset=utf-8")
 }
 
-/// Nothing but our own stylesheet is loaded, and nobody puts the page into a frame.
+/// The page loads only our own stylesheet, and no other site can put it into a frame.
 const POLICY: &str = "default-src 'none'; style-src 'self'; base-uri 'none'; form-action 'none'; \
                       frame-ancestors 'none'";
 

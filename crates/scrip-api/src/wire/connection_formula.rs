@@ -1,4 +1,4 @@
-//! A connection formula, as clients read it.
+//! JSON of the connection formulas.
 
 use std::sync::LazyLock;
 
@@ -8,10 +8,10 @@ use scrip_core::card::connection_formula::{
 };
 use serde::Serialize;
 
-/// Written once; an answer shares it.
+/// Rendered once; responses share the bytes.
 static CATALOG_JSON: LazyLock<Bytes> = LazyLock::new(|| {
     let formulas: Vec<_> = CATALOG.iter().map(WireFormula::from_formula).collect();
-    // Writing texts and flags into memory cannot fail.
+    // Serializing strings and booleans into memory cannot fail.
     Bytes::from(serde_json::to_vec(&formulas).unwrap_or_default())
 });
 
@@ -104,8 +104,10 @@ mod tests {
 
     #[test]
     fn documented_example_is_a_formula_of_the_catalog() {
-        let short = CATALOG.iter().filter(|it| it.currencies.len() < 8 && it.countries.len() < 8);
-        let first = short.take(1).map(|it| serde_json::json!(WireFormula::from_formula(it)));
-        crate::openapi::tests::assert_examples("ConnectionFormula", first);
+        let short_formulas =
+            CATALOG.iter().filter(|it| it.currencies.len() < 8 && it.countries.len() < 8);
+        let example =
+            short_formulas.take(1).map(|it| serde_json::json!(WireFormula::from_formula(it)));
+        crate::openapi::tests::assert_examples("ConnectionFormula", example);
     }
 }

@@ -1,4 +1,4 @@
-//! Taking attributes out of a JSON object, one type at a time. All that is wrong is told at once.
+//! Extracts typed attributes from a JSON object. All errors are reported together.
 
 use std::{collections::BTreeMap, fmt};
 
@@ -16,14 +16,14 @@ pub struct JsonFields {
     pub(crate) errors: Vec<FieldError>,
 }
 
-/// Without the values, which may be secret.
+/// Omits the values, which can be secret.
 impl fmt::Debug for JsonFields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Fields").finish_non_exhaustive()
+        f.debug_struct("JsonFields").finish_non_exhaustive()
     }
 }
 
-/// What a name has: nothing, null, or a value.
+/// An attribute: absent, null, or a value.
 pub(crate) enum JsonField<T> {
     Absent,
     Null,
@@ -31,7 +31,7 @@ pub(crate) enum JsonField<T> {
 }
 
 impl<T> JsonField<T> {
-    /// For requests in which null says the same as nothing.
+    /// For requests in which null means the same as absent.
     pub(crate) fn into_option(self) -> Option<T> {
         match self {
             Self::Given(value) => Some(value),
@@ -39,7 +39,7 @@ impl<T> JsonField<T> {
         }
     }
 
-    /// For patches, in which null takes something back.
+    /// For patches, in which null removes the value.
     pub(crate) fn into_patch(self) -> Option<Option<T>> {
         match self {
             Self::Given(value) => Some(Some(value)),
@@ -65,7 +65,7 @@ impl JsonFields {
         self.take(name, "must be text", into_text)
     }
 
-    /// A text that must be there.
+    /// A required string.
     pub(crate) fn required_text(&mut self, name: &'static str) -> JsonField<String> {
         let text = self.text(name);
         if matches!(text, JsonField::Absent | JsonField::Null) {
@@ -74,7 +74,7 @@ impl JsonFields {
         text
     }
 
-    /// A text that is one of the values it may have.
+    /// A string from a fixed list of values.
     pub(crate) fn parse_choice<T>(
         &mut self,
         name: &'static str,
@@ -112,9 +112,9 @@ impl JsonFields {
     pub(crate) fn text_map(&mut self, name: &'static str) -> JsonField<BTreeMap<String, String>> {
         self.take(name, "must be a map from text to text", |value| {
             let Value::Object(object) = value else { return None };
-            // Clients write null for what they leave out, inside a map too.
-            let given = object.into_iter().filter(|(_, value)| !value.is_null());
-            given.map(|(name, value)| Some((name, into_text(value)?))).collect()
+            // Clients write null for an omitted entry, also inside a map.
+            let entries = object.into_iter().filter(|(_, value)| !value.is_null());
+            entries.map(|(name, value)| Some((name, into_text(value)?))).collect()
         })
     }
 
@@ -124,28 +124,28 @@ impl JsonFields {
         })
     }
 
-    /// An attribute whose parts are declared elsewhere, each with its type.
+    /// Reads an attribute with a declared structure.
     pub(crate) fn read_part<T: AttributeValue>(&mut self, name: &'static str) -> Option<T> {
         let mut reader = AttributeReader::default();
-        let read = reader.attribute(&mut self.object, name);
+        let value = reader.attribute(&mut self.object, name);
         self.add_violations(reader);
-        read
+        value
     }
 
-    /// All attributes that were not taken yet, declared in the same way.
+    /// Reads all remaining attributes with a declared structure.
     pub(crate) fn read_rest<T: AttributeValue>(&mut self) -> Option<T> {
         let mut reader = AttributeReader::default();
-        let read = T::read(Value::Object(std::mem::take(&mut self.object)), &mut reader);
+        let value = T::read(Value::Object(std::mem::take(&mut self.object)), &mut reader);
         self.add_violations(reader);
-        read
+        value
     }
 
     fn add_violations(&mut self, reader: AttributeReader) {
-        let found = reader.into_violations().into_iter();
-        self.errors.extend(found.map(|it| FieldError::new(it.path, it.message)));
+        let violations = reader.into_violations().into_iter();
+        self.errors.extend(violations.map(|it| FieldError::new(it.path, it.message)));
     }
 
-    /// What a parser makes of a given value; its complaints join the others.
+    /// Parses a given value, and adds the errors of the parser.
     pub(crate) fn parse<T, U>(
         &mut self,
         field: JsonField<T>,
@@ -170,7 +170,7 @@ impl JsonFields {
         }
     }
 
-    /// What was read, unless there was something to complain about.
+    /// Returns the value if there are no errors.
     pub(crate) fn finish_with<T>(self, value: Option<T>) -> Result<T, ParseError> {
         match value {
             Some(value) if self.errors.is_empty() => Ok(value),
@@ -186,12 +186,12 @@ impl JsonFields {
         &mut self,
         name: &'static str,
         rule: &'static str,
-        read: impl FnOnce(Value) -> Option<T>,
+        convert: impl FnOnce(Value) -> Option<T>,
     ) -> JsonField<T> {
         match self.object.remove(name) {
             None => JsonField::Absent,
             Some(Value::Null) => JsonField::Null,
-            Some(value) => match read(value) {
+            Some(value) => match convert(value) {
                 Some(value) => JsonField::Given(value),
                 None => {
                     self.errors.push(FieldError::new(name, rule));

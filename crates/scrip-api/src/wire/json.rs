@@ -1,5 +1,5 @@
-//! The JSON of a body, read strictly: no duplicate names, bounded depth, numbers as they were
-//! written. An error tells the rule and the place, never the input.
+//! Strict JSON parsing: no duplicate names, limited depth, numbers as written. An error states the
+//! rule and the position, never the input.
 
 use scrip_core::token::Plaintext;
 use scrip_threeds::strict_json::{self, JsonLimits, JsonRule, StrictJsonError};
@@ -8,25 +8,26 @@ use crate::wire::ParseError;
 
 const DEPTH_MAX: usize = 32;
 
-const DUPLICATE: &str = "a name stands twice in one object";
+const DUPLICATE: &str = "an object has a duplicate name";
 const TOO_DEEP: &str = "the JSON is nested deeper than 32 levels";
 const RESERVED: &str = "a name in the JSON is reserved";
 const TOO_DENSE: &str = "the JSON has too many values for its size";
 
-/// Parsed JSON may take this many times the bytes of its text in memory, and a megabyte besides. A
-/// text of small objects would take a hundred times its size.
+/// Parsed JSON may use this many times the length of its text in memory, plus one megabyte. Without
+/// the limit, a text of small objects would use a hundred times its length.
 const MEMORY_PER_BYTE: usize = 32;
 const MEMORY_BASE: usize = 1024 * 1024;
-/// The whole body as one value.
+
+/// Parses the whole body as one value.
 ///
 /// # Errors
-/// The rule that it breaks.
+/// The violated rule and its position.
 pub fn read(body: &[u8]) -> Result<Plaintext, ParseError> {
     let text = std::str::from_utf8(body)
         .map_err(|_| ParseError::Malformed("the body is not UTF-8 text".to_owned()))?;
     let memory_max = text.len().saturating_mul(MEMORY_PER_BYTE).saturating_add(MEMORY_BASE);
-    let read = strict_json::parse(text, JsonLimits { depth_max: DEPTH_MAX, memory_max });
-    read.map(Plaintext::new).map_err(|it| ParseError::Malformed(explain(&it)))
+    let result = strict_json::parse(text, JsonLimits { depth_max: DEPTH_MAX, memory_max });
+    result.map(Plaintext::new).map_err(|it| ParseError::Malformed(explain(&it)))
 }
 
 fn explain(rejection: &StrictJsonError) -> String {
@@ -38,7 +39,7 @@ fn explain(rejection: &StrictJsonError) -> String {
         JsonRule::TooMuchMemory => TOO_DENSE,
     };
     match rejection.position {
-        Some(place) => format!("{rule} (line {}, column {})", place.line, place.column),
+        Some(position) => format!("{rule} (line {}, column {})", position.line, position.column),
         None => rule.to_owned(),
     }
 }
@@ -57,7 +58,7 @@ mod tests {
     fn check_rejected(text: &str, expected: &str) {
         match read(text.as_bytes()) {
             Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(expected), "{rule}"),
-            other => panic!("{other:?}"),
+            result => panic!("{result:?}"),
         }
     }
 
@@ -105,22 +106,22 @@ mod tests {
 
     #[test]
     fn parsed_size_is_limited_by_text_size() {
-        let repeated = |item: &str, bytes: usize| {
+        let repeat = |item: &str, bytes: usize| {
             format!("[{}]", vec![item; bytes / (item.len() + 1)].join(","))
         };
-        for dense in [r#"{"a":0}"#, r#"{"":[]}"#, "[{}]", "[[[0]]]"] {
-            let text = repeated(dense, 1_000_000);
-            let bounded = matches!(dense, "[{}]" | "[[[0]]]");
+        for item in [r#"{"a":0}"#, r#"{"":[]}"#, "[{}]", "[[[0]]]"] {
+            let text = repeat(item, 1_000_000);
+            let fits_limit = matches!(item, "[{}]" | "[[[0]]]");
             match read(text.as_bytes()) {
-                Ok(_) => assert!(bounded, "{dense}"),
+                Ok(_) => assert!(fits_limit, "{item}"),
                 Err(ParseError::Malformed(rule)) => assert!(rule.starts_with(TOO_DENSE), "{rule}"),
-                Err(other) => panic!("{other:?}"),
+                Err(error) => panic!("{error:?}"),
             }
-            // A small body may be as dense as it likes.
-            assert!(read(repeated(dense, 10_000).as_bytes()).is_ok(), "{dense}");
+            // A small body may be dense.
+            assert!(read(repeat(item, 10_000).as_bytes()).is_ok(), "{item}");
         }
-        for usual in ["0", "\"x\"", r#"{"type":"token","data":"x"}"#, "[[],[]]"] {
-            assert!(read(repeated(usual, 1_000_000).as_bytes()).is_ok(), "{usual}");
+        for item in ["0", "\"x\"", r#"{"type":"token","data":"x"}"#, "[[],[]]"] {
+            assert!(read(repeat(item, 1_000_000).as_bytes()).is_ok(), "{item}");
         }
     }
 

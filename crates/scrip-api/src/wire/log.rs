@@ -1,4 +1,4 @@
-//! Records of what was done and seen, on the wire.
+//! JSON of audit log and read log records.
 
 #[cfg(test)]
 mod tests;
@@ -25,20 +25,20 @@ use crate::wire::{
     tokens::list::{CursorPagination, parse_cursor},
 };
 
-/// The longest name that an entity has, and some more.
+/// Longer than the longest entity id.
 const ENTITY_CHARS_MAX: usize = 512;
 
 pub(crate) fn parse(query: &QueryParameters<'_>) -> Result<ListLogsQuery, ParseError> {
-    let known = "is not one that records have";
+    let rule = "is not a known value";
     let entity = query.one("entity_id")?;
     if entity.is_some_and(|it| it.chars().count() > ENTITY_CHARS_MAX) {
         return Err(invalid_parameter("entity_id", "must have at most 512 characters"));
     }
     let filter = RecordFilter {
-        entity_type: query.parse_choice("entity_type", EntityType::parse, known)?,
+        entity_type: query.parse_choice("entity_type", EntityType::parse, rule)?,
         entity: entity.map(str::to_owned),
-        operation: query.parse_choice("operation", Operation::parse, known)?,
-        outcome: query.parse_choice("outcome", parse_outcome, known)?,
+        operation: query.parse_choice("operation", Operation::parse, rule)?,
+        outcome: query.parse_choice("outcome", parse_outcome, rule)?,
         actor: query.parse_choice(
             "actor_id",
             ApplicationId::parse,
@@ -56,7 +56,7 @@ pub(crate) fn parse(query: &QueryParameters<'_>) -> Result<ListLogsQuery, ParseE
     })
 }
 
-/// As far as anybody counts.
+/// Limited to 32 bits.
 fn parse_page(query: &QueryParameters<'_>) -> Result<Option<usize>, ParseError> {
     let page = query.page_number()?;
     if page.is_some_and(|it| u32::try_from(it).is_err()) {
@@ -100,7 +100,7 @@ pub struct LogBody<'a> {
 pub fn body(log: LogKind, record: &LogRecord) -> LogBody<'_> {
     let operation = Operation::parse(&record.operation);
     LogBody {
-        // A record's number never changes and never comes again.
+        // The sequence number of a record never changes and is never reused.
         id: format!("{}-{}", log.as_str(), record.sequence),
         tenant_id: record.tenant.to_string(),
         actor_id: record.actor.map(|it| it.to_string()),

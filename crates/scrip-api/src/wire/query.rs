@@ -1,4 +1,4 @@
-//! The part of an address behind the question mark.
+//! Parses query strings and forms.
 
 use std::borrow::Cow;
 
@@ -14,7 +14,7 @@ use serde_json::Value;
 
 use crate::wire::{ParseError, json};
 
-/// Names and values in the order they came, decoded.
+/// Decoded names and values, in the order of the query string.
 pub(crate) struct QueryParameters<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> QueryParameters<'a> {
@@ -28,7 +28,7 @@ impl<'a> QueryParameters<'a> {
         self.0.iter().filter(move |(it, _)| it == name).map(|(_, value)| &**value)
     }
 
-    /// The value of a name that decides something, and so must not be two.
+    /// The value of a name that must not be repeated.
     pub(crate) fn one(&self, name: &'static str) -> Result<Option<&str>, ParseError> {
         let mut values = self.all(name);
         match (values.next(), values.next()) {
@@ -37,7 +37,7 @@ impl<'a> QueryParameters<'a> {
         }
     }
 
-    /// The same, as one of the values that it may have.
+    /// Like [`QueryParameters::one`], for a value from a fixed list.
     pub(crate) fn parse_choice<T>(
         &self,
         name: &'static str,
@@ -61,16 +61,16 @@ impl<'a> QueryParameters<'a> {
         self.parse_number("size", PAGE_SIZE_MAX)
     }
 
-    /// Names and values. Clients write them as `metadata.k=v`, `metadata[k]=v` or
+    /// Metadata filters. Clients write them as `metadata.k=v`, `metadata[k]=v` or
     /// `metadata={"k":"v"}`.
     pub(crate) fn metadata(&self) -> Result<Vec<(String, String)>, ParseError> {
         let mut entries = Vec::new();
         for (name, value) in &self.0 {
             if &**name == "metadata" {
                 let rule = "must be a JSON object from text to text";
-                let read = json::read(value.as_bytes())
+                let parsed = json::read(value.as_bytes())
                     .map_err(|_| invalid_parameter("metadata", rule))?;
-                let Value::Object(object) = read.into_exposed() else {
+                let Value::Object(object) = parsed.into_exposed() else {
                     return Err(invalid_parameter("metadata", rule));
                 };
                 for (name, value) in object {
@@ -81,8 +81,8 @@ impl<'a> QueryParameters<'a> {
                 }
                 continue;
             }
-            let bracketed = || name.strip_prefix("metadata[")?.strip_suffix(']');
-            if let Some(key) = name.strip_prefix("metadata.").or_else(bracketed) {
+            let strip_brackets = || name.strip_prefix("metadata[")?.strip_suffix(']');
+            if let Some(key) = name.strip_prefix("metadata.").or_else(strip_brackets) {
                 entries.push((key.to_owned(), value.clone().into_owned()));
             }
         }
@@ -95,8 +95,8 @@ impl<'a> QueryParameters<'a> {
         maximum: usize,
     ) -> Result<Option<usize>, ParseError> {
         let Some(text) = self.one(name)? else { return Ok(None) };
-        let digits = text.bytes().all(|it| it.is_ascii_digit());
-        let number = text.parse().ok().filter(|it| digits && (1..=maximum).contains(it));
+        let is_number = text.bytes().all(|it| it.is_ascii_digit());
+        let number = text.parse().ok().filter(|it| is_number && (1..=maximum).contains(it));
         let rule = if name == "size" { "must be from 1 to 100" } else { "must be 1 or more" };
         number.map(Some).ok_or_else(|| invalid_parameter(name, rule))
     }
@@ -120,7 +120,7 @@ pub(crate) struct Pagination {
     total_pages: usize,
 }
 
-/// A page on the wire.
+/// Renders a page.
 pub(crate) fn page_body<'a, T, U>(page: &'a Page<T>, render: impl Fn(&'a T) -> U) -> PageBody<U> {
     PageBody { pagination: pagination_of(page), data: page.items.iter().map(render).collect() }
 }
@@ -160,10 +160,10 @@ mod tests {
 
     #[track_caller]
     fn check_metadata(text: &str, expected: Option<&[(&str, &str)]>) {
-        let read = QueryParameters::parse(Some(text)).metadata().ok();
-        let read: Option<Vec<_>> =
-            read.as_ref().map(|it| it.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
-        assert_eq!(read.as_deref(), expected, "{text}");
+        let entries = QueryParameters::parse(Some(text)).metadata().ok();
+        let entries: Option<Vec<_>> =
+            entries.as_ref().map(|it| it.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect());
+        assert_eq!(entries.as_deref(), expected, "{text}");
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! Answers. A token's data comes last in its object, so that it can be left out, or put back into
-//! a remembered answer, without reading the rest; wherever in the answer the object stands.
+//! Builds responses. The data of a token is the last attribute of its object: data can be omitted
+//! or inserted into a stored response, at any position of the object, without parsing the rest.
 
 use axum::{body::Body, response::Response};
 use hyper::{
@@ -9,7 +9,7 @@ use hyper::{
 use scrip_core::{
     idempotency::{
         RenderedResponse, Replay,
-        response::{ReplayVisibility, TokenSpan},
+        response::{TokenSpan, replay::ReplayVisibility},
     },
     token::{Plaintext, TokenView, VisibleData},
 };
@@ -19,12 +19,12 @@ use serde_json::{Map, Value};
 pub fn json(status: u16, body: impl Into<Body>) -> Response {
     let mut response = Response::new(body.into());
     *response.status_mut() = StatusCode::from_u16(status).unwrap_or(StatusCode::OK);
-    let form = HeaderValue::from_static("application/json; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, form);
+    let content_type = HeaderValue::from_static("application/json; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
     response
 }
 
-/// What has no body says only that it was done.
+/// A response without a body has no content type.
 pub(crate) fn from_rendered(rendered: RenderedResponse) -> Response {
     if rendered.status != 204 {
         return json(rendered.status, rendered.body);
@@ -46,18 +46,20 @@ pub(crate) fn with_token(rendered: RenderedResponse, token: TokenView) -> Respon
     with_tokens(rendered, vec![token])
 }
 
-/// An answer that shows these tokens where it says so.
+/// Builds a response, and inserts the visible data of the tokens.
 pub(crate) fn with_tokens(rendered: RenderedResponse, tokens: Vec<TokenView>) -> Response {
-    let mut shown: Vec<_> = tokens.into_iter().map(|it| it.detail.map(|it| it.visible)).collect();
+    let mut visible: Vec<_> = tokens.into_iter().map(|it| it.detail.map(|it| it.visible)).collect();
     let inserts = rendered.tokens.into_iter().map(|span| {
-        let data =
-            shown.get_mut(span.write_index).and_then(Option::take).and_then(VisibleData::into_data);
+        let data = visible
+            .get_mut(span.write_index)
+            .and_then(Option::take)
+            .and_then(VisibleData::into_data);
         (span, data.map_or(TokenInsert::Nothing, TokenInsert::Data))
     });
     json(rendered.status, insert_token_data(&rendered.body, inserts))
 }
 
-/// A remembered answer, with what its caller may still see.
+/// Builds a replayed response, with the data that its caller may still read.
 pub(crate) fn from_replay(replay: Replay) -> Response {
     let inserts = replay.tokens.into_iter().map(|it| {
         let insert = match it.visibility {
@@ -71,46 +73,46 @@ pub(crate) fn from_replay(replay: Replay) -> Response {
     from_rendered(RenderedResponse::without_tokens(replay.status, body))
 }
 
-/// What becomes of a token's object in a body.
+/// How the object of a token in the body changes.
 enum TokenInsert {
     Nothing,
     Data(Plaintext),
-    /// Only what says that it is there stays.
+    /// Only the attributes of [`reduce_to_outline`] remain.
     Outline,
 }
 
-/// Puts the data of tokens into their objects. These come in the order of the body.
+/// Inserts the data of tokens into their objects. `inserts` are in the order of the body.
 fn insert_token_data(
     body: &str,
     inserts: impl Iterator<Item = (TokenSpan, TokenInsert)>,
 ) -> String {
     let mut text = String::with_capacity(body.len().saturating_add(256));
-    let mut copied = 0;
-    let part = |from: usize, to: usize| body.get(from..to).unwrap_or_default();
+    let mut copied_to = 0;
+    let text_between = |from: usize, to: usize| body.get(from..to).unwrap_or_default();
     for (span, insert) in inserts {
         let brace = span.end.saturating_sub(1);
         match insert {
             TokenInsert::Nothing => continue,
             TokenInsert::Data(data) => {
-                text.push_str(part(copied, brace));
+                text.push_str(text_between(copied_to, brace));
                 text.push_str(",\"data\":");
-                // Writing a value into memory cannot fail; were it to, the answer would be
-                // broken, not wrong.
+                // Serializing into memory cannot fail. If it did, the response would be invalid
+                // JSON, not false data.
                 text.push_str(&serde_json::to_string(data.expose()).unwrap_or_default());
-                copied = brace;
+                copied_to = brace;
             }
             TokenInsert::Outline => {
-                text.push_str(part(copied, span.start));
-                text.push_str(&reduce_to_outline(part(span.start, span.end)));
-                copied = span.end;
+                text.push_str(text_between(copied_to, span.start));
+                text.push_str(&reduce_to_outline(text_between(span.start, span.end)));
+                copied_to = span.end;
             }
         }
     }
-    text.push_str(part(copied, body.len()));
+    text.push_str(text_between(copied_to, body.len()));
     text
 }
 
-/// What says that a token is there, and nothing about it.
+/// Reduces a token to the attributes that identify it.
 fn reduce_to_outline(object: &str) -> String {
     const OUTLINE_ATTRIBUTES: [&str; 6] =
         ["id", "tenant_id", "type", "fingerprint", "containers", "_extras"];

@@ -1,4 +1,4 @@
-//! 3-D Secure sessions on the wire. (`session.rs` is about the sessions of browsers' keys.)
+//! JSON of 3DS sessions. For access sessions see `policy/access_session.rs`.
 
 mod authentication;
 mod device;

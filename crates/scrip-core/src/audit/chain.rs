@@ -1,10 +1,9 @@
-//! The chains that records are links of: one for each tenant and log.
+//! The hash chains of records: one for each tenant and log.
 //!
-//! Every record has a number, without gaps, and a mac over all of its columns and the mac of the
-//! one before it. Beside the records stands the head of each chain, with a mac of its own: else
-//! whoever removes the last records would only have to say that the one before was the last.
-//! What was pruned leaves a checkpoint, from which the rest goes on. An engine stores what is made
-//! here, and never has the key.
+//! Every record has a sequence number, without gaps, and a MAC over all of its columns and the MAC
+//! of the record before it. Each chain also has a stored head with its own MAC. Without the head,
+//! an attacker could remove the last records unnoticed. Pruning leaves a checkpoint, and the rest
+//! of the chain continues from it. An engine only stores these rows; it never has the key.
 
 use std::sync::Arc;
 
@@ -18,94 +17,96 @@ use crate::{
 };
 
 words! {
-    /// Which of the two.
+    /// The two logs.
     pub enum LogKind {
-        /// What was changed: beside the data, in the transaction of the change.
+        /// Changes, written in the transaction of the change.
         Audit = "audit",
-        /// What was seen, and what was refused: apart, so that no read waits for a writer.
-        Read = "access",
+        /// Reads and rejections, stored separately so that no read waits for a writer.
+        Read = "read",
     }
 }
 
 impl Actor {
-    /// The kind, and who of that kind where there are many.
+    /// The kind, and the application if there is one.
     #[must_use]
     pub fn columns(self) -> (&'static str, Option<ApplicationId>) {
         match self {
             Self::Application(id) => ("application", Some(id)),
             Self::Operator => ("operator", None),
             Self::Vault => ("vault", None),
-            Self::Unauthenticated => ("outsider", None),
+            Self::Unauthenticated => ("unauthenticated", None),
         }
     }
 }
 
-/// A record as it is stored: its columns as they are, whatever they are.
+/// The stored columns of a record, with a valid or an invalid link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogColumns<T> {
     pub tenant: TenantId,
-    /// From 1.
+    /// Starts at 1.
     pub sequence: i64,
     pub at: Timestamp,
     pub actor_kind: T,
     pub actor: Option<ApplicationId>,
     pub operation: T,
-    /// Nothing where there is none to name.
+    /// The id of the entity; empty if there is none.
     pub entity: T,
     pub outcome: T,
-    /// Nothing for whoever asked no server.
+    /// Empty if there was no request to a server.
     pub trace: T,
     pub address: T,
     /// The API key that authenticated the request.
     pub api_key: Option<ApiKeyId>,
     /// The operating-system user who ran the command.
     pub os_user: Option<T>,
-    /// How many events the record stands for; absent in the record of a single one.
+    /// The number of events of an aggregated record; `None` for a single event.
     pub repeats: Option<i64>,
     pub link: Mac,
 }
 
+/// A record with borrowed texts.
 pub type LogRow<'a> = LogColumns<&'a str>;
 
-/// The same, to keep.
+/// A record with owned texts.
 pub type LogRecord = LogColumns<String>;
 
 impl<T> LogColumns<T> {
-    fn with_texts<'a, U>(&'a self, text: impl Fn(&'a T) -> U) -> LogColumns<U> {
+    fn map_texts<'a, U>(&'a self, convert: impl Fn(&'a T) -> U) -> LogColumns<U> {
         LogColumns {
             tenant: self.tenant,
             sequence: self.sequence,
             at: self.at,
-            actor_kind: text(&self.actor_kind),
+            actor_kind: convert(&self.actor_kind),
             actor: self.actor,
-            operation: text(&self.operation),
-            entity: text(&self.entity),
-            outcome: text(&self.outcome),
-            trace: text(&self.trace),
-            address: text(&self.address),
+            operation: convert(&self.operation),
+            entity: convert(&self.entity),
+            outcome: convert(&self.outcome),
+            trace: convert(&self.trace),
+            address: convert(&self.address),
             api_key: self.api_key,
-            os_user: self.os_user.as_ref().map(text),
+            os_user: self.os_user.as_ref().map(convert),
             repeats: self.repeats,
             link: self.link,
         }
     }
 }
 
-/// Where a chain ends.
+/// The end of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChainHead {
     pub tenant: TenantId,
-    /// Of the last record.
+    /// The sequence number of the last record.
     pub sequence: i64,
     pub at: Timestamp,
     pub link: Mac,
-    /// How long the records of a deleted tenant are kept: what its quota said at the end. Only in
-    /// the audit log, for both.
+    /// How long the records of a deleted tenant are stored: the value of its quota when it was
+    /// deleted. Only in the audit log, for both logs.
     pub retention_seconds: Option<i64>,
     pub mac: Mac,
 }
 
-/// Up to where a chain was pruned, when, and the link of the last record that was.
+/// The end of the pruned part of a chain: when it was pruned, and the link of the last pruned
+/// record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Checkpoint {
     pub tenant: TenantId,
@@ -115,16 +116,16 @@ pub struct Checkpoint {
     pub mac: Mac,
 }
 
-/// A chain as the store knows it without reading it through.
+/// The head and the age of a chain, which the store finds without a scan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Chain {
     pub head: ChainHead,
-    /// When its first record was made that is still there: by its own word or, when a command wrote
-    /// that, by the first that a server wrote, if that is earlier.
+    /// The time of the oldest remaining record. If a command wrote that record and the first record
+    /// of a server has an earlier time, the time of that record.
     pub oldest_at: Option<Timestamp>,
 }
 
-/// What a new record is about.
+/// The log, tenant, entity and outcome of a new record.
 #[derive(Debug, Clone, Copy)]
 pub struct RecordSubject<'a> {
     pub log: LogKind,
@@ -133,10 +134,10 @@ pub struct RecordSubject<'a> {
     pub outcome: &'static str,
 }
 
-/// Before the first record there is no link.
+/// The link before the first record.
 pub(crate) const NO_LINK: Mac = Mac([0; 32]);
 
-/// Where a chain goes on.
+/// The position at which a chain continues.
 #[derive(Debug, Clone, Copy)]
 pub struct ChainTip {
     sequence: i64,
@@ -147,17 +148,21 @@ pub struct ChainTip {
 impl ChainTip {
     #[must_use]
     pub fn from_head(head: Option<&ChainHead>) -> Self {
-        let first = Self { sequence: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
-        head.map_or(first, |it| Self { sequence: it.sequence, at: it.at, link: it.link })
+        let start = Self { sequence: 0, at: Timestamp { unix_ms: 0 }, link: NO_LINK };
+        head.map_or(start, |it| Self { sequence: it.sequence, at: it.at, link: it.link })
     }
 }
 
 impl AuditRecord {
-    /// The next record of a chain. It is to be written together with the head that the chain has
-    /// when all are: [`HeadSigner::head`].
+    /// The next record of a chain. Write it together with the new head of the chain:
+    /// [`HeadSigner::head`].
     #[must_use]
-    pub fn link_to_chain<'a>(&'a self, tip: &mut ChainTip, entry: RecordSubject<'a>) -> LogRow<'a> {
-        let RecordSubject { log, tenant, entity, outcome } = entry;
+    pub fn link_to_chain<'a>(
+        &'a self,
+        tip: &mut ChainTip,
+        subject: RecordSubject<'a>,
+    ) -> LogRow<'a> {
+        let RecordSubject { log, tenant, entity, outcome } = subject;
         let (actor_kind, actor) = self.actor.columns();
         let mut row = LogRow {
             tenant,
@@ -180,13 +185,13 @@ impl AuditRecord {
         row
     }
 
-    /// For whoever writes the records of many, and one head behind them.
+    /// A signer for code that writes many records and then one head.
     #[must_use]
     pub fn head_signer(&self) -> HeadSigner {
         HeadSigner(Arc::clone(&self.key))
     }
 
-    /// The head of a chain whose tenant ends with this record.
+    /// The final head of the chain of a deleted tenant.
     #[must_use]
     pub fn close_chain(
         &self,
@@ -203,27 +208,27 @@ impl AuditRecord {
     }
 }
 
-/// Makes heads of chains, and can do nothing else with the key.
+/// Signs heads of chains. It gives no other access to the key.
 #[derive(Debug, Clone)]
 pub struct HeadSigner(Arc<AuditKey>);
 
 impl HeadSigner {
-    /// The head of a chain that has come so far.
+    /// The head of a chain after new records.
     ///
-    /// A head that somebody altered is followed, for nobody must be able to stop a vault by it; but
-    /// what follows is no more ours than it was, and verifying finds it for ever.
+    /// An altered head is continued, so that an attacker cannot stop the vault with it. But the new
+    /// head gets no valid MAC either, so verification always finds the alteration.
     #[must_use]
     pub fn head(
         &self,
         log: LogKind,
         tenant: TenantId,
-        before: Option<&ChainHead>,
+        previous: Option<&ChainHead>,
         tip: ChainTip,
     ) -> ChainHead {
-        let retention_seconds = before.and_then(|it| it.retention_seconds);
-        let ChainTip { sequence: n, at, link } = tip;
-        let mut head = ChainHead { tenant, sequence: n, at, link, retention_seconds, mac: NO_LINK };
-        if before.is_none_or(|it| it.has_valid_mac(&self.0, log)) {
+        let retention_seconds = previous.and_then(|it| it.retention_seconds);
+        let ChainTip { sequence, at, link } = tip;
+        let mut head = ChainHead { tenant, sequence, at, link, retention_seconds, mac: NO_LINK };
+        if previous.is_none_or(|it| it.has_valid_mac(&self.0, log)) {
             head.mac = head.compute_mac(&self.0, log);
         }
         head
@@ -231,15 +236,15 @@ impl HeadSigner {
 }
 
 impl LogRow<'_> {
-    /// What its link has to be.
+    /// Computes the link that the record must have after a record with `previous_link`.
     #[must_use]
-    pub fn compute_link(&self, key: &AuditKey, log: LogKind, before: Mac) -> Mac {
+    pub fn compute_link(&self, key: &AuditKey, log: LogKind, previous_link: Mac) -> Mac {
         let actor = self.actor.as_ref().map(|it| it.0.as_bytes().as_slice());
         let place = Place::new("audit.record")
             .text(log.as_str())
             .bytes(self.tenant.0.as_bytes())
             .number(self.sequence)
-            .bytes(&before.0)
+            .bytes(&previous_link.0)
             .number(self.at.unix_ms)
             .text(self.actor_kind)
             .optional_bytes(actor)
@@ -256,12 +261,12 @@ impl LogRow<'_> {
 
     #[must_use]
     pub fn to_record(&self) -> LogRecord {
-        self.with_texts(|it| (*it).to_owned())
+        self.map_texts(|it| (*it).to_owned())
     }
 }
 
 impl LogRecord {
-    /// Whether an operator's command wrote it, and no server.
+    /// Whether an operator's command wrote the record, not a server.
     #[must_use]
     pub fn is_from_command(&self) -> bool {
         self.actor_kind == Actor::Operator.columns().0
@@ -269,13 +274,13 @@ impl LogRecord {
 
     #[must_use]
     pub fn as_row(&self) -> LogRow<'_> {
-        self.with_texts(String::as_str)
+        self.map_texts(String::as_str)
     }
 }
 
 impl ChainHead {
-    /// In the place of one that is lost: a chain goes on behind this record, and no head of it is
-    /// ours again.
+    /// Creates a replacement for a lost head. The chain continues after this record, and its heads
+    /// never get a valid MAC again.
     #[must_use]
     pub fn placeholder(tenant: TenantId, sequence: i64, link: Option<Mac>) -> Self {
         let (at, link) = (Timestamp { unix_ms: 0 }, link.unwrap_or(NO_LINK));
@@ -316,70 +321,72 @@ impl Checkpoint {
     }
 }
 
-/// What may be pruned of one chain, decided where the rows are read that it would remove.
+/// A request to prune one chain. It checks the records before they are removed and signs the new
+/// checkpoint.
 #[derive(Debug, Clone)]
 pub struct PruneChain {
     pub log: LogKind,
     pub tenant: TenantId,
-    /// Records from before this.
+    /// Prune records older than this time.
     pub(crate) before: Timestamp,
     pub(crate) at: Timestamp,
     pub(crate) key: Arc<AuditKey>,
 }
 
-/// Why a chain is not pruned.
+/// The chain is broken, so it is not pruned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BrokenChain;
 
 impl PruneChain {
-    /// How many of these, at the front. A command has the clock of its machine, which may be far
-    /// ahead; what a server wrote behind it was written later, and its time is believed.
+    /// The number of records at the front to prune. A command uses the clock of its machine, which
+    /// may be far ahead. Later records of a server show the correct time.
     fn due_count(&self, records: &[LogRecord]) -> usize {
-        let mut due = 0_usize;
-        for (before, record) in records.iter().enumerate() {
+        let mut due_count = 0_usize;
+        for (index, record) in records.iter().enumerate() {
             let is_due = record.at < self.before;
-            if is_due && (due == before || !record.is_from_command()) {
-                due = before.saturating_add(1);
+            if is_due && (due_count == index || !record.is_from_command()) {
+                due_count = index.saturating_add(1);
             } else if !is_due && !record.is_from_command() {
                 break;
             }
         }
-        due
+        due_count
     }
 
-    /// The checkpoint up to which these records, the first ones that the chain has, may be removed;
-    /// nothing when the first of them stays. Only ever a stretch at the front.
+    /// The checkpoint up to which these records, the first ones of the chain, may be removed;
+    /// `None` when the first record is not due. Only records at the front are pruned.
     ///
     /// # Errors
-    /// They do not follow from the checkpoint that is there, or are not as they were written: to
-    /// remove and sign them would hide it.
+    /// The records do not continue the existing checkpoint, or were altered: removing them with a
+    /// signed checkpoint would hide the alteration.
     pub fn checkpoint(
         &self,
-        before: Option<&Checkpoint>,
+        previous: Option<&Checkpoint>,
         records: &[LogRecord],
     ) -> Result<Option<Checkpoint>, BrokenChain> {
-        if before
+        if previous
             .is_some_and(|it| it.tenant != self.tenant || !it.has_valid_mac(&self.key, self.log))
         {
             return Err(BrokenChain);
         }
-        let (mut n, mut link) = before.map_or((0, NO_LINK), |it| (it.sequence, it.link));
-        let first = n;
+        let (mut sequence, mut link) = previous.map_or((0, NO_LINK), |it| (it.sequence, it.link));
+        let first_sequence = sequence;
         for record in records.iter().take(self.due_count(records)) {
             let row = record.as_row();
-            let follows = row.tenant == self.tenant && n.checked_add(1) == Some(row.sequence);
-            if !follows || !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, link))
+            let is_next =
+                row.tenant == self.tenant && sequence.checked_add(1) == Some(row.sequence);
+            if !is_next || !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, link))
             {
                 return Err(BrokenChain);
             }
-            (n, link) = (row.sequence, row.link);
+            (sequence, link) = (row.sequence, row.link);
         }
-        if n == first {
+        if sequence == first_sequence {
             return Ok(None);
         }
-        let mut created =
-            Checkpoint { tenant: self.tenant, sequence: n, link, at: self.at, mac: NO_LINK };
-        created.mac = created.compute_mac(&self.key, self.log);
-        Ok(Some(created))
+        let mut checkpoint =
+            Checkpoint { tenant: self.tenant, sequence, link, at: self.at, mac: NO_LINK };
+        checkpoint.mac = checkpoint.compute_mac(&self.key, self.log);
+        Ok(Some(checkpoint))
     }
 }

@@ -1,7 +1,7 @@
-//! The heads of all chains, for a small file that is kept apart: whoever brings back an older
-//! database, with heads and all, is found by it.
+//! The heads of all chains in a small file outside of the database. The file reveals a rollback to
+//! an older database with its older heads.
 //!
-//! Lines of text, the last of which is a mac of those before.
+//! The file has lines of text. The last line is a MAC of the lines before.
 
 use std::cmp::Ordering;
 
@@ -16,7 +16,7 @@ use crate::{
 
 const TITLE: &str = "scrip audit heads 1";
 
-/// Up to where a chain had come.
+/// The saved head of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SavedHead {
     pub log: LogKind,
@@ -32,7 +32,7 @@ impl SavedHead {
     }
 }
 
-/// What such a file says.
+/// The content of the file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SavedHeads {
     pub saved_at: Timestamp,
@@ -43,69 +43,71 @@ impl SavedHeads {
     #[must_use]
     pub fn to_text(&self, key: &AuditKey) -> String {
         let mut text = format!("{TITLE}\n{}\n", self.saved_at.unix_ms);
-        for SavedHead { log, tenant, sequence: n, link } in &self.heads {
-            text += &format!("{} {tenant} {n} {}\n", log.as_str(), link.to_hex());
+        for SavedHead { log, tenant, sequence, link } in &self.heads {
+            text += &format!("{} {tenant} {sequence} {}\n", log.as_str(), link.to_hex());
         }
         let mac = file_mac(key, &text);
         text + &mac.to_hex() + "\n"
     }
 
-    /// Nothing when it is not what [`KeptHeads::to_text`] wrote with this key.
+    /// `None` when the text is not the output of [`SavedHeads::to_text`] with this key.
     #[must_use]
     pub fn parse(key: &AuditKey, text: &str) -> Option<Self> {
-        let (lines, last) = text.strip_suffix('\n')?.rsplit_once('\n')?;
-        let signed = text.get(..lines.len().checked_add(1)?)?;
-        if !Mac::from_hex(last)?.constant_time_eq(&file_mac(key, signed)) {
+        let (lines, mac_line) = text.strip_suffix('\n')?.rsplit_once('\n')?;
+        let signed_text = text.get(..lines.len().checked_add(1)?)?;
+        if !Mac::from_hex(mac_line)?.constant_time_eq(&file_mac(key, signed_text)) {
             return None;
         }
         let mut lines = lines.lines();
         if lines.next()? != TITLE {
             return None;
         }
-        let at = Timestamp { unix_ms: lines.next()?.parse().ok()? };
-        Some(Self { saved_at: at, heads: lines.map(parse_head).collect::<Option<_>>()? })
+        let saved_at = Timestamp { unix_ms: lines.next()?.parse().ok()? };
+        Some(Self { saved_at, heads: lines.map(parse_head).collect::<Option<_>>()? })
     }
 }
 
-/// What became of a chain since its head was kept.
+/// The change of a chain since its head was saved.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadChange {
     Unchanged,
-    /// It is longer. Whether it is still the same is for [`still_has`] to say: a fork grows too.
+    /// The chain is longer. [`chain_contains`] decides whether it still has the saved record: a
+    /// fork also grows.
     Advanced,
-    /// It is gone, shorter, or ends otherwise. That is not to be forgotten: it is what the file is
-    /// for.
+    /// The chain is missing, shorter, or has another end. The file must keep the saved head,
+    /// because it is the evidence of the rollback.
     RolledBack,
 }
 
 impl SavedHead {
     #[must_use]
     pub fn change_to(&self, current: Option<&Self>) -> HeadChange {
-        let Some(now) = current else { return HeadChange::RolledBack };
-        match now.sequence.cmp(&self.sequence) {
+        let Some(current) = current else { return HeadChange::RolledBack };
+        match current.sequence.cmp(&self.sequence) {
             Ordering::Less => HeadChange::RolledBack,
-            Ordering::Equal if now.link.constant_time_eq(&self.link) => HeadChange::Unchanged,
+            Ordering::Equal if current.link.constant_time_eq(&self.link) => HeadChange::Unchanged,
             Ordering::Equal => HeadChange::RolledBack,
             Ordering::Greater => HeadChange::Advanced,
         }
     }
 }
 
-/// Whether a chain has the record that was its last, or has pruned it.
+/// Whether a chain still has the saved record, or has pruned it.
 ///
 /// # Errors
-/// The store does not answer.
+/// The store is unavailable.
 pub async fn chain_contains(
     store: &dyn Store,
     key: &AuditKey,
     saved: &SavedHead,
 ) -> Result<bool, StoreError> {
-    let found =
+    let records =
         store.list_records(saved.log, saved.tenant, saved.sequence.saturating_sub(1), 1).await?;
-    if let Some(record) = found.first().filter(|it| it.sequence == saved.sequence) {
+    if let Some(record) = records.first().filter(|it| it.sequence == saved.sequence) {
         return Ok(record.link.constant_time_eq(&saved.link));
     }
-    // Asked after the record: it may have been pruned just now, and what is pruned stays so.
+    // Read after the record: the record may have been pruned in between, and a pruned record stays
+    // pruned.
     let checkpoint = store.find_checkpoint(saved.log, saved.tenant).await?;
     Ok(checkpoint.filter(|it| it.has_valid_mac(key, saved.log)).is_some_and(|it| {
         it.sequence > saved.sequence
@@ -121,7 +123,7 @@ fn parse_head(line: &str) -> Option<SavedHead> {
     let mut words = line.split(' ');
     let log = LogKind::parse(words.next()?)?;
     let tenant = TenantId::parse(words.next()?)?;
-    let n = words.next()?.parse().ok()?;
+    let sequence = words.next()?.parse().ok()?;
     let link = Mac::from_hex(words.next()?)?;
-    words.next().is_none().then_some(SavedHead { log, tenant, sequence: n, link })
+    words.next().is_none().then_some(SavedHead { log, tenant, sequence, link })
 }

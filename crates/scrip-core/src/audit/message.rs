@@ -1,66 +1,68 @@
-//! What a record says, as a sentence: made of its operation and its outcome, never of a value.
+//! The message of a record: a sentence from its operation and its outcome, never with a value.
 
 use crate::audit::Operation;
 
-/// Every outcome that a record has, and how it is told.
+/// Every outcome of a record, and its phrase in the message.
 pub const OUTCOMES: &[(&str, &str)] = &[
     ("created", "was created"),
     ("updated", "was updated"),
     ("deleted", "was deleted"),
-    ("expired", "was removed, because its time was over"),
-    ("converted", "became a token"),
-    ("deduplicated", "was there already"),
+    ("expired", "was deleted because it expired"),
+    ("converted", "was converted to a token"),
+    ("deduplicated", "already existed"),
     ("done", "was changed"),
     ("read", "was read"),
     ("redacted", "was shown without its data"),
     ("masked", "was shown masked"),
     ("revealed", "was shown in clear"),
-    ("empty", "was looked for, and there was none"),
-    ("replayed", "was shown again, in a remembered answer"),
-    ("forbidden", "was refused: no right to it"),
-    ("not_found", "was asked for, and is not there"),
-    ("conflict", "was not changed: something else held it"),
+    ("empty", "was searched for; nothing matched"),
+    ("replayed", "was shown again in a replayed response"),
+    ("forbidden", "was denied: no permission"),
+    ("not_found", "was requested but does not exist"),
+    ("conflict", "was not changed: another request conflicts"),
     ("unprocessable", "could not be processed"),
-    ("gone", "was refused: this is not offered any more"),
-    ("invalid", "was refused: the request was not valid"),
+    ("gone", "was rejected: this is no longer offered"),
+    ("invalid", "was rejected: the request is invalid"),
     ("used", "was opened for a 3-D Secure session"),
-    ("asked", "is about to be authenticated"),
+    ("authentication_requested", "is about to be authenticated"),
     ("successful", "was authenticated"),
-    ("attempted", "was authenticated, as far as its issuer can"),
+    ("attempted", "was authenticated as far as its issuer supports it"),
     ("failed", "was not authenticated"),
     ("unavailable", "could not be authenticated"),
     ("rejected", "was rejected by its issuer"),
-    ("informational", "was made known to its issuer"),
+    ("informational", "was reported to its issuer"),
     ("challenge", "is being challenged"),
     ("decoupled_challenge", "is being challenged by its issuer"),
-    ("number_guesses_day", "spent the guessing budget of a group of numbers for 24 hours"),
-    ("number_guesses_quarter", "spent the guessing budget of a group of numbers for 90 days"),
-    ("number_guesses_application", "spent its guessing budget for 24 hours"),
-    ("search_misses_digits", "spent the search budget of a group of numbers for 24 hours"),
-    ("search_misses_text", "spent its search budget for 24 hours"),
-    ("budget_spent", "was refused: a search budget is spent"),
-    ("service_failed", "was not served: somebody else failed"),
+    ("number_guesses_day", "exhausted the guessing budget of a group of numbers for 24 hours"),
+    ("number_guesses_quarter", "exhausted the guessing budget of a group of numbers for 90 days"),
+    ("number_guesses_application", "exhausted its guessing budget for 24 hours"),
+    ("search_misses_digits", "exhausted the search budget of a group of numbers for 24 hours"),
+    ("search_misses_text", "exhausted its search budget for 24 hours"),
+    ("budget_exhausted", "was rejected: a search budget is exhausted"),
+    ("service_failed", "was not served: another service failed"),
     ("started", "was started"),
     ("completed", "was completed"),
     ("aborted", "ended with an error"),
-    ("unauthenticated", "was refused: no valid API key"),
+    ("unauthenticated", "was denied: no valid API key"),
 ];
 
+/// The outcome with this name in [`OUTCOMES`].
 #[must_use]
 pub fn parse_outcome(text: &str) -> Option<&'static str> {
     OUTCOMES.iter().map(|(it, _)| *it).find(|it| *it == text)
 }
 
-/// `Create token: the token was created.` Nothing for a record that is not one of ours.
+/// The message, such as `Create token: the token was created.`; `None` for an unknown operation or
+/// outcome.
 #[must_use]
 pub fn message(operation: &str, outcome: &str) -> Option<String> {
     let operation = Operation::parse(operation)?;
     let (_, phrase) = OUTCOMES.iter().find(|(it, _)| *it == outcome)?;
-    let what = operation.entity_type()?.name();
+    let entity = operation.entity_type()?.name();
     let words = operation.as_str().replace('_', " ");
-    let (first, rest) = words.split_at_checked(1)?;
-    let what = if what.starts_with("API") { what.to_owned() } else { what.to_lowercase() };
-    Some(format!("{}{rest}: the {what} {phrase}.", first.to_uppercase()))
+    let (first, remaining) = words.split_at_checked(1)?;
+    let entity = if entity.starts_with("API") { entity.to_owned() } else { entity.to_lowercase() };
+    Some(format!("{}{remaining}: the {entity} {phrase}.", first.to_uppercase()))
 }
 
 #[cfg(test)]
@@ -69,7 +71,8 @@ mod tests {
 
     #[track_caller]
     fn check(operation: &str, outcome: &str, expected: Option<&str>) {
-        assert_eq!(message(operation, outcome).as_deref(), expected);
+        let message = message(operation, outcome);
+        assert_eq!(message.as_deref(), expected, "message of {operation}, {outcome}");
     }
 
     #[test]

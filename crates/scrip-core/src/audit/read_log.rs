@@ -1,4 +1,4 @@
-//! What one request saw, or was refused.
+//! The read-log entries of one request.
 
 use crate::{
     audit::{AuditRecord, read_outcome},
@@ -9,32 +9,35 @@ use crate::{
     token::{TokenRecord, TokenView},
 };
 
-/// What one request saw, or was refused: one record for each entity, in one transaction.
+/// The reads or rejections of one request: one entry for each entity, in one transaction.
 #[derive(Debug)]
 pub struct ReadLogBatch {
     pub tenant: TenantId,
+    /// Operation, actor, origin and time, the same for all entries.
     pub audit: AuditRecord,
     pub entries: Vec<ReadLogEntry>,
 }
 
+/// One entity of a request, and the outcome for it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReadLogEntry {
-    /// Nothing where there is none to name.
+    /// Empty if there is no entity to name.
     pub entity: String,
     pub outcome: &'static str,
-    /// When the token was made that was read: see [`Access::active`].
+    /// The creation time of a token that the read makes active: see [`ReadLogBatch::active_month`].
     pub created_at: Option<Timestamp>,
 }
 
 impl ReadLogBatch {
-    /// The month in which an older token was read. One that was made in it is counted already.
+    /// The month in which the read makes a token active. `None` for a token created in the same
+    /// month, because the usage already counts it.
     #[must_use]
     pub fn active_month(&self, entry: &ReadLogEntry) -> Option<Month> {
         entry.created_at.and_then(|it| active_month(it, self.audit.at))
     }
 }
 
-/// The month of a use, when the token is from before it.
+/// The month of `used_at`, if the token was created in an earlier month.
 #[must_use]
 pub fn active_month(created_at: Timestamp, used_at: Timestamp) -> Option<Month> {
     let month = Month::from_timestamp(used_at);
@@ -46,15 +49,15 @@ impl ReadLogEntry {
         Self { entity: entity.into(), outcome, created_at: None }
     }
 
-    /// A token that is about to be shown by itself. To be in a list does not make it active.
+    /// An entry for a single token in a response. Lists do not make a token active.
     #[must_use]
     pub fn for_token(record: &TokenRecord, transform: Transform) -> Self {
         let created_at = Some(record.created_at);
         Self { created_at, ..Self::new(record.id.as_str(), read_outcome(transform)) }
     }
 
-    /// For a text that a client made up: one with a number in it that could be a card's is not
-    /// written down.
+    /// An entry with a text from a client as its entity. If the text may contain a card number, the
+    /// entry has an empty entity instead.
     #[must_use]
     pub fn for_client_text(entity: &str, outcome: &'static str) -> Self {
         Self::new(if contains_card_number(entity) { "" } else { entity }, outcome)
@@ -62,11 +65,13 @@ impl ReadLogEntry {
 }
 
 impl ReadLogEntry {
-    /// A list is one record: where it looked, and the most that it shows of any token.
+    /// One entry for a whole list. Its entity is the scanned container. Its outcome is of the token
+    /// that the response shows most of: `revealed` before `masked` before `redacted`; `empty` if
+    /// the response shows no token.
     #[must_use]
     pub fn for_token_list(container: &str, tokens: &[TokenView]) -> Self {
-        let shown = tokens.iter().filter_map(|it| it.detail.as_ref());
-        let most = shown.map(|it| it.visible.transform).max();
-        Self::for_client_text(container, most.map_or("empty", read_outcome))
+        let details = tokens.iter().filter_map(|it| it.detail.as_ref());
+        let transform = details.map(|it| it.visible.transform).max();
+        Self::for_client_text(container, transform.map_or("empty", read_outcome))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads are recorded: on disk before the response leaves.
+//! Writes reads and commands to the read log, on disk before the response is sent.
 
 use std::sync::Arc;
 
@@ -10,10 +10,10 @@ use crate::{
 };
 
 impl Vault {
-    /// Records what a caller is about to be shown. Only then may it be.
+    /// Records the reads of a caller. Call it before the data is returned.
     ///
     /// # Errors
-    /// It could not be written down, so nothing may be shown.
+    /// The reads cannot be recorded, so no data may be returned.
     pub async fn record_reads(
         &self,
         caller: &Caller,
@@ -24,10 +24,10 @@ impl Vault {
         self.append_to_read_log(ReadLogBatch { tenant: caller.tenant().id, audit, entries }).await
     }
 
-    /// The same of policy, which the caller's mandate lets it see.
+    /// As [`Vault::record_reads`], for a read of policy.
     ///
     /// # Errors
-    /// As [`Vault::record_seen`].
+    /// As [`Vault::record_reads`].
     pub(crate) async fn record_policy_read(
         &self,
         permit: &PolicyPermit,
@@ -39,11 +39,11 @@ impl Vault {
         self.append_to_read_log(ReadLogBatch { tenant: permit.tenant().id, audit, entries }).await
     }
 
-    /// Records an operator's command in the vault's own chain, whatever the settings say about
-    /// reads.
+    /// Records an operator's command in the vault's own chain, even if the recording of reads is
+    /// off.
     ///
     /// # Errors
-    /// The vault is sealed, or the store did not answer.
+    /// The vault is sealed, or the store is unavailable.
     pub async fn record_command(&self, command: &str, outcome: &'static str) -> Result<(), Error> {
         self.record_in_vault_chain(Operation::RunCommand, ReadLogEntry::new(command, outcome)).await
     }
@@ -58,11 +58,11 @@ impl Vault {
         Ok(self.store.append_read_log(batch).await?)
     }
 
-    /// Records how many requests of one client address had no valid API key, in the vault's own
-    /// chain. Nothing while the vault is sealed.
+    /// Records the number of requests without a valid API key from one client address, in the
+    /// vault's own chain. Does nothing while the vault is sealed.
     ///
     /// # Errors
-    /// The store did not answer.
+    /// The store is unavailable.
     pub async fn record_failed_authentication(
         &self,
         address: Arc<str>,

@@ -1,4 +1,4 @@
-//! What a list of records asks of a store: which of a chain's records, and from where on.
+//! The scan of a chain's records: filter, start and result.
 
 use crate::{
     audit::{EntityType, LogKind, LogRecord, LogRow, Operation},
@@ -6,7 +6,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Which records. All that is said must hold.
+/// A filter of records. All given attributes must match.
 #[derive(Debug, Clone, Default)]
 pub struct RecordFilter {
     pub entity_type: Option<EntityType>,
@@ -14,22 +14,22 @@ pub struct RecordFilter {
     pub operation: Option<Operation>,
     pub outcome: Option<&'static str>,
     pub actor: Option<ApplicationId>,
-    /// Not before this.
+    /// Inclusive.
     pub from: Option<Timestamp>,
-    /// Before this.
+    /// Exclusive.
     pub to: Option<Timestamp>,
-    /// Leaves out records of pages of the log that were read.
+    /// Excludes the records of List Logs.
     pub without_log_reads: bool,
 }
 
 impl RecordFilter {
     #[must_use]
     pub fn matches(&self, row: &LogRow<'_>) -> bool {
-        let of_type = |it| Operation::parse(row.operation).and_then(Operation::entity_type) == it;
+        let has_type = |it| Operation::parse(row.operation).and_then(Operation::entity_type) == it;
         self.from.is_none_or(|it| row.at >= it)
             && self.to.is_none_or(|it| row.at < it)
             && self.entity.as_ref().is_none_or(|it| row.entity == it)
-            && self.entity_type.is_none_or(|it| of_type(Some(it)))
+            && self.entity_type.is_none_or(|it| has_type(Some(it)))
             && self.operation.is_none_or(|it| row.operation == it.as_str())
             && self.outcome.is_none_or(|it| row.outcome == it)
             && self.actor.is_none_or(|it| row.actor == Some(it))
@@ -39,26 +39,27 @@ impl RecordFilter {
     }
 }
 
-/// How far the times of a chain's records are out of order at most. A record has the time of its
-/// request, and its number only when it is written, behind whatever waited before it.
+/// The maximum disorder of the times in a chain. A record has the time of its request, but gets its
+/// sequence number when it is written, after all records that waited before it.
 pub const TIME_DISORDER_MAX_MS: i64 = 5 * 60 * 1000;
 
-/// One step down a chain.
+/// One scan of a chain, downwards.
 #[derive(Debug, Clone)]
 pub struct ScanRecords {
     pub log: LogKind,
-    /// Below this number.
+    /// The scan starts below this sequence number.
     pub before: i64,
     pub filter: RecordFilter,
     pub rows_max: usize,
 }
 
+/// The result of [`ScanRecords`].
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct ScannedRecords {
-    /// Those that meet the filter, the newest first.
+    /// The records that match the filter, newest first.
     pub records: Vec<LogRecord>,
-    /// How many were looked at.
+    /// The number of scanned records.
     pub scanned: usize,
-    /// The last that was looked at, and when it was made; nothing at the end of the chain.
+    /// Sequence number and time of the last scanned record; `None` at the end of the chain.
     pub last_scanned: Option<(i64, Timestamp)>,
 }

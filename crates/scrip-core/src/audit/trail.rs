@@ -1,4 +1,4 @@
-//! What a vault records by itself, and how reads are recorded: on disk before the answer leaves.
+//! The audit trail of a vault: its key, and whether reads are recorded.
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,17 +9,17 @@ use crate::{
     audit::{AuditRecord, Operation},
 };
 
-/// Whether reads, and requests that were refused, are recorded.
+/// Whether reads and rejected requests are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum ReadRecording {
-    /// On disk, before the answer.
+    /// On disk, before the response.
     #[default]
     Durable,
-    /// Not at all: nobody will know who saw what.
+    /// Not recorded: the vault cannot show who read which data.
     Off,
 }
 
-/// The trail of a vault: closed until the root key has opened it.
+/// The audit trail of a vault. It has no key until the vault is unsealed.
 #[derive(Debug, Default)]
 pub struct AuditTrail {
     key: OnceLock<Arc<AuditKey>>,
@@ -34,12 +34,12 @@ impl AuditTrail {
         Self { key: OnceLock::new(), read_recording, os_user: OnceLock::new() }
     }
 
-    /// Names the operating-system user in all records of this command.
+    /// Sets the operating-system user for all records of this command.
     pub fn set_os_user(&self, os_user: &Arc<str>) {
         self.os_user.get_or_init(|| Arc::clone(os_user));
     }
 
-    /// The first key stays: it is the vault's.
+    /// Sets the key of the vault. Later calls have no effect.
     pub fn set_key(&self, key: &Arc<AuditKey>) {
         self.key.get_or_init(|| Arc::clone(key));
     }
@@ -49,7 +49,7 @@ impl AuditTrail {
         self.key.get()
     }
 
-    /// What nobody asked for; nothing while the vault is sealed.
+    /// A record of an action of the vault; `None` while the vault is sealed.
     #[must_use]
     pub fn record_for_vault(&self, operation: Operation, at: Timestamp) -> Option<AuditRecord> {
         self.key().map(|key| AuditRecord::for_vault(operation, key, at))

@@ -1,8 +1,8 @@
-//! Rows about the vault itself that decide what is hidden or destroyed.
+//! Signed rows of the vault that decide which data is hidden or destroyed.
 //!
-//! They are the time that was noted, and the tenants whose rows are to be purged. They stand in
-//! clear, so each has a mac under the key of the audit trail. A row with another mac was not written
-//! by a server of this vault, and is not obeyed.
+//! The rows are the clock watermark and the list of deleted tenants to purge. They are stored in
+//! clear, so each has a MAC under the key of the audit trail. A row with an invalid MAC was not
+//! written by a server of this vault and is ignored.
 
 use scrip_seal::{AuditKey, Mac, Place};
 
@@ -12,7 +12,7 @@ use crate::{
     time::{ClockWatermark, Timestamp},
 };
 
-/// The time as a server noted it.
+/// The clock watermark, signed by a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SignedWatermark {
     pub watermark: ClockWatermark,
@@ -21,8 +21,8 @@ pub struct SignedWatermark {
 
 impl SignedWatermark {
     #[must_use]
-    pub fn new(key: &AuditKey, time: ClockWatermark) -> Self {
-        Self { watermark: time, mac: Self::compute_mac(key, time) }
+    pub fn new(key: &AuditKey, watermark: ClockWatermark) -> Self {
+        Self { watermark, mac: Self::compute_mac(key, watermark) }
     }
 
     #[must_use]
@@ -30,13 +30,13 @@ impl SignedWatermark {
         self.mac.constant_time_eq(&Self::compute_mac(key, self.watermark))
     }
 
-    fn compute_mac(key: &AuditKey, time: ClockWatermark) -> Mac {
-        let ClockWatermark { now, earliest } = time;
+    fn compute_mac(key: &AuditKey, watermark: ClockWatermark) -> Mac {
+        let ClockWatermark { now, earliest } = watermark;
         key.mac(&Place::new("vault.clock").number(now.unix_ms).number(earliest.unix_ms))
     }
 }
 
-/// A tenant whose keys are destroyed and whose rows are to be purged.
+/// A deleted tenant: its keys are destroyed, its rows are to be purged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DeletedTenant {
     pub tenant: TenantId,
@@ -57,7 +57,7 @@ impl DeletedTenant {
 }
 
 impl AuditRecord {
-    /// The row of a tenant that ends with this record.
+    /// The row of the tenant that this record deletes.
     #[must_use]
     pub fn sign_deleted_tenant(&self, tenant: TenantId) -> DeletedTenant {
         let (deleted_at, key) = (self.at, self.key());

@@ -1,5 +1,4 @@
-//! Whether the trail is as it was written: goes through a log, record by record, and says what
-//! somebody else did to it.
+//! Verifies a log: scans it record by record and reports all alterations.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -15,28 +14,28 @@ use crate::{
 };
 
 words! {
-    /// What is wrong, and with what. The word is for programs.
+    /// A fault of a chain. Programs read the name, operators the text of [`fmt::Display`].
     pub enum ChainFault {
-        /// A record is not what was written there.
+        /// A record does not have the content that was written.
         Altered = "altered",
-        /// Records are gone from the front or the middle, up to this one.
+        /// Records before this one are missing, at the front or in the middle.
         Missing = "missing",
-        /// Records are gone from the end, from this one on.
+        /// Records at the end are missing, from this one on.
         Truncated = "truncated",
-        /// A record that is older than the checkpoint, or that the head does not know.
+        /// A record older than the checkpoint, or newer than the head.
         Unexpected = "unexpected",
         HeadAltered = "head_altered",
         HeadMissing = "head_missing",
         CheckpointAltered = "checkpoint_altered",
-        /// The checkpoint is further than the head.
+        /// The checkpoint is after the head.
         CheckpointAhead = "checkpoint_ahead",
-        /// All of it: a living tenant has at least the record of its creation.
+        /// The whole chain is missing: a live tenant has at least the record of its creation.
         ChainMissing = "chain_missing",
-        /// The first record of all is not that of the tenant's or the vault's creation.
-        WrongFirstRecord = "begins_otherwise",
-        /// The head that was kept apart is further: the log is an older one, brought back.
+        /// The first record is not the creation of the tenant or the vault.
+        WrongFirstRecord = "wrong_first_record",
+        /// The saved head is newer than the log: an older log was restored.
         RolledBack = "rolled_back",
-        /// Something cannot be read as what it was written as.
+        /// A row cannot be parsed.
         Unreadable = "unreadable",
     }
 }
@@ -44,9 +43,9 @@ words! {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ChainProblem {
     pub log: LogKind,
-    /// Nothing when not even that can be read.
+    /// `None` when even the tenant cannot be parsed.
     pub tenant: Option<TenantId>,
-    /// The number of the record, where it is about one.
+    /// The sequence number of the record, if the fault concerns one.
     pub sequence: Option<i64>,
     pub fault: ChainFault,
 }
@@ -55,40 +54,38 @@ impl fmt::Display for ChainFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Altered => "altered",
-            Self::Missing => "missing, perhaps with others before it",
-            Self::Truncated => "truncated: missing, with all that followed",
-            Self::Unexpected => "unexpected: pruned before, or never written by us",
+            Self::Missing => "missing, possibly with records before it",
+            Self::Truncated => "truncated: this record and all later records are missing",
+            Self::Unexpected => "unexpected: already pruned, or not written by this vault",
             Self::HeadAltered => "the head of the chain was altered",
             Self::HeadMissing => "the head of the chain is missing",
             Self::CheckpointAltered => "the checkpoint was altered",
-            Self::CheckpointAhead => "the checkpoint is further than the chain",
+            Self::CheckpointAhead => "the checkpoint is after the end of the chain",
             Self::ChainMissing => "the whole chain is missing",
             Self::WrongFirstRecord => {
-                "altered: the chain does not begin with the creation of its tenant or vault"
+                "altered: the first record is not the creation of the tenant or the vault"
             }
-            Self::RolledBack => {
-                "rolled back or truncated: the head that was kept apart knows a later record"
-            }
+            Self::RolledBack => "rolled back or truncated: the saved head has a later record",
             Self::Unreadable => "unreadable",
         })
     }
 }
 
-/// What a log has besides its records, all of the same instant as those.
+/// Heads and checkpoints of a log, read in the same transaction as the records.
 #[derive(Debug, Default)]
 pub struct ChainAnchors {
     pub heads: Vec<ChainHead>,
     pub checkpoints: Vec<Checkpoint>,
 }
 
-/// Goes through one log. The records come by tenant and number, both rising.
+/// Verifies one log. The records must be sorted by tenant and sequence number, ascending.
 #[derive(Debug)]
 pub struct Verifier {
     log: LogKind,
     key: Arc<AuditKey>,
     heads: BTreeMap<TenantId, ChainHead>,
     checkpoints: BTreeMap<TenantId, Checkpoint>,
-    /// Kept apart.
+    /// From the head file.
     saved_heads: BTreeMap<TenantId, SavedHead>,
     visited: BTreeSet<TenantId>,
     current: Option<ChainProgress>,
@@ -96,17 +93,17 @@ pub struct Verifier {
     problems: Vec<ChainProblem>,
 }
 
-/// How far a chain has been gone through.
+/// The progress in the current chain.
 #[derive(Debug)]
 struct ChainProgress {
     tenant: TenantId,
     sequence: i64,
     link: Mac,
-    /// What was kept apart has been compared, or is of a record that was pruned.
+    /// The saved head was compared, or its record was pruned.
     is_saved_head_checked: bool,
 }
 
-/// What was found.
+/// The result of a verification.
 #[derive(Debug)]
 pub struct VerificationReport {
     pub log: LogKind,
@@ -142,16 +139,11 @@ impl Verifier {
         verifier
     }
 
-    fn report(&mut self, tenant: TenantId, n: Option<i64>, fault: ChainFault) {
-        self.problems.push(ChainProblem {
-            log: self.log,
-            tenant: Some(tenant),
-            sequence: n,
-            fault,
-        });
+    fn report(&mut self, tenant: TenantId, sequence: Option<i64>, fault: ChainFault) {
+        self.problems.push(ChainProblem { log: self.log, tenant: Some(tenant), sequence, fault });
     }
 
-    /// A row, a head or a checkpoint that nothing we wrote looks like.
+    /// Reports a row, head or checkpoint that cannot be parsed.
     pub fn report_unreadable(&mut self, tenant: Option<TenantId>) {
         let (log, fault) = (self.log, ChainFault::Unreadable);
         self.problems.push(ChainProblem { log, tenant, sequence: None, fault });
@@ -159,97 +151,98 @@ impl Verifier {
 
     fn check_anchors(&mut self) {
         let (key, log) = (Arc::clone(&self.key), self.log);
-        let heads = self.heads.values().filter(|it| !it.has_valid_mac(&key, log));
-        let altered: Vec<_> = heads.map(|it| (it.tenant, ChainFault::HeadAltered)).collect();
+        let altered_heads = self.heads.values().filter(|it| !it.has_valid_mac(&key, log));
+        let faults: Vec<_> = altered_heads.map(|it| (it.tenant, ChainFault::HeadAltered)).collect();
         let checkpoints = self.checkpoints.values();
-        let false_ones = checkpoints
+        let checkpoint_faults = checkpoints
             .filter(|it| !it.has_valid_mac(&key, log))
             .map(|it| (it.tenant, ChainFault::CheckpointAltered));
-        let altered: Vec<_> = altered.into_iter().chain(false_ones).collect();
-        for (tenant, fault) in altered {
+        let faults: Vec<_> = faults.into_iter().chain(checkpoint_faults).collect();
+        for (tenant, fault) in faults {
             self.report(tenant, None, fault);
         }
     }
 
-    /// Finds that the vault's own chain is missing, which begins when the vault is made.
+    /// Reports a fault if the vault's own chain is missing. The chain is created with the vault.
     pub fn expect_vault_chain(&mut self) {
         if self.log == LogKind::Read && !self.heads.contains_key(&TenantId::VAULT) {
             self.report(TenantId::VAULT, None, ChainFault::ChainMissing);
         }
     }
 
-    /// The next record.
+    /// Verifies the next record.
     pub fn verify_record(&mut self, row: &LogRow<'_>) {
         self.records = self.records.saturating_add(1);
         if self.current.as_ref().is_none_or(|it| it.tenant != row.tenant) {
             self.finish_chain();
             self.begin_chain(row.tenant);
         }
-        let Some(walk) = self.current.take() else { return };
-        let expected = walk.sequence.saturating_add(1);
+        let Some(progress) = self.current.take() else { return };
+        let expected = progress.sequence.saturating_add(1);
         if row.sequence < expected {
             self.report(row.tenant, Some(row.sequence), ChainFault::Unexpected);
-            self.current = Some(walk);
+            self.current = Some(progress);
             return;
         }
         if row.sequence > expected {
             self.report(row.tenant, Some(row.sequence.saturating_sub(1)), ChainFault::Missing);
-        } else if !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, walk.link)) {
-            // Of one behind a gap it cannot be told: what it follows is not there.
+        } else if !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, progress.link))
+        {
+            // A record after a gap cannot be checked: its predecessor is missing.
             self.report(row.tenant, Some(row.sequence), ChainFault::Altered);
         }
-        let first = match self.log {
+        let first_operation = match self.log {
             LogKind::Audit => Some(Operation::CreateTenant),
             LogKind::Read if row.tenant == TenantId::VAULT => Some(Operation::CreateVault),
             LogKind::Read => None,
         };
-        if row.sequence == 1 && first.is_some_and(|it| row.operation != it.as_str()) {
+        if row.sequence == 1 && first_operation.is_some_and(|it| row.operation != it.as_str()) {
             self.report(row.tenant, Some(row.sequence), ChainFault::WrongFirstRecord);
         }
-        let mut walk = ChainProgress { sequence: row.sequence, link: row.link, ..walk };
-        self.compare_saved_head(&mut walk);
-        self.current = Some(walk);
+        let mut progress = ChainProgress { sequence: row.sequence, link: row.link, ..progress };
+        self.compare_saved_head(&mut progress);
+        self.current = Some(progress);
     }
 
     fn begin_chain(&mut self, tenant: TenantId) {
         self.visited.insert(tenant);
         let checkpoint = self.checkpoints.get(&tenant);
-        let (n, link) = checkpoint.map_or((0, NO_LINK), |it| (it.sequence, it.link));
-        let is_compared = self.saved_heads.get(&tenant).is_none_or(|it| it.sequence < n);
-        let mut walk =
-            ChainProgress { tenant, sequence: n, link, is_saved_head_checked: is_compared };
-        self.compare_saved_head(&mut walk);
-        self.current = Some(walk);
+        let (sequence, link) = checkpoint.map_or((0, NO_LINK), |it| (it.sequence, it.link));
+        let is_saved_head_checked =
+            self.saved_heads.get(&tenant).is_none_or(|it| it.sequence < sequence);
+        let mut progress = ChainProgress { tenant, sequence, link, is_saved_head_checked };
+        self.compare_saved_head(&mut progress);
+        self.current = Some(progress);
     }
 
-    /// With what was kept apart, when this is the record that it knows.
-    fn compare_saved_head(&mut self, walk: &mut ChainProgress) {
+    /// Compares with the saved head, if this is the saved record.
+    fn compare_saved_head(&mut self, progress: &mut ChainProgress) {
         let Some(saved) =
-            self.saved_heads.get(&walk.tenant).filter(|it| it.sequence == walk.sequence)
+            self.saved_heads.get(&progress.tenant).filter(|it| it.sequence == progress.sequence)
         else {
             return;
         };
-        walk.is_saved_head_checked = true;
-        if !saved.link.constant_time_eq(&walk.link) {
-            self.report(walk.tenant, Some(walk.sequence), ChainFault::RolledBack);
+        progress.is_saved_head_checked = true;
+        if !saved.link.constant_time_eq(&progress.link) {
+            self.report(progress.tenant, Some(progress.sequence), ChainFault::RolledBack);
         }
     }
 
     fn finish_chain(&mut self) {
-        let Some(walk) = self.current.take() else { return };
-        let ChainProgress { tenant, sequence: n, link, is_saved_head_checked: is_compared } = walk;
+        let Some(progress) = self.current.take() else { return };
+        let ChainProgress { tenant, sequence, link, is_saved_head_checked } = progress;
         match self.heads.get(&tenant).copied() {
             None => self.report(tenant, None, ChainFault::HeadMissing),
-            Some(head) if head.sequence > n => {
-                self.report(tenant, Some(n.saturating_add(1)), ChainFault::Truncated);
+            Some(head) if head.sequence > sequence => {
+                self.report(tenant, Some(sequence.saturating_add(1)), ChainFault::Truncated);
             }
             Some(head)
-                if head.sequence < n
-                    && self.checkpoints.get(&tenant).is_some_and(|it| it.sequence == n) =>
+                if head.sequence < sequence
+                    && self.checkpoints.get(&tenant).is_some_and(|it| it.sequence == sequence) =>
             {
-                self.report(tenant, Some(n), ChainFault::CheckpointAhead);
+                self.report(tenant, Some(sequence), ChainFault::CheckpointAhead);
             }
-            Some(head) if head.sequence < n => {
+            Some(head) if head.sequence < sequence => {
                 self.report(tenant, Some(head.sequence.saturating_add(1)), ChainFault::Unexpected);
             }
             Some(head) if !head.link.constant_time_eq(&link) => {
@@ -258,23 +251,27 @@ impl Verifier {
             Some(_) => (),
         }
         let saved_sequence =
-            self.saved_heads.get(&tenant).filter(|_| !is_compared).map(|it| it.sequence);
+            self.saved_heads.get(&tenant).filter(|_| !is_saved_head_checked).map(|it| it.sequence);
         if let Some(saved_sequence) = saved_sequence {
-            // Beyond the end; or in a gap, which was found already.
-            let from = saved_sequence.min(n.saturating_add(1));
-            self.report(tenant, Some(from), ChainFault::RolledBack);
+            // The saved record is after the end, or in a gap that was already reported.
+            let first_missing = saved_sequence.min(sequence.saturating_add(1));
+            self.report(tenant, Some(first_missing), ChainFault::RolledBack);
         }
     }
 
-    /// When there are no more records. Of `living` tenants the creation at least is recorded.
+    /// Ends the verification after the last record and returns the report. Each live tenant has at
+    /// least the record of its creation.
     #[must_use]
     pub fn finish(mut self, live_tenants: &[TenantId]) -> VerificationReport {
         self.finish_chain();
-        let known = self.heads.keys().chain(self.checkpoints.keys()).chain(self.saved_heads.keys());
-        let rest: BTreeSet<_> = known.filter(|it| !self.visited.contains(it)).copied().collect();
-        for tenant in rest {
-            let none = !self.heads.contains_key(&tenant) && !self.checkpoints.contains_key(&tenant);
-            if none {
+        let tenants =
+            self.heads.keys().chain(self.checkpoints.keys()).chain(self.saved_heads.keys());
+        let unvisited: BTreeSet<_> =
+            tenants.filter(|it| !self.visited.contains(it)).copied().collect();
+        for tenant in unvisited {
+            let is_missing =
+                !self.heads.contains_key(&tenant) && !self.checkpoints.contains_key(&tenant);
+            if is_missing {
                 self.visited.insert(tenant);
                 self.report(
                     tenant,
@@ -287,8 +284,8 @@ impl Verifier {
             self.finish_chain();
         }
         if self.log == LogKind::Audit {
-            let lost = live_tenants.iter().filter(|it| !self.heads.contains_key(it));
-            for tenant in lost.copied().collect::<Vec<_>>() {
+            let missing_tenants = live_tenants.iter().filter(|it| !self.heads.contains_key(it));
+            for tenant in missing_tenants.copied().collect::<Vec<_>>() {
                 self.report(tenant, None, ChainFault::ChainMissing);
             }
         }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::{card::fields::check_required, error::FieldError};
 
-/// What an answer tells about a bank account besides its data.
+/// The details of a bank account in a response, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BankDetails {
     pub routing_number: String,
@@ -13,29 +13,30 @@ pub struct BankDetails {
 }
 
 /// # Errors
-/// Not nine digits, or the checksum does not hold.
+/// The text does not have nine digits, or the checksum is not valid.
 pub fn check_routing_number(text: &str) -> Result<(), &'static str> {
     let digits = <[u8; 9]>::try_from(text.as_bytes()).ok();
     let Some(digits) = digits.filter(|it| it.iter().all(u8::is_ascii_digit)) else {
         return Err("must be nine digits");
     };
-    // 3, 7 and 1 are coprime to 10, so changing any single digit breaks the sum.
+    // 3, 7 and 1 are coprime to 10, so a change of any single digit changes the sum modulo 10.
     let weights = [3, 7, 1].into_iter().cycle();
-    let sum: u32 = digits.iter().zip(weights).map(|(d, w)| u32::from(d - b'0') * w).sum();
+    let sum: u32 =
+        digits.iter().zip(weights).map(|(digit, weight)| u32::from(digit - b'0') * weight).sum();
     if sum.is_multiple_of(10) { Ok(()) } else { Err("is not a routing number: its checksum fails") }
 }
 
 /// # Errors
-/// Not that many digits.
+/// The number of digits is wrong.
 pub fn check_account_number(text: &str, digits_min: usize) -> Result<(), &'static str> {
-    let digits = text.bytes().all(|it| it.is_ascii_digit());
-    if digits && (digits_min..=17).contains(&text.len()) {
+    let has_only_digits = text.bytes().all(|it| it.is_ascii_digit());
+    if has_only_digits && (digits_min..=17).contains(&text.len()) {
         return Ok(());
     }
     Err(if digits_min == 1 { "must be 1 to 17 digits" } else { "must be 3 to 17 digits" })
 }
 
-/// The data of a `bank` token: what is not part of a bank account is dropped.
+/// Validates the data of a `bank` token. Unknown attributes are dropped.
 pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
     let Value::Object(object) = data else {
         return Err(vec![FieldError::new("data", "must be an object")]);
@@ -58,8 +59,8 @@ pub(crate) fn check_bank(data: &mut Value) -> Result<(), Vec<FieldError>> {
 pub(crate) fn bank_details(data: &Value) -> Option<BankDetails> {
     let routing_number = data.get("routing_number")?.as_str()?.to_owned();
     let account = data.get("account_number")?.as_str()?;
-    let hidden = account.len().checked_sub(4).filter(|it| *it > 0);
-    let account_number_last4 = hidden.and_then(|it| account.get(it..)).map(str::to_owned);
+    let hidden_len = account.len().checked_sub(4).filter(|it| *it > 0);
+    let account_number_last4 = hidden_len.and_then(|it| account.get(it..)).map(str::to_owned);
     Some(BankDetails { routing_number, account_number_last4 })
 }
 
@@ -68,8 +69,8 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, valid: bool) {
-        assert_eq!(check_routing_number(text).is_ok(), valid, "{text:?}");
+    fn check(text: &str, is_valid: bool) {
+        assert_eq!(check_routing_number(text).is_ok(), is_valid, "routing number {text:?}");
     }
 
     #[test]

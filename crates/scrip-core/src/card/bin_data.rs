@@ -1,8 +1,8 @@
-//! What is known of a card by the first digits of its number.
+//! BIN data: details of a card by the first digits of its number.
 //!
-//! Three sources: the scheme's own ranges, which are built in; a file that the operator imported,
-//! which knows issuers too; and, for test tenants only, the sandbox cards. Only the digits that a
-//! masked reader sees anyway take part, so nothing that is told here tells more of the number.
+//! There are three sources: the built-in ranges of the schemes; a file that the operator imported,
+//! which also has issuers; and, for test tenants only, the sandbox cards. Lookups use only the
+//! digits that masks show, so the details reveal nothing more about the number.
 
 mod bin_file;
 mod brand;
@@ -27,19 +27,20 @@ pub use self::{
     table::{BinRow, BinTable, PrefixRange},
 };
 
-/// BIN data as requests read it, while an import may replace it.
+/// BIN data for requests. An import can replace it at any time.
 #[derive(Debug, Default)]
 pub struct BinData {
     imported: ArcSwapOption<BinTable>,
 }
 
-/// Facts, and who says so.
+/// Details and their source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinLookup {
     pub details: BinDetails,
     pub source: BinSource,
 }
 
+/// The source of BIN details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BinSource {
     /// The ranges of the schemes; also when nothing is known.
@@ -49,7 +50,7 @@ pub enum BinSource {
 }
 
 impl BinData {
-    /// Takes the place of what was imported before; nothing leaves the built-in ranges.
+    /// Replaces the imported table; `None` leaves only the built-in ranges.
     pub fn replace_imported(&self, table: Option<BinTable>) {
         self.imported.store(table.map(Arc::new));
     }
@@ -64,21 +65,21 @@ impl BinData {
         self.imported.load().is_some()
     }
 
-    /// What is known of the card with this number, for a tenant of this kind.
+    /// The details of the card with this number, for a tenant of this kind.
     #[must_use]
     pub fn find(&self, kind: TenantKind, number: &str) -> BinLookup {
         if kind == TenantKind::Test
-            && let Some(facts) = sandbox::find(number)
+            && let Some(details) = sandbox::find(number)
         {
-            return BinLookup { details: facts, source: BinSource::Sandbox };
+            return BinLookup { details, source: BinSource::Sandbox };
         }
-        let Some(block) = PrefixRange::from_number(number) else {
+        let Some(range) = PrefixRange::from_number(number) else {
             return BinLookup { details: BinDetails::default(), source: BinSource::BuiltIn };
         };
-        let built_in = built_in::table().find(block).unwrap_or_default();
-        match self.imported.load().as_ref().and_then(|it| it.find(block)) {
-            Some(facts) => {
-                BinLookup { details: facts.fill_from(built_in), source: BinSource::Imported }
+        let built_in = built_in::table().find(range).unwrap_or_default();
+        match self.imported.load().as_ref().and_then(|it| it.find(range)) {
+            Some(details) => {
+                BinLookup { details: details.fill_from(built_in), source: BinSource::Imported }
             }
             None => BinLookup { details: built_in, source: BinSource::BuiltIn },
         }

@@ -1,4 +1,4 @@
-//! Checks of attributes that several kinds of typed data share.
+//! Checks of attributes that several token types share.
 
 use std::ops::RangeInclusive;
 
@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::error::FieldError;
 
+/// Checks an attribute that must exist and be text.
 pub(crate) fn check_required(
     object: &Map<String, Value>,
     name: &str,
@@ -20,7 +21,7 @@ pub(crate) fn check_required(
     problem.map(|it| FieldError::new(field, it))
 }
 
-/// An absent value is in range.
+/// Whether a value is not an integer in the range. An absent value is in range.
 pub(crate) fn is_out_of_range(value: Option<&Value>, range: RangeInclusive<u64>) -> bool {
     value.is_some_and(|it| !it.as_u64().is_some_and(|it| range.contains(&it)))
 }

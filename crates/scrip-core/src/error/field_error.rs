@@ -1,10 +1,11 @@
-//! One attribute of a request that is not valid.
+//! An invalid attribute of a request.
 
 use std::borrow::Cow;
 
 use scrip_expression::ExpressionError;
 
-/// An attribute path such as `containers[0]`, and the rule it broke. Never a value.
+/// The path of an attribute, such as `containers[0]`, and the violated rule. It never contains a
+/// value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FieldError {
     pub field: Cow<'static, str>,
@@ -17,7 +18,7 @@ impl FieldError {
         Self { field: field.into(), problem: Cow::Borrowed(problem) }
     }
 
-    /// The same in a larger body, at this path.
+    /// The same error in a larger body, at this path.
     #[must_use]
     pub fn prefix_path(self, path: &str) -> Self {
         let field = match (path, self.field.as_ref()) {

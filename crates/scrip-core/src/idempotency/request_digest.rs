@@ -1,14 +1,14 @@
-//! Recognizes a repeated request.
+//! The digest by which a repeated request is recognized.
 //!
-//! Many browsers share a public key, and with it the scope of idempotency keys. A stored response is
-//! replayed to them only if the second request equals the first one. What is stored for that is a
-//! keyed digest, inside the sealed head of the response.
+//! Many browsers share a public key, and therefore the scope of idempotency keys. A stored response
+//! is replayed to them only if the second request equals the first one. For this comparison, the
+//! sealed head of the response contains a keyed digest.
 
 use serde_json::Value;
 
 use crate::{policy::Caller, token::Plaintext};
 
-/// What a repeated request is compared by. The body is the parsed body; an encrypted body is
+/// The content by which requests are compared. The body is the parsed body; an encrypted body is
 /// decrypted first.
 #[derive(Debug, Clone, Copy)]
 pub struct RequestContent<'a> {
@@ -18,18 +18,18 @@ pub struct RequestContent<'a> {
     pub body: Option<&'a Plaintext>,
 }
 
-/// The key under which a response is stored, and the digest of the request that it belongs to.
+/// The digest under which a response is stored, and the digest of its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IdempotencyDigests {
     pub key: [u8; 32],
-    /// `None` for private and management keys: their responses are replayed whatever the second
-    /// request says.
+    /// `None` for private and management keys: their responses are replayed for any second
+    /// request.
     pub request: Option<[u8; 32]>,
 }
 
 impl RequestContent<'_> {
     pub(crate) fn digest(&self, caller: &Caller) -> [u8; 32] {
-        // Capacity for a usual body, so that no copies of it are left by a growing buffer.
+        // Capacity for a usual body: a buffer that grows leaves copies in memory.
         let mut bytes = Vec::with_capacity(2048);
         if let Some(body) = self.body {
             write_value(body.expose(), &mut bytes);
@@ -40,11 +40,12 @@ impl RequestContent<'_> {
     }
 }
 
-/// A digest that covers a card verification code would let its holder test codes.
+/// The member that the digest omits. A digest over a CVC would allow an attacker with the digest to
+/// test codes.
 const OMITTED_MEMBER: &str = "cvc";
 
-/// Every value begins with its kind, and texts with their length, so two different values never give
-/// the same bytes. Members are sorted by name.
+/// Encodes a value. Every value starts with its kind, and texts with their length, so two different
+/// values never have the same bytes. Members are sorted by name.
 fn write_value(value: &Value, bytes: &mut Vec<u8>) {
     match value {
         Value::Null => bytes.push(b'n'),
@@ -118,9 +119,9 @@ mod tests {
             json!({"a": {}, "b": 1}),
             json!({"cvv": "123"}),
         ];
-        let mut all: Vec<_> = values.iter().map(encode).collect();
-        all.sort();
-        all.dedup();
-        assert_eq!(all.len(), values.len());
+        let mut encodings: Vec<_> = values.iter().map(encode).collect();
+        encodings.sort();
+        encodings.dedup();
+        assert_eq!(encodings.len(), values.len());
     }
 }

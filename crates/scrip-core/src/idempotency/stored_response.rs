@@ -1,4 +1,4 @@
-//! Stored responses and claims, as an engine gives them back.
+//! Stored responses and claims as an engine returns them.
 
 use std::any::Any;
 
@@ -11,25 +11,25 @@ use crate::{
     token::Containers,
 };
 
-/// Which answer is asked for.
+/// The lookup of a stored response.
 #[derive(Debug, Clone, Copy)]
 pub struct IdempotencyLookup {
     pub tenant: TenantId,
     pub digest: [u8; 32],
     pub now: Timestamp,
-    /// Answers from before this are forgotten.
+    /// Older responses have expired.
     pub since: Timestamp,
 }
 
 #[derive(Debug)]
 pub enum ClaimOutcome {
-    /// Nobody has answered; the claim keeps others from it until it is dropped.
+    /// There is no response yet; the claim blocks other requests until it is dropped.
     Claimed(IdempotencyClaim),
     Completed(StoredResponse),
     InFlight,
 }
 
-/// An answer that was found, with those parts whose tokens are still there.
+/// A stored response, with the data of tokens that still exist.
 #[derive(Debug)]
 pub struct StoredResponse {
     pub digest: [u8; 32],
@@ -38,18 +38,18 @@ pub struct StoredResponse {
     pub token_data: Vec<StoredTokenData>,
 }
 
-/// What an answer shows of one token.
+/// The data of one token in a response.
 #[derive(Debug)]
 pub struct StoredTokenData {
-    /// Which of the writes it came from.
+    /// The index of the write.
     pub write_index: usize,
     pub token: TokenId,
-    /// Where its token is now.
+    /// The current containers of the token.
     pub containers: Containers,
     pub sealed: Sealed,
 }
 
-/// Held while a request with an idempotency key is in flight.
+/// Locks an idempotency key while a request is in flight.
 #[derive(Debug)]
 pub struct IdempotencyClaim {
     pub digests: IdempotencyDigests,
@@ -57,7 +57,7 @@ pub struct IdempotencyClaim {
 }
 
 impl IdempotencyClaim {
-    /// `held` is whatever ends the engine's claim when it is dropped.
+    /// `guard` releases the engine's claim when it is dropped.
     #[must_use]
     pub fn new(digest: [u8; 32], guard: Box<dyn Any + Send + Sync>) -> Self {
         Self { digests: IdempotencyDigests { key: digest, request: None }, _guard: guard }

@@ -1,5 +1,5 @@
-//! Where a list goes on, as the caller carries it: sealed, so that it tells nothing about tokens
-//! that the caller may not see, and bound to what was asked, so that it fits no other question.
+//! The cursor of a list. It is sealed, so that it reveals nothing about tokens that the caller may
+//! not see. It is bound to the query, so that it cannot be used with another one.
 
 use scrip_seal::{Place, Purpose, Sealed, Secret};
 
@@ -7,22 +7,22 @@ use crate::{
     Error, FieldError, Timestamp, listing::ListPosition, policy::Caller, token::Container,
 };
 
-/// What a cursor is for. `asked` names the operation and every word of its filter.
+/// The place of a cursor. `query` contains the operation and all attributes of the filter.
 fn place(caller: &Caller, query: Place) -> Place {
     query.bytes(caller.tenant().id.0.as_bytes()).bytes(caller.application().0.as_bytes())
 }
 
 pub(crate) fn seal_position(caller: &Caller, query: Place, position: &ListPosition) -> Sealed {
-    let ListPosition { container, created_at, row_number: number } = position;
+    let ListPosition { container, created_at, row_number } = position;
     let mut bytes = Vec::with_capacity(64);
     bytes.extend_from_slice(&created_at.unix_ms.to_be_bytes());
-    bytes.extend_from_slice(&number.to_be_bytes());
+    bytes.extend_from_slice(&row_number.to_be_bytes());
     bytes.extend_from_slice(container.as_str().as_bytes());
     seal_bytes(caller, query, bytes)
 }
 
 /// # Errors
-/// It is not one that was given to this application for this question.
+/// The cursor was not created for this application and this query.
 pub(crate) fn open_position(
     caller: &Caller,
     query: Place,
@@ -31,22 +31,22 @@ pub(crate) fn open_position(
     open_bytes(caller, query, cursor, parse_position)
 }
 
-/// Where each of the two logs goes on.
-pub(crate) fn seal_log_positions(caller: &Caller, query: Place, numbers: [i64; 2]) -> Sealed {
-    let bytes = numbers.iter().flat_map(|it| it.to_be_bytes()).collect();
+/// Seals the positions of the two logs.
+pub(crate) fn seal_log_positions(caller: &Caller, query: Place, positions: [i64; 2]) -> Sealed {
+    let bytes = positions.iter().flat_map(|it| it.to_be_bytes()).collect();
     seal_bytes(caller, query, bytes)
 }
 
 /// # Errors
-/// As for [`open`].
+/// As for [`open_position`].
 pub(crate) fn open_log_positions(
     caller: &Caller,
     query: Place,
     cursor: &Sealed,
 ) -> Result<[i64; 2], Error> {
     open_bytes(caller, query, cursor, |bytes| {
-        let (first, rest) = bytes.split_first_chunk()?;
-        let second = rest.try_into().ok()?;
+        let (first, remaining) = bytes.split_first_chunk()?;
+        let second = remaining.try_into().ok()?;
         Some([i64::from_be_bytes(*first), i64::from_be_bytes(second)])
     })
 }
@@ -62,18 +62,18 @@ fn open_bytes<T>(
     parse: impl FnOnce(&[u8]) -> Option<T>,
 ) -> Result<T, Error> {
     let opened = caller.tenant().keys.open(Purpose::Cursor, &place(caller, query), cursor);
-    let read = opened.ok().and_then(|it| parse(it.expose()));
-    read.ok_or_else(|| FieldError::new("start", CURSOR_RULE).into())
+    let parsed = opened.ok().and_then(|it| parse(it.expose()));
+    parsed.ok_or_else(|| FieldError::new("start", CURSOR_RULE).into())
 }
 
 const CURSOR_RULE: &str = "must be the next of an earlier page of the same list";
 
 fn parse_position(bytes: &[u8]) -> Option<ListPosition> {
     let (created_at, bytes) = bytes.split_first_chunk()?;
-    let (number, container) = bytes.split_first_chunk()?;
+    let (row_number, container) = bytes.split_first_chunk()?;
     Some(ListPosition {
         container: Container::parse(std::str::from_utf8(container).ok()?).ok()?,
         created_at: Timestamp { unix_ms: i64::from_be_bytes(*created_at) },
-        row_number: i64::from_be_bytes(*number),
+        row_number: i64::from_be_bytes(*row_number),
     })
 }

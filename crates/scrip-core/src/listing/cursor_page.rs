@@ -1,5 +1,4 @@
-//! A page of a list that goes on at a cursor: filled with what the caller may see, and bounded in
-//! what it looks at.
+//! A page of a list with a cursor: filled with tokens that the caller may see, with a bounded scan.
 
 use scrip_seal::{Fingerprint, Place, Sealed};
 
@@ -16,23 +15,24 @@ use crate::{
     },
 };
 
-/// Which tokens are asked for, and which page of them.
+/// The tokens to list, and the page.
 #[derive(Debug)]
 pub struct ListTokensQuery {
-    /// In this one or beneath it.
+    /// Only tokens in this container or below it.
     pub container: Option<Container>,
     pub filter: TokenFilter,
     pub start: Option<Sealed>,
     pub size: usize,
 }
 
+/// A filter of tokens.
 #[derive(Debug)]
 pub enum TokenFilter {
     All,
     Type(TokenType),
-    /// Nothing for a text that is no fingerprint, and so no token's.
+    /// `None` for a text that is not a fingerprint and therefore matches no token.
     Fingerprint(Option<Fingerprint>),
-    /// One of the values of its search indexes.
+    /// One of the values of the search indexes.
     Data(String),
     Metadata {
         name: String,
@@ -44,12 +44,12 @@ pub enum TokenFilter {
 pub struct CursorPage {
     pub tokens: Vec<TokenView>,
     pub size: usize,
-    /// Nothing on the last page.
+    /// `None` on the last page.
     pub next: Option<Sealed>,
 }
 
-/// Rows that are looked at for one page. Past them the page ends early: who may see one in a
-/// thousand of the tokens in its own containers turns some pages that are not full.
+/// The maximum number of entries scanned for one page. After that, the page ends early: a caller
+/// that may see one in a thousand tokens of its containers gets some pages that are not full.
 const ENTRIES_MAX: usize = 10_000;
 const ENTRIES_PER_SCAN_MAX: usize = 1000;
 
@@ -66,7 +66,7 @@ impl TokenFilter {
         }
     }
 
-    /// What the index does not tell: it knows no case.
+    /// Compares metadata with regard to case, because the index ignores case.
     fn matches(&self, body: &TokenBody) -> bool {
         match self {
             Self::Metadata { name, value } => {
@@ -97,9 +97,11 @@ impl ListTokensQuery {
     }
 }
 
+/// Fills a page and records the read.
+///
 /// # Errors
-/// No rule lets the caller look there, the cursor belongs to another question, or the read cannot be
-/// recorded.
+/// No rule allows the caller to list the container, the cursor belongs to another query, or the
+/// read cannot be recorded.
 pub(crate) async fn load_cursor_page(
     vault: &Vault,
     caller: &Caller,
@@ -107,11 +109,12 @@ pub(crate) async fn load_cursor_page(
     permission: Permission,
     query: ListTokensQuery,
 ) -> Result<CursorPage, Error> {
-    let spans = caller.container_ranges(permission, query.container.as_ref())?;
-    let start = query.start.as_ref();
-    let start =
-        start.map(|it| cursor::open_position(caller, query.place(permission), it)).transpose()?;
-    let mut filling = PageBuilder {
+    let ranges = caller.container_ranges(permission, query.container.as_ref())?;
+    let sealed_start = query.start.as_ref();
+    let start = sealed_start
+        .map(|it| cursor::open_position(caller, query.place(permission), it))
+        .transpose()?;
+    let mut builder = PageBuilder {
         vault,
         caller,
         permission,
@@ -122,16 +125,16 @@ pub(crate) async fn load_cursor_page(
         last_shown: None,
         last_scanned: None,
     };
-    let rest = match query.filter {
+    let next_position = match query.filter {
         TokenFilter::Fingerprint(None) => None,
         TokenFilter::All
         | TokenFilter::Type(_)
         | TokenFilter::Fingerprint(Some(_))
         | TokenFilter::Data(_)
-        | TokenFilter::Metadata { .. } => filling.fill(spans, start).await?,
+        | TokenFilter::Metadata { .. } => builder.fill(ranges, start).await?,
     };
-    let next = rest.map(|it| cursor::seal_position(caller, query.place(permission), &it));
-    let tokens = filling.page;
+    let next = next_position.map(|it| cursor::seal_position(caller, query.place(permission), &it));
+    let tokens = builder.page;
     let container = query.container.as_ref().map_or("", Container::as_str);
     vault
         .record_reads(caller, operation, vec![ReadLogEntry::for_token_list(container, &tokens)])
@@ -148,34 +151,34 @@ struct PageBuilder<'a> {
     page: Vec<TokenView>,
     size: usize,
     budget: PageBudget,
-    /// Where the last token of the page stands.
+    /// The position of the last token of the page.
     last_shown: Option<ListPosition>,
-    /// Where the last token stands that was opened or is hidden from the caller.
+    /// The position of the last token that was opened or is hidden from the caller.
     last_scanned: Option<ListPosition>,
 }
 
 impl PageBuilder<'_> {
-    /// Where the next page begins; nothing when there is none.
+    /// Returns the start of the next page; `None` when there is none.
     async fn fill(
         &mut self,
-        spans: ContainerRanges,
+        ranges: ContainerRanges,
         mut after: Option<ListPosition>,
     ) -> Result<Option<ListPosition>, Error> {
         let now = self.vault.clock.latest();
         let facet = self.filter.facet(self.caller.tenant());
-        // One more than the page has: whether there is a next one is part of the answer.
-        let mut at_once = self.size.saturating_add(1);
-        let mut left = ENTRIES_MAX;
-        while left > 0 {
-            let entries_max = at_once.min(left);
-            let list = TokenScan { facet, ranges: spans.clone(), after, entries_max, now };
+        // Read one entry more than the page size, to know whether there is a next page.
+        let mut scan_entries = self.size.saturating_add(1);
+        let mut entries_remaining = ENTRIES_MAX;
+        while entries_remaining > 0 {
+            let entries_max = scan_entries.min(entries_remaining);
+            let scan = TokenScan { facet, ranges: ranges.clone(), after, entries_max, now };
             let lookup = self.caller.permit_lookup(self.permission)?;
-            let listing = self.vault.store.scan_tokens(lookup, list).await?;
-            for (position, mut stored) in listing.tokens {
+            let scanned = self.vault.store.scan_tokens(lookup, scan).await?;
+            for (position, mut stored) in scanned.tokens {
                 if self.budget.is_exhausted(self.caller) {
                     return Ok(self.last_scanned.take());
                 }
-                // To open a large row takes milliseconds: other requests go on after each.
+                // Opening a large row takes milliseconds: yield to other requests after each.
                 yield_now().await;
                 let Some((permit, body)) = self.open_visible(&stored)? else {
                     self.last_scanned = Some(position);
@@ -191,15 +194,15 @@ impl PageBuilder<'_> {
                 self.last_shown = Some(position.clone());
                 self.last_scanned = Some(position);
             }
-            let Some(rest) = listing.resume_after else { return Ok(None) };
-            after = Some(rest);
-            left = left.saturating_sub(entries_max);
-            at_once = at_once.saturating_mul(4).min(ENTRIES_PER_SCAN_MAX);
+            let Some(resume_after) = scanned.resume_after else { return Ok(None) };
+            after = Some(resume_after);
+            entries_remaining = entries_remaining.saturating_sub(entries_max);
+            scan_entries = scan_entries.saturating_mul(4).min(ENTRIES_PER_SCAN_MAX);
         }
         Ok(after)
     }
 
-    /// The token, opened, when it is one of those that were asked for and the caller's to see.
+    /// Decrypts a token. Returns it if it matches the filter and the caller may see it.
     fn open_visible(&mut self, stored: &StoredToken) -> Result<Option<(Permit, TokenBody)>, Error> {
         let Ok(permit) = self.caller.permit(self.permission, &stored.record) else {
             return Ok(None);
@@ -210,27 +213,27 @@ impl PageBuilder<'_> {
     }
 }
 
-/// What one page may take: a hundred large tokens, or a hundred long masks, are several pages. Each
-/// row that is opened counts, also one that turns out not to be asked for.
+/// The limits of one page: a hundred large tokens, or a hundred long masks, take several pages.
+/// Each opened row counts, even if it does not match.
 pub(crate) struct PageBudget {
-    bytes_left: usize,
+    bytes_remaining: usize,
 }
 
 const PAGE_BYTES_MAX: usize = 4 * 1024 * 1024;
-/// One more mask, the most expensive that is accepted, fits into the rest of the request's budget.
+/// After this, one more mask of the maximum cost fits into the budget of the request.
 const PAGE_WORK_MAX: usize = 5 * 1024 * 1024;
 
 impl PageBudget {
     pub(crate) fn new() -> Self {
-        Self { bytes_left: PAGE_BYTES_MAX }
+        Self { bytes_remaining: PAGE_BYTES_MAX }
     }
 
     pub(crate) fn charge(&mut self, stored: &StoredToken) {
         let bytes = stored.record.body.as_bytes().len();
-        self.bytes_left = self.bytes_left.saturating_sub(bytes);
+        self.bytes_remaining = self.bytes_remaining.saturating_sub(bytes);
     }
 
     pub(crate) fn is_exhausted(&self, caller: &Caller) -> bool {
-        self.bytes_left == 0 || caller.work().spent() >= PAGE_WORK_MAX
+        self.bytes_remaining == 0 || caller.work().spent() >= PAGE_WORK_MAX
     }
 }

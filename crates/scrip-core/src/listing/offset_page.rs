@@ -1,6 +1,7 @@
-//! A page by its number, with totals, newest first: the older way to list.
+//! A page by number, with totals, newest first. This is the older kind of list; the newer kind has
+//! a cursor.
 //!
-//! To count and to skip is to go through all that comes before, so both end at a bound.
+//! Counting and skipping scan everything before the page, so both have a limit.
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -19,20 +20,22 @@ use crate::{
     },
 };
 
-/// All that is given must hold.
+/// The tokens of a page: all given attributes must match.
 #[derive(Debug, Default)]
 pub struct OffsetPageQuery {
-    /// Only these; all when nothing is said.
+    /// Only these ids; `None` for all.
     pub ids: Option<Vec<TokenId>>,
-    /// One of the values of its search indexes.
+    /// One of the values of the search indexes.
     pub data: Option<String>,
-    /// Names and values, without regard to case.
+    /// Names and values, ignoring case.
     pub metadata: Vec<(String, String)>,
     pub page: PageRequest,
 }
 
+/// Builds the page and records the read.
+///
 /// # Errors
-/// The page is too far behind, there is too much to look through, or the read cannot be recorded.
+/// The page number is too large, there are too many tokens to scan, or the read cannot be recorded.
 pub(crate) async fn load_offset_page(
     vault: &Vault,
     caller: &Caller,
@@ -42,23 +45,24 @@ pub(crate) async fn load_offset_page(
 ) -> Result<Page<TokenView>, Error> {
     let page = query.page;
     if offset(page) >= NEWEST_TOKENS_MAX {
-        let rule = "pages by number end at 10000 tokens; lists with a cursor go on";
+        let rule = "page numbers end at 10000 tokens; use a list with a cursor";
         return Err(FieldError::new("page", rule).into());
     }
     let now = vault.clock.latest();
-    let facets = facets(caller, &query);
+    let facets = query_facets(caller, &query);
     let (total, ids) = match &query.ids {
         Some(ids) => {
-            let mut found = Vec::new();
+            let mut matching_ids = Vec::new();
             for ids in ids.chunks(TOKENS_PER_BATCH) {
-                let some =
+                let visible =
                     find_visible_tokens(vault, caller, permission, ids, now).await?.into_iter();
-                let some = some.filter(|it| facets.iter().all(|facet| facet.matches(&it.record)));
-                found.extend(some.map(|it| (it.record.created_at, it.record.id)));
+                let matching =
+                    visible.filter(|it| facets.iter().all(|facet| facet.matches(&it.record)));
+                matching_ids.extend(matching.map(|it| (it.record.created_at, it.record.id)));
             }
-            found.sort_by_key(|(created_at, _)| std::cmp::Reverse(*created_at));
-            let ids = found.iter().map(|(_, id)| id.clone());
-            (found.len(), ids.skip(offset(page)).take(page.size).collect())
+            matching_ids.sort_by_key(|(created_at, _)| std::cmp::Reverse(*created_at));
+            let ids = matching_ids.iter().map(|(_, id)| id.clone());
+            (matching_ids.len(), ids.skip(offset(page)).take(page.size).collect())
         }
         None => {
             let ids = find_newest_ids(vault, caller, permission, facets, now).await?;
@@ -66,42 +70,45 @@ pub(crate) async fn load_offset_page(
             (total, ids.into_iter().skip(offset(page)).take(page.size).collect::<Vec<_>>())
         }
     };
-    let mut room = PageBudget::new();
+    let mut budget = PageBudget::new();
     let mut items = Vec::with_capacity(ids.len());
-    let mut named = Vec::new();
+    let mut token_entries = Vec::new();
     for ids in ids.chunks(TOKENS_PER_BATCH) {
         for mut stored in find_visible_tokens(vault, caller, permission, ids, now).await? {
-            if room.is_exhausted(caller) {
-                let reason = "this page is too much to show at once; ask for a smaller size";
+            if budget.is_exhausted(caller) {
+                let reason = "this page is too large; request a smaller size";
                 return Err(Error::Unprocessable { reason });
             }
-            // To open a large row takes milliseconds: other requests go on after each.
+            // Opening a large row takes milliseconds: yield to other requests after each.
             yield_now().await;
             let permit = caller.permit(permission, &stored.record)?;
             stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
             let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
-            room.charge(&stored);
-            // Whoever asks by id is shown single tokens, and not a list.
+            budget.charge(&stored);
+            // A request with ids reads single tokens, so each has its own entry.
             if query.ids.is_some() {
-                named.push(ReadLogEntry::for_token(&stored.record, permit.transform()));
+                token_entries.push(ReadLogEntry::for_token(&stored.record, permit.transform()));
             }
             items.push(view);
         }
     }
-    let entries =
-        if named.is_empty() { vec![ReadLogEntry::for_token_list("", &items)] } else { named };
+    let entries = if token_entries.is_empty() {
+        vec![ReadLogEntry::for_token_list("", &items)]
+    } else {
+        token_entries
+    };
     vault.record_reads(caller, operation, entries).await?;
     Ok(Page { items, request: page, total })
 }
 
-/// Tokens that are in memory at once: each may be of a megabyte.
+/// The maximum number of tokens in memory at the same time. A token may have a megabyte.
 const TOKENS_PER_BATCH: usize = 16;
 
 fn offset(page: PageRequest) -> usize {
     page.number.saturating_sub(1).saturating_mul(page.size)
 }
 
-fn facets(caller: &Caller, query: &OffsetPageQuery) -> Vec<Facet> {
+fn query_facets(caller: &Caller, query: &OffsetPageQuery) -> Vec<Facet> {
     let tenant = caller.tenant();
     let data = query.data.as_ref().map(|it| tenant.keys.index_digest(it.as_bytes()));
     let metadata =
@@ -109,7 +116,7 @@ fn facets(caller: &Caller, query: &OffsetPageQuery) -> Vec<Facet> {
     data.into_iter().chain(metadata).map(Facet::Index).collect()
 }
 
-/// The ids of all that the caller may count, newest first.
+/// The ids of all tokens that the caller may count, newest first.
 async fn find_newest_ids(
     vault: &Vault,
     caller: &Caller,
@@ -117,25 +124,25 @@ async fn find_newest_ids(
     facets: Vec<Facet>,
     now: Timestamp,
 ) -> Result<Vec<TokenId>, Error> {
-    let spans = caller.container_ranges(permission, None)?;
-    let survey = NewestTokensScan { facets, ranges: spans, now };
+    let ranges = caller.container_ranges(permission, None)?;
+    let scan = NewestTokensScan { facets, ranges, now };
     let outlines =
-        match vault.store.find_newest_tokens(caller.permit_lookup(permission)?, survey).await? {
+        match vault.store.find_newest_tokens(caller.permit_lookup(permission)?, scan).await? {
             NewestTokens::Found(outlines) => outlines,
             NewestTokens::TooManyToScan => {
-                let reason = "there is too much to look through for a list by page number; lists \
-                          with a cursor have no such bound";
+                let reason = "too many tokens to scan for a list by page number; lists with a \
+                              cursor have no such limit";
                 return Err(Error::Unprocessable { reason });
             }
         };
     let visible = outlines.into_iter().filter(|it| {
-        let subject = AccessTarget { containers: &it.containers, id: Some(&it.id) };
-        caller.transform(permission, subject).is_some()
+        let target = AccessTarget { containers: &it.containers, id: Some(&it.id) };
+        caller.transform(permission, target).is_some()
     });
     Ok(visible.map(|it| it.id).collect())
 }
 
-/// Those that are there and the caller's to see.
+/// The tokens that exist and that the caller may see.
 async fn find_visible_tokens(
     vault: &Vault,
     caller: &Caller,
@@ -144,6 +151,6 @@ async fn find_visible_tokens(
     now: Timestamp,
 ) -> Result<Vec<StoredToken>, Error> {
     let lookup = caller.permit_lookup(permission)?;
-    let found = vault.store.find_tokens(lookup, ids, now).await?.into_iter().flatten();
-    Ok(found.filter(|it| caller.transform(permission, &it.record).is_some()).collect())
+    let rows = vault.store.find_tokens(lookup, ids, now).await?.into_iter().flatten();
+    Ok(rows.filter(|it| caller.transform(permission, &it.record).is_some()).collect())
 }

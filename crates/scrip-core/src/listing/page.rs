@@ -1,9 +1,9 @@
 //! Pages by number, with totals.
 
-/// Which page of a list.
+/// The number and size of a requested page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PageRequest {
-    /// The first is 1.
+    /// The first page is 1.
     pub number: usize,
     pub size: usize,
 }
@@ -17,6 +17,7 @@ impl Default for PageRequest {
     }
 }
 
+/// A page of a list, and the number of all items.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Page<T> {
     pub items: Vec<T>,
@@ -25,11 +26,12 @@ pub struct Page<T> {
 }
 
 impl<T: Clone> Page<T> {
+    /// Takes the requested page out of all items.
     #[must_use]
-    pub fn from_all(all: &[&T], request: PageRequest) -> Self {
-        let before = request.number.saturating_sub(1).saturating_mul(request.size);
-        let items = all.iter().skip(before).take(request.size).copied().cloned().collect();
-        Self { items, request, total: all.len() }
+    pub fn from_all(items: &[&T], request: PageRequest) -> Self {
+        let offset = request.number.saturating_sub(1).saturating_mul(request.size);
+        let page = items.iter().skip(offset).take(request.size).copied().cloned().collect();
+        Self { items: page, request, total: items.len() }
     }
 }
 
@@ -45,15 +47,15 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(number: usize, size: usize, expected: &[u8], pages: usize) {
-        let all = [1, 2, 3, 4, 5];
-        let page = Page::from_all(&all.iter().collect::<Vec<_>>(), PageRequest { number, size });
-        assert_eq!(page.items, expected);
-        assert_eq!((page.total, page.total_pages()), (5, pages));
+    fn check(number: usize, size: usize, expected: &[u8], total_pages: usize) {
+        let items = [1, 2, 3, 4, 5];
+        let page = Page::from_all(&items.iter().collect::<Vec<_>>(), PageRequest { number, size });
+        assert_eq!(page.items, expected, "page {number} of size {size}");
+        assert_eq!((page.total, page.total_pages()), (5, total_pages));
     }
 
     #[test]
-    fn page_holds_its_slice_and_counts_all_pages() {
+    fn page_contains_its_items_and_the_number_of_all_pages() {
         check(1, 2, &[1, 2], 3);
         check(3, 2, &[5], 3);
         check(4, 2, &[], 3);

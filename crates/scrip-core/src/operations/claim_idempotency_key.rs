@@ -1,4 +1,4 @@
-//! Claim the right to answer a request with an idempotency key, or repeat the answer it had.
+//! Claims an idempotency key for a request, or replays the stored response.
 
 use std::time::Duration;
 
@@ -7,32 +7,35 @@ use crate::{
     audit::{EntityType, Operation, ReadLogEntry},
     idempotency::{
         ClaimOutcome, IdempotencyClaim, IdempotencyLookup, Replay, RequestContent, StoredResponse,
-        response::{KEY_REUSED, open_response},
+        response::replay::{KEY_REUSED, open_response},
     },
     policy::{Caller, guessing_budget::FingerprintDisclosure},
     store::IN_FLIGHT,
     threeds::check_replayed_outcome,
 };
 
-/// How long an answer is remembered.
+/// The time for which a response is stored.
 pub const RESPONSE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
 const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
 
+/// The decision on a request with an idempotency key.
 #[derive(Debug)]
 pub enum ClaimDecision {
-    /// The first to ask: do it, and remember the answer.
+    /// The first request with this key: execute it and store the response.
     Proceed(IdempotencyClaim),
     Replay(Replay),
 }
 
-/// A caller whose idempotency keys many clients share brings the request: a stored response is
-/// replayed only if the request equals the one it belongs to.
+/// Claims the key for this request, or replays the response of an earlier one.
+///
+/// Pass `request` for a caller with an API key that many clients share: a stored response is then
+/// replayed only if the request equals the first one.
 ///
 /// # Errors
-/// The first request is still in flight, the caller lost the right that its answer needed, the card
-/// of a 3-D Secure outcome has another number now, the stored response belongs to another request,
-/// or that it is given again cannot be recorded.
+/// The first request is still in flight, the caller lost the permission of the first request, the
+/// card of a 3-D Secure outcome now has another number, the stored response belongs to another
+/// request, or the replay cannot be recorded.
 pub async fn claim_idempotency_key(
     vault: &Vault,
     caller: &Caller,
@@ -45,9 +48,9 @@ pub async fn claim_idempotency_key(
     }
     let now = vault.clock.now();
     let tenant = caller.tenant();
-    // Sessions of one application are strangers to each other.
-    let session = caller.access_session().map(|it| it.0).unwrap_or_default();
-    let key_scope = [caller.application().0.as_bytes().as_slice(), &session].concat();
+    // Access sessions of one application do not share idempotency keys.
+    let session_id = caller.access_session().map(|it| it.0).unwrap_or_default();
+    let key_scope = [caller.application().0.as_bytes().as_slice(), &session_id].concat();
     let digest = tenant.keys.idempotency_digest(&key_scope, idempotency_key);
     let since = now.minus(RESPONSE_RETENTION);
     let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: vault.clock.latest(), since };
@@ -57,7 +60,8 @@ pub async fn claim_idempotency_key(
             Ok(ClaimDecision::Proceed(claim))
         }
         ClaimOutcome::Completed(response) => {
-            // A replay tells that the numbers are those of the first request: it is a guess.
+            // A replay confirms that the numbers are those of the first request, so it counts as a
+            // guess.
             if let Some(body) = request.and_then(|it| it.body)
                 && vault.count_request_numbers(caller, body).await?
                     == FingerprintDisclosure::Withheld
@@ -76,8 +80,9 @@ pub async fn claim_idempotency_key(
     }
 }
 
-/// One record for each token that it shows; one, if it shows none. A key that was used for one
-/// operation answers every other, so what it shows need not be what was asked for.
+/// The read-log entries of a replay: one for each token in the response; a single one if there is
+/// no token. An idempotency key is shared by all operations, so a replay may show another entity
+/// than the request names.
 fn replay_log_entries(
     operation: Operation,
     response: &StoredResponse,

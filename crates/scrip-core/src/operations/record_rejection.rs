@@ -1,4 +1,4 @@
-//! Record Refusal: a caller that is known asked for something, and was told no.
+//! Record Rejection: writes a read-log entry for a rejected request of a known caller.
 
 use uuid::Uuid;
 
@@ -9,7 +9,7 @@ use crate::{
     policy::{Caller, CallerRequirement},
 };
 
-/// What was refused: by which name the path knew it, and how.
+/// A rejected request: its operation, the entity id in its path, and the outcome.
 #[derive(Debug, Clone, Copy)]
 pub struct RejectedRequest<'a> {
     pub operation: Operation,
@@ -18,8 +18,10 @@ pub struct RejectedRequest<'a> {
     pub outcome: &'static str,
 }
 
+/// Writes the entry. Does nothing for an operation without an entity type.
+///
 /// # Errors
-/// It cannot be recorded. The request is refused all the same.
+/// The rejection cannot be recorded. The request stays rejected.
 pub async fn record_rejection(
     vault: &Vault,
     caller: &Caller,
@@ -34,16 +36,17 @@ pub async fn record_rejection(
         .await
 }
 
-/// What stands in a path is whatever a client put there, perhaps by mistake a number or a name. So
-/// it is written down only if it has the form of the ids that the vault draws, and no card's number
-/// in it; or if it is a token's id here, which the store has in clear already. Whoever lacks the
-/// right to look for tokens does not learn by this whether there is one, and its record has no name.
-/// One in a hundred random ids has digits in a row that could be a card's, so these pass whole.
+/// The entity id for the record. A path contains any text that a client put there, possibly a card
+/// number or a name. The id is therefore recorded only in two cases: it has the form of the vault's
+/// random ids and contains no card number, or it is the id of an existing token, which the store
+/// already has in clear. A caller without the permission does not learn whether the token exists,
+/// and its record has no id. One in a hundred random ids contains digits that could be a card
+/// number, so random UUIDs are not checked.
 async fn loggable_entity(vault: &Vault, caller: &Caller, request: &RejectedRequest<'_>) -> String {
     if let Ok(id) = Uuid::try_parse(request.entity) {
         let id = id.to_string();
-        let is_drawn = is_random_uuid(&id);
-        return if is_drawn {
+        let is_random = is_random_uuid(&id);
+        return if is_random {
             id
         } else {
             ReadLogEntry::for_client_text(&id, request.outcome).entity
@@ -52,12 +55,12 @@ async fn loggable_entity(vault: &Vault, caller: &Caller, request: &RejectedReque
     let CallerRequirement::Permission(permission) = request.requirement else {
         return String::new();
     };
-    let about_tokens = request.operation.entity_type() == Some(EntityType::Token);
-    let id = TokenId::parse(request.entity).ok().filter(|_| about_tokens);
-    let (Some(id), Ok(inquiry)) = (id, caller.permit_lookup(permission)) else {
+    let is_token_operation = request.operation.entity_type() == Some(EntityType::Token);
+    let id = TokenId::parse(request.entity).ok().filter(|_| is_token_operation);
+    let (Some(id), Ok(lookup)) = (id, caller.permit_lookup(permission)) else {
         return String::new();
     };
-    match vault.store.find_token(inquiry, &id, vault.clock.latest()).await {
+    match vault.store.find_token(lookup, &id, vault.clock.latest()).await {
         Ok(Some(_)) => id.as_str().to_owned(),
         Ok(None) | Err(_) => String::new(),
     }

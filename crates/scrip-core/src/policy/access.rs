@@ -1,4 +1,5 @@
-//! What an application or a session was granted: permissions, and rules about where they reach.
+//! Access policies of applications and access sessions: permissions, and rules that limit them to
+//! containers.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,14 +10,14 @@ use crate::{
     token::{Container, ContainerRange, Containers},
 };
 
-/// Plain permissions, rules, or both.
+/// Plain permissions, access rules, or both.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct AccessPolicy {
-    pub parse_permissions: Permissions,
+    pub permissions: Permissions,
     pub rules: Vec<AccessRule>,
 }
 
-/// Permissions within a reach, and how much of a token they show there.
+/// Permissions within a scope, and how much of a token they show.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AccessRule {
     pub description: String,
@@ -24,16 +25,16 @@ pub struct AccessRule {
     #[serde(flatten)]
     pub scope: AccessScope,
     pub transform: Transform,
-    pub parse_permissions: Permissions,
+    pub permissions: Permissions,
 }
 
-/// Which tokens a rule is about.
+/// The tokens that a rule applies to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AccessScope {
-    /// Those in this container and below.
+    /// Tokens in this container and below.
     Container(Container),
-    /// Those that meet all of these; for sessions only.
+    /// Tokens that match all conditions; for access sessions only.
     Conditions(Vec<AccessCondition>),
 }
 
@@ -43,11 +44,11 @@ pub enum AccessCondition {
     IdIs(String),
     IdStartsWith(String),
     ContainerIs(Container),
-    /// By whole segments, as everywhere.
+    /// Compares whole path segments.
     ContainerStartsWith(Container),
 }
 
-/// What a decision is about: a token, or one that does not exist yet and has no id.
+/// The target of a decision: a token, or a token that does not exist yet and has no id.
 #[derive(Debug, Clone, Copy)]
 pub struct AccessTarget<'a> {
     pub containers: &'a Containers,
@@ -60,75 +61,80 @@ impl<'a> From<&'a Containers> for AccessTarget<'a> {
     }
 }
 
-/// As long as an id can be.
+/// The allowed lengths of an id in a condition: those of a token id.
 const VALUE_BYTES: std::ops::RangeInclusive<usize> = 1..=1600;
 pub const RULES_MAX: usize = 64;
-/// What all rules and permissions of one application or session may take, written out.
+/// The maximum size of all rules and permissions of one application or access session, as text.
 const POLICY_BYTES_MAX: usize = 32 * 1024;
 const DESCRIPTION_CHARS_MAX: usize = 500;
 
 impl AccessScope {
-    /// Whether a token with this id, in this container among others, is within reach.
+    /// Whether the scope covers a token with this id in this container.
     #[must_use]
     pub fn covers(&self, container: &Container, id: Option<&TokenId>) -> bool {
         match self {
-            Self::Container(reach) => reach.covers(container),
+            Self::Container(container_scope) => container_scope.covers(container),
             Self::Conditions(conditions) => conditions.iter().all(|it| it.matches(container, id)),
         }
     }
 
-    /// Whether some token in this container is within reach, whatever its id.
+    /// Whether the scope can cover a token in this container. Conditions on the id are ignored.
     pub(crate) fn may_cover(&self, container: &Container) -> bool {
-        let may = |it: &AccessCondition| it.container().is_none() || it.matches(container, None);
+        let may_match =
+            |it: &AccessCondition| it.container().is_none() || it.matches(container, None);
         match self {
-            Self::Container(reach) => reach.covers(container),
-            Self::Conditions(conditions) => conditions.iter().all(may),
+            Self::Container(container_scope) => container_scope.covers(container),
+            Self::Conditions(conditions) => conditions.iter().all(may_match),
         }
     }
 
-    /// The containers in which it reaches every token.
+    /// The containers in which the scope covers every token.
     pub(crate) fn container_range(&self) -> Option<ContainerRange> {
         match self {
             Self::Container(container) => Some(ContainerRange::subtree(container)),
             Self::Conditions(conditions) => {
                 let root = Some(ContainerRange::subtree(&Container::root()));
-                conditions.iter().fold(root, |all, it| all?.intersect(&it.container_range()?))
+                conditions.iter().fold(root, |range, it| range?.intersect(&it.container_range()?))
             }
         }
     }
 
-    /// The containers that it names.
+    /// The containers that the scope names.
     pub(crate) fn containers(&self) -> Vec<&Container> {
         match self {
             Self::Container(container) => vec![container],
-            Self::Conditions(all) => all.iter().filter_map(AccessCondition::container).collect(),
+            Self::Conditions(conditions) => {
+                conditions.iter().filter_map(AccessCondition::container).collect()
+            }
         }
     }
 }
 
 impl AccessCondition {
+    /// Parses a condition.
+    ///
     /// # Errors
-    /// The attribute that is wrong, and the rule it broke.
+    /// The name of the invalid part (`attribute`, `operator` or `value`), and the violated rule.
     pub fn parse(
         attribute: &str,
         operator: &str,
         value: &str,
     ) -> Result<Self, (&'static str, &'static str)> {
-        let container = || Container::parse(value).map_err(|rule| ("value", rule));
+        let parse_container = || Container::parse(value).map_err(|rule| ("value", rule));
         match (attribute, operator) {
             ("id", "equals" | "starts_with") if !VALUE_BYTES.contains(&value.len()) => {
                 Err(("value", "must be a text of 1 to 1600 bytes"))
             }
             ("id", "equals") => Ok(Self::IdIs(value.to_owned())),
             ("id", "starts_with") => Ok(Self::IdStartsWith(value.to_owned())),
-            ("container", "equals") => Ok(Self::ContainerIs(container()?)),
-            ("container", "starts_with") => Ok(Self::ContainerStartsWith(container()?)),
+            ("container", "equals") => Ok(Self::ContainerIs(parse_container()?)),
+            ("container", "starts_with") => Ok(Self::ContainerStartsWith(parse_container()?)),
             ("id" | "container", _) => Err(("operator", "must be equals or starts_with")),
             (_, _) => Err(("attribute", "must be id or container")),
         }
     }
 
-    /// As [`Condition::parse`] reads it: attribute, operator, value.
+    /// The inverse of [`AccessCondition::parse`]: attribute, operator, value.
     #[must_use]
     pub fn parts(&self) -> (&'static str, &'static str, &str) {
         match self {
@@ -141,7 +147,7 @@ impl AccessCondition {
 
     fn container(&self) -> Option<&Container> {
         match self {
-            Self::ContainerIs(at) | Self::ContainerStartsWith(at) => Some(at),
+            Self::ContainerIs(container) | Self::ContainerStartsWith(container) => Some(container),
             Self::IdIs(_) | Self::IdStartsWith(_) => None,
         }
     }
@@ -154,7 +160,7 @@ impl AccessCondition {
         }
     }
 
-    /// A token without an id yet meets no condition about it.
+    /// A token without an id matches no condition on the id.
     fn matches(&self, container: &Container, id: Option<&TokenId>) -> bool {
         match self {
             Self::IdIs(value) => id.is_some_and(|it| it.as_str() == value),
@@ -166,41 +172,41 @@ impl AccessCondition {
 }
 
 impl AccessPolicy {
-    /// What an application of this kind may be granted.
+    /// Checks whether an application of this kind may have this policy.
     ///
     /// # Errors
-    /// There is nothing in it, too much, or something that this kind cannot hold.
+    /// The policy is empty, too large, or has a permission that this kind cannot have.
     pub fn check(&self, kind: ApplicationKind) -> Result<(), Vec<FieldError>> {
         let mut errors = self.check_size();
-        let foreign = |it: &Permission| !it.kinds().contains(&kind);
+        let is_unavailable = |it: &Permission| !it.kinds().contains(&kind);
         let rule = match kind {
-            ApplicationKind::Public => "has a permission that a public application cannot hold",
-            ApplicationKind::Private => "has a permission that a private application cannot hold",
+            ApplicationKind::Public => "has a permission that a public application cannot have",
+            ApplicationKind::Private => "has a permission that a private application cannot have",
             ApplicationKind::Management => {
-                "has a permission that a management application cannot hold"
+                "has a permission that a management application cannot have"
             }
         };
-        if self.parse_permissions.iter().any(|it| foreign(&it)) {
+        if self.permissions.iter().any(|it| is_unavailable(&it)) {
             errors.push(FieldError::new("permissions", rule));
         }
-        for (at, it) in self.rules.iter().enumerate() {
-            if it.parse_permissions.iter().any(|it| foreign(&it)) {
-                errors.push(FieldError::new(format!("rules[{at}].permissions"), rule));
+        for (index, it) in self.rules.iter().enumerate() {
+            if it.permissions.iter().any(|it| is_unavailable(&it)) {
+                errors.push(FieldError::new(format!("rules[{index}].permissions"), rule));
             }
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }
 
-    /// Whether anything in it grants the permission, wherever.
+    /// Whether the policy grants the permission in at least one container.
     #[must_use]
     pub fn grants(&self, permission: Permission) -> bool {
-        self.parse_permissions.has(permission)
-            || self.rules.iter().any(|it| it.parse_permissions.has(permission))
+        self.permissions.has(permission)
+            || self.rules.iter().any(|it| it.permissions.has(permission))
     }
 
     fn check_size(&self) -> Vec<FieldError> {
         let mut errors = Vec::new();
-        if self.parse_permissions.is_empty() && self.rules.is_empty() {
+        if self.permissions.is_empty() && self.rules.is_empty() {
             let rule = "must not be empty when there are no rules";
             errors.push(FieldError::new("permissions", rule));
         }
@@ -209,26 +215,26 @@ impl AccessPolicy {
         } else if self.to_text().len() > POLICY_BYTES_MAX {
             errors.push(FieldError::new("rules", "must have at most 32 KiB together"));
         }
-        for (at, it) in self.rules.iter().enumerate() {
-            if it.parse_permissions.is_empty() {
-                let field = format!("rules[{at}].permissions");
+        for (index, it) in self.rules.iter().enumerate() {
+            if it.permissions.is_empty() {
+                let field = format!("rules[{index}].permissions");
                 errors.push(FieldError::new(field, "must not be empty"));
             }
             if it.description.chars().count() > DESCRIPTION_CHARS_MAX {
-                let field = format!("rules[{at}].description");
+                let field = format!("rules[{index}].description");
                 errors.push(FieldError::new(field, "must have at most 500 characters"));
             }
         }
         errors
     }
 
-    /// The text form, the same in every engine.
+    /// The text form; the same in both engines.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Nothing when the text is not one that [`AccessPolicy::to_text`] wrote.
+    /// `None` when the text is not the output of [`AccessPolicy::to_text`].
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
@@ -253,8 +259,8 @@ impl From<AccessCondition> for StoredAccessCondition {
 impl TryFrom<StoredAccessCondition> for AccessCondition {
     type Error = &'static str;
 
-    fn try_from(to_stored: StoredAccessCondition) -> Result<Self, Self::Error> {
-        let StoredAccessCondition { attribute, operator, value } = to_stored;
+    fn try_from(stored: StoredAccessCondition) -> Result<Self, Self::Error> {
+        let StoredAccessCondition { attribute, operator, value } = stored;
         Self::parse(&attribute, &operator, &value).map_err(|(_, rule)| rule)
     }
 }
@@ -263,16 +269,13 @@ impl TryFrom<StoredAccessCondition> for AccessCondition {
 mod tests {
     use super::*;
 
-    fn rule(reach: AccessScope) -> AccessRule {
+    fn rule(scope: AccessScope) -> AccessRule {
         AccessRule {
             description: "cards".to_owned(),
             priority: 3,
-            scope: reach,
+            scope,
             transform: Transform::Reveal,
-            parse_permissions: Permissions::from_list(&[
-                Permission::TokenRead,
-                Permission::TokenUse,
-            ]),
+            permissions: Permissions::from_list(&[Permission::TokenRead, Permission::TokenUse]),
         }
     }
 
@@ -284,17 +287,17 @@ mod tests {
             AccessCondition::ContainerIs(container.clone()),
         ];
         let policy = AccessPolicy {
-            parse_permissions: Permissions::from_list(&[Permission::TokenCreate]),
+            permissions: Permissions::from_list(&[Permission::TokenCreate]),
             rules: vec![
                 rule(AccessScope::Container(container)),
                 rule(AccessScope::Conditions(conditions)),
             ],
         };
-        let to_stored = r#"{"permissions":["token:create"],"rules":[{"description":"cards","priority":3,"container":"/pci/","transform":"reveal","permissions":["token:read","token:use"]},{"description":"cards","priority":3,"conditions":[{"attribute":"id","operator":"starts_with","value":"card-"},{"attribute":"container","operator":"equals","value":"/pci/"}],"transform":"reveal","permissions":["token:read","token:use"]}]}"#;
-        assert_eq!(policy.to_text(), to_stored);
-        assert_eq!(AccessPolicy::from_text(to_stored), Some(policy));
+        let stored = r#"{"permissions":["token:create"],"rules":[{"description":"cards","priority":3,"container":"/pci/","transform":"reveal","permissions":["token:read","token:use"]},{"description":"cards","priority":3,"conditions":[{"attribute":"id","operator":"starts_with","value":"card-"},{"attribute":"container","operator":"equals","value":"/pci/"}],"transform":"reveal","permissions":["token:read","token:use"]}]}"#;
+        assert_eq!(policy.to_text(), stored);
+        assert_eq!(AccessPolicy::from_text(stored), Some(policy));
         assert_eq!(AccessPolicy::from_text("{}"), None);
-        for (from, to) in [
+        for (text, replacement) in [
             ("token:create", "token:make"),
             ("\"token:create\"", "\"token:create\",\"token:create\""),
             ("reveal", "Reveal"),
@@ -304,9 +307,9 @@ mod tests {
             ("\"container\":\"/pci/\"", "\"container\":\"/pci/\",\"conditions\":[]"),
             ("\"priority\":3", "\"priority\":3,\"more\":1"),
         ] {
-            let altered = to_stored.replacen(from, to, 1);
-            assert_ne!(altered, to_stored);
-            assert_eq!(AccessPolicy::from_text(&altered), None, "{altered}");
+            let altered = stored.replacen(text, replacement, 1);
+            assert_ne!(altered, stored);
+            assert_eq!(AccessPolicy::from_text(&altered), None, "parsed {altered}");
         }
     }
 
@@ -315,9 +318,9 @@ mod tests {
         let [attribute, operator, value] = parts;
         let condition = AccessCondition::parse(attribute, operator, value).unwrap();
         let id = id.map(|it| TokenId::parse(it).unwrap());
-        let reach = AccessScope::Conditions(vec![condition]);
+        let scope = AccessScope::Conditions(vec![condition]);
         let container = Container::parse(container).unwrap();
-        assert_eq!(reach.covers(&container, id.as_ref()), expected, "{parts:?}");
+        assert_eq!(scope.covers(&container, id.as_ref()), expected, "condition {parts:?}");
     }
 
     #[test]
@@ -335,37 +338,37 @@ mod tests {
 
     #[test]
     fn invalid_access_conditions_are_rejected() {
-        let wrong = [
+        let invalid_conditions = [
             (("type", "equals", "card"), "attribute"),
             (("id", "contains", "x"), "operator"),
             (("id", "starts_with", ""), "value"),
             (("container", "starts_with", "/pci"), "value"),
         ];
-        for ((attribute, operator, value), named) in wrong {
+        for ((attribute, operator, value), invalid_part) in invalid_conditions {
             let error = AccessCondition::parse(attribute, operator, value).unwrap_err();
-            assert_eq!(error.0, named);
+            assert_eq!(error.0, invalid_part, "{attribute} {operator} {value}");
         }
     }
 
     #[test]
     fn application_kind_is_granted_only_its_own_permissions() {
-        let of = |permission| AccessPolicy {
-            parse_permissions: Permissions::from_list(&[permission]),
+        let policy_with = |permission| AccessPolicy {
+            permissions: Permissions::from_list(&[permission]),
             rules: Vec::new(),
         };
         for permission in Permission::ALL {
             for kind in ApplicationKind::ALL {
                 let expected = permission.kinds().contains(&kind);
-                assert_eq!(of(*permission).check(kind).is_ok(), expected);
+                assert_eq!(policy_with(*permission).check(kind).is_ok(), expected);
             }
         }
         assert!(AccessPolicy::default().check(ApplicationKind::Private).is_err());
-        let ruled = AccessPolicy {
-            parse_permissions: Permissions::default(),
+        let rule_policy = AccessPolicy {
+            permissions: Permissions::default(),
             rules: vec![rule(AccessScope::Container(Container::root()))],
         };
-        assert!(ruled.check(ApplicationKind::Private).is_ok());
-        let errors = ruled.check(ApplicationKind::Public).unwrap_err();
+        assert!(rule_policy.check(ApplicationKind::Private).is_ok());
+        let errors = rule_policy.check(ApplicationKind::Public).unwrap_err();
         assert_eq!(errors[0].field, "rules[0].permissions");
     }
 }

@@ -1,4 +1,5 @@
-//! Access sessions: a browser's key that has no rights until a private application lends it some.
+//! Access sessions. A browser gets a key that has no rights until a private application delegates
+//! rights to it.
 
 use std::{fmt, time::Duration};
 
@@ -10,20 +11,20 @@ use crate::{
     time::Timestamp,
 };
 
-/// The digest of its key is what it is known by.
+/// The id of an access session: the digest of its key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct AccessSessionId(pub [u8; 32]);
 
 impl AccessSessionId {
-    /// A whole id, in hexadecimal digits.
+    /// Parses a whole id: 64 hexadecimal digits.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut bytes = [0; 32];
         if text.len() != 64 || !text.is_ascii() {
             return None;
         }
-        for (at, byte) in bytes.iter_mut().enumerate() {
-            let digits = text.get(at.checked_mul(2)?..at.checked_mul(2)?.checked_add(2)?)?;
+        for (index, byte) in bytes.iter_mut().enumerate() {
+            let digits = text.get(index.checked_mul(2)?..index.checked_mul(2)?.checked_add(2)?)?;
             *byte = u8::from_str_radix(digits, 16).ok()?;
         }
         Some(Self(bytes))
@@ -36,27 +37,27 @@ impl fmt::Display for AccessSessionId {
     }
 }
 
-/// How long a session lasts when nobody says otherwise.
+/// The default lifetime of an access session.
 pub const ACCESS_SESSION_LIFETIME: Duration = Duration::from_secs(3 * 60);
-/// And the longest that can be asked for.
+/// The maximum lifetime of an access session.
 pub const ACCESS_SESSION_LIFETIME_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// As the store keeps it: with a mac of its own, and outside the seal of the tenant's policy, for
-/// there are many of them and they are gone in minutes.
+/// The stored row of an access session. It has its own MAC and is not part of the policy seal of
+/// the tenant, because there are many access sessions and they expire within minutes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessSessionRecord {
     pub id: AccessSessionId,
     pub tenant: TenantId,
-    /// The public application that began it.
+    /// The public application that created the session.
     pub application: ApplicationId,
-    /// The digest of what a private application has to know to authorize it.
+    /// The digest of the nonce that a private application needs to authorize the session.
     pub nonce: [u8; 32],
     pub created_at: Timestamp,
     pub expires_at: Timestamp,
     pub grant: Option<AccessSessionGrant>,
 }
 
-/// Once, and never again.
+/// The authorization of a session. A session is authorized at most once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessSessionGrant {
     pub authorizer: ApplicationId,
@@ -80,8 +81,8 @@ impl AccessSessionRecord {
 
 impl PolicyRow for AccessSessionRecord {
     fn place(&self) -> Place {
-        let authorized = self.grant.as_ref();
-        let access = authorized.map(|it| it.access.to_text());
+        let grant = self.grant.as_ref();
+        let access = grant.map(|it| it.access.to_text());
         Place::new("policy.access-session")
             .bytes(&self.id.0)
             .bytes(self.tenant.0.as_bytes())
@@ -89,9 +90,9 @@ impl PolicyRow for AccessSessionRecord {
             .bytes(&self.nonce)
             .number(self.created_at.unix_ms)
             .number(self.expires_at.unix_ms)
-            .optional_bytes(authorized.map(|it| it.authorizer.0.as_bytes().as_slice()))
-            .optional_bytes(authorized.map(|it| it.api_key.0.as_bytes().as_slice()))
-            .optional_number(authorized.map(|it| it.at.unix_ms))
+            .optional_bytes(grant.map(|it| it.authorizer.0.as_bytes().as_slice()))
+            .optional_bytes(grant.map(|it| it.api_key.0.as_bytes().as_slice()))
+            .optional_number(grant.map(|it| it.at.unix_ms))
             .optional_bytes(access.as_deref().map(str::as_bytes))
     }
 }

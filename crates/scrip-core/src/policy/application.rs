@@ -1,4 +1,4 @@
-//! Applications and their keys, as the store keeps them.
+//! Applications and API keys as stored rows.
 
 use std::fmt;
 
@@ -27,20 +27,20 @@ pub struct ApiKeyRecord {
     pub id: ApiKeyId,
     pub tenant: TenantId,
     pub application: ApplicationId,
-    /// The key itself is shown once and never stored.
+    /// The API key itself is returned once and never stored.
     pub digest: [u8; 32],
     pub created: ChangeStamp,
 }
 
-/// An application with its keys, as its tenant knows it.
+/// An application with its API keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Application {
     pub record: ApplicationRecord,
-    /// The oldest first.
+    /// Oldest first.
     pub api_keys: Vec<ApiKeyRecord>,
 }
 
-/// What a person calls a tenant or an application.
+/// The display name of a tenant or an application.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DisplayName(String);
 
@@ -48,20 +48,20 @@ const NAME_CHARS_MAX: usize = 200;
 
 impl DisplayName {
     /// # Errors
-    /// It is empty, too long, or would break a line.
+    /// The name is empty, too long, or contains invisible characters.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let text = text.trim();
         if text.is_empty() || text.chars().count() > NAME_CHARS_MAX {
             return Err(FieldError::new("name", "must have 1 to 200 characters"));
         }
         if text.chars().any(|it| it.is_control() || is_invisible(it)) {
-            let rule = "must have no character that is not seen";
+            let rule = "must not contain invisible characters";
             return Err(FieldError::new("name", rule));
         }
         Ok(Self(text.to_owned()))
     }
 
-    /// One that [`Name::parse`] made, read back.
+    /// Parses a stored name. `None` if [`DisplayName::parse`] would change it.
     #[must_use]
     pub fn from_stored(text: &str) -> Option<Self> {
         Self::parse(text).ok().filter(|it| it.0 == text)
@@ -73,7 +73,8 @@ impl DisplayName {
     }
 }
 
-/// Marks that turn the direction of a line or take no room: one name could look like another.
+/// Characters that change the text direction or have no width: with them, two names could look
+/// alike.
 fn is_invisible(it: char) -> bool {
     matches!(it, '\u{ad}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
         | '\u{2060}'..='\u{206f}' | '\u{feff}')
@@ -102,16 +103,16 @@ impl PolicyRow for ApiKeyRecord {
     }
 }
 
-/// The text of a key. It cannot be printed by accident, and is wiped when dropped.
+/// The text of an API key. `Debug` does not print it, and it is wiped when dropped.
 #[derive(Clone)]
 pub struct ApiKeyText(Zeroizing<String>);
 
-/// A key of chance has far more.
+/// The minimum number of distinct bytes of an imported key. A random key has far more.
 const API_KEY_DISTINCT_BYTES_MIN: usize = 8;
 const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
 
 impl ApiKeyText {
-    /// A new one: `key_test_us_pvt_` and 195 bits of chance.
+    /// Generates a key, such as `key_test_us_pvt_` and 195 random bits.
     #[must_use]
     pub fn new(tenant: TenantKind, segment: &str, fill_random: fn(&mut [u8])) -> Self {
         let text =
@@ -119,21 +120,21 @@ impl ApiKeyText {
         Self(Zeroizing::new(text))
     }
 
-    /// A key that was made elsewhere.
+    /// Checks an imported key, which another system created.
     ///
     /// # Errors
-    /// It is too short to be hard to guess, or cannot stand in a header.
+    /// The key is too easy to guess, or has characters that are not allowed in a header.
     pub fn parse(text: &str) -> Result<Self, FieldError> {
         let text = text.trim();
         if !API_KEY_BYTES.contains(&text.len()) {
             return Err(FieldError::new("key", "must have 20 to 256 characters"));
         }
         if !text.bytes().all(|it| it.is_ascii_graphic()) {
-            return Err(FieldError::new("key", "must have letters, digits and signs only"));
+            return Err(FieldError::new("key", "must have only letters, digits and symbols"));
         }
-        let different: std::collections::BTreeSet<_> = text.bytes().collect();
-        if different.len() < API_KEY_DISTINCT_BYTES_MIN {
-            return Err(FieldError::new("key", "must not be easy to guess"));
+        let distinct_bytes: std::collections::BTreeSet<_> = text.bytes().collect();
+        if distinct_bytes.len() < API_KEY_DISTINCT_BYTES_MIN {
+            return Err(FieldError::new("key", "must have at least 8 different characters"));
         }
         Ok(Self(Zeroizing::new(text.to_owned())))
     }
@@ -143,13 +144,14 @@ impl ApiKeyText {
         &self.0
     }
 
-    /// Whether it was made before keys told their tenant's kind.
+    /// Whether the key was created before keys named the kind of their tenant.
     #[must_use]
     pub fn is_legacy(text: &str) -> bool {
         !text.contains("_prod_") && !text.contains("_test_")
     }
 
-    /// Whether it looks like a session's. Only the store knows.
+    /// Whether the text has the form of an access session key. Only the store knows whether it is
+    /// one.
     #[must_use]
     pub fn is_session_key(text: &str) -> bool {
         text.starts_with("key_") && text.split('_').nth(3) == Some(SESSION_KEY_SEGMENT)
@@ -162,17 +164,17 @@ impl fmt::Debug for ApiKeyText {
     }
 }
 
-/// What the text of a session's key has where an application's has its kind.
+/// The segment of an access session key, at the position where an application's key has its kind.
 pub const SESSION_KEY_SEGMENT: &str = "ses";
 
-/// 195 bits of chance, in letters and digits that cannot be taken for one another.
+/// 195 random bits as letters and digits, without letters that look alike.
 #[must_use]
 pub fn random_text(fill_random: fn(&mut [u8])) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut bytes = Zeroizing::new([0; 39]);
     fill_random(bytes.as_mut());
-    let letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
-    bytes.iter().filter_map(letter).collect()
+    let to_letter = |byte: &u8| LETTERS.get(usize::from(byte % 32)).copied().map(char::from);
+    bytes.iter().filter_map(to_letter).collect()
 }
 
 #[cfg(test)]
@@ -181,17 +183,17 @@ mod tests {
 
     #[test]
     fn api_keys_state_their_kind_and_are_random() {
-        let mark = ApplicationKind::Public.key_segment();
-        let key = || ApiKeyText::new(TenantKind::Test, mark, scrip_seal::fill_random);
-        assert!(key().expose().starts_with("key_test_us_pub_"));
-        assert_eq!(key().expose().len(), "key_test_us_pub_".len() + 39);
-        assert_ne!(key().expose(), key().expose());
-        assert!(!ApiKeyText::is_legacy(key().expose()));
-        assert!(!ApiKeyText::is_session_key(key().expose()));
-        let session =
+        let segment = ApplicationKind::Public.key_segment();
+        let create_key = || ApiKeyText::new(TenantKind::Test, segment, scrip_seal::fill_random);
+        assert!(create_key().expose().starts_with("key_test_us_pub_"));
+        assert_eq!(create_key().expose().len(), "key_test_us_pub_".len() + 39);
+        assert_ne!(create_key().expose(), create_key().expose());
+        assert!(!ApiKeyText::is_legacy(create_key().expose()));
+        assert!(!ApiKeyText::is_session_key(create_key().expose()));
+        let session_key =
             ApiKeyText::new(TenantKind::Test, SESSION_KEY_SEGMENT, scrip_seal::fill_random);
-        assert!(ApiKeyText::is_session_key(session.expose()));
-        assert!(!format!("{session:?}").contains("key_"));
+        assert!(ApiKeyText::is_session_key(session_key.expose()));
+        assert!(!format!("{session_key:?}").contains("key_"));
         assert!(ApiKeyText::is_legacy("key_pvt_us_0123456789abcdef"));
     }
 
@@ -199,7 +201,7 @@ mod tests {
     fn display_name_rejects_empty_long_and_invisible_text() {
         assert_eq!(DisplayName::parse(" Café 7 ").unwrap().as_str(), "Café 7");
         for text in ["", "  ", "a\nb", "a\u{202e}b", "a\u{200b}", &"x".repeat(201)] {
-            assert!(DisplayName::parse(text).is_err(), "{text:?}");
+            assert!(DisplayName::parse(text).is_err(), "{text:?} is accepted");
         }
         assert!(DisplayName::parse(&"é".repeat(200)).is_ok());
     }

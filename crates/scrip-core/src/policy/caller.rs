@@ -1,4 +1,4 @@
-//! Who is asking, and what they have been allowed to do.
+//! The caller of a request and the proofs of its permissions.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -17,46 +17,46 @@ use crate::{
     },
 };
 
-/// What a route asks of a caller before anything else.
+/// The callers that a route accepts. This is the first check of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallerRequirement {
-    /// Any key that is known.
+    /// Any known API key.
     AnyKey,
-    /// A key of an application of this kind, whatever its rights.
+    /// An API key of an application of this kind, with any rights.
     Kind(ApplicationKind),
     Permission(Permission),
 }
 
-/// Where a request came from, for the records.
+/// The trace id and client address of a request, for audit records.
 #[derive(Debug, Clone)]
 pub struct RequestOrigin {
     pub trace: Arc<str>,
     pub address: IpAddr,
 }
 
-/// Who asks, for the length of one request.
+/// The authenticated caller of one request.
 #[derive(Debug, Clone)]
 pub struct Caller {
     principal: Arc<Principal>,
     origin: RequestOrigin,
-    /// Shared by all copies: it belongs to the request.
+    /// Shared by all clones, because the budget belongs to the request.
     work: Arc<WorkMeter>,
     api_key: Option<ApiKeyId>,
 }
 
-/// Proof that the caller holds a permission somewhere in its tenant: enough to look for a token,
-/// not to open it.
+/// Proof that the caller has a permission in at least one container of its tenant. It allows the
+/// caller to find a token, but not to decrypt it.
 #[derive(Debug)]
 pub struct LookupPermit {
     tenant: Arc<Tenant>,
 }
 
-/// Proof that somebody may see or change a tenant's policy: an application that meets the need, or
-/// the operator, who holds the root key and needs nobody's permission.
+/// Proof that the caller may read or change a tenant's policy. The caller is an application that
+/// meets the requirement, or the operator, who has the root key and needs no permission.
 #[derive(Debug, Clone)]
 pub struct PolicyPermit {
     tenant: Arc<Tenant>,
-    /// Nobody is the operator.
+    /// `None` is the operator.
     caller: Option<Caller>,
     requirement: CallerRequirement,
     /// The operating-system user of an operator's command.
@@ -67,13 +67,13 @@ pub struct PolicyPermit {
 #[derive(Debug)]
 pub enum TenantDeletion {
     Requested(PolicyPermit),
-    /// Its grace period was over by then.
+    /// The grace period of the tenant is over.
     Due {
         permit: PolicyPermit,
         due_at: Timestamp,
     },
-    /// The operator's, also of a tenant that cannot be loaded: deleting trusts nothing of it.
-    /// Without its quotas, what was recorded of it is kept for good.
+    /// By the operator. Also works for a tenant that cannot be loaded, because deletion trusts none
+    /// of its rows. Without quotas, the vault stores the tenant's logs permanently.
     ByOperator {
         tenant: TenantId,
         quotas: Option<Quotas>,
@@ -84,24 +84,22 @@ impl TenantDeletion {
     #[must_use]
     pub fn tenant(&self) -> TenantId {
         match self {
-            Self::Requested(mandate) | Self::Due { permit: mandate, .. } => mandate.tenant.id,
+            Self::Requested(permit) | Self::Due { permit, .. } => permit.tenant.id,
             Self::ByOperator { tenant, .. } => *tenant,
         }
     }
 
-    /// How long what was recorded of it is still kept; nothing for good.
+    /// How long the vault stores the logs of the deleted tenant; `None` is permanently.
     #[must_use]
     pub fn retention_seconds(&self) -> Option<i64> {
         let quotas = match self {
-            Self::Requested(mandate) | Self::Due { permit: mandate, .. } => {
-                Some(&mandate.tenant.quotas)
-            }
+            Self::Requested(permit) | Self::Due { permit, .. } => Some(&permit.tenant.quotas),
             Self::ByOperator { quotas, .. } => quotas.as_ref(),
         };
         quotas.and_then(|it| i64::try_from(it.log_retention_seconds).ok())
     }
 
-    /// Whether the policy has to be checked before it is deleted.
+    /// Whether the policy must be checked before the deletion.
     #[must_use]
     pub fn requires_policy_check(&self) -> bool {
         match self {
@@ -110,47 +108,47 @@ impl TenantDeletion {
         }
     }
 
-    /// Inside the transaction, on the policy as it is then.
+    /// Checks the deletion inside the transaction, on the current policy.
     ///
     /// # Errors
-    /// The policy is not the one that let the caller in, or not any more.
+    /// The policy was altered or rolled back, or the caller no longer has the permission.
     pub fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
         match self {
             Self::ByOperator { .. } => Ok(()),
-            Self::Requested(mandate) => mandate.check(records),
-            Self::Due { permit: mandate, due_at: by } => {
-                mandate.check(records)?;
-                let is_due = records.tenant.record.deletes_at.is_some_and(|it| it <= *by);
+            Self::Requested(permit) => permit.check(records),
+            Self::Due { permit, due_at } => {
+                permit.check(records)?;
+                let is_due = records.tenant.record.deletes_at.is_some_and(|it| it <= *due_at);
                 is_due.then_some(()).ok_or(Error::NotFound)
             }
         }
     }
 }
 
-/// Who did something.
+/// The actor of an audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Actor {
     Application(ApplicationId),
     Operator,
-    /// By itself, because something's time was over.
+    /// The vault, because something expired.
     Vault,
-    /// Somebody without a key: a browser, or a directory server.
+    /// A caller without an API key: a browser or a directory server.
     Unauthenticated,
 }
 
-/// Proof that rules allowed one permission in all of these containers of this tenant.
+/// Proof that access rules allowed one permission in all of these containers of this tenant.
 ///
-/// Only [`Caller::permit`] makes one, and it is spent by value. What takes a permit cannot be
-/// reached around the check, nor told another tenant.
+/// Only [`Caller::permit`] creates a permit, and a permit is passed by value. A function that takes
+/// a permit can therefore not be called without the check, nor for another tenant.
 #[derive(Debug)]
 pub struct Permit {
     caller: Caller,
     permission: Permission,
     containers: Containers,
-    /// Kept for sessions only, whose rules may be about it.
+    /// Set for access sessions only: their rules may contain conditions on the id.
     id: Option<TokenId>,
     transform: Transform,
-    /// Whether it shows no more than the right to read does.
+    /// Whether the permit reveals no more than `token:read` does.
     limited_to_read: bool,
 }
 
@@ -160,14 +158,14 @@ impl Caller {
         Self { principal, origin, work: Arc::default(), api_key: None }
     }
 
-    /// The same caller, whose long evaluations run in this way.
+    /// The same caller with this runner for long evaluations.
     #[must_use]
     pub fn with_long_evaluations(mut self, run_long: RunLongEvaluation) -> Self {
         self.work = Arc::new(WorkMeter::new(run_long));
         self
     }
 
-    /// The budget that all expressions of the request share.
+    /// The work budget that all expressions of the request share.
     #[must_use]
     pub fn work(&self) -> &WorkMeter {
         &self.work
@@ -201,7 +199,7 @@ impl Caller {
         &self.origin
     }
 
-    /// The session that asks, when it is not an application itself.
+    /// The access session of the caller; `None` for an application.
     #[must_use]
     pub fn access_session(&self) -> Option<AccessSessionId> {
         self.principal.access_session_id()
@@ -212,10 +210,12 @@ impl Caller {
         &self.principal
     }
 
+    /// Checks that the caller meets the requirement of a route.
+    ///
     /// # Errors
-    /// The caller is of another kind, or no rule grants it the permission anywhere.
+    /// The caller is of another kind, or no rule grants the permission anywhere.
     pub fn check_requirement(&self, requirement: CallerRequirement) -> Result<(), Error> {
-        let refusal = match requirement {
+        let denial = match requirement {
             CallerRequirement::AnyKey => return Ok(()),
             CallerRequirement::Kind(kind)
                 if self.principal.kind() == kind && self.access_session().is_none() =>
@@ -230,83 +230,93 @@ impl Caller {
             }
             CallerRequirement::Permission(permission) => Denial::NoRule(permission),
         };
-        Err(Error::Forbidden(refusal))
+        Err(Error::Forbidden(denial))
     }
 
+    /// Creates a permit to find entities with this permission.
+    ///
     /// # Errors
     /// No rule grants the permission anywhere.
     pub fn permit_lookup(&self, permission: Permission) -> Result<LookupPermit, Error> {
         self.check_requirement(CallerRequirement::Permission(permission))?;
-        // Every write comes by here, and none may store what was not evaluated.
+        // Every write calls this function, and no write may store an incomplete evaluation.
         self.work.check()?;
         Ok(LookupPermit { tenant: Arc::clone(self.principal.tenant()) })
     }
 
+    /// Creates a permit to read or change the policy.
+    ///
     /// # Errors
-    /// As for [`Caller::meets`].
+    /// As for [`Caller::check_requirement`].
     pub fn permit_policy(&self, requirement: CallerRequirement) -> Result<PolicyPermit, Error> {
         self.check_requirement(requirement)?;
         let tenant = Arc::clone(self.principal.tenant());
         Ok(PolicyPermit { tenant, caller: Some(self.clone()), requirement, os_user: None })
     }
 
+    /// Checks the access rules and creates a permit.
+    ///
     /// # Errors
-    /// Some container is not covered by a rule.
+    /// A container is not covered by a rule.
     pub fn permit<'a>(
         &self,
         permission: Permission,
         target: impl Into<AccessTarget<'a>>,
     ) -> Result<Permit, Error> {
-        let subject = target.into();
-        let transform = self.transform(permission, subject);
+        let target = target.into();
+        let transform = self.transform(permission, target);
         let transform = transform.ok_or(Error::Forbidden(Denial::NoRule(permission)))?;
-        let containers = subject.containers.clone();
-        let id = self.access_session().and(subject.id.cloned());
-        let (caller, as_reader) = (self.clone(), false);
-        Ok(Permit { caller, permission, containers, id, transform, limited_to_read: as_reader })
+        let containers = target.containers.clone();
+        let id = self.access_session().and(target.id.cloned());
+        let (caller, limited_to_read) = (self.clone(), false);
+        Ok(Permit { caller, permission, containers, id, transform, limited_to_read })
     }
 
-    /// Public applications and access sessions run in browsers that strangers control.
+    /// Whether the caller runs in a browser that the tenant does not control: a public application
+    /// or an access session.
     #[must_use]
     pub fn is_browser(&self) -> bool {
         self.access_session().is_some() || self.principal().kind() == ApplicationKind::Public
     }
 
-    /// In each container the first rule that covers it and grants the permission decides; over
-    /// several containers, the weakest decision does. Nothing when one has no such rule.
+    /// The transform of a permission on a target. In each container, the first rule that covers the
+    /// container and grants the permission decides. Over several containers, the weakest decision
+    /// applies. `None` when a container has no such rule.
     #[must_use]
     pub fn transform<'a>(
         &self,
         permission: Permission,
         target: impl Into<AccessTarget<'a>>,
     ) -> Option<Transform> {
-        let subject = target.into();
-        let decide = |it: &Container| self.principal.decide(permission, it, subject.id);
-        subject.containers.iter().map(decide).min().flatten()
+        let target = target.into();
+        let decide = |it: &Container| self.principal.decide(permission, it, target.id);
+        target.containers.iter().map(decide).min().flatten()
     }
 
-    /// Where the caller may list by this permission, or in that part of it.
+    /// The containers that the caller may list with this permission, limited to `container` if
+    /// given.
     ///
     /// # Errors
-    /// No rule grants the permission on the container that was asked for.
+    /// No rule grants the permission on the requested container.
     pub fn container_ranges(
         &self,
         permission: Permission,
         container: Option<&Container>,
     ) -> Result<ContainerRanges, Error> {
-        let all = self.principal.container_ranges(permission);
-        let Some(container) = container else { return Ok(all) };
+        let ranges = self.principal.container_ranges(permission);
+        let Some(container) = container else { return Ok(ranges) };
         if self.principal.decide(permission, container, None).is_none() {
             return Err(Error::Forbidden(Denial::NoRule(permission)));
         }
-        Ok(all.intersect(&ContainerRanges::from_ranges(vec![ContainerRange::subtree(container)])))
+        Ok(ranges
+            .intersect(&ContainerRanges::from_ranges(vec![ContainerRange::subtree(container)])))
     }
 
-    /// The most that the caller can be shown of a token in these containers, by any operation.
+    /// The strongest transform of any operation that shows a token in these containers.
     #[must_use]
     pub fn max_transform<'a>(&self, target: impl Into<AccessTarget<'a>>) -> Option<Transform> {
-        let subject = target.into();
-        VIEWING_PERMISSIONS.into_iter().filter_map(|it| self.transform(it, subject)).max()
+        let target = target.into();
+        VIEWING_PERMISSIONS.into_iter().filter_map(|it| self.transform(it, target)).max()
     }
 }
 
@@ -318,13 +328,13 @@ impl LookupPermit {
 }
 
 impl PolicyPermit {
-    /// The operator's: whoever has the root key may do anything here, and says so by this call.
+    /// The permit of the operator. The caller of this function must have the root key.
     #[must_use]
     pub fn for_operator(tenant: Arc<Tenant>) -> Self {
         Self { tenant, caller: None, requirement: CallerRequirement::AnyKey, os_user: None }
     }
 
-    /// The same mandate of an operator, exercised by this operating-system user.
+    /// The same permit, used by this operating-system user.
     #[must_use]
     pub fn with_os_user(self, os_user: Option<Arc<str>>) -> Self {
         Self { os_user, ..self }
@@ -345,14 +355,14 @@ impl PolicyPermit {
         self.caller.as_ref()
     }
 
-    /// The application behind it, for what only an application can do.
+    /// The application behind the permit, for operations that only an application can perform.
     pub(crate) fn require_caller(&self) -> Result<&Caller, Error> {
         self.caller
             .as_ref()
             .ok_or_else(|| Error::Internal("the operator has no application".into()))
     }
 
-    /// What the caller was asked for.
+    /// The requirement that the caller met.
     #[must_use]
     pub fn requirement(&self) -> CallerRequirement {
         self.requirement
@@ -360,22 +370,23 @@ impl PolicyPermit {
 
     #[must_use]
     pub fn actor(&self) -> Actor {
-        let application = |it: &Caller| Actor::Application(it.application());
-        self.caller.as_ref().map_or(Actor::Operator, application)
+        let to_actor = |it: &Caller| Actor::Application(it.application());
+        self.caller.as_ref().map_or(Actor::Operator, to_actor)
     }
 
-    /// When a change is about to be made: whether the policy is ours and no older than what let the
-    /// caller in, and whether the application that asks is still there and still may.
+    /// Checks a permit inside the transaction of a change: the policy has valid MACs and is not
+    /// older than the policy that authorized the caller, and the application still exists and still
+    /// has the permission.
     pub(crate) fn check(&self, records: &PolicyRecords) -> Result<(), Error> {
-        let follows = records.seal.is_same_or_newer(&self.tenant.seal);
-        if !follows || !records.find_alterations(&self.tenant.keys).is_empty() {
-            let cause = "the policy of this tenant was altered by somebody else";
+        let is_current = records.seal.is_same_or_newer(&self.tenant.seal);
+        if !is_current || !records.find_alterations(&self.tenant.keys).is_empty() {
+            let cause = "the policy of this tenant was altered outside of the vault";
             return Err(Error::Unavailable(cause.into()));
         }
         let Some(caller) = &self.caller else { return Ok(()) };
-        let is = |it: &&SignedRow<ApplicationRecord>| it.record.id == caller.application();
-        let record = &records.applications.iter().find(is).ok_or(Error::NotFound)?.record;
-        let refusal = match self.requirement {
+        let is_caller = |it: &&SignedRow<ApplicationRecord>| it.record.id == caller.application();
+        let record = &records.applications.iter().find(is_caller).ok_or(Error::NotFound)?.record;
+        let denial = match self.requirement {
             CallerRequirement::Permission(permission) if !record.access.grants(permission) => {
                 Denial::NoRule(permission)
             }
@@ -384,10 +395,10 @@ impl PolicyPermit {
             | CallerRequirement::Kind(_)
             | CallerRequirement::Permission(_) => return Ok(()),
         };
-        Err(Error::Forbidden(refusal))
+        Err(Error::Forbidden(denial))
     }
 
-    /// Who and when, for the row that is about to be written.
+    /// The application and the time, for the row to be written.
     #[must_use]
     pub fn change_stamp(&self, at: Timestamp) -> ChangeStamp {
         ChangeStamp { by: self.caller.as_ref().map(Caller::application), at }
@@ -415,7 +426,7 @@ impl Permit {
         &self.containers
     }
 
-    /// The token that it is about, where a rule may ask for it.
+    /// The token of the permit, if rules may contain a condition on its id.
     #[must_use]
     pub fn id(&self) -> Option<&TokenId> {
         self.id.as_ref()
@@ -426,29 +437,34 @@ impl Permit {
         self.transform
     }
 
-    /// The same proof, showing no more than this.
+    /// The same permit with at most this transform.
     #[must_use]
-    pub fn limit_transform(self, most: Transform) -> Self {
-        Self { transform: self.transform.min(most), ..self }
+    pub fn limit_transform(self, max: Transform) -> Self {
+        Self { transform: self.transform.min(max), ..self }
     }
 
-    /// The same proof, showing what the right to read shows: for data that the caller did not bring.
+    /// The same permit with at most the transform of `token:read`: for data that the caller did not
+    /// submit.
     pub(crate) fn limit_to_read(self) -> Self {
-        let read = self.caller.transform(Permission::TokenRead, &self.containers);
-        Self { limited_to_read: true, ..self.limit_transform(read.unwrap_or(Transform::Redact)) }
+        let read_transform = self.caller.transform(Permission::TokenRead, &self.containers);
+        Self {
+            limited_to_read: true,
+            ..self.limit_transform(read_transform.unwrap_or(Transform::Redact))
+        }
     }
 
     pub(crate) fn is_limited_to_read(&self) -> bool {
         self.limited_to_read
     }
 
-    /// A second proof by a second check, for an answer made elsewhere. Never a stronger one.
+    /// Repeats the check and creates a second permit, for a response that other code renders. The
+    /// second permit is never stronger than this one.
     ///
     /// # Errors
     /// As for [`Caller::permit`].
     pub fn recheck(&self) -> Result<Self, Error> {
-        let subject = AccessTarget { containers: &self.containers, id: self.id.as_ref() };
-        let permit = self.caller.permit(self.permission, subject)?;
+        let target = AccessTarget { containers: &self.containers, id: self.id.as_ref() };
+        let permit = self.caller.permit(self.permission, target)?;
         Ok(Self { limited_to_read: self.limited_to_read, ..permit.limit_transform(self.transform) })
     }
 }

@@ -1,5 +1,5 @@
-//! How a tenant's policy changes: decided inside the transaction, on what is there then, and sealed
-//! anew. What somebody else altered is never sealed as if it were ours.
+//! Policy changes: decided inside the transaction on the current rows, then sealed again. Rows that
+//! were altered outside of the vault are never sealed.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -16,15 +16,16 @@ use crate::{
     store::CommitExtras,
 };
 
-/// What an operation makes of the policy that it finds.
+/// The result of an operation that decides on the current policy.
 pub(crate) struct PolicyDecision<T> {
     pub(crate) writes: Vec<PolicyWrite>,
-    /// What was touched.
+    /// The id of the changed entity, for the audit record.
     pub(crate) entity: String,
     pub(crate) outcome: T,
 }
 
-/// The claim in `remember` is held until the change is on disk.
+/// Calls `decide` with the current policy inside the transaction, and writes the decision. The
+/// idempotency claim is locked until the change is on disk.
 pub(crate) async fn change_policy<T: Send + 'static>(
     vault: &Vault,
     permit: PolicyPermit,
@@ -34,9 +35,9 @@ pub(crate) async fn change_policy<T: Send + 'static>(
     decide: impl FnOnce(&PolicyRecords) -> Result<PolicyDecision<T>, Error> + Send + 'static,
 ) -> Result<T, Error> {
     let audit = AuditRecord::for_policy(operation, &permit, now);
-    let recording = recorder.as_ref().map(|it| (it.claim.digests, Arc::clone(&it.render)));
-    let slot = Arc::new(Mutex::new(None));
-    let filled = Arc::clone(&slot);
+    let idempotency_parts = recorder.as_ref().map(|it| (it.claim.digests, Arc::clone(&it.render)));
+    let outcome_slot = Arc::new(Mutex::new(None));
+    let decision_slot = Arc::clone(&outcome_slot);
     let change_permit = permit.clone();
     let decide = move |mut records: PolicyRecords| {
         let keys = &change_permit.tenant().keys;
@@ -47,36 +48,37 @@ pub(crate) async fn change_policy<T: Send + 'static>(
         }
         records.check_size()?;
         let seal = records.next_seal(keys);
-        let idempotency = match (recording, change_permit.caller()) {
+        let idempotency = match (idempotency_parts, change_permit.caller()) {
             (Some((digest, render)), Some(caller)) => {
                 let rendered = render(&outcome);
                 Some(seal_response(caller, digest, rendered, change_permit.requirement(), now)?)
             }
             (_, _) => None,
         };
-        *filled.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        *decision_slot.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
         Ok(PolicyEdit { writes, seal, extras: CommitExtras { audit, entity, idempotency } })
     };
     vault.store.change_policy(permit, Box::new(decide)).await??;
     drop(recorder);
-    let outcome = slot.lock().unwrap_or_else(PoisonError::into_inner).take();
-    outcome.ok_or_else(|| Error::Internal("a change was committed and not decided".into()))
+    let outcome = outcome_slot.lock().unwrap_or_else(PoisonError::into_inner).take();
+    outcome
+        .ok_or_else(|| Error::Internal("a policy change was committed without a decision".into()))
 }
 
-/// An application as the transaction finds it.
+/// Finds an application in the rows that the transaction read.
 pub(crate) fn load_application(
     records: &PolicyRecords,
     id: ApplicationId,
 ) -> Result<Application, Error> {
     let application = records.applications.iter().find(|it| it.record.id == id);
     let record = application.ok_or(Error::NotFound)?.record.clone();
-    let own = records.api_keys.iter().filter(|it| it.record.application == id);
-    let mut api_keys: Vec<_> = own.map(|it| it.record.clone()).collect();
+    let rows = records.api_keys.iter().filter(|it| it.record.application == id);
+    let mut api_keys: Vec<_> = rows.map(|it| it.record.clone()).collect();
     api_keys.sort_by_key(|it| (it.created.at, it.id));
     Ok(Application { record, api_keys })
 }
 
-/// The record of a key, of which only the digest is kept.
+/// The row of an API key. Only the digest of the key is stored.
 pub(crate) fn new_api_key_record(
     vault: &Vault,
     permit: &PolicyPermit,

@@ -1,4 +1,4 @@
-//! What a change of policy writes, decided inside the transaction.
+//! The writes of a policy change, decided inside the transaction.
 
 use crate::{
     error::Error,
@@ -6,10 +6,10 @@ use crate::{
     store::CommitExtras,
 };
 
-/// Runs inside the transaction, on a tenant's policy as it is then.
+/// Decides a policy change inside the transaction, on the current policy of a tenant.
 pub type DecidePolicy = Box<dyn FnOnce(PolicyRecords) -> Result<PolicyEdit, Error> + Send>;
 
-/// What a change of policy writes.
+/// The writes of a policy change and the new seal.
 #[derive(Debug)]
 pub struct PolicyEdit {
     pub writes: Vec<PolicyWrite>,

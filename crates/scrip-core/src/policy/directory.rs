@@ -1,4 +1,4 @@
-//! Who is known: every key of every application of every tenant, in memory.
+//! The directory: all API keys, applications and tenants, in memory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -17,53 +17,54 @@ use crate::{
     store::Store,
 };
 
+/// The loaded policies of all tenants, and the lookup of API keys.
 #[derive(Debug)]
 pub struct Directory {
     version: i64,
-    /// As they were wrapped, which tells whether they have to be opened again.
+    /// The wrapped form. If it is unchanged, the keys need not be unwrapped again.
     wrapped: SystemKeys,
     pepper: Arc<Pepper>,
     audit_key: Arc<AuditKey>,
     by_digest: HashMap<[u8; 32], ApiKeyLookup>,
     tenants: HashMap<TenantId, LoadedTenant>,
     principals: HashMap<ApplicationId, Arc<Principal>>,
-    /// The last that was ours of every tenant there ever was, also while its rows are altered or
-    /// gone: an older one is one that somebody brought back.
+    /// The newest valid seal of every tenant ever loaded, also while its rows are altered or
+    /// missing. An older seal in the store is a rollback.
     seals: HashMap<TenantId, PolicySeal>,
-    /// Tenants that were here and are not any more. Nobody comes back from there while this
-    /// process runs.
+    /// Tenants that this process loaded earlier and that are no longer in the store. While this
+    /// process runs, a tenant with such an id is not accepted again.
     deleted: HashSet<TenantId>,
     alterations: Vec<PolicyAlteration>,
-    /// Tenants that were deleted and whose keys are not destroyed yet. Their API keys are unknown.
+    /// Deleted tenants with keys that are not destroyed yet. Their API keys are unknown.
     pending_deletion: Vec<Arc<Tenant>>,
 }
 
-/// A tenant, and what tells whether it has to be opened again.
+/// A tenant with its wrapped keys, which show whether they must be unwrapped again.
 #[derive(Debug)]
 struct LoadedTenant {
     wrapped: WrappedTenantKeys,
-    /// Nothing when its policy was altered.
+    /// `None` when the policy was altered or the tenant was deleted.
     tenant: Option<Arc<Tenant>>,
 }
 
-/// What a key is.
+/// The result of an API key lookup.
 #[derive(Debug, Clone)]
 pub enum ApiKeyLookup {
     Found {
         principal: Arc<Principal>,
         api_key: ApiKeyId,
     },
-    /// Somebody altered the policy of its tenant, and until that is put right nobody there is
-    /// believed.
+    /// The policy of the key's tenant was altered outside of the vault. Until an operator repairs
+    /// it, no key of this tenant is accepted.
     PolicyAltered,
 }
 
 impl Directory {
-    /// Opens what the store keeps. A root key that did not wrap it is noticed here, before the
-    /// first request. What has not changed since `before` is not unwrapped again.
+    /// Loads and unwraps the stored directory. A wrong root key fails here, before the first
+    /// request. Keys that have not changed since `previous` are not unwrapped again.
     ///
     /// # Errors
-    /// The store or the key source did not answer, or the keys are not this vault's.
+    /// The store or the key source is unavailable, or the keys belong to another vault.
     pub async fn load(
         store: &dyn Store,
         source: &dyn KeySource,
@@ -72,10 +73,10 @@ impl Directory {
         Self::open(store.load_directory().await?, source, previous)
     }
 
-    /// The same for records that are at hand already.
+    /// As [`Directory::load`], for records that are already loaded.
     ///
     /// # Errors
-    /// The key source did not answer, or the keys are not this vault's.
+    /// The key source is unavailable, or the keys belong to another vault.
     pub fn open(
         records: DirectoryRecords,
         source: &dyn KeySource,
@@ -83,7 +84,7 @@ impl Directory {
     ) -> Result<Self, Error> {
         let wrapped = records.system_keys.ok_or_else(|| Error::Internal(EMPTY_VAULT.into()))?;
         let (pepper, audit_key) = match previous.filter(|it| it.wrapped == wrapped) {
-            Some(same) => (Arc::clone(&same.pepper), Arc::clone(&same.audit_key)),
+            Some(previous) => (Arc::clone(&previous.pepper), Arc::clone(&previous.audit_key)),
             None => (
                 Arc::new(Pepper::unwrap(source, &wrapped.pepper)?),
                 Arc::new(AuditKey::unwrap(source, &wrapped.audit_key)?),
@@ -108,9 +109,9 @@ impl Directory {
             let id = records.tenant.record.id;
             directory.add_tenant(records, source, previous, unreadable.contains(&id));
         }
-        // Without a trace, that is: one whose row cannot be read is altered, not gone.
-        let missing = previous.iter().flat_map(|it| it.tenants.keys());
-        let missing = missing
+        // A tenant with an unreadable row is altered, not missing.
+        let previous_ids = previous.iter().flat_map(|it| it.tenants.keys());
+        let missing = previous_ids
             .filter(|it| !directory.tenants.contains_key(it) && !unreadable.contains(it))
             .copied();
         directory.deleted.extend(missing.collect::<Vec<_>>());
@@ -118,6 +119,7 @@ impl Directory {
         Ok(directory)
     }
 
+    /// Checks the rows of a tenant, and adds its API keys.
     fn add_tenant(
         &mut self,
         records: PolicyRecords,
@@ -126,37 +128,43 @@ impl Directory {
         is_unreadable: bool,
     ) {
         let id = records.tenant.record.id;
-        let before = previous.and_then(|it| it.tenants.get(&id));
+        let loaded = previous.and_then(|it| it.tenants.get(&id));
         let (wrapped, seal) = (records.tenant.record.keys.clone(), records.seal);
         let digests: Vec<_> = records
             .api_keys
             .iter()
             .map(|it| (it.record.digest, it.record.application, it.record.id))
             .collect();
-        let keys = match before.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
-            Some((same, tenant)) if *same == wrapped => Some(Arc::clone(&tenant.keys)),
+        let keys = match loaded.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
+            Some((loaded_wrapped, tenant)) if *loaded_wrapped == wrapped => {
+                Some(Arc::clone(&tenant.keys))
+            }
             _ => TenantKeys::unwrap(source, &id.to_string(), &wrapped).ok().map(Arc::new),
         };
-        let mut say = |what: &str| {
+        let mut report = |description: &str| {
             self.alterations
-                .push(PolicyAlteration { tenant: Some(id), description: what.to_owned() });
+                .push(PolicyAlteration { tenant: Some(id), description: description.to_owned() });
         };
         if keys.is_none() {
-            say("its wrapped keys do not open");
+            report("the wrapped keys of the tenant cannot be unwrapped");
         }
-        let follows = self.seals.get(&id).is_none_or(|seen| seal.is_same_or_newer(seen));
-        if !follows {
-            say("its policy is an older one, brought back");
+        let is_current = self.seals.get(&id).is_none_or(|loaded| seal.is_same_or_newer(loaded));
+        if !is_current {
+            report("the policy was replaced by an older version");
         }
         let was_deleted = self.deleted.contains(&id);
         if was_deleted {
-            say("it was deleted, and brought back; if that was you, start the server again");
+            report(
+                "the tenant was deleted and its rows are back; if you restored it, restart the \
+                 server",
+            );
         }
-        let altered = keys.as_ref().map(|it| records.find_alterations(it)).unwrap_or_default();
-        let sound = !is_unreadable && !was_deleted && altered.is_empty() && follows;
-        self.alterations.extend(altered);
+        let row_alterations =
+            keys.as_ref().map(|it| records.find_alterations(it)).unwrap_or_default();
+        let is_valid = !is_unreadable && !was_deleted && row_alterations.is_empty() && is_current;
+        self.alterations.extend(row_alterations);
         let audit_key = Arc::clone(&self.audit_key);
-        let tenant = keys.filter(|_| sound);
+        let tenant = keys.filter(|_| is_valid);
         let tenant = tenant.map(|keys| Arc::new(Tenant::new(keys, audit_key, records)));
         if let Some(deleted) = tenant.as_ref().filter(|it| it.deletes_at.is_some()) {
             self.seals.insert(id, seal);
@@ -173,30 +181,31 @@ impl Directory {
         }
         for (digest, application, api_key) in digests {
             let principal = self.principals.get(&application).filter(|it| it.tenant().id == id);
-            let known = match (&tenant, principal) {
+            let lookup = match (&tenant, principal) {
                 (Some(_), Some(principal)) => {
                     ApiKeyLookup::Found { principal: Arc::clone(principal), api_key }
                 }
                 (_, _) => ApiKeyLookup::PolicyAltered,
             };
-            self.by_digest.insert(digest, known);
+            self.by_digest.insert(digest, lookup);
         }
         self.tenants.insert(id, LoadedTenant { wrapped, tenant });
     }
 
-    /// The map is asked by a keyed digest, so the time it takes tells nothing about the key.
+    /// Finds the principal of an API key. The map key is a keyed digest, so the lookup time reveals
+    /// nothing about the API key.
     #[must_use]
     pub fn authenticate(&self, api_key: &str) -> Option<&ApiKeyLookup> {
         self.find_by_digest(&self.digest(api_key))
     }
 
-    /// The same for a key whose digest is at hand.
+    /// As [`Directory::authenticate`], for a digest.
     #[must_use]
     pub fn find_by_digest(&self, digest: &[u8; 32]) -> Option<&ApiKeyLookup> {
         self.by_digest.get(digest)
     }
 
-    /// Under what the store knows a key, or a nonce.
+    /// The digest under which the store finds an API key or a nonce.
     #[must_use]
     pub fn digest(&self, text: &str) -> [u8; 32] {
         self.pepper.api_key_digest(text)
@@ -212,7 +221,7 @@ impl Directory {
         &self.audit_key
     }
 
-    /// Of the store's directory, when this one was loaded.
+    /// The version of the stored directory that was loaded.
     #[must_use]
     pub fn version(&self) -> i64 {
         self.version
@@ -223,7 +232,7 @@ impl Directory {
         self.tenants.get(&id)?.tenant.as_ref()
     }
 
-    /// The oldest first.
+    /// The tenants with a valid policy, oldest first.
     #[must_use]
     pub fn tenants(&self) -> Vec<&Arc<Tenant>> {
         let mut tenants: Vec<_> =
@@ -238,7 +247,7 @@ impl Directory {
         &self.pending_deletion
     }
 
-    /// Whether the store has a row of this tenant, whatever became of it.
+    /// Whether the store has a row of this tenant, valid or not.
     #[must_use]
     pub fn has_row(&self, id: TenantId) -> bool {
         self.tenants.contains_key(&id) || self.alterations.iter().any(|it| it.tenant == Some(id))
@@ -249,12 +258,12 @@ impl Directory {
         self.principals.get(&id)
     }
 
-    /// What somebody else did to the rows, for whoever has to put it right.
+    /// Changes of policy rows that the vault did not write. An operator has to repair them.
     #[must_use]
     pub fn alterations(&self) -> &[PolicyAlteration] {
         &self.alterations
     }
 }
 
-/// Why a directory cannot be loaded from a vault that was never founded.
+/// The error of loading a directory from a vault that was never initialized.
 pub const EMPTY_VAULT: &str = "the vault is empty; run scrip init";

@@ -1,21 +1,21 @@
-//! All policies and the keys of the vault, as the store keeps them.
+//! All stored policies and the wrapped keys of the vault.
 
 use scrip_seal::Sealed;
 
 use crate::policy::{PolicyAlteration, PolicyRecords};
 
-/// What the store keeps of it.
+/// The stored directory.
 #[derive(Debug, Clone, Default)]
 pub struct DirectoryRecords {
     pub version: i64,
-    /// Nothing in a vault that was never founded.
+    /// `None` in a vault that was never initialized.
     pub system_keys: Option<SystemKeys>,
     pub tenants: Vec<PolicyRecords>,
-    /// Rows that nothing we wrote looks like.
+    /// Rows that cannot be parsed, so the vault did not write them.
     pub unreadable: Vec<PolicyAlteration>,
 }
 
-/// The vault's own keys, wrapped. Made with it, both at once.
+/// The wrapped system keys of the vault. Both are created when the vault is initialized.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SystemKeys {
     pub pepper: Sealed,

@@ -1,13 +1,15 @@
 //! The guessing budget and the search budget.
 //!
-//! A fingerprint, a search or a replayed response tells whether a number is stored. BIN and last four
-//! of a card are no secret, so a caller without a reveal right could try the rest: about a thousand
-//! numbers for a card of sixteen digits. The budget counts how many distinct numbers of one group
-//! (same kind, first digits and last four) such callers have had evaluated. When it is spent,
-//! nothing that depends on equality is shown: no fingerprint, no deduplication, no `data:` search.
+//! A fingerprint, a search or a replayed response reveals whether a number is stored. BIN and last
+//! four digits of a card are not secret, so a caller without a reveal right could try the other
+//! digits: about a thousand numbers for a card of sixteen digits. The budget counts how many
+//! distinct numbers of one group (same kind, first digits and last four) such callers have
+//! submitted for evaluation. When the budget is exhausted, the vault does not return any result
+//! that depends on equality: no fingerprint, no deduplication, no `data:` search.
 //!
-//! [`numbers`] decides what counts, [`ledger`] keeps the counts of this node, decides how many are
-//! in a window of time and writes them behind, [`search`] counts terms of searches.
+//! [`numbers`] finds the numbers to count. [`bucket`] defines the counters: one for each group and
+//! for each application. [`ledger`] counts on this node, compares the counts with the limits and
+//! writes them to the store in the background. [`search`] counts search terms.
 
 pub mod bucket;
 pub mod ledger;
@@ -24,7 +26,8 @@ use crate::{
         guessing_budget::{
             ledger::CountRequest,
             numbers::{
-                CountedNumber, EvaluatedTexts, NUMBERS_MAX, compared_numbers, evaluated_numbers,
+                CountedNumber, EvaluatedTexts, NUMBERS_MAX, collect_body_numbers,
+                collect_token_numbers,
             },
         },
         tenant::quota::QuotaLimit,
@@ -35,20 +38,23 @@ use crate::{
 pub(crate) use self::bucket::{CallerClass, GuessBucketKind};
 pub use self::bucket::{GuessBucket, GuessRecord};
 
+/// The length of a day in the quotas.
 pub const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// What the quotas call a quarter.
+/// The length of a quarter in the quotas.
 pub const QUARTER: Duration = Duration::from_secs(90 * 24 * 60 * 60);
 
-/// Whether the fingerprint of a number may be stored and shown.
+/// Whether the fingerprint of a number may be stored and returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FingerprintDisclosure {
     Allowed,
-    /// A budget is spent: no fingerprint, no deduplication, whether the number is known or not.
+    /// A budget is exhausted: no fingerprint, no deduplication, whether the number is stored or
+    /// not.
     Withheld,
 }
 
 words! {
-    /// The budgets that can be spent, each a label of the metric and the outcome of the audit record.
+    /// The guessing budgets. Each name is a label of the metric and the outcome of the audit
+    /// record.
     pub enum GuessBudget {
         Day = "number_guesses_day",
         Quarter = "number_guesses_quarter",
@@ -58,7 +64,7 @@ words! {
     }
 }
 
-/// The limits that apply to one caller.
+/// The guess limits of one caller.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct GuessLimits {
     pub(crate) day: QuotaLimit,
@@ -80,8 +86,8 @@ impl GuessLimits {
     }
 }
 
-/// What an operation evaluated for a caller: the data of one token, and the texts that the
-/// fingerprint expression and the search indexes gave for it.
+/// The data of one token, and the texts that its fingerprint expression and search indexes
+/// evaluated to.
 pub(crate) struct EvaluatedNumbers<'a> {
     pub(crate) token_type: TokenType,
     pub(crate) data: &'a Plaintext,
@@ -89,10 +95,11 @@ pub(crate) struct EvaluatedNumbers<'a> {
 }
 
 impl Vault {
-    /// Counts the numbers of one token before anything that depends on them is stored or shown.
+    /// Counts the numbers of one token before any result that depends on them is stored or
+    /// returned.
     ///
     /// # Errors
-    /// The counters cannot be read, or that a budget is spent cannot be recorded.
+    /// The counters cannot be read, or the exhausted budget cannot be recorded.
     pub(crate) async fn count_numbers(
         &self,
         caller: &Caller,
@@ -101,11 +108,11 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        let numbers = evaluated_numbers(caller, &evaluated);
+        let numbers = collect_token_numbers(caller, &evaluated);
         self.count_guesses(caller, &numbers).await
     }
 
-    /// Counts the numbers of a request body that is about to be compared with an earlier one.
+    /// Counts the numbers of a request body before it is compared with an earlier one.
     ///
     /// # Errors
     /// As [`Vault::count_numbers`].
@@ -117,19 +124,23 @@ impl Vault {
         if !self.is_counted(caller) {
             return Ok(FingerprintDisclosure::Allowed);
         }
-        self.count_guesses(caller, &compared_numbers(caller, body)).await
+        self.count_guesses(caller, &collect_body_numbers(caller, body)).await
     }
 
-    /// Whether a budget is on and the caller could learn something by guessing. Where the new token
-    /// is does not matter: its fingerprint can be compared with those of every container. A public
-    /// key or an access session is in the hands of browsers, so a masked reader may have it too:
-    /// its numbers are counted whatever it sees itself.
+    /// Whether a budget is on and the caller could learn a number by guessing. The container of
+    /// the new token does not matter, because its fingerprint can be compared with tokens of every
+    /// container. Public keys and access sessions are used by browsers, so a reader with a mask may
+    /// use them too: their numbers are counted for all rights of the key or session.
     fn is_counted(&self, caller: &Caller) -> bool {
         let is_public = CallerClass::for_caller(caller) == CallerClass::Public;
         !GuessLimits::from_quotas(&caller.tenant().quotas).is_off()
             && (is_public || !caller.principal().reveals_everywhere())
     }
 
+    /// Counts the numbers and records the budgets that they exhaust.
+    ///
+    /// # Errors
+    /// As [`Vault::count_numbers`].
     pub(crate) async fn count_guesses(
         &self,
         caller: &Caller,
@@ -142,23 +153,23 @@ impl Vault {
         if numbers.len() > NUMBERS_MAX {
             return Ok(FingerprintDisclosure::Withheld);
         }
-        let counting = CountRequest::for_caller(caller, limits, self.clock.now());
-        let counted = self.guess_ledger.count(&*self.store, counting, numbers).await?;
-        self.record_exhausted_budgets(caller, &counted.exhausted).await?;
-        Ok(counted.disclosure)
+        let request = CountRequest::for_caller(caller, limits, self.clock.now());
+        let result = self.guess_ledger.count(&*self.store, request, numbers).await?;
+        self.record_exhausted_budgets(caller, &result.exhausted).await?;
+        Ok(result.disclosure)
     }
 
-    /// One audit record and one count of the metric for each budget that was spent just now.
+    /// Writes one audit record and increments the metric for each budget that was just exhausted.
     async fn record_exhausted_budgets(
         &self,
         caller: &Caller,
-        spent: &[GuessBudget],
+        exhausted: &[GuessBudget],
     ) -> Result<(), Error> {
-        if spent.is_empty() {
+        if exhausted.is_empty() {
             return Ok(());
         }
         let application = caller.application().to_string();
-        let entries = spent.iter().map(|it| {
+        let entries = exhausted.iter().map(|it| {
             self.guess_ledger.exhausted.count(*it);
             ReadLogEntry::new(application.clone(), it.as_str())
         });

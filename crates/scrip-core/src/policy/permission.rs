@@ -1,4 +1,4 @@
-//! What an application may be allowed to do, and how much of a token it then sees.
+//! Permissions of applications, and transforms that decide how much of a token they show.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,7 +12,7 @@ words! {
 }
 
 impl ApplicationKind {
-    /// The part of a key's text that tells its kind.
+    /// The segment of an API key that names the kind.
     #[must_use]
     pub fn key_segment(self) -> &'static str {
         match self {
@@ -39,13 +39,13 @@ macro_rules! permissions {
                 match self { $(Self::$name => $text),* }
             }
 
-            /// Which kinds of application may hold it.
+            /// The kinds of application that may have the permission.
             #[must_use]
             pub fn kinds(self) -> &'static [ApplicationKind] {
                 match self { $(Self::$name => &$kinds),* }
             }
 
-            /// What it allows, for whoever grants it.
+            /// A description of the allowed operations, for the person who grants the permission.
             #[must_use]
             pub fn description(self) -> &'static str {
                 match self { $(Self::$name => $about),* }
@@ -112,41 +112,44 @@ impl Permission {
         Self::ALL.iter().copied().find(|it| it.as_str() == text)
     }
 
-    /// Whether it is decided container by container. The others are held or not.
+    /// Whether the permission is decided for each container. The other permissions apply to the
+    /// whole tenant.
     #[must_use]
     pub fn is_container_scoped(self) -> bool {
         use Permission::{
             TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
             TokenRead, TokenSearch, TokenUpdate, TokenUse,
         };
-        let of_tokens = [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
-        let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        of_tokens.contains(&self) || of_intents.contains(&self) || self.is_threeds()
+        let token_permissions =
+            [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
+        let intent_permissions = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+        token_permissions.contains(&self) || intent_permissions.contains(&self) || self.is_threeds()
     }
 
-    /// Whether its transform decides how much of a token's data an answer shows.
+    /// Whether the transform of the permission decides how much of a token's data a response shows.
     #[must_use]
     pub fn shows_data(self) -> bool {
         use Permission::{TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
-        let of_intents = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        self.is_container_scoped() && !of_intents.contains(&self) && !self.is_threeds()
+        let intent_permissions = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+        self.is_container_scoped() && !intent_permissions.contains(&self) && !self.is_threeds()
     }
 
-    /// Whether it is about 3-D Secure. Such a permission is decided in the containers of the card.
+    /// Whether the permission is for 3-D Secure. Such a permission is decided in the containers of
+    /// the card.
     #[must_use]
     pub fn is_threeds(self) -> bool {
         use Permission::{ThreeDsSessionAuthenticate, ThreeDsSessionCreate, ThreeDsSessionRead};
         [ThreeDsSessionCreate, ThreeDsSessionRead, ThreeDsSessionAuthenticate].contains(&self)
     }
 
-    /// The transform of a permission that was granted without a rule.
+    /// The transform of a permission without an access rule.
     #[must_use]
     pub fn implied_transform(self) -> Transform {
         if self == Self::TokenUse { Transform::Reveal } else { Transform::Mask }
     }
 }
 
-/// A set of permissions: one bit each, so that a decision costs an `and`.
+/// A set of permissions: one bit each, so a decision costs one `and`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(into = "Vec<&'static str>", try_from = "Vec<String>")]
 pub struct Permissions(u64);
@@ -157,7 +160,7 @@ impl Permissions {
         self.0 & permission.bit() != 0
     }
 
-    /// Whether both have some permission.
+    /// Whether the two sets have a permission in common.
     #[must_use]
     pub const fn intersects(self, other: Self) -> bool {
         self.0 & other.0 != 0
@@ -171,10 +174,10 @@ impl Permissions {
     #[must_use]
     pub const fn from_list(permissions: &[Permission]) -> Self {
         let mut bits = 0;
-        let mut rest = permissions;
-        while let [first, tail @ ..] = rest {
+        let mut remaining = permissions;
+        while let [first, tail @ ..] = remaining {
             bits |= first.bit();
-            rest = tail;
+            remaining = tail;
         }
         Self(bits)
     }
@@ -194,8 +197,8 @@ impl TryFrom<Vec<String>> for Permissions {
     type Error = &'static str;
 
     fn try_from(names: Vec<String>) -> Result<Self, Self::Error> {
-        let known: Option<_> = names.iter().map(|it| Permission::parse(it)).collect();
-        known.ok_or("is no permission")
+        let permissions: Option<_> = names.iter().map(|it| Permission::parse(it)).collect();
+        permissions.ok_or("is not a permission")
     }
 }
 
@@ -206,7 +209,7 @@ impl FromIterator<Permission> for Permissions {
 }
 
 words! {
-    /// How much of a token's data an answer shows, weakest first.
+    /// How much of a token's data a response shows, weakest first.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum Transform {

@@ -1,4 +1,4 @@
-//! A known key's rights, and the decisions that follow from them.
+//! The rights of an API key and the decisions that follow from them.
 
 use std::sync::Arc;
 
@@ -11,17 +11,18 @@ use crate::{
     token::{Container, ContainerRanges},
 };
 
-/// An application with its rights, loaded once and shared by its requests; or a session of one.
+/// An application with its rights, loaded once and shared by its requests; or an access session.
 #[derive(Debug)]
 pub struct Principal {
     tenant: Arc<Tenant>,
     application: ApplicationId,
     kind: ApplicationKind,
-    /// By priority; plain permissions come last, as rules on the root.
+    /// Sorted by priority. Plain permissions come last, as rules on the root container.
     rules: Vec<Grant>,
     access_session: Option<AccessSessionInfo>,
 }
 
+/// The permissions of one access rule or plain permission.
 #[derive(Debug)]
 struct Grant {
     scope: AccessScope,
@@ -31,7 +32,8 @@ struct Grant {
     is_plain: bool,
 }
 
-/// The permissions that show a token. Not token:use, which lets data be used elsewhere.
+/// The permissions that show a token. `token:use` is not one of them: it only allows the use of the
+/// data in outgoing requests.
 pub(crate) const VIEWING_PERMISSIONS: [Permission; 3] =
     [Permission::TokenRead, Permission::TokenSearch, Permission::TokenUpdate];
 
@@ -41,16 +43,17 @@ impl Grant {
     }
 }
 
-/// What makes a principal a session: it can do what its rules say and its authorizer still can.
+/// The access session of a principal. A session has the rights that its own rules grant and that
+/// its authorizer still has.
 #[derive(Debug)]
 struct AccessSessionInfo {
     id: AccessSessionId,
     authorizer: Option<Arc<Principal>>,
-    /// The key that authorized it.
+    /// The API key that authorized the session.
     api_key: Option<ApiKeyId>,
 }
 
-/// The rights that a private application lends to an access session.
+/// The rights that a private application delegates to an access session.
 #[derive(Debug, Clone)]
 pub struct DelegatedRights {
     pub authorizer: Arc<Principal>,
@@ -69,7 +72,8 @@ impl Principal {
         Self { tenant, application, kind, rules: build_grants(access), access_session: None }
     }
 
-    /// A session that a public application began. Until somebody authorizes it, it has no rights.
+    /// An access session that a public application created. The session has no rights until a
+    /// private application authorizes it.
     #[must_use]
     pub fn for_access_session(
         id: AccessSessionId,
@@ -101,13 +105,13 @@ impl Principal {
         self.application
     }
 
-    /// Which session it is, when it is not an application itself.
+    /// The access session; `None` for an application.
     #[must_use]
     pub fn access_session_id(&self) -> Option<AccessSessionId> {
         self.access_session.as_ref().map(|it| it.id)
     }
 
-    /// The key that authorized the access session, if this is one.
+    /// The API key that authorized the access session, if the principal is one.
     pub(crate) fn authorizing_key(&self) -> Option<ApiKeyId> {
         self.access_session.as_ref().and_then(|it| it.api_key)
     }
@@ -117,140 +121,150 @@ impl Principal {
         &self.tenant
     }
 
-    /// Whether some rule grants it, wherever.
+    /// Whether a rule grants the permission in at least one container.
     pub(crate) fn has_permission(&self, permission: Permission) -> bool {
-        let own = self.rules.iter().any(|it| it.permissions.has(permission));
+        let is_granted = self.rules.iter().any(|it| it.permissions.has(permission));
         let authorizer_has = |it: &AccessSessionInfo| {
             it.authorizer.as_ref().is_some_and(|it| it.has_permission(permission))
         };
-        own && self.access_session.as_ref().is_none_or(authorizer_has)
+        is_granted && self.access_session.as_ref().is_none_or(authorizer_has)
     }
 
-    /// The container that the first access rule with this permission names. Nothing when a plain
-    /// permission grants it, which is for every container.
+    /// The container of the first access rule with this permission. `None` when a plain permission
+    /// grants it, because that applies to every container.
     pub(crate) fn first_container(&self, permission: Permission) -> Option<Container> {
         let grant = self.rules.iter().find(|it| it.permissions.has(permission))?;
-        let named = || grant.scope.containers().first().map(|it| (*it).clone());
-        (!grant.is_plain).then(named).flatten()
+        let find_container = || grant.scope.containers().first().map(|it| (*it).clone());
+        (!grant.is_plain).then(find_container).flatten()
     }
 
-    /// In one container. The first rule that reaches it and grants the permission decides; for a
-    /// session, the authorizer's decision bounds it.
+    /// The decision for one container. The first rule that covers the container and grants the
+    /// permission decides. A session gets at most the transform of its authorizer.
     pub(crate) fn decide(
         &self,
         permission: Permission,
         container: &Container,
         id: Option<&TokenId>,
     ) -> Option<Transform> {
-        let grants = |it: &&Grant| it.permissions.has(permission) && it.scope.covers(container, id);
-        let own = self.rules.iter().find(grants)?.transform;
+        let applies =
+            |it: &&Grant| it.permissions.has(permission) && it.scope.covers(container, id);
+        let transform = self.rules.iter().find(applies)?.transform;
         match &self.access_session {
-            None => Some(own),
+            None => Some(transform),
             Some(session) => {
-                let most = session.authorizer.as_ref()?.decide(permission, container, id)?;
-                Some(own.min(most))
+                let authorizer_transform =
+                    session.authorizer.as_ref()?.decide(permission, container, id)?;
+                Some(transform.min(authorizer_transform))
             }
         }
     }
 
-    /// Whether this principal sees in clear all that it can see, find or create. Only then does it
-    /// learn nothing from a fingerprint, a duplicate or a search. Fingerprints are the same in all
-    /// containers of a tenant, so one container where it sees less is enough to say no.
+    /// Whether this principal reads in clear everything that it can read, find or create. Only such
+    /// a principal learns nothing from a fingerprint, a duplicate or a search. Fingerprints are the
+    /// same in all containers of a tenant, so one container with a weaker transform is enough for
+    /// `false`.
     pub(crate) fn reveals_everywhere(&self) -> bool {
         use Permission::{TokenCreate, TokenIntentCreate, TokenIntentRead};
         let Some(session) = &self.access_session else {
-            let reaching =
+            let creating_permissions =
                 Permissions::from_list(&[TokenCreate, TokenIntentCreate, TokenIntentRead]);
-            let reaches = |it: &&Grant| it.permissions.intersects(reaching) || it.shows_tokens();
-            let places = self.rules.iter().filter(reaches).flat_map(|it| it.scope.containers());
-            let sight =
-                |at| VIEWING_PERMISSIONS.iter().filter_map(|it| self.decide(*it, at, None)).max();
-            return places.into_iter().all(|at| sight(at) == Some(Transform::Reveal));
+            let is_relevant =
+                |it: &&Grant| it.permissions.intersects(creating_permissions) || it.shows_tokens();
+            let containers =
+                self.rules.iter().filter(is_relevant).flat_map(|it| it.scope.containers());
+            let max_transform = |container| {
+                VIEWING_PERMISSIONS.iter().filter_map(|it| self.decide(*it, container, None)).max()
+            };
+            return containers
+                .into_iter()
+                .all(|container| max_transform(container) == Some(Transform::Reveal));
         };
-        // A condition need not name a container, so there are no places to ask about: each rule
-        // that shows tokens must reveal.
+        // A condition may name no container, so there is no list of containers to check. Each rule
+        // that shows tokens must therefore reveal.
         let reveals = |it: &Self| {
-            let showing = it.rules.iter().filter(|it| it.shows_tokens());
-            showing.into_iter().all(|it| it.transform == Transform::Reveal)
+            let viewing_grants = it.rules.iter().filter(|it| it.shows_tokens());
+            viewing_grants.into_iter().all(|it| it.transform == Transform::Reveal)
         };
         reveals(self) && session.authorizer.as_ref().is_some_and(|it| reveals(it))
     }
 
-    /// Where lists and searches by this permission look. A rule about ids opens tokens whose id is
-    /// known: it reaches no container, so what lies in one is not counted for it.
+    /// The containers that lists and searches with this permission scan. A rule with a condition on
+    /// the id only gives access to tokens with a known id. It covers no container range, so it adds
+    /// nothing to lists.
     pub(crate) fn container_ranges(&self, permission: Permission) -> ContainerRanges {
-        let granting = self.rules.iter().filter(|it| it.permissions.has(permission));
-        let own = ContainerRanges::from_ranges(
-            granting.filter_map(|it| it.scope.container_range()).collect(),
+        let grants = self.rules.iter().filter(|it| it.permissions.has(permission));
+        let ranges = ContainerRanges::from_ranges(
+            grants.filter_map(|it| it.scope.container_range()).collect(),
         );
         match &self.access_session {
-            None => own,
+            None => ranges,
             Some(session) => {
-                let delegated =
+                let authorizer_ranges =
                     session.authorizer.as_ref().map(|it| it.container_ranges(permission));
-                own.intersect(&delegated.unwrap_or_default())
+                ranges.intersect(&authorizer_ranges.unwrap_or_default())
             }
         }
     }
 
-    /// Whether a grant would be more than this principal has, so far as that can be told without a
-    /// token. What cannot be told is bounded when it is used.
+    /// Finds a permission in `access` that this principal does not have to the same extent. Some
+    /// cases cannot be decided without a token; they are limited when the session uses its rights.
     #[must_use]
     pub fn find_exceeding_permission(&self, access: &AccessPolicy) -> Option<Permission> {
         let requested = build_grants(access.clone());
         requested.iter().find_map(|grant| {
-            let more = |it: &Permission| {
+            let exceeds = |it: &Permission| {
                 if it.is_container_scoped() {
-                    let own = self.weakest_transform(*it, &grant.scope);
-                    // A transform says nothing about a permission that shows no data.
-                    own.is_none() || (it.shows_data() && own < Some(grant.transform))
+                    let weakest = self.weakest_transform(*it, &grant.scope);
+                    // The transform has no meaning for a permission that shows no data.
+                    weakest.is_none() || (it.shows_data() && weakest < Some(grant.transform))
                 } else {
                     !self.has_permission(*it)
                 }
             };
-            grant.permissions.iter().find(more)
+            grant.permissions.iter().find(exceeds)
         })
     }
 
-    /// The least that is seen by a permission anywhere within a reach. Decisions change only where
-    /// a container is named, so those are the places to ask about.
+    /// The weakest transform of a permission within a scope. Decisions change only at containers
+    /// that rules name, so only those containers are checked.
     fn weakest_transform(&self, permission: Permission, scope: &AccessScope) -> Option<Transform> {
-        let own = || self.rules.iter().filter(|it| it.permissions.has(permission));
-        let named = scope.containers();
-        // Where the tokens are that an id names is not known here.
-        if named.is_empty() {
-            return own().map(|it| it.transform).max();
+        let grants = || self.rules.iter().filter(|it| it.permissions.has(permission));
+        let scope_containers = scope.containers();
+        // The containers of a token that is named by its id are not known here.
+        if scope_containers.is_empty() {
+            return grants().map(|it| it.transform).max();
         }
-        let places = named.into_iter().chain(own().flat_map(|it| it.scope.containers()));
-        let within = places.filter(|it| scope.may_cover(it));
-        within.map(|it| self.decide(permission, it, None)).min().flatten()
+        let containers =
+            scope_containers.into_iter().chain(grants().flat_map(|it| it.scope.containers()));
+        let containers_in_scope = containers.filter(|it| scope.may_cover(it));
+        containers_in_scope.map(|it| self.decide(permission, it, None)).min().flatten()
     }
 }
 
 fn build_grants(access: AccessPolicy) -> Vec<Grant> {
     let mut rules = access.rules;
     rules.sort_by_key(|it| it.priority);
-    let grant = |rule: AccessRule| Grant {
+    let to_grant = |rule: AccessRule| Grant {
         scope: rule.scope,
         transform: rule.transform,
-        permissions: rule.parse_permissions,
+        permissions: rule.permissions,
         is_plain: false,
     };
-    let plain = |permission: Permission, reach: AccessScope| Grant {
-        scope: reach,
+    let plain_grant = |permission: Permission, scope: AccessScope| Grant {
+        scope,
         transform: permission.implied_transform(),
         permissions: Permissions::from_list(&[permission]),
         is_plain: true,
     };
-    // A plain permission for 3-D Secure covers no more containers than the access rules do.
-    let of_threeds =
-        access.parse_permissions.iter().filter(|it| it.is_threeds() && !rules.is_empty());
-    let of_threeds = of_threeds
-        .flat_map(|permission| rules.iter().map(move |rule| plain(permission, rule.scope.clone())));
-    let of_threeds: Vec<_> = of_threeds.collect();
-    let everywhere =
-        access.parse_permissions.iter().filter(|it| !it.is_threeds() || rules.is_empty());
-    let everywhere = everywhere.map(|it| plain(it, AccessScope::Container(Container::root())));
-    let everywhere: Vec<_> = everywhere.collect();
-    rules.into_iter().map(grant).chain(of_threeds).chain(everywhere).collect()
+    // Plain 3-D Secure permissions cover no more containers than the access rules do.
+    let limited = access.permissions.iter().filter(|it| it.is_threeds() && !rules.is_empty());
+    let threeds_grants = limited.flat_map(|permission| {
+        rules.iter().map(move |rule| plain_grant(permission, rule.scope.clone()))
+    });
+    let threeds_grants: Vec<_> = threeds_grants.collect();
+    let unlimited = access.permissions.iter().filter(|it| !it.is_threeds() || rules.is_empty());
+    let root_grants =
+        unlimited.map(|it| plain_grant(it, AccessScope::Container(Container::root())));
+    let root_grants: Vec<_> = root_grants.collect();
+    rules.into_iter().map(to_grant).chain(threeds_grants).chain(root_grants).collect()
 }

@@ -1,7 +1,7 @@
-//! Who may ask how often: the table, and which of its counters a request counts on.
+//! Rate limits: the table of limits, and the counters that apply to a request.
 //!
-//! Nothing here counts. A request is told which counters apply to it, each with its rate; all of
-//! them have to have room, so the lowest rate decides.
+//! This module does not count. It lists the counters of a request, each with its rate. Every
+//! counter must have capacity left, so the lowest rate decides.
 
 pub mod counters;
 mod sliding_window_log;
@@ -16,7 +16,7 @@ use crate::{
 
 pub use self::table::{EffectiveRates, RATE_LIMITS, RateLimitName};
 
-/// One row of the table.
+/// One row of the rate limit table.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimitRule {
     pub name: RateLimitName,
@@ -25,7 +25,7 @@ pub struct RateLimitRule {
     pub rate: Rate,
 }
 
-/// Which requests a row is about.
+/// The requests that a limit applies to.
 #[derive(Debug, Clone, Copy)]
 pub enum RateLimitScope {
     Any,
@@ -33,13 +33,14 @@ pub enum RateLimitScope {
     Operations(&'static [Operation]),
     AccountUpdater,
     Kind(ApplicationKind),
-    /// A proxy that is called without an API key, or under a name of its own.
+    /// A proxy that is called without an API key, or under its own hostname.
     KeylessProxy,
     ProxyHostname,
     LegacyKey,
 }
 
-/// By what a row tells counters apart. *And* is one counter for each pair, *or* one for each.
+/// The grouping of a limit's counters. *And* is one counter for each pair; *or* is one counter for
+/// each of the two values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CounterGrouping {
     Address,
@@ -50,7 +51,7 @@ pub enum CounterGrouping {
     HostnameAndAddress,
 }
 
-/// At most so many requests in any window of this length.
+/// At most `requests` requests in any window of this length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
     pub requests: NonZeroU32,
@@ -58,17 +59,17 @@ pub struct Rate {
     pub action: LimitAction,
 }
 
-/// What follows from a request too many.
+/// The action on a request that exceeds the rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LimitAction {
-    /// It is refused, and so is every other while the window is full.
+    /// Rejects this request and all others while the window is full.
     Throttle,
-    /// Everything on that counter is refused for this long.
+    /// Rejects all requests of the counter for this long.
     Block(Duration),
 }
 
 impl Rate {
-    /// The rate for a tenant that has its own share of it. At least one request.
+    /// The rate for a tenant with its own share. At least one request.
     #[must_use]
     pub fn scaled(self, percent: NonZeroU32) -> Self {
         let share = u64::from(self.requests.get()).saturating_mul(u64::from(percent.get())) / 100;
@@ -81,13 +82,13 @@ impl Rate {
     pub fn block_duration(self) -> Option<Duration> {
         match self.action {
             LimitAction::Throttle => None,
-            LimitAction::Block(time) => Some(time),
+            LimitAction::Block(duration) => Some(duration),
         }
     }
 }
 
-/// An address as it is counted: an IPv4 address whole, an IPv6 address by its first 64 bits, which
-/// one customer of a provider has all to itself.
+/// The unit in which client addresses are counted: a whole IPv4 address, or the first 64 bits of an
+/// IPv6 address, because a provider assigns such a prefix to one customer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct ClientNetwork(pub [u8; 16]);
 
@@ -103,7 +104,8 @@ impl ClientNetwork {
     }
 }
 
-/// A key, a proxy or a name: half of its keyed digest, so that none of them stands in a counter.
+/// Half of the keyed digest of an API key, a proxy key or a hostname. Counters never contain the
+/// value itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CounterDigest(pub [u8; 16]);
 
@@ -111,14 +113,14 @@ impl CounterDigest {
     #[must_use]
     pub fn from_digest(digest: &[u8; 32]) -> Self {
         let mut half = [0; 16];
-        for (to, from) in half.iter_mut().zip(digest) {
-            *to = *from;
+        for (target, byte) in half.iter_mut().zip(digest) {
+            *target = *byte;
         }
         Self(half)
     }
 }
 
-/// What a request is counted by, beside the row that counts it.
+/// The key of a counter within its limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum CounterKey {
     Address(ClientNetwork),
@@ -126,7 +128,7 @@ pub enum CounterKey {
     Pair(CounterDigest, ClientNetwork),
 }
 
-/// One counter, and the rate that this request meets there.
+/// One counter, and the rate that applies to this request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CounterCheck {
     pub limit: RateLimitName,
@@ -134,33 +136,33 @@ pub struct CounterCheck {
     pub rate: Rate,
 }
 
-/// What a request is, so far as limits care.
+/// The properties of a request that rate limits depend on.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimitRequest {
     pub address: ClientNetwork,
     pub target: RateLimitTarget,
-    /// Nobody, for a request without a key that is known.
+    /// `None` for a request without a known API key.
     pub caller: Option<RateLimitCaller>,
 }
 
-/// What is asked for.
+/// The requested operation or resource.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RateLimitTarget {
     Operation(Operation),
     AccountUpdater,
-    /// By its key, without one of ours.
+    /// A proxy that is called by its proxy key, without an API key.
     KeylessProxy(CounterDigest),
-    /// By its name.
+    /// A proxy that is called by its hostname.
     ProxyHostname(CounterDigest),
-    /// A path where nothing is, or what tells of the interface.
+    /// A path without a resource, or the description of the API.
     Other,
 }
 
-/// Who asks.
+/// The caller of a rate-limited request.
 #[derive(Debug, Clone, Copy)]
 pub struct RateLimitCaller {
     pub api_key: CounterDigest,
-    /// Of an access session: public, whoever authorized it.
+    /// For an access session: public, whichever application authorized it.
     pub kind: ApplicationKind,
     pub is_legacy: bool,
     pub tenant: CounterDigest,
@@ -171,28 +173,29 @@ pub struct RateLimitCaller {
 /// The counters of a request, in the order of the table.
 #[must_use]
 pub fn counter_checks(rates: &EffectiveRates, request: &RateLimitRequest) -> Vec<CounterCheck> {
-    let mut checks = Vec::with_capacity(CHECKS_USUAL);
+    let mut checks = Vec::with_capacity(CHECKS_EXPECTED);
     for (limit, rate) in rates.iter_rules() {
         if !limit.scope.matches(request) {
             continue;
         }
         let Some(rate) = scaled_rate(limit.scope, request, rate) else { continue };
-        for subject in counter_keys(limit.grouping, request).into_iter().flatten() {
-            checks.push(CounterCheck { limit: limit.name, key: subject, rate });
+        for key in counter_keys(limit.grouping, request).into_iter().flatten() {
+            checks.push(CounterCheck { limit: limit.name, key, rate });
         }
     }
     checks
 }
 
-/// The one counter that is known before the caller is.
+/// The counter that applies before the caller is known.
 #[must_use]
 pub fn address_check(rates: &EffectiveRates, address: ClientNetwork) -> Option<CounterCheck> {
     let rate = rates.rate(RateLimitName::Address)?;
     Some(CounterCheck { limit: RateLimitName::Address, key: CounterKey::Address(address), rate })
 }
 
-/// A test tenant's private key has five; six with a legacy key.
-const CHECKS_USUAL: usize = 6;
+/// The expected number of counters of a request. A private key of a test tenant has five counters;
+/// a legacy key has six.
+const CHECKS_EXPECTED: usize = 6;
 
 impl RateLimitScope {
     fn matches(self, request: &RateLimitRequest) -> bool {
@@ -212,7 +215,7 @@ impl RateLimitScope {
     }
 }
 
-/// What a tenant may have of a rate. The row of every address is nobody's to adjust.
+/// The rate after the tenant's share. No tenant can change the limit for addresses.
 fn scaled_rate(scope: RateLimitScope, request: &RateLimitRequest, rate: Rate) -> Option<Rate> {
     let share = match scope {
         RateLimitScope::Any => RateLimitShare::Default,
@@ -236,19 +239,19 @@ fn scaled_rate(scope: RateLimitScope, request: &RateLimitRequest, rate: Rate) ->
 fn counter_keys(grouping: CounterGrouping, request: &RateLimitRequest) -> [Option<CounterKey>; 2] {
     let address = request.address;
     let caller = request.caller.as_ref();
-    let pair = |mark: CounterDigest| Some(CounterKey::Pair(mark, address));
+    let pair_key = |digest: CounterDigest| Some(CounterKey::Pair(digest, address));
     match grouping {
         CounterGrouping::Address => [Some(CounterKey::Address(address)), None],
         CounterGrouping::ApiKey => [caller.map(|it| CounterKey::Digest(it.api_key)), None],
-        CounterGrouping::ApiKeyAndAddress => [caller.and_then(|it| pair(it.api_key)), None],
+        CounterGrouping::ApiKeyAndAddress => [caller.and_then(|it| pair_key(it.api_key)), None],
         CounterGrouping::ApiKeyOrAddress => [
             caller.map(|it| CounterKey::Digest(it.api_key)),
             caller.map(|it| tenant_address_key(it, address)),
         ],
         CounterGrouping::ProxyKeyAndAddress | CounterGrouping::HostnameAndAddress => {
             match request.target {
-                RateLimitTarget::KeylessProxy(mark) | RateLimitTarget::ProxyHostname(mark) => {
-                    [pair(mark), None]
+                RateLimitTarget::KeylessProxy(digest) | RateLimitTarget::ProxyHostname(digest) => {
+                    [pair_key(digest), None]
                 }
                 RateLimitTarget::Operation(_)
                 | RateLimitTarget::AccountUpdater
@@ -258,8 +261,8 @@ fn counter_keys(grouping: CounterGrouping, request: &RateLimitRequest) -> [Optio
     }
 }
 
-/// Tenants share the counter of an address, but for one whose rate is another: what the others ask
-/// for must not count against a smaller one, nor its own against theirs.
+/// Tenants share the counter of an address, except a tenant with a different rate: requests of
+/// other tenants must not count against its rate, nor its requests against theirs.
 fn tenant_address_key(caller: &RateLimitCaller, address: ClientNetwork) -> CounterKey {
     match caller.share {
         RateLimitShare::Default | RateLimitShare::Off => CounterKey::Address(address),

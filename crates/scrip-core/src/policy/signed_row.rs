@@ -1,4 +1,4 @@
-//! Rows with a mac, and who wrote them when.
+//! Policy rows with a MAC, and the stamp of their last change.
 
 use scrip_seal::{Mac, Place, TenantKeys};
 
@@ -6,11 +6,11 @@ use crate::{id::ApplicationId, time::Timestamp};
 
 /// A row of the policy.
 pub trait PolicyRow {
-    /// The row's kind and every column of it.
+    /// The input of the MAC: the kind of the row and every column.
     fn place(&self) -> Place;
 }
 
-/// A row and the mac that came with it. What is inside is not to be obeyed before it was checked.
+/// A row with its stored MAC. Check the MAC before you use the record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignedRow<T> {
     pub record: T,
@@ -30,7 +30,7 @@ impl<T: PolicyRow> SignedRow<T> {
     }
 }
 
-/// Who did something, and when. Nobody is the operator, who needs no application.
+/// The application that changed a row, and the time. `by` is `None` for the operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChangeStamp {
     pub by: Option<ApplicationId>,
@@ -40,9 +40,9 @@ pub struct ChangeStamp {
 impl ChangeStamp {
     pub(crate) fn add_to_place(place: Place, stamps: &[Option<Self>]) -> Place {
         stamps.iter().fold(place, |place, stamp| {
-            let by = stamp.and_then(|it| it.by);
-            let by = by.as_ref().map(|it| it.0.as_bytes().as_slice());
-            place.optional_bytes(by).optional_number(stamp.map(|it| it.at.unix_ms))
+            let application = stamp.and_then(|it| it.by);
+            let bytes = application.as_ref().map(|it| it.0.as_bytes().as_slice());
+            place.optional_bytes(bytes).optional_number(stamp.map(|it| it.at.unix_ms))
         })
     }
 }

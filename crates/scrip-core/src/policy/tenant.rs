@@ -1,4 +1,4 @@
-//! A tenant: whose tokens these are, and what it decided about them.
+//! A tenant with its settings, quotas and policy.
 
 pub mod kind;
 pub mod quota;
@@ -26,8 +26,8 @@ pub use self::settings::{DeduplicationBehavior, TenantSettings};
 
 pub use self::record::TenantRecord;
 
-/// A loaded tenant with its policy, shared by all of its callers. It never changes: another one
-/// takes its place.
+/// A loaded tenant with its policy, shared by all of its callers. It is immutable: after a change,
+/// a new one replaces it.
 #[derive(Debug)]
 pub struct Tenant {
     pub id: TenantId,
@@ -37,30 +37,30 @@ pub struct Tenant {
     pub quotas: Quotas,
     pub created: ChangeStamp,
     pub modified: Option<ChangeStamp>,
-    /// When its keys are destroyed, for a tenant that was deleted.
+    /// When the keys of a deleted tenant are destroyed.
     pub deletes_at: Option<Timestamp>,
     pub keys: Arc<TenantKeys>,
-    /// The vault's, for the records of its callers.
+    /// The audit key of the vault, for the audit records of the callers.
     pub audit_key: Arc<AuditKey>,
     pub applications: BTreeMap<ApplicationId, Application>,
-    /// Of the policy that all this was read from.
+    /// The seal of the policy that was loaded.
     pub seal: PolicySeal,
 }
 
 impl Tenant {
-    /// Of rows that were checked.
+    /// Builds a tenant from rows with checked MACs.
     #[must_use]
     pub fn new(keys: Arc<TenantKeys>, audit_key: Arc<AuditKey>, records: PolicyRecords) -> Self {
         let mut api_keys = HashMap::<_, Vec<_>>::new();
         for api_key in records.api_keys {
             api_keys.entry(api_key.record.application).or_default().push(api_key.record);
         }
-        let mut application = |record: ApplicationRecord| {
+        let mut to_application = |record: ApplicationRecord| {
             let mut api_keys = api_keys.remove(&record.id).unwrap_or_default();
             api_keys.sort_by_key(|it| (it.created.at, it.id));
             (record.id, Application { record, api_keys })
         };
-        let applications = records.applications.into_iter().map(|it| application(it.record));
+        let applications = records.applications.into_iter().map(|it| to_application(it.record));
         let applications = applications.collect();
         let TenantRecord {
             id, name, kind, settings, quotas, created, modified, deletes_at, ..

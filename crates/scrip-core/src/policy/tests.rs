@@ -1,4 +1,4 @@
-//! Every way to touch a policy from outside is noticed.
+//! Every alteration of a policy outside of the vault is detected.
 
 use scrip_seal::{RootKey, Sealed, WrappedTenantKeys};
 use uuid::Uuid;
@@ -29,7 +29,7 @@ fn application(byte: u8) -> ApplicationRecord {
         name: DisplayName::parse("app").unwrap(),
         kind: ApplicationKind::Private,
         access: AccessPolicy {
-            parse_permissions: Permissions::from_list(&[Permission::TokenRead]),
+            permissions: Permissions::from_list(&[Permission::TokenRead]),
             rules: Vec::new(),
         },
         created: stamp(1),
@@ -71,13 +71,13 @@ fn records() -> (TenantKeys, PolicyRecords) {
     (keys, records)
 }
 
-/// Touches the records, and says whether that is noticed.
+/// Alters the records and checks whether the alteration is detected.
 #[track_caller]
-fn check(touch: impl FnOnce(&mut PolicyRecords, &TenantKeys), expected: bool) {
+fn check(alter: impl FnOnce(&mut PolicyRecords, &TenantKeys), is_detected: bool) {
     let (keys, mut records) = records();
     assert_eq!(records.find_alterations(&keys), []);
-    touch(&mut records, &keys);
-    assert_eq!(!records.find_alterations(&keys).is_empty(), expected);
+    alter(&mut records, &keys);
+    assert_eq!(!records.find_alterations(&keys).is_empty(), is_detected);
 }
 
 #[test]
@@ -92,8 +92,8 @@ fn altered_policy_column_is_detected() {
     check(|it, _| it.tenant.record.modified = Some(stamp(3)), true);
     check(|it, _| it.applications[0].record.name = DisplayName::parse("x").unwrap(), true);
     check(|it, _| it.applications[0].record.kind = ApplicationKind::Management, true);
-    let all = Permissions::from_list(&[Permission::TokenRead, Permission::TokenDelete]);
-    check(|it, _| it.applications[0].record.access.parse_permissions = all, true);
+    let permissions = Permissions::from_list(&[Permission::TokenRead, Permission::TokenDelete]);
+    check(|it, _| it.applications[0].record.access.permissions = permissions, true);
     check(|it, _| it.applications[0].record.created.by = None, true);
     check(|it, _| it.api_keys[0].record.digest = [0; 32], true);
     check(|it, _| it.api_keys[0].record.application = it.applications[1].record.id, true);
@@ -116,7 +116,7 @@ fn restored_old_policy_row_is_detected() {
     records.apply(&PolicyWrite::RemoveApiKey(removed.record.id));
     records.seal = records.next_seal(&keys);
     assert_eq!(records.find_alterations(&keys), []);
-    assert!(removed.has_valid_mac(&keys), "its own mac is as good as ever");
+    assert!(removed.has_valid_mac(&keys), "the MAC of the row alone is still valid");
     records.api_keys.push(removed);
     assert_eq!(records.find_alterations(&keys).len(), 1);
 }
@@ -124,8 +124,8 @@ fn restored_old_policy_row_is_detected() {
 #[test]
 fn policy_macs_do_not_verify_with_another_tenants_keys() {
     let (_, records) = records();
-    let (others, _) = keys();
-    assert_eq!(records.find_alterations(&others).len(), 6);
+    let (other_keys, _) = keys();
+    assert_eq!(records.find_alterations(&other_keys).len(), 6);
 }
 
 #[test]

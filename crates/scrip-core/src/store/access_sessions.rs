@@ -6,8 +6,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// Access sessions.
-/// Each method is one transaction.
+/// Access sessions. Each method is one transaction.
 pub trait AccessSessionStore: Send + Sync {
     fn insert_access_session(
         &self,
@@ -16,7 +15,8 @@ pub trait AccessSessionStore: Send + Sync {
         extras: CommitExtras,
     ) -> StoreFuture<'_, ()>;
 
-    /// By its key's digest. The tenant is not known yet: the record says it.
+    /// Finds a session by the digest of its key. The record names the tenant, which is not known
+    /// before.
     fn find_access_session(
         &self,
         id: AccessSessionId,
@@ -28,7 +28,7 @@ pub trait AccessSessionStore: Send + Sync {
         nonce: [u8; 32],
     ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>>;
 
-    /// Replaces a session that nobody has authorized yet.
+    /// Replaces a session that is not authorized yet.
     fn authorize_access_session(
         &self,
         permit: PolicyPermit,
@@ -36,11 +36,10 @@ pub trait AccessSessionStore: Send + Sync {
         extras: CommitExtras,
     ) -> StoreFuture<'_, ChangeOutcome>;
 
-    /// Forgets some of the sessions that ended before this; how many.
+    /// Deletes some of the sessions that expired before this time; returns how many.
     fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 
-    /// The sessions of the tenant that end after `now`, the longest-lived first, at most
-    /// `sessions_max`.
+    /// The live sessions of the tenant, the one that expires last first, at most `sessions_max`.
     fn list_access_sessions<'a>(
         &'a self,
         permit: &'a PolicyPermit,
@@ -48,7 +47,7 @@ pub trait AccessSessionStore: Send + Sync {
         sessions_max: usize,
     ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>>;
 
-    /// Deletes a session. [`Changed::Stale`] when the tenant has no such session.
+    /// Deletes a session. [`ChangeOutcome::Stale`] when the tenant has no such session.
     fn revoke_access_session(
         &self,
         permit: PolicyPermit,

@@ -10,20 +10,19 @@ use crate::{
     store::StoreFuture,
 };
 
-/// The audit log and the read log: records, chains and their heads.
-/// Each method is one transaction.
+/// The audit log and the read log: records, chains and their heads. Each method is one transaction.
 pub trait AuditStore: Send + Sync {
-    /// Writes down what is about to be shown, or was refused, in the access log; all of it, or
-    /// nothing. On disk when this answers, and never behind a write to the vault.
+    /// Appends reads or rejections to the read log; all entries or none. They are on disk when the
+    /// future completes. Never waits for a write to the vault.
     fn append_read_log(&self, batch: ReadLogBatch) -> StoreFuture<'_, ()>;
 
-    /// Where every chain of a log ends.
+    /// The heads of all chains of a log.
     fn list_heads(&self, log: LogKind) -> StoreFuture<'_, Vec<ChainHead>>;
 
-    /// The same, and where each begins.
+    /// All chains of a log: head and oldest record.
     fn list_chains(&self, log: LogKind) -> StoreFuture<'_, Vec<Chain>>;
 
-    /// Some of a tenant's records behind this number, in their order.
+    /// Some of a tenant's records after this sequence number, in order.
     fn list_records(
         &self,
         log: LogKind,
@@ -32,21 +31,21 @@ pub trait AuditStore: Send + Sync {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>>;
 
-    /// Up to where a chain was pruned; nothing when it never was.
+    /// The checkpoint of a pruned chain; `None` when it was never pruned.
     fn find_checkpoint(
         &self,
         log: LogKind,
         tenant: TenantId,
     ) -> StoreFuture<'_, Option<Checkpoint>>;
 
-    /// Some of a tenant's records that meet a filter, the newest first. Never waits for a writer.
+    /// Some of a tenant's records that match a filter, newest first. Never waits for a writer.
     fn scan_records(
         &self,
         lookup: LookupPermit,
         scan: ScanRecords,
     ) -> StoreFuture<'_, ScannedRecords>;
 
-    /// Removes some of the first records of a chain, and writes the checkpoint that it then begins
-    /// at; how many.
+    /// Removes some of the first records of a chain, and writes the checkpoint at which the chain
+    /// then begins; returns how many records.
     fn prune_chain(&self, prune: PruneChain) -> StoreFuture<'_, usize>;
 }

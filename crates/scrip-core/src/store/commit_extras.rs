@@ -1,8 +1,8 @@
-//! What commits together with an effect.
+//! Rows that are committed together with a change.
 
 use crate::{audit::AuditRecord, idempotency::IdempotencyRecord};
 
-/// What commits beside an effect that is not a token's.
+/// Rows that are committed with a change of an entity that is not a token.
 #[derive(Debug)]
 pub struct CommitExtras {
     pub audit: AuditRecord,
@@ -10,9 +10,10 @@ pub struct CommitExtras {
     pub idempotency: Option<IdempotencyRecord>,
 }
 
-/// What became of a change to something that may have changed or gone meanwhile.
+/// The outcome of a change of an entity that another request may have changed or deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ChangeOutcome {
     Done,
+    /// Another request changed or deleted the entity first; nothing was written.
     Stale,
 }

@@ -1,26 +1,25 @@
-//! The policy of every tenant, read whole, and the keys of the vault.
+//! The policies of all tenants, and the keys of the vault.
 
 use crate::{
     policy::{DirectoryRecords, SystemKeys},
     store::StoreFuture,
 };
 
-/// The policy of every tenant, read whole, and the keys of the vault.
-/// Each method is one transaction.
+/// The policies of all tenants, and the keys of the vault. Each method is one transaction.
 pub trait DirectoryStore: Send + Sync {
-    /// All of it, as it was at one instant.
+    /// Reads the whole directory in one transaction.
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords>;
 
-    /// Grows whenever the directory changes, whoever changes it.
+    /// The version of the directory. Every change, on any node, increments it.
     fn directory_version(&self) -> StoreFuture<'_, i64>;
 
-    /// Comes back when another node tells of such a change, so that nobody has to wait until the
-    /// version is looked at the next time. That it stays out says nothing: an engine on which nobody
-    /// can be told never comes back.
+    /// Completes when another node announces a change, so that a server need not wait for its next
+    /// check of the version. Without an announcement there may still be a change: an engine without
+    /// notifications never completes this future.
     fn wait_for_directory_change(&self) -> StoreFuture<'_, ()> {
         Box::pin(std::future::pending())
     }
 
-    /// Keeps the keys of a new vault; refused when there are some.
+    /// Stores the keys of a new vault; fails when the vault already has keys.
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()>;
 }

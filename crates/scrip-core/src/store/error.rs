@@ -1,4 +1,4 @@
-//! What can go wrong in a store.
+//! Errors of a store.
 
 use std::{future::Future, pin::Pin};
 
@@ -6,20 +6,22 @@ use crate::error::{Error, ErrorCause};
 
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
 
-/// To whoever asks a second time while the first is not answered yet.
+/// The error for a repeated request while the first one is in flight.
 pub(crate) const IN_FLIGHT: &str =
     "the first request with this idempotency key is still being processed";
 
+/// The error of a storage engine.
 #[derive(Debug)]
 pub enum StoreError {
-    /// Too many writes are waiting; nothing was done.
+    /// Too many writes are waiting; nothing was written.
     Busy,
-    /// Somebody else answered this request first, perhaps on another node; nothing was done.
+    /// Another request with the same idempotency key completed first, possibly on another node;
+    /// nothing was written.
     AlreadyCompleted,
-    /// The engine did not answer. For a write nobody knows what became of it: ask again with the
-    /// same idempotency key.
+    /// The engine did not respond. The outcome of a write is unknown: retry with the same
+    /// idempotency key.
     Unavailable(ErrorCause),
-    /// The engine answered with something we could not have written.
+    /// The engine returned data that the vault could not have written.
     Corrupt(&'static str),
 }
 
@@ -29,7 +31,7 @@ impl From<StoreError> for Error {
             StoreError::Busy => Self::Unavailable("the write queue is full".into()),
             StoreError::AlreadyCompleted => Self::Conflict { reason: IN_FLIGHT },
             StoreError::Unavailable(cause) => Self::Unavailable(cause),
-            StoreError::Corrupt(what) => Self::Internal(what.into()),
+            StoreError::Corrupt(description) => Self::Internal(description.into()),
         }
     }
 }

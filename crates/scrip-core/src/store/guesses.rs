@@ -7,7 +7,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the budgets need stored. A supertrait of [`crate::store::Store`].
+/// The stored counts of the budgets. A supertrait of [`crate::store::Store`].
 pub trait GuessStore {
     /// Every unexpired record of these buckets. Never waits for a writer.
     fn find_guesses<'a>(
@@ -17,9 +17,9 @@ pub trait GuessStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>>;
 
-    /// Stores the records; one that is stored already keeps the later time.
+    /// Stores the records; an existing record gets the later of the two times.
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()>;
 
-    /// Removes some of the records that had expired by then; how many.
+    /// Deletes some of the records that had expired by this time; returns how many.
     fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize>;
 }

@@ -1,4 +1,4 @@
-//! Responses that are stored for repeated requests with the same idempotency key.
+//! Stored responses for repeated requests with the same idempotency key.
 
 use crate::{
     idempotency::{ClaimOutcome, IdempotencyLookup},
@@ -6,12 +6,12 @@ use crate::{
     time::Timestamp,
 };
 
-/// Responses that are stored for repeated requests with the same idempotency key.
-/// Each method is one transaction.
+/// Stored responses for repeated requests with the same idempotency key. Each method is one
+/// transaction.
 pub trait IdempotencyStore: Send + Sync {
-    /// Claims the right to answer a request with this idempotency key, or finds its answer.
+    /// Claims an idempotency key for a request, or finds its stored response.
     fn claim_idempotency_key(&self, lookup: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome>;
 
-    /// Forgets some of the answers older than `before`; how many.
+    /// Deletes some of the responses older than `before`; returns how many.
     fn delete_expired_responses(&self, before: Timestamp) -> StoreFuture<'_, usize>;
 }

@@ -6,10 +6,9 @@ use crate::{
     store::StoreFuture,
 };
 
-/// Lists and searches of tokens.
-/// Each method is one transaction.
+/// Lists and searches of tokens. Each method is one transaction.
 pub trait ListingStore: Send + Sync {
-    /// A stretch of the tenant's tokens by container, then by creation, both descending.
+    /// A chunk of the tenant's tokens, sorted by container, then by creation, both descending.
     fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens>;
 
     /// The newest tokens of some containers, for pages with totals.

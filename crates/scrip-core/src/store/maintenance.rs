@@ -1,4 +1,4 @@
-//! What the server does by itself: expiry, time, readiness, measurements.
+//! Background work of the server: expiry, clock watermark, readiness, metrics.
 
 use crate::{
     audit::{AuditRecord, SignedWatermark},
@@ -7,45 +7,45 @@ use crate::{
     time::Timestamp,
 };
 
-/// What the server does by itself: expiry, time, readiness, measurements.
-/// Each method is one transaction.
+/// Background work of the server: expiry, clock watermark, readiness, metrics. Each method is one
+/// transaction.
 pub trait Maintenance: Send + Sync {
-    /// Removes some of what had ended by then, each with a record of its own, which is this one; how
-    /// many. Concurrent sweeps remove different rows.
+    /// Deletes some of the entities that had expired by this time, each with its own copy of this
+    /// audit record; returns how many. Concurrent calls delete different rows.
     fn delete_expired(
         &self,
-        ending: ExpiringEntity,
+        entity: ExpiringEntity,
         expired_by: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize>;
 
-    /// Erases some of the codes whose time was over by then; how many.
+    /// Erases some of the CVCs that had expired by this time; returns how many.
     fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize>;
 
-    /// The earlier of this time and that of a clock which all nodes share, if there is one: a node
-    /// whose own clock is ahead must not destroy what others still serve.
+    /// The earlier of this time and the time of a clock that all nodes share, if there is one: a
+    /// node with a clock that is ahead must not delete data that other nodes still serve.
     fn cap_at_shared_clock(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
         Box::pin(std::future::ready(Ok(at)))
     }
 
-    /// Remembers how late it is. A server's clock never goes back, so neither does this, unless the
-    /// operator has put that clock right.
+    /// Saves the clock watermark. The clock of a server never decreases, so neither does the
+    /// watermark, unless the operator has corrected the clock.
     fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()>;
 
-    /// What was noted last. It is not checked here.
+    /// The last saved watermark. Its MAC is not checked here.
     fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>>;
 
-    /// Whether a read and a write would be served now.
+    /// Whether the store can serve a read and a write now.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
 
-    /// What was counted so far. Cheap enough to be asked every second.
+    /// The current metrics. Cheap enough to call every second.
     fn metrics(&self) -> StoreMetrics;
 
-    /// For the operator: what there is, and how much of it.
+    /// For the operator: the row counts and sizes of the store.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
 }
 
-/// What ends by itself and leaves a record.
+/// Entities that expire, with an audit record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExpiringEntity {
     Token,
@@ -53,14 +53,14 @@ pub enum ExpiringEntity {
     ThreeDsSession,
 }
 
-/// How much of everything an engine holds.
+/// The row counts and sizes of an engine.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct StoreStatus {
     pub engine: &'static str,
     pub schema: u32,
-    /// Versions of tenants' sealing keys, and how many tenants have each.
+    /// The versions of tenants' sealing keys, and the number of tenants with each.
     pub key_versions: Vec<(u32, u64)>,
-    /// Name and number, in an order to show them in.
+    /// Name and count, in display order.
     pub counts: Vec<(&'static str, u64)>,
     pub sizes_bytes: Vec<(&'static str, u64)>,
 }

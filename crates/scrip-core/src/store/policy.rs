@@ -9,32 +9,31 @@ use crate::{
     time::Timestamp,
 };
 
-/// Tenants and changes of their policy.
-/// Each method is one transaction.
+/// Tenants and changes of their policy. Each method is one transaction.
 pub trait PolicyStore: Send + Sync {
-    /// A new tenant: the operator's act, so no caller has to be permitted.
+    /// Inserts a tenant: an operator's command, so it needs no permit of a caller.
     fn insert_tenant(&self, records: PolicyRecords, audit: AuditRecord) -> StoreFuture<'_, ()>;
 
-    /// Changes a tenant's policy by what is decided inside the transaction, on the policy as it is
-    /// then. [`Error::NotFound`] when the tenant is gone.
+    /// Changes a tenant's policy. `decide` runs inside the transaction, on the current policy.
+    /// [`Error::NotFound`] when the tenant does not exist.
     fn change_policy(
         &self,
         permit: PolicyPermit,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>>;
 
-    /// Deletes a tenant's keys, and with them the sense of all that they sealed, and its policy.
-    /// The rows that make no sense any more are left to [`PolicyStore::purge_tenants`].
+    /// Deletes a tenant's keys and its policy. Without the keys, the sealed rows cannot be
+    /// decrypted. [`PolicyStore::purge_tenants`] deletes these rows later.
     fn delete_tenant(
         &self,
         deletion: TenantDeletion,
         audit: AuditRecord,
     ) -> StoreFuture<'_, Result<ChangeOutcome, Error>>;
 
-    /// The tenants whose rows are to be purged, as the list says: its rows are not checked here.
+    /// The list of tenants with rows to purge. The MACs of the list are not checked here.
     fn list_deleted_tenants(&self) -> StoreFuture<'_, Vec<DeletedTenant>>;
 
-    /// Removes some of the rows that these deleted tenants left; how many. Nothing of a tenant that
-    /// has a row among the tenants.
+    /// Deletes some of the rows of these deleted tenants; returns how many. Deletes nothing of a
+    /// tenant that still has a tenant row.
     fn purge_tenants(&self, tenants: Vec<TenantId>, now: Timestamp) -> StoreFuture<'_, usize>;
 }

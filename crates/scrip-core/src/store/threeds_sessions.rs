@@ -8,17 +8,16 @@ use crate::{
     time::Timestamp,
 };
 
-/// 3-D Secure sessions.
-/// Each method is one transaction.
+/// 3-D Secure sessions. Each method is one transaction.
 pub trait ThreeDsSessionStore: Send + Sync {
-    /// A new 3-D Secure session, with what is to be told of it.
+    /// Inserts a 3-D Secure session with its events.
     fn insert_threeds_session(
         &self,
         lookup: LookupPermit,
         write: ThreeDsSessionWrite,
     ) -> StoreFuture<'_, ()>;
 
-    /// A session that has not ended. Never waits for a writer.
+    /// A live session. Never waits for a writer.
     fn find_threeds_session(
         &self,
         lookup: LookupPermit,
@@ -26,17 +25,17 @@ pub trait ThreeDsSessionStore: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>>;
 
-    /// The same for somebody without a key: the record says whose it is.
+    /// A live session for an unauthenticated caller. The record names the tenant.
     fn find_notified_threeds_session(
         &self,
         id: ThreeDsSessionId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>>;
 
-    /// Replaces a session that still has the revision before this one's.
+    /// Replaces a session if the stored revision is the one before the new revision.
     fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> StoreFuture<'_, ChangeOutcome>;
 
-    /// Whether a session that has not ended names this token, at first or by a conversion.
+    /// Whether a live session uses this token, from its creation or by a conversion.
     fn is_used_by_threeds_session<'a>(
         &'a self,
         lookup: LookupPermit,

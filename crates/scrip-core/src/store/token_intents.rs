@@ -9,8 +9,7 @@ use crate::{
     token::StoredTokenIntent,
 };
 
-/// Token intents.
-/// Each method is one transaction.
+/// Token intents. Each method is one transaction.
 pub trait TokenIntentStore: Send + Sync {
     fn insert_token_intent(
         &self,
@@ -27,7 +26,7 @@ pub trait TokenIntentStore: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>>;
 
-    /// Deletes a live intent, with its cvc.
+    /// Deletes a live intent with its CVC.
     fn delete_token_intent(
         &self,
         lookup: LookupPermit,

@@ -1,4 +1,4 @@
-//! Tokens: written together, found by id, deleted.
+//! Tokens: batch writes, lookups by id, deletion.
 
 use crate::{
     id::TokenId,
@@ -8,11 +8,10 @@ use crate::{
     token::{BatchOutcome, DeleteToken, StoredToken, TokenBatch},
 };
 
-/// Tokens: written together, found by id, deleted.
-/// Each method is one transaction.
+/// Tokens: batch writes, lookups by id, deletion. Each method is one transaction.
 pub trait TokenStore: Send + Sync {
-    /// Writes all of these or none of them, and says what became of each, or what stood in the way
-    /// of which. A later one finds what an earlier one wrote.
+    /// Writes all tokens of the batch or none, and returns the outcome of each, or the conflicts.
+    /// Later writes see earlier writes of the same batch.
     fn write_tokens(
         &self,
         lookup: LookupPermit,
@@ -27,8 +26,8 @@ pub trait TokenStore: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>>;
 
-    /// Those of these tokens that are live, each where its id stands, all as they were at one
-    /// instant.
+    /// The live tokens among these ids, each at the position of its id, all read in one
+    /// transaction.
     fn find_tokens<'a>(
         &'a self,
         lookup: LookupPermit,
@@ -36,7 +35,7 @@ pub trait TokenStore: Send + Sync {
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>>;
 
-    /// Deletes a live token if it still has the revision it was read with, and with it its cvc,
-    /// its indexes and its data in remembered answers.
+    /// Deletes a live token if it still has the revision that was read, with its CVC, its indexes
+    /// and its data in stored responses.
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome>;
 }

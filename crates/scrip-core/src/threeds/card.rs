@@ -1,4 +1,4 @@
-//! The card of a session. Its number is read when it is needed, and is in no session.
+//! The card of a 3DS session. The number is read when it is needed, and no session contains it.
 
 use scrip_threeds::format::CardNumber;
 use serde_json::Value;
@@ -14,19 +14,19 @@ use crate::{
 /// A live card of the tenant that the caller may use.
 #[derive(Debug)]
 pub(crate) struct FoundCard {
-    /// Nothing when no scheme can have such a number.
+    /// `None` when no scheme can have such a number.
     pub(crate) number: Option<CardNumber>,
-    /// As YYMM.
+    /// In the format YYMM.
     pub(crate) expiry: Option<String>,
     pub(crate) expires_at: Option<Timestamp>,
     pub(crate) permit: Permit,
-    /// A keyed digest of the number, as a session keeps it.
+    /// A keyed digest of the number, as stored in a session.
     pub(crate) number_digest: String,
-    /// Of a token. The number of an intent is written once.
+    /// For a token only. The number of an intent never changes.
     pub(crate) number_version: Option<CardNumberVersion>,
 }
 
-/// Nothing when there is no such card.
+/// Finds and decrypts a card. `None` when there is no such card.
 ///
 /// # Errors
 /// The caller has no right in the containers of the card.
@@ -39,8 +39,8 @@ pub(crate) async fn find_card(
     let (lookup, now) = (caller.permit_lookup(permission)?, vault.clock.latest());
     let (permit, data, expires_at, number_version) = match card {
         CardReference::Token(id) => {
-            let found = vault.store.find_token(lookup, id, now).await?;
-            let Some(StoredToken { record, .. }) = found else { return Ok(None) };
+            let stored = vault.store.find_token(lookup, id, now).await?;
+            let Some(StoredToken { record, .. }) = stored else { return Ok(None) };
             let permit = caller.permit(permission, &record)?;
             if record.token_type != TokenType::Card {
                 return Ok(None);
@@ -49,8 +49,8 @@ pub(crate) async fn find_card(
             (permit, body.data, record.expires_at, body.number_version)
         }
         CardReference::TokenIntent(id) => {
-            let found = vault.store.find_token_intent(lookup, *id, now).await?;
-            let Some(StoredTokenIntent { record, .. }) = found else { return Ok(None) };
+            let stored = vault.store.find_token_intent(lookup, *id, now).await?;
+            let Some(StoredTokenIntent { record, .. }) = stored else { return Ok(None) };
             let permit = caller.permit(permission, &record.containers)?;
             if record.token_type != TokenType::Card {
                 return Ok(None);
@@ -61,21 +61,14 @@ pub(crate) async fn find_card(
     };
     let number = data.expose().get("number").and_then(Value::as_str).unwrap_or_default();
     let digest = caller.tenant().keys.card_number_digest(number.as_bytes());
-    let digest = digest.iter().map(|it| format!("{it:02x}")).collect();
+    let number_digest = digest.iter().map(|it| format!("{it:02x}")).collect();
     let number = CardNumber::parse(number).ok();
     let expiry = expiry_yymm(&data);
-    Ok(Some(FoundCard {
-        number,
-        expiry,
-        expires_at,
-        permit,
-        number_digest: digest,
-        number_version,
-    }))
+    Ok(Some(FoundCard { number, expiry, expires_at, permit, number_digest, number_version }))
 }
 
 fn expiry_yymm(data: &Plaintext) -> Option<String> {
-    let part = |name| data.expose().get(name).and_then(Value::as_u64);
-    let (year, month) = (part("expiration_year")?, part("expiration_month")?);
+    let read_number = |name| data.expose().get(name).and_then(Value::as_u64);
+    let (year, month) = (read_number("expiration_year")?, read_number("expiration_month")?);
     Some(format!("{:02}{month:02}", year.checked_rem(100)?))
 }

@@ -1,4 +1,4 @@
-//! What a session was created with.
+//! The token or intent with which a 3DS session was created.
 
 use crate::{
     audit::Operation,
@@ -6,7 +6,7 @@ use crate::{
     threeds::ThreeDsSessionCard,
 };
 
-/// What a session was created with.
+/// The token or intent with which a 3DS session was created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CardReference {
     Token(TokenId),
@@ -14,7 +14,7 @@ pub enum CardReference {
 }
 
 impl CardReference {
-    /// The attribute by which a client names it.
+    /// The request attribute for this kind of card.
     #[must_use]
     pub fn attribute(&self) -> &'static str {
         match self {
@@ -23,7 +23,7 @@ impl CardReference {
         }
     }
 
-    /// As the row of a new session names it.
+    /// The card columns of a new session.
     pub(crate) fn to_session_card(&self) -> ThreeDsSessionCard {
         match self {
             Self::Token(id) => ThreeDsSessionCard::Token(id.clone()),
@@ -38,7 +38,7 @@ impl CardReference {
         }
     }
 
-    /// The id of a token, or that of an intent, as texts.
+    /// The id of the token or of the intent, as text.
     pub(crate) fn ids(&self) -> (Option<String>, Option<String>) {
         match self {
             Self::Token(id) => (Some(id.as_str().to_owned()), None),
@@ -46,7 +46,7 @@ impl CardReference {
         }
     }
 
-    /// How its use is recorded, and of what.
+    /// The operation and the entity in the audit record of a use.
     #[must_use]
     pub fn audit_subject(&self) -> (Operation, String) {
         match self {

@@ -1,4 +1,4 @@
-//! The directory servers, as an operation sees them. What is behind it knows the network.
+//! The interface to the directory servers. The implementation knows the network.
 
 use std::{fmt, future::Future, pin::Pin, sync::Arc};
 
@@ -7,19 +7,21 @@ use zeroize::Zeroizing;
 
 use crate::policy::TenantKind;
 
-/// Test tenants and production tenants have servers of their own: whoever asks says for which. A
-/// production tenant is never answered by the servers of the others.
+/// The connections to directory servers.
+///
+/// Test tenants and production tenants have separate servers, so every call names the tenant kind.
+/// A production tenant never gets a response from a server for test tenants.
 pub trait DirectoryServers: Send + Sync + fmt::Debug {
     fn settings(&self) -> &ThreeDsSettings;
 
-    /// What every connected scheme has told of its cards, in the order in which a card with several
-    /// brands prefers them. Nothing is asked for it.
+    /// The card ranges of every connected scheme, in the order of preference for a card with
+    /// several brands. Sends no request.
     fn ranges(&self, kind: TenantKind) -> Vec<SchemeRanges>;
 
-    /// Who we are to a scheme; nothing when it is not connected.
+    /// The identity of this 3DS server at a scheme; `None` when the scheme is not connected.
     fn connection(&self, kind: TenantKind, scheme: Scheme) -> Option<SchemeConnection>;
 
-    /// Sends a message with a card number in it, once, and waits for the answer.
+    /// Sends a message with a card number, once, and waits for the response.
     fn send_message<'a>(
         &'a self,
         kind: TenantKind,
@@ -31,45 +33,46 @@ pub trait DirectoryServers: Send + Sync + fmt::Debug {
 pub type DirectoryServerFuture<'a> =
     Pin<Box<dyn Future<Output = Result<Vec<u8>, DirectoryServerError>> + Send + 'a>>;
 
-/// The ranges of one scheme; nothing when they could not be fetched yet.
+/// The ranges of one scheme; `None` when they could not be fetched yet.
 #[derive(Debug, Clone)]
 pub struct SchemeRanges {
     pub scheme: Scheme,
     pub ranges: Option<Arc<CardRanges>>,
 }
 
-/// What the operator said of the service as a whole.
+/// The operator's settings of 3-D Secure.
 #[derive(Debug, Clone, Default)]
 pub struct ThreeDsSettings {
-    /// Where browsers reach this vault, without a slash at the end.
+    /// The URL of this vault for browsers, without a slash at the end.
     pub public_url: String,
-    /// Whether what official samples leave out is filled in.
+    /// Whether attributes that official samples omit get default values.
     pub lenient: bool,
-    /// What some schemes want in front of a merchant's name.
+    /// The prefix of the merchant name that some schemes require.
     pub server_name: String,
 }
 
-/// What a scheme has to be told of us.
+/// The identity of this 3DS server at a scheme.
 #[derive(Debug, Clone)]
 pub struct SchemeConnection {
     pub reference_number: String,
     pub operator_id: Option<String>,
-    /// Where this scheme's results are received, without a slash at the end.
+    /// The URL for results of this scheme, without a slash at the end.
     pub results_url: String,
 }
 
-/// Why there is no answer, sorted by what the other side may have seen.
+/// The reason for a missing response. The variants differ in what the server may have received.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DirectoryServerError {
-    /// Nobody can have seen it.
+    /// The server cannot have received the message.
     NotSent,
-    /// It was sent, and the time is over.
+    /// The message was sent, and no response arrived in time.
     TimedOut,
-    /// It was sent, and what came back is no answer: the connection broke, or HTTP said no.
+    /// The message was sent, but there is no valid HTTP response: the connection broke, or the
+    /// status is an error.
     Broken,
 }
 
-/// For whoever serves no sessions: no scheme is connected.
+/// The implementation for a process without 3-D Secure: no scheme is connected.
 #[derive(Debug, Default)]
 pub struct NoDirectoryServers(ThreeDsSettings);
 

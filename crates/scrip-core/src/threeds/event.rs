@@ -1,4 +1,4 @@
-//! What is to be told of a session, kept until somebody delivers it.
+//! Webhook events of a 3DS session, stored until they are delivered.
 
 use scrip_seal::{Purpose, Secret};
 use scrip_threeds::{
@@ -20,14 +20,14 @@ use crate::{
     },
 };
 
-/// Who brought it about: a caller, or somebody without a key.
+/// The cause of an event: a caller, or an unauthenticated request.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum EventCause<'a> {
     Caller(&'a Caller),
     Unauthenticated(&'a RequestOrigin),
 }
 
-/// A step of a session, of which its events tell.
+/// A transition of a session, with its events.
 pub(crate) struct SessionTransition<'a> {
     pub(crate) vault: &'a Vault,
     pub(crate) tenant: &'a Tenant,
@@ -38,25 +38,29 @@ pub(crate) struct SessionTransition<'a> {
 }
 
 impl SessionTransition<'_> {
-    /// The events among the effects of the step.
-    pub(crate) fn events(
+    /// Builds and seals the events among the effects of the transition.
+    pub(crate) fn seal_events(
         &self,
         effects: &[StateMachineEffect],
     ) -> Result<Vec<ThreeDsEventRecord>, Error> {
         let mut events = Vec::new();
         for effect in effects {
             let StateMachineEffect::Emit { event, status } = effect else { continue };
-            let event = self.event(*event, *status)?;
+            let event = self.build_event(*event, *status)?;
             events.push(seal_event(self.vault, self.tenant, &event, self.now)?);
         }
         Ok(events)
     }
 
-    fn event(&self, kind: WebhookEventType, status: Option<Status>) -> Result<WebhookEvent, Error> {
+    fn build_event(
+        &self,
+        kind: WebhookEventType,
+        status: Option<Status>,
+    ) -> Result<WebhookEvent, Error> {
         let Self { vault, tenant, record, body, cause, now } = self;
         let (token_id, token_intent_id) = body.card()?.ids();
         let expires_at = body.deletes_at().map(|_| body.expires_at().to_string());
-        let facts = WebhookSession {
+        let session = WebhookSession {
             id: record.id.to_string(),
             kind: body.state.kind.name().to_owned(),
             tenant_id: tenant.id.to_string(),
@@ -87,7 +91,7 @@ impl SessionTransition<'_> {
             timestamp: now.to_string(),
             tenant_id: tenant.id.to_string(),
             trace_id: Some(trace.to_string()).filter(|it| !it.is_empty()),
-            data: WebhookEventData { session: kind.payload(facts, status), actor },
+            data: WebhookEventData { session: kind.payload(session, status), actor },
         })
     }
 }

@@ -1,4 +1,4 @@
-//! Events as the store keeps them.
+//! Stored 3DS events.
 
 use std::time::Duration;
 
@@ -8,10 +8,11 @@ use uuid::Uuid;
 
 use crate::{error::Error, id::TenantId, policy::Tenant, time::Timestamp};
 
-/// Nobody is told of what is older.
+/// Older events are not delivered.
 pub const THREEDS_EVENT_RETENTION: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
-/// An event's row, in the order of which it is delivered. Its body is the event as it goes out.
+/// The stored row of an event, in the order of delivery. The body is the event in its delivered
+/// form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreeDsEventRecord {
     pub tenant: TenantId,
@@ -21,15 +22,15 @@ pub struct ThreeDsEventRecord {
 }
 
 impl ThreeDsEventRecord {
-    /// What is to be delivered.
+    /// Decrypts the event to deliver.
     ///
     /// # Errors
-    /// It was altered, or belongs elsewhere.
+    /// The row was altered or moved.
     pub fn open(&self, tenant: &Tenant) -> Result<WebhookEvent, Error> {
         let place = event_place(self.tenant, self.id, self.at);
         let secret = tenant.keys.open(Purpose::Data, &place, &self.body)?;
-        let not_ours = |_| Error::Internal("an event is not one of ours".into());
-        serde_json::from_slice(secret.expose()).map_err(not_ours)
+        let to_internal_error = |_| Error::Internal("a 3DS event cannot be parsed".into());
+        serde_json::from_slice(secret.expose()).map_err(to_internal_error)
     }
 }
 

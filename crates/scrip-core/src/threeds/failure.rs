@@ -1,4 +1,4 @@
-//! A failure of somebody whom we had to ask, as a client is told of it.
+//! A failure of a directory server, as reported to the client.
 
 use scrip_threeds::{
     fault::{Component, ErrorCode, Fault},
@@ -7,7 +7,8 @@ use scrip_threeds::{
 
 use crate::{id::ThreeDsSessionId, threeds::DirectoryServerError};
 
-/// Never a value: codes, names of elements, and words of ours.
+/// The failure of a directory server. It contains no values: only codes, names of elements, and
+/// texts of this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServiceFailure {
     pub reason: FailureReason,
@@ -20,19 +21,19 @@ pub struct ServiceFailure {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FailureReason {
-    /// No scheme has this card in its ranges.
+    /// The card is not in the ranges of any scheme.
     CardNotSupported,
     /// The operator connected no directory server.
     NotConnected,
-    /// A scheme is connected, but has not told its ranges yet.
+    /// A scheme is connected, but its ranges are not fetched yet.
     RangesUnavailable,
-    /// Nothing was sent: the session can be tried again.
+    /// No message was sent: the session can be authenticated again.
     NotSent,
     TimedOut,
     Broken,
-    /// The other side answered with an error.
+    /// The server responded with an error message.
     ErrorResponse,
-    /// The other side answered with something that cannot be believed.
+    /// The server responded with an invalid message.
     InvalidResponse,
 }
 
@@ -43,7 +44,7 @@ impl ServiceFailure {
                 Component::DirectoryServer,
                 FailureKind::NotFound,
                 "The card is not supported by any connected card scheme",
-                "The number is in no range that a directory server has told",
+                "The number is not in the card ranges of any directory server",
             ),
             FailureReason::NotConnected => (
                 Component::Server,
@@ -66,25 +67,25 @@ impl ServiceFailure {
             FailureReason::TimedOut => (
                 Component::DirectoryServer,
                 FailureKind::TimedOut,
-                "The directory server did not answer in time",
-                "What became of the request is unknown: create a new session",
+                "The directory server did not respond in time",
+                "The outcome of the request is unknown: create a new session",
             ),
             FailureReason::Broken => (
                 Component::DirectoryServer,
                 FailureKind::ResponseInvalid,
-                "The directory server did not give a whole answer",
-                "What became of the request is unknown: create a new session",
+                "The directory server did not send a complete response",
+                "The outcome of the request is unknown: create a new session",
             ),
             FailureReason::ErrorResponse => (
                 Component::DirectoryServer,
                 FailureKind::ResponseInvalid,
-                "The request was answered with an error",
+                "The directory server responded with an error",
                 "",
             ),
             FailureReason::InvalidResponse => (
                 Component::DirectoryServer,
                 FailureKind::ResponseInvalid,
-                "The answer is not valid",
+                "The response of the directory server is not valid",
                 "",
             ),
         };
@@ -104,7 +105,8 @@ impl ServiceFailure {
         Self::new(reason, Some(session))
     }
 
-    /// The other side's own texts are not told on: they may hold anything.
+    /// The failure for an error message of the server. Its texts are not forwarded, because they
+    /// may contain anything.
     pub(crate) fn from_error_message(error: &Erro, session: ThreeDsSessionId) -> Self {
         let code = error.known_code().map_or("", ErrorCode::name);
         Self {
@@ -120,7 +122,7 @@ impl ServiceFailure {
         let kind = FailureKind::from_code(fault.code);
         let detail = format!("Error {} {}: {names}", fault.code.code(), fault.code.name());
         Self {
-            // Whatever is wrong with an answer is not the client's to correct.
+            // The client cannot correct an invalid response.
             kind: if kind == FailureKind::TimedOut { kind } else { FailureKind::ResponseInvalid },
             detail: detail.trim_end_matches([':', ' ']).to_owned(),
             ..Self::new(FailureReason::InvalidResponse, Some(session))

@@ -1,4 +1,4 @@
-//! What becomes of the card of a session when its token intent is converted.
+//! The card of a 3DS session after its token intent is converted.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::{
     },
 };
 
-/// The card of a session, as its row names it.
+/// The card of a session, from the columns of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ThreeDsSessionCard {
     Token(TokenId),
@@ -23,27 +23,27 @@ pub enum ThreeDsSessionCard {
     },
 }
 
-/// The columns of a session's row that name its card.
+/// The card columns of a session's row.
 #[derive(Debug, Clone, Copy)]
 pub struct ThreeDsSessionCardColumns<'a> {
     pub token: Option<&'a str>,
     pub intent: Option<TokenIntentId>,
-    /// The others are written by a conversion.
+    /// A conversion writes this column and the following ones.
     pub containers: Option<&'a str>,
     pub number_version: Option<CardNumberVersion>,
     pub mac: Option<Mac>,
 }
 
-/// The token that an intent became. It has a code of its own, because the conversion writes it
-/// without opening the session.
+/// The token that an intent was converted to. It has its own MAC, because the conversion writes it
+/// without decrypting the session.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConvertedIntent {
     pub tenant: TenantId,
     pub intent: TokenIntentId,
     pub token: TokenId,
-    /// Of the token, when it was converted.
+    /// The containers of the token at the conversion.
     pub containers: Containers,
-    /// Which writing of the number the token had then.
+    /// The number version of the token at the conversion.
     pub number_version: Option<CardNumberVersion>,
 }
 
@@ -59,14 +59,12 @@ impl PolicyRow for ConvertedIntent {
 }
 
 impl ThreeDsSessionCard {
-    /// The token that the row names, at first or by a conversion.
+    /// The token of the row, from its creation or by a conversion.
     #[must_use]
     pub fn token(&self) -> Option<&TokenId> {
         match self {
             Self::Token(id) => Some(id),
-            Self::Intent { conversion: converted, .. } => {
-                converted.as_ref().map(|it| &it.record.token)
-            }
+            Self::Intent { conversion, .. } => conversion.as_ref().map(|it| &it.record.token),
         }
     }
 
@@ -82,11 +80,11 @@ impl ThreeDsSessionCard {
     pub fn conversion(&self) -> Option<&SignedRow<ConvertedIntent>> {
         match self {
             Self::Token(_) => None,
-            Self::Intent { conversion: converted, .. } => converted.as_ref(),
+            Self::Intent { conversion, .. } => conversion.as_ref(),
         }
     }
 
-    /// As the columns of a row have it. Nothing when they are not as we write them.
+    /// Parses the columns of a row. `None` when they are not valid.
     #[must_use]
     pub fn from_row(tenant: TenantId, columns: ThreeDsSessionCardColumns<'_>) -> Option<Self> {
         let ThreeDsSessionCardColumns { token, intent, containers, number_version, mac } = columns;
@@ -108,7 +106,8 @@ impl ThreeDsSessionCard {
         }
     }
 
-    /// Binds the session to its card. The conversion comes later and has a code of its own.
+    /// Binds the session to its card. The conversion is not included, because it happens later and
+    /// has its own MAC.
     pub(crate) fn add_to_place(&self, place: Place) -> Place {
         let (token, intent) = match self {
             Self::Token(id) => (Some(id.as_str().as_bytes()), None),
@@ -120,8 +119,8 @@ impl ThreeDsSessionCard {
 }
 
 impl TokenWrite {
-    /// For the sessions of the intent that this write converts. An engine asks before the write and
-    /// signs with its outcome.
+    /// The conversion for the sessions of the intent. An engine calls this before the write and
+    /// signs the outcome afterwards.
     #[must_use]
     pub fn conversion(&self) -> Option<Conversion> {
         let (permit, intent, record) = match self {
@@ -147,15 +146,19 @@ pub struct Conversion {
 }
 
 impl Conversion {
-    /// For the sessions of the intent, once the outcome of the write is known.
+    /// The signed row for the sessions of the intent, after the outcome of the write is known.
     #[must_use]
     pub fn sign(self, outcome: &WriteOutcome) -> SignedRow<ConvertedIntent> {
         let record = match outcome {
             WriteOutcome::New | WriteOutcome::Updated => self.record,
-            WriteOutcome::Existing(found) => ConvertedIntent {
-                token: found.record.id.clone(),
-                containers: found.record.containers.clone(),
-                number_version: read_number_version(&self.keys, self.record.tenant, &found.record),
+            WriteOutcome::Existing(existing) => ConvertedIntent {
+                token: existing.record.id.clone(),
+                containers: existing.record.containers.clone(),
+                number_version: read_number_version(
+                    &self.keys,
+                    self.record.tenant,
+                    &existing.record,
+                ),
                 ..self.record
             },
         };

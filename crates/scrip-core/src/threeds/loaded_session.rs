@@ -1,4 +1,5 @@
-//! A session in hand: read, moved on by the machine, and written back if nobody else did meanwhile.
+//! A loaded 3DS session: read, changed by the state machine, and written if no other request
+//! changed it.
 
 use std::sync::Arc;
 
@@ -23,21 +24,21 @@ use crate::{
     token::Containers,
 };
 
-/// Whoever was overtaken so often stands in a crowd.
+/// The number of attempts before a conflict is reported.
 pub(crate) const SESSION_ATTEMPTS_MAX: u32 = 16;
 
 pub(crate) fn session_conflict_error() -> Error {
-    Error::Conflict { reason: "the session is being changed by others; try again" }
+    Error::Conflict { reason: "other requests are changing the session; try again" }
 }
 
-/// A session's row, and what was in it.
+/// A session's row and its opened body.
 #[derive(Debug, Clone)]
 pub(crate) struct LoadedSession {
     pub(crate) record: ThreeDsSessionRecord,
     pub(crate) body: ThreeDsSessionBody,
 }
 
-/// The operator decides who has 3-D Secure.
+/// Checks that the operator enabled 3-D Secure for the tenant.
 pub(crate) fn check_threeds_enabled(tenant: &Tenant) -> Result<(), Error> {
     if tenant.quotas.threeds_access {
         return Ok(());
@@ -49,13 +50,14 @@ pub(crate) fn check_threeds_enabled(tenant: &Tenant) -> Result<(), Error> {
 #[derive(Debug)]
 pub(crate) struct OpenedSession {
     pub(crate) session: LoadedSession,
-    /// Nothing when the card is gone.
+    /// `None` when the card was deleted.
     pub(crate) card: Option<FoundCard>,
-    /// In the containers of the card; when the card is gone, in those that it had.
+    /// The permit for the containers of the card; after its deletion, for its last known
+    /// containers.
     pub(crate) permit: Permit,
 }
 
-/// A session of the caller's tenant that has not expired.
+/// Loads a live session of the caller's tenant, and its card.
 ///
 /// # Errors
 /// There is no such session, or the caller has no right in the containers of its card.
@@ -67,27 +69,28 @@ pub(crate) async fn load_session(
 ) -> Result<OpenedSession, Error> {
     check_threeds_enabled(caller.tenant())?;
     let lookup = caller.permit_lookup(permission)?;
-    let found = vault.store.find_threeds_session(lookup, id, vault.clock.latest()).await?;
+    let row = vault.store.find_threeds_session(lookup, id, vault.clock.latest()).await?;
     let session =
-        LoadedSession::open(caller.tenant(), found.ok_or(Error::NotFound)?, vault.clock.latest())?;
+        LoadedSession::open(caller.tenant(), row.ok_or(Error::NotFound)?, vault.clock.latest())?;
     let (reference, containers) = session.card(caller.tenant())?;
     let card = find_card(vault, caller, permission, &reference).await?;
     let permit = match &card {
         Some(card) => card.permit.recheck()?,
         None => {
-            let subject = AccessTarget { containers: &containers, id: reference.token() };
-            caller.permit(permission, subject)?
+            let target = AccessTarget { containers: &containers, id: reference.token() };
+            caller.permit(permission, target)?
         }
     };
     Ok(OpenedSession { session, card, permit })
 }
 
 impl OpenedSession {
-    /// By the number and by its writing: with the number alone a session would tell whether a number
-    /// that was written without a reveal right is the right one.
+    /// Compares the number and its version. With the number alone, a session would confirm whether
+    /// a number that was written without a reveal right is correct.
     ///
     /// # Errors
-    /// The card has another number than the session was created for, or it was written since.
+    /// The card has another number than the session was created for, or its number was written
+    /// again.
     pub(crate) fn check_number(&self) -> Result<(), Error> {
         let Some(card) = &self.card else { return Ok(()) };
         let session = &self.session;
@@ -102,10 +105,10 @@ impl OpenedSession {
     }
 }
 
-/// Before an outcome that was given once is given again.
+/// Checks the card of a session before its stored outcome is replayed.
 ///
 /// # Errors
-/// As for [`find_held`] and [`OpenedSession::check_number`].
+/// As for [`load_session`] and [`OpenedSession::check_number`].
 pub(crate) async fn check_replayed_outcome(
     vault: &Vault,
     caller: &Caller,
@@ -114,15 +117,16 @@ pub(crate) async fn check_replayed_outcome(
     load_session(vault, caller, Permission::ThreeDsSessionAuthenticate, id).await?.check_number()
 }
 
-/// A session that somebody without a key speaks of: whose it is, only its row says, and opening it
-/// proves. [`Error::NotFound`] for one that is not there, and for one that is not to be used.
+/// Loads a session for an unauthenticated caller. Only its row names the tenant; the decryption
+/// fails if the tenant is wrong. [`Error::NotFound`] for a session that is missing or cannot be
+/// used.
 pub(crate) async fn load_notified_session(
     vault: &Vault,
     directory: &Directory,
     id: ThreeDsSessionId,
 ) -> Result<(Arc<Tenant>, LoadedSession), Error> {
-    let found = vault.store.find_notified_threeds_session(id, vault.clock.latest()).await?;
-    let record = found.ok_or(Error::NotFound)?;
+    let row = vault.store.find_notified_threeds_session(id, vault.clock.latest()).await?;
+    let record = row.ok_or(Error::NotFound)?;
     let tenant = Arc::clone(directory.tenant(record.tenant).ok_or(Error::NotFound)?);
     if !tenant.quotas.threeds_access {
         return Err(Error::NotFound);
@@ -131,19 +135,19 @@ pub(crate) async fn load_notified_session(
     Ok((tenant, session))
 }
 
-/// What a write of a session needs besides what the step gave.
+/// The audit record, events and idempotency record of a session write.
 pub(crate) struct SessionChange<'a> {
     pub(crate) tenant: &'a Tenant,
     pub(crate) cause: EventCause<'a>,
     pub(crate) audit: AuditRecord,
     pub(crate) outcome: &'static str,
-    /// The card, where its number was opened.
+    /// The card, if its number was opened.
     pub(crate) used_card: Option<CardReference>,
     pub(crate) idempotency: Option<IdempotencyRecord>,
 }
 
 impl<'a> SessionChange<'a> {
-    /// What a caller does, if it opens no number and has no answer to remember.
+    /// A change by a caller that opens no number and stores no response.
     pub(crate) fn new(
         caller: &'a Caller,
         operation: Operation,
@@ -157,7 +161,8 @@ impl<'a> SessionChange<'a> {
 }
 
 impl LoadedSession {
-    /// What time alone did to it happens now: nobody has to be there when a session's time is over.
+    /// Applies the elapsed time when the session is loaded, so no background task is needed for
+    /// timeouts.
     fn open(tenant: &Tenant, record: ThreeDsSessionRecord, now: Timestamp) -> Result<Self, Error> {
         let mut body = ThreeDsSessionBody::open(tenant, &record)?;
         body.state = apply_elapsed_time(&body.state, to_moment(now));
@@ -167,30 +172,31 @@ impl LoadedSession {
         Ok(Self { record, body })
     }
 
-    /// The card as it is now, and the containers that it has or last had: those of the token, once
-    /// the intent was converted.
+    /// The current card, and its current or last known containers: those of the token, if the
+    /// intent was converted.
     pub(crate) fn card(&self, tenant: &Tenant) -> Result<(CardReference, Containers), Error> {
-        let Some(converted) = self.record.card.conversion() else {
+        let Some(conversion) = self.record.card.conversion() else {
             return Ok((self.body.card()?, self.body.containers()?));
         };
-        let ConvertedIntent { tenant: of, intent, token, containers, .. } = &converted.record;
-        let is_same = *of == tenant.id && Some(*intent) == self.record.card.intent();
-        if !is_same || !converted.has_valid_mac(&tenant.keys) {
-            return Err(Error::Internal("the card of a session was altered".into()));
+        let ConvertedIntent { tenant: tenant_id, intent, token, containers, .. } =
+            &conversion.record;
+        let is_same = *tenant_id == tenant.id && Some(*intent) == self.record.card.intent();
+        if !is_same || !conversion.has_valid_mac(&tenant.keys) {
+            return Err(Error::Internal("the card columns of a 3DS session were altered".into()));
         }
         Ok((CardReference::Token(token.clone()), containers.clone()))
     }
 
-    /// Which writing of the number the session is bound to: that of its token, or the one that the
-    /// conversion of its intent made or found. To be asked after [`Held::card`], which checks it.
+    /// The number version that the session is bound to: that of its token, or the one at the
+    /// conversion of its intent. Call it after [`LoadedSession::card`], which checks the columns.
     fn number_version(&self) -> Option<CardNumberVersion> {
         match self.record.card.conversion() {
-            Some(converted) => converted.record.number_version,
+            Some(conversion) => conversion.record.number_version,
             None => self.body.number_version(),
         }
     }
 
-    /// After an event. The row is the next one of the same session, not yet sealed.
+    /// The session after an event: the next revision of the row, not yet sealed.
     pub(crate) fn apply_event(
         &self,
         event: &StateMachineEvent,
@@ -201,18 +207,19 @@ impl LoadedSession {
         Ok((Self { record: self.record.clone(), body }, effects))
     }
 
-    /// Whether time alone has ended it since it was read: then others were told so already.
+    /// Whether the session timed out since it was read. Other requests may have reported that
+    /// already.
     pub(crate) fn has_timed_out(&self, now: Timestamp) -> bool {
         apply_elapsed_time(&self.body.state, to_moment(now)) != self.body.state
     }
 
-    /// Whether anything is to be written: a step that changes nothing and tells nobody is not.
+    /// Whether a transition needs a write: one without a state change and without events does not.
     pub(crate) fn needs_write(&self, previous: &Self, effects: &[StateMachineEffect]) -> bool {
-        let emits = effects.iter().any(|it| matches!(it, StateMachineEffect::Emit { .. }));
-        emits || self.body.state != previous.body.state
+        let has_event = effects.iter().any(|it| matches!(it, StateMachineEffect::Emit { .. }));
+        has_event || self.body.state != previous.body.state
     }
 
-    /// In place of the row that it was read from. Stale when somebody else was faster.
+    /// Replaces the row that was read. Stale when another request changed it first.
     pub(crate) async fn write(
         &mut self,
         vault: &Vault,
@@ -230,23 +237,15 @@ impl LoadedSession {
         effects: &[StateMachineEffect],
         change: SessionChange<'_>,
     ) -> Result<ThreeDsSessionWrite, Error> {
-        let SessionChange { tenant, cause, audit, outcome, used_card: used, idempotency: answer } =
-            change;
+        let SessionChange { tenant, cause, audit, outcome, used_card, idempotency } = change;
         self.record.deletes_at = self.body.deletes_at();
         self.record.body = Sealed::from_stored(Vec::new());
         self.record.body = self.body.seal(tenant, &self.record)?;
         let (record, body) = (&self.record, &self.body);
-        let step = SessionTransition { vault, tenant, record, body, cause, now: audit.at };
-        let events = step.events(effects)?;
+        let transition = SessionTransition { vault, tenant, record, body, cause, now: audit.at };
+        let events = transition.seal_events(effects)?;
         let session = self.record.clone();
-        Ok(ThreeDsSessionWrite {
-            session,
-            events,
-            audit,
-            outcome,
-            used_card: used,
-            idempotency: answer,
-        })
+        Ok(ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency })
     }
 }
 
@@ -254,22 +253,23 @@ pub(crate) fn to_moment(now: Timestamp) -> UnixSeconds {
     UnixSeconds(now.unix_ms.div_euclid(1000))
 }
 
-/// Expired, given up, or no longer waited for.
+/// The state after the elapsed time: the session may have expired, or its challenge timed out.
 fn apply_elapsed_time(state: &ThreeDsSession, now: UnixSeconds) -> ThreeDsSession {
-    let late = state.pending_challenge().and_then(|(_, until)| until).is_some_and(|it| now >= it);
-    let event = if late { StateMachineEvent::Timeout } else { StateMachineEvent::Expire };
+    let is_overdue =
+        state.pending_challenge().and_then(|(_, deadline)| deadline).is_some_and(|it| now >= it);
+    let event = if is_overdue { StateMachineEvent::Timeout } else { StateMachineEvent::Expire };
     state.step(&event, now).map_or_else(|_| state.clone(), |(state, _)| state)
 }
 
-/// A refusal, to a client that asked for it.
-pub(crate) fn rejection_error(refusal: &ThreeDsRejection) -> Error {
-    match refusal {
+/// The error for a client when the state machine rejects its request.
+pub(crate) fn rejection_error(rejection: &ThreeDsRejection) -> Error {
+    match rejection {
         ThreeDsRejection::Expired => Error::NotFound,
         ThreeDsRejection::DeviceInfoMissing => {
             FieldError::new("device_info", "has not been sent yet: update the session first").into()
         }
         ThreeDsRejection::DeviceInfoTooLate => {
-            Error::Conflict { reason: "the session was authenticated already" }
+            Error::Conflict { reason: "the session was already authenticated" }
         }
         ThreeDsRejection::ResultNotReady => {
             Error::NotReady { reason: "there is no challenge result for this session yet" }
@@ -280,7 +280,7 @@ pub(crate) fn rejection_error(refusal: &ThreeDsRejection) -> Error {
         | ThreeDsRejection::ResultTooLate
         | ThreeDsRejection::NoChallenge
         | ThreeDsRejection::Unexpected => Error::Conflict {
-            reason: "the session was authenticated already, or what became of it is not known; \
+            reason: "the session was already authenticated, or its outcome is unknown; \
                      create a new one",
         },
     }

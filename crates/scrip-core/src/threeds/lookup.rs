@@ -1,4 +1,4 @@
-//! Which schemes a card can be authenticated with, by the ranges that they have told.
+//! The schemes that can authenticate a card, by their card ranges.
 
 use scrip_threeds::{
     code::Scheme,
@@ -12,7 +12,8 @@ use crate::{
     threeds::{FailureReason, ServiceFailure, scheme_support::SchemeSupport},
 };
 
-/// The first is the card's own brand, the others are those that it has besides.
+/// Finds the schemes that support the card. The first is the own brand of the card; the others are
+/// additional networks.
 pub(crate) fn find_supported_schemes(
     vault: &Vault,
     kind: TenantKind,
@@ -23,15 +24,15 @@ pub(crate) fn find_supported_schemes(
     if connected.is_empty() {
         return fail(FailureReason::NotConnected);
     }
-    let mut rails = Vec::new();
+    let mut schemes = Vec::new();
     for it in &connected {
         let range = it.ranges.as_ref().zip(number).and_then(|(ranges, card)| ranges.find(card));
-        rails.extend(range.and_then(|range| scheme_support(it.scheme, range)));
+        schemes.extend(range.and_then(|range| scheme_support(it.scheme, range)));
     }
-    if !rails.is_empty() {
-        return Ok(rails);
+    if !schemes.is_empty() {
+        return Ok(schemes);
     }
-    // As long as one has not told its ranges, the card may be in those.
+    // Until all ranges are fetched, the card may be in a missing range.
     if number.is_some() && connected.iter().any(|it| it.ranges.is_none()) {
         return fail(FailureReason::RangesUnavailable);
     }

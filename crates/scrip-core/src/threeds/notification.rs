@@ -1,4 +1,4 @@
-//! Something that somebody without a key tells of a session.
+//! Notifications of 3DS sessions by unauthenticated callers.
 
 use scrip_threeds::session::{StateMachineEffect, StateMachineEvent, ThreeDsRejection};
 
@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// The session afterwards and what came of it, or the machine's refusal.
+/// Applies an event and writes the session. Returns the session and the effects, or the rejection
+/// by the state machine.
 pub(crate) async fn apply_notification(
     vault: &Vault,
     directory: &Directory,
@@ -27,14 +28,14 @@ pub(crate) async fn apply_notification(
         let (tenant, session) = load_notified_session(vault, directory, id).await?;
         let now = vault.clock.now();
         let (mut next, effects) = match session.apply_event(event, now) {
-            Ok(stepped) => stepped,
-            Err(refusal) => return Ok(Err(refusal)),
+            Ok(transition) => transition,
+            Err(rejection) => return Ok(Err(rejection)),
         };
         if !next.needs_write(&session, &effects) {
             return Ok(Ok((next, effects)));
         }
         let key = &tenant.audit_key;
-        let writing = SessionChange {
+        let change = SessionChange {
             tenant: &tenant,
             cause: EventCause::Unauthenticated(origin),
             audit: AuditRecord::for_request(Actor::Unauthenticated, operation, origin, key, now),
@@ -42,7 +43,7 @@ pub(crate) async fn apply_notification(
             used_card: None,
             idempotency: None,
         };
-        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+        if next.write(vault, &effects, change).await? == ChangeOutcome::Done {
             return Ok(Ok((next, effects)));
         }
     }

@@ -1,4 +1,4 @@
-//! The number of a card that a session names.
+//! The number of a card that a 3DS session uses.
 
 use crate::{
     Error, Vault,
@@ -6,14 +6,14 @@ use crate::{
     token::{Plaintext, TokenPatch, TokenRecord, TokenType},
 };
 
-/// A public application or an access session may be in the hands of the payer, who could have one
-/// card authenticated and another one charged. So neither writes the number of a card that a session
-/// names, not even the same number: the difference would tell whether a guess is right.
+/// Rejects a new number for a card that a session uses, by a public application or an access
+/// session. The payer may control the browser, and could have one card authenticated and another
+/// one charged. Even the same number is rejected: the difference would confirm a guess.
 ///
-/// The store decides it again when it writes. Here it comes before the number counts as a guess.
+/// The store checks again when it writes. The check here runs before the number counts as a guess.
 ///
 /// # Errors
-/// The patch has a number, and a session names the card.
+/// The patch has a number, and a session uses the card.
 pub(crate) async fn reject_number_change(
     vault: &Vault,
     caller: &Caller,
@@ -31,11 +31,11 @@ pub(crate) async fn reject_number_change(
     Ok(())
 }
 
-/// Whether a patch has the number of a card, whatever number it is.
+/// Whether a patch contains a card number, with any value.
 pub(crate) fn patch_has_card_number(token_type: TokenType, patch: &TokenPatch) -> bool {
     let data = patch.data.as_ref().map(Plaintext::expose);
-    let names = data.is_some_and(|it| it.get("number").is_some() || !it.is_object());
-    names && token_type == TokenType::Card
+    let has_number = data.is_some_and(|it| it.get("number").is_some() || !it.is_object());
+    has_number && token_type == TokenType::Card
 }
 
 pub(crate) fn number_in_use_error() -> Error {

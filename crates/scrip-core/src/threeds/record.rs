@@ -1,4 +1,4 @@
-//! A session as it is kept: nothing of it stands in clear but what a query needs.
+//! The stored 3DS session. Only the columns that queries need are in clear.
 
 use std::{fmt, time::Duration};
 
@@ -21,36 +21,36 @@ use crate::{
     token::Containers,
 };
 
-/// A session's row. What is not sealed is bound to what is.
+/// The stored row of a session. The clear columns are bound to the sealed body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ThreeDsSessionRecord {
     pub tenant: TenantId,
     pub id: ThreeDsSessionId,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
-    /// When the row goes, if it does: what was authenticated stays.
+    /// When the row is deleted; `None` for an authenticated session, which is not deleted.
     pub deletes_at: Option<Timestamp>,
-    /// Counts the updates.
+    /// Incremented by every update.
     pub revision: i64,
-    /// Found by it when the card changes.
+    /// In clear, so that a change of the card finds its sessions.
     pub card: ThreeDsSessionCard,
     pub body: Sealed,
 }
 
-/// What commits when a session changes.
+/// Everything that is committed with a change of a session.
 #[derive(Debug, Clone)]
 pub struct ThreeDsSessionWrite {
     pub session: ThreeDsSessionRecord,
-    /// What is to be told of it.
+    /// The events to deliver.
     pub events: Vec<ThreeDsEventRecord>,
     pub audit: AuditRecord,
     pub outcome: &'static str,
-    /// The card whose number was opened for it, which has a record of its own.
+    /// The card, if its number was opened. Its use has its own audit record.
     pub used_card: Option<CardReference>,
     pub idempotency: Option<IdempotencyRecord>,
 }
 
-/// How a browser shows a challenge, which the page at its end has to know.
+/// The way in which the browser shows a challenge. The page after the challenge depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ChallengeMode {
@@ -58,36 +58,36 @@ pub enum ChallengeMode {
     Redirect,
 }
 
-/// What is sealed of a session. Never a card number.
+/// The sealed part of a session. It never contains a card number.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreeDsSessionBody {
     pub state: ThreeDsSession,
     pub(crate) token: Option<String>,
     pub(crate) token_intent: Option<String>,
-    /// Of the card, when the session was created. They decide who reads the session once the card is
-    /// gone.
+    /// The containers of the card when the session was created. They decide who may read the
+    /// session after the card is deleted.
     pub(crate) containers: String,
-    /// A keyed digest of the number for which the session was created.
+    /// A keyed digest of the card number at creation.
     pub(crate) number_digest: String,
-    /// Which writing of it, where the session was created for a token.
+    /// The version of the number, for a session of a token.
     pub(crate) number_version: Option<String>,
-    /// The first is the card's own brand.
+    /// The supported schemes. The first is the own brand of the card.
     pub schemes: Vec<SchemeSupport>,
     pub device: Device,
     pub device_info: DeviceInfo,
     pub challenge_mode: ChallengeMode,
     pub metadata: Option<Map<String, Value>>,
-    /// In the address to which the result is posted.
+    /// Part of the URL to which the result is posted.
     pub(crate) secret: String,
     pub(crate) modified: Option<(String, i64)>,
-    /// What the `AReq` said of the method page.
+    /// The method completion indicator in the `AReq`.
     pub(crate) sent_method_completion: Option<MethodCompletion>,
 }
 
 impl ThreeDsSessionBody {
     /// # Errors
-    /// Not as we wrote it.
+    /// The body is not valid.
     pub fn card(&self) -> Result<CardReference, Error> {
         let token = self
             .token
@@ -110,20 +110,20 @@ impl ThreeDsSessionBody {
 
     #[must_use]
     pub fn modified(&self) -> Option<(ApplicationId, Timestamp)> {
-        let (by, unix_ms) = self.modified.as_ref()?;
-        Some((ApplicationId::parse(by)?, Timestamp { unix_ms: *unix_ms }))
+        let (application, unix_ms) = self.modified.as_ref()?;
+        Some((ApplicationId::parse(application)?, Timestamp { unix_ms: *unix_ms }))
     }
 
-    pub(crate) fn set_modified(&mut self, by: ApplicationId, at: Timestamp) {
-        self.modified = Some((by.to_string(), at.unix_ms));
+    pub(crate) fn set_modified(&mut self, application: ApplicationId, at: Timestamp) {
+        self.modified = Some((application.to_string(), at.unix_ms));
     }
 
     pub(crate) fn expires_at(&self) -> Timestamp {
         from_seconds(self.state.expires_at.0)
     }
 
-    /// When nobody needs the row any more. What failed stays for a day, so that its client hears why
-    /// there is no result.
+    /// When the row can be deleted. A failed session stays for a day, so that its client can read
+    /// the reason.
     pub(crate) fn deletes_at(&self) -> Option<Timestamp> {
         const DAY: Duration = Duration::from_secs(24 * 60 * 60);
         let expires_at = self.expires_at();
@@ -163,10 +163,10 @@ fn from_seconds(seconds: i64) -> Timestamp {
 }
 
 fn corrupt_body_error() -> Error {
-    Error::Internal("a session's body is not one of ours".into())
+    Error::Internal("the body of a 3DS session cannot be parsed".into())
 }
 
-/// Every column beside the body is part of its place.
+/// The associated data of a session body: every clear column.
 fn place(record: &ThreeDsSessionRecord) -> Place {
     let place = Place::new("session.body")
         .bytes(record.tenant.0.as_bytes())
@@ -178,9 +178,9 @@ fn place(record: &ThreeDsSessionRecord) -> Place {
     record.card.add_to_place(place)
 }
 
-/// It tells of a person, and has a secret.
+/// `Debug` prints no content: the body contains personal data and a secret.
 impl fmt::Debug for ThreeDsSessionBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SessionBody")
+        f.write_str("ThreeDsSessionBody")
     }
 }

@@ -1,4 +1,4 @@
-//! One way to authenticate a card.
+//! The support of a scheme for a card.
 
 use scrip_threeds::{
     code::{AcsInformation, Scheme},
@@ -6,14 +6,14 @@ use scrip_threeds::{
 };
 use serde::{Deserialize, Serialize};
 
-/// One way to authenticate a card: a scheme, and what it speaks.
+/// A scheme that can authenticate a card, and its protocol versions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SchemeSupport {
     pub scheme: Scheme,
     pub recommended: Version,
     pub available: Vec<Version>,
-    /// Earliest and latest of each.
+    /// The earliest and the latest version.
     pub acs: (VersionNumber, VersionNumber),
     pub ds: (VersionNumber, VersionNumber),
     pub acs_information: Vec<AcsInformation>,

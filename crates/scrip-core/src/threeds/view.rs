@@ -1,4 +1,4 @@
-//! What a client sees of a session.
+//! The view of a 3DS session for a client.
 
 use scrip_threeds::{authentication::Authentication, code::MethodCompletion, session::MethodState};
 
@@ -8,7 +8,7 @@ use crate::{
     threeds::{CardReference, LoadedSession, ThreeDsSessionBody},
 };
 
-/// A session, whole. Which of it an answer has is up to whoever knows the wire.
+/// A whole session. The API crate decides which attributes a response contains.
 #[derive(Debug, Clone)]
 pub struct ThreeDsSessionView {
     pub id: ThreeDsSessionId,
@@ -16,11 +16,11 @@ pub struct ThreeDsSessionView {
     pub card: CardReference,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
-    /// Nothing once it was authenticated: then it does not expire any more.
+    /// `None` after authentication: the session then does not expire.
     pub expires_at: Option<Timestamp>,
-    /// Where the browser tells that the method page has run.
+    /// The URL to which the browser reports that the method page has run.
     pub method_notification_url: String,
-    /// Nothing before it is known.
+    /// `None` while it is unknown.
     pub method_completion: Option<MethodCompletion>,
     pub body: ThreeDsSessionBody,
 }
@@ -36,7 +36,7 @@ pub struct AuthenticationView {
 impl ThreeDsSessionView {
     pub(crate) fn new(vault: &Vault, session: &LoadedSession) -> Result<Self, Error> {
         let LoadedSession { record, body } = session;
-        let base = &vault.directory_servers.settings().public_url;
+        let public_url = &vault.directory_servers.settings().public_url;
         Ok(Self {
             id: record.id,
             tenant_id: record.tenant,
@@ -45,7 +45,7 @@ impl ThreeDsSessionView {
             created_at: record.created_at,
             expires_at: body.deletes_at().map(|_| body.expires_at()),
             method_notification_url: format!(
-                "{base}/3ds/sessions/{}/method-notification",
+                "{public_url}/3ds/sessions/{}/method-notification",
                 record.id
             ),
             method_completion: method_completion(body),
@@ -60,7 +60,7 @@ impl ThreeDsSessionView {
     }
 }
 
-/// While the page may still run, nobody can say that it did not.
+/// The method completion indicator; `None` while the method page may still run.
 fn method_completion(body: &ThreeDsSessionBody) -> Option<MethodCompletion> {
     match body.state.method_state() {
         Some(MethodState::Pending) => None,

@@ -1,17 +1,18 @@
-//! Attribute paths into a body whose shape is the client's own: `customer.cards[2].data`.
+//! Attribute paths into a body of any shape: `customer.cards[2].data`.
 
 use scrip_expression::PathStep;
 
-/// A path under construction. An error tells it, so it holds no name that could be a value.
+/// A path under construction. Errors contain the path, so it must not contain a name that could be
+/// a value.
 #[derive(Debug, Default)]
 pub struct AttributePath(String);
 
-/// Where a path was before it went deeper.
+/// The length of a path before a step was added.
 #[derive(Debug, Clone, Copy)]
 pub struct PathMark(usize);
 
 const NAME_BYTES_MAX: usize = 64;
-/// More of them could be a number that somebody keeps apart.
+/// More digits could be part of a secret number.
 const NAME_DIGITS_MAX: usize = 3;
 
 impl AttributePath {
@@ -20,7 +21,7 @@ impl AttributePath {
         &self.0
     }
 
-    /// A name that does not look like one of an attribute is told as `*`.
+    /// Adds a name. A name that does not look like an attribute name is replaced by `*`.
     pub fn enter(&mut self, name: &str) -> PathMark {
         let mark = PathMark(self.0.len());
         if !self.0.is_empty() {
@@ -30,13 +31,13 @@ impl AttributePath {
         mark
     }
 
-    pub fn enter_index(&mut self, at: usize) -> PathMark {
+    pub fn enter_index(&mut self, index: usize) -> PathMark {
         let mark = PathMark(self.0.len());
-        self.0.push_str(&format!("[{at}]"));
+        self.0.push_str(&format!("[{index}]"));
         mark
     }
 
-    /// Back to where it was.
+    /// Removes the steps after the mark.
     pub fn leave(&mut self, mark: PathMark) {
         self.0.truncate(mark.0);
     }
@@ -47,7 +48,7 @@ impl AttributePath {
         for step in steps {
             match step {
                 PathStep::Name(name) => path.enter(name),
-                PathStep::Index(at) => path.enter_index(*at),
+                PathStep::Index(index) => path.enter_index(*index),
             };
         }
         path
@@ -56,10 +57,10 @@ impl AttributePath {
 
 fn is_attribute_name(name: &str) -> bool {
     let digits = name.bytes().filter(u8::is_ascii_digit).count();
-    let part = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'-';
+    let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || it == b'_' || it == b'-';
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && digits <= NAME_DIGITS_MAX
-        && name.bytes().all(part)
+        && name.bytes().all(is_name_byte)
         && !name.starts_with(|it: char| it.is_ascii_digit())
 }
 
@@ -70,14 +71,14 @@ mod tests {
     #[test]
     fn attribute_path_enters_and_leaves_names_and_indexes() {
         let mut path = AttributePath::default();
-        let whole = path.enter("customer");
+        let start_mark = path.enter("customer");
         path.enter("cards");
-        let cards = path.enter_index(12);
+        let cards_mark = path.enter_index(12);
         path.enter("data-2");
         assert_eq!(path.as_str(), "customer.cards[12].data-2");
-        path.leave(cards);
+        path.leave(cards_mark);
         assert_eq!(path.as_str(), "customer.cards");
-        path.leave(whole);
+        path.leave(start_mark);
         assert_eq!(path.as_str(), "");
         path.enter_index(0);
         path.enter("a");
@@ -90,7 +91,7 @@ mod tests {
             let mut path = AttributePath::default();
             path.enter(name);
             path.enter("data");
-            assert_eq!(path.as_str(), "*.data", "{name}");
+            assert_eq!(path.as_str(), "*.data", "path of {name:?}");
         }
         assert!(!is_attribute_name(&"x".repeat(65)));
     }

@@ -1,4 +1,4 @@
-//! What is sealed of a token: its data and everything that speaks about it.
+//! The sealed part of a token: its data, mask, metadata and expressions.
 
 use std::collections::BTreeMap;
 
@@ -13,11 +13,11 @@ use crate::{
     token::{Plaintext, TokenRecord, TokenType},
 };
 
-/// More than a request can bring at once; patches must not add up to more either.
+/// The maximum size of a body, which repeated patches could exceed. A request body is smaller.
 const BODY_BYTES_MAX: usize = 2 * 1024 * 1024;
 
-/// Metadata in clear would tell a reader of the database who the customers are, so it is in here
-/// too. The cvc never is.
+/// The content of the sealed body. It includes the metadata, because metadata in clear would reveal
+/// the customers to a reader of the database. It never contains the CVC.
 #[derive(Debug, Default, Deserialize)]
 pub struct TokenBody {
     pub data: Plaintext,
@@ -25,11 +25,11 @@ pub struct TokenBody {
     pub metadata: Option<BTreeMap<String, String>>,
     pub search_indexes: Option<Vec<String>>,
     pub fingerprint_expression: Option<String>,
-    /// Which application wrote mask, search indexes and fingerprint expression.
+    /// The application that wrote mask, search indexes and fingerprint expression.
     pub expressions_writer: Option<ApplicationId>,
     #[serde(default)]
     pub withheld: WithheldDigests,
-    /// Of a card: which writing of its number this is. 3-D Secure sessions are bound to it.
+    /// For a card: the version of its number. 3-D Secure sessions are bound to it.
     pub number_version: Option<CardNumberVersion>,
 }
 
@@ -54,7 +54,7 @@ struct TokenBodyRef<'a> {
 
 impl TokenBody {
     pub(crate) fn seal(&self, tenant: &Tenant, record: &TokenRecord) -> Result<Sealed, Error> {
-        let stored = TokenBodyRef {
+        let body_ref = TokenBodyRef {
             data: self.data.expose(),
             mask: self.mask.as_ref(),
             metadata: self.metadata.as_ref(),
@@ -64,9 +64,9 @@ impl TokenBody {
             withheld: &self.withheld,
             number_version: self.number_version.map(|it| it.to_string()),
         };
-        // Room for the whole text: a buffer that grows leaves copies of itself behind.
+        // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut bytes, &stored).map_err(|_| Error::Internal("body".into()))?;
+        serde_json::to_writer(&mut bytes, &body_ref).map_err(|_| Error::Internal("body".into()))?;
         if bytes.len() > BODY_BYTES_MAX {
             return Err(FieldError::new("data", "the token would be larger than 2 MiB").into());
         }
@@ -80,12 +80,12 @@ impl TokenBody {
     fn open_with(keys: &TenantKeys, tenant: TenantId, record: &TokenRecord) -> Result<Self, Error> {
         let secret = keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
         serde_json::from_slice(secret.expose())
-            .map_err(|_| Error::Internal("a token's body is not one of ours".into()))
+            .map_err(|_| Error::Internal("the body of a token cannot be parsed".into()))
     }
 }
 
 impl TokenBody {
-    /// A second copy, said aloud.
+    /// An explicit copy.
     pub(crate) fn duplicate(&self) -> Self {
         Self {
             data: self.data.duplicate(),
@@ -100,7 +100,8 @@ impl TokenBody {
     }
 }
 
-/// Nothing for what is no card, and for a body that is not ours.
+/// The version of the card number. `None` for a token that is not a card, and for a body that
+/// cannot be decrypted.
 pub(crate) fn read_number_version(
     keys: &TenantKeys,
     tenant: TenantId,
@@ -112,8 +113,9 @@ pub(crate) fn read_number_version(
     TokenBody::open_with(keys, tenant, record).ok()?.number_version
 }
 
-/// Every column beside the body is part of its place. Whoever writes to the database can neither
-/// move a token into another container, nor give it another expiry, creator or fingerprint.
+/// The associated data of a token body: every clear column. With write access to the database, an
+/// attacker can neither move a token into another container nor change its expiry, creator or
+/// fingerprint.
 fn place(tenant: TenantId, record: &TokenRecord) -> Place {
     let mut place = Place::new("token.body")
         .bytes(tenant.0.as_bytes())
@@ -127,7 +129,7 @@ fn place(tenant: TenantId, record: &TokenRecord) -> Place {
         .optional_number(record.modified.as_ref().map(|it| it.at.unix_ms))
         .optional_number(record.expires_at.map(|it| it.unix_ms))
         .number(record.revision);
-    // How many come first: the end of one list is not the beginning of the next.
+    // The count comes first, so that the end of one list cannot become the start of the next.
     place = place.number(to_i64(record.containers.iter().count()));
     for container in record.containers.iter() {
         place = place.text(container.as_str());
@@ -143,12 +145,12 @@ fn to_i64(count: usize) -> i64 {
     i64::try_from(count).unwrap_or(i64::MAX)
 }
 
-/// What is not computed for a token.
+/// The digests of a token that are not computed, because they would confirm a guess.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WithheldDigests {
     #[serde(default)]
     pub fingerprint: bool,
-    /// The sources of search indexes.
+    /// The sources of the withheld search indexes.
     #[serde(default)]
     pub indexes: Vec<String>,
 }

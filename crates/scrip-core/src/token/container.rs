@@ -4,15 +4,16 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::FieldError;
 
-/// Lower case, begins and ends with a slash, so that a prefix of the text is a parent and nothing
-/// else is.
+/// A path in lower case, with a slash at the start and at the end. Because of the slash at the end,
+/// a container that is a prefix of another container is its ancestor.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Container(String);
 
 const CONTAINER_BYTES_MAX: usize = 256;
 const CONTAINERS_MAX: usize = 16;
-/// Repetitions are dropped, but not for ever.
+/// The maximum number of entries in the input, including duplicates. `CONTAINERS_MAX` applies after
+/// duplicates are dropped.
 const ENTRIES_PARSED_MAX: usize = 64;
 
 impl Container {
@@ -22,7 +23,7 @@ impl Container {
     }
 
     /// # Errors
-    /// Not a path of named segments between slashes.
+    /// The text is not a path of named segments between slashes.
     pub fn parse(text: &str) -> Result<Self, &'static str> {
         if text == "/" {
             return Ok(Self::root());
@@ -32,18 +33,19 @@ impl Container {
         }
         let inner = text.strip_prefix('/').and_then(|it| it.strip_suffix('/'));
         let inner = inner.ok_or("must begin and end with /")?;
-        // ASCII first, then lower case: some other letters become ASCII when lowered.
-        let named = |it: &str| {
+        // Only ASCII is allowed. Do not use `to_lowercase` before this check: it turns some
+        // non-ASCII letters, such as the Kelvin sign, into ASCII.
+        let is_segment = |it: &str| {
             !it.is_empty()
                 && it.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_')
         };
-        if !inner.split('/').all(named) {
+        if !inner.split('/').all(is_segment) {
             return Err("must have segments of letters, digits, - and _");
         }
         Ok(Self(text.to_ascii_lowercase()))
     }
 
-    /// Whether a grant on this container reaches the other.
+    /// Whether a grant on this container covers the other container.
     #[must_use]
     pub fn covers(&self, other: &Self) -> bool {
         other.0.starts_with(&self.0)
@@ -63,26 +65,30 @@ impl TryFrom<String> for Container {
     }
 }
 
-/// Never empty: a token in no container would be covered by every rule and by none.
+/// The containers of a token. The list is never empty: access rules match containers, so no rule
+/// could allow access to a token without one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Containers(Vec<Container>);
 
 impl Containers {
-    /// Repetitions are dropped; the order stays, for lists show a token under its first container.
+    /// Drops duplicates and preserves the order, because lists show a token under its first
+    /// container.
     ///
     /// # Errors
-    /// There is none, there are too many, or one is not a container.
+    /// There is no container, there are too many, or one is invalid.
     pub fn parse<'a>(texts: impl IntoIterator<Item = &'a str>) -> Result<Self, Vec<FieldError>> {
         let mut containers = Vec::new();
         let mut errors = Vec::new();
-        for (at, text) in texts.into_iter().enumerate() {
-            if at >= ENTRIES_PARSED_MAX {
+        for (index, text) in texts.into_iter().enumerate() {
+            if index >= ENTRIES_PARSED_MAX {
                 return Err(vec![FieldError::new("containers", "must have 1 to 16 entries")]);
             }
             match Container::parse(text) {
                 Ok(container) if containers.contains(&container) => (),
                 Ok(container) => containers.push(container),
-                Err(problem) => errors.push(FieldError::new(format!("containers[{at}]"), problem)),
+                Err(problem) => {
+                    errors.push(FieldError::new(format!("containers[{index}]"), problem))
+                }
             }
         }
         if !errors.is_empty() {
@@ -98,7 +104,7 @@ impl Containers {
         self.0.iter()
     }
 
-    /// The same set has the same text, whatever its order.
+    /// The containers in sorted order, as text. Two sets are equal if their texts are equal.
     #[must_use]
     pub fn sorted_text(&self) -> String {
         let mut sorted: Vec<_> = self.iter().map(Container::as_str).collect();
@@ -106,7 +112,7 @@ impl Containers {
         sorted.join(",")
     }
 
-    /// As it is stored; [`Containers::parse`] on the parts between commas reads it back.
+    /// The stored text. [`Containers::parse`] on the parts between commas is the inverse.
     #[must_use]
     pub fn to_text(&self) -> String {
         self.iter().map(Container::as_str).collect::<Vec<_>>().join(",")
@@ -129,7 +135,7 @@ mod tests {
     fn check(outer: &str, inner: &str, expected: bool) {
         let outer = Container::parse(outer).unwrap();
         let inner = Container::parse(inner).unwrap();
-        assert_eq!(outer.covers(&inner), expected, "{outer:?} {inner:?}");
+        assert_eq!(outer.covers(&inner), expected, "{outer:?} covers {inner:?}");
     }
 
     #[test]
@@ -148,20 +154,20 @@ mod tests {
         let texts =
             ["", "pci", "/pci", "pci/", "//", "/a//b/", "/a b/", "/ä/", "/\u{212a}/", "/a,b/"];
         for text in texts {
-            assert!(Container::parse(text).is_err(), "{text:?}");
+            assert!(Container::parse(text).is_err(), "{text:?} is accepted");
         }
     }
 
     #[test]
     fn containers_are_deduplicated_and_keep_their_order() {
-        let one = Containers::parse(["/b/", "/a/", "/B/"]).unwrap();
-        assert_eq!(one.to_text(), "/b/,/a/");
-        assert_eq!(one.sorted_text(), "/a/,/b/");
+        let containers = Containers::parse(["/b/", "/a/", "/B/"]).unwrap();
+        assert_eq!(containers.to_text(), "/b/,/a/");
+        assert_eq!(containers.sorted_text(), "/a/,/b/");
         assert!(Containers::parse([]).is_err());
         assert_eq!(Containers::parse(["/a/", "b"]).unwrap_err()[0].field, "containers[1]");
     }
 
-    /// Coverage as a person would check it: segment by segment.
+    /// Reference implementation: compares segment by segment.
     fn covers_by_segment(outer: &[String], inner: &[String]) -> bool {
         outer.len() <= inner.len() && outer.iter().zip(inner).all(|(a, b)| a == b)
     }

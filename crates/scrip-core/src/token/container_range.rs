@@ -1,29 +1,31 @@
-//! Ranges of containers: one container, or one with all below it.
+//! Ranges of containers: one container, or a container with all containers below it.
 
 use crate::token::{Container, Containers};
 
-/// The containers between two texts: one of them with all beneath it, or one alone.
+/// The containers between two texts: one subtree, or one container.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ContainerRange {
     from: String,
-    /// The first text after it.
+    /// The first text after the range.
     to: String,
 }
 
 impl ContainerRange {
-    /// A container ends with a slash, so whatever begins with its text is beneath it.
+    /// The range of a container and all containers below it. A container ends with a slash, so
+    /// every container with this prefix is below it.
     #[must_use]
     pub fn subtree(container: &Container) -> Self {
         let from = container.as_str().to_owned();
-        // The character after the slash.
+        // `0` is the character after the slash.
         let to = format!("{}0", from.trim_end_matches('/'));
         Self { from, to }
     }
 
+    /// The range of only this container.
     #[must_use]
     pub fn single(container: &Container) -> Self {
         let from = container.as_str().to_owned();
-        // Before every character that a container may go on with.
+        // A space sorts before every character that may follow in a container.
         let to = format!("{from} ");
         Self { from, to }
     }
@@ -50,29 +52,29 @@ impl ContainerRange {
     }
 }
 
-/// Spans apart from each other, the last in the alphabet first: the order of lists.
+/// Disjoint ranges in descending order, which is the order of lists.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ContainerRanges(Vec<ContainerRange>);
 
 impl ContainerRanges {
     pub(crate) fn from_ranges(mut ranges: Vec<ContainerRange>) -> Self {
         ranges.sort_unstable();
-        let mut apart: Vec<ContainerRange> = Vec::with_capacity(ranges.len());
-        for span in ranges {
-            match apart.last_mut() {
-                Some(last) if span.from <= last.to => last.to = last.to.clone().max(span.to),
-                Some(_) | None => apart.push(span),
+        let mut disjoint: Vec<ContainerRange> = Vec::with_capacity(ranges.len());
+        for range in ranges {
+            match disjoint.last_mut() {
+                Some(last) if range.from <= last.to => last.to = last.to.clone().max(range.to),
+                Some(_) | None => disjoint.push(range),
             }
         }
-        apart.reverse();
-        Self(apart)
+        disjoint.reverse();
+        Self(disjoint)
     }
 
     pub(crate) fn intersect(&self, other: &Self) -> Self {
-        let meets = |one: &ContainerRange| {
-            other.0.iter().filter_map(|it| it.intersect(one)).collect::<Vec<_>>()
+        let overlaps = |range: &ContainerRange| {
+            other.0.iter().filter_map(|it| it.intersect(range)).collect::<Vec<_>>()
         };
-        Self::from_ranges(self.0.iter().flat_map(meets).collect())
+        Self::from_ranges(self.0.iter().flat_map(overlaps).collect())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &ContainerRange> {
@@ -84,7 +86,7 @@ impl ContainerRanges {
         self.iter().any(|it| it.contains(container))
     }
 
-    /// Under which of its containers a list shows a token: the first that it looks into.
+    /// The container under which a list shows a token: the first one within the ranges.
     #[must_use]
     pub fn listed_container<'a>(&self, containers: &'a Containers) -> Option<&'a Container> {
         containers.iter().find(|it| self.contains(it))
@@ -100,8 +102,8 @@ mod tests {
     }
 
     #[track_caller]
-    fn check(span: &ContainerRange, inside: &str, expected: bool) {
-        assert_eq!(span.contains(&container(inside)), expected, "{span:?} {inside}");
+    fn check(range: &ContainerRange, text: &str, expected: bool) {
+        assert_eq!(range.contains(&container(text)), expected, "{range:?} contains {text}");
     }
 
     #[test]
@@ -127,9 +129,9 @@ mod tests {
 
     #[test]
     fn container_ranges_are_merged_and_sorted_descending() {
-        let joined = ranges(&["/a/", "/pci/high/", "/pci/", "/a/"]);
-        let froms: Vec<_> = joined.iter().map(ContainerRange::from).collect();
-        assert_eq!(froms, ["/pci/", "/a/"]);
+        let merged = ranges(&["/a/", "/pci/high/", "/pci/", "/a/"]);
+        let starts: Vec<_> = merged.iter().map(ContainerRange::from).collect();
+        assert_eq!(starts, ["/pci/", "/a/"]);
         assert_eq!(ranges(&["/", "/a/"]), ranges(&["/"]));
         assert_eq!(ranges(&["/"]).intersect(&ranges(&["/a/b/", "/c/"])), ranges(&["/a/b/", "/c/"]));
         assert_eq!(ranges(&["/a/"]).intersect(&ranges(&["/b/"])), ContainerRanges::default());
@@ -137,13 +139,13 @@ mod tests {
 
     #[test]
     fn token_is_listed_under_its_first_matching_container() {
-        let both = Containers::parse(["/b/", "/a/"]).unwrap();
-        let placed = |texts: &[&str]| {
-            ranges(texts).listed_container(&both).map(Container::as_str).map(str::to_owned)
+        let containers = Containers::parse(["/b/", "/a/"]).unwrap();
+        let find_listed = |texts: &[&str]| {
+            ranges(texts).listed_container(&containers).map(Container::as_str).map(str::to_owned)
         };
-        assert_eq!(placed(&["/"]).as_deref(), Some("/b/"));
-        assert_eq!(placed(&["/a/", "/b/"]).as_deref(), Some("/b/"));
-        assert_eq!(placed(&["/a/"]).as_deref(), Some("/a/"));
-        assert_eq!(placed(&["/c/"]), None);
+        assert_eq!(find_listed(&["/"]).as_deref(), Some("/b/"));
+        assert_eq!(find_listed(&["/a/", "/b/"]).as_deref(), Some("/b/"));
+        assert_eq!(find_listed(&["/a/"]).as_deref(), Some("/a/"));
+        assert_eq!(find_listed(&["/c/"]), None);
     }
 }

@@ -1,4 +1,5 @@
-//! The card verification code: kept apart from the card, under a key that dies.
+//! The card verification code (CVC): stored separately from the card, encrypted with an epoch key
+//! that is destroyed later.
 
 use scrip_seal::{EpochKeyError, EpochKeys, KeyPresence, OpenedValue, Place, Sealed, Secret};
 use serde_json::Value;
@@ -10,11 +11,12 @@ use crate::{
     token::{Plaintext, TokenType},
 };
 
-/// A code between parse and seal, or between open and answer. Cannot be printed.
+/// A CVC between parsing and sealing, or between opening and response. `Debug` does not print it.
 #[derive(Debug)]
 pub struct Cvc(Secret);
 
-/// As the store keeps it. Out of sight at `expires_at`, out of reach when its epoch ends.
+/// The stored CVC. It is not readable after `expires_at`, and not recoverable after its epoch key
+/// is destroyed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CvcRecord {
     pub expires_at: Timestamp,
@@ -27,13 +29,13 @@ impl Cvc {
         Self(Secret::new(text.into_bytes()))
     }
 
-    /// The only way in.
+    /// The only access to the text.
     #[must_use]
     pub fn expose(&self) -> &str {
         std::str::from_utf8(self.0.expose()).unwrap_or_default()
     }
 
-    /// With the key that [`prepare_cvc`] has put at hand.
+    /// Seals with the key that [`load_cvc_key`] loaded.
     pub(crate) fn seal(
         &self,
         epochs: &EpochKeys,
@@ -46,7 +48,7 @@ impl Cvc {
 }
 
 impl CvcRecord {
-    /// What [`Cvc::seal`] sealed there. Nothing once its time is over, or its key is gone.
+    /// Decrypts the CVC. `None` after it expired or its key was destroyed.
     pub(crate) fn open(
         &self,
         epochs: &EpochKeys,
@@ -59,15 +61,15 @@ impl CvcRecord {
         match epochs.open(place, &self.sealed, self.expires_at.unix_ms)? {
             OpenedValue::Open(secret) => Ok(Some(Cvc(secret))),
             OpenedValue::KeyDestroyed => Ok(None),
-            // To leave it out would say that there is none.
+            // An error, because a response without the CVC would state that there is none.
             OpenedValue::KeyNotLoaded => Err(EpochKeyError::NotLoaded.into()),
         }
     }
 
-    /// Asks other nodes for its key, if it is one of theirs; whether there is one.
+    /// Whether the CVC expired or its key is destroyed. Loads the key if another node created it.
     ///
     /// # Errors
-    /// They do not answer.
+    /// The other nodes do not respond.
     pub(crate) async fn is_unrecoverable(
         &self,
         epochs: &EpochKeys,
@@ -81,13 +83,13 @@ impl CvcRecord {
     }
 }
 
-/// Where a token's cvc lives.
+/// The place of a token's CVC.
 pub(crate) fn cvc_place(tenant: TenantId, token: &TokenId, expires_at: Timestamp) -> Place {
     let tenant = tenant.0.as_bytes();
     Place::new("token.cvc").bytes(tenant).text(token.as_str()).number(expires_at.unix_ms)
 }
 
-/// From here on the data has no cvc.
+/// Removes the CVC from the data.
 pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plaintext) -> Option<Cvc> {
     if !token_type.has_cvc() {
         return None;
@@ -100,12 +102,12 @@ pub(crate) fn take_cvc(token_type: TokenType, data: &mut Plaintext) -> Option<Cv
     }
 }
 
-/// Whether [`take_cvc`] would find something there.
+/// Whether [`take_cvc`] would find a CVC.
 pub(crate) fn has_cvc_value(token_type: TokenType, data: &Plaintext) -> bool {
     token_type.has_cvc() && data.expose().get("cvc").is_some_and(|it| !it.is_null())
 }
 
-/// The data with its code, for a caller that may see both.
+/// The data with its CVC, for a caller that may see both.
 pub(crate) fn with_cvc(mut data: Plaintext, cvc: Option<&Cvc>) -> Plaintext {
     if let (Some(cvc), Some(object)) = (cvc, data.expose_mut().as_object_mut()) {
         object.insert("cvc".to_owned(), cvc.expose().into());
@@ -113,15 +115,15 @@ pub(crate) fn with_cvc(mut data: Plaintext, cvc: Option<&Cvc>) -> Plaintext {
     data
 }
 
-/// When a code ends that is given now.
+/// The expiry of a CVC that is submitted now.
 pub(crate) fn cvc_expiry(caller: &Caller, now: Timestamp) -> Timestamp {
     now.plus(caller.tenant().quotas.cvc_retention())
 }
 
-/// Before a code is sealed that was just given: its key may be one that nodes share.
+/// Loads the key for a new CVC. The nodes may share the key, so it may be remote.
 ///
 /// # Errors
-/// It is, and cannot be asked for. Then nothing is done.
+/// The key is shared and not available. Nothing was changed.
 pub(crate) async fn load_cvc_key(
     epochs: &EpochKeys,
     caller: &Caller,
@@ -130,10 +132,10 @@ pub(crate) async fn load_cvc_key(
     Ok(epochs.load_sealing_key(cvc_expiry(caller, now).unix_ms).await?)
 }
 
-/// Seals a code that was just given: its time runs from now.
+/// Seals a new CVC. Its lifetime starts now.
 ///
 /// # Errors
-/// [`prepare_cvc`] was not called for this time.
+/// [`load_cvc_key`] was not called for this time.
 pub(crate) fn seal_cvc(
     epochs: &EpochKeys,
     caller: &Caller,
@@ -141,6 +143,6 @@ pub(crate) fn seal_cvc(
     token: &TokenId,
     now: Timestamp,
 ) -> Result<CvcRecord, Error> {
-    let ends = cvc_expiry(caller, now);
-    cvc.seal(epochs, &cvc_place(caller.tenant().id, token, ends), ends)
+    let expires_at = cvc_expiry(caller, now);
+    cvc.seal(epochs, &cvc_place(caller.tenant().id, token, expires_at), expires_at)
 }

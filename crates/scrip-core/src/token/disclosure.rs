@@ -1,20 +1,20 @@
-//! The one place that decides which expression may meet which data.
+//! Decides which expressions may be evaluated on which data.
 //!
 //! The rule: **no expression is evaluated on data that its writer neither sent nor may read, if the
-//! writer can observe the result.** Every operation in which a token's data meets an expression
-//! asks this module:
+//! writer can observe the result.** Every operation that evaluates an expression on a token's data
+//! uses this module:
 //!
-//! | where they meet | what decides |
+//! | operation | rule |
 //! |---|---|
-//! | create, tokenize | the caller sent the data; for cards, look-alike numbers decide whether an expression is accepted ([`expressions`](crate::token::expression::evaluation)) |
+//! | create, tokenize | the caller sent the data; for cards, look-alike numbers decide whether an expression is accepted ([`evaluation`](crate::token::expression::evaluation)) |
 //! | conversion of an intent | [`check_conversion`]: only harmless expressions, no stronger right in the new containers |
-//! | deduplication | [`DuplicateKeys`]: which existing tokens may answer for, or absorb, new data |
+//! | deduplication | [`DuplicateKeys`]: which existing tokens may be returned for, or updated with, new data |
 //! | PATCH of an expression | [`check_expression_change`] |
-//! | PATCH of data under expressions of another application | [`drop_inherited_expressions`]: they fall back to the type's own |
-//! | PATCH of a part of hidden data | [`Withheld`](crate::token::Withheld): a fingerprint or index entry that would confirm a guess is withheld |
-//! | moves | [`check_gain`] |
-//! | searches | a search compares digests of values that the vault computed under the rules above |
-//! | reads under a mask | the mask was written under the rules above, and sees a card number covered |
+//! | PATCH of data with expressions of another application | [`drop_inherited_expressions`]: the expressions are reset to the defaults of the type |
+//! | PATCH of a part of hidden data | [`WithheldDigests`](crate::token::WithheldDigests): a fingerprint or index entry that would confirm a guess is withheld |
+//! | move | [`check_no_added_rights`] |
+//! | search | a search compares digests of values that the vault computed under the rules above |
+//! | read with a mask | the mask was written under the rules above, and its input has a masked card number |
 
 mod container_move;
 mod conversion;
@@ -41,7 +41,7 @@ pub use self::{
     rules::{DisclosureRule, DisclosureRules},
 };
 
-/// Whether the caller has a reveal right on a token: token:read, token:search or token:update there
+/// Whether the caller has a reveal right on a token: `token:read`, `token:search` or `token:update`
 /// with the transform `reveal`.
 pub(crate) fn has_reveal_right<'a>(caller: &Caller, target: impl Into<AccessTarget<'a>>) -> bool {
     caller.max_transform(target) == Some(Transform::Reveal)

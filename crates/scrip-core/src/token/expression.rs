@@ -1,4 +1,4 @@
-//! Expressions of tokens: compiled, evaluated, and bounded in work.
+//! Expressions of tokens: compilation, evaluation, and the work budget.
 
 pub mod compilation;
 pub mod enrichment;

@@ -1,4 +1,4 @@
-//! Token intents: data that waits to become a token, and leaves by itself when it does not.
+//! Token intents: data that can be converted to a token, and that expires otherwise.
 
 use scrip_seal::{Fingerprint, Place, Purpose, Sealed, Secret};
 use serde::{Deserialize, Serialize};
@@ -16,7 +16,7 @@ use crate::{
     token::{Containers, CvcRecord, Plaintext, TokenType},
 };
 
-/// A create request after parsing.
+/// A parsed request that creates an intent.
 #[derive(Debug)]
 pub struct NewTokenIntent {
     pub token_type: TokenType,
@@ -25,7 +25,7 @@ pub struct NewTokenIntent {
     pub authentication: Option<IntentAuthentication>,
 }
 
-/// What proves that the holder of a network token was asked.
+/// Proof that the holder of a network token was authenticated.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntentAuthentication {
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -34,13 +34,13 @@ pub struct IntentAuthentication {
     pub eci_indicator: Option<String>,
 }
 
-/// An intent's row. What is not sealed is bound to what is.
+/// The stored row of an intent. The clear columns are bound to the sealed body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenIntentRecord {
     pub id: TokenIntentId,
     pub token_type: TokenType,
     pub fingerprint: Option<Fingerprint>,
-    /// Every use of the intent is decided on these.
+    /// Every use of the intent is authorized on these containers.
     pub containers: Containers,
     pub created_by: ApplicationId,
     pub created_at: Timestamp,
@@ -61,7 +61,7 @@ pub struct StoredTokenIntent {
     pub cvc: Option<CvcRecord>,
 }
 
-/// What is sealed of an intent. Never its cvc.
+/// The sealed part of an intent. It never contains the CVC.
 #[derive(Debug, Deserialize)]
 pub(crate) struct IntentBody {
     pub(crate) data: Plaintext,
@@ -81,24 +81,24 @@ impl IntentBody {
         tenant: &Tenant,
         record: &TokenIntentRecord,
     ) -> Result<Sealed, Error> {
-        let written = IntentBodyRef {
+        let body_ref = IntentBodyRef {
             data: self.data.expose(),
             authentication: self.authentication.as_ref(),
         };
-        // Room for the whole text: a buffer that grows leaves copies of itself behind.
+        // Reserve space for most bodies: a buffer that grows leaves copies of itself in memory.
         let mut bytes = Vec::with_capacity(1024);
-        serde_json::to_writer(&mut bytes, &written).map_err(|_| Error::Internal("body".into()))?;
+        serde_json::to_writer(&mut bytes, &body_ref).map_err(|_| Error::Internal("body".into()))?;
         Ok(tenant.keys.seal(Purpose::Data, &place(tenant, record), &Secret::new(bytes)))
     }
 
     pub(crate) fn open(tenant: &Tenant, record: &TokenIntentRecord) -> Result<Self, Error> {
         let secret = tenant.keys.open(Purpose::Data, &place(tenant, record), &record.body)?;
         serde_json::from_slice(secret.expose())
-            .map_err(|_| Error::Internal("an intent's body is not one of ours".into()))
+            .map_err(|_| Error::Internal("the body of an intent cannot be parsed".into()))
     }
 }
 
-/// Every column beside the body is part of its place.
+/// The place covers every clear column.
 fn place(tenant: &Tenant, record: &TokenIntentRecord) -> Place {
     let place = Place::new("intent.body")
         .bytes(tenant.id.0.as_bytes())
@@ -111,7 +111,7 @@ fn place(tenant: &Tenant, record: &TokenIntentRecord) -> Place {
     record.containers.iter().fold(place, |place, it| place.text(it.as_str()))
 }
 
-/// Where an intent's cvc lives.
+/// The place of an intent's CVC.
 pub(crate) fn cvc_place(tenant: TenantId, intent: TokenIntentId, expires_at: Timestamp) -> Place {
     Place::new("intent.cvc")
         .bytes(tenant.0.as_bytes())
@@ -119,7 +119,7 @@ pub(crate) fn cvc_place(tenant: TenantId, intent: TokenIntentId, expires_at: Tim
         .number(expires_at.unix_ms)
 }
 
-/// What anybody sees of an intent. Its data leaves by no answer about it.
+/// The view of an intent. It never contains the data.
 #[derive(Debug)]
 pub struct TokenIntentView {
     pub id: TokenIntentId,

@@ -1,4 +1,4 @@
-//! Plaintext JSON: cannot be printed, and is wiped when dropped.
+//! Plaintext JSON: `Debug` does not print it, and it is wiped when dropped.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use zeroize::Zeroize;
 
-/// The data of a token between parse and seal, or between open and answer.
+/// The data of a token between parsing and sealing, or between opening and response.
 #[derive(Default, Deserialize)]
 pub struct Plaintext(Value);
 
@@ -16,7 +16,7 @@ impl Plaintext {
         Self(value)
     }
 
-    /// The only way in. Searching for `expose` lists every place that sees plaintext.
+    /// The only access to the value. Search for `expose` to list all code that reads plaintext.
     #[must_use]
     pub fn expose(&self) -> &Value {
         &self.0
@@ -32,7 +32,7 @@ impl Plaintext {
         std::mem::take(&mut self.0)
     }
 
-    /// A second copy, said aloud.
+    /// An explicit copy.
     #[must_use]
     pub fn duplicate(&self) -> Self {
         Self(self.0.clone())
@@ -47,11 +47,12 @@ impl Drop for Plaintext {
 
 impl fmt::Debug for Plaintext {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Plain")
+        f.write_str("Plaintext")
     }
 }
 
-/// Texts are overwritten. Numbers cannot be reached inside `serde_json`; they are only dropped.
+/// Overwrites texts. `serde_json` gives no access to the memory of numbers, so they are only
+/// dropped.
 fn wipe(value: &mut Value) {
     match value {
         Value::String(text) => text.zeroize(),
@@ -67,6 +68,6 @@ mod tests {
 
     #[test]
     fn debug_output_of_plaintext_shows_no_data() {
-        assert_eq!(format!("{:?}", Plaintext::new("4242".into())), "Plain");
+        assert_eq!(format!("{:?}", Plaintext::new("4242".into())), "Plaintext");
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens as the store keeps them.
+//! Stored tokens.
 
 use scrip_seal::{EpochKeys, Fingerprint, IndexDigest, Sealed};
 
@@ -9,7 +9,7 @@ use crate::{
     token::{Containers, CvcRecord, ExpressionProvenance, TokenType},
 };
 
-/// A token's row. What is not sealed is bound to what is.
+/// The stored row of a token. The clear columns are bound to the sealed body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TokenRecord {
     pub id: TokenId,
@@ -21,9 +21,9 @@ pub struct TokenRecord {
     pub created_at: Timestamp,
     pub modified: Option<TokenModification>,
     pub expires_at: Option<Timestamp>,
-    /// Counts the updates.
+    /// Incremented by every update.
     pub revision: i64,
-    /// By which a search finds it: the digests of its search indexes and of its metadata.
+    /// The entries for searches: digests of the search indexes and of the metadata.
     pub indexes: Vec<IndexDigest>,
     pub body: Sealed,
 }
@@ -54,11 +54,11 @@ impl<'a> From<&'a TokenRecord> for AccessTarget<'a> {
 }
 
 impl StoredToken {
-    /// Before it is shown by such a right: a code whose key is gone is none, and the key of one that
-    /// is shown is at hand.
+    /// Prepares the CVC for a response with this transform: removes a CVC with a destroyed key, and
+    /// loads the key of a CVC that will be shown.
     ///
     /// # Errors
-    /// Other nodes have the key, and do not answer.
+    /// The key is on other nodes, and they do not respond.
     pub(crate) async fn resolve_cvc(
         &mut self,
         epochs: &EpochKeys,

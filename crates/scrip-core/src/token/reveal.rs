@@ -1,4 +1,4 @@
-//! What a caller may see of a token: the last step before an answer.
+//! Builds the view of a token that a caller may see: the last step before a response.
 
 use std::borrow::Cow;
 
@@ -20,12 +20,13 @@ use crate::{
     },
 };
 
-/// For whom a view is made.
+/// The reader of a view.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Audience<'a> {
-    /// The caller, now.
+    /// The caller of this request.
     Caller { vault: &'a Vault, now: Timestamp },
-    /// A remembered answer: never the cvc, but also what a weaker caller would have seen.
+    /// A stored response. It never contains the CVC, but also contains the data for a caller with a
+    /// weaker right.
     StoredResponse { bins: &'a BinData },
 }
 
@@ -38,7 +39,7 @@ impl<'a> Audience<'a> {
     }
 }
 
-/// Opens a token for a caller whose permit covers its containers.
+/// Decrypts a token and builds the view that the permit allows.
 pub(crate) fn reveal(
     permit: &Permit,
     stored: &StoredToken,
@@ -48,7 +49,7 @@ pub(crate) fn reveal(
     build_view(permit, stored, body, audience)
 }
 
-/// The same for a token whose body is at hand, such as one just written.
+/// As [`reveal`], with a body that is already decrypted, for a token that was just written.
 pub(crate) fn build_view(
     permit: &Permit,
     stored: &StoredToken,
@@ -65,14 +66,15 @@ pub(crate) fn build_view(
     let token_type = stored.record.token_type;
     let masked = masked_for_audience(permit, token_type, &body, audience)?;
     let mut view = outline_view(permit.caller(), stored);
-    let card = || card::card_details(body.data.expose(), audience.bins(), permit.tenant().kind);
-    let card = token_type.is_card().then(card).flatten();
+    let find_details =
+        || card::card_details(body.data.expose(), audience.bins(), permit.tenant().kind);
+    let card = token_type.is_card().then(find_details).flatten();
     view.detail = Some(build_detail(stored, body, card, permit.transform(), masked, cvc));
     Ok(view)
 }
 
-/// A token that was found by asking for another: in full only for a caller that may read it, and
-/// never by a stronger right than that.
+/// The view of a token that a create request found. It has detail only for a caller that may read
+/// the token. It shows no more than the weaker of the two rights: to read, and to create or update.
 pub(crate) fn reveal_existing(
     permit: &Permit,
     stored: &StoredToken,
@@ -86,7 +88,7 @@ pub(crate) fn reveal_existing(
     }
 }
 
-/// What says that a token is there, and nothing about it.
+/// A view that states only that the token exists.
 pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken) -> TokenView {
     let record = &stored.record;
     TokenView {
@@ -100,8 +102,8 @@ pub(crate) fn outline_view(caller: &Caller, stored: &StoredToken) -> TokenView {
     }
 }
 
-/// The masked data for an answer. A mask that is over the request's budget shows none: one caller
-/// wrote it, and the requests of others must not fail by it.
+/// The masked data for a response. A mask that exceeds the work budget of the request shows no
+/// data: one caller wrote the mask, and requests of others must not fail because of it.
 pub(crate) fn mask_within_budget(
     work: &WorkMeter,
     token_type: TokenType,
@@ -116,7 +118,7 @@ pub(crate) fn mask_within_budget(
     }
 }
 
-/// The masked data, where it is going to be shown.
+/// The masked data, if the audience needs it.
 fn masked_for_audience(
     permit: &Permit,
     token_type: TokenType,
@@ -145,7 +147,7 @@ fn build_detail(
     let (card, network_token) =
         if token_type == TokenType::NetworkToken { (None, card) } else { (card, None) };
     let bank = (token_type == TokenType::Bank).then(|| bank::bank_details(data)).flatten();
-    let shown = match transform {
+    let visible = match transform {
         Transform::Redact => VisibleData { transform, data: None, cvc: None, masked: None },
         Transform::Mask => VisibleData { transform, data: masked, cvc: None, masked: None },
         Transform::Reveal => {
@@ -153,22 +155,22 @@ fn build_detail(
             VisibleData { transform, data, cvc, masked }
         }
     };
-    let assumed_indexes = || {
+    let default_indexes = || {
         let indexes = token_type.default_indexes();
         (!indexes.is_empty()).then_some(Cow::Borrowed(indexes))
     };
-    let assumed_mask = || token_type.default_mask().map(Cow::Borrowed);
+    let default_mask = || token_type.default_mask().map(Cow::Borrowed);
     TokenDetail {
-        visible: shown,
-        mask: body.mask.take().map(Cow::Owned).or_else(assumed_mask),
+        visible,
+        mask: body.mask.take().map(Cow::Owned).or_else(default_mask),
         card,
         network_token,
         bank,
         metadata: body.metadata.take(),
-        search_indexes: body.search_indexes.take().map(Cow::Owned).or_else(assumed_indexes),
+        search_indexes: body.search_indexes.take().map(Cow::Owned).or_else(default_indexes),
         fingerprint_expression: record.fingerprint.map(|_| {
-            let assumed = || Cow::Borrowed(token_type.default_fingerprint_expression());
-            body.fingerprint_expression.take().map_or_else(assumed, Cow::Owned)
+            let default_expression = || Cow::Borrowed(token_type.default_fingerprint_expression());
+            body.fingerprint_expression.take().map_or_else(default_expression, Cow::Owned)
         }),
         expires_at: record.expires_at,
         created_by: record.created_by,
@@ -177,20 +179,20 @@ fn build_detail(
     }
 }
 
-/// The data under its mask; nothing when it has none.
+/// The masked data; `None` without a mask.
 ///
-/// A mask is an expression written by one caller that decides what another sees. For a card it
-/// never sees more than BIN and last four itself, so no expression can show more.
+/// One caller writes the mask, and another caller sees its result. For a card, the input of the
+/// mask contains only BIN and last four, so no mask can show more.
 pub(crate) fn apply_mask(
     work: &WorkMeter,
     token_type: TokenType,
     body: &TokenBody,
 ) -> Result<Option<Plaintext>, ExpressionError> {
-    let guarded = replace_card_number(token_type, &body.data, card::mask_number);
-    let draw = ReplayableRandom::unseeded();
+    let input = replace_card_number(token_type, &body.data, card::mask_number);
+    let random = ReplayableRandom::unseeded();
     let evaluate = |template: &Template| {
         let attempt = work.run(|work_max| {
-            let scope = Scope::new(guarded.expose(), None).with_host_functions(&draw);
+            let scope = Scope::new(input.expose(), None).with_host_functions(&random);
             let scope = scope.with_work_limit(work_max);
             EvaluationAttempt { result: template.evaluate(&scope), spent: scope.spent_work() }
         });
@@ -208,15 +210,15 @@ pub(crate) fn apply_mask(
     Ok(Some(Plaintext::new(masked)))
 }
 
-/// The data as an expression may see it whose result others see.
+/// The data with a replaced card number, for expressions with results that other callers see.
 pub(crate) fn replace_card_number(
     token_type: TokenType,
     data: &Plaintext,
     replace: impl FnOnce(&str) -> String,
 ) -> Plaintext {
-    let mut guarded = data.duplicate();
+    let mut replaced = data.duplicate();
     if token_type.is_card() {
-        let number = match (guarded.expose_mut(), token_type.secret_property()) {
+        let number = match (replaced.expose_mut(), token_type.secret_property()) {
             (value, None) => Some(value),
             (value, Some(property)) => value.get_mut(property),
         };
@@ -224,19 +226,20 @@ pub(crate) fn replace_card_number(
             *number = replace(number);
         }
     }
-    guarded
+    replaced
 }
 
-/// A default mask that hides nothing, such as the last four of a four-digit account, hides all.
+/// Hides the secret completely if the default mask would hide nothing, such as the last four of a
+/// four-digit account.
 fn hide_unmasked_secret(token_type: TokenType, data: &Plaintext, masked: &mut Value) {
-    let (bare, masked) = match token_type.secret_property() {
+    let (secret, masked) = match token_type.secret_property() {
         None => (Some(data.expose()), Some(masked)),
         Some(property) => (data.expose().get(property), masked.get_mut(property)),
     };
-    if let (Some(bare), Some(masked)) = (bare, masked)
-        && bare == masked
+    if let (Some(secret), Some(masked)) = (secret, masked)
+        && secret == masked
     {
-        let length = bare.as_str().map_or(0, |it| it.chars().count());
+        let length = secret.as_str().map_or(0, |it| it.chars().count());
         *masked = Value::String("X".repeat(length));
     }
 }
@@ -248,8 +251,14 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(token_type: TokenType, data: Value, own_mask: Option<Value>, expected: Option<Value>) {
-        let body = TokenBody { data: Plaintext::new(data), mask: own_mask, ..TokenBody::default() };
+    fn check(
+        token_type: TokenType,
+        data: Value,
+        custom_mask: Option<Value>,
+        expected: Option<Value>,
+    ) {
+        let body =
+            TokenBody { data: Plaintext::new(data), mask: custom_mask, ..TokenBody::default() };
         let masked = apply_mask(&WorkMeter::default(), token_type, &body).unwrap();
         let masked = masked.map(Plaintext::into_exposed);
         assert_eq!(masked, expected);
@@ -287,18 +296,23 @@ mod tests {
     #[test]
     fn mask_never_shows_more_of_a_card_than_bin_and_last_four() {
         let card = || json!({"number": "4242424242424242"});
-        let shown = || Some(json!("42424242XXXX4242"));
-        check(TokenType::Card, card(), Some(json!("{{ data.number }}")), shown());
-        check(TokenType::CardNumber, json!("4242424242424242"), Some(json!("{{ data }}")), shown());
-        let all = Some(json!(["{{ data | stringify }}", "{{ data.number | reveal_last: 16 }}"]));
+        let visible = || Some(json!("42424242XXXX4242"));
+        check(TokenType::Card, card(), Some(json!("{{ data.number }}")), visible());
+        check(
+            TokenType::CardNumber,
+            json!("4242424242424242"),
+            Some(json!("{{ data }}")),
+            visible(),
+        );
+        let mask = Some(json!(["{{ data | stringify }}", "{{ data.number | reveal_last: 16 }}"]));
         let expected = json!([r#"{"number":"42424242XXXX4242"}"#, "42424242XXXX4242"]);
-        check(TokenType::Card, card(), all, Some(expected));
+        check(TokenType::Card, card(), mask, Some(expected));
     }
 
     #[test]
     fn custom_mask_is_evaluated_leaf_by_leaf() {
-        let own = Some(json!({"last": "{{ data | last4 }}", "note": "fixed"}));
+        let mask = Some(json!({"last": "{{ data | last4 }}", "note": "fixed"}));
         let expected = Some(json!({"last": "6789", "note": "fixed"}));
-        check(TokenType::Token, json!("123456789"), own, expected);
+        check(TokenType::Token, json!("123456789"), mask, expected);
     }
 }

@@ -1,4 +1,4 @@
-//! The types of token: what each accepts, and what it assumes when a request says nothing.
+//! The token types: their validation and their defaults.
 
 use std::sync::LazyLock;
 
@@ -13,6 +13,7 @@ use crate::{
 };
 
 words! {
+    /// The type of a token, which decides its validation and its defaults.
     pub enum TokenType {
         Token = "token",
         Card = "card",
@@ -26,7 +27,7 @@ words! {
     }
 }
 
-/// What a type assumes. Compiled once.
+/// The defaults of a type. Compiled once.
 struct TypeDefaults {
     container: Container,
     fingerprint: (&'static str, Expression),
@@ -35,12 +36,12 @@ struct TypeDefaults {
 }
 
 impl TokenType {
-    /// Checks data and brings it into the form that is kept.
+    /// Validates data and normalizes it for storage.
     ///
     /// # Errors
-    /// The data is not of this type.
+    /// The data is not valid for this type.
     pub(crate) fn check(self, data: &mut Value, kind: TenantKind) -> Result<(), Vec<FieldError>> {
-        let text = |check: &dyn Fn(&str) -> Result<(), &'static str>| match &*data {
+        let check_text = |check: &dyn Fn(&str) -> Result<(), &'static str>| match &*data {
             Value::String(text) => check(text).map_err(|it| vec![FieldError::new("data", it)]),
             Value::Null
             | Value::Bool(_)
@@ -52,11 +53,13 @@ impl TokenType {
             Self::Token => Ok(()),
             Self::Card => card::check_card(data, kind),
             Self::NetworkToken => card::check_card(data, TenantKind::Production),
-            Self::CardNumber => text(&|it| card::check_number(it, 13)),
+            Self::CardNumber => check_text(&|it| card::check_number(it, 13)),
             Self::Bank => bank::check_bank(data),
-            Self::UsBankAccountNumber => text(&|it| bank::check_account_number(it, 3)),
-            Self::UsBankRoutingNumber => text(&bank::check_routing_number),
-            Self::SocialSecurityNumber | Self::EmployerIdNumber => text(&check_identity_number),
+            Self::UsBankAccountNumber => check_text(&|it| bank::check_account_number(it, 3)),
+            Self::UsBankRoutingNumber => check_text(&bank::check_routing_number),
+            Self::SocialSecurityNumber | Self::EmployerIdNumber => {
+                check_text(&check_identity_number)
+            }
         }
     }
 
@@ -65,7 +68,7 @@ impl TokenType {
         matches!(self, Self::Card | Self::CardNumber | Self::NetworkToken)
     }
 
-    /// Whether its data may hold a card verification code, which is kept apart.
+    /// Whether the data may contain a CVC, which is stored separately.
     #[must_use]
     pub fn has_cvc(self) -> bool {
         matches!(self, Self::Card | Self::NetworkToken)
@@ -90,8 +93,8 @@ impl TokenType {
         self.defaults().mask.as_ref().map(|(source, _)| source)
     }
 
-    /// A mask that says what the type assumes is not one's own: only the type's hides all where it would
-    /// hide nothing.
+    /// The mask; `None` if it equals the default of the type. A stored mask never hides the whole
+    /// secret; the default mask does if it would hide nothing.
     pub(crate) fn custom_mask(self, mask: Value) -> Option<Value> {
         (!mask.is_null() && Some(&mask) != self.default_mask()).then_some(mask)
     }
@@ -105,7 +108,7 @@ impl TokenType {
         &self.defaults().indexes
     }
 
-    /// The property that a mask must not leave bare; nothing when the data is the secret itself.
+    /// The property that a mask must not show; `None` when the data itself is the secret.
     pub(crate) fn secret_property(self) -> Option<&'static str> {
         match self {
             Self::Card | Self::NetworkToken => Some("number"),
@@ -119,7 +122,7 @@ impl TokenType {
         }
     }
 
-    /// The properties that the type's own mask shows in clear.
+    /// The properties that the default mask shows in clear.
     pub(crate) fn unmasked_properties(self) -> &'static [&'static str] {
         match self {
             Self::Card | Self::NetworkToken => &["expiration_month", "expiration_year"],
@@ -178,35 +181,35 @@ fn last_four_mask() -> Option<Value> {
     Some(json!("{{ data | reveal_last: 4 }}"))
 }
 
-#[expect(clippy::expect_used, reason = "constants of this file, all of them read by a test")]
+#[expect(clippy::expect_used, reason = "constants of this file; a test parses all of them")]
 fn build_defaults(
     container: &str,
     fingerprint: &'static str,
     mask: Option<Value>,
     indexes: &[&str],
 ) -> TypeDefaults {
-    let template = |mask: Value| {
-        let template = Template::parse(&mask).expect("a default mask is well formed");
+    let compile = |mask: Value| {
+        let template = Template::parse(&mask).expect("the default mask is valid");
         (mask, template)
     };
     TypeDefaults {
-        container: Container::parse(container).expect("a default container is well formed"),
+        container: Container::parse(container).expect("the default container is valid"),
         fingerprint: (
             fingerprint,
-            Expression::parse(fingerprint).expect("a default fingerprint is well formed"),
+            Expression::parse(fingerprint).expect("the default fingerprint is valid"),
         ),
-        mask: mask.map(template),
+        mask: mask.map(compile),
         indexes: indexes.iter().map(|it| (*it).to_owned()).collect(),
     }
 }
 
 fn check_identity_number(text: &str) -> Result<(), &'static str> {
-    let known = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
+    let has_allowed_characters = text.bytes().all(|it| it.is_ascii_digit() || it == b'-');
     let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    if known && digits == 9 && text.len() <= 11 {
+    if has_allowed_characters && digits == 9 && text.len() <= 11 {
         Ok(())
     } else {
-        Err("must be nine digits; - is allowed")
+        Err("must have nine digits; - is allowed")
     }
 }
 
@@ -216,19 +219,19 @@ mod tests {
 
     #[test]
     fn every_token_type_has_usable_defaults_and_parses_back() {
-        for kind in TokenType::ALL {
-            assert_eq!(TokenType::parse(kind.as_str()), Some(kind));
-            assert!(kind.default_container().as_str().ends_with('/'));
-            for index in kind.default_indexes() {
+        for token_type in TokenType::ALL {
+            assert_eq!(TokenType::parse(token_type.as_str()), Some(token_type));
+            assert!(token_type.default_container().as_str().ends_with('/'));
+            for index in token_type.default_indexes() {
                 Expression::parse(index).unwrap();
             }
         }
     }
 
     #[track_caller]
-    fn check(kind: TokenType, mut data: Value, valid: bool) {
-        let checked = kind.check(&mut data, TenantKind::Production);
-        assert_eq!(checked.is_ok(), valid, "{kind:?} {data}");
+    fn check(token_type: TokenType, mut data: Value, is_valid: bool) {
+        let result = token_type.check(&mut data, TenantKind::Production);
+        assert_eq!(result.is_ok(), is_valid, "validation of {token_type:?} {data}");
     }
 
     #[test]

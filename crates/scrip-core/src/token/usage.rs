@@ -1,23 +1,23 @@
-//! How much a tenant uses: counted where things are made and removed, so that to tell it is to read
-//! a few rows, however many tokens there are.
+//! The usage of a tenant. The counts are updated when tokens are created and deleted, so a read
+//! takes only a few rows for any number of tokens.
 
 use crate::{time::Timestamp, token::TokenType};
 
-/// What a store has counted.
+/// The stored counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TenantUsage {
-    /// In the order of their names; only types of which there ever was a token.
+    /// Sorted by name; only types that ever had a token.
     pub types: Vec<TokenTypeUsage>,
-    /// Tokens that were made in the month, whether they are still there or not.
+    /// Tokens created in the month, including deleted ones.
     pub created: u64,
-    /// Older ones that were read, used or updated in it.
+    /// Tokens created before the month that were read, used or updated in it.
     pub active: u64,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TokenTypeUsage {
     pub token_type: TokenType,
-    /// Tokens that are there. One whose time is over counts until it is removed.
+    /// Existing tokens. An expired token counts until it is deleted.
     pub count: u64,
     pub last_created_at: Timestamp,
 }

@@ -1,4 +1,4 @@
-//! Writes of tokens: planned, evaluated, sealed, and handed to the store as a batch.
+//! Token writes: planned, evaluated, sealed, and passed to the store as a batch.
 
 use std::fmt;
 
@@ -16,46 +16,47 @@ pub(crate) mod conversion;
 pub(crate) mod patch;
 pub(crate) mod pending_token;
 
-/// Runs inside the transaction that it belongs to, once the outcome is known. What it gives is
-/// committed with the effect; nothing, when this outcome is not one to remember.
+/// Builds the idempotency record inside the transaction, when the outcome of the write is known.
+/// The record is committed with the write. `None` when this outcome is not stored.
 pub type BuildIdempotencyRecord =
     Box<dyn FnOnce(&[WriteOutcome]) -> Option<IdempotencyRecord> + Send>;
 
-/// Writes of tokens that happen together or not at all.
+/// Token writes that are committed together or not at all.
 pub struct TokenBatch {
     pub writes: Vec<TokenWrite>,
     pub build_record: Option<BuildIdempotencyRecord>,
 }
 
-/// One token of a batch. Each brings the proof that it is allowed.
+/// One write of a batch, with the permit for it.
 #[derive(Debug)]
 pub enum TokenWrite {
     Insert(InsertToken),
     Update(UpdateToken),
 }
 
-/// A new token; or a live one that [`DuplicateLookup`](crate::token::disclosure::DuplicateLookup) matches:
-/// the longest-lived, then the oldest.
+/// Inserts a new token, or uses a live token that
+/// [`DuplicateLookup`](crate::token::disclosure::DuplicateLookup) matches. Of several matches, the
+/// one that expires last wins; then the oldest.
 #[derive(Debug)]
 pub struct InsertToken {
     pub permit: Permit,
     pub token: StoredToken,
-    /// The intent that it is made of, and that ends with this write.
+    /// The intent that becomes this token. The write deletes it.
     pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
     pub audit: AuditRecord,
 }
 
-/// Replaces a live token if it still has the revision it was read with.
+/// Replaces a live token if it still has the revision that was read.
 #[derive(Debug)]
 pub struct UpdateToken {
     pub permit: Permit,
     pub token: TokenRecord,
     pub cvc: CvcChange,
-    /// As for an insert.
+    /// As in [`InsertToken`].
     pub intent: Option<TokenIntentId>,
     pub deduplicate: Deduplicate,
-    /// Refused if a 3-D Secure session that lives then names the token.
+    /// The write is rejected if a 3-D Secure session that is live at this time uses the token.
     pub reject_if_in_session_at: Option<Timestamp>,
     pub audit: AuditRecord,
 }
@@ -67,14 +68,14 @@ pub struct DeleteToken {
     pub audit: AuditRecord,
 }
 
-/// What becomes of a write that would make a second token of the same.
+/// The action of a write if an equal token exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Deduplicate {
-    /// Nobody looks.
+    /// Does not search for duplicates.
     No,
-    /// The one that is there takes its place.
+    /// Uses the existing token instead.
     Yes,
-    /// It stands in the way: whoever asked is told of it and decides.
+    /// Rejects the batch and reports the existing token; the caller decides.
     ReportExisting,
 }
 
@@ -85,12 +86,12 @@ pub enum CvcChange {
     Replace(CvcRecord),
 }
 
-/// What became of a batch.
+/// The outcome of a batch.
 #[derive(Debug, PartialEq, Eq)]
 pub enum BatchOutcome {
-    /// One for each write, in their order.
+    /// One outcome for each write, in the same order.
     Written(Vec<WriteOutcome>),
-    /// Nothing was written: which of them met what.
+    /// Nothing was written. Each conflict has the index of its write.
     Rejected(Vec<(usize, WriteConflict)>),
 }
 
@@ -98,19 +99,19 @@ pub enum BatchOutcome {
 pub enum WriteOutcome {
     New,
     Updated,
-    /// Another live token is what this one would have become; this write changed nothing.
+    /// An equal live token exists; this write changed nothing.
     Existing(Box<StoredToken>),
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum WriteConflict {
     IdTaken,
-    /// Somebody else changed or removed it; look again.
+    /// Another request changed or deleted the token; read it again.
     Stale,
     Duplicate(Box<StoredToken>),
-    /// Somebody else converted or deleted it, or its time is over.
+    /// Another request converted or deleted the intent, or it expired.
     IntentMissing,
-    /// A 3-D Secure session names the token of an [`UpdateToken`] that must not meet one.
+    /// A 3-D Secure session uses the token, and the [`UpdateToken`] does not allow that.
     UsedBySession,
 }
 

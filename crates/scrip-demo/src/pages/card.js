@@ -1,23 +1,23 @@
-// What can be told of a card by looking at it: brand, spacing, and what is wrong with it.
+// Checks of the card form: brand, spacing and validation.
 
 const BRANDS = [
-  { name: "American Express", begins: /^3[47]/, lengths: [15], groups: [4, 6, 5], code: 4 },
-  { name: "Diners Club", begins: /^3(0[0-5]|[689])/, lengths: [14, 16], groups: [4, 6, 4] },
-  { name: "JCB", begins: /^35(2[89]|[3-8])/, lengths: [16] },
-  { name: "Visa", begins: /^4/, lengths: [13, 16, 19] },
-  { name: "Mastercard", begins: /^(5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)/, lengths: [16] },
-  { name: "Discover", begins: /^(6011|64[4-9]|65)/, lengths: [16, 19] },
-  { name: "UnionPay", begins: /^62/, lengths: [16, 17, 18, 19] },
-  { name: "Maestro", begins: /^(50|5[6-9]|6)/, lengths: [13, 14, 15, 16, 17, 18, 19] },
+  { name: "American Express", prefix: /^3[47]/, lengths: [15], groups: [4, 6, 5], code: 4 },
+  { name: "Diners Club", prefix: /^3(0[0-5]|[689])/, lengths: [14, 16], groups: [4, 6, 4] },
+  { name: "JCB", prefix: /^35(2[89]|[3-8])/, lengths: [16] },
+  { name: "Visa", prefix: /^4/, lengths: [13, 16, 19] },
+  { name: "Mastercard", prefix: /^(5[1-5]|222[1-9]|22[3-9]|2[3-6]|27[01]|2720)/, lengths: [16] },
+  { name: "Discover", prefix: /^(6011|64[4-9]|65)/, lengths: [16, 19] },
+  { name: "UnionPay", prefix: /^62/, lengths: [16, 17, 18, 19] },
+  { name: "Maestro", prefix: /^(50|5[6-9]|6)/, lengths: [13, 14, 15, 16, 17, 18, 19] },
 ];
 
 export const digitsOf = (text) => text.replace(/\D/g, "");
 
 export function brandOf(number) {
-  return BRANDS.find((it) => it.begins.test(number)) ?? null;
+  return BRANDS.find((it) => it.prefix.test(number)) ?? null;
 }
 
-// As it is printed on the card.
+// Grouped as on the printed card.
 export function spaced(number) {
   const groups = brandOf(number)?.groups ?? [4, 4, 4, 4, 3];
   const parts = [];
@@ -49,8 +49,8 @@ export function expiryOf(text) {
   return month >= 1 && month <= 12 ? { month, year } : null;
 }
 
-// Each says what to do about it, or nothing. The last digit is a checksum, which some sandbox cards fail on
-// purpose: that is worth a hint, and no reason to refuse.
+// Each rule returns an error, a hint or nothing. The last digit is a checksum. Some sandbox cards fail it on
+// purpose, so a wrong checksum is only a hint.
 export const rules = {
   number(text, isSandbox) {
     const number = digitsOf(text);
@@ -61,13 +61,13 @@ export const rules = {
     if (brand && !brand.lengths.includes(number.length)) {
       return { wrong: `A ${brand.name} number has ${brand.lengths.join(" or ")} digits.` };
     }
-    return passesLuhn(number) ? {} : { hint: "The last digit does not fit the others. Is there a typo?" };
+    return passesLuhn(number) ? {} : { hint: "The last digit does not match the checksum. Is there a typo?" };
   },
   expiry(text, now) {
     const expiry = expiryOf(text);
     if (!expiry) return { wrong: "Type month and year, such as 12/30." };
-    const isOver = expiry.year * 12 + expiry.month < now.getFullYear() * 12 + now.getMonth() + 1;
-    return isOver ? { wrong: "This card has expired." } : {};
+    const isExpired = expiry.year * 12 + expiry.month < now.getFullYear() * 12 + now.getMonth() + 1;
+    return isExpired ? { wrong: "This card has expired." } : {};
   },
   cvc(text, brand) {
     const length = brand?.code ?? 3;

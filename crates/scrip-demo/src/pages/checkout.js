@@ -1,15 +1,15 @@
-// The form: what is typed is looked at while it is typed, and paid with when it is right.
+// The checkout form: validates input while it is typed, and starts the payment.
 
 import { brandOf, digitsOf, expiryOf, rules, spaced, spacedExpiry } from "/demo/card.js";
 import { Journal, element } from "/demo/journal.js";
-import { ofAuthentication, ofStop, show } from "/demo/outcome.js";
-import { Stopped, pay } from "/demo/payment.js";
-import { CARDS, STORIES } from "/demo/sandbox.js";
+import { describeAuthentication, describeFailure, show } from "/demo/outcome.js";
+import { PaymentError, pay } from "/demo/payment.js";
+import { CARDS, CARD_GROUPS } from "/demo/sandbox.js";
 
 const at = (id) => document.getElementById(id);
 const fields = Object.fromEntries(["number", "expiry", "cvc", "name", "email"].map((id) => [id, at(id)]));
 const journal = new Journal(at("steps"), at("status"));
-const OWN = "own";
+const OTHER_NUMBER = "own";
 
 const number = () => digitsOf(fields.number.value);
 const isSandbox = () => CARDS.some((it) => it.number === number());
@@ -22,18 +22,18 @@ const checks = {
   email: () => rules.email(fields.email.value),
 };
 
-// True if nothing is wrong; a hint is not wrong.
+// Returns true if there is no error; a hint is not an error.
 function check(id) {
   const { wrong, hint } = checks[id]();
-  const told = at(`${id}-told`);
-  told.textContent = wrong ?? hint ?? "";
-  told.classList.toggle("wrong", wrong !== undefined);
+  const message = at(`${id}-message`);
+  message.textContent = wrong ?? hint ?? "";
+  message.classList.toggle("wrong", wrong !== undefined);
   fields[id].setAttribute("aria-invalid", String(wrong !== undefined));
   return wrong === undefined;
 }
 
-function forgive(id) {
-  at(`${id}-told`).textContent = "";
+function clearError(id) {
+  at(`${id}-message`).textContent = "";
   fields[id].removeAttribute("aria-invalid");
 }
 
@@ -43,17 +43,17 @@ function showBrand() {
   fields.cvc.maxLength = brand?.code ?? 3;
 }
 
-// Keeps the cursor behind the digit that was just typed.
+// Formats the input, and keeps the cursor after the digit that was just typed.
 function respace(input, format) {
   const before = digitsOf(input.value.slice(0, input.selectionStart)).length;
   const isAtEnd = input.selectionStart === input.value.length;
   input.value = format(input.value);
   if (isAtEnd) return;
-  let place = 0;
-  for (let seen = 0; seen < before && place < input.value.length; place += 1) {
-    if (/\d/.test(input.value[place])) seen += 1;
+  let position = 0;
+  for (let seen = 0; seen < before && position < input.value.length; position += 1) {
+    if (/\d/.test(input.value[position])) seen += 1;
   }
-  input.setSelectionRange(place, place);
+  input.setSelectionRange(position, position);
 }
 
 function pick(card) {
@@ -62,18 +62,18 @@ function pick(card) {
   fields.expiry.value = `12/${String(year).padStart(2, "0")}`;
   fields.cvc.value = brandOf(card.number)?.code === 4 ? "1234" : "123";
   showBrand();
-  ["number", "expiry", "cvc"].forEach(forgive);
+  ["number", "expiry", "cvc"].forEach(clearError);
 }
 
 function fillPicker() {
-  for (const { title, cards } of STORIES) {
+  for (const { title, cards } of CARD_GROUPS) {
     const group = element("optgroup", { label: title });
-    for (const { number, tells } of cards) {
-      group.append(element("option", { value: number, textContent: tells }));
+    for (const { number, label } of cards) {
+      group.append(element("option", { value: number, textContent: label }));
     }
     at("sandbox").append(group);
   }
-  at("sandbox").append(element("option", { value: OWN, textContent: "A number that I type" }));
+  at("sandbox").append(element("option", { value: OTHER_NUMBER, textContent: "Another card number" }));
   pick(CARDS[0]);
 }
 
@@ -86,17 +86,17 @@ at("sandbox").addEventListener("change", (event) => {
 fields.number.addEventListener("input", () => {
   respace(fields.number, (text) => spaced(digitsOf(text).slice(0, 19)));
   showBrand();
-  forgive("number");
-  at("sandbox").value = isSandbox() ? number() : OWN;
+  clearError("number");
+  at("sandbox").value = isSandbox() ? number() : OTHER_NUMBER;
 });
 fields.expiry.addEventListener("input", (event) => {
   const isErasing = event.inputType?.startsWith("delete") ?? false;
   respace(fields.expiry, (text) => spacedExpiry(text, isErasing));
-  forgive("expiry");
+  clearError("expiry");
 });
 fields.cvc.addEventListener("input", () => {
   respace(fields.cvc, (text) => digitsOf(text));
-  forgive("cvc");
+  clearError("cvc");
 });
 for (const id of Object.keys(fields)) {
   fields[id].addEventListener("blur", () => fields[id].value !== "" && check(id));
@@ -134,9 +134,9 @@ async function attempt() {
   try {
     publicKey ??= await settings();
     const payer = { card, name: fields.name.value.trim(), email: fields.email.value.trim() };
-    return ofAuthentication(await pay(payer, { journal, publicKey }));
+    return describeAuthentication(await pay(payer, { journal, publicKey }));
   } catch (error) {
-    return ofStop(error instanceof Stopped ? error : new Stopped(0, null));
+    return describeFailure(error instanceof PaymentError ? error : new PaymentError(0, null));
   }
 }
 
@@ -145,7 +145,7 @@ function busy(isBusy) {
   at("pay").textContent = isBusy ? "Paying…" : "Pay €28.50";
 }
 
-// On a phone the steps are below the form.
+// On a phone, the steps are below the form.
 function bringIntoView(target) {
   const { top } = target.getBoundingClientRect();
   if (top < 0 || top > window.innerHeight * 0.6) target.scrollIntoView({ block: "start" });
@@ -154,7 +154,7 @@ function bringIntoView(target) {
 at("again").addEventListener("click", () => {
   at("outcome").hidden = true;
   journal.clear();
-  journal.say("Pick another card, or pay with this one again.", false);
+  journal.say("Select another card, or pay with the same card again.", false);
   at("sandbox").focus();
   at("sandbox").scrollIntoView({ block: "center" });
 });

@@ -1,22 +1,22 @@
-// The two frames of a payment. Both hold pages of the vault, which hold the bank's; the shop tells the page in its
-// frame where to go and waits for one message. It is the contract that the official SDK keeps, in a few lines.
+// The two frames of a payment. Each one contains a page of the vault, which contains a page of the bank. The shop
+// sends the URL of the bank to the page in its frame and waits for one message, as the official SDK does.
 
 import { element } from "/demo/journal.js";
 
 const METHOD_MS = 10_000;
 
-export function encoded(value) {
+export function encodeBase64Url(value) {
   const bytes = new TextEncoder().encode(JSON.stringify(value));
   const text = btoa(String.fromCharCode(...bytes));
   return text.replaceAll("+", "-").replaceAll("/", "_").replaceAll("=", "");
 }
 
-// Posts a message into a new frame and waits for the answer, or for `until`.
-async function inFrame(place, { page, title, message, answer, until }) {
+// Posts a message into a new frame and waits for the reply, or for `until`.
+async function runInFrame(container, { page, title, message, replyType, until }) {
   const frame = element("iframe", { src: page, title });
-  const answered = new Promise((resolve) => {
+  const reply = new Promise((resolve) => {
     const listen = (event) => {
-      if (event.source !== frame.contentWindow || event.data?.type !== answer) return;
+      if (event.source !== frame.contentWindow || event.data?.type !== replyType) return;
       window.removeEventListener("message", listen);
       resolve(event.data);
     };
@@ -25,25 +25,25 @@ async function inFrame(place, { page, title, message, answer, until }) {
   });
   const start = () => {
     frame.contentWindow.postMessage(message, window.location.origin);
-    // Whoever types goes on in the bank's page.
+    // Keyboard input continues in the bank's page.
     frame.focus();
   };
   frame.addEventListener("load", start, { once: true });
-  place.append(frame);
-  const told = await Promise.race([answered, until]);
+  container.append(frame);
+  const result = await Promise.race([reply, until]);
   frame.remove();
-  return told ?? null;
+  return result ?? null;
 }
 
-// Null if the bank's page has said nothing in its time, which is nobody's fault and no reason to stop.
+// Null if the bank's page sent no message in time. The payment continues.
 export function runMethod(message) {
   const until = new Promise((resolve) => setTimeout(resolve, METHOD_MS));
-  const title = "The bank's look at the browser";
-  const place = document.getElementById("method");
-  return inFrame(place, { page: "/pages/method.html", title, message, answer: "method", until });
+  const title = "The bank's check of the browser";
+  const container = document.getElementById("method");
+  return runInFrame(container, { page: "/pages/method.html", title, message, replyType: "method", until });
 }
 
-// Null if the payer has left.
+// Null if the payer closed the dialog.
 export async function runChallenge(message) {
   const dialog = document.getElementById("challenge");
   const leave = document.getElementById("leave");
@@ -52,9 +52,10 @@ export async function runChallenge(message) {
   });
   leave.onclick = () => dialog.close();
   dialog.showModal();
-  const place = document.getElementById("bank");
+  const container = document.getElementById("bank");
   const page = "/pages/challenge.html";
-  const told = await inFrame(place, { page, title: "Your bank's page", message, answer: "challenge", until });
+  const title = "Your bank's page";
+  const result = await runInFrame(container, { page, title, message, replyType: "challenge", until });
   if (dialog.open) dialog.close();
-  return told;
+  return result;
 }

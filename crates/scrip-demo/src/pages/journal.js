@@ -1,5 +1,5 @@
-// What happens, told step by step, with the raw messages for whoever wants them. Everything is put in as text:
-// nothing that comes from a server or a form is ever read as HTML.
+// Shows the steps of a payment, with the raw messages. All values are inserted as text: data from a server or a
+// form is never parsed as HTML.
 
 export class Journal {
   constructor(list, status) {
@@ -11,7 +11,7 @@ export class Journal {
     this.list.replaceChildren();
   }
 
-  // The one line that a screen reader speaks.
+  // The line that a screen reader reads aloud.
   say(text, isBusy) {
     this.status.textContent = text;
     this.status.classList.toggle("busy", isBusy);
@@ -41,35 +41,35 @@ class Step {
     this.time.textContent = `${Math.max(1, Math.round(performance.now() - this.began))} ms`;
   }
 
-  // What was sent beside what came back: each a line of who to whom, and a value.
-  show(sent, got) {
+  // Shows request and response: each has a line with sender and path, and a value.
+  show(request, response) {
     const details = element("details");
     details.append(element("summary", { textContent: "Messages" }));
     const raw = element("div", { className: "raw" });
-    raw.append(figure("Sent", sent), figure("Answered", got));
+    raw.append(figure("Request", request), figure("Response", response));
     details.append(raw);
     this.item.append(details);
   }
 }
 
 function figure(title, { line, value }) {
-  const shown = element("figure");
+  const panel = element("figure");
   const caption = element("figcaption");
   caption.append(element("b", { textContent: title }), line);
-  const text = value === undefined ? "(empty)" : JSON.stringify(covered(value), null, 2);
-  shown.append(caption, element("pre", { textContent: text, tabIndex: 0 }));
-  return shown;
+  const text = value === undefined ? "(empty)" : JSON.stringify(masked(value), null, 2);
+  panel.append(caption, element("pre", { textContent: text, tabIndex: 0 }));
+  return panel;
 }
 
-// Of a card nothing but its end, and of its code nothing.
-export function covered(value) {
-  if (Array.isArray(value)) return value.map(covered);
+// Masks card numbers except for the last four digits, and all security codes.
+export function masked(value) {
+  if (Array.isArray(value)) return value.map(masked);
   if (typeof value !== "object" || value === null) return value;
-  const cover = (name, it) => {
+  const mask = (name, it) => {
     if (name === "number" && typeof it === "string") return it.slice(0, -4).replace(/\d/g, "•") + it.slice(-4);
-    return name === "cvc" ? "•••" : covered(it);
+    return name === "cvc" ? "•••" : masked(it);
   };
-  return Object.fromEntries(Object.entries(value).map(([name, it]) => [name, cover(name, it)]));
+  return Object.fromEntries(Object.entries(value).map(([name, it]) => [name, mask(name, it)]));
 }
 
 export function element(name, properties = {}) {

@@ -1,28 +1,28 @@
-// How it ended, in words, and what a shop would do now.
+// Describes the result of a payment, and what a shop does next.
 
 import { element } from "/demo/journal.js";
 
-const WORDS = {
-  successful: ["good", "Paid", "The bank vouches that it was the cardholder. The shop charges the card and sends the coffee."],
+const DESCRIPTIONS = {
+  successful: ["good", "Paid", "The bank confirmed the cardholder. The shop charges the card and sends the coffee."],
   attempted: [
     "good",
     "Paid",
-    "The bank could not check who it was, and vouches all the same. The shop charges the card.",
+    "The bank could not check the cardholder, but accepts liability. The shop charges the card.",
   ],
-  failed: ["bad", "Not paid", "The bank does not believe that it was the cardholder. The shop asks for another card."],
-  rejected: ["bad", "Not paid", "The bank wants this payment not to be made. The shop does not try again."],
+  failed: ["bad", "Not paid", "The bank could not confirm the cardholder. The shop asks for another card."],
+  rejected: ["bad", "Not paid", "The bank rejected the payment. The shop does not try again."],
   unavailable: [
     "care",
     "Undecided",
-    "The bank cannot tell. The shop may charge the card at its own risk, or ask for another one.",
+    "The bank cannot decide. The shop may charge the card at its own risk, or ask for another card.",
   ],
-  informational: ["care", "Undecided", "The bank took note and decided nothing."],
+  informational: ["care", "Undecided", "The bank received the request for information only and decided nothing."],
 };
-const OTHER = ["care", "Undecided", "The bank decides later, by itself."];
+const OTHER = ["care", "Undecided", "The bank decides later."];
 
-export function ofAuthentication(authentication) {
+export function describeAuthentication(authentication) {
   const status = authentication.authentication_status;
-  const [kind, title, text] = WORDS[status] ?? OTHER;
+  const [kind, title, text] = DESCRIPTIONS[status] ?? OTHER;
   const reason = authentication.authentication_status_reason;
   const facts = [
     ["Status", `${status} (${authentication.authentication_status_code})`],
@@ -34,21 +34,21 @@ export function ofAuthentication(authentication) {
   return { kind, title, text, facts };
 }
 
-export function ofStop(stopped) {
-  const error = stopped.problem?.error;
-  const title = stopped.status === 424 ? "Not authenticated" : "Not paid";
-  const text = stopped.problem?.title === "You left" ? stopped.message : `${sentence(error?.message ?? stopped.message)} Nothing is paid.`;
+export function describeFailure(failure) {
+  const error = failure.problem?.error;
+  const title = failure.status === 424 ? "Not authenticated" : "Not paid";
+  const text = failure.problem?.title === "You left" ? failure.message : `${sentence(error?.message ?? failure.message)} Nothing is paid.`;
   const facts = [
-    ["Answer", stopped.status ? String(stopped.status) : undefined],
-    ["Who failed", error?.error_source],
+    ["Response", failure.status ? String(failure.status) : undefined],
+    ["Failed service", error?.error_source],
     ["Detail", error?.detail],
   ];
-  return { kind: stopped.status === 424 ? "care" : "bad", title, text, facts };
+  return { kind: failure.status === 424 ? "care" : "bad", title, text, facts };
 }
 
 function sentence(text) {
-  const begun = text.charAt(0).toUpperCase() + text.slice(1);
-  return /[.!?]$/.test(begun) ? begun : `${begun}.`;
+  const capitalized = text.charAt(0).toUpperCase() + text.slice(1);
+  return /[.!?]$/.test(capitalized) ? capitalized : `${capitalized}.`;
 }
 
 export function show({ kind, title, text, facts }) {
@@ -57,10 +57,10 @@ export function show({ kind, title, text, facts }) {
   document.getElementById("outcome-title").textContent = title;
   document.getElementById("outcome-text").textContent = text;
   const rows = facts.filter(([, value]) => value !== undefined && value !== null);
-  const shown = rows.flatMap(([name, value]) => [
+  const entries = rows.flatMap(([name, value]) => [
     element("dt", { textContent: name }),
     element("dd", { textContent: value }),
   ]);
-  document.getElementById("outcome-facts").replaceChildren(...shown);
+  document.getElementById("outcome-facts").replaceChildren(...entries);
   panel.hidden = false;
 }

@@ -1,11 +1,11 @@
-// A payment, from the card to the bank's word. What a real shop does with the official SDK and its own backend.
+// A payment, from the card to the result of the bank. A real shop uses the official SDK and its own backend.
 
-import { encoded, runChallenge, runMethod } from "/demo/frames.js";
+import { encodeBase64Url, runChallenge, runMethod } from "/demo/frames.js";
 
-// A step that did not work out: whoever catches it tells the payer.
-export class Stopped extends Error {
+// A failed step. The checkout shows it to the payer.
+export class PaymentError extends Error {
   constructor(status, problem) {
-    super(problem?.detail ?? "The vault does not answer.");
+    super(problem?.detail ?? "The vault does not respond.");
     this.status = status;
     this.problem = problem;
   }
@@ -13,35 +13,35 @@ export class Stopped extends Error {
 
 export async function pay(payer, { journal, publicKey }) {
   const vault = { publicKey, name: "the public key" };
-  const intent = await hide(payer.card, journal, vault);
-  const session = await open(intent, journal, vault);
-  await look(session, journal);
+  const intent = await createIntent(payer.card, journal, vault);
+  const session = await createSession(intent, journal, vault);
+  await checkBrowser(session, journal);
   const authentication = await authenticate(session, payer, journal);
   if (authentication.authentication_status !== "challenge") return authentication;
   return challenge(session, authentication, journal);
 }
 
-async function hide(card, journal, vault) {
-  const step = journal.begin("The card goes into the vault", "The browser hands the card to Scrip…");
-  const intent = await ask(step, vault, "/token-intents", { type: "card", data: card });
-  step.end("done", "The card went from the browser to the vault. The shop got an id for it, and no number.");
+async function createIntent(card, journal, vault) {
+  const step = journal.begin("Store the card in the vault", "The browser sends the card to Scrip…");
+  const intent = await callVault(step, vault, "/token-intents", { type: "card", data: card });
+  step.end("done", "The browser sent the card to the vault. The shop received an id instead of the number.");
   return intent;
 }
 
-async function open(intent, journal, vault) {
-  const step = journal.begin("A 3-D Secure session", "Scrip looks up which bank issued the card…");
+async function createSession(intent, journal, vault) {
+  const step = journal.begin("Create a 3DS session", "Scrip finds the bank that issued the card…");
   const body = { token_intent_id: intent.id, device: "browser", device_info: device(), web_challenge_mode: "iframe" };
-  const session = await ask(step, vault, "/3ds/sessions", body);
-  const versions = session.recommended_version ? ` It speaks version ${session.recommended_version}.` : "";
-  step.end("done", `The card belongs to a bank that takes part (${session.card_brand}).${versions}`);
+  const session = await callVault(step, vault, "/3ds/sessions", body);
+  const versions = session.recommended_version ? ` 3-D Secure version: ${session.recommended_version}.` : "";
+  step.end("done", `The bank of the card supports 3-D Secure (${session.card_brand}).${versions}`);
   return session;
 }
 
-async function look(session, journal) {
-  const title = "The bank looks at the browser";
-  const step = journal.begin(title, "A hidden frame of the bank looks at this browser…");
+async function checkBrowser(session, journal) {
+  const title = "The bank checks the browser";
+  const step = journal.begin(title, "The bank checks this browser in a hidden frame…");
   if (!session.method_url) {
-    step.end("skipped", "This bank does not want to.");
+    step.end("skipped", "This bank does not check browsers.");
     return;
   }
   const data = {
@@ -51,29 +51,29 @@ async function look(session, journal) {
   const message = {
     type: "startMethod",
     threeDSMethodURL: session.method_url,
-    threeDSMethodData: encoded(data),
+    threeDSMethodData: encodeBase64Url(data),
   };
-  const told = await runMethod(message);
+  const reply = await runMethod(message);
   step.show(
     { line: `form to ${session.method_url}`, value: { threeDSMethodData: data } },
-    { line: "message from the frame", value: told ?? undefined },
+    { line: "message from the frame", value: reply ?? undefined },
   );
-  if (told) step.end("done", "It has, in a frame that nobody sees. It may trust this browser more from now on.");
-  else step.end("skipped", "It did not finish within ten seconds. That is no reason to stop.");
+  if (reply) step.end("done", "The bank checked the browser in a hidden frame. It may trust this browser more in the future.");
+  else step.end("skipped", "The check did not finish within ten seconds. The payment continues.");
 }
 
 async function authenticate(session, payer, journal) {
-  const step = journal.begin("The bank is asked", "The shop's backend asks the bank, through Scrip…");
+  const step = journal.begin("Authenticate the payment", "The shop's backend sends the payment to the bank through Scrip…");
   const { name, email } = payer;
-  const answer = await askShop(step, "/demo/authenticate", { session_id: session.id, name, email });
-  const status = answer.authentication_status;
-  const told = status === "challenge" ? "The bank wants to ask the payer first." : `The bank's answer: ${status}.`;
-  step.end(isGood(status) || status === "challenge" ? "done" : "bad", told);
-  return answer;
+  const response = await callShop(step, "/demo/authenticate", { session_id: session.id, name, email });
+  const status = response.authentication_status;
+  const text = status === "challenge" ? "The bank asks the payer to confirm first." : `Result of the bank: ${status}.`;
+  step.end(isGood(status) || status === "challenge" ? "done" : "bad", text);
+  return response;
 }
 
 async function challenge(session, authentication, journal) {
-  const step = journal.begin("The bank asks the payer", "Answer your bank in the window that has opened.");
+  const step = journal.begin("The payer confirms the payment", "Confirm the payment in the dialog of your bank.");
   const creq = {
     messageType: "CReq",
     messageVersion: authentication.threeds_version,
@@ -81,76 +81,76 @@ async function challenge(session, authentication, journal) {
     acsTransID: authentication.acs_transaction_id,
     challengeWindowSize: "05",
   };
-  const message = { type: "startChallenge", acsURL: authentication.acs_challenge_url, creq: encoded(creq) };
-  const told = await runChallenge(message);
+  const message = { type: "startChallenge", acsURL: authentication.acs_challenge_url, creq: encodeBase64Url(creq) };
+  const reply = await runChallenge(message);
   step.show(
     { line: `form to ${authentication.acs_challenge_url}`, value: { creq } },
-    { line: "message from the frame", value: told ?? undefined },
+    { line: "message from the frame", value: reply ?? undefined },
   );
-  if (!told) {
-    step.end("bad", "You left before the bank was done.");
-    throw new Stopped(0, { title: "You left", detail: "The bank was not done asking, so nothing is paid." });
+  if (!reply) {
+    step.end("bad", "You left before the bank confirmed the payment.");
+    throw new PaymentError(0, { title: "You left", detail: "You left before the bank confirmed the payment. Nothing is paid." });
   }
-  step.end("done", "The bank's page says that it is over. What counts is what the bank told Scrip directly.");
+  step.end("done", "The bank's page is finished. The result that the bank sends to Scrip directly is decisive.");
   return result(session, journal);
 }
 
 async function result(session, journal) {
-  const step = journal.begin("The bank's last word", "The shop's backend fetches the result…");
-  const answer = await askShop(step, "/demo/challenge-result", { session_id: session.id });
-  const status = answer.authentication_status;
-  step.end(isGood(status) ? "done" : "bad", `The bank's answer: ${status}.`);
-  return answer;
+  const step = journal.begin("Fetch the result", "The shop's backend fetches the result from Scrip…");
+  const response = await callShop(step, "/demo/challenge-result", { session_id: session.id });
+  const status = response.authentication_status;
+  step.end(isGood(status) ? "done" : "bad", `Result of the bank: ${status}.`);
+  return response;
 }
 
 const isGood = (status) => status === "successful" || status === "attempted";
 
-// The vault, from the browser.
-async function ask(step, vault, path, body) {
+// Calls the vault from the browser.
+async function callVault(step, vault, path, body) {
   const headers = { "BT-API-KEY": vault.publicKey, "Content-Type": "application/json" };
-  const { status, answer } = await fetched(step, path, { method: "POST", headers, body: JSON.stringify(body) });
+  const { status, body: response } = await fetchJson(step, path, { method: "POST", headers, body: JSON.stringify(body) });
   step.show(
     { line: `POST ${path}, from the browser with ${vault.name}`, value: body },
-    { line: String(status), value: answer },
+    { line: String(status), value: response },
   );
-  return checked(step, status, answer);
+  return checkStatus(step, status, response);
 }
 
-// The shop's backend, which asks the vault and tells what it said.
-async function askShop(step, path, body) {
+// Calls the shop's backend, which calls the vault and returns request and response.
+async function callShop(step, path, body) {
   const headers = { "Content-Type": "application/json" };
   const init = { method: "POST", headers, body: JSON.stringify(body) };
-  const { status, answer } = await fetched(step, path, init);
-  if (status !== 200) return checked(step, status, answer);
-  const { request } = answer;
+  const { status, body: response } = await fetchJson(step, path, init);
+  if (status !== 200) return checkStatus(step, status, response);
+  const { request } = response;
   step.show(
     {
       line: `${request.method} ${request.path}, from the backend with the private key`,
       value: request.body ?? undefined,
     },
-    { line: String(answer.status), value: answer.answer },
+    { line: String(response.status), value: response.answer },
   );
-  return checked(step, answer.status, answer.answer);
+  return checkStatus(step, response.status, response.answer);
 }
 
-async function fetched(step, path, init) {
+async function fetchJson(step, path, init) {
   try {
     const response = await fetch(path, init);
-    return { status: response.status, answer: await response.json() };
+    return { status: response.status, body: await response.json() };
   } catch {
-    step.end("bad", "No answer. Is scrip dev still running?");
-    throw new Stopped(0, null);
+    step.end("bad", "No response. Is scrip dev still running?");
+    throw new PaymentError(0, null);
   }
 }
 
-function checked(step, status, answer) {
-  if (status >= 200 && status < 300) return answer;
-  const stopped = new Stopped(status, answer);
-  step.end("bad", `Refused with ${status}: ${stopped.message}`);
-  throw stopped;
+function checkStatus(step, status, body) {
+  if (status >= 200 && status < 300) return body;
+  const error = new PaymentError(status, body);
+  step.end("bad", `Rejected with ${status}: ${error.message}`);
+  throw error;
 }
 
-// What EMV 3-D Secure asks of a browser; the rest is seen by the server.
+// The browser data that EMV 3-D Secure requires. The server adds the rest.
 function device() {
   const depth = [48, 32, 24, 16, 15, 8, 4, 1].find((it) => it <= screen.colorDepth) ?? 24;
   return {

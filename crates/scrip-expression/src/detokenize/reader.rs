@@ -1,4 +1,4 @@
-//! Finding the expressions in JSON.
+//! Finds and compiles the expressions in JSON.
 
 use std::collections::HashMap;
 
@@ -33,9 +33,9 @@ impl DetokenizationReader {
     fn read_text(&mut self, source: &str) -> Result<Leaf, ExpressionError> {
         let mut parts = Vec::new();
         let (mut offset, mut position) = (0_usize, 1_usize);
-        while let Some(rest) = source.get(offset..).filter(|it| !it.is_empty()) {
-            let Some((text, inner)) = rest.split_once("{{") else {
-                parts.push(TextPart::Text(rest.to_owned()));
+        while let Some(remaining) = source.get(offset..).filter(|it| !it.is_empty()) {
+            let Some((text, inner)) = remaining.split_once("{{") else {
+                parts.push(TextPart::Text(remaining.to_owned()));
                 break;
             };
             if !text.is_empty() {
@@ -45,9 +45,9 @@ impl DetokenizationReader {
             let start = offset.saturating_add(text.len()).saturating_add(2);
             let (expression, length) =
                 self.read_expression(inner, position).map_err(|(byte, problem)| {
-                    let before = inner.get(..byte).unwrap_or(inner).chars().count();
-                    // Past the two braces.
-                    let position = position.saturating_add(2).saturating_add(before);
+                    let characters_before = inner.get(..byte).unwrap_or(inner).chars().count();
+                    // Skip the two braces.
+                    let position = position.saturating_add(2).saturating_add(characters_before);
                     ExpressionError { position, problem }
                 })?;
             parts.push(TextPart::Expression(expression));
@@ -56,13 +56,13 @@ impl DetokenizationReader {
             offset = start.saturating_add(length);
         }
         match <[TextPart; 1]>::try_from(parts) {
-            Ok([TextPart::Expression(piece)]) => Ok(Leaf::Expression(piece)),
+            Ok([TextPart::Expression(expression)]) => Ok(Leaf::Expression(expression)),
             Ok(parts @ [TextPart::Text(_)]) => Ok(Leaf::Text(parts.into())),
             Err(parts) => Ok(Leaf::Text(parts)),
         }
     }
 
-    /// What follows `{{`, and how many bytes it takes, the closing braces included.
+    /// Reads an expression after `{{`. Returns its length in bytes, including the closing braces.
     fn read_expression(
         &mut self,
         inner: &str,
@@ -70,20 +70,20 @@ impl DetokenizationReader {
     ) -> Result<(ReferenceOutput, usize), SyntaxError> {
         const NEVER_CLOSED: &str = "this {{ is never closed";
         let window = inner.get(..inner.floor_char_boundary(SOURCE_BYTES_MAX)).unwrap_or(inner);
-        let open =
+        let unclosed_problem =
             if window.len() < inner.len() { "the expression is too long" } else { NEVER_CLOSED };
-        let head_end = find_id_end(window).ok_or((0, open))?;
-        let (head, rest) = window.split_at_checked(head_end).unwrap_or((window, ""));
-        let end = find_closing(rest, false).ok_or((0, open))?;
-        let filters = lexemes(rest.get(..end).unwrap_or_default(), head_end)?;
+        let head_end = find_id_end(window).ok_or((0, unclosed_problem))?;
+        let (head, filters_text) = window.split_at_checked(head_end).unwrap_or((window, ""));
+        let filters_length = find_closing(filters_text, false).ok_or((0, unclosed_problem))?;
+        let filters = lexemes(filters_text.get(..filters_length).unwrap_or_default(), head_end)?;
         let reference = parse_reference(head).map_err(|problem| (0, problem))?;
         let mut names = NameTable::without_names();
-        let end = head_end.saturating_add(end);
-        let calls = Parser::new(&filters, end, &mut names, &mut false).parse_calls()?;
+        let expression_end = head_end.saturating_add(filters_length);
+        let calls = Parser::new(&filters, expression_end, &mut names, &mut false).parse_calls()?;
         let operand = Operand::Path(Path { root: Root::Data, steps: Vec::new() });
         let output = Output { position, operand, calls };
         let reference = self.reference_index(reference);
-        Ok((ReferenceOutput { reference, output }, end.saturating_add(2)))
+        Ok((ReferenceOutput { reference, output }, expression_end.saturating_add(2)))
     }
 
     fn reference_index(&mut self, reference: Reference) -> usize {
@@ -96,36 +96,37 @@ impl DetokenizationReader {
     }
 }
 
-/// Where the id ends: at the first pipe or closing brace, or at a comma before a filter.
+/// The end of the id: the first pipe or closing brace, or a comma before a filter.
 fn find_id_end(inner: &str) -> Option<usize> {
-    let end = inner.find(['|', '}'])?;
-    let head = inner.get(..end).unwrap_or_default();
+    let head_end = inner.find(['|', '}'])?;
+    let head = inner.get(..head_end).unwrap_or_default();
     let begins_filter = |comma: &usize| {
-        let after = inner.get(comma.saturating_add(1)..).unwrap_or_default().trim_start();
-        let part = |it: char| it.is_ascii_alphanumeric() || it == '_';
-        let name_end = after.find(|it: char| !part(it)).unwrap_or(after.len());
-        let (name, next) = after.split_at_checked(name_end).unwrap_or_default();
+        let text_after = inner.get(comma.saturating_add(1)..).unwrap_or_default().trim_start();
+        let is_name_character = |it: char| it.is_ascii_alphanumeric() || it == '_';
+        let name_end =
+            text_after.find(|it: char| !is_name_character(it)).unwrap_or(text_after.len());
+        let (name, next) = text_after.split_at_checked(name_end).unwrap_or_default();
         filter::find_filter(name).is_some() && next.trim_start().starts_with([':', ',', '|', '}'])
     };
-    let comma = head.match_indices(',').map(|(at, _)| at).find(begins_filter);
-    Some(comma.unwrap_or(end))
+    let comma = head.match_indices(',').map(|(index, _)| index).find(begins_filter);
+    Some(comma.unwrap_or(head_end))
 }
 
 fn parse_reference(id_text: &str) -> Result<Reference, &'static str> {
-    let prefixed = |prefix: &str| {
-        let after = id_text.trim_start().strip_prefix(prefix)?;
-        after.trim_start().strip_prefix(':')
+    let strip_kind = |prefix: &str| {
+        let text_after = id_text.trim_start().strip_prefix(prefix)?;
+        text_after.trim_start().strip_prefix(':')
     };
-    let (kind, id) = if let Some(id) = prefixed("token_intent") {
+    let (kind, id) = if let Some(id) = strip_kind("token_intent") {
         (ReferenceKind::TokenIntent, id)
-    } else if let Some(id) = prefixed("token") {
+    } else if let Some(id) = strip_kind("token") {
         (ReferenceKind::Token, id)
     } else {
         (ReferenceKind::Data, id_text)
     };
     let id = id.trim();
     if id.is_empty() {
-        return Err("there is no id");
+        return Err("an id was expected");
     }
     let forbidden = |it: char| "#/\\+?[]|&=%<>{}^".contains(it);
     if !(3..=400).contains(&id.chars().count()) || id.contains(forbidden) {

@@ -1,6 +1,6 @@
-//! How much an evaluation may still do.
+//! The budget of an evaluation.
 //!
-//! Counted in steps and bytes, never in time: an answer must not depend on load.
+//! The budget counts steps and bytes, never time: a result must not depend on the load.
 
 use std::cell::Cell;
 
@@ -10,14 +10,14 @@ use crate::{SHARED_WORK_EXCEEDED, STEPS_MAX, SpentWork, WORK_BYTES_MAX, inner_st
 
 pub(crate) type ChargeResult = Result<(), &'static str>;
 
-/// A step takes about as long as this many bytes.
+/// A step takes about as long as reading this many bytes.
 const STEP_BYTES: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct Budget {
     steps_left: Cell<usize>,
     bytes_left: Cell<usize>,
-    /// What all expressions of the request may still cost together: bytes, and steps as bytes.
+    /// The remaining work that all expressions of the request share: bytes, and steps as bytes.
     work_left: Cell<usize>,
     is_exhausted: Cell<bool>,
 }
@@ -37,28 +37,28 @@ impl Budget {
     }
 
     fn charge_work(&self, work: usize) -> ChargeResult {
-        let Some(left) = self.work_left.get().checked_sub(work) else {
+        let Some(work_left) = self.work_left.get().checked_sub(work) else {
             self.is_exhausted.set(true);
             return Err(SHARED_WORK_EXCEEDED);
         };
-        self.work_left.set(left);
+        self.work_left.set(work_left);
         Ok(())
     }
 
     pub(crate) fn charge_steps(&self, steps: usize) -> ChargeResult {
-        let left = self.steps_left.get().checked_sub(steps);
-        let left = left.ok_or("this is too much to evaluate")?;
+        let steps_left = self.steps_left.get().checked_sub(steps);
+        let steps_left = steps_left.ok_or("the expression exceeds the evaluation limit")?;
         self.charge_work(steps.saturating_mul(STEP_BYTES))?;
-        self.steps_left.set(left);
+        self.steps_left.set(steps_left);
         Ok(())
     }
 
-    /// Pays for bytes about to be read or made. Whoever multiplies pays first and allocates then.
+    /// Charges bytes that will be read or created. Amplifying filters charge before they allocate.
     pub(crate) fn charge_bytes(&self, bytes: usize) -> ChargeResult {
-        let left = self.bytes_left.get().checked_sub(bytes);
-        let left = left.ok_or("the output is too large")?;
+        let bytes_left = self.bytes_left.get().checked_sub(bytes);
+        let bytes_left = bytes_left.ok_or("the output is too large")?;
         self.charge_work(bytes)?;
-        self.bytes_left.set(left);
+        self.bytes_left.set(bytes_left);
         Ok(())
     }
 
@@ -74,10 +74,10 @@ impl Budget {
     }
 }
 
-/// What a value costs to read or to copy.
+/// The cost of reading or copying a value.
 ///
-/// Each value takes 32 bytes in memory, but a byte or two in a body; four between them let the
-/// largest body pass and hold one evaluation under some 64 MiB.
+/// Each value takes 32 bytes in memory, but only one or two bytes in a body. Four bytes per value
+/// accept the largest body and limit one evaluation to about 64 MiB.
 #[must_use]
 pub fn value_cost(value: &Value) -> usize {
     const VALUE_OVERHEAD: usize = 4;

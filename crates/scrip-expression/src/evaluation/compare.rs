@@ -1,4 +1,4 @@
-//! Conditions: what is equal, what is more, what contains what.
+//! Conditions: equality, order and containment.
 
 use std::cmp::Ordering;
 
@@ -46,12 +46,12 @@ impl<'a> Evaluator<'a> {
         right: &'a Operand,
     ) -> ConditionResult {
         let right = self.evaluate_operand(right)?;
-        // Reading both costs what the smaller weighs; looking for something within costs all.
+        // Comparing costs as much as the smaller value; searching costs as much as the whole value.
         let cost = match (relation, &**left, &*right) {
-            // A number is read anew for every item that it is compared with.
+            // The number is parsed again for every compared item.
             (Relation::Contains, Value::Array(items), Value::Number(number)) => {
-                let each = number.as_str().len().saturating_mul(items.len());
-                value_cost(left).saturating_add(each)
+                let number_cost = number.as_str().len().saturating_mul(items.len());
+                value_cost(left).saturating_add(number_cost)
             }
             (Relation::Contains, _, _) => value_cost(left).saturating_add(value_cost(&right)),
             (_, Value::Number(left), Value::Number(right)) => {
@@ -112,7 +112,7 @@ pub(crate) fn is_blank(value: &Value) -> bool {
     }
 }
 
-/// Numbers by what they amount to, so that 1.0 is 1; anything else as JSON has it.
+/// Compares numbers by value (1.0 equals 1) and all other values as JSON.
 pub(crate) fn values_equal(left: &Value, right: &Value) -> bool {
     match (left, right) {
         (Value::Number(_), Value::Number(_)) => {
@@ -125,7 +125,7 @@ pub(crate) fn values_equal(left: &Value, right: &Value) -> bool {
     }
 }
 
-/// Stops at the first difference, so it costs no more than the smaller one.
+/// A comparison stops at the first difference, so it costs no more than the smaller value.
 fn count_comparison(left: &Value, right: &Value) {
     count(match (left, right) {
         (Value::String(left), Value::String(right)) if left.len() == right.len() => left.len(),
@@ -143,7 +143,7 @@ fn count_comparison(left: &Value, right: &Value) {
     });
 }
 
-/// Between two numbers or two texts; there is none between anything else.
+/// The order of two numbers or two strings. Other values have no order.
 pub(crate) fn compare_values(left: &Value, right: &Value) -> Option<Ordering> {
     match (left, right) {
         (Value::Number(left), Value::Number(right)) => {

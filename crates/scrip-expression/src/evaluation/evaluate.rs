@@ -1,4 +1,4 @@
-//! A compiled expression against the values it may see.
+//! Evaluates a compiled expression.
 
 use serde_json::Value;
 
@@ -13,10 +13,10 @@ use crate::{
 };
 
 impl Expression {
-    /// A lone `{{ }}` keeps the type of its value; anything else is text.
+    /// A single `{{ }}` keeps the type of its value; everything else becomes text.
     ///
     /// # Errors
-    /// A filter cannot take its value, or a bound is passed.
+    /// A filter rejects its value, or a limit is exceeded.
     pub fn evaluate(&self, scope: &Scope<'_>) -> Result<Value, ExpressionError> {
         let mut evaluator = Evaluator::new(scope, scope.data, self.slots);
         if let [Node::Output(output)] = self.body.as_slice() {
@@ -28,14 +28,14 @@ impl Expression {
     }
 }
 
-/// One evaluation under way. Its depth is that of the tree, which the parser bounds.
+/// One evaluation. Its recursion depth is the depth of the tree, which the parser limits.
 pub(crate) struct Evaluator<'a> {
     pub(crate) data: &'a Value,
     pub(crate) metadata: Option<&'a Value>,
     pub(crate) host: Option<&'a dyn HostFunctions>,
     pub(crate) budget: &'a Budget,
     pub(crate) slots: Vec<Datum<'a>>,
-    /// Of the loops around: which turn it is, and of how many.
+    /// The current index and the length of each enclosing loop.
     pub(crate) loop_positions: Vec<(usize, usize)>,
 }
 
@@ -178,7 +178,7 @@ impl<'a> Evaluator<'a> {
         Ok(Flow::Next)
     }
 
-    /// Every arm that matches is rendered, as in Liquid.
+    /// Renders every matching arm, as Liquid does.
     fn render_case(&mut self, case: &'a Case, to: &mut BoundedText) -> EvaluationResult<Flow> {
         let fail = error_at(case.position);
         self.budget.charge_steps(1).map_err(fail)?;
@@ -236,7 +236,7 @@ impl<'a> Evaluator<'a> {
         Ok(Flow::Next)
     }
 
-    /// What a loop goes over: the items of a list, the pairs of an object, a text as one.
+    /// The items of a loop: list items, object entries, or a string as a single item.
     fn loop_items(&self, value: Datum<'a>) -> Result<Datum<'a>, &'static str> {
         match &*value {
             Value::Array(_) => Ok(value),
@@ -270,7 +270,7 @@ impl<'a> Evaluator<'a> {
     fn loop_bound(&self, operand: &'a Operand) -> Result<usize, &'static str> {
         let value = self.evaluate_operand(operand)?;
         let number = value.as_u64().or_else(|| short_text(&value)?.parse().ok());
-        let number = number.ok_or("a loop is bounded by a whole number")?;
+        let number = number.ok_or("a loop limit must be a whole number")?;
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
     }
 
@@ -281,7 +281,7 @@ impl<'a> Evaluator<'a> {
     }
 }
 
-/// A text no longer than a whole number: a longer one would be read for nothing.
+/// A string that is short enough for a whole number. Longer strings need not be parsed.
 pub(crate) fn short_text(value: &Value) -> Option<&str> {
     const CHARACTERS_MAX: usize = 20;
     value.as_str().filter(|it| it.len() <= CHARACTERS_MAX)

@@ -1,4 +1,4 @@
-//! What an operand stands for.
+//! Evaluates operands.
 
 use serde_json::Value;
 
@@ -48,7 +48,7 @@ impl<'a> Evaluator<'a> {
         }
     }
 
-    /// A part of what a variable holds is copied: the variable may change before the part is used.
+    /// Copies a part of a variable's value: the variable may change before the part is used.
     fn copy_from_slot(&self, slot_value: &Value, steps: &'a [Step]) -> OperandResult<Datum<'a>> {
         Ok(Datum::Owned(match self.follow_steps(slot_value, steps)? {
             FollowedPath::Existing(value) => {
@@ -67,9 +67,9 @@ impl<'a> Evaluator<'a> {
         steps: &'a [Step],
     ) -> OperandResult<FollowedPath<'v>> {
         for (step_index, step) in steps.iter().enumerate() {
-            let found = match step {
+            let next_value = match step {
                 Step::Name(name) => match self.charged_property(value, name)? {
-                    Some(found) => Some(found),
+                    Some(next_value) => Some(next_value),
                     None => {
                         let is_last = step_index.saturating_add(1) == steps.len();
                         let size = (is_last && name == "size").then(|| self.charged_size(value));
@@ -84,22 +84,22 @@ impl<'a> Evaluator<'a> {
                     match index.as_i64() {
                         Some(index) => indexed_value(value, index),
                         None => {
-                            // A list or an object becomes text first.
+                            // A list or an object is converted to text first.
                             self.budget.charge_value(&index)?;
                             self.charged_property(value, &to_text(&index))?
                         }
                     }
                 }
             };
-            match found {
-                Some(found) => value = found,
+            match next_value {
+                Some(next_value) => value = next_value,
                 None => return Ok(FollowedPath::Computed(Value::Null)),
             }
         }
         Ok(FollowedPath::Existing(value))
     }
 
-    /// A name from the data may be as long as a body, and is compared with many.
+    /// A name from the data may be as long as a body, and is compared with many names.
     fn charged_property<'v>(
         &self,
         value: &'v Value,
@@ -124,28 +124,29 @@ impl<'a> Evaluator<'a> {
     }
 
     fn loop_property_value(&self, property: LoopProperty) -> Value {
-        let Some((at, length)) = self.loop_positions.last().copied() else { return Value::Null };
-        let left = length.saturating_sub(at);
+        let Some((index, length)) = self.loop_positions.last().copied() else { return Value::Null };
+        let remaining = length.saturating_sub(index);
         match property {
-            LoopProperty::Index => Value::from(at.saturating_add(1)),
-            LoopProperty::Index0 => Value::from(at),
-            LoopProperty::Rindex => Value::from(left),
-            LoopProperty::Rindex0 => Value::from(left.saturating_sub(1)),
-            LoopProperty::First => Value::from(at == 0),
-            LoopProperty::Last => Value::from(left == 1),
+            LoopProperty::Index => Value::from(index.saturating_add(1)),
+            LoopProperty::Index0 => Value::from(index),
+            LoopProperty::Rindex => Value::from(remaining),
+            LoopProperty::Rindex0 => Value::from(remaining.saturating_sub(1)),
+            LoopProperty::First => Value::from(index == 0),
+            LoopProperty::Last => Value::from(remaining == 1),
             LoopProperty::Length => Value::from(length),
         }
     }
 
-    /// Every number of a range costs a step before it is made.
+    /// Each number of a range is charged as a step before it is created.
     fn evaluate_range(&self, first: &'a Operand, last: &'a Operand) -> OperandResult<Datum<'a>> {
-        let integer = |operand| {
-            let end = self.evaluate_operand(operand)?;
-            end.as_i64()
-                .or_else(|| short_text(&end)?.parse().ok())
-                .ok_or("a range goes from a whole number to a whole number")
+        let evaluate_integer = |operand| {
+            let bound = self.evaluate_operand(operand)?;
+            bound
+                .as_i64()
+                .or_else(|| short_text(&bound)?.parse().ok())
+                .ok_or("the ends of a range must be whole numbers")
         };
-        let (first, last): (i64, i64) = (integer(first)?, integer(last)?);
+        let (first, last): (i64, i64) = (evaluate_integer(first)?, evaluate_integer(last)?);
         if first > last {
             return Ok(Datum::Owned(Value::Array(Vec::new())));
         }
@@ -174,13 +175,13 @@ fn property_value<'v>(value: &'v Value, name: &str) -> Option<&'v Value> {
     }
 }
 
-/// From the end when negative.
+/// Returns the item at an index, which counts from the end if negative.
 fn indexed_value(value: &Value, index: i64) -> Option<&Value> {
     match value {
         Value::Array(items) => {
             let from_end = usize::try_from(index.unsigned_abs()).ok()?;
             match usize::try_from(index) {
-                Ok(at) => items.get(at),
+                Ok(position) => items.get(position),
                 Err(_) => items.get(items.len().checked_sub(from_end)?),
             }
         }

@@ -1,10 +1,10 @@
-//! What an expression can name, and how much it may do. What is not here cannot be reached.
+//! The values that an expression can access, and its budget. Nothing else is accessible.
 
 use serde_json::Value;
 
 use crate::{evaluation::budget::Budget, host_functions::HostFunctions};
 
-/// The values and the budget of one evaluation. A template shares the budget among its leaves.
+/// The values and the budget of one evaluation. All leaves of a template share the budget.
 pub struct Scope<'a> {
     pub(crate) data: &'a Value,
     pub(crate) metadata: Option<&'a Value>,
@@ -18,7 +18,7 @@ impl<'a> Scope<'a> {
         Self { data, metadata, host: None, budget: Budget::new() }
     }
 
-    /// Lets aliases and `hmac` work; without it they fail.
+    /// Enables aliases and `hmac`; without host functions they fail.
     #[must_use]
     pub fn with_host_functions(mut self, host: &'a dyn HostFunctions) -> Self {
         self.host = Some(host);
@@ -29,15 +29,15 @@ impl<'a> Scope<'a> {
 /// The charged work of an evaluation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SpentWork {
-    /// Bytes that were read or made; a step counts as 64 bytes.
+    /// Bytes that were read or created; a step counts as 64 bytes.
     pub work: usize,
-    /// Whether the evaluation ended because it reached the bound of [`Scope::within_work`].
+    /// Whether the evaluation reached the limit of [`Scope::with_work_limit`].
     pub is_exhausted: bool,
 }
 
 impl Scope<'_> {
-    /// Bounds the work further than each expression is bounded by itself: for several expressions
-    /// that share one budget.
+    /// Sets a shared work limit for several expressions, in addition to the limits of each
+    /// expression.
     #[must_use]
     pub fn with_work_limit(mut self, work_max: usize) -> Self {
         self.budget = Budget::with_work_limit(work_max);

@@ -1,6 +1,6 @@
-//! Filters that make a random stand-in of the same shape.
+//! Filters that create a random alias of the same shape.
 //!
-//! An alias never is what it stands for: that one is drawn again.
+//! An alias never equals the original value: an equal result is drawn again.
 
 use super::{FilterResult, Input, card};
 use crate::{
@@ -9,15 +9,16 @@ use crate::{
     value::datum::{Datum, to_text},
 };
 
-const UNAVAILABLE: &str = "an alias cannot be made here";
-const NOTHING_TO_REPLACE: &str = "there is nothing to make an alias of";
-/// Of a single digit one draw in ten is the digit itself: that so many are is out of the question.
+const UNAVAILABLE: &str = "aliases are not available here";
+const NOTHING_TO_REPLACE: &str = "the value has no character to replace";
+/// For a single digit, one draw in ten equals the digit. So many equal draws in a row do not occur
+/// in practice.
 const DRAWS_MAX: usize = 64;
-/// What drawing and checking a character costs, in bytes that are read. An alias is an id of a few
+/// The cost of drawing and checking a character, in bytes read. An alias is an id of at most a few
 /// hundred characters.
 const DRAW_WORK: usize = 16;
 
-/// Random choices, a block of bytes at a time.
+/// Random choices from blocks of random bytes.
 struct RandomSource<'o> {
     host: &'o dyn HostFunctions,
     block: [u8; 32],
@@ -36,8 +37,8 @@ impl RandomSource<'_> {
         byte
     }
 
-    /// One of the characters, each as likely: bytes past the last whole multiple are passed over.
-    /// A source that gives nothing else ends after a few blocks.
+    /// Chooses a character uniformly: bytes beyond the last whole multiple are skipped. Gives up
+    /// after a few blocks if the source returns only such bytes.
     fn choose(&mut self, choices: &[u8]) -> Option<char> {
         let count = u8::try_from(choices.len()).ok().filter(|it| *it > 0)?;
         let fair = u8::MAX.checked_sub(u8::MAX.checked_rem(count)?)?;
@@ -51,7 +52,7 @@ const LOWER: &[u8] = b"abcdefghijklmnopqrstuvwxyz";
 const UPPER: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ";
 const ALL: &[u8] = b"0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
 
-/// What may stand in the place of a character; nothing when it stays.
+/// The possible replacements of a character. Empty if the character stays.
 type Choices = fn(char) -> &'static [u8];
 
 pub(crate) fn same_character_class(c: char) -> &'static [u8] {
@@ -67,7 +68,7 @@ pub(crate) fn any(_: char) -> &'static [u8] {
     ALL
 }
 
-/// Where `first` and `last` would keep the whole, nothing is kept.
+/// If `first` and `last` would keep the whole value, nothing is kept.
 pub(crate) fn preserve<'a>(input: Input<'_, 'a>, choices: Choices) -> FilterResult<'a> {
     const TAKES: &str = "an alias takes the numbers of characters to keep";
     let first = input.arguments.count(0, TAKES)?.unwrap_or(0);
@@ -81,18 +82,18 @@ pub(crate) fn preserve<'a>(input: Input<'_, 'a>, choices: Choices) -> FilterResu
     let keeps_all = first.saturating_add(last) >= length;
     let (first, end) = if keeps_all { (0, length) } else { (first, length.saturating_sub(last)) };
     let is_kept = |at: usize| at < first || at >= end;
-    draw_alias(&input, &text, |chance| {
+    draw_alias(&input, &text, |random| {
         let draw_character = |(at, c): (usize, char)| match choices(c) {
             _ if is_kept(at) => Some(c),
             [] => Some(c),
-            choices => chance.choose(choices),
+            choices => random.choose(choices),
         };
         text.chars().enumerate().map(draw_character).collect()
     })
 }
 
-/// Digits for digits. An alias of a number with a right check digit has one too, so that it passes
-/// where card numbers are checked.
+/// Replaces digits with digits. If the number has a valid check digit, the alias has one too, so
+/// that it passes card number checks.
 pub(crate) fn card<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
     let (bin, last4) = (input.arguments.flag(0)?, input.arguments.flag(1)?);
     if input.value.is_null() {
@@ -101,9 +102,9 @@ pub(crate) fn card<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
     let text = to_text(&input.value);
     let (first, end) = card::visible_range(&text, bin, last4);
     let has_valid_check_digit = luhn_remainder(&text) == Some(0);
-    draw_alias(&input, &text, |chance| {
+    draw_alias(&input, &text, |random| {
         let mut digit = 0_usize;
-        // Where a digit can be set to make the check right.
+        // The position of a digit that can be set to make the check digit valid.
         let mut free_index = None;
         let mut drawn: Vec<char> = Vec::new();
         for c in text.chars() {
@@ -113,7 +114,7 @@ pub(crate) fn card<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
             if !kept {
                 free_index = Some(drawn.len());
             }
-            drawn.push(if kept { c } else { chance.choose(DIGITS)? });
+            drawn.push(if kept { c } else { random.choose(DIGITS)? });
         }
         if has_valid_check_digit && let Some(free_index) = free_index {
             let is_valid = |c: &char| {
@@ -149,7 +150,7 @@ fn draw_alias<'a>(
     Err(NOTHING_TO_REPLACE)
 }
 
-/// The sum of the check, to ten; none when there are no digits alone.
+/// The Luhn sum modulo ten. `None` if the text has no digits or contains letters.
 fn luhn_remainder(text: &str) -> Option<u32> {
     count(text.len());
     let mut sum = 0_u32;

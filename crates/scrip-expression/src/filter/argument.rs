@@ -1,4 +1,4 @@
-//! Arguments, as filters want them. One that is missing or null is the default.
+//! Typed access to filter arguments. A missing or null argument has its default value.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ type ReadArgument<T> = Result<T, &'static str>;
 pub(crate) struct Arguments<'c, 'a>(pub(crate) &'c [Datum<'a>]);
 
 impl<'c, 'a> Arguments<'c, 'a> {
-    /// As it is; null when it is missing.
+    /// The argument unchanged; null if it is missing.
     pub(crate) fn datum(self, index: usize) -> Datum<'a> {
         self.0.get(index).cloned().unwrap_or_else(Datum::null)
     }
@@ -38,7 +38,7 @@ impl<'c, 'a> Arguments<'c, 'a> {
         Ok(Some(value.as_i64().or_else(|| value.as_str()?.parse().ok()).ok_or(problem)?))
     }
 
-    /// The character that covers; X unless another is given.
+    /// The mask character; X by default.
     pub(crate) fn mask_character(self, index: usize, problem: &'static str) -> ReadArgument<char> {
         match self.non_null(index).map(to_text) {
             None => Ok('X'),
@@ -46,12 +46,12 @@ impl<'c, 'a> Arguments<'c, 'a> {
         }
     }
 
-    /// Yes or no, also as text; no unless it is given.
+    /// A boolean, also as text; false by default.
     pub(crate) fn flag(self, index: usize) -> ReadArgument<bool> {
         match self.non_null(index).map(to_text).as_deref() {
             None | Some("false") => Ok(false),
             Some("true") => Ok(true),
-            Some(_) => Err("this argument is 'true' or 'false'"),
+            Some(_) => Err("this argument must be 'true' or 'false'"),
         }
     }
 }

@@ -8,20 +8,20 @@ use crate::{
     value::datum::{Datum, to_text},
 };
 
-/// A card number has no fewer digits.
+/// The minimum number of digits of a card number.
 const DIGITS_MIN: usize = 12;
 
-/// Eight digits from sixteen on, else six.
+/// Eight digits for numbers of 16 or more digits, otherwise six.
 pub(crate) fn bin_digits(digits: usize) -> usize {
     if digits >= 16 { 8 } else { 6 }
 }
 
-/// Digits, and the letters that cover them; what stands between them does not count.
+/// Digits, and letters that mask them. Separators do not count.
 pub(crate) fn is_card_character(c: char) -> bool {
     c.is_alphanumeric()
 }
 
-/// In groups of four when there is something to put between them.
+/// With a separator, the digits are in groups of four.
 pub(crate) fn bin<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     if value.is_null() {
         return Ok(value);
@@ -45,11 +45,12 @@ pub(crate) fn bin<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterRe
     Ok(Datum::from_text(bin))
 }
 
-/// Which of BIN and last four to show, else all covered: also where the two would be the whole.
+/// Shows the BIN and the last four digits if requested, and masks the rest. Masks everything if the
+/// two would show the whole number.
 pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let (bin, last4) = (arguments.flag(0)?, arguments.flag(1)?);
-    let mask_character = arguments.mask_character(2, "card_mask covers with one character")?;
-    let kept = KeptCharacters::parse(&arguments.text(3))?;
+    let mask_character = arguments.mask_character(2, "card_mask takes a single mask character")?;
+    let kept_characters = KeptCharacters::parse(&arguments.text(3))?;
     if value.is_null() {
         return Ok(value);
     }
@@ -58,13 +59,13 @@ pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterR
     let mut digit = 0_usize;
     let mask_one = |c: char| {
         count(1);
-        let at = digit;
+        let digit_index = digit;
         digit = digit.saturating_add(usize::from(is_card_character(c)));
-        let is_visible = is_card_character(c) && (at < first || at >= end);
-        if is_visible || kept.contains(c) { c } else { mask_character }
+        let is_visible = is_card_character(c) && (digit_index < first || digit_index >= end);
+        if is_visible || kept_characters.contains(c) { c } else { mask_character }
     };
     let masked: String = text.chars().map(mask_one).collect();
-    // What is kept may be all there is.
+    // `keep` may cover the whole number.
     if masked == *text {
         count(text.len());
         return Ok(Datum::from_text(text.chars().map(|_| mask_character).collect::<String>()));
@@ -72,8 +73,8 @@ pub(crate) fn mask<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterR
     Ok(Datum::from_text(masked))
 }
 
-/// How many digits show at the front, and from which one on they show again. What is too short for
-/// a card number shows nothing.
+/// The number of visible leading digits, and the index at which trailing digits become visible. If
+/// the number is too short for a card number, nothing is visible.
 pub(crate) fn visible_range(text: &str, bin: bool, last4: bool) -> (usize, usize) {
     count(text.len());
     let digits = text.chars().filter(|it| is_card_character(*it)).count();
@@ -85,7 +86,7 @@ pub(crate) fn visible_range(text: &str, bin: bool, last4: bool) -> (usize, usize
     (first, end)
 }
 
-/// Takes a card. What the format needs and the card does not have makes it null.
+/// Takes a card. Returns null if the card lacks a part of the format.
 pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let format = arguments.text(0);
     count(1);
@@ -99,7 +100,7 @@ pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterRe
         "YYYY/MM" => &["YYYY", "/", "MM"],
         "MM_YYYY" => &["MM", "_", "YYYY"],
         "MM-YYYY" => &["MM", "-", "YYYY"],
-        _ => return Err("card_exp does not have this format"),
+        _ => return Err("card_exp does not support this format"),
     };
     if value.is_null() {
         return Ok(value);
@@ -110,8 +111,8 @@ pub(crate) fn exp<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterRe
         let (property, number_max) = match *part {
             "MM" => ("expiration_month", 12),
             "YY" | "YYYY" => ("expiration_year", 9999),
-            between => {
-                text.push_str(between);
+            separator => {
+                text.push_str(separator);
                 continue;
             }
         };

@@ -1,4 +1,4 @@
-//! From one type to another.
+//! Type conversions.
 
 use serde_json::{Number, Value};
 
@@ -9,7 +9,7 @@ use crate::{
     value::datum::{Datum, to_text},
 };
 
-/// Also `stringify`: text as it is, the rest as compact JSON.
+/// Also `stringify`: text unchanged, other values as compact JSON.
 pub(crate) fn to_string<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     match &*value {
         Value::Null | Value::String(_) => Ok(value),
@@ -19,7 +19,7 @@ pub(crate) fn to_string<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<
     }
 }
 
-/// Digit by digit: a number of any length comes out as it went in.
+/// Converts digit by digit: a number of any length keeps its digits.
 pub(crate) fn to_number<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     match &*value {
         Value::Null | Value::Number(_) => Ok(value),

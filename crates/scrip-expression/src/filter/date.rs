@@ -1,8 +1,9 @@
-//! Dates as text, by the codes of `strftime`.
+//! Formats dates with `strftime` codes.
 //!
-//! There is no clock and no time zone of the machine: the same value and format always give the
-//! same text. Where Liquid's implementations differ we do as the first one, in Ruby, which has
-//! more codes. `jiff` writes each code; the ones it writes otherwise than Ruby are put in other words.
+//! The filter uses no clock and no time zone of the machine: the same value and format always give
+//! the same text. If implementations of Liquid differ, we follow the original one in Ruby, which
+//! has more codes. `jiff` formats each code; codes that it formats differently from Ruby are
+//! rewritten.
 
 mod date_value;
 
@@ -13,17 +14,18 @@ use self::date_value::DateValue;
 use super::{FilterResult, Input};
 use crate::{inner_steps::count, value::datum::Datum};
 
-/// A code gives at most twelve times its own length, so this bounds the output as well.
+/// A code expands to at most twelve times its length, so this limit also bounds the output.
 const FORMAT_BYTES_MAX: usize = 256;
 const NO_FORMAT: &str = "date takes a format";
-const UNKNOWN_CODE: &str = "date does not know a code of its format";
+const UNKNOWN_CODE: &str = "unknown code in the date format";
 
-/// Codes that `jiff` writes as Ruby does. It knows more, and other flags: these are refused.
+/// Codes that `jiff` formats like Ruby. `jiff` supports more codes and flags, which are rejected
+/// here.
 const CODES: &str = "%AaBbCDdeFGgHhIjklMmNnPpRSTtUuVWwYyz";
 
 pub(crate) fn date<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let format = arguments.non_null(0).ok_or(NO_FORMAT)?;
-    // A code is two bytes to read, but far more work than that.
+    // A code has only two bytes, but costs far more work than reading them.
     budget.charge_steps(format.as_str().unwrap_or_default().matches('%').count())?;
     if value.is_null() {
         check_format(format)?;
@@ -32,13 +34,13 @@ pub(crate) fn date<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) ->
     Ok(Datum::from_text(format_date(format, &DateValue::from_value(&value)?)?))
 }
 
-/// Whether a format can be used does not depend on the date, so any will do.
+/// The validity of a format does not depend on the date, so any date can be used for the check.
 pub(crate) fn check_format(format: &Value) -> Result<(), &'static str> {
     format_date(format, &DateValue::EPOCH).map(drop)
 }
 
 fn format_date(format: &Value, moment: &DateValue) -> Result<String, &'static str> {
-    // Without a format Ruby gives the date as it is, liquidjs a format of its own.
+    // Without a format, Ruby returns the value unchanged and liquidjs uses a default format.
     let format = format.as_str().filter(|it| !it.is_empty()).ok_or(NO_FORMAT)?;
     if format.len() > FORMAT_BYTES_MAX {
         return Err("the format is too long");
@@ -50,18 +52,18 @@ fn format_date(format: &Value, moment: &DateValue) -> Result<String, &'static st
 fn expand_format(format: &str, moment: &DateValue, parts: &BrokenDownTime) -> Option<String> {
     count(format.len());
     let mut text = String::new();
-    let mut rest = format;
-    while let Some((before, after)) = rest.split_once('%') {
-        text.push_str(before);
-        let (code, after) = FormatCode::parse(after)?;
+    let mut remaining = format;
+    while let Some((text_before, text_after)) = remaining.split_once('%') {
+        text.push_str(text_before);
+        let (code, text_after) = FormatCode::parse(text_after)?;
         text.push_str(&code.format(moment, parts)?);
-        rest = after;
+        remaining = text_after;
     }
-    text.push_str(rest);
+    text.push_str(remaining);
     Some(text)
 }
 
-/// What stands after a `%`. As in Liquid, a flag that a code has no use for does nothing.
+/// The part after a `%`. As in Liquid, a flag that does not apply to a code has no effect.
 #[derive(Default)]
 struct FormatCode {
     /// `-`, `0` or `_`.
@@ -69,7 +71,7 @@ struct FormatCode {
     upper: bool,
     /// Only in `%:z`.
     colon: bool,
-    /// How many digits of the second, only in `%N`.
+    /// The number of digits of the fractional second, only in `%N`.
     digits: Option<char>,
     letter: char,
 }
@@ -100,12 +102,12 @@ impl FormatCode {
 
     fn format(&self, moment: &DateValue, parts: &BrokenDownTime) -> Option<String> {
         let text = match self.letter {
-            // For all languages alike jiff has other forms.
+            // jiff's locale-independent forms of these codes differ from Ruby's.
             'c' => expand_format("%a %b %e %H:%M:%S %Y", moment, parts)?,
             'r' => expand_format("%I:%M:%S %p", moment, parts)?,
             'x' => expand_format("%D", moment, parts)?,
             'X' => expand_format("%T", moment, parts)?,
-            // An instant of jiff's ends a day before the year 9999 does.
+            // jiff's timestamps end one day before the end of the year 9999.
             's' => moment.unix_seconds().to_string(),
             'Z' if moment.offset_minutes == 0 => "UTC".to_owned(),
             'Z' => expand_format("%z", moment, parts)?,
@@ -116,13 +118,13 @@ impl FormatCode {
         Some(if self.upper { text.to_uppercase() } else { text })
     }
 
-    /// The code as jiff reads it: one flag, then a width.
+    /// The code in jiff's syntax: one flag, then a width.
     fn directive(&self) -> String {
         let (padding, letter) = (self.padding.map(String::from).unwrap_or_default(), self.letter);
         match letter {
-            // Cut, not rounded: a second that is not over has not come.
+            // Truncated, not rounded: a time is not formatted as a later second.
             'N' => format!("%{}N", self.digits.unwrap_or('9')),
-            // Two digits, which jiff gives only if it is told so.
+            // jiff pads to two digits only with an explicit width.
             'C' if padding.is_empty() => "%02C".to_owned(),
             'C' if padding != "-" => format!("%{padding}2C"),
             _ => format!("%{padding}{}{letter}", if self.colon { ":" } else { "" }),

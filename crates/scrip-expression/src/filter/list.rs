@@ -1,4 +1,5 @@
-//! Filters over lists. A value that is no list is a list of itself, null one of nothing.
+//! List filters. A value that is not a list counts as a list of one item; null counts as an empty
+//! list.
 
 use serde_json::Value;
 
@@ -22,17 +23,17 @@ pub(crate) fn items(value: &Value) -> &[Value] {
 }
 
 fn property<'v>(item: &'v Value, name: &str) -> &'v Value {
-    // In order, so a name is compared with a few of the item's own.
+    // Objects are sorted, so a lookup compares the name with only a few property names.
     count(item.as_object().map_or(1, |it| it.keys().map(String::len).sum()));
     item.get(name).unwrap_or(&NULL)
 }
 
-/// What an item is judged by: its property of that name, or the item itself.
+/// The value that an item is compared by: its property of that name, or the item itself.
 pub(crate) fn keyed<'v>(item: &'v Value, name: Option<&str>) -> &'v Value {
     name.map_or(item, |name| property(item, name))
 }
 
-/// The items with a list of one's own.
+/// The items as an owned list.
 pub(crate) fn into_items(value: Datum<'_>) -> Vec<Value> {
     match value.into_value() {
         Value::Array(items) => items,
@@ -94,11 +95,11 @@ pub(crate) fn join<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) ->
     }
     let separator = arguments.non_null(0).map_or(" ".into(), to_text);
     let mut joined = String::new();
-    for (at, item) in items(&value).iter().enumerate() {
+    for (index, item) in items(&value).iter().enumerate() {
         let text = to_text(item);
         budget.charge_bytes(separator.len().saturating_add(text.len()))?;
         count(separator.len().saturating_add(text.len()));
-        if at > 0 {
+        if index > 0 {
             joined.push_str(&separator);
         }
         joined.push_str(&text);
@@ -121,37 +122,37 @@ pub(crate) fn compact<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filt
 }
 
 pub(crate) fn concat<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
-    let Some(Value::Array(more)) = arguments.non_null(0) else {
+    let Some(Value::Array(other_items)) = arguments.non_null(0) else {
         return Err("concat takes a list");
     };
     let mut items = into_items(value);
-    more.iter().for_each(count_value);
-    items.extend(more.iter().cloned());
+    other_items.iter().for_each(count_value);
+    items.extend(other_items.iter().cloned());
     list_result(items)
 }
 
 pub(crate) fn map<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let name = arguments.text(0);
-    let property = |it| {
+    let clone_property = |it| {
         let property = property(it, &name);
         count_value(property);
         property.clone()
     };
-    list_result(items(&value).iter().map(property).collect())
+    list_result(items(&value).iter().map(clone_property).collect())
 }
 
-/// With the value, or with any that is true.
+/// Selects items with this property value, or with any true value.
 pub(crate) fn filter<'a>(
     Input { value, arguments, budget, .. }: Input<'_, 'a>,
 ) -> FilterResult<'a> {
     let name = arguments.text(0);
     let wanted = arguments.non_null(1);
-    let mut found = Vec::new();
+    let mut selected = Vec::new();
     for item in items(&value) {
         let property = property(item, &name);
         let matches = match wanted {
             Some(wanted) => {
-                // Each is compared with the wanted value, which may be large.
+                // Each property is compared with the wanted value, which may be large.
                 budget.charge_value(property)?;
                 if let (Value::Number(_), Value::Number(wanted)) = (property, wanted) {
                     budget.charge_bytes(wanted.as_str().len())?;
@@ -162,8 +163,8 @@ pub(crate) fn filter<'a>(
         };
         if matches {
             count_value(item);
-            found.push(item.clone());
+            selected.push(item.clone());
         }
     }
-    list_result(found)
+    list_result(selected)
 }

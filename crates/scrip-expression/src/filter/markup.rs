@@ -27,9 +27,9 @@ pub(crate) fn escape_once(text: &str) -> String {
 
 fn escape_text(text: &str, is_left_alone: fn(&str) -> bool) -> String {
     let mut escaped = String::with_capacity(text.len());
-    for (at, c) in text.char_indices() {
+    for (index, c) in text.char_indices() {
         match entity(c) {
-            Some(_) if c == '&' && is_left_alone(text.get(at..).unwrap_or_default()) => {
+            Some(_) if c == '&' && is_left_alone(text.get(index..).unwrap_or_default()) => {
                 escaped.push(c)
             }
             Some(entity) => escaped.push_str(entity),
@@ -39,20 +39,20 @@ fn escape_text(text: &str, is_left_alone: fn(&str) -> bool) -> String {
     escaped
 }
 
-/// Whether a text begins with `&name;` or `&#digits;`. Names are short, so the search is too.
+/// Whether the text begins with `&name;` or `&#digits;`. Names are short, so the search is limited.
 fn is_entity(text: &str) -> bool {
     const NAME_MAX: usize = 32;
     let inner = text.strip_prefix('&').unwrap_or_default();
-    // Only characters of a name are passed over: among many `&` the next one ends the search.
-    let part = |it: &u8| {
+    // The search stops at any character that is not part of a name, so many `&` in a row are cheap.
+    let is_name_byte = |it: &u8| {
         count(1);
         it.is_ascii_alphanumeric() || *it == b'#'
     };
-    let end = inner.bytes().take(NAME_MAX).take_while(part).count();
-    if inner.as_bytes().get(end) != Some(&b';') {
+    let name_end = inner.bytes().take(NAME_MAX).take_while(is_name_byte).count();
+    if inner.as_bytes().get(name_end) != Some(&b';') {
         return false;
     }
-    let name = inner.get(..end).unwrap_or_default();
+    let name = inner.get(..name_end).unwrap_or_default();
     match name.strip_prefix('#') {
         Some(digits) => !digits.is_empty() && digits.bytes().all(|it| it.is_ascii_digit()),
         None => !name.is_empty() && name.bytes().all(|it| it.is_ascii_alphabetic()),
@@ -72,23 +72,24 @@ pub(crate) fn strip_newlines(text: &str) -> String {
     text.replace("\r\n", "").replace('\n', "")
 }
 
-/// Scripts, styles and comments with what is in them, and any other tag alone.
+/// Removes scripts, styles and comments with their content; removes only the tags of other
+/// elements.
 pub(crate) fn strip_html(text: &str) -> String {
-    // What has no end is looked for once, not at each beginning.
+    // The end of an unclosed element is searched once, not again for each opening.
     let mut unclosed = [false; 4];
-    let mut kept = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((before, after)) = rest.split_once('<') {
-        kept.push_str(before);
+    let mut stripped = String::with_capacity(text.len());
+    let mut remaining = text;
+    while let Some((text_before, after)) = remaining.split_once('<') {
+        stripped.push_str(text_before);
         match skip_element(after, &mut unclosed) {
-            Some(after) => rest = after,
+            Some(after) => remaining = after,
             None => {
-                kept.push('<');
-                rest = after;
+                stripped.push('<');
+                remaining = after;
             }
         }
     }
-    kept + rest
+    stripped + remaining
 }
 
 const ELEMENTS: [(&str, &str); 4] =

@@ -1,4 +1,4 @@
-//! Filters that show a part and cover the rest.
+//! Filters that show a part of a value and mask the rest.
 
 use super::{FilterResult, Input};
 use crate::{
@@ -16,55 +16,61 @@ pub(crate) fn last4<'a>(Input { value, .. }: Input<'_, 'a>) -> FilterResult<'a> 
     Ok(Datum::from_text(text.chars().skip(hidden).collect::<String>()))
 }
 
-/// Every character but the last n becomes `char`; dashes stay, so that a shape stays readable.
+/// Replaces every character except the last n with `char`. Dashes stay, so that the format stays
+/// readable.
 pub(crate) fn reveal_last<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const TAKES: &str = "reveal_last takes the number of characters to keep";
-    let keep = arguments.count(0, TAKES)?.ok_or(TAKES)?;
-    let mask_character = arguments.mask_character(1, "reveal_last covers with one character")?;
+    let visible_count = arguments.count(0, TAKES)?.ok_or(TAKES)?;
+    let mask_character =
+        arguments.mask_character(1, "reveal_last takes a single mask character")?;
     if value.is_null() {
         return Ok(value);
     }
     let text = to_text(&value);
     count(text.len());
-    let hidden = text.chars().count().saturating_sub(keep);
-    let mask_one = |(at, c)| {
+    let hidden = text.chars().count().saturating_sub(visible_count);
+    let mask_one = |(index, c)| {
         count(1);
-        if at < hidden && c != '-' { mask_character } else { c }
+        if index < hidden && c != '-' { mask_character } else { c }
     };
     Ok(Datum::from_text(text.chars().enumerate().map(mask_one).collect::<String>()))
 }
 
-/// What `first` and `last` would show whole is covered whole.
+/// If `first` and `last` would show the whole value, everything is masked.
 pub(crate) fn reveal<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const TAKES: &str = "reveal takes the numbers of characters to show";
     let first = arguments.count(0, TAKES)?.unwrap_or(0);
     let last = arguments.count(1, TAKES)?.unwrap_or(0);
-    let mask_character = arguments.mask_character(2, "reveal covers with one character")?;
-    let kept = KeptCharacters::parse(&arguments.text(3))?;
+    let mask_character = arguments.mask_character(2, "reveal takes a single mask character")?;
+    let kept_characters = KeptCharacters::parse(&arguments.text(3))?;
     if value.is_null() {
         return Ok(value);
     }
     let text = to_text(&value);
     count(text.len());
     let length = text.chars().count();
-    let (visible_start, end) = if first.saturating_add(last) >= length {
+    let (visible_start, visible_end) = if first.saturating_add(last) >= length {
         (0, length)
     } else {
         (first, length.saturating_sub(last))
     };
-    let mask_one = |(at, c): (usize, char)| {
+    let mask_one = |(index, c): (usize, char)| {
         count(1);
-        if at < visible_start || at >= end || kept.contains(c) { c } else { mask_character }
+        if index < visible_start || index >= visible_end || kept_characters.contains(c) {
+            c
+        } else {
+            mask_character
+        }
     };
     Ok(Datum::from_text(text.chars().enumerate().map(mask_one).collect::<String>()))
 }
 
-/// The characters that a `keep` argument names. Each character of the text is looked up, so the
-/// lookup must not take as long as the argument is.
+/// The characters of a `keep` argument. Each character of the text is looked up, so a lookup must
+/// not depend on the length of the argument.
 pub(crate) struct KeptCharacters {
-    /// By code.
+    /// Indexed by character code.
     ascii: [bool; 128],
-    /// In order.
+    /// Sorted.
     other: Vec<char>,
 }
 

@@ -1,4 +1,4 @@
-//! Arithmetic, exact or refused.
+//! Arithmetic that is exact or fails.
 
 use std::cmp::Ordering;
 
@@ -39,7 +39,7 @@ pub(crate) fn at_most(left: Decimal, right: Decimal) -> DecimalResult {
     clamp(left, right, Ordering::Greater)
 }
 
-/// The right one when the left is on the wrong side of it.
+/// The right number if the left one is out of range.
 fn clamp(left: Decimal, right: Decimal, out_of_range: Ordering) -> DecimalResult {
     let order = left.compare(right).ok_or(TOO_LARGE)?;
     Ok(if order == out_of_range { right } else { left })

@@ -1,4 +1,4 @@
-//! Filters that put a list in order or take out what is twice.
+//! Filters that sort a list or remove duplicates.
 
 use std::collections::HashSet;
 
@@ -14,8 +14,8 @@ use crate::{
     },
 };
 
-/// What an item is sorted by, made once for each. The order is total, so that the same list always
-/// comes out the same: numbers, text, anything else by its JSON, null last.
+/// The sort key of an item, computed once per item. The order is total, so sorting is
+/// deterministic: numbers, text, other values by their JSON, null last.
 #[derive(PartialEq, Eq, PartialOrd, Ord)]
 enum SortKey {
     Number(NumberRank),
@@ -25,7 +25,7 @@ enum SortKey {
 }
 
 impl SortKey {
-    /// What comparing it costs at most.
+    /// The maximum cost of a comparison.
     fn comparison_cost(&self) -> usize {
         match self {
             Self::Number(rank) => rank.digit_count(),
@@ -49,7 +49,7 @@ pub(crate) fn sort<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
     })
 }
 
-/// By text, upper and lower case alike, null last.
+/// Sorts as text, ignoring case, with null last.
 pub(crate) fn sort_natural<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
     sort_by_key(input, |item| match item {
         Value::Null => SortKey::Null,
@@ -66,16 +66,16 @@ pub(crate) fn sort_natural<'a>(input: Input<'_, 'a>) -> FilterResult<'a> {
 }
 
 fn sort_by_key<'a>(input: Input<'_, 'a>, sort_key: fn(&Value) -> SortKey) -> FilterResult<'a> {
-    /// Comparing costs a few nanoseconds, a step stands for some hundred.
+    /// A comparison takes a few nanoseconds; a step stands for a few hundred.
     const ITEMS_PER_STEP: usize = 16;
-    /// Texts are compared several bytes at a time.
+    /// Text is compared several bytes at a time.
     const COMPARED_PER_BYTE: usize = 4;
     let name = input.arguments.non_null(0).map(to_text);
-    // The ranks are about as large as the list.
+    // The sort keys are about as large as the list.
     input.budget.charge_value(&input.value)?;
     let items = list::into_items(input.value);
     input.budget.charge_steps(items.len() / ITEMS_PER_STEP)?;
-    // Each item takes part in about as many comparisons as its place has binary digits.
+    // Each item takes part in about log2(n) comparisons.
     let rounds = usize::try_from(items.len().checked_ilog2().unwrap_or_default()).unwrap_or(0);
     let compared = items.iter().map(value_cost).sum::<usize>() / COMPARED_PER_BYTE;
     input.budget.charge_bytes(compared.saturating_mul(rounds))?;
@@ -83,7 +83,7 @@ fn sort_by_key<'a>(input: Input<'_, 'a>, sort_key: fn(&Value) -> SortKey) -> Fil
         .into_iter()
         .map(|item| (sort_key(list::keyed(&item, name.as_deref())), item))
         .collect();
-    // Stable: equal ones stay in their order.
+    // Stable: equal items stay in order.
     keyed_items.sort_by(|(left, _), (right, _)| {
         count(left.comparison_cost().min(right.comparison_cost()).saturating_add(1));
         left.cmp(right)
@@ -91,17 +91,17 @@ fn sort_by_key<'a>(input: Input<'_, 'a>, sort_key: fn(&Value) -> SortKey) -> Fil
     Ok(Datum::Owned(Value::Array(keyed_items.into_iter().map(|(_, item)| item).collect())))
 }
 
-/// The first of those that are the same.
+/// Keeps the first of equal items.
 pub(crate) fn uniq<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let name = arguments.non_null(0).map(to_text);
     budget.charge_value(&value)?;
-    let mut seen = HashSet::new();
+    let mut texts = HashSet::new();
     let mut items = list::into_items(value);
-    // JSON text tells 1 from "1".
+    // JSON text distinguishes 1 from "1".
     items.retain(|it| {
         let text = list::keyed(it, name.as_deref()).to_string();
         count(text.len().saturating_mul(2));
-        seen.insert(text)
+        texts.insert(text)
     });
     Ok(Datum::Owned(Value::Array(items)))
 }

@@ -1,4 +1,4 @@
-//! `JSONPath` (RFC 9535), held to paths that cannot cost more than a few readings of the value.
+//! `JSONPath` (RFC 9535), limited to paths that read the value at most a few times.
 
 use serde_json_path::JsonPath;
 
@@ -9,8 +9,8 @@ use crate::{
     value::datum::Datum,
 };
 
-/// What a path may be made of. Two `..`, nested conditions or many lists of selectors multiply with
-/// each other, and the library's parser recurses: none of that finds one value in a token.
+/// Limits of a path. Several `..`, nested conditions or many selector lists multiply each other's
+/// cost, and the library's parser is recursive. Finding one value in a token needs none of this.
 const PATH_BYTES_MAX: usize = 256;
 const DEPTH_MAX: usize = 8;
 const DESCENTS_MAX: usize = 1;
@@ -21,7 +21,7 @@ const LITERAL_BYTES_PER_READING: usize = 16;
 #[derive(Debug, Clone)]
 pub(crate) struct JsonPathQuery {
     path: JsonPath,
-    /// How often it may read the value; nought when it only walks down.
+    /// How often the query may read the value. Zero for a path that only descends.
     readings: usize,
 }
 
@@ -33,8 +33,8 @@ struct PathComplexity {
     conditions: usize,
     commas: u32,
     roots: usize,
-    /// Dots, brackets, mentions of the current node, and operators: each is work for every node that
-    /// a condition looks at, also where it compares literals only.
+    /// Dots, brackets, references to the current node, and operators. Each costs work for every
+    /// node that a condition checks, even if it compares only literals.
     parts: usize,
     selects_many: bool,
 }
@@ -52,7 +52,7 @@ impl JsonPathQuery {
             return Err("this JSONPath is too complex");
         }
         let path = JsonPath::parse(text).map_err(|_| "this is not a JSONPath")?;
-        // Each comma may double what the next part looks at.
+        // Each comma may double the number of nodes for the next part.
         let readings = complexity.parts.saturating_mul(2_usize.saturating_pow(complexity.commas));
         // Long literals are compared again for each node.
         let readings = readings.saturating_add(text.len() / LITERAL_BYTES_PER_READING);
@@ -61,7 +61,7 @@ impl JsonPathQuery {
 }
 
 impl PathComplexity {
-    /// Of what stands outside quotes.
+    /// Counts only characters outside of quotes.
     fn measure(text: &str) -> Self {
         let mut complexity = Self::default();
         let mut quote = None;
@@ -113,21 +113,21 @@ impl PathComplexity {
     }
 }
 
-/// Nothing found is null, as a missing property is.
+/// Returns null if nothing is found, as for a missing property.
 pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const SEVERAL: &str = "json found more than one value";
     let query = query.ok_or("json takes a path in quotes")?;
     budget.charge_bytes(value_cost(&value).saturating_mul(query.readings))?;
     if let Datum::Borrowed(value) = value {
-        let found = query.path.query(value);
-        count(found.len());
-        let found = found.at_most_one().map_err(|_| SEVERAL)?;
-        return Ok(found.map_or_else(Datum::null, Datum::Borrowed));
+        let nodes = query.path.query(value);
+        count(nodes.len());
+        let node = nodes.at_most_one().map_err(|_| SEVERAL)?;
+        return Ok(node.map_or_else(Datum::null, Datum::Borrowed));
     }
-    let found = query.path.query(&value);
-    count(found.len());
-    let found = found.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
-    Ok(found.cloned().map_or_else(Datum::null, Datum::Owned))
+    let nodes = query.path.query(&value);
+    count(nodes.len());
+    let node = nodes.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
+    Ok(node.cloned().map_or_else(Datum::null, Datum::Owned))
 }
 
 #[cfg(test)]
@@ -151,7 +151,7 @@ mod tests {
                 assert!(readings(&path) >= count, "{path}");
             }
         }
-        let long = format!("$[?{}>2]", "1".repeat(200));
-        assert!(readings(&long) >= 12, "{long}");
+        let long_path = format!("$[?{}>2]", "1".repeat(200));
+        assert!(readings(&long_path) >= 12, "{long_path}");
     }
 }

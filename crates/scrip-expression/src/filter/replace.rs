@@ -1,9 +1,9 @@
-//! Filters that replace a text within a text, or remove it: the text that is not given is empty.
+//! Filters that replace or remove text within text. A missing argument is empty text.
 
 use super::{FilterResult, Input, text::map_text};
 use crate::{inner_steps::count, value::datum::to_text};
 
-/// Few characters can become many: the result is paid for before it is made.
+/// A few characters can become many: the result is charged before it is created.
 pub(crate) fn replace_all<'a>(
     Input { value, arguments, budget, .. }: Input<'_, 'a>,
 ) -> FilterResult<'a> {

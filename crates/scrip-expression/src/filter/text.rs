@@ -1,4 +1,4 @@
-//! Filters over text.
+//! Text filters.
 
 use std::borrow::Cow;
 
@@ -11,7 +11,7 @@ use crate::{
     value::datum::{Datum, to_text},
 };
 
-/// For a filter that gives text for text.
+/// For a filter that maps text to text.
 pub(crate) fn map_text<'a>(
     value: Datum<'a>,
     change: impl FnOnce(&str) -> String,
@@ -20,9 +20,9 @@ pub(crate) fn map_text<'a>(
         return Ok(value);
     }
     let text = to_text(&value);
-    let changed = change(&text);
-    count(text.len().saturating_add(changed.len()));
-    Ok(Datum::from_text(changed))
+    let new_text = change(&text);
+    count(text.len().saturating_add(new_text.len()));
+    Ok(Datum::from_text(new_text))
 }
 
 pub(crate) fn append<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
@@ -69,7 +69,8 @@ fn build_padding(value: &Value, arguments: Arguments<'_, '_>) -> Result<String, 
     Ok(std::iter::repeat_n(character, missing).collect())
 }
 
-/// From a place on, which counts from the end when negative; one character or item by default.
+/// Returns a part of a text or a list. The start counts from the end if negative; the default
+/// length is one character or item.
 pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const TAKES: &str = "slice takes a start and a length";
     let start = arguments.integer(0, TAKES)?.ok_or(TAKES)?;
@@ -78,24 +79,25 @@ pub(crate) fn slice<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Filter
     let start_index = |size: usize| match usize::try_from(start) {
         Ok(start) => start,
         Err(_) => {
-            let back = usize::try_from(start.unsigned_abs()).unwrap_or(usize::MAX);
-            // Before the beginning there is nothing.
-            size.checked_sub(back).unwrap_or(usize::MAX)
+            let distance_from_end = usize::try_from(start.unsigned_abs()).unwrap_or(usize::MAX);
+            // A start before the beginning gives an empty result.
+            size.checked_sub(distance_from_end).unwrap_or(usize::MAX)
         }
     };
     if let Value::Array(items) = &*value {
-        let kept = items.iter().skip(start_index(items.len())).take(length);
-        let kept = kept.inspect(|it| count_value(it)).cloned();
-        return Ok(Datum::Owned(kept.collect()));
+        let selected = items.iter().skip(start_index(items.len())).take(length);
+        let selected = selected.inspect(|it| count_value(it)).cloned();
+        return Ok(Datum::Owned(selected.collect()));
     }
     map_text(value, |text| {
         text.chars().skip(start_index(text.chars().count())).take(length).collect()
     })
 }
 
-/// Pieces between separators, without empty ones at the end; characters when there is none.
+/// Splits at separators and drops empty parts at the end. Splits into characters if the separator
+/// is empty.
 pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -> FilterResult<'a> {
-    /// What a short text in a list takes in memory, at the least.
+    /// The minimum memory of a short string in a list.
     const PIECE_BYTES: usize = 32;
     let (text, separator) = (to_text(&value), arguments.text(0));
     let pieces = if separator.is_empty() {
@@ -117,7 +119,7 @@ pub(crate) fn split<'a>(Input { value, arguments, budget, .. }: Input<'_, 'a>) -
     Ok(Datum::Owned(Value::Array(items)))
 }
 
-/// To a length that counts the ellipsis.
+/// Truncates to a length that includes the ellipsis.
 pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     let length = arguments.count(0, "truncate takes a length")?.unwrap_or(50);
     let ellipsis = arguments.non_null(1).map_or("...".into(), to_text);
@@ -125,8 +127,8 @@ pub(crate) fn truncate<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -> Fil
         if text.chars().count() <= length {
             return text.to_owned();
         }
-        let kept = length.saturating_sub(ellipsis.chars().count());
-        text.chars().take(kept).chain(ellipsis.chars()).collect()
+        let kept_length = length.saturating_sub(ellipsis.chars().count());
+        text.chars().take(kept_length).chain(ellipsis.chars()).collect()
     })
 }
 
@@ -138,7 +140,7 @@ pub(crate) fn truncatewords<'a>(Input { value, arguments, .. }: Input<'_, 'a>) -
         if text.split_whitespace().count() <= words {
             return text.to_owned();
         }
-        let kept: Vec<&str> = text.split_whitespace().take(words).collect();
-        [kept.join(" ").as_str(), &ellipsis].concat()
+        let kept_words: Vec<&str> = text.split_whitespace().take(words).collect();
+        [kept_words.join(" ").as_str(), &ellipsis].concat()
     })
 }

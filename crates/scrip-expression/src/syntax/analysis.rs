@@ -1,5 +1,5 @@
-//! What can be said of an expression without evaluating it: which data it reads, whether it is a
-//! plain concatenation, and a form that is the same however it is spaced.
+//! Static analysis of an expression: which data it reads, whether it is a plain concatenation, and
+//! a canonical form that is independent of spacing.
 
 use std::fmt::Write;
 
@@ -17,8 +17,8 @@ pub enum PlainPart<'e> {
 }
 
 impl Expression {
-    /// The paths into `data` that it can read. An empty path is all of the data. A path may say
-    /// more than is read (`data[data.x]` counts as all of the data), never less.
+    /// The paths into `data` that the expression can read. An empty path is all of the data. A path
+    /// may include more than is read (`data[data.x]` counts as all of the data), never less.
     #[must_use]
     pub fn data_inputs(&self) -> Vec<Vec<&str>> {
         let mut inputs = Vec::new();
@@ -30,14 +30,14 @@ impl Expression {
         inputs
     }
 
-    /// Its parts when it is only literal text and properties without filters; else nothing.
+    /// The parts, if the expression consists only of literal text and properties without filters.
     #[must_use]
     pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
         self.body.iter().map(plain_part).collect()
     }
 
-    /// Equal for two sources exactly when they are parsed into the same: spaces inside the braces
-    /// and the two ways to write a property do not count.
+    /// Equal for two sources exactly if they are parsed into the same tree. Spaces inside the
+    /// braces and the two notations of a property make no difference.
     #[must_use]
     pub fn canonical_text(&self) -> String {
         let mut text = String::new();
@@ -70,8 +70,8 @@ fn plain_output(output: &Output) -> Option<PlainPart<'_>> {
     }
 }
 
-/// Up to the first step that only evaluation knows. A step by number stands for the whole array: a
-/// patch replaces arrays whole.
+/// The steps up to the first one that only evaluation determines. A numeric step stands for the
+/// whole array, because a patch replaces whole arrays.
 fn static_steps(steps: &[Step]) -> Vec<&str> {
     steps.iter().map_while(step_name).collect()
 }
@@ -145,7 +145,7 @@ fn visit_operand<'e>(it: &'e Operand, visit: &mut dyn FnMut(&'e Operand)) {
     }
 }
 
-/// Writing to a text cannot fail.
+/// Writing to a `String` cannot fail.
 macro_rules! append {
     ($to:expr, $($format:tt)*) => {
         _ = write!($to, $($format)*)
@@ -266,13 +266,13 @@ mod tests {
 
     #[test]
     fn data_inputs_name_every_path_that_can_be_read() {
-        let whole: &[&str] = &[];
+        let whole_data: &[&str] = &[];
         let rows: [(&str, Vec<&[&str]>); 8] = [
             ("literal", vec![]),
-            ("{{ data }}", vec![whole]),
-            ("{{ data | stringify }}", vec![whole]),
+            ("{{ data }}", vec![whole_data]),
+            ("{{ data | stringify }}", vec![whole_data]),
             ("{{ data.a.b | append: data.c }}", vec![&["a", "b"], &["c"]]),
-            ("{{ data[data.k].x }}", vec![whole, &["k"]]),
+            ("{{ data[data.k].x }}", vec![whole_data, &["k"]]),
             ("{% assign x = data.a %}{{ x }}{{ metadata.m }}", vec![&["a"]]),
             (
                 "{% if data.a == data.b %}{% for i in data.l limit: data.n %}{% endfor %}{% endif %}",
@@ -290,9 +290,9 @@ mod tests {
 
     #[test]
     fn canonical_text_ignores_spacing_and_keeps_every_difference() {
-        let same = ["{{data.number}}", "{{  data.number  }}", "{{ data['number'] }}"];
-        for source in same {
-            assert_eq!(parse(source).canonical_text(), parse(same[0]).canonical_text());
+        let equal_sources = ["{{data.number}}", "{{  data.number  }}", "{{ data['number'] }}"];
+        for source in equal_sources {
+            assert_eq!(parse(source).canonical_text(), parse(equal_sources[0]).canonical_text());
         }
         let different = [
             "{{ data.number }}",

@@ -4,16 +4,16 @@ use serde_json::Value;
 
 use crate::filter::{Filter, JsonPathQuery};
 
-/// Compiled once; evaluated against any number of scopes.
+/// Compiled once and evaluated with any number of scopes.
 #[derive(Clone)]
 pub struct Expression {
     pub(crate) body: Vec<Node>,
-    /// How many variables it has.
+    /// The number of variables.
     pub(crate) slots: usize,
     pub(crate) random: bool,
 }
 
-/// Its literals may be secret, such as the key of an `hmac`.
+/// Prints no content, because literals may be secret, such as the key of an `hmac`.
 impl std::fmt::Debug for Expression {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Expression({} parts)", self.body.len())
@@ -21,8 +21,8 @@ impl std::fmt::Debug for Expression {
 }
 
 impl Expression {
-    /// Whether it makes an alias, so that evaluating it again gives something else: right for an
-    /// id that is taken, wrong for a fingerprint, an index or a mask.
+    /// Whether the expression creates an alias, so that each evaluation gives another value. This
+    /// is correct for an id that may be taken, but wrong for a fingerprint, an index or a mask.
     #[must_use]
     pub fn is_random(&self) -> bool {
         self.random
@@ -42,7 +42,7 @@ pub(crate) enum Node {
     Continue,
 }
 
-/// One `{{ }}`, or what an `assign` assigns.
+/// One `{{ }}`, or the value of an `assign`.
 #[derive(Debug, Clone)]
 pub(crate) struct Output {
     pub(crate) position: usize,
@@ -53,9 +53,9 @@ pub(crate) struct Output {
 #[derive(Debug, Clone)]
 pub(crate) struct Call {
     pub(crate) filter: &'static Filter,
-    /// In the order of the filter's parameters; what was left out in between is null.
+    /// In the order of the filter's parameters. Omitted arguments in between are null.
     pub(crate) arguments: Vec<Operand>,
-    /// Of a `json` filter.
+    /// Only for a `json` filter.
     pub(crate) query: Option<Box<JsonPathQuery>>,
 }
 
@@ -89,7 +89,7 @@ pub(crate) enum Step {
     Computed(Operand),
 }
 
-/// Of the innermost loop.
+/// Properties of the innermost loop.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum LoopProperty {
     Index,
@@ -108,12 +108,12 @@ pub(crate) struct Branch {
     pub(crate) body: Vec<Node>,
 }
 
-/// `and` and `or` bind from the right, as in Liquid: a term whose connector does not decide leaves
-/// the answer to the terms after it.
+/// `and` and `or` associate to the right, as in Liquid: if a term does not decide the condition,
+/// the terms after it do.
 #[derive(Debug, Clone)]
 pub(crate) struct Condition {
     pub(crate) negated: bool,
-    /// None: `else`.
+    /// Empty for `else`.
     pub(crate) terms: Vec<(Comparison, Connector)>,
 }
 

@@ -1,4 +1,4 @@
-//! The smallest meaningful pieces within `{{ }}` and `{% %}`.
+//! The lexemes within `{{ }}` and `{% %}`.
 //!
 //! Not called tokens: in this code base a token is always a stored secret.
 
@@ -24,10 +24,10 @@ pub(crate) enum Lexeme<'src> {
 
 /// A lexeme and the byte at which it starts in the whole source.
 pub(crate) type PositionedLexeme<'src> = (usize, Lexeme<'src>);
-/// What is wrong, and at which byte.
+/// A byte offset and a problem.
 pub(crate) type SyntaxError = (usize, &'static str);
 
-/// Reads what stands between the braces. `offset` is where that begins in the whole source.
+/// Reads the text between the braces. `offset` is its position in the whole source.
 pub(crate) fn lexemes(
     inner: &str,
     offset: usize,
@@ -43,14 +43,14 @@ pub(crate) fn lexemes(
             '\'' | '"' => read_quoted(rest, first).ok_or((at, "this text has no closing quote"))?,
             '-' | '0'..='9' => read_number(rest, after_dot).ok_or((at, "a number was expected"))?,
             'a'..='z' | 'A'..='Z' | '_' => read_name(rest),
-            _ => read_symbol(rest).ok_or((at, "this character has no meaning here"))?,
+            _ => read_symbol(rest).ok_or((at, "unexpected character"))?,
         };
         lexemes.push((at, lexeme));
         rest = after;
     }
 }
 
-/// The longer ones first.
+/// Longer symbols first.
 const SYMBOLS: &[(&str, Lexeme<'static>)] = &[
     ("==", Lexeme::Relation(Relation::Equal)),
     ("!=", Lexeme::Relation(Relation::NotEqual)),
@@ -84,28 +84,28 @@ fn read_quoted(rest: &str, quote: char) -> Option<(Lexeme<'_>, &str)> {
     Some((Lexeme::Text(text), after))
 }
 
-/// After a dot a number is an index, so that `list.1.2` is two steps.
-fn read_number(rest: &str, after_dot: bool) -> Option<(Lexeme<'_>, &str)> {
-    let digits = |text: &str| text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
-    let sign = usize::from(rest.starts_with('-'));
-    let whole = digits(skip_bytes(rest, sign));
-    if whole == 0 {
+/// After a dot, a number is an index, so `list.1.2` has two steps.
+fn read_number(text: &str, after_dot: bool) -> Option<(Lexeme<'_>, &str)> {
+    let digit_count = |text: &str| text.find(|it: char| !it.is_ascii_digit()).unwrap_or(text.len());
+    let sign = usize::from(text.starts_with('-'));
+    let integer_digits = digit_count(skip_bytes(text, sign));
+    if integer_digits == 0 {
         return None;
     }
-    let mut end = sign.saturating_add(whole);
-    if !after_dot && let Some(fraction) = skip_bytes(rest, end).strip_prefix('.') {
-        let places = digits(fraction);
-        if places > 0 {
-            end = end.saturating_add(1).saturating_add(places);
+    let mut end = sign.saturating_add(integer_digits);
+    if !after_dot && let Some(fraction) = skip_bytes(text, end).strip_prefix('.') {
+        let fraction_digits = digit_count(fraction);
+        if fraction_digits > 0 {
+            end = end.saturating_add(1).saturating_add(fraction_digits);
         }
     }
-    Some((Lexeme::Number(rest.get(..end)?), skip_bytes(rest, end)))
+    Some((Lexeme::Number(text.get(..end)?), skip_bytes(text, end)))
 }
 
 fn read_name(rest: &str) -> (Lexeme<'_>, &str) {
     let is_name_character = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
-    let end = rest.find(|it: char| !is_name_character(it)).unwrap_or(rest.len());
-    let (text, after) = (rest.get(..end).unwrap_or_default(), skip_bytes(rest, end));
+    let name_end = rest.find(|it: char| !is_name_character(it)).unwrap_or(rest.len());
+    let (text, after) = (rest.get(..name_end).unwrap_or_default(), skip_bytes(rest, name_end));
     if text == "contains" {
         return (Lexeme::Relation(Relation::Contains), after);
     }

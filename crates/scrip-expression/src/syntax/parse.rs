@@ -1,4 +1,4 @@
-//! From lexemes to outputs, operands and conditions.
+//! Parses lexemes into outputs, operands and conditions.
 //!
 //! ```text
 //! output   = operand ( ("|" | ",") filter )*
@@ -7,14 +7,14 @@
 //! filter   = name ( ":" argument ( "," argument )* )?
 //! argument = ( parameter (":" | "=") )? operand
 //! ```
-//! # A comma where a pipe was due
-//! Samples of client libraries write `{{ data.number, reveal_last: 4 }}`. Liquid itself drops what
-//! follows such a comma and would show the whole number. Here a comma before the name of a filter
-//! *is* a pipe, and nothing is ever dropped: what stands after any comma is either a filter that is
-//! run, an argument that is used, or an error. So a comma can never show more than the pipe. Two
-//! rules keep the readings apart: a parameter's name followed by `:` or `=` is that parameter
-//! (no filter of that name takes an argument, so the pipe would have been an error), and a
-//! variable cannot have the name of a filter.
+//! # Commas before filters
+//! Samples of client libraries write `{{ data.number, reveal_last: 4 }}`. Liquid drops everything
+//! after such a comma and would show the whole number. Here a comma before the name of a filter
+//! *is* a pipe, and nothing is ever dropped: the text after any comma is a filter that is run, an
+//! argument that is used, or an error. So a comma never shows more than the pipe. Two rules make
+//! this unambiguous. A parameter name followed by `:` or `=` is that parameter (no filter of that
+//! name takes an argument, so the pipe would be an error). A variable cannot have the name of a
+//! filter.
 
 mod names;
 
@@ -36,7 +36,7 @@ pub(crate) type ParseResult<T> = Result<T, SyntaxError>;
 
 pub(crate) struct Parser<'p, 's> {
     pub(crate) rest: &'p [PositionedLexeme<'s>],
-    /// Where the lexemes end, for an error about something missing.
+    /// The end of the lexemes, for errors about something missing.
     pub(crate) end: usize,
     pub(crate) names: &'p mut NameTable<'s>,
     pub(crate) random: &'p mut bool,
@@ -71,7 +71,9 @@ impl<'p, 's> Parser<'p, 's> {
     }
 
     pub(crate) fn parse_operand(&mut self) -> ParseResult<Operand> {
-        let Some((at, lexeme)) = self.next() else { return Err((self.end, "there is no value")) };
+        let Some((at, lexeme)) = self.next() else {
+            return Err((self.end, "a value was expected"));
+        };
         match lexeme {
             Lexeme::Name("true") => Ok(Operand::Literal(Value::Bool(true))),
             Lexeme::Name("false") => Ok(Operand::Literal(Value::Bool(false))),
@@ -162,12 +164,12 @@ impl<'p, 's> Parser<'p, 's> {
         Ok(Operand::Range(Box::new((first, last))))
     }
 
-    fn parse_loop_property(&mut self, at: usize) -> ParseResult<Operand> {
+    fn parse_loop_property(&mut self, offset: usize) -> ParseResult<Operand> {
         if !self.names.is_in_loop() {
-            return Err((at, "there is no loop here"));
+            return Err((offset, "only allowed inside a loop"));
         }
-        self.expect(Lexeme::Dot, "forloop has only properties")?;
-        let at = self.peek().map_or(self.end, |(at, _)| at);
+        self.expect(Lexeme::Dot, "a property of forloop was expected")?;
+        let offset = self.peek().map_or(self.end, |(offset, _)| offset);
         Ok(Operand::Loop(match self.parse_property_name()? {
             "index" => LoopProperty::Index,
             "index0" => LoopProperty::Index0,
@@ -176,48 +178,48 @@ impl<'p, 's> Parser<'p, 's> {
             "first" => LoopProperty::First,
             "last" => LoopProperty::Last,
             "length" => LoopProperty::Length,
-            _ => return Err((at, "forloop has no such property")),
+            _ => return Err((offset, "unknown property of forloop")),
         }))
     }
 
     fn parse_nested<T>(
         &mut self,
-        at: usize,
+        offset: usize,
         parse: fn(&mut Self) -> ParseResult<T>,
     ) -> ParseResult<T> {
         self.depth = self.depth.saturating_add(1);
         if self.depth > NESTING_MAX {
-            return Err((at, "this is nested too deep"));
+            return Err((offset, "this is nested too deep"));
         }
-        let parsed = parse(self)?;
+        let value = parse(self)?;
         self.depth = self.depth.saturating_sub(1);
-        Ok(parsed)
+        Ok(value)
     }
 
     fn parse_call(&mut self) -> ParseResult<Call> {
-        let at = self.peek().map_or(self.end, |(at, _)| at);
+        let offset = self.peek().map_or(self.end, |(offset, _)| offset);
         let Some((_, Lexeme::Name(name))) = self.next() else {
-            return Err((at, "a filter name was expected"));
+            return Err((offset, "a filter name was expected"));
         };
-        let filter = filter::find_filter(name).ok_or((at, "there is no such filter"))?;
+        let filter = filter::find_filter(name).ok_or((offset, "unknown filter"))?;
         let arguments = self.parse_arguments(filter)?;
         let has_required = arguments.iter().take(filter.required_arguments).all(Option::is_some);
         if !has_required
             || arguments.len() < filter.required_arguments
             || arguments.len() > filter.parameters.len()
         {
-            return Err((at, "this filter takes another number of arguments"));
+            return Err((offset, "wrong number of arguments for this filter"));
         }
         *self.random |= filter.random;
         let arguments: Vec<_> =
             arguments.into_iter().map(|it| it.unwrap_or(Operand::Literal(Value::Null))).collect();
         let query = match (filter.name, arguments.as_slice()) {
             ("json", [Operand::Literal(Value::String(path))]) => {
-                Some(Box::new(JsonPathQuery::parse(path).map_err(|problem| (at, problem))?))
+                Some(Box::new(JsonPathQuery::parse(path).map_err(|problem| (offset, problem))?))
             }
-            ("json", _) => return Err((at, "json takes a path in quotes")),
+            ("json", _) => return Err((offset, "json takes a path in quotes")),
             ("date", [Operand::Literal(format)]) => {
-                filter::check_date_format(format).map_err(|problem| (at, problem))?;
+                filter::check_date_format(format).map_err(|problem| (offset, problem))?;
                 None
             }
             _ => None,
@@ -225,7 +227,7 @@ impl<'p, 's> Parser<'p, 's> {
         Ok(Call { filter, arguments, query })
     }
 
-    /// By the filter's parameters, whether they were named or not.
+    /// The arguments in the order of the filter's parameters, named or not.
     fn parse_arguments(&mut self, filter: &Filter) -> ParseResult<Vec<Option<Operand>>> {
         let mut arguments: Vec<Option<Operand>> = Vec::new();
         if !matches!(self.peek(), Some((_, Lexeme::Colon))) {
@@ -239,21 +241,21 @@ impl<'p, 's> Parser<'p, 's> {
                     let index = filter.parameters.iter().position(|it| it == name);
                     self.next();
                     self.next();
-                    index.ok_or((at, "this filter has no such parameter"))?
+                    index.ok_or((at, "unknown parameter of this filter"))?
                 }
                 [] => return Err((self.end, "an argument was expected")),
                 _ => arguments.len(),
             };
             let operand = self.parse_operand()?;
             if index >= filter.parameters.len() {
-                return Err((at, "this filter takes another number of arguments"));
+                return Err((at, "wrong number of arguments for this filter"));
             }
             while arguments.len() <= index {
                 arguments.push(None);
             }
             match arguments.get_mut(index) {
                 Some(slot @ None) => *slot = Some(operand),
-                Some(Some(_)) | None => return Err((at, "this argument was given already")),
+                Some(Some(_)) | None => return Err((at, "this argument is given twice")),
             }
             if !self.has_more_arguments(filter) {
                 return Ok(arguments);
@@ -261,7 +263,7 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    /// Whether a comma brings another argument, and not a filter.
+    /// Whether the comma is followed by another argument and not by a filter.
     fn has_more_arguments(&self, filter: &Filter) -> bool {
         match self.rest {
             [(_, Lexeme::Comma), (_, Lexeme::Name(name)), after @ ..] => {
@@ -305,13 +307,13 @@ impl<'p, 's> Parser<'p, 's> {
     ) -> ParseResult<()> {
         match self.next() {
             Some((_, found)) if found == expected => Ok(()),
-            Some((at, _)) => Err((at, problem)),
+            Some((offset, _)) => Err((offset, problem)),
             None => Err((self.end, problem)),
         }
     }
 
     pub(crate) fn expect_end(&self, problem: &'static str) -> ParseResult<()> {
-        self.peek().map_or(Ok(()), |(at, _)| Err((at, problem)))
+        self.peek().map_or(Ok(()), |(offset, _)| Err((offset, problem)))
     }
 
     pub(crate) fn peek(&self) -> Option<PositionedLexeme<'s>> {
@@ -325,7 +327,7 @@ impl<'p, 's> Parser<'p, 's> {
     }
 }
 
-/// As it is written, but for zeros in front, which JSON does not have.
+/// The number as written, without leading zeros, which JSON does not allow.
 fn parse_number(at: usize, digits: &str) -> ParseResult<Value> {
     let (sign, unsigned) = digits.strip_prefix('-').map_or(("", digits), |it| ("-", it));
     let trimmed = unsigned.trim_start_matches('0');

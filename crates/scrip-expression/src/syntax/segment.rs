@@ -1,4 +1,4 @@
-//! A source, cut into text, `{{ }}` and `{% %}`, with whitespace control applied.
+//! Splits a source into text, `{{ }}` and `{% %}`, and applies whitespace control.
 
 use crate::syntax::lexeme::SyntaxError;
 
@@ -9,21 +9,21 @@ pub(crate) enum Segment<'s> {
     Tag(BraceContent<'s>),
 }
 
-/// What stands between the braces.
+/// The content between the braces.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BraceContent<'s> {
     pub(crate) text: &'s str,
-    /// The byte at which the text begins.
+    /// The byte offset of the content.
     pub(crate) offset: usize,
-    /// The character at which the braces open, counted from 1.
+    /// The character position of the opening braces, counted from 1.
     pub(crate) position: usize,
 }
 
 struct Segmenter<'s> {
     source: &'s str,
     at: usize,
-    /// The character that stands at `at`, counted along: counting from the start each time would
-    /// cost the square of the source.
+    /// The character position of `at`, updated incrementally: counting from the start each time
+    /// would take quadratic time.
     position: usize,
     trim_next: bool,
     segments: Vec<Segment<'s>>,
@@ -52,20 +52,21 @@ impl<'s> Segmenter<'s> {
 
     fn read_segment(&mut self) -> Result<(), SyntaxError> {
         let rest = self.remaining();
-        // One pass for both: two searches would read the rest again for each of many braces.
-        let opens = |(at, _): &(usize, &str)| {
+        // Search for `{{` and `{%` in one pass. With a separate search for each, every segment
+        // could read the whole rest again.
+        let is_opening = |(at, _): &(usize, &str)| {
             matches!(rest.as_bytes().get(at.saturating_add(1)), Some(b'{' | b'%'))
         };
-        let opening = rest.match_indices('{').find(opens).map_or(rest.len(), |(at, _)| at);
-        let text = self.advance(opening);
+        let text_length = rest.match_indices('{').find(is_opening).map_or(rest.len(), |(at, _)| at);
+        let text = self.advance(text_length);
         self.push_text(text);
-        let (opens, position) = (self.at, self.position);
+        let (opening_offset, position) = (self.at, self.position);
         let (is_tag, problem) = match self.advance(2) {
             "{{" => (false, "this {{ is never closed"),
             "{%" => (true, "this {% is never closed"),
             _ => return Ok(()),
         };
-        let end = find_closing(self.remaining(), is_tag).ok_or((opens, problem))?;
+        let end = find_closing(self.remaining(), is_tag).ok_or((opening_offset, problem))?;
         let offset = self.at;
         let inner = self.advance(end);
         self.advance(2);
@@ -77,8 +78,8 @@ impl<'s> Segmenter<'s> {
         let inner = BraceContent { text: inner, offset: offset.saturating_add(lead), position };
         match inner.text.trim() {
             _ if !is_tag => self.segments.push(Segment::Output(inner)),
-            "raw" => self.read_verbatim("endraw", opens)?,
-            "comment" => self.read_verbatim("endcomment", opens)?,
+            "raw" => self.read_verbatim("endraw", opening_offset)?,
+            "comment" => self.read_verbatim("endcomment", opening_offset)?,
             note if note.starts_with('#') => (),
             _ => self.segments.push(Segment::Tag(inner)),
         }
@@ -102,19 +103,20 @@ impl<'s> Segmenter<'s> {
         }
     }
 
-    /// What stands up to an end tag: text as it is for `raw`, nothing for `comment`.
-    fn read_verbatim(&mut self, end: &str, opens: usize) -> Result<(), SyntaxError> {
+    /// Reads up to the end tag. The content of `raw` becomes text and is not parsed. The content of
+    /// `comment` is dropped.
+    fn read_verbatim(&mut self, end: &str, opening_offset: usize) -> Result<(), SyntaxError> {
         let start = self.at;
         loop {
             let Some(tag) = self.remaining().find("{%") else {
-                return Err((opens, "this tag is never closed"));
+                return Err((opening_offset, "this tag has no end tag"));
             };
             self.advance(tag);
             let Some(close) = self.remaining().get(2..).unwrap_or_default().find("%}") else {
-                return Err((opens, "this tag is never closed"));
+                return Err((opening_offset, "this tag has no end tag"));
             };
-            // Of several openings before one closing only the last can be the end tag. The others are
-            // passed over together: to read on from each would cost the square of the source.
+            // If there are several openings before a closing, only the last can be the end tag. The
+            // others are skipped together: continuing from each would take quadratic time.
             let upto = self.remaining().get(..close.saturating_add(2)).unwrap_or_default();
             let last = upto.rfind("{%").unwrap_or_default();
             self.advance(last);
@@ -139,8 +141,8 @@ impl<'s> Segmenter<'s> {
     }
 }
 
-/// Without the dashes that take the whitespace around away: how many bytes one took at the front,
-/// what is left, and whether there was one at the end.
+/// Strips the dashes of whitespace control. Returns the number of bytes stripped at the front, the
+/// remaining text, and whether there was a dash at the end.
 fn strip_dashes(inner: &str) -> (usize, &str, bool) {
     let lead = usize::from(inner.starts_with('-'));
     let inner = inner.strip_prefix('-').unwrap_or(inner);
@@ -150,23 +152,24 @@ fn strip_dashes(inner: &str) -> (usize, &str, bool) {
     }
 }
 
-/// Where `}}` or `%}` stands, quoted text aside. A note in a tag has no quotes, only apostrophes.
+/// Returns the byte offset of the first `}}` or `%}` outside of quoted text. A tag that is an
+/// inline comment has no quoted text: its quotes are apostrophes.
 pub(crate) fn find_closing(inner: &str, is_tag: bool) -> Option<usize> {
-    let (first, both) = if is_tag { ('%', "%}") } else { ('}', "}}") };
+    let (first_character, closing) = if is_tag { ('%', "%}") } else { ('}', "}}") };
     if is_tag && inner.trim_start_matches('-').trim_start().starts_with('#') {
-        return inner.find(both);
+        return inner.find(closing);
     }
     let mut quote = None;
     let mut is_half_closed = false;
-    for (at, c) in inner.char_indices() {
+    for (index, c) in inner.char_indices() {
         match (quote, c) {
-            (Some(open), _) if open == c => quote = None,
+            (Some(opening_quote), _) if opening_quote == c => quote = None,
             (Some(_), _) => (),
             (None, '\'' | '"') => quote = Some(c),
-            (None, '}') if is_half_closed => return at.checked_sub(1),
+            (None, '}') if is_half_closed => return index.checked_sub(1),
             (None, _) => (),
         }
-        is_half_closed = quote.is_none() && c == first;
+        is_half_closed = quote.is_none() && c == first_character;
     }
     None
 }

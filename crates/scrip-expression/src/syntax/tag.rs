@@ -1,4 +1,4 @@
-//! From segments to a tree of nodes.
+//! Parses segments into a tree of nodes.
 
 use crate::{
     ExpressionError, NESTING_MAX, SOURCE_BYTES_MAX,
@@ -12,7 +12,7 @@ use crate::{
 
 impl Expression {
     /// # Errors
-    /// The text is too long, not well formed, or asks for something the language does not have.
+    /// The text is too long, malformed, or uses an unknown feature.
     pub fn parse(source: &str) -> Result<Self, ExpressionError> {
         if source.len() > SOURCE_BYTES_MAX {
             return Err(ExpressionError { position: 1, problem: "the expression is too long" });
@@ -38,7 +38,7 @@ struct TreeBuilder<'t, 's> {
     depth: usize,
 }
 
-/// A tag, taken apart.
+/// A tag and its lexemes.
 struct Tag<'s> {
     name: &'s str,
     lexemes: Vec<PositionedLexeme<'s>>,
@@ -70,7 +70,7 @@ impl<'s> TreeBuilder<'_, 's> {
         Parser::new(lexemes, end, &mut self.names, &mut self.random)
     }
 
-    /// Up to one of the tags that end it, which is given back, or to the end of the source.
+    /// Parses up to one of the end tags, which is returned, or to the end of the source.
     fn parse_body(
         &mut self,
         end_tags: &[&str],
@@ -102,7 +102,7 @@ impl<'s> TreeBuilder<'_, 's> {
         if end_tags.is_empty() {
             return Ok((nodes, None));
         }
-        Err((opening_offset, "this tag is never closed"))
+        Err((opening_offset, "this tag has no end tag"))
     }
 
     fn parse_tag(&mut self, tag: &Tag<'s>) -> ParseResult<Node> {
@@ -133,11 +133,11 @@ impl<'s> TreeBuilder<'_, 's> {
             "break" | "continue" => {
                 expect_no_more(&tag.lexemes)?;
                 if !self.names.is_in_loop() {
-                    return Err((offset, "there is no loop here"));
+                    return Err((offset, "only allowed inside a loop"));
                 }
                 Ok(if tag.name == "break" { Node::Break } else { Node::Continue })
             }
-            _ => Err((offset, "there is no such tag here")),
+            _ => Err((offset, "unknown tag")),
         }
     }
 
@@ -157,7 +157,7 @@ impl<'s> TreeBuilder<'_, 's> {
                 return Ok(Node::If(branches));
             }
             if has_else {
-                return Err((next.content.offset, "nothing follows else"));
+                return Err((next.content.offset, "no branch may follow else"));
             }
             condition = if next.name == "elsif" {
                 self.parser(&next.lexemes, next.content).parse_condition()?
@@ -176,7 +176,7 @@ impl<'s> TreeBuilder<'_, 's> {
         let offset = opening.content.offset;
         let mut arms = Vec::new();
         let mut otherwise = Vec::new();
-        // Liquid drops what stands before the first arm.
+        // Liquid drops the text before the first arm.
         let (_, mut next) = self.parse_body(&["when", "else", "endcase"], offset)?;
         while let Some(tag) = next {
             match tag.name {
@@ -226,7 +226,7 @@ impl<'s> TreeBuilder<'_, 's> {
                     continue;
                 }
                 _ if lexeme == Lexeme::Comma => continue,
-                _ => return Err((at, "a loop knows reversed, limit and offset")),
+                _ => return Err((at, "a loop supports reversed, limit and offset")),
             };
             parser.expect(Lexeme::Colon, "a : was expected")?;
             *bound = Some(parser.parse_operand()?);
@@ -253,7 +253,7 @@ impl<'s> TreeBuilder<'_, 's> {
     }
 }
 
-/// The name that a tag begins with, and what follows.
+/// The name at the beginning of a tag, and the rest.
 fn leading_name<'t, 's>(
     tag: &'t Tag<'s>,
 ) -> ParseResult<(&'s str, usize, &'t [PositionedLexeme<'s>])> {
@@ -265,5 +265,5 @@ fn leading_name<'t, 's>(
 }
 
 fn expect_no_more(lexemes: &[PositionedLexeme<'_>]) -> ParseResult<()> {
-    lexemes.first().map_or(Ok(()), |(at, _)| Err((*at, "nothing was expected here")))
+    lexemes.first().map_or(Ok(()), |(at, _)| Err((*at, "unexpected text")))
 }

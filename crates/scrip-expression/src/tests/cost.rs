@@ -1,7 +1,8 @@
 //! The cost test: no evaluation does more inner-loop steps than its charged work allows.
 //!
-//! Each row is an expression over fields of the data. Each field in turn is given n and 4n characters
-//! or items of several shapes, the others a fixed size, so that a product of two sizes shows.
+//! Each row is an expression over fields of the data. Each field in turn gets n and 4n characters
+//! or items of several shapes, while the others have a fixed size. A product of two sizes then
+//! becomes visible.
 
 #![expect(
     clippy::arithmetic_side_effects,
@@ -22,20 +23,20 @@ use crate::{
     Detokenization, Expression, Scope, SpentWork, Template, filter::FILTERS, take_inner_steps,
 };
 
-/// Steps for each byte of charged work. A text may be read, searched, copied and compared in one
-/// filter; a step of the budget counts as 64 bytes.
+/// Allowed steps per byte of charged work. One filter may read, search, copy and compare a text; a
+/// step of the budget counts as 64 bytes.
 const STEPS_PER_WORK: usize = 4;
-/// What every evaluation may do without being charged.
+/// Uncharged steps that every evaluation may do.
 const FREE_STEPS: usize = 1024;
 
 const BASE: usize = 300;
 const SIZES: [usize; 2] = [400, 1600];
 
-/// What a field holds.
+/// The content of a field.
 #[derive(Clone, Copy)]
 enum DataField {
     Text,
-    /// Items are texts, numbers or objects with the property `p`.
+    /// Items are strings, numbers or objects with the property `p`.
     List,
     /// A whole number of this size.
     Count,
@@ -62,7 +63,7 @@ const T: (&str, DataField) = ("t", Text);
 const L: (&str, DataField) = ("l", List);
 const P: (&str, DataField) = ("p", Text);
 
-/// Every filter, by its name. The expressions of tags are below.
+/// Every filter. The expressions with tags are below.
 const FILTER_ROWS: &[CostRow] = &[
     cost_row("abs", "{{ data.t | abs }}", &[T]),
     cost_row("alias_card", "{{ data.t | alias_card: 'true', 'true' }}", &[T]),
@@ -179,7 +180,7 @@ const FILTER_ROWS: &[CostRow] = &[
     cost_row("where", "{{ data.l | where: 'p', data.l }}", &[L]),
 ];
 
-/// Every tag, and what a path, a range and a comparison can do in a loop.
+/// Every tag, and paths, ranges and comparisons in loops.
 const TAG_ROWS: &[CostRow] = &[
     cost_row("for", "{% for i in data.l %}{{ i }}{% endfor %}", &[L]),
     cost_row(
@@ -228,7 +229,7 @@ const TAG_ROWS: &[CostRow] = &[
     cost_row("raw", "{% raw %}{{{% endraw %}{% comment %}x{% endcomment %}{{ data.t }}", &[T]),
 ];
 
-/// Texts that are hard for one filter or another.
+/// Texts that are expensive for some filter.
 const TEXT_SHAPES: &[&str] =
     &["a", "ab", "4", "0", " ", "<", "<a", "&", "&a", "é", "\n", "%41", "-é"];
 
@@ -238,7 +239,7 @@ fn repeated_text(shape: &str, size: usize) -> Value {
 
 fn repeated_list(shape: &str, size: usize) -> Value {
     let item = |at: usize| match shape {
-        // One long text in each, alike up to the end; numbers; objects.
+        // Long strings that differ only at the end; numbers; objects.
         "ab" => json!(format!("{}{at}", "a".repeat(20))),
         "4" => json!(at),
         "<a" => json!({"p": at, "a long name of a property": null}),
@@ -291,7 +292,7 @@ fn check_row(row: &CostRow) {
                 check_bound(&label, steps, spent);
             }
             let [(steps, spent), (steps_more, spent_more)] = measured;
-            // One that ended at its bound did not grow.
+            // An evaluation that reached its limit did not grow.
             if spent_more.work > crate::WORK_BYTES_MAX / 2 {
                 continue;
             }
@@ -314,7 +315,7 @@ fn steps_of_every_filter_grow_no_faster_than_its_charged_work() {
     FILTER_ROWS.iter().for_each(check_row);
 }
 
-/// Each parameter must be an argument in some row, or its size is never varied.
+/// Each parameter must be an argument in some row; otherwise its size is never varied.
 #[test]
 fn every_parameter_of_every_filter_is_in_a_cost_row() {
     for filter in FILTERS {
@@ -324,7 +325,7 @@ fn every_parameter_of_every_filter_is_in_a_cost_row() {
     }
 }
 
-/// Counts the arguments of the filter in a source whose texts have no commas.
+/// Counts the arguments of the filter in a source without commas in its strings.
 fn count_arguments(source: &str, filter: &str) -> usize {
     let Some((_, after)) = source.split_once(&format!("| {filter}: ")) else { return 0 };
     after.split(" }}").next().map_or(0, |it| it.split(", ").count())
@@ -368,7 +369,7 @@ fn keep_of_any_length_does_not_multiply_with_the_text() {
     }
 }
 
-/// The same for random expressions over random data.
+/// Checks random expressions over random data.
 #[test]
 fn steps_of_random_expressions_stay_within_their_charged_work() {
     let random = FakeHost::new(u64::from(std::process::id()) << 20);
@@ -382,5 +383,5 @@ fn steps_of_random_expressions_stay_within_their_charged_work() {
         evaluated += usize::from(expression.evaluate(&scope).is_ok());
         check_bound(&source, take_inner_steps(), scope.spent_work());
     }
-    assert!(evaluated > 100, "the generator makes too little that works");
+    assert!(evaluated > 100, "the generator creates too few valid expressions");
 }

@@ -1,4 +1,4 @@
-//! A value on its way through an expression: borrowed from the data as long as it can be.
+//! An intermediate value of an evaluation, borrowed from the data if possible.
 
 use std::{borrow::Cow, ops::Deref, rc::Rc};
 
@@ -10,15 +10,15 @@ use crate::inner_steps::{count, count_value};
 pub(crate) enum Datum<'a> {
     Borrowed(&'a Value),
     Owned(Value),
-    /// Held by a variable, which may be read many times.
+    /// The value of a variable, which may be read many times.
     Shared(Rc<Value>),
-    /// What `hmac` gives. Left without an encoder it is its text, upper-case base16: unlike base64
-    /// that has no character an id may not have.
+    /// The result of `hmac`. Without an encoder, its text is upper-case base16. Unlike base64,
+    /// base16 uses only characters that an id may contain.
     Bytes {
         raw: Vec<u8>,
         text: Value,
     },
-    /// `empty` and `blank`: text without characters, but equal to more than that.
+    /// `empty` and `blank`: empty text that also equals other values.
     Empty,
     Blank,
 }
@@ -55,7 +55,7 @@ impl Datum<'_> {
         }
     }
 
-    /// For a variable: what is read many times must be cheap to hand out.
+    /// For a variable: its value is read many times, so a copy must be cheap.
     pub(crate) fn into_shared(self) -> Self {
         match self {
             Self::Owned(value) => Self::Shared(Rc::new(value)),
@@ -67,7 +67,7 @@ impl Datum<'_> {
         }
     }
 
-    /// Everything but null and false.
+    /// Everything except null and false is true.
     pub(crate) fn is_true(&self) -> bool {
         !matches!(**self, Value::Null | Value::Bool(false))
     }
@@ -86,7 +86,7 @@ impl Deref for Datum<'_> {
     }
 }
 
-/// A value within a text: null is nothing, text is itself, the rest is compact JSON.
+/// The text of a value: null is empty, text is unchanged, other values are compact JSON.
 pub(crate) fn to_text(value: &Value) -> Cow<'_, str> {
     match value {
         Value::Null => Cow::Borrowed(""),

@@ -1,6 +1,6 @@
-//! Exact decimal arithmetic. What does not fit is refused, never rounded in silence.
+//! Exact decimal arithmetic. Results that do not fit are errors; they are never rounded silently.
 //!
-//! A whole number stays whole; a number with a point keeps one, as in Liquid.
+//! An integer stays an integer; a number with a decimal point keeps one, as in Liquid.
 
 mod rank;
 
@@ -11,16 +11,16 @@ use serde_json::{Number, Value};
 pub(crate) use self::rank::NumberRank;
 use crate::inner_steps::count;
 
-/// `coefficient` / 10^`scale`. Whole when the scale is zero.
+/// `coefficient` / 10^`scale`. An integer if the scale is zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Decimal {
     coefficient: i128,
     scale: u32,
 }
 
-/// A quotient that does not end is rounded to as many digits as a double shows.
+/// A non-terminating quotient is rounded to as many digits as a double has.
 const QUOTIENT_DIGITS: u32 = 16;
-/// More places than a coefficient has digits. Past it a number is nothing but zeros.
+/// More decimal places than a coefficient has digits. Beyond this limit, all digits are zeros.
 const SCALE_MAX: u32 = 40;
 const TOO_LARGE: &str = "this number is too large to calculate with";
 const BY_ZERO: &str = "a number cannot be divided by zero";
@@ -28,7 +28,7 @@ const BY_ZERO: &str = "a number cannot be divided by zero";
 pub(crate) type DecimalResult = Result<Decimal, &'static str>;
 
 impl Decimal {
-    /// The forms of JSON, and zeros in front.
+    /// Accepts the formats of JSON, and leading zeros.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         count(text.len());
         let (mantissa, exponent) = match text.split_once(['e', 'E']) {
@@ -57,7 +57,7 @@ impl Decimal {
     }
 
     fn shift(self, exponent: i32) -> Option<Self> {
-        // A zero has no digits to move, and could be moved for ever.
+        // Zero has no digits to shift, and any exponent would be valid.
         if self.coefficient == 0 {
             return Some(Self { coefficient: 0, scale: 1 });
         }
@@ -65,12 +65,12 @@ impl Decimal {
         if scale >= 1 {
             return Some(Self { scale: u32::try_from(scale).ok()?, ..self }.trim_zeros());
         }
-        // It was written with an exponent, so it is no whole number, whatever it amounts to.
+        // A number written with an exponent is not an integer, whatever its value.
         let zeros = u32::try_from(scale.checked_neg()?.checked_add(1)?).ok()?;
         Some(Self { coefficient: self.coefficient.checked_mul(power_of_ten(zeros)?)?, scale: 1 })
     }
 
-    /// For arithmetic: null is zero, text must be a number.
+    /// For arithmetic: null is zero, and text must be a number.
     pub(crate) fn from_value(value: &Value) -> DecimalResult {
         const NONE: &str = "this is not a number";
         match value {
@@ -99,7 +99,7 @@ impl Decimal {
         text.parse::<Number>().map(Value::Number).map_err(|_| TOO_LARGE)
     }
 
-    /// Without zeros at the end, but for one after the point.
+    /// Removes trailing zeros, except one after the decimal point.
     fn trim_zeros(mut self) -> Self {
         if self.coefficient == 0 {
             return Self { coefficient: 0, scale: self.scale.min(1) };
@@ -115,7 +115,7 @@ impl Decimal {
         self.coefficient.checked_mul(power_of_ten(scale.checked_sub(self.scale)?)?)
     }
 
-    /// Both over the same power of ten.
+    /// Both coefficients at the same scale.
     fn align(self, other: Self) -> Option<(i128, i128, u32)> {
         let scale = self.scale.max(other.scale);
         Some((self.at_scale(scale)?, other.at_scale(scale)?, scale))
@@ -150,7 +150,7 @@ impl Decimal {
         Ok(Self { coefficient: self.coefficient.checked_abs().ok_or(TOO_LARGE)?, ..self })
     }
 
-    /// Whole numbers divide downwards, as in Liquid.
+    /// Integer division rounds down, as in Liquid.
     pub(crate) fn divided_by(self, other: Self) -> DecimalResult {
         if other.coefficient == 0 {
             return Err(BY_ZERO);
@@ -185,7 +185,7 @@ impl Decimal {
         negated(negated(self)?.floor()?)
     }
 
-    /// Halves go away from zero.
+    /// Rounds halves away from zero.
     pub(crate) fn round(self, places: u32) -> DecimalResult {
         if self.scale <= places {
             return Ok(self);
@@ -212,7 +212,7 @@ fn round_div(left: i128, unit: i128) -> Option<i128> {
     quotient.checked_add(i128::from(rounds_up).checked_mul(left.signum())?)
 }
 
-/// Digit by digit, as on paper, and one more than is kept.
+/// Long division, with one more digit than the result has.
 fn quotient(left: i128, right: i128) -> Option<Decimal> {
     let negative = (left < 0) != (right < 0);
     let (left, right) = (left.checked_abs()?, right.checked_abs()?);

@@ -1,4 +1,4 @@
-//! Every bound, just within and just past.
+//! Every limit, just reached and just exceeded.
 
 use scrip_expression::{Scope, Template};
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{assert_error, assert_evaluates, assert_fails, evaluate};
 
 const OUTPUT_TOO_LARGE: &str = "the output is too large";
-const TOO_MUCH_TO_EVALUATE: &str = "this is too much to evaluate";
+const TOO_MUCH_TO_EVALUATE: &str = "the expression exceeds the evaluation limit";
 
 fn evaluate_template(template: &Value, data: &Value) -> Result<(), &'static str> {
     let template = Template::parse(template).map_err(|error| error.problem)?;
@@ -95,7 +95,7 @@ fn evaluation_over_the_work_budget_fails() {
     assert_eq!(evaluate_template(&json!(vec!["{{ data }}"; 17]), &large), Err(OUTPUT_TOO_LARGE));
     let chain = format!("{{{{ data {} }}}}", "| upcase ".repeat(20));
     assert_eq!(evaluate_template(&json!(chain), &large), Err(OUTPUT_TOO_LARGE));
-    // The largest body of the smallest values.
+    // The largest body with the smallest values.
     let dense = json!(vec![0; 520_000]);
     assert_eq!(evaluate_template(&json!("{{ data | stringify }}"), &dense), Ok(()));
     assert_eq!(evaluate_template(&json!("{{ data }}"), &dense), Ok(()));
@@ -131,11 +131,12 @@ fn filter_result_over_one_mebibyte_fails_unless_its_input_was_larger() {
     let text = || json!("x".repeat(300_000));
     assert_evaluates("{{ data | replace: 'x', 'yyy' | size }}", text(), json!(900_000));
     assert_fails("{{ data | replace: 'x', 'yyyy' | size }}", text(), OUTPUT_TOO_LARGE);
-    // What came in large may go out large.
+    // A large input may give a large output.
     assert_evaluates("{{ data | upcase | size }}", json!("x".repeat(1_500_000)), json!(1_500_000));
 }
 
-/// The result is paid for when it is there; these pay as much before, so they end sooner.
+/// Results are charged when they exist. These filters also charge the same amount before, so the
+/// budget ends sooner.
 #[test]
 fn amplifying_filters_are_charged_again_for_their_result() {
     for (filter, length, times) in [("replace: 'x', 'yy'", 100_000, 20), ("split: ''", 1000, 400)] {
@@ -172,7 +173,8 @@ fn reading_large_values_in_a_loop_exhausts_the_budget() {
     assert_fails("{{ data | sort }}", json!(vec![0; 170_000]), TOO_MUCH_TO_EVALUATE);
 }
 
-/// Numbers that are short to write and long to write out, or to read again and again.
+/// Numbers that are short in exponent notation but long in full, and numbers that are expensive to
+/// parse repeatedly.
 #[test]
 fn numbers_with_huge_exponents_or_lengths_are_bounded() {
     assert_evaluates("{{ '0e-2147483647' | abs }}", json!(1), json!(0.0));
@@ -193,6 +195,6 @@ fn numbers_with_huge_exponents_or_lengths_are_bounded() {
     );
     let zeros = json!({"l": [1], "n": "0".repeat(100_000)});
     let bounded = "{% for i in data.l limit: data.n %}{% endfor %}";
-    assert_fails(bounded, zeros.clone(), "a loop is bounded by a whole number");
-    assert_fails("{{ (data.n..3) }}", zeros, "a range goes from a whole number to a whole number");
+    assert_fails(bounded, zeros.clone(), "a loop limit must be a whole number");
+    assert_fails("{{ (data.n..3) }}", zeros, "the ends of a range must be whole numbers");
 }

@@ -46,8 +46,8 @@ fn frequently_used_expression_is_not_evicted() {
     let favourite = cache.parse("{{ data.favourite }}").unwrap();
     for at in 0..10_000 {
         cache.parse(&format!("{{{{ data.p{at} }}}}")).unwrap();
-        let again = cache.parse("{{ data.favourite }}").unwrap();
-        assert!(Arc::ptr_eq(&favourite, &again), "{at}");
+        let repeated = cache.parse("{{ data.favourite }}").unwrap();
+        assert!(Arc::ptr_eq(&favourite, &repeated), "{at}");
     }
 }
 

@@ -97,15 +97,15 @@ fn ids_may_contain_punctuation() {
     assert_detokenizes(json!("{{ last, Miller, upcase }}"), json!("M"));
     assert_detokenizes(json!("{{-dash- | plus: 1 }}"), json!(6));
     assert_detokenizes(json!("{{ last, Miller, append: '}}|' }}"), json!("m}}|"));
-    // The comma before a filter's name is a pipe: an id that ends so cannot be named.
+    // A comma before a filter name is a pipe: an id that ends this way cannot be referenced.
     assert_detokenizes(json!("{{ nul, last }}"), Value::Null);
 }
 
 #[test]
 fn comma_before_a_filter_acts_as_pipe_in_detokenization() {
     assert_detokenizes(json!("{{ ssn.1: O'Brien, jr, reveal_last: 4 }}"), json!("XXX-XX-6789"));
-    assert_detokenize_error("{{ last, Miller, reveal_lst: 1 }}", 1, "nothing has this id");
-    assert_detokenize_error("{{ last, Miller | upcase, shout }}", 27, "there is no such filter");
+    assert_detokenize_error("{{ last, Miller, reveal_lst: 1 }}", 1, "no token has this id");
+    assert_detokenize_error("{{ last, Miller | upcase, shout }}", 27, "unknown filter");
 }
 
 #[test]
@@ -131,8 +131,8 @@ fn references_are_distinct_and_in_order() {
 #[test]
 fn invalid_detokenization_reports_position_and_problem() {
     assert_detokenize_error("é {{ abc", 5, "this {{ is never closed");
-    assert_detokenize_error("{{ }}", 3, "there is no id");
-    assert_detokenize_error("{{ token: | last4 }}", 3, "there is no id");
+    assert_detokenize_error("{{ }}", 3, "an id was expected");
+    assert_detokenize_error("{{ token: | last4 }}", 3, "an id was expected");
     assert_detokenize_error("{{ ab }}", 3, "this is not an id");
     assert_detokenize_error("{{ a#bc }}", 3, "this is not an id");
     assert_detokenize_error(&format!("{{{{ {} }}}}", "x".repeat(401)), 3, "this is not an id");
@@ -141,8 +141,8 @@ fn invalid_detokenization_reports_position_and_problem() {
         3,
         "the expression is too long",
     );
-    assert_detokenize_error("x {{ abc }}", 3, "nothing has this id");
-    assert_detokenize_error("é {{ nul | shout }}", 12, "there is no such filter");
+    assert_detokenize_error("x {{ abc }}", 3, "no token has this id");
+    assert_detokenize_error("é {{ nul | shout }}", 12, "unknown filter");
     assert_detokenize_error(
         "{{ nul | append: data }}",
         18,

@@ -1,4 +1,4 @@
-//! Chance that can be repeated, and a hash that shows what it was given.
+//! Reproducible random bytes, and a hash that contains its inputs.
 
 use std::cell::Cell;
 

@@ -1,4 +1,4 @@
-//! Filters, one table for each kind.
+//! Filters, with one table per kind.
 
 mod alias;
 mod cards;

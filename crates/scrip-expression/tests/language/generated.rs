@@ -1,4 +1,4 @@
-//! Expressions made by chance, and what must hold for all of them.
+//! Randomly generated expressions and their invariants.
 
 mod fuzz;
 mod properties;

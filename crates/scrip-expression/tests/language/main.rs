@@ -1,4 +1,4 @@
-//! The language, as tables.
+//! Tests of the language, mostly as tables.
 
 #![expect(
     clippy::unwrap_used,
@@ -41,7 +41,7 @@ fn assert_evaluates(source: &str, data: Value, expected: Value) {
     assert_eq!(evaluate(source, &data), Ok(expected), "{source} of {}", shorten(&data));
 }
 
-/// By the rule alone.
+/// Checks the problem only.
 #[track_caller]
 fn assert_fails(source: &str, data: Value, expected: &str) {
     let error = evaluate(source, &data).map(|it| shorten(&it)).expect_err(source);
@@ -49,7 +49,7 @@ fn assert_fails(source: &str, data: Value, expected: &str) {
     assert!(error.starts_with(&expected), "{source} of {}: {error}", shorten(&data));
 }
 
-/// By the rule and its place.
+/// Checks the problem and its position.
 #[track_caller]
 fn assert_error(source: &str, expected: &str) {
     assert_eq!(evaluate(source, &json!("data")), Err(expected.to_owned()), "{source}");

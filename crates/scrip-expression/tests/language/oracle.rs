@@ -1,10 +1,11 @@
-//! Against liquidjs, whose answers `tests/expressions/record.mjs` wrote down.
+//! Comparison with the results of liquidjs, which `tests/expressions/record.mjs` recorded.
 
 use serde_json::Value;
 
 use crate::{evaluate, shorten};
 
-/// Where we mean to differ: how the source begins, the data, our answer, the reason.
+/// Intended differences: the beginning of the source, the beginning of the data, our result, the
+/// reason.
 const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     ("{{ data | truncatewords", "\"\"", "", FEW_WORDS),
     ("{{ data | truncatewords", "\"a-b-c\"", "a-b-c", FEW_WORDS),
@@ -40,13 +41,13 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
     (
         "{{ data | date: \"%q",
         "",
-        "date does not know a code of its format (at character 11)",
+        "unknown code in the date format (at character 11)",
         TYPING_MISTAKE,
     ),
     (
         "{{ data | date: \"50%",
         "",
-        "date does not know a code of its format (at character 11)",
+        "unknown code in the date format (at character 11)",
         TYPING_MISTAKE,
     ),
     ("{{ data | date: \"\"", "", "date takes a format (at character 11)", TYPING_MISTAKE),
@@ -61,17 +62,17 @@ const DIFFERENCES: &[(&str, &str, &str, &str)] = &[
 
 const NO_DATE: &str = "this is not a date (at character 1)";
 
-const RUBY_CODES: &str = "the codes of the reference in Ruby, of which liquidjs has some";
+const RUBY_CODES: &str = "the codes of the Ruby reference, of which liquidjs supports some";
 const TYPING_MISTAKE: &str =
-    "a code that nobody has, or no format, is a typing mistake; %q is liquidjs' own";
-const GUESSED_DATE: &str = "liquidjs gives back what is no date, or makes one of it";
-const SECOND_DIGITS: &str = "JavaScript knows no part of a second below a thousandth";
-const FEW_WORDS: &str = "a text of no more words stays whole, as in the reference in Ruby";
-const QUOTE_ENTITY: &str = "&quot; as in the reference in Ruby; liquidjs writes &#34;";
+    "an unknown code or a missing format is a typing mistake; %q exists only in liquidjs";
+const GUESSED_DATE: &str = "liquidjs returns invalid dates unchanged or guesses a date";
+const SECOND_DIGITS: &str = "JavaScript has no precision below a millisecond";
+const FEW_WORDS: &str = "text with few words stays unchanged, as in the Ruby reference";
+const QUOTE_ENTITY: &str = "&quot; as in the Ruby reference; liquidjs writes &#34;";
 const EXACT_DECIMALS: &str = "decimals are exact, not binary";
-const LISTS_AS_JSON: &str = "within a text a list is JSON, so that it can be told from its items";
+const LISTS_AS_JSON: &str = "in text a list is JSON, to distinguish it from its items";
 
-/// A decimal keeps its point, as in the reference in Ruby: 4.0 where JavaScript has 4.
+/// A decimal keeps its point, as in the Ruby reference: 4.0, not 4 as in JavaScript.
 fn differs_only_by_point(ours: &str, theirs: &str) -> bool {
     ours.strip_suffix(".0") == Some(theirs)
 }
@@ -91,8 +92,10 @@ fn results_match_liquidjs_except_listed_differences() {
             Ok(other) => other.to_string(),
             Err(error) => error,
         };
-        let difference = DIFFERENCES.iter().position(|(start, of, expected, _)| {
-            source.starts_with(start) && data.to_string().starts_with(of) && ours == *expected
+        let difference = DIFFERENCES.iter().position(|(start, data_start, expected, _)| {
+            source.starts_with(start)
+                && data.to_string().starts_with(data_start)
+                && ours == *expected
         });
         if ours == theirs || differs_only_by_point(&ours, theirs) {
             continue;
@@ -104,7 +107,7 @@ fn results_match_liquidjs_except_listed_differences() {
     }
     assert!(vectors.len() > 600);
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-    for ((source, data, ..), met) in DIFFERENCES.iter().zip(is_used) {
-        assert!(met, "no difference any more: {source} of {data}");
+    for ((source, data, ..), is_met) in DIFFERENCES.iter().zip(is_used) {
+        assert!(is_met, "the difference no longer exists: {source} of {data}");
     }
 }

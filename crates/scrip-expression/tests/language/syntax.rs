@@ -1,4 +1,4 @@
-//! Operands, text around them, errors and their places.
+//! Operands, surrounding text, and errors with their positions.
 
 use scrip_expression::{Scope, Template};
 use serde_json::{Value, json};
@@ -61,7 +61,7 @@ fn paths_resolve_properties_and_indexes() {
 }
 
 #[test]
-fn mixed_output_is_text() {
+fn template_with_text_and_output_evaluates_to_text() {
     assert_evaluates("plain", json!(1), json!("plain"));
     assert_evaluates("", json!(1), json!(""));
     assert_evaluates("{{ data.a }}|{{ data.b }}", json!({"a": "1", "b": 2}), json!("1|2"));
@@ -86,9 +86,9 @@ fn whitespace_control_trims_around_braces() {
 fn syntax_errors_report_rule_and_position() {
     assert_error("{{ data", "this {{ is never closed (at character 1)");
     assert_error("a {% if data", "this {% is never closed (at character 3)");
-    assert_error("{{ }}", "there is no value (at character 4)");
-    assert_error("é {{ data | shout }}", "there is no such filter (at character 13)");
-    let count = "this filter takes another number of arguments";
+    assert_error("{{ }}", "a value was expected (at character 4)");
+    assert_error("é {{ data | shout }}", "unknown filter (at character 13)");
+    let count = "wrong number of arguments for this filter";
     assert_error("{{ data | last4: 1 }}", &format!("{count} (at character 18)"));
     assert_error("{{ data | reveal_last }}", &format!("{count} (at character 11)"));
     assert_error("{{ data | reveal_last: char: 'x' }}", &format!("{count} (at character 11)"));
@@ -96,14 +96,14 @@ fn syntax_errors_report_rule_and_position() {
     assert_error("{{ other }}", "only data and metadata can be named here (at character 4)");
     assert_error("{{ 'open }}", "this {{ is never closed (at character 1)");
     assert_error("{{ data. }}", "a property name was expected (at character 10)");
-    assert_error("{{ data[ }}", "there is no value (at character 10)");
+    assert_error("{{ data[ }}", "a value was expected (at character 10)");
     assert_error("{{ data[1 }}", "a ] was expected (at character 11)");
     assert_error("{{ data[1.5] }}", "an index is a whole number (at character 8)");
     assert_error("{{ (1..2 }}", "a ) was expected (at character 10)");
     assert_error("{{ data | }}", "a filter name was expected (at character 11)");
     assert_error("{{ data | append: }}", "an argument was expected (at character 19)");
-    assert_error("{{ data ~ }}", "this character has no meaning here (at character 9)");
-    assert_error("{{ forloop.index }}", "there is no loop here (at character 4)");
+    assert_error("{{ data ~ }}", "unexpected character (at character 9)");
+    assert_error("{{ forloop.index }}", "only allowed inside a loop (at character 4)");
     assert_error(
         "{{ data | reveal_last: 'x' }}",
         "reveal_last takes the number of characters to keep (at character 1)",
@@ -117,19 +117,19 @@ fn arguments_are_positional_or_named() {
     assert_evaluates("{{ data | reveal_last: 2, '*' }}", value(), json!("***45"));
     assert_evaluates("{{ data | reveal_last: 2, char: '*' }}", value(), json!("***45"));
     assert_evaluates("{{ data | reveal_last: 2, char='*' }}", value(), json!("***45"));
-    assert_evaluates("{{ data | reveal_last: 2 }}", value(), json!("XXX45"));
-    assert_evaluates("{{ data | reveal: 1 }}", value(), json!("XXXX5"));
+    assert_evaluates("{{ data | reveal_last: n: 2 }}", value(), json!("XXX45"));
+    assert_evaluates("{{ data | reveal: last: 1 }}", value(), json!("XXXX5"));
     assert_evaluates("{{ data | reveal: 1, last: 1 }}", value(), json!("1XXX5"));
     assert_evaluates("{{ data | reveal: 1, last=1, char='-' }}", value(), json!("1---5"));
     assert_evaluates("{{ data | append: data }}", value(), json!("1234512345"));
     assert_evaluates("{{ data | slice: 0, metadata.none }}", value(), json!("1"));
     assert_error(
         "{{ data | reveal_last: 2, color: 'x' }}",
-        "this filter has no such parameter (at character 27)",
+        "unknown parameter of this filter (at character 27)",
     );
     assert_error(
         "{{ data | reveal: 1, first: 2 }}",
-        "this argument was given already (at character 22)",
+        "this argument is given twice (at character 22)",
     );
 }
 
@@ -149,14 +149,14 @@ fn comma_before_a_filter_acts_as_pipe() {
         json!("4242424242424242"),
         json!("XXXX"),
     );
-    assert_fails("{{ data, shout: 2 }}", json!(1), "there is no such filter");
+    assert_fails("{{ data, shout: 2 }}", json!(1), "unknown filter");
     assert_fails("{{ data, 4 }}", json!(1), "a filter name was expected");
     assert_fails(
         "{{ data | append: 'x', shout }}",
         json!(1),
-        "this filter takes another number of arguments",
+        "wrong number of arguments for this filter",
     );
-    // A variable of that name would make the comma mean two things.
+    // A variable with that name would make the comma ambiguous.
     assert_fails("{% assign size = 2 %}{{ data }}", json!(1), "this is the name of a filter");
     assert_fails("{% for last in data %}{% endfor %}", json!(1), "this is the name of a filter");
 }

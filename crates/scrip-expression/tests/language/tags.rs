@@ -141,7 +141,7 @@ fn assign_and_capture_define_variables() {
         json!(1),
         json!("U2hhMT5rPmE="),
     );
-    assert_fails("{% assign data = 1 %}", json!(1), "this name has a meaning already");
+    assert_fails("{% assign data = 1 %}", json!(1), "this name is reserved");
     assert_fails("{% assign x %}", json!(1), "an assignment is a name, = and a value");
     assert_fails("{{ x }}{% assign y = 1 %}", json!(1), "only data and metadata can be named here");
 }
@@ -170,26 +170,30 @@ fn unsupported_or_unclosed_tags_are_rejected() {
         "when 1",
         "layout 'x'",
     ] {
-        assert_fails(&format!("{{% {tag} %}}"), json!(1), "there is no such tag here");
+        assert_fails(&format!("{{% {tag} %}}"), json!(1), "unknown tag");
     }
-    assert_fails("{% if data %}x", json!(1), "this tag is never closed");
-    assert_fails("{% for x in data %}x", json!(1), "this tag is never closed");
-    assert_fails("{% comment %}x", json!(1), "this tag is never closed");
-    assert_fails("{% raw %}x{% endcomment %}", json!(1), "this tag is never closed");
-    assert_fails("{% if data %}{% else %}{% else %}{% endif %}", json!(1), "nothing follows else");
-    assert_fails("{% break %}", json!(1), "there is no loop here");
+    assert_fails("{% if data %}x", json!(1), "this tag has no end tag");
+    assert_fails("{% for x in data %}x", json!(1), "this tag has no end tag");
+    assert_fails("{% comment %}x", json!(1), "this tag has no end tag");
+    assert_fails("{% raw %}x{% endcomment %}", json!(1), "this tag has no end tag");
+    assert_fails(
+        "{% if data %}{% else %}{% else %}{% endif %}",
+        json!(1),
+        "no branch may follow else",
+    );
+    assert_fails("{% break %}", json!(1), "only allowed inside a loop");
     assert_fails("{% if data | size %}{% endif %}", json!(1), "and, or, or the end was expected");
     assert_fails("{% %}", json!(1), "a tag was expected");
     assert_fails("{% for x data %}{% endfor %}", json!(1), "a loop is a name, in and a list");
     assert_fails(
         "{% for x in data step: 2 %}{% endfor %}",
         json!(1),
-        "a loop knows reversed, limit and offset",
+        "a loop supports reversed, limit and offset",
     );
     assert_fails(
         "{% for x in data limit: 'x' %}{% endfor %}",
         json!([1]),
-        "a loop is bounded by a whole number",
+        "a loop limit must be a whole number",
     );
-    assert_fails("{{ (1..'x') }}", json!(1), "a range goes from a whole number to a whole number");
+    assert_fails("{{ (1..'x') }}", json!(1), "the ends of a range must be whole numbers");
 }

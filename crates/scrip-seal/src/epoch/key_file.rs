@@ -1,4 +1,4 @@
-//! Epoch keys in a file, for a restart that keeps codes.
+//! The epoch key file, which keeps CVCs readable across a restart.
 //!
 //! ```text
 //! "scrip epoch 1\n" | ends 8, version 4, key 32 | …
@@ -21,7 +21,7 @@ const ENTRY_LEN: usize = 8 + 4 + 32;
 pub(super) struct KeyFile {
     path: PathBuf,
     temp_path: PathBuf,
-    /// Two processes would overwrite each other's keys.
+    /// Prevents two processes from overwriting each other's keys.
     _lock: File,
 }
 
@@ -31,10 +31,11 @@ impl KeyFile {
         let options = options.write(true).create(true).truncate(false).mode(0o600);
         let lock = options.open(path.with_extension("lock"))?;
         lock.try_lock().map_err(|_| EpochFileError::InUse)?;
-        Ok(Self { path: path.to_owned(), temp_path: path.with_extension("draft"), _lock: lock })
+        Ok(Self { path: path.to_owned(), temp_path: path.with_extension("tmp"), _lock: lock })
     }
 
-    /// When each ends, its version, and the key. Nothing of a file that is missing or was wiped.
+    /// The end of each epoch, the key version and the key. Empty if the file is missing or was
+    /// wiped.
     pub(super) fn load(&self) -> Result<Vec<(i64, u32, Secret)>, EpochFileError> {
         match fs::symlink_metadata(&self.path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
@@ -49,19 +50,20 @@ impl KeyFile {
             return Ok(Vec::new());
         }
         let entries = bytes.strip_prefix(HEADER).ok_or(EpochFileError::Damaged)?;
-        let (entries, rest) = entries.as_chunks::<ENTRY_LEN>();
-        if !rest.is_empty() {
+        let (entries, incomplete_entry) = entries.as_chunks::<ENTRY_LEN>();
+        if !incomplete_entry.is_empty() {
             return Err(EpochFileError::Damaged);
         }
         entries.iter().map(|it| parse_entry(it).ok_or(EpochFileError::Damaged)).collect()
     }
 
-    /// Whole or not at all; and what was there before is overwritten, not only replaced.
+    /// Replaces the file atomically and overwrites the content of the old file.
     pub(super) fn save<'a>(
         &self,
         keys: impl Iterator<Item = (i64, u32, &'a Secret)>,
     ) -> Result<(), EpochFileError> {
-        // Room for a day of the shortest epochs: a buffer that grows leaves copies behind.
+        // Large enough for one day of the shortest epochs: a buffer that grows leaves copies in
+        // memory.
         let mut bytes = Zeroizing::new(Vec::with_capacity(128 * 1024));
         bytes.extend_from_slice(HEADER);
         for (ends_ms, version, key) in keys {
@@ -69,31 +71,31 @@ impl KeyFile {
             bytes.extend_from_slice(&version.to_be_bytes());
             bytes.extend_from_slice(key.expose());
         }
-        let before = OpenOptions::new().write(true).open(&self.path);
-        let saved = self.replace(&bytes);
-        match before {
-            Ok(before) => wipe(before)?,
+        let old_file = OpenOptions::new().write(true).open(&self.path);
+        let result = self.replace(&bytes);
+        match old_file {
+            Ok(old_file) => wipe(old_file)?,
             Err(error) if error.kind() == ErrorKind::NotFound => (),
             Err(error) => return Err(error.into()),
         }
-        Ok(saved?)
+        Ok(result?)
     }
 
     fn replace(&self, bytes: &[u8]) -> io::Result<()> {
         let mut options = OpenOptions::new();
-        let mut draft =
+        let mut temp_file =
             options.write(true).create(true).truncate(true).mode(0o600).open(&self.temp_path)?;
-        draft.write_all(bytes)?;
-        // It may be a file from before, with a mode of its own.
-        draft.set_permissions(fs::Permissions::from_mode(0o600))?;
+        temp_file.write_all(bytes)?;
+        // The temporary file may remain from an earlier run, with another mode.
+        temp_file.set_permissions(fs::Permissions::from_mode(0o600))?;
         fs::rename(&self.temp_path, &self.path)
     }
 }
 
 fn parse_entry(bytes: &[u8; ENTRY_LEN]) -> Option<(i64, u32, Secret)> {
-    let (ends, rest) = bytes.split_first_chunk::<8>()?;
-    let (version, key) = rest.split_first_chunk::<4>()?;
-    Some((i64::from_be_bytes(*ends), u32::from_be_bytes(*version), Secret::new(key.to_vec())))
+    let (ends_ms, version_and_key) = bytes.split_first_chunk::<8>()?;
+    let (version, key) = version_and_key.split_first_chunk::<4>()?;
+    Some((i64::from_be_bytes(*ends_ms), u32::from_be_bytes(*version), Secret::new(key.to_vec())))
 }
 
 fn wipe(mut file: File) -> io::Result<()> {

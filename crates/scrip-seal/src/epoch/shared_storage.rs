@@ -1,9 +1,10 @@
-//! Epoch keys that several nodes share. Each is made by one node and left for the others, wrapped by
-//! the root key, where it is forgotten when its epoch ends.
+//! Epoch keys that the nodes of a vault share. One node creates each key and offers it to the
+//! others through a key exchange, wrapped by the root key. The exchange deletes the key when its
+//! epoch ends.
 //!
-//! No node seals with a key that it has not seen there, so whoever finds a value finds its key as
-//! well. What was seen is kept in memory until the epoch ends: the others are asked once for each
-//! epoch, and not for each value.
+//! A node seals only with a key that it has read from the exchange, so every node that reads a
+//! sealed value can also get its key. Keys stay in memory until their epoch ends: a node contacts
+//! the exchange once per epoch and not once per value.
 
 use std::{
     future::Future,
@@ -21,27 +22,27 @@ use crate::{
     record::RecordKey,
 };
 
-/// Where nodes leave wrapped keys for each other. It must forget an epoch when that ends, and must
-/// not write it to a disk.
+/// Storage through which nodes exchange wrapped keys. An implementation must delete the keys of an
+/// epoch when the epoch ends, and must not write them to a disk.
 pub trait KeyExchange: Send + Sync {
-    /// Leaves keys there, and gives all that are there then.
+    /// Stores the offered keys and returns all keys of the epoch.
     fn exchange<'a>(
         &'a self,
         epoch: &'a SharedEpoch,
         offer: KeyOffer<'a>,
     ) -> KeyExchangeFuture<'a, Vec<WrappedEpochKey>>;
 
-    /// Whether it answers now.
+    /// Whether the exchange is available now.
     fn is_available(&self) -> bool;
 
-    /// How often it did not.
+    /// The number of failed calls.
     fn failure_count(&self) -> u64;
 }
 
 pub type KeyExchangeFuture<'a, T> =
     Pin<Box<dyn Future<Output = Result<T, EpochKeyError>> + Send + 'a>>;
 
-/// An epoch of one vault. Its name tells nobody which.
+/// An epoch of one vault. The name does not reveal the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SharedEpoch {
     pub name: String,
@@ -51,39 +52,39 @@ pub struct SharedEpoch {
 #[derive(Debug, Clone, Copy)]
 pub enum KeyOffer<'a> {
     None,
-    /// Only where there is none yet: the first one is everybody's.
+    /// Stores the key only if the epoch has none: all nodes seal with the first key.
     IfAbsent(&'a WrappedEpochKey),
-    /// Beside others: values were sealed with it.
+    /// Stores keys in addition to existing ones, because they have already sealed values.
     Restore(&'a [WrappedEpochKey]),
 }
 
-/// Safe to leave with others.
+/// A wrapped key, safe to store in the exchange.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WrappedEpochKey {
     pub version: u32,
     pub wrapped: Sealed,
 }
 
-/// Whether a value's key is at hand.
+/// Whether the key of a value is available.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KeyPresence {
     Available,
-    /// Nobody has it any more.
+    /// No node has the key any more.
     Destroyed,
 }
 
-/// Why a key that nodes share is not at hand. Card numbers do not need it.
+/// Why a shared key is unavailable. Card numbers do not need these keys.
 #[derive(Debug, Error)]
 pub enum EpochKeyError {
     #[error("the vault is sealed")]
     VaultSealed,
-    #[error("the key of this epoch was not asked for")]
+    #[error("the key of this epoch is not loaded")]
     NotLoaded,
-    #[error("the shared epoch keys do not answer")]
+    #[error("the epoch key exchange does not respond")]
     NoResponse,
-    #[error("the shared epoch keys did not keep one; their clock may be ahead")]
+    #[error("the epoch key exchange did not store the key; its clock may be ahead")]
     NotStored,
-    #[error("the shared epoch keys have one that this vault did not make")]
+    #[error("the epoch key exchange holds a key of another vault")]
     ForeignKey,
     #[error(transparent)]
     KeySource(KeySourceError),
@@ -94,7 +95,7 @@ pub(super) struct SharedStorage {
     wrapper: OnceLock<EpochKeyWrapper>,
 }
 
-/// What only an open vault has.
+/// Wraps and unwraps epoch keys. Only an open vault has one.
 struct EpochKeyWrapper {
     source: Arc<dyn KeySource>,
     vault_id: [u8; 32],
@@ -123,7 +124,7 @@ impl EpochKeyWrapper {
         Ok(WrappedEpochKey { version, wrapped: wrapped.map_err(EpochKeyError::KeySource)? })
     }
 
-    /// Nothing of one that was not made for this vault, epoch and version.
+    /// Returns `None` for a key of another vault, epoch or version.
     fn unwrap_key(
         &self,
         ends_ms: i64,
@@ -146,48 +147,48 @@ impl EpochKeyWrapper {
 }
 
 impl EpochKeys {
-    /// The vault is open: keys can be wrapped for other nodes, and theirs unwrapped. `vault` is what
-    /// its nodes have in common, and nobody else has.
+    /// Enables wrapping and unwrapping after the vault was opened. All nodes of the vault use the
+    /// same `vault_id`; no other vault has it.
     pub fn unlock(&self, source: Arc<dyn KeySource>, vault_id: [u8; 32]) {
         if let KeyStorage::Shared(shared) = &self.storage {
-            // The first one stays: it is what opened the vault.
+            // Later calls change nothing: the first key source is the one that opened the vault.
             drop(shared.wrapper.set(EpochKeyWrapper { source, vault_id }));
         }
     }
 
-    /// Has the key at hand that [`EpochKeys::seal`] takes for `ends_ms`.
+    /// Loads the key that [`EpochKeys::seal`] needs for `ends_ms`.
     ///
     /// # Errors
-    /// Nodes share it, and it cannot be asked for.
+    /// The keys are shared and the key could not be loaded.
     pub async fn load_sealing_key(&self, ends_ms: i64) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
         let end = self.epoch_end(ends_ms);
         if self.has_key(end) {
             return Ok(());
         }
-        let unlocked = shared.wrapper()?;
-        let key = unlocked.create_key(end)?;
-        let epoch = unlocked.shared_epoch(end);
-        let found = shared.exchange.exchange(&epoch, KeyOffer::IfAbsent(&key)).await?;
-        if found.is_empty() {
+        let wrapper = shared.wrapper()?;
+        let key = wrapper.create_key(end)?;
+        let epoch = wrapper.shared_epoch(end);
+        let keys = shared.exchange.exchange(&epoch, KeyOffer::IfAbsent(&key)).await?;
+        if keys.is_empty() {
             return Err(EpochKeyError::NotStored);
         }
-        self.insert_unwrapped(unlocked, end, found)?;
+        self.insert_unwrapped(wrapper, end, keys)?;
         if self.has_key(end) { Ok(()) } else { Err(EpochKeyError::ForeignKey) }
     }
 
-    /// Has the key at hand that [`EpochKeys::open`] takes, if there is one. Of keys that are not
-    /// shared, `open` itself tells.
+    /// Loads the key that [`EpochKeys::open`] needs, if it exists. Does nothing if the keys are not
+    /// shared: `open` reports a missing key.
     ///
     /// # Errors
-    /// Nodes share it, and it cannot be asked for.
+    /// The keys are shared and the key exchange could not be read.
     pub async fn load_opening_key(
         &self,
         sealed: &Sealed,
         ends_ms: i64,
     ) -> Result<KeyPresence, EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(KeyPresence::Available) };
-        // What is damaged is not for us to tell.
+        // Damaged bytes are reported by `open`.
         let Ok(version) = sealed.key_version() else { return Ok(KeyPresence::Available) };
         let end = self.epoch_end(ends_ms);
         {
@@ -199,33 +200,33 @@ impl EpochKeys {
                 return Ok(KeyPresence::Destroyed);
             }
         }
-        let unlocked = shared.wrapper()?;
-        let found = shared.exchange.exchange(&unlocked.shared_epoch(end), KeyOffer::None).await?;
-        self.insert_unwrapped(unlocked, end, found)?;
-        let here = self.state().keys.contains_key(&(end, version));
-        Ok(if here { KeyPresence::Available } else { KeyPresence::Destroyed })
+        let wrapper = shared.wrapper()?;
+        let keys = shared.exchange.exchange(&wrapper.shared_epoch(end), KeyOffer::None).await?;
+        self.insert_unwrapped(wrapper, end, keys)?;
+        let is_loaded = self.state().keys.contains_key(&(end, version));
+        Ok(if is_loaded { KeyPresence::Available } else { KeyPresence::Destroyed })
     }
 
-    /// Leaves all that is held here with the others again: they may have lost it.
+    /// Offers all loaded keys to the exchange again, in case it lost them.
     ///
     /// # Errors
-    /// They do not answer.
+    /// The key exchange is unavailable.
     pub async fn republish(&self) -> Result<(), EpochKeyError> {
         let KeyStorage::Shared(shared) = &self.storage else { return Ok(()) };
-        let Some(unlocked) = shared.wrapper.get() else { return Ok(()) };
-        let mut after = i64::MIN;
-        while let Some((end, keys)) = self.next_wrapped_keys(after) {
-            let found = shared
+        let Some(wrapper) = shared.wrapper.get() else { return Ok(()) };
+        let mut last_end = i64::MIN;
+        while let Some((end, keys)) = self.next_wrapped_keys(last_end) {
+            let stored_keys = shared
                 .exchange
-                .exchange(&unlocked.shared_epoch(end), KeyOffer::Restore(&keys))
+                .exchange(&wrapper.shared_epoch(end), KeyOffer::Restore(&keys))
                 .await?;
-            self.insert_unwrapped(unlocked, end, found)?;
-            after = end;
+            self.insert_unwrapped(wrapper, end, stored_keys)?;
+            last_end = end;
         }
         Ok(())
     }
 
-    /// Where keys are left for other nodes, if they are.
+    /// The key exchange, if the keys are shared.
     #[must_use]
     pub fn exchange(&self) -> Option<&dyn KeyExchange> {
         match &self.storage {
@@ -238,20 +239,20 @@ impl EpochKeys {
         self.state().keys_in_epoch(end).next().is_some()
     }
 
-    /// The next epoch behind this one, and what is held of it.
+    /// The first epoch that ends later than `after`, with its wrapped keys.
     fn next_wrapped_keys(&self, after: i64) -> Option<(i64, Vec<WrappedEpochKey>)> {
         let state = self.state();
         let ((end, _), _) = state.keys.range((after.saturating_add(1), 0)..).next()?;
-        let wrapped = |it: &EpochKey| match &it.copy {
+        let to_wrapped = |it: &EpochKey| match &it.copy {
             KeyCopy::Wrapped(wrapped) => {
                 Some(WrappedEpochKey { version: it.record.version, wrapped: wrapped.clone() })
             }
             KeyCopy::None | KeyCopy::Bytes(_) => None,
         };
-        Some((*end, state.keys_in_epoch(*end).filter_map(wrapped).collect()))
+        Some((*end, state.keys_in_epoch(*end).filter_map(to_wrapped).collect()))
     }
 
-    /// What others left, if it is ours and its epoch is not over.
+    /// Adds keys from the exchange that belong to this vault, unless their epoch has ended.
     fn insert_unwrapped(
         &self,
         unlocked: &EpochKeyWrapper,

@@ -1,4 +1,4 @@
-//! Keys die on time, in memory and in their file.
+//! Epoch keys are destroyed on time, in memory and in the key file.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -30,15 +30,17 @@ fn sealed_value_opens_at_most_one_epoch_past_its_end() {
         (10 * MINUTE + 1, 11 * MINUTE),
         (11 * MINUTE - 1, 11 * MINUTE),
     ];
-    for (ends, dies) in cases {
+    for (ends_ms, destroyed_ms) in cases {
         let keys = EpochKeys::in_memory(EPOCH);
-        let sealed = seal_code(&keys, ends);
-        assert_eq!(keys.next_expiry_ms(), Some(dies));
-        for (now, expected) in [(0, true), (ends, true), (dies - 1, true), (dies, false)] {
-            keys.destroy_expired(now).unwrap();
-            assert_eq!(open_code(&keys, &sealed).is_some(), expected, "of {ends} at {now}");
+        let sealed = seal_code(&keys, ends_ms);
+        assert_eq!(keys.next_expiry_ms(), Some(destroyed_ms));
+        for (now_ms, expected) in
+            [(0, true), (ends_ms, true), (destroyed_ms - 1, true), (destroyed_ms, false)]
+        {
+            keys.destroy_expired(now_ms).unwrap();
+            assert_eq!(open_code(&keys, &sealed).is_some(), expected, "of {ends_ms} at {now_ms}");
         }
-        assert!(dies - ends <= MINUTE);
+        assert!(destroyed_ms - ends_ms <= MINUTE);
         assert_eq!(keys.next_expiry_ms(), None);
     }
 }
@@ -47,8 +49,8 @@ fn sealed_value_opens_at_most_one_epoch_past_its_end() {
 fn value_sealed_before_restart_is_key_destroyed_and_not_tampering() {
     let keys = EpochKeys::in_memory(EPOCH);
     let sealed = seal_code(&keys, 5);
-    let after = EpochKeys::in_memory(EPOCH);
-    assert_eq!(open_code(&after, &sealed), None);
+    let restarted_keys = EpochKeys::in_memory(EPOCH);
+    assert_eq!(open_code(&restarted_keys, &sealed), None);
 
     let mut bytes = sealed.as_bytes().to_vec();
     *bytes.last_mut().unwrap() ^= 1;
@@ -60,27 +62,33 @@ fn epoch_key_file_keeps_keys_across_restart_until_destroyed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
-    let (short, long) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
+    let (early_value, late_value) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
     assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
 
     assert!(matches!(EpochKeys::in_file(EPOCH, &path), Err(EpochFileError::InUse)));
     drop(keys);
 
-    // Another length of epochs changes nothing for what is there.
-    let after = EpochKeys::in_file(EPOCH * 7, &path).unwrap();
-    assert!(open_code(&after, &short).is_some() && open_code(&after, &long).is_some());
-    after.destroy_expired(MINUTE).unwrap();
-    drop(after);
-    let after = EpochKeys::in_file(EPOCH, &path).unwrap();
-    assert!(open_code(&after, &short).is_none() && open_code(&after, &long).is_some());
-    after.destroy_expired(i64::MAX).unwrap();
-    drop(after);
-    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_none());
+    // Existing keys do not depend on the epoch length.
+    let restarted_keys = EpochKeys::in_file(EPOCH * 7, &path).unwrap();
+    assert!(
+        open_code(&restarted_keys, &early_value).is_some()
+            && open_code(&restarted_keys, &late_value).is_some()
+    );
+    restarted_keys.destroy_expired(MINUTE).unwrap();
+    drop(restarted_keys);
+    let restarted_keys = EpochKeys::in_file(EPOCH, &path).unwrap();
+    assert!(
+        open_code(&restarted_keys, &early_value).is_none()
+            && open_code(&restarted_keys, &late_value).is_some()
+    );
+    restarted_keys.destroy_expired(i64::MAX).unwrap();
+    drop(restarted_keys);
+    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &late_value).is_none());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 2, "the file and its lock");
 }
 
-/// A file that was replaced is still there for whoever has it open, and its pages until they are
-/// used again: so it is overwritten too.
+/// A replaced file still exists for processes that have it open, and its pages persist until they
+/// are reused. The old content must therefore be overwritten.
 #[test]
 fn destroyed_epoch_keys_are_overwritten_in_the_replaced_file() {
     let folder = tempfile::tempdir().unwrap();
@@ -103,17 +111,17 @@ fn epoch_key_file_is_wiped_when_it_cannot_be_rewritten() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("epochs");
     let keys = EpochKeys::in_file(EPOCH, &path).unwrap();
-    let (short, long) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
-    // A draft that is a folder is in the way.
-    fs::create_dir_all(path.with_extension("draft").join("within")).unwrap();
+    let (early_value, late_value) = (seal_code(&keys, 5), seal_code(&keys, 5 * MINUTE));
+    // A folder at the path of the temporary file makes the rewrite fail.
+    fs::create_dir_all(path.with_extension("tmp").join("within")).unwrap();
     assert!(keys.destroy_expired(MINUTE).is_err());
     assert!(fs::read(&path).unwrap().iter().all(|it| *it == 0));
-    assert!(open_code(&keys, &short).is_none() && open_code(&keys, &long).is_some());
-    // As soon as it can, it keeps what is left.
-    fs::remove_dir_all(path.with_extension("draft")).unwrap();
+    assert!(open_code(&keys, &early_value).is_none() && open_code(&keys, &late_value).is_some());
+    // The next successful save writes the remaining keys.
+    fs::remove_dir_all(path.with_extension("tmp")).unwrap();
     keys.destroy_expired(MINUTE).unwrap();
     drop(keys);
-    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &long).is_some());
+    assert!(open_code(&EpochKeys::in_file(EPOCH, &path).unwrap(), &late_value).is_some());
 }
 
 #[test]
@@ -126,11 +134,11 @@ fn exposed_damaged_or_symlinked_epoch_key_file_is_rejected() {
         EpochKeys::in_file(EPOCH, &path).unwrap_err().to_string()
     };
     drop(EpochKeys::in_file(EPOCH, &path).unwrap());
-    let whole = fs::read(&path).unwrap();
-    assert!(open_error(&whole, 0o640).contains("read by others"));
-    assert!(open_error(b"something else", 0o600).contains("not one of ours"));
-    assert!(open_error(&[whole.as_slice(), b"x"].concat(), 0o600).contains("not one of ours"));
+    let valid_bytes = fs::read(&path).unwrap();
+    assert!(open_error(&valid_bytes, 0o640).contains("readable by others"));
+    assert!(open_error(b"something else", 0o600).contains("damaged"));
+    assert!(open_error(&[valid_bytes.as_slice(), b"x"].concat(), 0o600).contains("damaged"));
     fs::remove_file(&path).unwrap();
     std::os::unix::fs::symlink(folder.path().join("elsewhere"), &path).unwrap();
-    assert!(EpochKeys::in_file(EPOCH, &path).unwrap_err().to_string().contains("plain file"));
+    assert!(EpochKeys::in_file(EPOCH, &path).unwrap_err().to_string().contains("regular file"));
 }

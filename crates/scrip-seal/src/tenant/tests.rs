@@ -1,4 +1,4 @@
-//! What must hold of every sealed value, whatever its bytes.
+//! Properties of every sealed value, whatever its bytes.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use proptest::prelude::*;
@@ -24,12 +24,12 @@ fn secret(bytes: &[u8]) -> Secret {
 fn sealed_value_with_any_altered_byte_is_rejected() {
     let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242424242424242"));
-    for at in 0..sealed.as_bytes().len() {
+    for index in 0..sealed.as_bytes().len() {
         for flip in [0x01, 0x80, 0xff] {
             let mut bytes = sealed.as_bytes().to_vec();
-            bytes[at] ^= flip;
+            bytes[index] ^= flip;
             let opened = keys.open(Purpose::Data, &place(), &Sealed::from_stored(bytes));
-            assert!(opened.is_err(), "byte {at} ^ {flip:#x}");
+            assert!(opened.is_err(), "byte {index} ^ {flip:#x}");
         }
     }
 }
@@ -39,8 +39,8 @@ fn truncated_sealed_value_is_rejected() {
     let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242"));
     for length in 0..sealed.as_bytes().len() {
-        let short = Sealed::from_stored(sealed.as_bytes()[..length].to_vec());
-        assert!(keys.open(Purpose::Data, &place(), &short).is_err(), "{length} bytes");
+        let truncated = Sealed::from_stored(sealed.as_bytes()[..length].to_vec());
+        assert!(keys.open(Purpose::Data, &place(), &truncated).is_err(), "{length} bytes");
     }
 }
 
@@ -48,11 +48,11 @@ fn truncated_sealed_value_is_rejected() {
 fn sealed_value_does_not_open_with_other_place_purpose_or_keys() {
     let keys = keys_for_tenant("acme");
     let sealed = keys.seal(Purpose::Data, &place(), &secret(b"4242"));
-    let elsewhere = Place::new("token.body").text("acme").text("b-token");
-    assert_eq!(keys.open(Purpose::Data, &elsewhere, &sealed).err(), Some(OpenError::Altered));
+    let other_place = Place::new("token.body").text("acme").text("b-token");
+    assert_eq!(keys.open(Purpose::Data, &other_place, &sealed).err(), Some(OpenError::Altered));
     assert_eq!(keys.open(Purpose::Response, &place(), &sealed).err(), Some(OpenError::Altered));
-    let other = keys_for_tenant("acme");
-    assert_eq!(other.open(Purpose::Data, &place(), &sealed).err(), Some(OpenError::Altered));
+    let other_keys = keys_for_tenant("acme");
+    assert_eq!(other_keys.open(Purpose::Data, &place(), &sealed).err(), Some(OpenError::Altered));
 }
 
 #[test]
@@ -64,12 +64,12 @@ fn tenant_keys_do_not_unwrap_for_another_tenant() {
 
 #[test]
 fn digests_differ_between_tenants_and_token_types() {
-    let (one, two) = (keys_for_tenant("acme"), keys_for_tenant("globex"));
-    assert_eq!(one.fingerprint("card", b"4242"), one.fingerprint("card", b"4242"));
-    assert_ne!(one.fingerprint("card", b"4242"), one.fingerprint("token", b"4242"));
-    assert_ne!(one.fingerprint("card", b"4242"), two.fingerprint("card", b"4242"));
-    assert_ne!(one.index_digest(b"4242"), two.index_digest(b"4242"));
-    assert_ne!(one.idempotency_digest(b"ab", b"c"), one.idempotency_digest(b"a", b"bc"));
+    let (acme, globex) = (keys_for_tenant("acme"), keys_for_tenant("globex"));
+    assert_eq!(acme.fingerprint("card", b"4242"), acme.fingerprint("card", b"4242"));
+    assert_ne!(acme.fingerprint("card", b"4242"), acme.fingerprint("token", b"4242"));
+    assert_ne!(acme.fingerprint("card", b"4242"), globex.fingerprint("card", b"4242"));
+    assert_ne!(acme.index_digest(b"4242"), globex.index_digest(b"4242"));
+    assert_ne!(acme.idempotency_digest(b"ab", b"c"), acme.idempotency_digest(b"a", b"bc"));
 }
 
 proptest! {

@@ -1,5 +1,5 @@
-//! A record as a line of JSON: what `GET /logs` shows of it, its log, its number, and its mac, so that
-//! somebody else can see gaps and, with the key, check it.
+//! A record as a JSON line: the attributes of `GET /logs` with the log, sequence number and MAC. A
+//! reader can find gaps and, with the key, verify the record.
 
 use scrip_api::wire::log::{LogBody, body};
 use scrip_core::{
@@ -12,7 +12,7 @@ use serde_json::json;
 #[derive(Serialize)]
 struct AuditLine<'a> {
     log: &'static str,
-    n: i64,
+    sequence: i64,
     #[serde(flatten)]
     record: LogBody<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -26,7 +26,7 @@ pub(super) fn format_record(log: LogKind, record: &LogRecord) -> String {
     let mac = record.link.to_hex();
     let line = AuditLine {
         log: log.as_str(),
-        n: record.sequence,
+        sequence: record.sequence,
         record: body(log, record),
         os_user: record.os_user.as_deref(),
         repeats: record.repeats,
@@ -35,15 +35,16 @@ pub(super) fn format_record(log: LogKind, record: &LogRecord) -> String {
     serde_json::to_string(&line).unwrap_or_default()
 }
 
-/// What cannot be told any more: so many, from this number on.
+/// Returns the line for `count` records that were pruned after the sequence number `after`.
 pub(super) fn format_missing(log: LogKind, tenant: TenantId, after: i64, count: i64) -> String {
     let (log, tenant) = (log.as_str(), tenant.to_string());
-    json!({"log": log, "tenant_id": tenant, "n": after.saturating_add(1), "missing": count})
+    json!({"log": log, "tenant_id": tenant, "sequence": after.saturating_add(1), "missing": count})
         .to_string()
 }
 
-/// What was told up to this number is of another chain than what follows.
-pub(super) fn format_rolled_back(log: LogKind, tenant: TenantId, n: i64) -> String {
+/// Returns the line for a rollback: the records written up to this number belong to another chain
+/// than the following ones.
+pub(super) fn format_rolled_back(log: LogKind, tenant: TenantId, sequence: i64) -> String {
     let (log, tenant) = (log.as_str(), tenant.to_string());
-    json!({"log": log, "tenant_id": tenant, "n": n, "rolled_back": true}).to_string()
+    json!({"log": log, "tenant_id": tenant, "sequence": sequence, "rolled_back": true}).to_string()
 }

@@ -1,4 +1,4 @@
-//! Where lines go: to the end of a file, or to a syslog daemon on this machine.
+//! Targets of the audit sink: a file (append), or a syslog daemon on this machine.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -13,11 +13,11 @@ use std::{
 
 use crate::config::AuditSinkTarget;
 
-/// A daemon that reads nothing for so long is away.
+/// A daemon that reads nothing for this long counts as unavailable.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Facility 13, log audit, and severity 6, informational, of RFC 5424; time and host are left to
-/// whoever takes it, and the line has its own time.
+/// RFC 5424: facility 13 (log audit), severity 6 (informational). Time and host are nil; the JSON
+/// line contains the time.
 const SYSLOG_HEAD: &str = "<110>1 - - scrip - audit - ";
 
 #[derive(Debug)]
@@ -32,21 +32,21 @@ impl LineSink {
         Self { target, file: None, socket: None }
     }
 
-    /// All of these, or it is not known which.
+    /// Writes all lines. After an error, the number of written lines is unknown.
     pub(super) fn write(&mut self, lines: &[String]) -> io::Result<()> {
-        let taken = match &self.target {
+        let result = match &self.target {
             AuditSinkTarget::File(path) => append(&mut self.file, path, lines),
             AuditSinkTarget::Syslog(path) => send(&mut self.socket, path, lines),
         };
-        if taken.is_err() {
-            // Opened again, and looked at again, the next time.
+        if result.is_err() {
+            // Reopen the target for the next write.
             (self.file, self.socket) = (None, None);
         }
-        taken
+        result
     }
 }
 
-/// Synced: a position that is written down must not be ahead of the file.
+/// Syncs the file: a saved position must never be ahead of the file.
 fn append(open_file: &mut Option<File>, path: &Path, lines: &[String]) -> io::Result<()> {
     let mut file = match open_file.take().filter(|it| is_same_file(it, path)) {
         Some(file) => file,
@@ -60,23 +60,23 @@ fn append(open_file: &mut Option<File>, path: &Path, lines: &[String]) -> io::Re
     Ok(())
 }
 
-/// Whether nobody has moved it away since.
+/// Returns whether the path still names this file (false after log rotation).
 fn is_same_file(file: &File, path: &Path) -> bool {
-    let same = |(one, other): (fs::Metadata, fs::Metadata)| {
-        (one.dev(), one.ino()) == (other.dev(), other.ino())
+    let is_same = |(open_metadata, path_metadata): (fs::Metadata, fs::Metadata)| {
+        (open_metadata.dev(), open_metadata.ino()) == (path_metadata.dev(), path_metadata.ino())
     };
-    file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(same)
+    file.metadata().ok().zip(fs::metadata(path).ok()).is_some_and(is_same)
 }
 
-/// A line that was begun and never ended is ended: what follows is another one.
+/// Opens the file for appending. If the last line is incomplete, ends it first.
 fn open_at_line_start(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     let mut file = options.read(true).append(true).create(true).mode(0o600).open(path)?;
     if file.metadata()?.len() > 0 {
-        let mut last = [0];
+        let mut last_byte = [0];
         file.seek(SeekFrom::End(-1))?;
-        file.read_exact(&mut last)?;
-        if last != *b"\n" {
+        file.read_exact(&mut last_byte)?;
+        if last_byte != *b"\n" {
             file.write_all(b"\n")?;
         }
     }

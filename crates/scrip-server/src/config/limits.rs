@@ -1,4 +1,4 @@
-//! The limiter that the settings of rate limits make.
+//! Creates the rate limiter from its settings.
 
 use anyhow::Context;
 use scrip_api::{limiter::Limiter, middleware::client_address::TrustedProxies};
@@ -14,7 +14,7 @@ use crate::{
 
 impl RateLimitSettings {
     /// # Errors
-    /// The password cannot be read.
+    /// The password file cannot be read.
     pub async fn limiter(&self) -> anyhow::Result<Limiter> {
         if self.mode == Switch::Off {
             return Ok(Limiter::disabled());
@@ -22,8 +22,8 @@ impl RateLimitSettings {
         let limiter = Limiter::new(self.rates(), self.counters_max.get());
         let Some(url) = &self.redis_url else { return Ok(limiter) };
         let client = url.client(self.redis_password_file.as_deref()).context("limits.redis_url")?;
-        let shared = RedisCounters::start(client, self.redis_deadline_ms.milliseconds()).await;
-        Ok(limiter.with_shared_counters(shared, self.redis_away))
+        let counters = RedisCounters::start(client, self.redis_deadline_ms.milliseconds()).await;
+        Ok(limiter.with_shared_counters(counters, self.redis_outage))
     }
 
     pub fn trusted_proxies(&self) -> TrustedProxies {
@@ -34,11 +34,11 @@ impl RateLimitSettings {
         let rates = EffectiveRates::default();
         RateLimitName::ALL
             .iter()
-            .fold(rates, |figures, row| figures.with_rate(*row, self.rate(*row).0))
+            .fold(rates, |rates, limit| rates.with_rate(*limit, self.rate(*limit).0))
     }
 
-    fn rate(&self, row: RateLimitName) -> RateSetting {
-        match row {
+    fn rate(&self, limit: RateLimitName) -> RateSetting {
+        match limit {
             RateLimitName::TestTenant => self.test_tenant,
             RateLimitName::SearchTokens => self.search_tokens,
             RateLimitName::ListTokens => self.list_tokens,
@@ -77,24 +77,30 @@ mod tests {
     fn default_rates_match_the_rate_limit_table() {
         let (rates, table) = (settings(&[]).limits.rates(), EffectiveRates::default());
         let names: Vec<_> = setting_names().map(|it| it.0).collect();
-        for row in RateLimitName::ALL {
-            assert_eq!(rates.rate(row), table.rate(row), "{}", row.as_str());
-            assert!(names.contains(&format!("limits.{}", row.as_str())), "{}", row.as_str());
+        for limit in RateLimitName::ALL {
+            assert_eq!(rates.rate(limit), table.rate(limit), "{}", limit.as_str());
+            assert!(names.contains(&format!("limits.{}", limit.as_str())), "{}", limit.as_str());
         }
     }
 
     #[test]
     fn each_rate_setting_changes_only_its_own_limit() {
-        for (at, row) in RateLimitName::ALL.iter().enumerate() {
-            let name: &'static str = Box::leak(format!("limits.{}", row.as_str()).into_boxed_str());
+        for (index, limit) in RateLimitName::ALL.iter().enumerate() {
+            let name: &'static str =
+                Box::leak(format!("limits.{}", limit.as_str()).into_boxed_str());
             let rates = settings(&[(name, "7/3s block 2m")]).limits.rates();
-            for (other_at, other) in RateLimitName::ALL.iter().enumerate() {
-                let rate = rates.rate(*other).unwrap();
-                assert_eq!(rate.requests.get() == 7, at == other_at, "{name} {}", other.as_str());
+            for (other_index, other_limit) in RateLimitName::ALL.iter().enumerate() {
+                let rate = rates.rate(*other_limit).unwrap();
+                assert_eq!(
+                    rate.requests.get() == 7,
+                    index == other_index,
+                    "{name} {}",
+                    other_limit.as_str()
+                );
             }
-            let rate = rates.rate(*row).unwrap();
+            let rate = rates.rate(*limit).unwrap();
             assert_eq!((rate.window.as_secs(), rate.block_duration().unwrap().as_secs()), (3, 120));
-            assert!(settings(&[(name, "off")]).limits.rates().rate(*row).is_none());
+            assert!(settings(&[(name, "off")]).limits.rates().rate(*limit).is_none());
         }
     }
 

@@ -1,4 +1,4 @@
-//! The settings of the engine: where PostgreSQL is, and whom to believe that it is it.
+//! Storage settings: connection to PostgreSQL, and the certificates that it may present.
 
 use std::sync::Arc;
 
@@ -17,26 +17,22 @@ use crate::{
     listen::tls::read_roots,
 };
 
-/// What the settings contradict.
-pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
+/// Returns the problems that depend on more than one storage setting.
+pub(super) fn find_contradictions(settings: &Settings) -> Vec<String> {
     let StorageSettings { url, ca_file, .. } = &settings.storage;
-    let mut found = Vec::new();
+    let mut problems = Vec::new();
     let transport = url.as_ref().map(|it| it.0.transport());
     if ca_file.is_some() && transport != Some(PostgresTransport::Tls) {
-        found.push(
-            "storage.ca_file: nobody shows a certificate; storage.url is empty, or its connections \
-             are in clear"
-                .to_owned(),
-        );
+        problems.push("storage.ca_file: requires a storage.url with TLS".to_owned());
     }
-    found
+    problems
 }
 
 impl StorageSettings {
-    /// How PostgreSQL is reached; nothing for the embedded engine.
+    /// Connection settings for PostgreSQL; `None` for the embedded engine.
     ///
     /// # Errors
-    /// Nobody is known who could vouch for its certificate.
+    /// There are no trusted root certificates.
     pub fn postgres(&self) -> anyhow::Result<Option<PostgresSettings>> {
         let Some(StorageUrl(settings)) = self.url.clone() else { return Ok(None) };
         let mut settings = settings.with_connections(self.connections.get());
@@ -49,12 +45,12 @@ impl StorageSettings {
         }))
     }
 
-    /// Whether its address says the password of PostgreSQL.
+    /// Returns whether the URL contains the PostgreSQL password.
     pub fn has_password(&self) -> bool {
         self.url.as_ref().is_some_and(|it| it.0.has_password())
     }
 
-    /// Where the vault is, for whoever reads.
+    /// Location of the vault, for messages.
     pub fn location(&self) -> String {
         match &self.url {
             Some(StorageUrl(it)) => it.redacted().to_owned(),
@@ -76,12 +72,12 @@ impl StorageSettings {
     }
 }
 
-/// As for Redis. One certificate among many that cannot be read vouches for nobody.
+/// Root certificates of the system, as for Redis. Unreadable certificates are skipped.
 fn load_system_roots() -> anyhow::Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     if roots.is_empty() {
-        anyhow::bail!("this system trusts no certificate; set storage.ca_file");
+        anyhow::bail!("the system has no trusted root certificates; set storage.ca_file");
     }
     Ok(roots)
 }
@@ -105,19 +101,19 @@ mod tests {
         for url in ["postgres://u:4242@db/v?sslmode=require", "4242", "postgres://u:4242@4242@db/v"]
         {
             let text = format!("[storage]\nurl = \"{url}\"");
-            let output = load(&text, &[]).unwrap_err().to_string();
-            assert!(output.starts_with("scrip.toml:2:7: storage.url: "), "{output}");
-            assert!(!output.contains("4242"), "{output}");
+            let problems = load(&text, &[]).unwrap_err().to_string();
+            assert!(problems.starts_with("scrip.toml:2:7: storage.url: "), "{problems}");
+            assert!(!problems.contains("4242"), "{problems}");
         }
     }
 
     #[test]
     fn ca_file_is_rejected_without_tls() {
-        let clear = "url = \"postgres://u@localhost/v\"\n";
-        for url in ["", clear] {
+        let url_without_tls = "url = \"postgres://u@localhost/v\"\n";
+        for url in ["", url_without_tls] {
             let text = format!("[storage]\n{url}ca_file = \"ca.pem\"");
-            let output = load(&text, &[]).unwrap_err().to_string();
-            assert!(output.contains("storage.ca_file: nobody"), "{output}");
+            let problems = load(&text, &[]).unwrap_err().to_string();
+            assert!(problems.contains("storage.ca_file: requires"), "{problems}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Every setting, declared once: its name, its kind and bounds, its default and its explanation.
+//! Table of all settings: name, kind, bounds, default and description.
 
 use std::{net::SocketAddr, path::PathBuf, sync::Arc};
 
@@ -28,19 +28,19 @@ pub struct Setting {
     pub section: &'static str,
     pub name: &'static str,
     pub kind: ValueKind,
-    /// Its text without what is secret in it.
+    /// Returns the text without its secret parts.
     pub redact: fn(&str) -> String,
     pub default: &'static str,
     pub description: &'static [&'static str],
 }
 
 impl Setting {
-    /// As it is written in the file: `server.listen`.
+    /// Name in the file: `server.listen`.
     pub fn path(&self) -> String {
         format!("{}.{}", self.section, self.name)
     }
 
-    /// `SCRIP_SERVER_LISTEN`.
+    /// Name of the variable: `SCRIP_SERVER_LISTEN`.
     pub fn variable(&self) -> String {
         format!("SCRIP_{}_{}", self.section, self.name).to_ascii_uppercase()
     }
@@ -59,23 +59,23 @@ macro_rules! settings {
             description: &[$($about),+],
         },)+)+];
 
-        /// What is in force.
+        /// The effective settings.
         #[derive(Debug)]
         pub struct Settings {
             $(pub $section: $Section,)+
-            /// Each setting with its text and where that comes from.
+            /// Each setting with its text and source.
             pub effective: Vec<EffectiveSetting>,
-            /// The schemes that the file connects.
+            /// Connected schemes.
             pub schemes: Vec<SchemeSettings>,
-            /// Their settings by path, with their texts.
-            pub of_schemes: Vec<(String, String)>,
-            /// What is no error but hardly meant.
+            /// Settings of scheme sections: path and text.
+            pub scheme_entries: Vec<(String, String)>,
+            /// Problems that do not prevent a start.
             pub warnings: Vec<String>,
-            /// From `SCRIP_ROOT_KEY`; takes the place of the file.
+            /// From `SCRIP_ROOT_KEY`; overrides the root key file.
             pub root_key: Option<Arc<Secret>>,
             /// The operating-system user who runs this process.
             pub os_user: Option<Arc<str>>,
-            /// The file that was read.
+            /// The settings file that was read.
             pub file: Option<PathBuf>,
         }
 
@@ -85,29 +85,28 @@ macro_rules! settings {
         })+
 
         impl Settings {
-            /// Asks for the text of each setting in turn; the settings when all are good, and
-            /// what is wrong with the others.
+            /// Parses every setting. Returns the settings if all are valid, and the problems.
             pub(super) fn read(
-                say: &mut dyn FnMut(&'static Setting) -> SettingText,
+                look_up: &mut dyn FnMut(&'static Setting) -> SettingText,
             ) -> (Option<Self>, Vec<String>) {
-                let mut broken = Vec::new();
+                let mut problems = Vec::new();
                 let mut rows = SETTINGS.iter();
-                let mut next = || rows.next().map(&mut *say).unwrap_or_default();
+                let mut next = || rows.next().map(&mut *look_up).unwrap_or_default();
                 $(let $section = {
-                    $(let $name = parse::<$kind>(next(), &mut broken);)+
+                    $(let $name = parse::<$kind>(next(), &mut problems);)+
                     (|| Some($Section { $($name: $name?,)+ }))()
                 };)+
-                let whole = || Some(Self {
+                let settings = || Some(Self {
                     $($section: $section?,)+
                     effective: Vec::new(),
                     schemes: Vec::new(),
-                    of_schemes: Vec::new(),
+                    scheme_entries: Vec::new(),
                     warnings: Vec::new(),
                     root_key: None,
                     os_user: None,
                     file: None,
                 });
-                (whole(), broken)
+                (settings(), problems)
             }
         }
     };
@@ -115,114 +114,116 @@ macro_rules! settings {
 
 settings! {
     server: ServerSettings {
-        /// Where to listen; port 0 takes any free one.
+        /// Address to listen on; port 0 selects a free port.
         listen: SocketAddr = "127.0.0.1:4242",
-        /// Allow an address that is not loopback without TLS.
+        /// Allow plain HTTP on an address that is not loopback.
         plain_http: bool = "false",
-        /// The largest body that is read.
+        /// Maximum size of a request body.
         body_bytes_max: BoundedNumber<1024, 67_108_864> = "1048576",
-        /// How long the head of a request, or a TLS handshake, may take to arrive;
-        /// also how long a connection may say nothing.
+        /// Maximum time until the head of a request or a TLS handshake has arrived; also the
+        /// maximum idle time of a connection.
         header_deadline_seconds: BoundedNumber<1, 3600> = "30",
-        /// How long a body may take to arrive.
+        /// Maximum time until a request body has arrived.
         body_deadline_seconds: BoundedNumber<1, 3600> = "30",
-        /// The same for a request that needs no key; the shorter of both counts.
+        /// The same for requests that need no API key; the shorter of both applies.
         keyless_body_deadline_seconds: BoundedNumber<1, 3600> = "5",
-        /// Connections served at once. A further one takes the place of the idlest connection
-        /// without a request in progress, or waits.
+        /// Maximum number of concurrent connections. When all are in use, a new connection replaces
+        /// the idlest one without a request in progress, or waits.
         connections_max: BoundedNumber<1, 1_000_000> = "4096",
-        /// A client network (an IPv4 address, or 64 bits of an IPv6 address) may have one part in so
-        /// many of these connections, and at least 8; networks of
-        /// `limits.trusted_proxies` have no cap.
+        /// One client network (an IPv4 address, or a /64 of IPv6) may use one part in this many of
+        /// the connections, and always 8; networks in `limits.trusted_proxies` have no limit.
         connections_network_share: BoundedNumber<1, 1_000_000> = "16",
-        /// How long a new connection may take to send its first byte.
+        /// Maximum time until a new connection sends its first byte.
         first_byte_deadline_seconds: BoundedNumber<1, 3600> = "10",
-        /// How fast the body of a request must arrive, measured over `rate_window_seconds`; 0 for
-        /// no minimum.
+        /// Minimum rate at which a request body must arrive, measured over `rate_window_seconds`; 0
+        /// for no minimum.
         request_bytes_per_second_min: BoundedNumber<0, 1_000_000> = "256",
-        /// How fast a client must read an answer, measured over `rate_window_seconds`; 0 for
-        /// no minimum.
-        answer_bytes_per_second_min: BoundedNumber<0, 1_000_000> = "1024",
-        /// The time over which these two rates are measured.
+        /// Minimum rate at which a client must read a response, measured over
+        /// `rate_window_seconds`; 0 for no minimum.
+        response_bytes_per_second_min: BoundedNumber<0, 1_000_000> = "1024",
+        /// Time over which these two rates are measured.
         rate_window_seconds: BoundedNumber<1, 3600> = "30",
-        /// Memory for request bodies in flight and what is parsed from them, counted as 17 times the
-        /// length of a body; at least as much as one body of `body_bytes_max` needs.
+        /// Memory for request bodies in flight and the data parsed from them, counted as 17 times
+        /// the length of a body; at least the amount for one body of `body_bytes_max`.
         body_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "268435456",
-        /// The same for requests that need no key, such as 3-D Secure notifications.
+        /// The same for requests that need no API key, such as 3-D Secure notifications.
         keyless_body_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "16777216",
-        /// A client network may have one part in so many of either memory.
+        /// One client network may use one part in this many of each of the two memory pools.
         body_memory_network_share: BoundedNumber<1, 1_000_000> = "4",
-        /// Memory for answers above 64 KiB until their clients have read them.
-        answer_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "268435456",
-        /// A client network may have one part in so many of it; networks of
-        /// `limits.trusted_proxies` have no share.
-        answer_memory_network_share: BoundedNumber<1, 1_000_000> = "8",
-        /// How long requests in flight may take to end when the server is told to stop.
+        /// Memory for responses above 64 KiB until clients have read them.
+        response_memory_bytes: BoundedNumber<1024, 4_294_967_295> = "268435456",
+        /// One client network may use one part in this many of it; networks in
+        /// `limits.trusted_proxies` have no limit.
+        response_memory_network_share: BoundedNumber<1, 1_000_000> = "8",
+        /// Maximum time for requests in flight to finish after a stop signal.
         drain_deadline_seconds: BoundedNumber<1, 3600> = "10",
-        /// The user to become when started as root; empty to stay who we are.
+        /// User to switch to when started as root; empty to keep the current user.
         user: Option<String> = "",
-        /// Keep memory out of swap: auto (where the system allows it), on (or do not start), off.
+        /// Keep memory out of swap: auto (if the system allows it), on (required to start), off.
         lock_memory: LockMemory = "auto",
     }
     tls: TlsSettings {
-        /// The certificate and its chain, a PEM file; empty for plain HTTP.
+        /// TLS certificate with its chain, a PEM file; empty for plain HTTP.
         certificate: Option<PathBuf> = "",
-        /// The private key of the certificate, a PEM file.
+        /// Private key of the certificate, a PEM file.
         key: Option<PathBuf> = "",
-        /// How often to look whether the two files have changed.
+        /// Interval at which the two files are checked for changes.
         reload_seconds: BoundedNumber<1, 86_400> = "30",
     }
     storage: StorageSettings {
-        /// Where the database is; made by `scrip init`. With PostgreSQL, where this node has what is
-        /// its own: the control socket, the heads of the logs, BIN data, and the root key unless
-        /// that is elsewhere. Never the same for two nodes.
+        /// Data directory with the database, created by `scrip init`. With PostgreSQL, the
+        /// directory for files of this node: control socket, chain heads of the logs, BIN data, and
+        /// the root key unless it is stored elsewhere. Two nodes never share a data directory.
         data_dir: PathBuf = "scrip-data",
-        /// PostgreSQL 14 or later, for more than one node, such as `postgres://scrip@db.internal/scrip`;
-        /// empty for the embedded engine. A host that is not this machine has to show a certificate
-        /// (sslmode=verify-full, which need not be said), unless it says sslmode=disable. With a
-        /// password in it, it belongs into `SCRIP_STORAGE_URL` or a file that only the server reads.
+        /// PostgreSQL 14 or later, for one or more nodes, such as
+        /// `postgres://scrip@db.internal/scrip`; empty for the embedded engine. A remote host must
+        /// present a valid certificate (sslmode=verify-full is the default) unless the URL contains
+        /// sslmode=disable. If the URL contains a password, set it in `SCRIP_STORAGE_URL` or in a
+        /// file that only the server can read.
         url: Option<StorageUrl> = "",
-        /// Connections of this node to PostgreSQL, at most.
+        /// Maximum number of connections of this node to PostgreSQL.
         connections: BoundedNumber<1, 1000> = "16",
-        /// Whether `scrip serve` may bring PostgreSQL's schema up to date: on, or off (it does not
-        /// start, and `scrip migrate` does).
+        /// Whether `scrip serve` may migrate the PostgreSQL schema: on, or off (the server does not
+        /// start with an old schema; run `scrip migrate`).
         migrate: Switch = "off",
-        /// The role that servers use, where another one owns the tables: `scrip init` and `scrip
-        /// migrate` give it the rights that it needs. Empty where one role does both.
+        /// Role that servers use, if another role owns the tables: `scrip init` and `scrip migrate`
+        /// grant the required rights to it. Empty if one role does both.
         serve_role: Option<String> = "",
-        /// Who vouches for PostgreSQL's certificate, a PEM file; empty for whom this system trusts.
+        /// Root certificates for PostgreSQL, a PEM file; empty for the root certificates of the
+        /// system.
         ca_file: Option<PathBuf> = "",
-        /// That no other node serves this PostgreSQL, so that the keys of card verification codes need
-        /// not be where others find them.
-        only_node: bool = "false",
+        /// Declares that no other node uses this PostgreSQL. CVC epoch keys then need not be shared
+        /// in Redis.
+        single_node: bool = "false",
     }
     keys: KeySettings {
-        /// The root key; empty for `root.key` in the data directory.
+        /// Root key file; empty for `root.key` in the data directory.
         root_key_file: Option<PathBuf> = "",
     }
     cvc: CvcSettings {
-        /// Where the keys of card verification codes are, which never lie beside the data:
-        /// memory (a restart loses codes); `file:PATH` on a tmpfs or ramfs, such as
-        /// `file:/dev/shm/scrip/epochs` (a restart of the process keeps them); or the address of a
-        /// Redis or Valkey without persistence, such as `redis://10.0.0.5:6379/0` or
-        /// `rediss://user@redis.internal/`, by which several servers share them.
+        /// Location of the CVC epoch keys, which are never stored with the data: memory (a restart
+        /// loses CVCs); `file:PATH` on a tmpfs or ramfs, such as `file:/dev/shm/scrip/epochs` (keys
+        /// survive a restart of the process); or the address of a Redis or Valkey without
+        /// persistence, such as `redis://10.0.0.5:6379/0` or `rediss://user@redis.internal/`
+        /// (several servers share the keys).
         epoch_keys: EpochKeyLocation = "memory",
-        /// A file with the password of that Redis; empty when it asks for none.
+        /// File with the password of that Redis; empty if it requires none.
         epoch_keys_password_file: Option<PathBuf> = "",
-        /// Allow that file on a disk, or a Redis that may write to one, where a destroyed key may be
-        /// found again.
-        epoch_keys_on_disk: bool = "false",
+        /// Allow the key file on a disk, or a Redis that may write to a disk. Destroyed keys may be
+        /// recoverable from a disk.
+        allow_epoch_keys_on_disk: bool = "false",
     }
     clock: ClockSettings {
-        /// How to take the machine's clock at the start: cautious (never before what the vault has
-        /// seen, and nothing is destroyed on its word alone), or wall (it is right).
-        start: StartTrust = "cautious",
+        /// How to use the wall clock at start: cautious (never earlier than the time that the vault
+        /// has recorded, and no destruction based on the wall clock alone), or wall (trust the wall
+        /// clock).
+        start_mode: StartTrust = "cautious",
     }
     limits: RateLimitSettings {
-        /// Rate limits: on, or off for everybody.
+        /// Rate limits: on, or off for all callers.
         mode: Switch = "on",
-        /// Each row of the table: requests per time, `block` and a time for one that blocks, or off.
-        /// By API key and address, of a tenant for tests.
+        /// Each rate limit is written as requests per duration, followed by `block` and a duration
+        /// if it blocks; or off. This one: requests to test tenants, by API key and address.
         test_tenant: RateSetting = "50/10s",
         /// POST /tokens/search and /v2/tokens/search, by API key and address.
         search_tokens: RateSetting = "50/10s",
@@ -236,99 +237,106 @@ settings! {
         delete_token: RateSetting = "200/10s",
         /// /account-updater, by API key and address.
         account_updater: RateSetting = "10/10s",
-        /// Keys of private applications: by API key, and by address.
+        /// Keys of private applications: by API key, and separately by address.
         private_application: RateSetting = "2000/10s",
-        /// Keys of public applications and of sessions, by API key and address.
+        /// Keys of public applications and of access sessions, by API key and address.
         public_application: RateSetting = "50/60s block 10s",
         /// Keys of management applications, by API key.
         management_application: RateSetting = "200/60s block 60s",
-        /// A proxy that is called without a key, by proxy and address.
+        /// Proxy calls without an API key, by proxy and address.
         keyless_proxy: RateSetting = "50/10s",
-        /// A proxy with a name of its own, by name and address.
+        /// Proxies with their own hostname, by hostname and address.
         proxy_hostname: RateSetting = "50/10s",
-        /// Everybody, by address.
+        /// All requests, by address.
         address: RateSetting = "2000/10s block 30s",
-        /// Keys with neither _test_ nor _prod_ in them, by API key and address.
+        /// Keys that contain neither _test_ nor _prod_, by API key and address.
         legacy_key: RateSetting = "100/60s",
-        /// Networks of proxies whose X-Forwarded-For is believed, such as `10.0.0.0/8, ::1`.
+        /// Networks of trusted proxies, such as `10.0.0.0/8, ::1`; their X-Forwarded-For header is
+        /// used.
         trusted_proxies: NetworkList = "",
-        /// Counters in memory, some 500 bytes each when all are in use; beyond them newcomers share.
+        /// Maximum number of counters in memory, about 500 bytes each. When all are in use, new
+        /// callers share overflow counters.
         counters_max: BoundedNumber<1000, 10_000_000> = "100000",
-        /// Redis or Valkey for counters that several servers share, such as `redis://10.0.0.5:6379/0`
-        /// or `rediss://user@redis.internal/`; empty to count in this process.
+        /// Redis or Valkey for counters shared by several servers, such as
+        /// `redis://10.0.0.5:6379/0` or `rediss://user@redis.internal/`; empty to count in this
+        /// process.
         redis_url: Option<RedisUrl> = "",
-        /// A file with the password of Redis; empty when it asks for none.
+        /// File with the password of Redis; empty if it requires none.
         redis_password_file: Option<PathBuf> = "",
-        /// How long an answer of Redis may take.
+        /// Maximum response time of Redis.
         redis_deadline_ms: BoundedNumber<1, 10_000> = "100",
-        /// When Redis is away: local (this server counts for itself), or closed (503).
-        redis_away: OutagePolicy = "local",
+        /// Behavior while Redis is unavailable: local (this server counts alone), or reject
+        /// (respond with 503).
+        redis_outage: OutagePolicy = "local",
     }
     audit: AuditSettings {
-        /// Whether reads are recorded: durable (on disk before the answer, or there is none), or
-        /// off (nobody will know who saw what; for measuring what it costs).
+        /// Recording of reads: durable (on disk before the response, otherwise the request fails),
+        /// or off (reads leave no record; only for performance measurements).
         reads: ReadRecording = "durable",
-        /// The heads of the logs, kept apart, by which a database that was rolled back is found;
-        /// empty for `audit.head` in the data directory. Better on another disk or machine.
+        /// File with the chain heads of the logs, to detect that the database was rolled back;
+        /// empty for `audit.head` in the data directory. Store it on another disk or machine if
+        /// possible.
         head_file: Option<PathBuf> = "",
-        /// Who else is told every record, as a line of JSON: `file:PATH` (appended, and begun anew
-        /// when it was moved away), or `syslog:PATH`, the socket of a daemon on this machine, such
-        /// as `syslog:/dev/log`; empty for nobody.
-        export: Option<AuditSinkTarget> = "",
+        /// Sink that receives every audit record as a JSON line: `file:PATH` (append; reopened
+        /// after log rotation), or `syslog:PATH`, the socket of a daemon on this machine, such as
+        /// `syslog:/dev/log`; empty for no sink.
+        sink: Option<AuditSinkTarget> = "",
     }
     deprecated: DeprecatedSettings {
-        /// GET /tokens, whose place GET /v2/tokens has taken: on, or off (410).
+        /// GET /tokens, replaced by GET /v2/tokens: on, or off (410).
         list_tokens_v1: Switch = "on",
-        /// POST /tokens/search, whose place POST /v2/tokens/search has taken: on, or off (410).
+        /// POST /tokens/search, replaced by POST /v2/tokens/search: on, or off (410).
         search_tokens_v1: Switch = "on",
     }
     metrics: MetricsSettings {
-        /// Where to show metrics at /metrics, in plain HTTP and apart from the clients, such as
-        /// 127.0.0.1:9464; empty for no such listener.
+        /// Address of a separate listener for /metrics, in plain HTTP, such as 127.0.0.1:9464;
+        /// empty for no separate listener.
         listen: Option<SocketAddr> = "",
-        /// A file with the bearer key that /metrics then needs; without a listener of its own,
-        /// /metrics is where the clients ask, for whoever has this key.
+        /// File with the bearer key that /metrics requires. Without a separate listener, /metrics
+        /// is served on the client listener and requires this key.
         key_file: Option<PathBuf> = "",
-        /// Names, between commas, by which the listener of metrics may be asked, such as
-        /// `scrip.internal`; addresses and `localhost` always may.
+        /// Host names, separated by commas, under which the metrics listener accepts requests, such
+        /// as `scrip.internal`; IP addresses and `localhost` are always accepted.
         hosts: HostNames = "",
     }
     telemetry: TelemetrySettings {
-        /// Where a collector takes traces by OTLP over plain HTTP, such as
-        /// `http://127.0.0.1:4318`; empty for no traces.
+        /// OTLP collector for traces, over plain HTTP, such as `http://127.0.0.1:4318`; empty for
+        /// no traces.
         otlp_endpoint: Option<CollectorUrl> = "",
-        /// Of how many requests in a hundred, where the caller has not decided already.
+        /// Percentage of requests to trace, unless the trace context of the caller has already
+        /// decided.
         sample_percent: BoundedNumber<0, 100> = "100",
     }
     threeds: ThreeDsConfig {
-        /// Where browsers reach this server, such as `https://vault.example`; `listen` for where it
-        /// listens. Needed as soon as a scheme or the simulator is connected.
+        /// URL at which browsers reach this server, such as `https://vault.example`; `listen` for
+        /// the listen address. Required if a scheme or the simulator is connected.
         public_url: Option<PublicUrl> = "",
-        /// Fill in what official samples leave out of a request: the kind of transaction, and who asks.
+        /// Fill in request attributes that official samples omit: the transaction type and the
+        /// requestor.
         lenient: bool = "false",
-        /// What some schemes want to see in front of a merchant's name.
+        /// Prefix that some schemes require before the merchant name.
         server_name: Option<Text<1, 40>> = "",
-        /// The simulator of every scheme, for test tenants only, in clear and therefore on this
-        /// machine, such as `http://127.0.0.1:4243`; empty for none.
+        /// URL of the simulator, which replaces all schemes for test tenants. Plain HTTP, so only
+        /// on this machine, such as `http://127.0.0.1:4243`; empty for none.
         simulator_url: Option<LoopbackUrl> = "",
-        /// How long a connection to a directory server may take, for each of its addresses.
+        /// Maximum time to connect to a directory server, for each of its addresses.
         connect_deadline_ms: BoundedNumber<10, 60_000> = "5000",
-        /// How long its answer may take.
-        answer_deadline_ms: BoundedNumber<10, 60_000> = "10000",
-        /// How old card ranges may get before they are asked for again.
-        ranges_hours: BoundedNumber<1, 24> = "24",
-        /// Where directory servers of production come with results, by TLS and with a certificate of
-        /// their own; needed as soon as one is connected.
+        /// Maximum response time of a directory server.
+        response_deadline_ms: BoundedNumber<10, 60_000> = "10000",
+        /// Maximum age of card ranges before they are fetched again.
+        card_ranges_max_age_hours: BoundedNumber<1, 24> = "24",
+        /// Address on which directory servers of production schemes deliver results, over mTLS.
+        /// Required if a production scheme is connected.
         results_listen: Option<SocketAddr> = "",
-        /// The certificate of that listener and its chain, a PEM file.
+        /// Certificate of that listener with its chain, a PEM file.
         results_certificate: Option<PathBuf> = "",
-        /// Its private key, a PEM file.
+        /// Private key of that certificate, a PEM file.
         results_key: Option<PathBuf> = "",
     }
     log: LogSettings {
-        /// How to write the log: auto (text on a terminal, else json), json, text.
+        /// Log format: auto (text on a terminal, else json), json, text.
         format: LogFormat = "auto",
-        /// What to log, such as `info` or `scrip_server=debug`.
+        /// Log filter, such as `info` or `scrip_server=debug`.
         filter: LogFilter = "info",
     }
 }

@@ -1,5 +1,5 @@
-//! The settings of 3-D Secure: the sections of the schemes as the file has them, and what is planned
-//! by the settings.
+//! 3-D Secure settings: the scheme sections of the file, and the settings of clients and listeners
+//! that are built from them.
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -18,28 +18,28 @@ use crate::{
         value::threeds::{BaseUrl, PublicUrl, SchemeSettings, SecureUrls, scheme_sections},
     },
     directory_servers::{
-        DirectoryServersPlan, ExchangeTimeouts, MutualTlsPlan, SchemePlan,
-        results::{ResultsPlan, TrustedScheme},
+        DirectoryServersSettings, ExchangeTimeouts, MutualTlsSettings, SchemeClientSettings,
+        results::{ResultsListenerSettings, TrustedScheme},
     },
 };
 
-/// A session that has asked is given up after 60 seconds. The answer has to come before, and there has to be
-/// time to write it down.
+/// A session in authentication is abandoned after 60 seconds. The response has to arrive earlier,
+/// with time left to store it.
 const AUTHENTICATION_TIME_MAX: Duration = Duration::from_secs(50);
 
-/// The sections of the file, checked whole.
+/// Parses and checks all scheme sections.
 pub(super) fn read_schemes(
     file: &BTreeMap<String, FileEntry>,
     problems: &mut Vec<String>,
 ) -> Vec<SchemeSettings> {
-    let mut read = Vec::new();
+    let mut schemes = Vec::new();
     for (kind, scheme, section) in scheme_sections() {
-        let begins = format!("{section}.");
-        if file.keys().any(|it| it.starts_with(&begins)) {
-            read.extend(read_section(file, problems, kind, scheme, section));
+        let prefix = format!("{section}.");
+        if file.keys().any(|it| it.starts_with(&prefix)) {
+            schemes.extend(read_section(file, problems, kind, scheme, section));
         }
     }
-    read
+    schemes
 }
 
 fn read_section(
@@ -49,15 +49,15 @@ fn read_section(
     scheme: Scheme,
     section: String,
 ) -> Option<SchemeSettings> {
-    let output = |name: &str| {
+    let read_text = |name: &str| {
         let path = format!("{section}.{name}");
         let entry = file.get(&path);
-        let place = entry.map_or_else(|| path.clone(), |it| format!("{}: {path}", it.location));
-        SettingText { text: entry.map(|it| it.text.clone()).unwrap_or_default(), location: place }
+        let location = entry.map_or_else(|| path.clone(), |it| format!("{}: {path}", it.location));
+        SettingText { text: entry.map(|it| it.text.clone()).unwrap_or_default(), location }
     };
     let mut missing = Vec::new();
     for name in ["urls", "client_certificate", "client_key", "roots", "reference_number"] {
-        if output(name).text.is_empty() {
+        if read_text(name).text.is_empty() {
             missing.push(format!("{section}.{name}: is required"));
         }
     }
@@ -65,14 +65,14 @@ fn read_section(
         problems.append(&mut missing);
         return None;
     }
-    let urls: Option<SecureUrls> = parse(output("urls"), problems);
-    let client_certificate = parse(output("client_certificate"), problems);
-    let client_key = parse(output("client_key"), problems);
-    let roots = parse(output("roots"), problems);
-    let reference_number = parse(output("reference_number"), problems);
-    let operator_id = parse(output("operator_id"), problems);
-    let results_url = parse(output("results_url"), problems);
-    let results_subject = parse(output("results_subject"), problems);
+    let urls: Option<SecureUrls> = parse(read_text("urls"), problems);
+    let client_certificate = parse(read_text("client_certificate"), problems);
+    let client_key = parse(read_text("client_key"), problems);
+    let roots = parse(read_text("roots"), problems);
+    let reference_number = parse(read_text("reference_number"), problems);
+    let operator_id = parse(read_text("operator_id"), problems);
+    let results_url = parse(read_text("results_url"), problems);
+    let results_subject = parse(read_text("results_subject"), problems);
     Some(SchemeSettings {
         kind,
         scheme,
@@ -80,7 +80,7 @@ fn read_section(
         operator_id: operator_id?,
         results_url: results_url?,
         results_subject: results_subject?,
-        way: MutualTlsPlan {
+        transport: MutualTlsSettings {
             urls: urls?.0,
             client_certificate: client_certificate?,
             client_key: client_key?,
@@ -90,119 +90,129 @@ fn read_section(
     })
 }
 
-/// What each value alone cannot tell.
-pub(super) fn contradictions(settings: &Settings) -> Vec<String> {
+/// Returns the problems that depend on more than one 3-D Secure setting.
+pub(super) fn find_contradictions(settings: &Settings) -> Vec<String> {
     let (threeds, schemes) = (&settings.threeds, &settings.schemes);
     let production: Vec<_> =
         schemes.iter().filter(|it| it.kind == TenantKind::Production).collect();
-    let mut found = Vec::new();
-    let connected = !schemes.is_empty() || threeds.simulator_url.is_some();
-    if connected && threeds.public_url.is_none() {
-        found
-            .push("threeds.public_url: is required, so that browsers find the way back".to_owned());
+    let mut problems = Vec::new();
+    let is_connected = !schemes.is_empty() || threeds.simulator_url.is_some();
+    if is_connected && threeds.public_url.is_none() {
+        problems.push(
+            "threeds.public_url: is required, so that browsers can return to the vault".to_owned(),
+        );
     }
-    let results = [
+    let results_settings_present = [
         threeds.results_listen.is_some(),
         threeds.results_certificate.is_some(),
         threeds.results_key.is_some(),
     ];
-    if results.contains(&true) && results.contains(&false) {
+    if results_settings_present.contains(&true) && results_settings_present.contains(&false) {
         let names = "threeds.results_listen, threeds.results_certificate and threeds.results_key";
-        found.push(format!("{names}: set all of them, or none"));
+        problems.push(format!("{names}: set all of them, or none"));
     }
     if threeds.results_listen.is_some() && production.is_empty() {
-        found
-            .push("threeds.results_listen: there is no section [threeds.production...]".to_owned());
+        problems
+            .push("threeds.results_listen: requires a section [threeds.production...]".to_owned());
     }
     if threeds.results_listen.is_none() && !production.is_empty() {
-        found
-            .push("threeds.results_listen: is required where schemes of production are".to_owned());
+        problems.push(
+            "threeds.results_listen: is required if a production scheme is connected".to_owned(),
+        );
     }
-    let in_clear = match &threeds.public_url {
-        Some(PublicUrl::At(url)) => !url.is_secure(),
-        // Where the server listens is not where browsers of production come from.
+    let is_unencrypted = match &threeds.public_url {
+        Some(PublicUrl::Url(url)) => !url.is_secure(),
+        // Browsers of production cardholders cannot reach the listen address.
         Some(PublicUrl::Listen) => true,
         None => false,
     };
-    if in_clear && !production.is_empty() {
-        found.push("threeds.public_url: must begin with https:// for production".to_owned());
+    if is_unencrypted && !production.is_empty() {
+        problems.push("threeds.public_url: must begin with https:// for production".to_owned());
     }
-    found.extend(slow_timeouts(settings));
+    problems.extend(find_slow_timeouts(settings));
     for it in schemes.iter().filter(|it| it.kind == TenantKind::Test) {
         if it.results_subject.is_some() {
-            found.push(format!("{}.results_subject: is for production only", it.way.section));
+            problems
+                .push(format!("{}.results_subject: is for production only", it.transport.section));
         }
     }
     for it in production {
-        let section = &it.way.section;
+        let section = &it.transport.section;
         match &it.results_url {
             Some(url) if url.is_secure() => (),
-            Some(_) => found.push(format!("{section}.results_url: must begin with https://")),
-            None => found.push(format!("{section}.results_url: is required")),
+            Some(_) => problems.push(format!("{section}.results_url: must begin with https://")),
+            None => problems.push(format!("{section}.results_url: is required")),
         }
         let simulator = threeds.simulator_url.as_ref();
-        if it.way.urls.iter().any(|url| simulator.is_some_and(|it| it.has_same_authority(url))) {
-            found.push(format!("{section}.urls: must not lead to threeds.simulator_url"));
+        if it
+            .transport
+            .urls
+            .iter()
+            .any(|url| simulator.is_some_and(|it| it.has_same_authority(url)))
+        {
+            problems.push(format!("{section}.urls: must not be threeds.simulator_url"));
         }
     }
-    found
+    problems
 }
 
-/// Addresses that may take longer, one after the other, than a session waits for an answer.
-fn slow_timeouts(settings: &Settings) -> Vec<String> {
-    let names = "threeds.connect_deadline_ms and threeds.answer_deadline_ms";
-    let rule = |maximum: Duration| {
-        let (maximum, bound) = (maximum.as_millis(), AUTHENTICATION_TIME_MAX.as_millis());
-        format!("an authentication may take {maximum} ms in all, and must take less than {bound}")
+/// Returns a problem for every scheme with timeouts that could add up to more than the session
+/// timeout.
+fn find_slow_timeouts(settings: &Settings) -> Vec<String> {
+    let names = "threeds.connect_deadline_ms and threeds.response_deadline_ms";
+    let describe = |time: Duration| {
+        let (time, limit) = (time.as_millis(), AUTHENTICATION_TIME_MAX.as_millis());
+        format!("an authentication may take up to {time} ms; the limit is {limit} ms")
     };
-    let is_over = |maximum: &Duration| *maximum >= AUTHENTICATION_TIME_MAX;
-    let one = Some(settings.time_for_addresses(1)).filter(is_over);
-    if let Some(maximum) = one {
-        return vec![format!("{names}: {}", rule(maximum))];
+    let is_over = |time: &Duration| *time >= AUTHENTICATION_TIME_MAX;
+    let single_address_time = Some(settings.time_for_addresses(1)).filter(is_over);
+    if let Some(time) = single_address_time {
+        return vec![format!("{names}: {}", describe(time))];
     }
-    let of_scheme = |it: &SchemeSettings| {
-        let maximum = Some(settings.time_for_addresses(it.way.urls.len())).filter(is_over)?;
-        Some(format!("{}.urls with {names}: {}", it.way.section, rule(maximum)))
+    let check_scheme = |it: &SchemeSettings| {
+        let time = Some(settings.time_for_addresses(it.transport.urls.len())).filter(is_over)?;
+        Some(format!("{}.urls with {names}: {}", it.transport.section, describe(time)))
     };
-    settings.schemes.iter().filter_map(of_scheme).collect()
+    settings.schemes.iter().filter_map(check_scheme).collect()
 }
 
 impl Settings {
-    /// How long it takes at most to ask any scheme.
+    /// Maximum duration of an authentication over all schemes.
     pub fn authentication_time_max(&self) -> Duration {
-        let addresses = self.schemes.iter().map(|it| it.way.urls.len()).max();
+        let addresses = self.schemes.iter().map(|it| it.transport.urls.len()).max();
         self.time_for_addresses(addresses.unwrap_or(1))
     }
 
-    /// Each address may take its time to connect; but one of them is asked.
+    /// Returns the maximum duration of an authentication with this number of addresses. Every
+    /// address may use its full connect timeout, but only one receives the message.
     fn time_for_addresses(&self, addresses: usize) -> Duration {
         let connect = self.threeds.connect_deadline_ms.milliseconds();
         let connect = connect.saturating_mul(u32::try_from(addresses).unwrap_or(u32::MAX));
-        connect.saturating_add(self.threeds.answer_deadline_ms.milliseconds())
+        connect.saturating_add(self.threeds.response_deadline_ms.milliseconds())
     }
 
-    /// Whom to connect; `listening` is where the server itself is.
-    pub fn threeds_plan(&self, listen_url: &str) -> DirectoryServersPlan {
+    /// Settings of the connected schemes. `listen_url` is the address of this server.
+    pub fn directory_servers_settings(&self, listen_url: &str) -> DirectoryServersSettings {
         let threeds = &self.threeds;
         let public_url = match &threeds.public_url {
-            Some(PublicUrl::At(BaseUrl(url))) => url.clone(),
+            Some(PublicUrl::Url(BaseUrl(url))) => url.clone(),
             Some(PublicUrl::Listen) => listen_url.to_owned(),
             None => String::new(),
         };
         let server_name = threeds.server_name.as_ref().map(|it| it.expose().to_owned());
-        let of = |kind| {
-            let all = self.schemes.iter().filter(move |it: &&SchemeSettings| it.kind == kind);
-            all.map(|it| it.scheme_plan(&public_url)).collect()
+        let clients_for = |kind| {
+            let schemes = self.schemes.iter().filter(move |it: &&SchemeSettings| it.kind == kind);
+            schemes.map(|it| it.client_settings(&public_url)).collect()
         };
-        DirectoryServersPlan {
-            production: of(TenantKind::Production),
-            test: of(TenantKind::Test),
+        DirectoryServersSettings {
+            production: clients_for(TenantKind::Production),
+            test: clients_for(TenantKind::Test),
             simulator: threeds.simulator_url.clone(),
             timeouts: ExchangeTimeouts {
                 connect: threeds.connect_deadline_ms.milliseconds(),
-                response: threeds.answer_deadline_ms.milliseconds(),
+                response: threeds.response_deadline_ms.milliseconds(),
             },
-            settings: ThreeDsSettings {
+            threeds: ThreeDsSettings {
                 lenient: threeds.lenient,
                 server_name: server_name.unwrap_or_default(),
                 public_url,
@@ -210,11 +220,11 @@ impl Settings {
         }
     }
 
-    /// The listener of results, where there is one.
-    pub fn results_plan(&self) -> Option<ResultsPlan> {
+    /// Settings of the results listener; `None` without a listener.
+    pub fn results_listener_settings(&self) -> Option<ResultsListenerSettings> {
         let threeds = &self.threeds;
         let production = self.schemes.iter().filter(|it| it.kind == TenantKind::Production);
-        Some(ResultsPlan {
+        Some(ResultsListenerSettings {
             certificate: threeds.results_certificate.clone()?,
             key: threeds.results_key.clone()?,
             schemes: production.map(SchemeSettings::trusted_scheme).collect(),
@@ -223,21 +233,20 @@ impl Settings {
 }
 
 impl SchemeSettings {
-    /// Whose results are taken.
     fn trusted_scheme(&self) -> TrustedScheme {
         TrustedScheme {
             scheme: self.scheme,
-            section: self.way.section.clone(),
-            roots: self.way.roots.clone(),
-            subject: self.results_subject.as_ref().map(|it| it.0.clone()),
+            section: self.transport.section.clone(),
+            roots: self.transport.roots.clone(),
+            required_dns_name: self.results_subject.as_ref().map(|it| it.0.clone()),
         }
     }
 
-    fn scheme_plan(&self, public_url: &str) -> SchemePlan {
+    fn client_settings(&self, public_url: &str) -> SchemeClientSettings {
         let results_url = self.results_url.as_ref().map(|it| it.0.clone());
-        SchemePlan {
+        SchemeClientSettings {
             scheme: self.scheme,
-            transport: self.way.clone(),
+            transport: self.transport.clone(),
             connection: SchemeConnection {
                 reference_number: self.reference_number.expose().to_owned(),
                 operator_id: self.operator_id.as_ref().map(|it| it.expose().to_owned()),

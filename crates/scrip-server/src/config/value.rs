@@ -1,4 +1,4 @@
-//! The kinds of values a setting can have: each is checked once, by `parse`.
+//! Types of setting values. `parse` validates each value once.
 
 pub mod limits;
 pub mod storage;
@@ -13,7 +13,7 @@ use tracing_subscriber::EnvFilter;
 
 use crate::{config::value::limits::RedisUrl, process::clock::steady::StartTrust};
 
-/// How a value is written in the file. A variable is always text.
+/// Type of a value in the file. Environment variables are always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ValueKind {
     Text,
@@ -24,16 +24,16 @@ pub enum ValueKind {
 pub(crate) trait SettingValue: Sized {
     const KIND: ValueKind = ValueKind::Text;
 
-    /// The value, or the rule that the text broke. The rule never quotes the text.
+    /// Returns the value, or the rule that the text violates. The rule never quotes the text.
     fn parse(text: &str) -> Result<Self, String>;
 
-    /// What may be printed of it. Only few have something that may not.
+    /// Returns the text for printing, without secret parts. Most types have none.
     fn redact(text: &str) -> String {
         text.to_owned()
     }
 }
 
-/// A whole number between two bounds, which are part of its declaration.
+/// A whole number within the declared bounds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BoundedNumber<const MIN: u32, const MAX: u32>(u32);
 
@@ -91,7 +91,7 @@ impl SettingValue for String {
     }
 }
 
-/// Empty means that there is none.
+/// Empty text means no value.
 impl<T: SettingValue> SettingValue for Option<T> {
     const KIND: ValueKind = T::KIND;
 
@@ -104,7 +104,7 @@ impl<T: SettingValue> SettingValue for Option<T> {
     }
 }
 
-/// A setting that is one of a few words.
+/// Implements a setting with a fixed set of keywords.
 macro_rules! keyword_setting {
     ($Kind:ident, $rule:literal: $($text:literal => $variant:ident),+) => {
         impl SettingValue for $Kind {
@@ -118,12 +118,12 @@ macro_rules! keyword_setting {
     };
 }
 
-/// Whether memory is kept out of swap.
+/// Whether memory is locked, so that it is never written to swap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LockMemory {
-    /// Where the system allows it.
+    /// Lock memory if the system allows it.
     Auto,
-    /// Or do not start.
+    /// Do not start if memory cannot be locked.
     On,
     Off,
 }
@@ -132,7 +132,7 @@ keyword_setting! { LockMemory, "must be auto, on or off": "auto" => Auto, "on" =
 
 keyword_setting! { ReadRecording, "must be durable or off": "durable" => Durable, "off" => Off }
 
-/// Whether something works that could be done without.
+/// A setting that turns an optional feature on or off.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Switch {
     On,
@@ -141,12 +141,12 @@ pub enum Switch {
 
 keyword_setting! { Switch, "must be on or off": "on" => On, "off" => Off }
 
-/// Where the keys of card verification codes are. A token of PKCS#11 would be another place.
+/// Location of the CVC epoch keys. A PKCS#11 token could become another location.
 #[derive(Debug, Clone)]
 pub enum EpochKeyLocation {
     Memory,
     File(PathBuf),
-    /// Where other servers of the vault find them.
+    /// Shared with other servers of the vault.
     Redis(Box<RedisUrl>),
 }
 
@@ -160,65 +160,65 @@ impl SettingValue for EpochKeyLocation {
             Some(path) => Ok(Self::File(path)),
             None if text == "memory" => Ok(Self::Memory),
             None => {
-                Err("must be memory, or file: and an absolute path, or the address of a Redis \
-                         such as redis://10.0.0.5:6379/0"
+                Err("must be memory, or file: with an absolute path, or the address of a Redis \
+                     such as redis://10.0.0.5:6379/0"
                     .to_owned())
             }
         }
     }
 }
 
-/// Who else is told of the audit trail.
+/// Target of the audit sink.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AuditSinkTarget {
     File(PathBuf),
-    /// The socket of a daemon on this machine.
+    /// Socket of a syslog daemon on this machine.
     Syslog(PathBuf),
 }
 
 impl SettingValue for AuditSinkTarget {
     fn parse(text: &str) -> Result<Self, String> {
-        let path = |it: &str| {
-            let path = text.strip_prefix(it).map(PathBuf::from);
+        let parse_path = |prefix: &str| {
+            let path = text.strip_prefix(prefix).map(PathBuf::from);
             path.filter(|it| it.is_absolute() && it.file_name().is_some())
         };
-        let file = path("file:").map(Self::File);
-        let parsed = file.or_else(|| path("syslog:").map(Self::Syslog));
-        parsed.ok_or_else(|| "must be file: or syslog: and an absolute path".to_owned())
+        let file = parse_path("file:").map(Self::File);
+        let target = file.or_else(|| parse_path("syslog:").map(Self::Syslog));
+        target.ok_or_else(|| "must be file: or syslog: with an absolute path".to_owned())
     }
 }
 
-/// Host names between commas, without ports.
+/// Host names separated by commas, without ports.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HostNames(pub Vec<String>);
 
 impl SettingValue for HostNames {
     fn parse(text: &str) -> Result<Self, String> {
-        let rule = "must be host names between commas, without ports, such as scrip.internal";
-        let is_plain = |it: char| it.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&it);
+        let rule = "must be host names separated by commas, without ports, such as scrip.internal";
+        let is_name_char = |it: char| it.is_ascii_alphanumeric() || ['-', '.', '_'].contains(&it);
         let names = text.split(',').map(str::trim).filter(|_| !text.trim().is_empty());
         let names: Vec<_> = names.map(str::to_owned).collect();
-        let is_name = |it: &String| !it.is_empty() && it.chars().all(is_plain);
+        let is_name = |it: &String| !it.is_empty() && it.chars().all(is_name_char);
         if names.iter().all(is_name) { Ok(Self(names)) } else { Err(rule.to_owned()) }
     }
 }
 
-keyword_setting! { OutagePolicy, "must be local or closed": "local" => CountLocally, "closed" => RejectAll }
+keyword_setting! { OutagePolicy, "must be local or reject": "local" => CountLocally, "reject" => RejectAll }
 
 keyword_setting! { StartTrust, "must be cautious or wall": "cautious" => Cautious, "wall" => Wall }
 
-/// Where a collector of traces is: the whole address to post to.
+/// URL of the trace collector: the complete address for POST requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CollectorUrl(pub(crate) String);
 
 impl SettingValue for CollectorUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
-                    collector beside the server";
+                    local collector";
         let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
-        let plain = uri.scheme_str() == Some("http") && uri.query().is_none();
-        let named = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
-        if !plain || !named {
+        let is_plain_http = uri.scheme_str() == Some("http") && uri.query().is_none();
+        let has_host = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
+        if !is_plain_http || !has_host {
             return Err(rule.to_owned());
         }
         let base = text.trim_end_matches('/');
@@ -227,21 +227,21 @@ impl SettingValue for CollectorUrl {
     }
 }
 
-/// As the protocol has it.
+/// Path defined by OTLP over HTTP.
 const TRACES_PATH: &str = "/v1/traces";
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum LogFormat {
     /// Text on a terminal, else JSON.
     Auto,
-    /// One JSON object a line, for machines.
+    /// One JSON object per line.
     Json,
     Text,
 }
 
 keyword_setting! { LogFormat, "must be auto, json or text": "auto" => Auto, "json" => Json, "text" => Text }
 
-/// A filter that was seen to parse.
+/// A log filter that has been parsed successfully.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LogFilter(pub(crate) String);
 

@@ -1,14 +1,14 @@
-//! Where somebody is asked: addresses that were checked once, when the settings were read.
+//! Addresses of directory servers, validated when the settings are read.
 
 use hyper::Uri;
 
 /// A host, a port and a path.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HttpAddress {
-    /// A name or an address of the network, without brackets.
+    /// A host name or an IP address, without brackets.
     pub(crate) host: String,
     pub(crate) port: u16,
-    /// As it stands in a `Host` header.
+    /// Value of the `Host` header.
     pub authority: String,
     pub(crate) path: String,
 }
@@ -21,9 +21,9 @@ impl HttpAddress {
         if uri.scheme_str() != Some(scheme) || host.is_empty() || text.contains('#') {
             return None;
         }
-        // A colon and nothing after it, or a number that is no port.
-        let given = authority.as_str().rsplit_once(':').filter(|(_, it)| !it.ends_with(']'));
-        if given.is_some() && authority.port_u16().is_none() {
+        // Reject an empty or invalid port.
+        let port_text = authority.as_str().rsplit_once(':').filter(|(_, it)| !it.ends_with(']'));
+        if port_text.is_some() && authority.port_u16().is_none() {
             return None;
         }
         let path = uri.path_and_query().map_or("/", |it| it.as_str()).to_owned();
@@ -32,31 +32,31 @@ impl HttpAddress {
     }
 }
 
-/// Of a directory server: with TLS, and nothing else.
+/// URL of a directory server: TLS only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecureUrl(pub(crate) HttpAddress);
 
 impl SecureUrl {
     /// # Errors
-    /// The rule that the text broke.
+    /// The rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let rule = "must be such as https://ds.example:443/path";
+        let rule = "must be a URL such as https://ds.example:443/path";
         HttpAddress::parse(text, "https", 443).map(Self).ok_or_else(|| rule.to_owned())
     }
 }
 
-/// Of the simulator: in clear, and therefore on this machine only.
+/// URL of the simulator: plain HTTP, so on this machine only.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LoopbackUrl(HttpAddress);
 
 impl LoopbackUrl {
     /// # Errors
-    /// The rule that the text broke.
+    /// The rule that the text violates.
     pub fn parse(text: &str) -> Result<Self, String> {
-        let rule = "must be on this machine, such as http://127.0.0.1:4243, without a path";
+        let rule = "must be a URL on this machine, such as http://127.0.0.1:4243, without a path";
         let address = HttpAddress::parse(text, "http", 80).filter(|it| {
-            let ip = it.host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback());
-            (ip || it.host == "localhost") && it.path == "/" && !text.ends_with('/')
+            let is_loopback = it.host.parse().is_ok_and(|it: std::net::IpAddr| it.is_loopback());
+            (is_loopback || it.host == "localhost") && it.path == "/" && !text.ends_with('/')
         });
         address.map(Self).ok_or_else(|| rule.to_owned())
     }
@@ -76,19 +76,22 @@ mod tests {
 
     #[test]
     fn directory_server_urls_must_use_https() {
-        let good = [
+        let valid_urls = [
             ("https://ds.example", "ds.example", 443, "/"),
             ("https://ds.example/a/b?c=d", "ds.example", 443, "/a/b?c=d"),
             ("https://127.0.0.1:8443/x", "127.0.0.1", 8443, "/x"),
             ("https://[::1]:8443/x", "::1", 8443, "/x"),
             ("https://[::1]/x", "::1", 443, "/x"),
         ];
-        for (text, host, port, path) in good {
+        for (text, host, port, path) in valid_urls {
             let SecureUrl(it) = SecureUrl::parse(text).unwrap();
             assert_eq!((it.host.as_str(), it.port, it.path.as_str()), (host, port, path), "{text}");
         }
-        let bad = ["", "ds.example", "http://ds.example", "https://", "https://u@ds.example"];
-        for text in bad.into_iter().chain(["https://a:99999/", "https://a:/", "https://a/#b"]) {
+        let invalid_urls =
+            ["", "ds.example", "http://ds.example", "https://", "https://u@ds.example"];
+        for text in
+            invalid_urls.into_iter().chain(["https://a:99999/", "https://a:/", "https://a/#b"])
+        {
             assert!(SecureUrl::parse(text).is_err(), "{text}");
         }
     }
@@ -100,11 +103,13 @@ mod tests {
         {
             assert!(LoopbackUrl::parse(text).is_ok(), "{text}");
         }
-        let bad =
+        let invalid_urls =
             ["https://127.0.0.1:1", "http://10.0.0.1:1", "http://example:1", "http://127.0.0.1:1/"];
-        for text in
-            bad.into_iter().chain(["http://127.0.0.1:1/a", "http://0.0.0.0:1", "127.0.0.1:1"])
-        {
+        for text in invalid_urls.into_iter().chain([
+            "http://127.0.0.1:1/a",
+            "http://0.0.0.0:1",
+            "127.0.0.1:1",
+        ]) {
             assert!(LoopbackUrl::parse(text).is_err(), "{text}");
         }
     }

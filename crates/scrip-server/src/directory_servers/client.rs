@@ -1,8 +1,8 @@
-//! One question over HTTP, and its answer.
+//! Sends one request to a directory server over HTTP.
 //!
-//! Every question has a connection of its own. On one that was kept, nobody could tell whether the
-//! other side had closed it before or after it saw the message; and what may have been seen is not
-//! sent again.
+//! Every request uses a new connection. On a reused connection it would be unknown whether the
+//! server closed it before or after receiving the message, and a message that may have been
+//! received is never sent again.
 
 use std::{pin::pin, time::Duration};
 
@@ -29,37 +29,38 @@ use crate::directory_servers::{
 pub(crate) const JSON: HeaderValue = HeaderValue::from_static("application/json; charset=utf-8");
 const HEAD_BYTES_MAX: usize = 64 * 1024;
 
-/// How long others may take.
+/// Timeouts of a request to a directory server.
 #[derive(Debug, Clone, Copy)]
 pub struct ExchangeTimeouts {
-    /// From looking up the name to the end of the handshake, for each address.
+    /// From the DNS lookup to the end of the handshake, for each address.
     pub connect: Duration,
-    /// From the first byte of the message to the last of the answer.
+    /// From the first byte of the message to the last byte of the response.
     pub response: Duration,
 }
 
-/// A message, and what is taken for an answer to it.
+/// A message, and the maximum size of the response.
 #[derive(Debug)]
 pub(crate) struct DirectoryRequest {
     pub(crate) message: Zeroizing<Vec<u8>>,
     pub(crate) response_bytes_max: usize,
 }
 
-/// Why there is no answer, and more of it for the log. Never what was sent or received.
+/// Why a request failed, with a cause for the log. Contains no sent or received data.
 #[derive(Debug)]
 pub(crate) struct RequestFailure {
     pub(crate) error: DirectoryServerError,
     pub(crate) cause: String,
 }
 
-/// Asks at the first address that lets us in; the next one only as long as nothing has left.
+/// Sends the message to the first address that accepts a connection. Tries the next address only if
+/// no byte of the message was written.
 pub(crate) async fn send_request(
     transport: &impl Transport,
     request: DirectoryRequest,
     timeouts: ExchangeTimeouts,
 ) -> Result<Vec<u8>, RequestFailure> {
-    let DirectoryRequest { message, response_bytes_max: answer_bytes_max } = request;
-    // Wiped when the last part of it is dropped; a clone is no copy.
+    let DirectoryRequest { message, response_bytes_max } = request;
+    // The message is wiped when the last reference is dropped; clones share it.
     let message = Bytes::from_owner(message);
     let mut causes = Vec::new();
     for address in transport.addresses() {
@@ -71,20 +72,21 @@ pub(crate) async fn send_request(
                 continue;
             }
             Err(_) => {
-                causes.push(format!("{name}: no connection in time"));
+                causes.push(format!("{name}: connect timeout"));
                 continue;
             }
         };
-        let started = WriteStarted::default();
-        let stream = WriteTracking::new(stream, started.clone());
-        let exchange = exchange(stream, build_request(address, message.clone())?, answer_bytes_max);
-        let (unanswered, cause) = match timeout(timeouts.response, exchange).await {
-            Ok(Ok(answer)) => return Ok(answer),
+        let write_started = WriteStarted::default();
+        let stream = WriteTracking::new(stream, write_started.clone());
+        let exchange =
+            exchange(stream, build_request(address, message.clone())?, response_bytes_max);
+        let (error, cause) = match timeout(timeouts.response, exchange).await {
+            Ok(Ok(response)) => return Ok(response),
             Ok(Err(error)) => (DirectoryServerError::Broken, format!("{name}: {error:#}")),
-            Err(_) => (DirectoryServerError::TimedOut, format!("{name}: no answer in time")),
+            Err(_) => (DirectoryServerError::TimedOut, format!("{name}: response timeout")),
         };
-        if started.is_set() {
-            return Err(RequestFailure { error: unanswered, cause });
+        if write_started.is_set() {
+            return Err(RequestFailure { error, cause });
         }
         causes.push(cause);
     }
@@ -113,43 +115,44 @@ async fn exchange(
     response_bytes_max: usize,
 ) -> anyhow::Result<Vec<u8>> {
     let mut builder = http1::Builder::new();
-    // Written from where it lies: a buffer with a card number in it would not be wiped.
+    // Vectored writes avoid a copy: the write buffer would not be wiped after sending a card
+    // number.
     builder.writev(true).max_buf_size(HEAD_BYTES_MAX);
     let (mut sender, connection) = builder.handshake(TokioIo::new(stream)).await?;
-    let asking = async {
+    let response = async {
         let response = sender.send_request(request).await?;
         read_response(response, response_bytes_max).await
     };
-    let (mut asking, mut connection) = (pin!(asking), pin!(connection));
+    let (mut response, mut connection) = (pin!(response), pin!(connection));
     let mut is_open = true;
     loop {
         tokio::select! {
             biased;
-            answer = &mut asking => return answer,
-            // Its end is told to the one above, with the cause.
+            result = &mut response => return result,
+            // The other future returns the error of the connection.
             _ = &mut connection, if is_open => is_open = false,
         }
     }
 }
 
-/// Anything but 200 is no answer; where a redirection leads, nobody goes.
+/// Only status 200 is a response; redirects are not followed.
 async fn read_response(response: Response<Incoming>, bytes_max: usize) -> anyhow::Result<Vec<u8>> {
     if response.status() != StatusCode::OK {
         bail!("HTTP status {}", response.status().as_u16());
     }
     let mut body = response.into_body();
-    let too_large = || anyhow::anyhow!("the answer has more than {bytes_max} bytes");
-    let told = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
-    if told > bytes_max {
+    let too_large = || anyhow::anyhow!("the response has more than {bytes_max} bytes");
+    let length_hint = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);
+    if length_hint > bytes_max {
         return Err(too_large());
     }
-    let mut answer = Vec::with_capacity(told);
+    let mut bytes = Vec::with_capacity(length_hint);
     while let Some(frame) = body.frame().await {
         let Ok(data) = frame?.into_data() else { continue };
-        if answer.len().saturating_add(data.len()) > bytes_max {
+        if bytes.len().saturating_add(data.len()) > bytes_max {
             return Err(too_large());
         }
-        answer.extend_from_slice(&data);
+        bytes.extend_from_slice(&data);
     }
-    Ok(answer)
+    Ok(bytes)
 }

@@ -1,5 +1,5 @@
-//! The card ranges of a scheme: asked for at the start and then every day or so, and in force until
-//! the next answer, however long that takes.
+//! Card ranges of a scheme: fetched at start and then about daily. Ranges stay in force until the
+//! next successful fetch.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,26 +23,26 @@ use crate::directory_servers::{
 };
 
 const PAUSE_MIN: Duration = Duration::from_secs(2);
-/// EMV lets a directory server refuse whoever asks more often.
+/// EMV allows a directory server to reject more frequent requests.
 const PAUSE_MAX: Duration = Duration::from_secs(60 * 60);
-/// The ranges of a large scheme are many megabytes.
+/// The ranges of a large scheme have many megabytes.
 const RESPONSE_TIMEOUT_MIN: Duration = Duration::from_secs(120);
 
-/// Why the ranges stay as they were.
+/// Why card ranges were not updated.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RangeFetchError {
     #[error("{1}")]
     NoResponse(DirectoryServerError, String),
-    #[error("it was asked too often")]
+    #[error("the directory server rejected the request: too many requests")]
     RateLimited,
-    /// With this code.
-    #[error("it answered by the error {0}")]
+    /// The error code of the response.
+    #[error("the directory server responded with error {0}")]
     ErrorResponse(String),
-    #[error("its answer is not believed: {0}")]
+    #[error("invalid response: {0}")]
     InvalidResponse(String),
 }
 
-/// Asks as often as it should, and more often as long as it fails; ends with the runtime.
+/// Fetches the ranges periodically, and more often after a failure. Ends with the runtime.
 pub(crate) async fn refresh_periodically(
     vault: Vault,
     connected_scheme: Arc<dyn ConnectedScheme>,
@@ -50,19 +50,25 @@ pub(crate) async fn refresh_periodically(
 ) {
     let mut failures = 0_u32;
     loop {
-        let (scheme, harness) =
+        let (scheme, tenant_type) =
             (connected_scheme.scheme().name(), tenant_kind_name(connected_scheme.kind()));
         let refreshed = connected_scheme.refresh_ranges(vault.clock.now()).await;
         match &refreshed {
             Ok(count) => {
                 failures = 0;
-                tracing::info!(scheme, harness, "card ranges of {scheme}: {count}");
+                tracing::info!(scheme, tenant_type, "fetched {count} card ranges of {scheme}");
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);
-                let (cause, held) =
+                let (cause, current_ranges) =
                     (failure.to_string(), connected_scheme.ranges().map(|it| it.len()));
-                tracing::warn!(scheme, harness, cause, held, "card ranges could not be fetched");
+                tracing::warn!(
+                    scheme,
+                    tenant_type,
+                    cause,
+                    current_ranges,
+                    "fetching card ranges failed; the current ranges stay in force"
+                );
             }
         }
         let mut random = [0; 1];
@@ -72,45 +78,47 @@ pub(crate) async fn refresh_periodically(
     }
 }
 
-/// Moved by up to a tenth, so that many servers do not all ask at once.
+/// Returns the pause before the next fetch. It has a jitter of up to a tenth, so that servers do
+/// not send requests at the same time.
 fn next_pause(
     failure: Option<&RangeFetchError>,
     failures: u32,
     every: Duration,
     jitter: u8,
 ) -> Duration {
-    let doubled = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
-    let tenth = |it: Duration| (it / 10).saturating_mul(u32::from(jitter)) / u32::from(u8::MAX);
+    let factor = 1_u32.checked_shl(failures.saturating_sub(1)).unwrap_or(u32::MAX);
+    let jitter_of = |it: Duration| (it / 10).saturating_mul(u32::from(jitter)) / u32::from(u8::MAX);
     match failure {
-        // Rather sooner than the day that EMV allows.
-        None => every.saturating_sub(tenth(every)),
-        Some(RangeFetchError::RateLimited) => PAUSE_MAX.saturating_add(tenth(PAUSE_MAX)),
+        // Jitter makes the pause shorter: EMV allows at most one day.
+        None => every.saturating_sub(jitter_of(every)),
+        Some(RangeFetchError::RateLimited) => PAUSE_MAX.saturating_add(jitter_of(PAUSE_MAX)),
         Some(
             RangeFetchError::NoResponse(..)
             | RangeFetchError::ErrorResponse(_)
             | RangeFetchError::InvalidResponse(_),
         ) => {
-            let pause = PAUSE_MIN.saturating_mul(doubled).min(PAUSE_MAX);
-            pause.saturating_sub(tenth(pause))
+            let pause = PAUSE_MIN.saturating_mul(factor).min(PAUSE_MAX);
+            pause.saturating_sub(jitter_of(pause))
         }
     }
 }
 
-/// What it says now: what has changed since it was last asked, or everything when there is nothing
-/// to begin from, or what has changed does not fit.
+/// Fetches the changes since the last fetch, or all ranges if there are no current ranges or the
+/// changes do not apply.
 pub(crate) async fn fetch_ranges<W: Transport>(
     scheme_client: &SchemeClient<W>,
 ) -> Result<CardRanges, RangeFetchError> {
-    let known = scheme_client.current_ranges();
-    let serial = known.as_ref().and_then(|it| it.serial_number().cloned());
-    if let Some((known, serial)) = known.zip(serial) {
+    let current = scheme_client.current_ranges();
+    let serial = current.as_ref().and_then(|it| it.serial_number().cloned());
+    if let Some((current, serial)) = current.zip(serial) {
         match request_ranges(scheme_client, Some(serial)).await? {
             RangeResponse::SerialUnknown => (),
             RangeResponse::Ranges(response) => {
-                match run_blocking(move || known.apply_pres(&response)).await? {
-                    Ok(next) => return Ok(next),
+                match run_blocking(move || current.apply_pres(&response)).await? {
+                    Ok(ranges) => return Ok(ranges),
                     Err(fault) => {
-                        tracing::warn!(%fault, "changes do not fit; asking for everything")
+                        tracing::warn!(%fault, "changes of card ranges do not apply; fetching all \
+                                                ranges")
                     }
                 }
             }
@@ -119,13 +127,15 @@ pub(crate) async fn fetch_ranges<W: Transport>(
     match request_ranges(scheme_client, None).await? {
         RangeResponse::SerialUnknown => Err(error_response(ErrorCode::SerialNumberInvalid.code())),
         RangeResponse::Ranges(response) => {
-            let next = run_blocking(move || CardRanges::from_pres(&response)).await?;
-            let next = next.map_err(|it| RangeFetchError::InvalidResponse(it.to_string()))?;
-            // A scheme without cards has nothing to be connected for.
-            if next.is_empty() {
-                return Err(RangeFetchError::InvalidResponse("it has no ranges".to_owned()));
+            let ranges = run_blocking(move || CardRanges::from_pres(&response)).await?;
+            let ranges = ranges.map_err(|it| RangeFetchError::InvalidResponse(it.to_string()))?;
+            // A scheme without ranges cannot be used.
+            if ranges.is_empty() {
+                return Err(RangeFetchError::InvalidResponse(
+                    "it contains no card ranges".to_owned(),
+                ));
             }
-            Ok(next)
+            Ok(ranges)
         }
     }
 }
@@ -139,55 +149,59 @@ async fn request_ranges<W: Transport>(
     scheme_client: &SchemeClient<W>,
     serial_number: Option<Text<1, 20>>,
 ) -> Result<RangeResponse, RangeFetchError> {
-    let link = &scheme_client.connection;
-    let unfit =
-        |_| RangeFetchError::InvalidResponse("our own settings do not fit a message".to_owned());
-    let id = TransId::parse(&Uuid::new_v4().to_string()).map_err(unfit)?;
-    let operator_id = link.operator_id.as_deref().map(Text::parse).transpose();
+    let connection = &scheme_client.connection;
+    let invalid_settings = |_| {
+        RangeFetchError::InvalidResponse(
+            "the settings of this scheme do not form a valid message".to_owned(),
+        )
+    };
+    let id = TransId::parse(&Uuid::new_v4().to_string()).map_err(invalid_settings)?;
+    let operator_id = connection.operator_id.as_deref().map(Text::parse).transpose();
     let message = PReq {
         message_version: Version::V220,
         server_trans_id: id.clone(),
-        server_ref_number: Text::parse(&link.reference_number).map_err(unfit)?,
-        server_operator_id: operator_id.map_err(unfit)?,
+        server_ref_number: Text::parse(&connection.reference_number).map_err(invalid_settings)?,
+        server_operator_id: operator_id.map_err(invalid_settings)?,
         serial_number,
         extensions: None,
     };
-    let question =
+    let request =
         DirectoryRequest { message: message.to_json(), response_bytes_max: RANGES_BYTES_MAX };
     let ExchangeTimeouts { connect, response } = scheme_client.timeouts;
-    let timing = ExchangeTimeouts { connect, response: response.max(RESPONSE_TIMEOUT_MIN) };
-    let response = client::send_request(&scheme_client.transport, question, timing).await;
-    let response = response.map_err(|RequestFailure { error: unanswered, cause }| {
-        RangeFetchError::NoResponse(unanswered, cause)
-    })?;
+    let timeouts = ExchangeTimeouts { connect, response: response.max(RESPONSE_TIMEOUT_MIN) };
+    let response = client::send_request(&scheme_client.transport, request, timeouts).await;
+    let response = response
+        .map_err(|RequestFailure { error, cause }| RangeFetchError::NoResponse(error, cause))?;
     run_blocking(move || parse_response(&response, &id)).await?
 }
 
-/// Many megabytes take their time, which is not taken from requests.
+/// Runs `work` on a thread that serves no request: processing many megabytes takes long.
 async fn run_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, RangeFetchError> {
-    let done = tokio::task::spawn_blocking(work).await;
-    done.map_err(|_| RangeFetchError::InvalidResponse("reading it ended by a panic".to_owned()))
+    let result = tokio::task::spawn_blocking(work).await;
+    result.map_err(|_| {
+        RangeFetchError::InvalidResponse("processing the response panicked".to_owned())
+    })
 }
 
 fn parse_response(response: &[u8], id: &TransId) -> Result<RangeResponse, RangeFetchError> {
-    let unbelieved = |it: scrip_threeds::fault::Fault| {
+    let invalid_response = |it: scrip_threeds::fault::Fault| {
         RangeFetchError::InvalidResponse(format!("{} {}", it.code.name(), it.elements.join(",")))
     };
-    let document = Document::parse_within(response, RANGES_BYTES_MAX).map_err(unbelieved)?;
-    let harness = TransactionContext::for_version(Version::V220);
+    let document = Document::parse_within(response, RANGES_BYTES_MAX).map_err(invalid_response)?;
+    let context = TransactionContext::for_version(Version::V220);
     if document.message_type() == MessageType::Erro {
-        let error: Erro = document.parse_as(&harness).map_err(unbelieved)?;
+        let error: Erro = document.parse_as(&context).map_err(invalid_response)?;
         return match error.known_code() {
             Some(ErrorCode::SerialNumberInvalid) => Ok(RangeResponse::SerialUnknown),
             Some(ErrorCode::SentLimitExceeded) => Err(RangeFetchError::RateLimited),
             Some(_) | None => Err(error_response(error.code.expose())),
         };
     }
-    let response: PRes = document.parse_as(&harness).map_err(unbelieved)?;
+    let response: PRes = document.parse_as(&context).map_err(invalid_response)?;
     if !response.server_trans_id.eq_ignore_case(id) {
-        return Err(RangeFetchError::InvalidResponse("it answers another question".to_owned()));
+        return Err(RangeFetchError::InvalidResponse("it belongs to another request".to_owned()));
     }
     Ok(RangeResponse::Ranges(Box::new(response)))
 }
@@ -215,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn rate_limited_scheme_is_not_asked_again_within_an_hour() {
+    fn rate_limited_scheme_receives_no_request_within_an_hour() {
         for random in [0, 100, u8::MAX] {
             let pause = next_pause(Some(&RangeFetchError::RateLimited), 1, DAY, random);
             assert!((PAUSE_MAX..=PAUSE_MAX * 11 / 10).contains(&pause), "{pause:?}");

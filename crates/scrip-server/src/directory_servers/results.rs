@@ -1,5 +1,5 @@
-//! Where directory servers of production come with results: a listener of its own, which lets in
-//! nobody without a certificate that a connected scheme vouches for, and has but one path.
+//! Listener for results from directory servers of production schemes. It requires a client
+//! certificate signed by the roots of a connected scheme and has a single path.
 
 pub mod client_cert;
 
@@ -17,7 +17,7 @@ use tokio::{
 use tokio_rustls::TlsAcceptor;
 
 pub use crate::directory_servers::results::client_cert::{
-    ResultsClientCertVerifier, ResultsPlan, TrustedScheme,
+    ResultsListenerSettings, ResultsTls, TrustedScheme,
 };
 use crate::{
     listen::{
@@ -29,108 +29,106 @@ use crate::{
     node::Node,
 };
 
-/// Directory servers are few; whoever holds connections keeps out only his like.
+/// Small, because there are few directory servers. The limit of client connections is separate.
 const CONNECTIONS_MAX: usize = 256;
 const HEAD_BYTES_MAX: usize = 16 * 1024;
 
-/// A listener that serves until it is closed.
+/// A listener that runs until it is closed.
 #[derive(Debug)]
 pub struct ResultsServer {
     accept_task: JoinHandle<()>,
-    drain: watch::Sender<()>,
-    deadline: Duration,
+    drain_sender: watch::Sender<()>,
+    drain_timeout: Duration,
 }
 
 impl ResultsServer {
-    pub fn start(
-        node: Arc<Node>,
-        listener: TcpListener,
-        verifier: Arc<Reloadable<ResultsClientCertVerifier>>,
-    ) -> Self {
-        let (drain, draining) = watch::channel(());
-        let deadline = node.settings.connections.drain_deadline;
-        let accepting = tokio::spawn(accept(node, listener, verifier, draining));
-        Self { accept_task: accepting, drain, deadline }
+    pub fn start(node: Arc<Node>, listener: TcpListener, tls: Arc<Reloadable<ResultsTls>>) -> Self {
+        let (drain_sender, drain_signal) = watch::channel(());
+        let drain_timeout = node.settings.connection_limits.drain_deadline;
+        let accept_task = tokio::spawn(accept_connections(node, listener, tls, drain_signal));
+        Self { accept_task, drain_sender, drain_timeout }
     }
 
-    /// Takes no more, and lets what is in flight finish.
+    /// Stops accepting connections and waits for requests in flight.
     pub async fn close(self) {
         self.accept_task.abort();
         drop(self.accept_task.await);
-        self.drain.send_replace(());
-        if timeout(self.deadline, self.drain.closed()).await.is_err() {
-            tracing::warn!("some results were not taken before the drain deadline");
+        self.drain_sender.send_replace(());
+        if timeout(self.drain_timeout, self.drain_sender.closed()).await.is_err() {
+            tracing::warn!("some results were not received before the drain deadline");
         }
     }
 }
 
+/// Changes when the server is to stop.
 type ResultsDrainSignal = watch::Receiver<()>;
 
-async fn accept(
+async fn accept_connections(
     node: Arc<Node>,
     listener: TcpListener,
-    verifier: Arc<Reloadable<ResultsClientCertVerifier>>,
-    draining: ResultsDrainSignal,
+    tls: Arc<Reloadable<ResultsTls>>,
+    drain_signal: ResultsDrainSignal,
 ) {
-    let room = Arc::new(Semaphore::new(CONNECTIONS_MAX));
+    let slots = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     loop {
-        let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&slots).acquire_owned().await else { return };
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!(%error, "accept failed for results");
+                tracing::warn!(%error, "accept failed on the results listener");
                 sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        let (node, verifier) = (Arc::clone(&node), Arc::clone(&verifier));
-        let mut draining = draining.clone();
+        let (node, tls) = (Arc::clone(&node), Arc::clone(&tls));
+        let mut drain_signal = drain_signal.clone();
         tokio::spawn(async move {
-            serve_connection(&node, stream, peer, &verifier, &mut draining).await;
-            drop((permit, draining));
+            serve_connection(&node, stream, peer, &tls, &mut drain_signal).await;
+            drop((permit, drain_signal));
         });
     }
 }
 
-/// One connection, from its first byte to its last.
 async fn serve_connection(
     node: &Node,
     stream: TcpStream,
     peer: SocketAddr,
-    verifier: &Reloadable<ResultsClientCertVerifier>,
-    draining: &mut ResultsDrainSignal,
+    tls: &Reloadable<ResultsTls>,
+    drain_signal: &mut ResultsDrainSignal,
 ) {
-    let (app, limits) = (&*node.app, &node.settings.connections);
-    let deadline = limits.header_deadline;
+    let (app, limits) = (&*node.app, &node.settings.connection_limits);
+    let head_timeout = limits.header_deadline;
     let activity = Arc::new(Activity::new());
     let stream = LimitedStream::new(stream, StreamLimits::from_connection_limits(limits), activity);
-    let acceptor = TlsAcceptor::from(Arc::clone(&verifier.current().config));
-    let shaken = tokio::select! {
-        shaken = timeout(deadline, acceptor.accept(stream)) => shaken,
-        _ = draining.changed() => return,
+    let acceptor = TlsAcceptor::from(Arc::clone(&tls.current().config));
+    let handshake = tokio::select! {
+        handshake = timeout(head_timeout, acceptor.accept(stream)) => handshake,
+        _ = drain_signal.changed() => return,
     };
-    let stream = match shaken {
+    let stream = match handshake {
         Ok(Ok(stream)) => stream,
         Ok(Err(error)) => {
             let address = peer.ip();
-            return tracing::warn!(%address, %error, "nobody vouches for who came with a result");
+            return tracing::warn!(%address, %error, "TLS handshake failed on the results listener: \
+                                                     no scheme trusts the client certificate");
         }
         Err(_) => return,
     };
-    let shown = stream.get_ref().1.peer_certificates().unwrap_or_default();
-    let shown: Vec<_> = shown.iter().map(|it| it.clone().into_owned()).collect();
+    let certificates = stream.get_ref().1.peer_certificates().unwrap_or_default();
+    let certificates: Vec<_> = certificates.iter().map(|it| it.clone().into_owned()).collect();
     let service = service_fn(async |request: Request<Incoming>| {
-        // For each anew: a connection may outlive a certificate, or the roots that vouched for it.
-        let schemes = verifier.current().schemes(&shown, app.vault.clock.now());
+        // Verify for every request: a connection can outlive a certificate, and the roots can
+        // change.
+        let schemes = tls.current().schemes_that_trust(&certificates, app.vault.clock.now());
         let client = app.trusted_proxies.client_address(peer.ip(), request.headers());
         Ok::<_, Infallible>(receive_verified_result(app, &schemes, client, request).await)
     });
-    let http1 = http1_builder(deadline, HEAD_BYTES_MAX);
-    let mut connection = std::pin::pin!(http1.serve_connection(TokioIo::new(stream), service));
+    let builder = http1_builder(head_timeout, HEAD_BYTES_MAX);
+    let mut connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
     tokio::select! {
-        // Whoever breaks off is no event of ours.
+        // Errors of the client connection are ignored.
         _ = connection.as_mut() => (),
-        _ = draining.changed() => {
+        _ = drain_signal.changed() => {
             connection.as_mut().graceful_shutdown();
             drop(connection.await);
         }

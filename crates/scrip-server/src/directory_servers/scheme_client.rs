@@ -1,4 +1,4 @@
-//! One scheme that is connected, for one kind of tenants: its ranges, and what came of asking it.
+//! Client of one connected scheme for one kind of tenants: card ranges, requests and metrics.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -24,23 +24,26 @@ use crate::{
 };
 
 labels! {
-    /// What came of asking.
+    /// Outcome of a request.
     pub(crate) enum ExchangeOutcome {
-        Succeeded "answered",
+        Succeeded "succeeded",
         NotSent "not_sent",
         TimedOut "timed_out",
-        Failed "broken",
+        Failed "failed",
     }
 }
 
-/// What is counted of one scheme.
+/// Metrics of one scheme.
 #[derive(Debug)]
 pub(crate) struct SchemeMetrics {
-    /// Authentications; questions for ranges are told by the two below.
+    /// Authentication requests.
     pub(crate) requests: Counters<ExchangeOutcome>,
+    /// Durations of authentication requests.
     pub(crate) micros: Histogram<16>,
-    /// Milliseconds of the vault's clock; 0 before the first time.
+    /// Time of the last fetch of card ranges, in milliseconds of the vault's clock; 0 before the
+    /// first fetch.
     pub(crate) ranges_fetched_at: Gauge,
+    /// Failed fetches of card ranges.
     pub(crate) range_failures: Counter,
 }
 
@@ -54,7 +57,7 @@ pub(crate) struct SchemeClient<W> {
     metrics: SchemeMetrics,
 }
 
-/// For whom a way is.
+/// The kind of tenants that use a transport.
 pub(crate) trait TenantTransport: Transport {
     const KIND: TenantKind;
 }
@@ -70,14 +73,14 @@ impl TenantTransport for TestTenantTransport {
 pub(crate) type RefreshFuture<'a> =
     Pin<Box<dyn Future<Output = Result<usize, RangeFetchError>> + Send + 'a>>;
 
-/// One of them, whatever the way to it.
+/// A connected scheme, independent of its transport.
 pub(crate) trait ConnectedScheme: Send + Sync {
     fn kind(&self) -> TenantKind;
     fn scheme(&self) -> Scheme;
     fn metrics(&self) -> &SchemeMetrics;
     fn ranges(&self) -> Option<Arc<CardRanges>>;
 
-    /// Asks for the ranges and takes them over; how many there are.
+    /// Fetches the card ranges, puts them in force and returns their number.
     fn refresh_ranges(&self, now: Timestamp) -> RefreshFuture<'_>;
 }
 
@@ -88,20 +91,13 @@ impl<W: Transport> SchemeClient<W> {
         connection: SchemeConnection,
         timeouts: ExchangeTimeouts,
     ) -> Self {
-        let counts = SchemeMetrics {
+        let metrics = SchemeMetrics {
             requests: Counters::default(),
             micros: Histogram::new(MICROS_BOUNDS),
             ranges_fetched_at: Gauge::default(),
             range_failures: Counter::default(),
         };
-        Self {
-            scheme,
-            transport,
-            connection,
-            timeouts,
-            ranges: ArcSwapOption::empty(),
-            metrics: counts,
-        }
+        Self { scheme, transport, connection, timeouts, ranges: ArcSwapOption::empty(), metrics }
     }
 
     pub(crate) fn current_ranges(&self) -> Option<Arc<CardRanges>> {
@@ -114,14 +110,14 @@ impl<W: TenantTransport> SchemeClient<W> {
         SchemeRanges { scheme: self.scheme, ranges: self.current_ranges() }
     }
 
-    /// Sends an authentication, once.
+    /// Sends an authentication request, once.
     pub(crate) async fn send_authentication(
         &self,
         message: Zeroizing<Vec<u8>>,
     ) -> Result<Vec<u8>, DirectoryServerError> {
-        let question = DirectoryRequest { message, response_bytes_max: MESSAGE_BYTES_MAX };
+        let request = DirectoryRequest { message, response_bytes_max: MESSAGE_BYTES_MAX };
         let started = ticks();
-        let response = client::send_request(&self.transport, question, self.timeouts).await;
+        let response = client::send_request(&self.transport, request, self.timeouts).await;
         let duration = ticks().saturating_sub(started);
         self.metrics.micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
         let outcome = match &response {
@@ -137,16 +133,16 @@ impl<W: TenantTransport> SchemeClient<W> {
             }
         };
         self.metrics.requests.increment(outcome);
-        response.map_err(|RequestFailure { error: unanswered, cause }| {
-            let (scheme, harness) = (self.scheme.name(), tenant_kind_name(W::KIND));
+        response.map_err(|RequestFailure { error, cause }| {
+            let (scheme, tenant_type) = (self.scheme.name(), tenant_kind_name(W::KIND));
             tracing::warn!(
                 scheme,
-                harness,
-                ?unanswered,
+                tenant_type,
+                ?error,
                 cause,
-                "a directory server did not answer"
+                "request to a directory server failed"
             );
-            unanswered
+            error
         })
     }
 }
@@ -170,10 +166,10 @@ impl<W: TenantTransport> ConnectedScheme for SchemeClient<W> {
 
     fn refresh_ranges(&self, now: Timestamp) -> RefreshFuture<'_> {
         Box::pin(async move {
-            let fetched = ranges::fetch_ranges(self).await;
-            let next = fetched.inspect_err(|_| self.metrics.range_failures.increment())?;
-            let count = next.len();
-            self.ranges.store(Some(Arc::new(next)));
+            let result = ranges::fetch_ranges(self).await;
+            let ranges = result.inspect_err(|_| self.metrics.range_failures.increment())?;
+            let count = ranges.len();
+            self.ranges.store(Some(Arc::new(ranges)));
             self.metrics.ranges_fetched_at.set(u64::try_from(now.unix_ms).unwrap_or_default());
             Ok(count)
         })

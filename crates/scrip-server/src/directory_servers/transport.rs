@@ -1,4 +1,4 @@
-//! The ways to a directory server. A production tenant has but one: with certificates on both sides.
+//! Transports to a directory server. Production tenants use mTLS only.
 
 use std::{fmt, future::Future, io, path::PathBuf, sync::Arc};
 
@@ -26,41 +26,41 @@ pub(crate) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<S: AsyncRead + AsyncWrite + Send + Unpin> Duplex for S {}
 
 pub(crate) trait Transport: fmt::Debug + Send + Sync + 'static {
-    /// In the order in which they are tried.
+    /// Addresses in the order in which they are tried.
     fn addresses(&self) -> &[HttpAddress];
 
-    /// Up to where a message can be sent.
+    /// Connects, including the TLS handshake.
     fn connect(
         &self,
         address: &HttpAddress,
     ) -> impl Future<Output = io::Result<Box<dyn Duplex>>> + Send;
 }
 
-/// By TLS: we show the certificate that the scheme gave us, and believe its own roots only.
+/// TLS with the client certificate issued by the scheme; only the roots of the scheme are trusted.
 #[derive(Debug)]
 pub(crate) struct MutualTlsTransport {
     addresses: Vec<HttpAddress>,
     pub(super) credentials: Arc<Reloadable<ClientConfig>>,
 }
 
-/// To the simulator, in clear and on this machine. It has nothing to do with [`Secured`], and only
-/// [`ForTests`] has room for it.
+/// Plain HTTP to the simulator on this machine. It is unrelated to [`MutualTlsTransport`]; only
+/// [`TestTenantTransport`] can contain it.
 #[derive(Debug)]
 pub(crate) struct SimulatorTransport {
     addresses: Vec<HttpAddress>,
 }
 
-/// Of test tenants.
+/// Transport of test tenants.
 #[derive(Debug)]
 pub(crate) enum TestTenantTransport {
     MutualTls(MutualTlsTransport),
     Simulator(SimulatorTransport),
 }
 
-/// What the settings say of the way to one scheme.
+/// Settings of the connection to one scheme.
 #[derive(Debug, Clone)]
-pub struct MutualTlsPlan {
-    /// How the settings are named, for complaints: `threeds.production.visa`.
+pub struct MutualTlsSettings {
+    /// Section of the settings, for error messages: `threeds.production.visa`.
     pub section: String,
     pub urls: Vec<SecureUrl>,
     pub client_certificate: PathBuf,
@@ -70,32 +70,34 @@ pub struct MutualTlsPlan {
 
 impl MutualTlsTransport {
     /// # Errors
-    /// A file is missing or damaged, or the key is not the certificate's.
-    pub(crate) fn new(plan: &MutualTlsPlan) -> anyhow::Result<Self> {
-        let addresses = plan.urls.iter().map(|it| it.0.clone()).collect();
-        let files = [&plan.client_certificate, &plan.client_key, &plan.roots].map(Clone::clone);
-        let section = plan.section.clone();
+    /// A file is missing or damaged, or the key does not match the certificate.
+    pub(crate) fn new(settings: &MutualTlsSettings) -> anyhow::Result<Self> {
+        let addresses = settings.urls.iter().map(|it| it.0.clone()).collect();
+        let files =
+            [&settings.client_certificate, &settings.client_key, &settings.roots].map(Clone::clone);
+        let section = settings.section.clone();
         let read = move |files: &[PathBuf]| client_config(&section, files);
-        let credentials = Reloadable::load(plan.section.clone(), files.to_vec(), Box::new(read))?;
+        let credentials =
+            Reloadable::load(settings.section.clone(), files.to_vec(), Box::new(read))?;
         Ok(Self { addresses, credentials: Arc::new(credentials) })
     }
 }
 
 fn client_config(section: &str, files: &[PathBuf]) -> anyhow::Result<Arc<ClientConfig>> {
-    let [certificate, key, roots] = files else { anyhow::bail!("{section}: three files") };
-    let named = |it: &str| format!("{section}.{it}");
-    let (chain, private) = read_certificate_and_key(
-        (&named("client_certificate"), certificate),
-        (&named("client_key"), key),
+    let [certificate, key, roots] = files else { anyhow::bail!("{section}: expected three files") };
+    let setting_name = |it: &str| format!("{section}.{it}");
+    let (chain, private_key) = read_certificate_and_key(
+        (&setting_name("client_certificate"), certificate),
+        (&setting_name("client_key"), key),
     )?;
-    let roots = read_roots(&named("roots"), roots)?;
+    let roots = read_roots(&setting_name("roots"), roots)?;
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config = ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&TLS13, &TLS12])?
         .with_root_certificates(roots)
-        .with_client_auth_cert(chain, private);
-    let apart = || format!("{section}.client_certificate and client_key cannot be used together");
-    Ok(Arc::new(config.with_context(apart)?))
+        .with_client_auth_cert(chain, private_key);
+    let mismatch = || format!("{section}.client_certificate and client_key do not match");
+    Ok(Arc::new(config.with_context(mismatch)?))
 }
 
 impl Transport for MutualTlsTransport {
@@ -123,11 +125,12 @@ impl Transport for SimulatorTransport {
         &self.addresses
     }
 
-    /// `localhost` is what the machine says it is, and it must say this machine.
+    /// Connects to a loopback address only. The system resolves `localhost`, possibly to another
+    /// address.
     async fn connect(&self, address: &HttpAddress) -> io::Result<Box<dyn Duplex>> {
-        let found = lookup_host((address.host.as_str(), address.port)).await?;
-        let near: Vec<_> = found.filter(|it| it.ip().is_loopback()).collect();
-        let stream = TcpStream::connect(near.as_slice()).await?;
+        let addresses = lookup_host((address.host.as_str(), address.port)).await?;
+        let addresses: Vec<_> = addresses.filter(|it| it.ip().is_loopback()).collect();
+        let stream = TcpStream::connect(addresses.as_slice()).await?;
         stream.set_nodelay(true)?;
         Ok(Box::new(stream))
     }

@@ -1,5 +1,5 @@
-//! A stream that knows whether anything was written to it: what may have been seen is never sent
-//! again.
+//! A stream that records whether a write was attempted: a message that may have been received is
+//! never sent again.
 
 use std::{
     io,
@@ -13,7 +13,7 @@ use std::{
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Whether a request has begun to leave.
+/// Whether the first write of a request was attempted.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct WriteStarted(Arc<AtomicBool>);
 
@@ -33,7 +33,7 @@ impl<S> WriteTracking<S> {
         Self { inner, write_started }
     }
 
-    /// Before it is tried: a write that fails may have left in part.
+    /// Records that a write starts, before the write: a failed write may have sent some bytes.
     fn mark_started(&self, is_empty: bool) {
         if !is_empty {
             self.write_started.0.store(true, Ordering::SeqCst);
@@ -90,24 +90,24 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn write_is_tracked_from_the_first_byte_and_reads_are_not() {
-        let (near, mut far) = duplex(8);
-        let started = WriteStarted::default();
-        let mut near = WriteTracking::new(near, started.clone());
-        far.write_all(b"1").await.unwrap();
-        near.read_exact(&mut [0]).await.unwrap();
-        near.flush().await.unwrap();
-        assert!(!started.is_set());
-        near.write_all(b"1").await.unwrap();
-        assert!(started.is_set());
+    async fn stream_reports_a_write_from_its_first_byte_and_no_read() {
+        let (client, mut server) = duplex(8);
+        let write_started = WriteStarted::default();
+        let mut client = WriteTracking::new(client, write_started.clone());
+        server.write_all(b"1").await.unwrap();
+        client.read_exact(&mut [0]).await.unwrap();
+        client.flush().await.unwrap();
+        assert!(!write_started.is_set());
+        client.write_all(b"1").await.unwrap();
+        assert!(write_started.is_set());
     }
 
     #[tokio::test]
     async fn failed_write_is_tracked_as_started() {
-        let (near, far) = duplex(8);
-        drop(far);
-        let started = WriteStarted::default();
-        assert!(WriteTracking::new(near, started.clone()).write_all(b"1").await.is_err());
-        assert!(started.is_set());
+        let (client, server) = duplex(8);
+        drop(server);
+        let write_started = WriteStarted::default();
+        assert!(WriteTracking::new(client, write_started.clone()).write_all(b"1").await.is_err());
+        assert!(write_started.is_set());
     }
 }

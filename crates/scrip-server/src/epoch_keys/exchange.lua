@@ -1,7 +1,7 @@
 -- Wrapped keys of one epoch: leaves some, and gives all that are there then.
--- KEYS[1]: the epoch. ARGV: nothing, first or again; when it ends; then versions and keys in turn.
-local ends, leave = ARGV[2], ARGV[1]
-if leave == 'again' or (leave == 'first' and redis.call('EXISTS', KEYS[1]) == 0) then
+-- KEYS[1]: the epoch. ARGV: none, if_absent or restore; when it ends; then versions and keys in turn.
+local ends, offer = ARGV[2], ARGV[1]
+if offer == 'restore' or (offer == 'if_absent' and redis.call('EXISTS', KEYS[1]) == 0) then
   for at = 3, #ARGV, 2 do
     redis.call('HSETNX', KEYS[1], ARGV[at], ARGV[at + 1])
   end

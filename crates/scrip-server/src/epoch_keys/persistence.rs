@@ -1,5 +1,5 @@
-//! Whether a Redis writes to a disk what it is given. A key that was destroyed could be found there
-//! by whoever also has the root key.
+//! Detects whether a Redis writes its data to a disk. Destroyed keys could be recovered there and
+//! decrypted with the root key.
 
 use std::fmt;
 
@@ -8,42 +8,44 @@ use redis::{ErrorKind, RedisError, RedisResult, aio::ConnectionLike, cmd};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Persistence {
     Off,
-    /// Snapshots, or a log of writes.
+    /// Snapshots or an append-only file are on.
     On,
-    /// It has replicas: to bring one up to date, both may write all of it to a disk.
+    /// Redis has replicas: a full synchronization may write all data to a disk on both sides.
     Replicated,
-    /// It does not let itself be asked, as those that others run mostly do not.
+    /// The configuration cannot be read, as with most managed services.
     Unknown,
 }
 
+/// Reads from the configuration of Redis whether it writes data to a disk.
+///
 /// # Errors
-/// It did not answer, or it is a copy of another one, to which nothing can be written.
+/// Redis does not respond, or is a read-only replica.
 pub(super) async fn detect_persistence(
     connection: &mut impl ConnectionLike,
 ) -> RedisResult<Persistence> {
-    let role: String = cmd("INFO").arg("replication").query_async(connection).await?;
-    if info_field(&role, "role") == Some("slave") {
+    let replication_info: String = cmd("INFO").arg("replication").query_async(connection).await?;
+    if info_field(&replication_info, "role") == Some("slave") {
         return Err(RedisError::from((ErrorKind::Client, "is a replica")));
     }
-    if info_field(&role, "connected_slaves").is_some_and(|it| it != "0") {
+    if info_field(&replication_info, "connected_slaves").is_some_and(|it| it != "0") {
         return Ok(Persistence::Replicated);
     }
-    let save = read_setting(connection, "save").await?;
-    let log = read_setting(connection, "appendonly").await?;
-    if let (Some(save), Some(log)) = (save, log) {
-        let off = save.trim().is_empty() && log == "no";
-        return Ok(if off { Persistence::Off } else { Persistence::On });
+    let snapshots = read_setting(connection, "save").await?;
+    let append_only = read_setting(connection, "appendonly").await?;
+    if let (Some(snapshots), Some(append_only)) = (snapshots, append_only) {
+        let is_off = snapshots.trim().is_empty() && append_only == "no";
+        return Ok(if is_off { Persistence::Off } else { Persistence::On });
     }
-    // This tells of a log, but not whether snapshots are on.
-    let info: String = cmd("INFO").arg("persistence").query_async(connection).await?;
-    let log = info_field(&info, "aof_enabled") == Some("1");
-    Ok(if log { Persistence::On } else { Persistence::Unknown })
+    // `INFO` reports the append-only file, but not whether snapshots are on.
+    let persistence_info: String = cmd("INFO").arg("persistence").query_async(connection).await?;
+    let append_only = info_field(&persistence_info, "aof_enabled") == Some("1");
+    Ok(if append_only { Persistence::On } else { Persistence::Unknown })
 }
 
-/// Nothing where it may not be asked for.
+/// Reads a setting of Redis. Returns `None` if reading the setting is denied.
 ///
 /// # Errors
-/// It did not answer.
+/// Redis does not respond.
 pub async fn read_setting(
     connection: &mut impl ConnectionLike,
     name: &str,
@@ -56,7 +58,7 @@ pub async fn read_setting(
     }
 }
 
-/// Of what `INFO` says.
+/// Returns a field of an `INFO` response.
 fn info_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.lines().find_map(|it| it.strip_prefix(name)?.strip_prefix(':'))
 }
@@ -64,26 +66,26 @@ fn info_field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
 impl fmt::Display for Persistence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Off => "it keeps nothing on a disk",
+            Self::Off => "it stores nothing on a disk",
             Self::On => {
-                "it keeps what it is given on a disk, where a key that was destroyed could be found; \
-                 turn that off (save \"\" and appendonly no), or say cvc.epoch_keys_on_disk = true \
-                 if that is meant"
+                "it stores data on a disk, so destroyed keys could be recovered; turn persistence \
+                 off (save \"\" and appendonly no), or set cvc.allow_epoch_keys_on_disk = true to \
+                 accept this"
             }
             Self::Replicated => {
-                "it has replicas, and to bring one up to date what it is given may be written to a \
-                 disk here and there; use one without replicas, or say cvc.epoch_keys_on_disk = true \
-                 if that is meant"
+                "it has replicas, and a synchronization may write its data to a disk on both \
+                 sides; use a Redis without replicas, or set cvc.allow_epoch_keys_on_disk = true \
+                 to accept this"
             }
             Self::Unknown => {
-                "it does not tell whether it keeps what it is given on a disk (CONFIG GET is \
-                 refused); if it does not, or if that is meant, say cvc.epoch_keys_on_disk = true"
+                "it does not report whether it stores data on a disk (CONFIG GET is denied); if it \
+                 does not, or if you accept this, set cvc.allow_epoch_keys_on_disk = true"
             }
         })
     }
 }
 
-/// What time Redis says it is, to the second; nothing when it does not answer.
+/// Returns the time of Redis, rounded down to a second; `None` if Redis does not respond.
 pub async fn redis_time_ms(connection: &mut impl ConnectionLike) -> Option<i64> {
     let (seconds, _): (i64, i64) = cmd("TIME").query_async(connection).await.ok()?;
     Some(seconds.saturating_mul(1000))

@@ -1,5 +1,5 @@
-//! Epoch keys that nodes share through Redis or Valkey: wrapped, without persistence, and gone there
-//! when their epoch ends.
+//! Epoch keys that nodes share through Redis or Valkey: wrapped, not persisted, and expired there
+//! at the end of their epoch.
 
 use std::{
     fmt,
@@ -20,10 +20,10 @@ use tokio::time::{sleep, timeout};
 use crate::epoch_keys::persistence::{self, Persistence};
 
 const SCRIPT: &str = include_str!("exchange.lua");
-/// A request waits for so long, once in an epoch.
-const DEADLINE: Duration = Duration::from_secs(1);
-const CONNECT_DEADLINE: Duration = Duration::from_secs(2);
-/// Between attempts to reach a server that is away.
+/// Maximum duration of one script call. A request waits for a call at most once per epoch.
+const SCRIPT_TIMEOUT: Duration = Duration::from_secs(1);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
+/// Pause between attempts to connect.
 const RECONNECT_PAUSE: Duration = Duration::from_millis(250);
 
 pub struct RedisKeyExchange {
@@ -32,38 +32,39 @@ pub struct RedisKeyExchange {
     script: Script,
     disk_policy: DiskPolicy,
     connection: ArcSwapOption<MultiplexedConnection>,
-    /// Somebody is at it.
+    /// A reconnect task is running.
     reconnecting: AtomicBool,
     failures: AtomicU64,
 }
 
-/// Whether a server will do that may write keys to a disk, where destroyed ones are found again by
-/// whoever also has the root key.
+/// Whether a Redis is allowed to write keys to a disk, where destroyed keys can be recovered and
+/// decrypted with the root key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DiskPolicy {
     Forbidden,
     Allowed,
 }
 
-/// Why a server is not used.
+/// Why a Redis cannot be used.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RedisUnusable {
-    /// For now.
+    /// Redis does not respond or denies access; later attempts may succeed.
     #[error("{0}")]
     Unavailable(String),
-    /// Until somebody changes it: it writes keys to a disk, or does not tell.
+    /// Redis writes keys to a disk, or does not report whether it does. Later attempts fail until
+    /// its configuration changes.
     #[error("{0}")]
     Persistent(Persistence),
 }
 
 impl RedisKeyExchange {
-    /// Reaches for the server once; if it is not there, goes on trying in the background.
+    /// Tries to connect once; if that fails, keeps trying in the background.
     ///
     /// # Errors
-    /// It is there, and keeps what it is given.
+    /// The server is available, but persists its data.
     pub async fn start(client: Client, disk_policy: DiskPolicy) -> Result<Arc<Self>, Persistence> {
-        let shared = Arc::new_cyclic(|me| Self {
-            self_reference: Weak::clone(me),
+        let exchange = Arc::new_cyclic(|self_reference| Self {
+            self_reference: Weak::clone(self_reference),
             client,
             script: Script::new(SCRIPT),
             disk_policy,
@@ -71,42 +72,45 @@ impl RedisKeyExchange {
             reconnecting: AtomicBool::new(false),
             failures: AtomicU64::new(0),
         });
-        match shared.connect().await {
-            Ok(connection) => shared.connection.store(Some(Arc::new(connection))),
+        match exchange.connect().await {
+            Ok(connection) => exchange.connection.store(Some(Arc::new(connection))),
             Err(RedisUnusable::Persistent(persistence)) => return Err(persistence),
-            Err(unfit @ RedisUnusable::Unavailable(_)) => shared.handle_disconnect(&unfit),
+            Err(error @ RedisUnusable::Unavailable(_)) => exchange.handle_disconnect(&error),
         }
-        Ok(shared)
+        Ok(exchange)
     }
 
+    /// Connects and detects whether the server persists its data.
+    ///
     /// # Errors
-    /// It is of no use, now or at all.
+    /// The server is unavailable.
     pub async fn probe(
         client: &Client,
     ) -> Result<(MultiplexedConnection, Persistence), RedisUnusable> {
         let config = AsyncConnectionConfig::new()
-            .set_connection_timeout(Some(CONNECT_DEADLINE))
-            .set_response_timeout(Some(CONNECT_DEADLINE));
-        let connecting = client.get_multiplexed_async_connection_with_config(&config);
-        let late = |_| RedisUnusable::Unavailable("no answer in time".to_owned());
-        let connection = timeout(CONNECT_DEADLINE, connecting).await.map_err(late)?;
+            .set_connection_timeout(Some(CONNECT_TIMEOUT))
+            .set_response_timeout(Some(CONNECT_TIMEOUT));
+        let connect = client.get_multiplexed_async_connection_with_config(&config);
+        let timed_out = |_| RedisUnusable::Unavailable("response timeout".to_owned());
+        let connection = timeout(CONNECT_TIMEOUT, connect).await.map_err(timed_out)?;
         let mut connection =
             connection.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
-        let request = persistence::detect_persistence(&mut connection);
-        let request = timeout(CONNECT_DEADLINE, request).await.map_err(late)?;
-        let persistence = request.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
+        let detection = persistence::detect_persistence(&mut connection);
+        let detection = timeout(CONNECT_TIMEOUT, detection).await.map_err(timed_out)?;
+        let persistence =
+            detection.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
         Ok((connection, persistence))
     }
 
-    /// Asked again with each connection: behind it there may be another server, or other settings.
+    /// Checks persistence for each connection: the server or its configuration may have changed.
     async fn connect(&self) -> Result<MultiplexedConnection, RedisUnusable> {
         let (connection, persistence) = Self::probe(&self.client).await?;
         match (persistence, self.disk_policy) {
             (Persistence::Off, _) | (_, DiskPolicy::Allowed) => Ok(connection),
             (
-                kept @ (Persistence::On | Persistence::Replicated | Persistence::Unknown),
+                persistence @ (Persistence::On | Persistence::Replicated | Persistence::Unknown),
                 DiskPolicy::Forbidden,
-            ) => Err(RedisUnusable::Persistent(kept)),
+            ) => Err(RedisUnusable::Persistent(persistence)),
         }
     }
 
@@ -117,26 +121,26 @@ impl RedisKeyExchange {
         offer: KeyOffer<'_>,
     ) -> Result<Vec<WrappedEpochKey>, RedisUnusable> {
         let mut call = self.script.prepare_invoke();
-        let (word, keys) = match offer {
-            KeyOffer::None => ("nothing", &[][..]),
-            KeyOffer::IfAbsent(key) => ("first", std::slice::from_ref(key)),
-            KeyOffer::Restore(keys) => ("again", keys),
+        let (mode, keys) = match offer {
+            KeyOffer::None => ("none", &[][..]),
+            KeyOffer::IfAbsent(key) => ("if_absent", std::slice::from_ref(key)),
+            KeyOffer::Restore(keys) => ("restore", keys),
         };
-        call.key(&epoch.name).arg(word).arg(epoch.ends_ms);
+        call.key(&epoch.name).arg(mode).arg(epoch.ends_ms);
         for key in keys {
             call.arg(format!("{:08x}", key.version)).arg(key.wrapped.as_bytes());
         }
-        let response = timeout(DEADLINE, call.invoke_async(connection)).await;
+        let response = timeout(SCRIPT_TIMEOUT, call.invoke_async(connection)).await;
         let response =
-            response.map_err(|_| RedisUnusable::Unavailable("no answer in time".to_owned()))?;
-        let found: Vec<(String, Vec<u8>)> =
+            response.map_err(|_| RedisUnusable::Unavailable("response timeout".to_owned()))?;
+        let entries: Vec<(String, Vec<u8>)> =
             response.map_err(|it| RedisUnusable::Unavailable(describe_error(&it)))?;
-        let read = |(version, wrapped): (String, Vec<u8>)| {
+        let parse_entry = |(version, wrapped): (String, Vec<u8>)| {
             let version = u32::from_str_radix(&version, 16).ok()?;
             Some(WrappedEpochKey { version, wrapped: Sealed::from_stored(wrapped) })
         };
-        // What is not ours is not seen.
-        Ok(found.into_iter().filter_map(read).collect())
+        // Skip entries in a foreign format.
+        Ok(entries.into_iter().filter_map(parse_entry).collect())
     }
 
     async fn exchange_keys(
@@ -148,50 +152,59 @@ impl RedisKeyExchange {
             self.failures.fetch_add(1, Ordering::Relaxed);
             return Err(EpochKeyError::NoResponse);
         };
-        let found =
+        let keys =
             self.run_script(&mut MultiplexedConnection::clone(&connection), epoch, offer).await;
-        found.map_err(|unfit| {
+        keys.map_err(|error| {
             self.failures.fetch_add(1, Ordering::Relaxed);
-            // Another request may have noticed, and somebody have connected again since.
+            // Another request may have noticed the failure first, and the reconnect task may have
+            // finished.
             let current = self.connection.load_full();
             if current.is_some_and(|it| Arc::ptr_eq(&it, &connection)) {
-                self.handle_disconnect(&unfit);
+                self.handle_disconnect(&error);
             }
             EpochKeyError::NoResponse
         })
     }
 
-    /// Says so once, and tries again until it is back.
+    /// Logs the failure once and reconnects in the background.
     fn handle_disconnect(&self, cause: &RedisUnusable) {
         self.connection.store(None);
         if self.reconnecting.swap(true, Ordering::AcqRel) {
             return;
         }
         let cause = cause.to_string();
-        tracing::warn!(cause, "the shared epoch keys are away: codes may not be, cards are");
+        tracing::warn!(
+            cause,
+            "epoch key exchange unavailable: CVCs may be unavailable until Redis responds, cards \
+             are not affected; reconnecting"
+        );
         tokio::spawn(reconnect(Weak::clone(&self.self_reference)));
     }
 }
 
-async fn reconnect(shared: Weak<RedisKeyExchange>) {
-    let mut told = false;
+async fn reconnect(exchange: Weak<RedisKeyExchange>) {
+    let mut is_logged = false;
     loop {
-        let Some(shared) = shared.upgrade() else { return };
-        match shared.connect().await {
+        let Some(exchange) = exchange.upgrade() else { return };
+        match exchange.connect().await {
             Ok(connection) => {
-                // In this order: whoever loses this one at once must find nobody at it.
-                shared.reconnecting.store(false, Ordering::Release);
-                shared.connection.store(Some(Arc::new(connection)));
-                tracing::info!("the shared epoch keys are back");
+                // In this order: if this connection fails immediately, the next failure must start
+                // a new task.
+                exchange.reconnecting.store(false, Ordering::Release);
+                exchange.connection.store(Some(Arc::new(connection)));
+                tracing::info!("epoch key exchange available again");
                 return;
             }
-            Err(unfit @ RedisUnusable::Persistent(_)) if !told => {
-                told = true;
-                tracing::error!(cause = unfit.to_string(), "the shared epoch keys are not used");
+            Err(error @ RedisUnusable::Persistent(_)) if !is_logged => {
+                is_logged = true;
+                tracing::error!(
+                    cause = error.to_string(),
+                    "epoch key exchange rejected: Redis must not store keys on a disk"
+                );
             }
             Err(RedisUnusable::Persistent(_) | RedisUnusable::Unavailable(_)) => (),
         }
-        drop(shared);
+        drop(exchange);
         sleep(RECONNECT_PAUSE).await;
     }
 }
@@ -216,11 +229,11 @@ impl KeyExchange for RedisKeyExchange {
 
 impl fmt::Debug for RedisKeyExchange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("SharedKeys")
+        f.write_str("RedisKeyExchange")
     }
 }
 
-/// For the log. What the server says of itself, never what it was sent.
+/// Text for the log: the error category and code of the server, never sent data.
 fn describe_error(error: &RedisError) -> String {
     let code = error.code().unwrap_or_default();
     format!("{} {code}", error.category()).trim_end().to_owned()

@@ -1,5 +1,5 @@
-//! Files that are there whole or not at all: a draft beside the place is written, synced and renamed,
-//! and then the folder is synced, because a name is an entry of its folder.
+//! Atomic file replacement: write and sync a temporary file in the same directory, rename it, and
+//! sync the directory, because the name is an entry of the directory.
 
 use std::{
     fs::{self, File, OpenOptions, Permissions},
@@ -11,7 +11,7 @@ use std::{
 use anyhow::{Context, bail};
 use nix::libc;
 
-/// The place with something behind its name.
+/// Returns the path with a suffix appended to its name.
 #[must_use]
 pub fn path_with_suffix(target: &Path, suffix: &str) -> PathBuf {
     let mut name = target.as_os_str().to_owned();
@@ -19,22 +19,25 @@ pub fn path_with_suffix(target: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// The folder of a file; of a bare name, the current one.
+/// Returns the parent directory. For a name without a directory, returns the current directory.
 #[must_use]
 pub fn folder_of(target: &Path) -> &Path {
     target.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
+/// Syncs a directory, so that a rename in it survives a power failure.
+///
 /// # Errors
-/// The folder cannot be opened or synced.
+/// The directory cannot be opened or synced.
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// Puts a new file in the place, for its owner only. The draft is gone when this fails.
+/// Replaces a file with new content, readable by its owner only. Removes the temporary file on
+/// failure.
 ///
 /// # Errors
-/// The folder cannot be written; the old file is as it was.
+/// The directory cannot be written; the old file is unchanged.
 pub fn replace(
     target: &Path,
     temporary: &Path,
@@ -42,25 +45,25 @@ pub fn replace(
 ) -> io::Result<()> {
     let mut options = OpenOptions::new();
     let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(temporary)?;
-    let written = write(&mut file).and_then(|()| file.sync_all());
-    let placed = written.and_then(|()| fs::rename(temporary, target));
-    if placed.is_err() {
+    let write_result = write(&mut file).and_then(|()| file.sync_all());
+    let result = write_result.and_then(|()| fs::rename(temporary, target));
+    if result.is_err() {
         drop(fs::remove_file(temporary));
     }
-    placed?;
+    result?;
     sync_folder(folder_of(target))
 }
 
-/// What becomes of a draft that is not put in its place.
+/// Whether a temporary file that was not renamed is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OnFailure {
     Remove,
-    /// The next run goes on with it.
+    /// The next run continues with it.
     Keep,
 }
 
-/// A large file until it is whole: beside its place, for its owner only, and locked. One that a
-/// killed process left is used again, so at most one is ever left.
+/// A large file that is written under a temporary name, readable by its owner only and locked. A
+/// temporary file of a killed process is reused, so at most one exists.
 #[derive(Debug)]
 pub struct AtomicFile {
     pub path: PathBuf,
@@ -69,16 +72,18 @@ pub struct AtomicFile {
 }
 
 impl AtomicFile {
+    /// Creates and locks the temporary file of `target`. Errors name the kind of file, `purpose`.
+    ///
     /// # Errors
-    /// It cannot be made, or another process writes it; `what` names what that would be.
+    /// The file cannot be created, or another process is writing it.
     pub fn open(target: &Path, purpose: &str, on_failure: OnFailure) -> anyhow::Result<Self> {
-        let path = path_with_suffix(target, ".draft");
+        let path = path_with_suffix(target, ".tmp");
         let name = path.display();
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).truncate(false).mode(0o600);
-        // Where others can write too, the name may be a link of theirs.
+        // In a directory that others can write, the name could be a symbolic link.
         let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
-        let file = file.with_context(|| format!("{name} cannot be made"))?;
+        let file = file.with_context(|| format!("{name} cannot be created"))?;
         if file.try_lock().is_err() {
             bail!("another {purpose} is being written to {name}");
         }
@@ -86,10 +91,10 @@ impl AtomicFile {
         Ok(Self { path, file, removes_on_drop: on_failure == OnFailure::Remove })
     }
 
-    /// It is synced already; its name is, when this is over.
+    /// Renames the synced file and syncs the directory.
     ///
     /// # Errors
-    /// The folder cannot be written.
+    /// The directory cannot be written.
     pub fn rename_into_place(mut self, target: &Path, folder: &Path) -> io::Result<()> {
         fs::rename(&self.path, target)?;
         self.removes_on_drop = false;
@@ -114,31 +119,31 @@ mod tests {
     #[test]
     fn failed_replace_leaves_the_old_file() {
         let folder = tempfile::tempdir().unwrap();
-        let (place, draft) = (folder.path().join("a"), folder.path().join("a.draft"));
-        replace(&place, &draft, |file| file.write_all(b"one")).unwrap();
-        assert_eq!(fs::metadata(&place).unwrap().permissions().mode() & 0o777, 0o600);
-        let problems = replace(&place, &draft, |file| {
+        let (target, temporary) = (folder.path().join("a"), folder.path().join("a.tmp"));
+        replace(&target, &temporary, |file| file.write_all(b"one")).unwrap();
+        assert_eq!(fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o600);
+        let result = replace(&target, &temporary, |file| {
             file.write_all(b"two")?;
             Err(io::ErrorKind::StorageFull.into())
         });
-        assert!(problems.is_err() && !draft.exists());
-        assert_eq!(fs::read(&place).unwrap(), b"one");
+        assert!(result.is_err() && !temporary.exists());
+        assert_eq!(fs::read(&target).unwrap(), b"one");
     }
 
     #[test]
     fn temporary_file_is_locked_and_removed_unless_kept() {
         let folder = tempfile::tempdir().unwrap();
-        let place = folder.path().join("a");
-        let draft = AtomicFile::open(&place, "backup", OnFailure::Remove).unwrap();
-        let second = AtomicFile::open(&place, "backup", OnFailure::Remove).unwrap_err().to_string();
-        assert!(second.starts_with("another backup is being written to "), "{second}");
-        let path = draft.path.clone();
-        drop(draft);
+        let target = folder.path().join("a");
+        let file = AtomicFile::open(&target, "backup", OnFailure::Remove).unwrap();
+        let error = AtomicFile::open(&target, "backup", OnFailure::Remove).unwrap_err().to_string();
+        assert!(error.starts_with("another backup is being written to "), "{error}");
+        let path = file.path.clone();
+        drop(file);
         assert!(!path.exists());
-        drop(AtomicFile::open(&place, "export", OnFailure::Keep).unwrap());
+        drop(AtomicFile::open(&target, "export", OnFailure::Keep).unwrap());
         assert!(path.exists());
-        let draft = AtomicFile::open(&place, "export", OnFailure::Remove).unwrap();
-        draft.rename_into_place(&place, folder.path()).unwrap();
-        assert!(place.exists() && !path.exists());
+        let file = AtomicFile::open(&target, "export", OnFailure::Remove).unwrap();
+        file.rename_into_place(&target, folder.path()).unwrap();
+        assert!(target.exists() && !path.exists());
     }
 }

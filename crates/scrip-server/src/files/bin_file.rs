@@ -1,4 +1,4 @@
-//! The file with imported BIN data: a command writes it, and a server takes it over.
+//! The file with imported BIN data: a command writes it, and servers load it.
 
 use std::{
     fs::File,
@@ -17,45 +17,45 @@ use crate::{
 };
 
 const POLL_EVERY: Duration = Duration::from_secs(1);
-/// More than a table of [`BinTable::ROWS_MAX`] rows can have.
+/// More than the size of a table with [`BinTable::ROWS_MAX`] rows.
 const BYTES_MAX: u64 = 256 * 1024 * 1024;
 
-/// Nothing when there is none.
+/// Reads the table. Returns `None` if the file does not exist.
 ///
 /// # Errors
-/// It cannot be read, or is damaged.
+/// The file cannot be read or is damaged.
 pub fn read(path: &Path) -> anyhow::Result<Option<BinTable>> {
     let file = match File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(error).context("it cannot be opened"),
+        Err(error) => return Err(error).context("the file cannot be opened"),
     };
-    // As large as it is going to be: growing would take, and keep, several times that.
+    // Allocate the full size: a growing buffer would use several times the memory.
     let len = file.metadata().map_or(0, |it| it.len().min(BYTES_MAX));
     let mut bytes = Vec::with_capacity(usize::try_from(len).unwrap_or_default());
-    file.take(BYTES_MAX).read_to_end(&mut bytes).context("it cannot be read")?;
+    file.take(BYTES_MAX).read_to_end(&mut bytes).context("the file cannot be read")?;
     Ok(Some(BinTable::from_bytes(&bytes)?))
 }
 
-/// Whole or not at all, and on the disk before it has its name.
+/// Writes the file atomically and syncs it.
 ///
 /// # Errors
 /// The directory cannot be written.
 pub fn write(path: &Path, table: &BinTable) -> anyhow::Result<()> {
-    let draft = path.with_extension(format!("{}.draft", std::process::id()));
-    let written = atomic_file::replace(path, &draft, |file| file.write_all(&table.to_bytes()));
-    written.with_context(|| format!("{} cannot be written", path.display()))
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let result = atomic_file::replace(path, &temporary, |file| file.write_all(&table.to_bytes()));
+    result.with_context(|| format!("{} cannot be written", path.display()))
 }
 
-/// Takes over the file if it is another than was seen; what is there now. One that is damaged is told
-/// of once, and what was known before stays.
+/// Loads the file if its stamp changed, and returns the current stamp. A damaged file is logged
+/// once, and the loaded table stays in force.
 pub fn reload_if_changed(
     path: &Path,
     bins: &BinData,
     last_stamp: Option<FileStamp>,
 ) -> Option<FileStamp> {
-    let now = FileStamp::for_path(path);
-    if now == last_stamp {
+    let stamp = FileStamp::for_path(path);
+    if stamp == last_stamp {
         return last_stamp;
     }
     match read(path) {
@@ -63,23 +63,26 @@ pub fn reload_if_changed(
             tracing::info!(
                 rows = table.row_count(),
                 bytes = table.memory_bytes(),
-                "BIN data is taken over"
+                "loaded BIN data"
             );
             bins.replace_imported(Some(table));
         }
         Ok(None) => {
-            tracing::info!("BIN data is gone; the built-in ranges remain");
+            tracing::info!("BIN data was removed; using the built-in ranges");
             bins.replace_imported(None);
         }
         Err(error) => {
             let cause = format!("{error:#}");
-            tracing::error!(cause, "BIN data is refused; what was known before stays");
+            tracing::error!(
+                cause,
+                "loading BIN data failed; the previous table stays in force; import the list again"
+            );
         }
     }
-    now
+    stamp
 }
 
-/// Looks every second, for as long as the server runs.
+/// Checks the file every second until the server stops.
 pub async fn reload_periodically(
     path: PathBuf,
     bins: Arc<BinData>,
@@ -91,12 +94,12 @@ pub async fn reload_periodically(
         if FileStamp::for_path(&path) == last_stamp {
             continue;
         }
-        // Megabytes are read on a thread where nobody waits for an answer.
+        // Read megabytes on a thread that serves no request.
         let (path, bins) = (path.clone(), Arc::clone(&bins));
         match tokio::task::spawn_blocking(move || reload_if_changed(&path, &bins, last_stamp)).await
         {
-            Ok(now) => last_stamp = now,
-            Err(_) => tracing::error!("taking over BIN data ended by a panic"),
+            Ok(stamp) => last_stamp = stamp,
+            Err(_) => tracing::error!("loading BIN data panicked"),
         }
     }
 }

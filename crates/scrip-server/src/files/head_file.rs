@@ -1,13 +1,13 @@
-//! The heads of the logs, kept apart from them: written every few seconds when there is something
-//! new, never while a request waits.
+//! Head file: the chain heads of both logs, stored outside the database. A background task updates
+//! it every few seconds; no request waits for it.
 //!
-//! It never goes back. When a chain is not what the file knows and more, somebody brought back an
-//! older database or altered it, and what the file says of that chain stays as it is, however far
-//! the chain comes; the others are kept on.
+//! The file never goes back. If a chain does not continue the saved head, an older database was
+//! restored or the chain was altered. The saved head of that chain then stays unchanged, however
+//! long the chain becomes; the heads of other chains are still updated.
 //!
-//! Where several nodes share a database each keeps a file of its own, and that is enough: heads are read
-//! as they were committed, and they only grow, so a node whose file is older than another's says
-//! nothing wrong, only less. The one that is furthest finds the most.
+//! Each node that shares a database has its own file, which is sufficient: heads are read as
+//! committed and only advance, so an older file is never wrong, only less complete. The newest file
+//! detects the most.
 
 use std::{
     collections::BTreeMap,
@@ -37,52 +37,52 @@ use crate::{
 };
 
 const UPDATE_EVERY: Duration = Duration::from_secs(2);
-/// How long one waits for another who writes, and how often it looks.
+/// Maximum wait for the lock of another process, and the pause between attempts.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 const LOCK_PAUSE: Duration = Duration::from_millis(20);
-/// For the last time, when a server ends: its disk may hang.
-const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(5);
+/// Maximum duration of the last update at shutdown, because the disk may hang.
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Writes down where the logs end now, if that is not written yet. Nothing happens while the
-/// vault is sealed.
+/// Saves the current chain heads if they changed. Does nothing while the vault is sealed.
 ///
 /// # Errors
-/// The logs do not go on from what the file says, or either cannot be read or written.
+/// A log does not continue its saved head, or the file or the logs cannot be read or written.
 pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     let Some(key) = vault.audit_trail.key() else { return Ok(()) };
-    let place = path.to_owned();
-    // Before the logs are asked, or another could write what is newer meanwhile.
-    let (lock, text) = spawn_blocking(move || lock_and_read(&place)).await??;
-    let known = text.map(|it| parse(path, key, &it)).transpose()?;
-    let mut next = BTreeMap::new();
+    let owned_path = path.to_owned();
+    // Lock before reading the heads: otherwise another process could save newer heads in between.
+    let (lock, text) = spawn_blocking(move || lock_and_read(&owned_path)).await??;
+    let saved = text.map(|it| parse(path, key, &it)).transpose()?;
+    let mut current = BTreeMap::new();
     for log in LogKind::ALL {
-        let ends = vault.store.list_heads(log).await.map_err(explain)?;
-        // One that somebody altered says nothing; what was kept of it stays.
-        let ours = ends.iter().filter(|it| it.has_valid_mac(key, log));
-        next.extend(ours.map(|it| ((log, it.tenant), SavedHead::from_head(log, it))));
+        let heads = vault.store.list_heads(log).await.map_err(explain)?;
+        // Ignore altered heads; their saved heads stay.
+        let valid_heads = heads.iter().filter(|it| it.has_valid_mac(key, log));
+        current.extend(valid_heads.map(|it| ((log, it.tenant), SavedHead::from_head(log, it))));
     }
-    let mut is_behind = false;
-    for then in known.iter().flat_map(|it| &it.heads) {
-        let of = (then.log, then.tenant);
-        if !is_continued(vault, key, then, next.get(&of)).await? {
-            is_behind = true;
-            next.insert(of, *then);
+    let mut is_rolled_back = false;
+    for saved_head in saved.iter().flat_map(|it| &it.heads) {
+        let chain = (saved_head.log, saved_head.tenant);
+        if !is_continued(vault, key, saved_head, current.get(&chain)).await? {
+            is_rolled_back = true;
+            current.insert(chain, *saved_head);
         }
     }
-    let next = SavedHeads { saved_at: vault.clock.now(), heads: next.into_values().collect() };
-    if known.is_none_or(|it| it.heads != next.heads) {
-        let (place, text) = (path.to_owned(), next.to_text(key));
+    let current =
+        SavedHeads { saved_at: vault.clock.now(), heads: current.into_values().collect() };
+    if saved.is_none_or(|it| it.heads != current.heads) {
+        let (owned_path, text) = (path.to_owned(), current.to_text(key));
         let write = move || {
-            let written = replace(&place, &text);
+            let result = replace(&owned_path, &text);
             drop(lock);
-            written
+            result
         };
-        let written = spawn_blocking(write).await?;
-        written.with_context(|| format!("{} cannot be written", path.display()))?;
+        let result = spawn_blocking(write).await?;
+        result.with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    if is_behind {
+    if is_rolled_back {
         bail!(
-            "the logs do not go on from what {} says: an older database was brought back, or \
+            "the logs do not continue the chain heads in {}: an older database was restored, or \
              records or a head were altered or removed; run: scrip audit verify",
             path.display()
         );
@@ -90,7 +90,7 @@ pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether a chain is still the one that was kept.
+/// Returns whether the chain still contains the saved head.
 async fn is_continued(
     vault: &Vault,
     key: &AuditKey,
@@ -101,23 +101,23 @@ async fn is_continued(
         HeadChange::Unchanged => Ok(true),
         HeadChange::RolledBack => Ok(false),
         HeadChange::Advanced => {
-            let has = chain_contains(&*vault.store, key, saved).await;
-            has.map_err(explain)
+            let contains = chain_contains(&*vault.store, key, saved).await;
+            contains.map_err(explain)
         }
     }
 }
 
-/// Nothing when there is none.
+/// Reads the saved heads. Returns `None` if the file does not exist.
 ///
 /// # Errors
-/// It cannot be read, or is not one of this vault.
+/// The file cannot be read, was altered, or belongs to another vault.
 pub fn read(path: &Path, key: &AuditKey) -> anyhow::Result<Option<SavedHeads>> {
     read_text(path)?.map(|it| parse(path, key, &it)).transpose()
 }
 
 fn parse(path: &Path, key: &AuditKey, text: &str) -> anyhow::Result<SavedHeads> {
-    let altered = || format!("{} was altered, or is of another vault", path.display());
-    SavedHeads::parse(key, text).with_context(altered)
+    let error_context = || format!("{} was altered or belongs to another vault", path.display());
+    SavedHeads::parse(key, text).with_context(error_context)
 }
 
 fn read_text(path: &Path) -> anyhow::Result<Option<String>> {
@@ -128,12 +128,13 @@ fn read_text(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// What it says, and the lock under which it says so: a server and a command may both be at it.
+/// Locks the file and returns the lock and the content. A server and a command may both update the
+/// file.
 fn lock_and_read(path: &Path) -> anyhow::Result<(File, Option<String>)> {
-    let place = path_with_suffix(path, ".lock");
-    let name = place.display();
+    let lock_path = path_with_suffix(path, ".lock");
+    let name = lock_path.display();
     let mut options = OpenOptions::new();
-    let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&place);
+    let lock = options.write(true).create(true).truncate(false).mode(0o600).open(&lock_path);
     let lock = lock.with_context(|| format!("{name} cannot be opened"))?;
     give_to_owner(path, &lock);
     let mut waited = Duration::ZERO;
@@ -148,44 +149,48 @@ fn lock_and_read(path: &Path) -> anyhow::Result<(File, Option<String>)> {
     Ok((lock, read_text(path)?))
 }
 
-/// A command that root ran must not leave a file that the server cannot open.
+/// Gives the file to the owner of `path`: a command run by root must not leave a file that the
+/// server cannot open.
 fn give_to_owner(path: &Path, file: &File) {
     if let Ok(owner) = fs::metadata(path) {
         drop(fchown(file, Some(owner.uid()), Some(owner.gid())));
     }
 }
 
-/// Whoever does it holds the lock.
+/// Replaces the head file. The caller has the lock.
 fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
-    Ok(atomic_file::replace(path, &path_with_suffix(path, ".draft"), |file| {
+    Ok(atomic_file::replace(path, &path_with_suffix(path, ".tmp"), |file| {
         give_to_owner(path, file);
         file.write_all(text.as_bytes())
     })?)
 }
 
-/// As long as a server runs.
+/// Updates the file every two seconds, until the server stops.
 pub async fn update_periodically(path: PathBuf, vault: Vault) {
     let mut ticks = delayed_interval(UPDATE_EVERY);
-    let mut failed = false;
+    let mut is_failing = false;
     loop {
         ticks.tick().await;
         match update(&path, &vault).await {
-            Ok(()) => failed = false,
-            Err(error) if !failed => {
-                failed = true;
+            Ok(()) => is_failing = false,
+            Err(error) if !is_failing => {
+                is_failing = true;
                 let cause = format!("{error:#}");
-                tracing::error!(cause, "the heads of the logs are not kept");
+                tracing::error!(
+                    cause,
+                    "saving the chain heads failed: a rollback of the database may stay undetected"
+                );
             }
             Err(_) => (),
         }
     }
 }
 
-/// When a server ends, which a disk must not keep it from.
+/// Updates the file at shutdown, with a timeout: a hanging disk must not block the exit.
 pub async fn update_at_shutdown(path: &Path, vault: &Vault) {
-    let updated = timeout(SHUTDOWN_DEADLINE, update(path, vault)).await;
-    let updated = updated.unwrap_or_else(|_| bail!("{} does not answer", path.display()));
-    if let Err(error) = updated {
-        tracing::error!(cause = format!("{error:#}"), "the heads of the logs are not kept");
+    let result = timeout(SHUTDOWN_TIMEOUT, update(path, vault)).await;
+    let result = result.unwrap_or_else(|_| bail!("writing {} took too long", path.display()));
+    if let Err(error) = result {
+        tracing::error!(cause = format!("{error:#}"), "saving the chain heads failed at shutdown");
     }
 }

@@ -1,5 +1,5 @@
-//! Whether the files with keys and passwords are out of reach of other users. Looked at when a server
-//! starts, and by `scrip doctor`.
+//! Checks that files with keys and passwords are not accessible to other users. Runs when a server
+//! starts and in `scrip doctor`.
 
 use std::{
     fs::{self, Metadata},
@@ -12,11 +12,11 @@ use nix::unistd::Uid;
 
 use crate::config::{EpochKeyLocation, Settings};
 
-/// Who besides the owner may read a file.
+/// Who may read a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum AllowedReaders {
     Owner,
-    /// Secrets that an orchestrator mounts belong to root and are read by a group.
+    /// Secrets mounted by an orchestrator belong to root and are readable by a group.
     OwnerAndGroup,
 }
 
@@ -29,7 +29,7 @@ impl AllowedReaders {
     }
 }
 
-/// A file with a secret, and the setting that names it.
+/// A file with a secret, and the setting with its path.
 #[derive(Debug)]
 pub struct SecretFile {
     pub(crate) setting: String,
@@ -43,7 +43,8 @@ impl SecretFile {
     }
 
     /// # Errors
-    /// Another user can read or replace it. A file that is not there is the concern of its reader.
+    /// Another user can read or replace the file. A missing file is not an error here; its reader
+    /// reports it.
     pub fn check(&self) -> anyhow::Result<()> {
         self.check_for(Uid::effective().as_raw()).with_context(|| self.setting.clone())
     }
@@ -54,66 +55,67 @@ impl SecretFile {
         let is_trusted = |it: &Metadata| [0, user].contains(&it.uid());
         if link.file_type().is_symlink() && !is_trusted(&link) {
             bail!(
-                "{name} is a symbolic link that belongs to user {}, who could make it point \
-                 elsewhere; run: chown -h {user} {name}",
+                "{name} is a symbolic link that belongs to user {}, who could change its target; \
+                 run: chown -h {user} {name}",
                 link.uid()
             );
         }
-        let Ok(found) = fs::metadata(path) else { return Ok(()) };
-        // Such as /dev/null, which keeps no secret.
-        if found.file_type().is_char_device() {
+        let Ok(metadata) = fs::metadata(path) else { return Ok(()) };
+        // Devices such as /dev/null contain no secret.
+        if metadata.file_type().is_char_device() {
             return Ok(());
         }
-        if !found.is_file() {
-            bail!("{name} is not a file");
+        if !metadata.is_file() {
+            bail!("{name} is not a regular file");
         }
-        if !is_trusted(&found) {
-            bail!("{name} belongs to user {}; run: chown {user} {name}", found.uid());
+        if !is_trusted(&metadata) {
+            bail!("{name} belongs to user {}; run: chown {user} {name}", metadata.uid());
         }
-        let mode = found.mode() & 0o777;
+        let mode = metadata.mode() & 0o777;
         if mode & self.readers.forbidden_mode_bits() != 0 {
             let fix = match self.readers {
                 AllowedReaders::Owner => "600",
                 AllowedReaders::OwnerAndGroup => "640",
             };
-            bail!("{name} is open to others (mode {mode:o}); run: chmod {fix} {name}");
+            bail!("{name} is accessible to other users (mode {mode:o}); run: chmod {fix} {name}");
         }
         Ok(())
     }
 }
 
 impl Settings {
-    /// Every file with a key or a password that the settings name.
+    /// Returns all files with keys or passwords that the settings name.
     pub fn secret_files(&self) -> Vec<SecretFile> {
         let group = AllowedReaders::OwnerAndGroup;
-        let mut found = vec![self.root_key_secret()];
-        found.retain(|_| self.root_key.is_none());
+        let mut files = vec![self.root_key_secret()];
+        files.retain(|_| self.root_key.is_none());
         let epoch_keys = match &self.cvc.epoch_keys {
             EpochKeyLocation::File(path) => Some(path),
             EpochKeyLocation::Memory | EpochKeyLocation::Redis(_) => None,
         };
-        found.extend(
+        files.extend(
             epoch_keys.map(|it| SecretFile::new("cvc.epoch_keys", it, AllowedReaders::Owner)),
         );
-        let metrics = self.metrics.key_file.as_ref();
-        found.extend(
-            metrics.map(|it| SecretFile::new("metrics.key_file", it, AllowedReaders::Owner)),
+        let metrics_key = self.metrics.key_file.as_ref();
+        files.extend(
+            metrics_key.map(|it| SecretFile::new("metrics.key_file", it, AllowedReaders::Owner)),
         );
-        let named = [
+        let other_files = [
             ("tls.key", &self.tls.key),
             ("limits.redis_password_file", &self.limits.redis_password_file),
             ("cvc.epoch_keys_password_file", &self.cvc.epoch_keys_password_file),
             ("threeds.results_key", &self.threeds.results_key),
         ];
-        let named = named.into_iter().filter_map(|(setting, path)| Some((setting, path.as_ref()?)));
-        found.extend(named.map(|(setting, path)| SecretFile::new(setting, path, group)));
-        found.extend(self.schemes.iter().map(|it| {
-            let setting = format!("{}.client_key", it.way.section);
-            SecretFile::new(&setting, &it.way.client_key, group)
+        let other_files =
+            other_files.into_iter().filter_map(|(setting, path)| Some((setting, path.as_ref()?)));
+        files.extend(other_files.map(|(setting, path)| SecretFile::new(setting, path, group)));
+        files.extend(self.schemes.iter().map(|it| {
+            let setting = format!("{}.client_key", it.transport.section);
+            SecretFile::new(&setting, &it.transport.client_key, group)
         }));
-        let with_password = self.file_with_password();
-        found.extend(with_password.map(|it| SecretFile::new("storage.url", it, group)));
-        found
+        let settings_file = self.file_with_password();
+        files.extend(settings_file.map(|it| SecretFile::new("storage.url", it, group)));
+        files
     }
 
     pub(crate) fn root_key_secret(&self) -> SecretFile {
@@ -140,7 +142,7 @@ mod tests {
         let path = folder.path().join("key.pem");
         fs::write(&path, "secret").unwrap();
         let user = Uid::effective().as_raw();
-        let allowed = [
+        let cases = [
             (0o600, true, true),
             (0o400, true, true),
             (0o640, false, true),
@@ -150,11 +152,11 @@ mod tests {
             (0o602, false, false),
             (0o777, false, false),
         ];
-        for (mode, owner, group) in allowed {
+        for (mode, owner, group) in cases {
             fs::set_permissions(&path, Permissions::from_mode(mode)).unwrap();
-            let is_good = |readers| secret(&path, readers).check_for(user).is_ok();
-            assert_eq!(is_good(AllowedReaders::Owner), owner, "{mode:o}");
-            assert_eq!(is_good(AllowedReaders::OwnerAndGroup), group, "{mode:o}");
+            let is_accepted = |readers| secret(&path, readers).check_for(user).is_ok();
+            assert_eq!(is_accepted(AllowedReaders::Owner), owner, "{mode:o}");
+            assert_eq!(is_accepted(AllowedReaders::OwnerAndGroup), group, "{mode:o}");
         }
         fs::set_permissions(&path, Permissions::from_mode(0o644)).unwrap();
         let error =
@@ -174,7 +176,7 @@ mod tests {
         for path in [&path, &link] {
             assert!(secret(path, AllowedReaders::Owner).check_for(user).is_ok());
         }
-        // Files of root are trusted by everybody, so only root can show the rest.
+        // Files of root are always trusted, so only root can test the rejection.
         if user == 0 {
             for path in [&path, &link] {
                 nix::unistd::fchownat(
@@ -186,11 +188,11 @@ mod tests {
                 )
                 .unwrap();
             }
-            let rejected = |path: &Path| {
+            let check_error = |path: &Path| {
                 format!("{:#}", secret(path, AllowedReaders::Owner).check_for(0).unwrap_err())
             };
-            assert!(rejected(&path).contains("belongs to user 4242; run: chown 0 "));
-            assert!(rejected(&link).contains("symbolic link that belongs to user 4242"));
+            assert!(check_error(&path).contains("belongs to user 4242; run: chown 0 "));
+            assert!(check_error(&link).contains("symbolic link that belongs to user 4242"));
         }
     }
 

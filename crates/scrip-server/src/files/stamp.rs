@@ -1,4 +1,4 @@
-//! What tells one file from another that took its name, or from itself before it was written.
+//! Detects that a file was replaced or changed.
 
 use std::{
     fs::{self, Metadata},
@@ -15,11 +15,11 @@ pub struct FileStamp {
 
 impl FileStamp {
     pub(crate) fn for_path(path: &Path) -> Option<Self> {
-        let stamp = |it: Metadata| Self {
+        let from_metadata = |it: Metadata| Self {
             inode: it.ino(),
             bytes: it.len(),
             modified: (it.mtime(), it.mtime_nsec()),
         };
-        fs::metadata(path).ok().map(stamp)
+        fs::metadata(path).ok().map(from_metadata)
     }
 }

@@ -1,4 +1,4 @@
-//! What answers the requests of one connection, and knows whether there are any.
+//! The service of one connection, which tracks requests in progress.
 
 use std::{
     convert::Infallible,
@@ -27,7 +27,7 @@ use crate::{
 pub(crate) struct ConnectionService {
     pub(crate) app: Arc<App>,
     pub(crate) unsealed_router: Router,
-    /// Answers while the vault is sealed.
+    /// Router while the vault is sealed.
     pub(crate) sealed_router: Router,
     pub(crate) peer: SocketAddr,
     pub(crate) activity: Arc<Activity>,
@@ -42,35 +42,37 @@ impl Service<Request<Incoming>> for ConnectionService {
         let router = if self.app.is_sealed() { &self.sealed_router } else { &self.unsealed_router };
         let client = self.app.trusted_proxies.client_address(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
-        let busy = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
+        let guard = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
         let activity = Arc::clone(&self.activity);
         let request = request.map(|body| TrackedBody::new(body, activity));
         Box::pin(async move {
             let response = pipeline::serve_api_request(&app.metrics, router, client, request).await;
-            drop(busy);
+            drop(guard);
             Ok(response)
         })
     }
 }
 
-/// What a connection does: shared by its stream, its requests and the table of connections.
+/// Activity of a connection, shared by its stream, its requests and the connection table.
 #[derive(Debug)]
 pub(crate) struct Activity {
     requests_started: AtomicU64,
     requests_finished: AtomicU64,
     /// Requests that wait for bytes of their bodies.
     waiting_for_body: AtomicU64,
-    /// When the connection was accepted, a request last began or ended, or the body of one made
+    /// Time when the connection was accepted, a request last started or ended, or a body last made
     /// progress, in microseconds.
     changed_at: AtomicU64,
-    /// Since when the client takes nothing of an answer, in microseconds; zero while it does.
+    /// Time since when the client reads nothing of a response, in microseconds; zero while it
+    /// reads.
     write_blocked_since: AtomicU64,
-    /// For how many microseconds a client that is waited for may do nothing before it is idle.
+    /// Time without progress, in microseconds, after which a connection that waits for its client
+    /// counts as idle.
     stalled_after: u64,
     close_reason: OnceLock<CloseReason>,
 }
 
-/// Microseconds of the clock that only counts.
+/// Microseconds of the monotonic clock.
 pub(crate) fn now_micros() -> u64 {
     to_micros(ticks())
 }
@@ -84,27 +86,28 @@ impl Activity {
         Self::with_stall_time(STALLED_AFTER)
     }
 
-    /// With this time without progress after which a client that is waited for is idle.
-    pub(crate) fn with_stall_time(time: Duration) -> Self {
+    /// A connection that waits for its client counts as idle after `stall_time` without progress.
+    pub(crate) fn with_stall_time(stall_time: Duration) -> Self {
         Self {
             requests_started: AtomicU64::new(0),
             requests_finished: AtomicU64::new(0),
             waiting_for_body: AtomicU64::new(0),
             changed_at: AtomicU64::new(now_micros()),
             write_blocked_since: AtomicU64::new(0),
-            stalled_after: to_micros(time),
+            stalled_after: to_micros(stall_time),
             close_reason: OnceLock::new(),
         }
     }
 
-    /// Ready when nothing was asked for that long. The library has a deadline for HTTP/1.1 only.
-    pub(crate) async fn wait_until_idle(self: Arc<Self>, deadline: Duration) {
+    /// Completes after the connection had no request for `idle_time`. Hyper has such a timeout for
+    /// HTTP/1.1 only.
+    pub(crate) async fn wait_until_idle(self: Arc<Self>, idle_time: Duration) {
         loop {
-            let before = self.requests_started.load(Ordering::Relaxed);
-            sleep(deadline).await;
+            let started_before = self.requests_started.load(Ordering::Relaxed);
+            sleep(idle_time).await;
             let counts = [&self.requests_started, &self.requests_finished]
                 .map(|it| it.load(Ordering::Relaxed));
-            if counts == [before, before] {
+            if counts == [started_before, started_before] {
                 return;
             }
         }
@@ -124,7 +127,7 @@ impl Activity {
         self.changed_at.store(now_micros(), Ordering::Relaxed);
     }
 
-    /// A request waits for bytes of its body, until [`Self::end_waiting`].
+    /// Records that a request waits for bytes of its body, until [`Self::stop_waiting`].
     pub(crate) fn start_waiting(&self) {
         self.waiting_for_body.fetch_add(1, Ordering::Relaxed);
     }
@@ -133,13 +136,13 @@ impl Activity {
         self.waiting_for_body.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Since when the connection is idle. Nothing while the server works on a request, and until a
-    /// client that is waited for has sent or taken nothing for long enough.
+    /// Time since when the connection is idle. `None` while the server works on a request, or while
+    /// the client made progress recently.
     pub(crate) fn idle_since(&self) -> Option<u64> {
         let counts = [&self.requests_started, &self.requests_finished, &self.waiting_for_body]
             .map(|it| it.load(Ordering::Relaxed));
-        let [started, ended, waiting] = counts;
-        let in_progress = started.saturating_sub(ended);
+        let [started, finished, waiting] = counts;
+        let in_progress = started.saturating_sub(finished);
         if in_progress > waiting {
             return None;
         }
@@ -152,7 +155,7 @@ impl Activity {
         Some(since).filter(|it| now_micros().saturating_sub(*it) >= self.stalled_after)
     }
 
-    /// The client takes nothing of an answer now.
+    /// Records that the client reads nothing of a response, until [`Self::stop_write_blocked`].
     pub(crate) fn start_write_blocked(&self) {
         let since = &self.write_blocked_since;
         if since.load(Ordering::Relaxed) == 0 {
@@ -164,9 +167,9 @@ impl Activity {
         self.write_blocked_since.store(0, Ordering::Relaxed);
     }
 
-    /// Remembers the first reason.
-    pub(crate) fn reason(&self, cut: CloseReason) {
-        self.close_reason.get_or_init(|| cut);
+    /// Records why the server closes the connection. The first reason counts.
+    pub(crate) fn set_close_reason(&self, reason: CloseReason) {
+        self.close_reason.get_or_init(|| reason);
     }
 
     pub(crate) fn close_reason(&self) -> Option<CloseReason> {
@@ -174,7 +177,7 @@ impl Activity {
     }
 }
 
-/// A request in flight; also one that is broken off ends.
+/// Counts a request as in flight until it is dropped, also when the request is cancelled.
 struct RequestGuard(Arc<Activity>, Arc<App>);
 
 impl RequestGuard {

@@ -1,4 +1,4 @@
-//! What is counted of connections.
+//! Connection metrics.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -7,7 +7,7 @@ use scrip_core::metrics::Counter;
 
 #[derive(Debug, Default)]
 pub struct ConnectionCounts {
-    /// How many are open now.
+    /// Number of open connections.
     pub open: AtomicUsize,
     pub accepted: Counter,
     pub rejected: Counters<ConnectionRejection>,
@@ -21,21 +21,21 @@ labels! {
         NetworkFull "network_full",
     }
 
-    /// Why an idle connection lost its slot to a new one.
+    /// Why an idle connection was closed in favour of a new one.
     pub enum EvictionReason {
         Full "full",
         NetworkFull "network_full",
-        /// The process may open no more files.
+        /// The process has reached its limit of open files.
         Descriptors "descriptors",
     }
 
-    /// Why the server ended a connection.
+    /// Why the server closed a connection.
     pub enum CloseReason {
-        /// Nothing came within the first seconds.
+        /// No byte arrived before the deadline.
         NoFirstByte "no_first_byte",
-        /// The client took nothing of an answer for too long.
-        ResponseNotRead "answer_not_read",
-        /// The client took an answer below the minimum rate.
-        ResponseTooSlow "answer_rate",
+        /// The client read nothing of a response for too long.
+        ResponseNotRead "response_not_read",
+        /// The client read a response below the minimum rate.
+        ResponseTooSlow "response_rate",
     }
 }

@@ -1,36 +1,37 @@
-//! How much one client may ask of a connection.
+//! Limits of a connection.
 
 use std::time::Duration;
 
 use scrip_api::app::limits::{MinimumRate, RATE_WINDOW};
 
-/// However few connections there may be, a client network may have so many of them.
+/// A client network may always have this many connections.
 const NETWORK_CONNECTIONS_MIN: usize = 8;
-/// After so long without progress a client that is waited for is idle, unless another time is set.
+/// Default time without progress after which a connection that waits for its client counts as idle.
 pub(crate) const STALLED_AFTER: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Clone)]
 pub struct ConnectionLimits {
-    /// From the first byte of a request to the last of its head; also how long a connection idles.
+    /// From the first byte of a request to the end of its head; also the idle timeout of a
+    /// connection.
     pub header_deadline: Duration,
     pub connections_max: usize,
-    /// A client network may have one part in so many of the connections.
+    /// A client network may use one part in this many of the connections.
     pub connections_network_share: usize,
-    /// From the start of a connection to its first byte.
+    /// From accept to the first byte.
     pub first_byte_deadline: Duration,
-    /// How fast an answer must be read.
+    /// Minimum rate at which a response must be read.
     pub response_rate: MinimumRate,
-    /// After so long without progress, a request that waits for its body and an answer that is not
-    /// read do not keep their connection from losing its slot.
+    /// After this long without progress, a connection can be evicted while a request waits for its
+    /// body or a response is not read.
     pub evictable_after: Duration,
-    /// How long requests in flight may take to end when the server is told to stop.
+    /// Maximum time for requests in flight after a stop signal.
     pub drain_deadline: Duration,
-    /// The most that an authentication takes, which is waited for even then.
+    /// Maximum duration of an authentication; the server waits for it even past the drain deadline.
     pub authentication_deadline: Duration,
 }
 
 impl ConnectionLimits {
-    /// How many of so many connections one client network may have.
+    /// Number of connections, of `connections` in total, that one client network may have.
     #[must_use]
     pub fn network_connections(&self, connections: usize) -> usize {
         let share = connections.checked_div(self.connections_network_share);

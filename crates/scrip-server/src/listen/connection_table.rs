@@ -1,8 +1,8 @@
-//! The table of open connections: a cap for all of them, and one for each client network.
+//! Table of open connections, with a total limit and a limit per client network.
 //!
-//! When the table is full, a new connection takes the place of the one that has been idle for
-//! longest. A connection with a request in progress keeps its place, unless the server has waited
-//! for its client too long.
+//! When the table is full, a new connection replaces the one that has been idle for longest. A
+//! connection with a request in progress is not evicted, unless the server has waited for its
+//! client too long.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -15,7 +15,8 @@ use tokio::{sync::Notify, time::timeout};
 
 use crate::listen::connection::{Activity, now_micros};
 
-/// A connection that ends its request keeps its slot, and nothing tells that it is idle now.
+/// Interval at which a waiting connection checks the table again. A connection that becomes idle
+/// does not notify the table.
 const RECHECK_EVERY: Duration = Duration::from_millis(50);
 
 #[derive(Debug)]
@@ -26,62 +27,62 @@ pub(crate) struct ConnectionTable {
     slot_freed: Notify,
 }
 
-/// When it was last known to do something, and which one.
+/// Time of the last known activity, and the id of the connection.
 type IdleRank = (u64, u64);
 
 #[derive(Debug, Default)]
 struct ConnectionEntries {
     next_id: u64,
     by_id: HashMap<u64, ConnectionEntry>,
-    /// The idlest first. A rank may be older than what its connection did last, never newer.
+    /// The idlest first. A rank may be older than the last activity of its connection, never newer.
     by_rank: BTreeSet<IdleRank>,
     by_network: HashMap<ClientNetwork, BTreeSet<IdleRank>>,
 }
 
 #[derive(Debug)]
 struct ConnectionEntry {
-    /// None for a trusted proxy, which speaks for many clients.
+    /// `None` for a trusted proxy, which forwards many clients.
     network: Option<ClientNetwork>,
     ranked_at: u64,
     activity: Arc<Activity>,
     evicted: Arc<Notify>,
 }
 
-/// A connection's place in the table, until it is dropped.
+/// A connection's slot in the table, released on drop.
 #[derive(Debug)]
 pub(crate) struct ConnectionSlot {
     table: Arc<ConnectionTable>,
     id: u64,
-    /// Ready when another connection has taken the place.
+    /// Notified when another connection took the slot.
     pub(crate) evicted: Arc<Notify>,
 }
 
-/// What becomes of a new connection.
+/// Outcome for a new connection.
 #[derive(Debug)]
 pub(crate) enum Admission {
     Admitted(ConnectionSlot, Eviction),
-    /// The client's network has all its slots in use.
+    /// All slots of the client's network are in use.
     NetworkFull,
 }
 
-/// Whose place a new connection has taken.
+/// Which connection was evicted for a new one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Eviction {
     None,
-    /// One of the same network, at the network's cap.
+    /// A connection of the same network, because the network reached its limit.
     FromNetwork,
-    /// The idlest of all.
+    /// The idlest connection of all.
     FromAll,
 }
 
 impl ConnectionTable {
     pub(crate) fn new(connections_max: usize, network_max: usize) -> Arc<Self> {
-        let (entries, freed) = (Mutex::default(), Notify::new());
-        Arc::new(Self { connections_max, network_max, entries, slot_freed: freed })
+        let (entries, slot_freed) = (Mutex::default(), Notify::new());
+        Arc::new(Self { connections_max, network_max, entries, slot_freed })
     }
 
-    /// Waits while every connection has a request in progress. A network is None when no cap
-    /// applies.
+    /// Reserves a slot. Waits while every connection has a request in progress. `network` is `None`
+    /// if no network limit applies.
     pub(crate) async fn admit(
         self: &Arc<Self>,
         network: Option<ClientNetwork>,
@@ -95,15 +96,15 @@ impl ConnectionTable {
         }
     }
 
-    /// Ends the idlest connection without a new one in its place, and waits until it has closed its
-    /// descriptor or for a moment; false when each has a request in progress.
+    /// Closes the idlest connection without replacement and waits briefly until its descriptor is
+    /// closed. Returns false if each connection has a request in progress.
     pub(crate) async fn evict_idlest(&self) -> bool {
         let is_evicted = self.lock().evict_idlest(None);
         drop(timeout(RECHECK_EVERY, self.slot_freed.notified()).await);
         is_evicted
     }
 
-    /// None while every connection has a request in progress.
+    /// Returns `None` while every connection has a request in progress.
     fn try_admit(
         self: &Arc<Self>,
         network: Option<ClientNetwork>,
@@ -177,7 +178,7 @@ impl ConnectionEntries {
         Some(entry)
     }
 
-    /// Ends the idlest connection, of a network or of all; false when each has a request in
+    /// Evicts the idlest connection of a network or of all. Returns false if each has a request in
     /// progress.
     fn evict_idlest(&mut self, network: Option<ClientNetwork>) -> bool {
         let Some(id) = self.find_idlest(network) else { return false };
@@ -186,8 +187,9 @@ impl ConnectionEntries {
         true
     }
 
-    /// Ranks are brought up to date only here, so that requests need not do it. The first one whose
-    /// rank is right is the idlest; each of the others costs one step.
+    /// Returns the id of the idlest connection. Ranks are updated only here, so that requests need
+    /// not do it. The first entry with a correct rank is the idlest; each outdated rank costs one
+    /// step.
     fn find_idlest(&mut self, network: Option<ClientNetwork>) -> Option<u64> {
         let count = match network {
             Some(network) => self.count(network),
@@ -201,20 +203,20 @@ impl ConnectionEntries {
             };
             let (ranked_at, id) = *first?;
             let entry = self.by_id.get_mut(&id)?;
-            // Whatever is in progress ends later than now.
+            // A connection with a request in progress is ranked as of now.
             let idle_since = entry.activity.idle_since();
-            let right = idle_since.unwrap_or(now).max(ranked_at);
-            if idle_since.is_some() && right == ranked_at {
+            let current_rank = idle_since.unwrap_or(now).max(ranked_at);
+            if idle_since.is_some() && current_rank == ranked_at {
                 return Some(id);
             }
             if idle_since.is_none() && ranked_at >= now {
-                // All others are ranked later, and were busy when they were looked at.
+                // All others have later ranks and were busy when they were checked.
                 return None;
             }
-            entry.ranked_at = right;
-            let of_network = entry.network;
-            self.unrank(of_network, (ranked_at, id));
-            self.rank(of_network, (right, id));
+            entry.ranked_at = current_rank;
+            let entry_network = entry.network;
+            self.unrank(entry_network, (ranked_at, id));
+            self.rank(entry_network, (current_rank, id));
         }
         None
     }
@@ -222,7 +224,7 @@ impl ConnectionEntries {
 
 impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        // None when another connection has taken the place.
+        // `None` if another connection took the slot.
         drop(self.table.lock().remove(self.id));
         self.table.slot_freed.notify_one();
     }
@@ -232,8 +234,8 @@ impl Drop for ConnectionSlot {
 mod tests {
     use super::*;
 
-    fn network(last: u8) -> Option<ClientNetwork> {
-        Some(ClientNetwork::from_address([192, 0, 2, last].into()))
+    fn network(last_byte: u8) -> Option<ClientNetwork> {
+        Some(ClientNetwork::from_address([192, 0, 2, last_byte].into()))
     }
 
     struct OpenConnection {
@@ -248,11 +250,11 @@ mod tests {
     }
 
     #[track_caller]
-    fn open(
+    fn open_connection(
         table: &Arc<ConnectionTable>,
         network: Option<ClientNetwork>,
     ) -> (OpenConnection, Eviction) {
-        // Microseconds tell the order of connections.
+        // The order of connections has microsecond resolution.
         std::thread::sleep(Duration::from_micros(5));
         let activity = Arc::new(Activity::new());
         match table.try_admit(network, &activity) {
@@ -267,55 +269,56 @@ mod tests {
     #[tokio::test]
     async fn full_table_evicts_the_idlest_connection() {
         let table = ConnectionTable::new(3, 3);
-        let (first, _) = open(&table, network(1));
-        let (second, _) = open(&table, network(2));
-        let (third, eviction) = open(&table, network(3));
+        let (first, _) = open_connection(&table, network(1));
+        let (second, _) = open_connection(&table, network(2));
+        let (third, eviction) = open_connection(&table, network(3));
         assert_eq!(eviction, Eviction::None);
-        // The oldest has just ended a request, the next one has one in progress.
+        // The first has just finished a request; the second has a request in progress.
         first.activity.start_request();
         first.activity.finish_request();
         second.activity.start_request();
-        let (_fourth, eviction) = open(&table, network(4));
+        let (_fourth, eviction) = open_connection(&table, network(4));
         assert_eq!(eviction, Eviction::FromAll);
         assert!(third.is_evicted().await);
         assert!(!first.is_evicted().await && !second.is_evicted().await);
-        let (_fifth, _) = open(&table, network(5));
+        let (_fifth, _) = open_connection(&table, network(5));
         assert!(first.is_evicted().await && !second.is_evicted().await);
     }
 
     #[tokio::test]
     async fn full_table_waits_while_every_connection_has_a_request() {
         let table = ConnectionTable::new(1, 1);
-        let (only, _) = open(&table, None);
-        only.activity.start_request();
+        let (busy_connection, _) = open_connection(&table, None);
+        busy_connection.activity.start_request();
         let activity = Arc::new(Activity::new());
-        let waits = timeout(Duration::from_millis(10), table.admit(network(1), &activity)).await;
-        assert!(waits.is_err());
-        only.activity.finish_request();
+        let admission =
+            timeout(Duration::from_millis(10), table.admit(network(1), &activity)).await;
+        assert!(admission.is_err());
+        busy_connection.activity.finish_request();
         let admitted = table.admit(network(1), &activity).await;
         assert!(matches!(admitted, Admission::Admitted(_, Eviction::FromAll)));
-        assert!(only.is_evicted().await);
+        assert!(busy_connection.is_evicted().await);
     }
 
     #[tokio::test]
-    async fn network_at_its_cap_replaces_only_its_own_idle_connections() {
+    async fn network_at_its_limit_replaces_only_its_own_idle_connections() {
         let table = ConnectionTable::new(10, 2);
-        let (other, _) = open(&table, network(2));
-        let (first, _) = open(&table, network(1));
-        let (second, _) = open(&table, network(1));
-        let (third, eviction) = open(&table, network(1));
+        let (other_network_connection, _) = open_connection(&table, network(2));
+        let (first, _) = open_connection(&table, network(1));
+        let (second, _) = open_connection(&table, network(1));
+        let (third, eviction) = open_connection(&table, network(1));
         assert_eq!(eviction, Eviction::FromNetwork);
-        assert!(first.is_evicted().await && !other.is_evicted().await);
+        assert!(first.is_evicted().await && !other_network_connection.is_evicted().await);
         second.activity.start_request();
         third.activity.start_request();
         let activity = Arc::new(Activity::new());
-        let rejected = table.try_admit(network(1), &activity);
-        assert!(matches!(rejected, Some(Admission::NetworkFull)));
-        // A trusted proxy has no cap.
-        let (_proxy, eviction) = open(&table, None);
+        let admission = table.try_admit(network(1), &activity);
+        assert!(matches!(admission, Some(Admission::NetworkFull)));
+        // A trusted proxy has no network limit.
+        let (_proxy, eviction) = open_connection(&table, None);
         assert_eq!(eviction, Eviction::None);
         drop(second);
-        let (_fourth, eviction) = open(&table, network(1));
+        let (_fourth, eviction) = open_connection(&table, network(1));
         assert_eq!(eviction, Eviction::None);
     }
 
@@ -323,9 +326,9 @@ mod tests {
     fn closed_connections_leave_nothing_in_the_table() {
         let table = ConnectionTable::new(4, 1);
         for round in 0..100 {
-            let (opened, _) = open(&table, network(round));
-            opened.activity.start_request();
-            opened.activity.finish_request();
+            let (connection, _) = open_connection(&table, network(round));
+            connection.activity.start_request();
+            connection.activity.finish_request();
         }
         let entries = table.lock();
         assert!(entries.by_id.is_empty() && entries.by_rank.is_empty());

@@ -1,8 +1,8 @@
-//! A client's stream with limits on the first byte and on the reading of answers.
+//! A client stream with limits for the first byte and for reading responses.
 //!
-//! There are three: the time to the first byte, the time without progress of a write, and the rate
-//! at which an answer must be read. Without them a client that connects and says nothing, or asks
-//! and hardly reads, would keep its connection for good.
+//! There are three limits: the time to the first byte, the time of a write without progress, and
+//! the rate at which a response must be read. Without them, a client that sends nothing, or sends
+//! requests and hardly reads, would occupy its connection forever.
 
 use std::{
     future::Future,
@@ -29,7 +29,7 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct StreamLimits {
     pub(crate) first_byte_deadline: Duration,
-    /// How long a write may make no progress at all.
+    /// Maximum time of a write without progress.
     pub(crate) write_deadline: Duration,
     pub(crate) response_rate: MinimumRate,
 }
@@ -48,20 +48,20 @@ pub(crate) struct LimitedStream<S> {
     inner: S,
     limits: StreamLimits,
     activity: Arc<Activity>,
-    /// Until the first byte has come.
+    /// Set until the first byte arrived.
     first_byte_timer: Option<Pin<Box<Sleep>>>,
     blocked_write: Option<BlockedWrite>,
     window: WriteWindow,
 }
 
-/// A write that the socket does not take at the moment.
+/// A write that the socket currently does not accept.
 struct BlockedWrite {
     since: Duration,
     timer: Pin<Box<Sleep>>,
 }
 
-/// Time in which writes had to wait, and what was written since its start. Time in which nothing
-/// had to be written does not count.
+/// Time in which writes were blocked, and the bytes written since its start. Time without pending
+/// writes does not count.
 #[derive(Debug, Default)]
 struct WriteWindow {
     waited: Duration,
@@ -70,76 +70,77 @@ struct WriteWindow {
 
 impl<S> LimitedStream<S> {
     pub(crate) fn new(inner: S, limits: StreamLimits, activity: Arc<Activity>) -> Self {
-        let first_byte = Some(Box::pin(sleep(limits.first_byte_deadline)));
+        let first_byte_timer = Some(Box::pin(sleep(limits.first_byte_deadline)));
         let window = WriteWindow::default();
-        Self { inner, limits, activity, first_byte_timer: first_byte, blocked_write: None, window }
+        Self { inner, limits, activity, first_byte_timer, blocked_write: None, window }
     }
 
-    fn reason<T>(&self, cut: CloseReason) -> Poll<io::Result<T>> {
-        self.activity.reason(cut);
+    /// Records the reason and returns a timeout error, which closes the connection.
+    fn fail<T>(&self, reason: CloseReason) -> Poll<io::Result<T>> {
+        self.activity.set_close_reason(reason);
         Poll::Ready(Err(io::ErrorKind::TimedOut.into()))
     }
 
     fn next_timer(&self, waited: Duration) -> Duration {
-        let rest = self.limits.write_deadline.saturating_sub(waited);
+        let remaining = self.limits.write_deadline.saturating_sub(waited);
         if self.limits.response_rate.bytes_per_second == 0 {
-            return rest;
+            return remaining;
         }
-        let used = self.window.waited.saturating_add(waited);
-        rest.min(self.limits.response_rate.window.saturating_sub(used))
+        let blocked_time = self.window.waited.saturating_add(waited);
+        remaining.min(self.limits.response_rate.window.saturating_sub(blocked_time))
     }
 
-    /// The write cannot go on: how long that is tolerated.
+    /// Handles a blocked write. Returns an error when a limit is exceeded.
     fn poll_blocked<T>(&mut self, context: &mut Context<'_>) -> Poll<io::Result<T>> {
         self.activity.start_write_blocked();
         loop {
-            let mut waiting = match self.blocked_write.take() {
-                Some(waiting) => waiting,
+            let mut blocked = match self.blocked_write.take() {
+                Some(blocked) => blocked,
                 None => {
                     let timer = Box::pin(sleep(self.next_timer(Duration::ZERO)));
                     BlockedWrite { since: ticks(), timer }
                 }
             };
-            if waiting.timer.as_mut().poll(context).is_pending() {
-                self.blocked_write = Some(waiting);
+            if blocked.timer.as_mut().poll(context).is_pending() {
+                self.blocked_write = Some(blocked);
                 return Poll::Pending;
             }
-            let waited = ticks().saturating_sub(waiting.since);
+            let waited = ticks().saturating_sub(blocked.since);
             if waited >= self.limits.write_deadline {
-                return self.reason(CloseReason::ResponseNotRead);
+                return self.fail(CloseReason::ResponseNotRead);
             }
             let rate = self.limits.response_rate;
-            let used = self.window.waited.saturating_add(waited);
-            if rate.bytes_per_second > 0 && used >= rate.window {
+            let blocked_time = self.window.waited.saturating_add(waited);
+            if rate.bytes_per_second > 0 && blocked_time >= rate.window {
                 if rate.is_missed(self.window.bytes) {
-                    return self.reason(CloseReason::ResponseTooSlow);
+                    return self.fail(CloseReason::ResponseTooSlow);
                 }
-                // The next window begins now; what it has waited so far belongs to the last one.
+                // Start the next window now; the blocked time so far belongs to the last one.
                 self.window = WriteWindow { waited: Duration::ZERO, bytes: 0 };
-                waiting.since = ticks();
+                blocked.since = ticks();
             }
-            let rest = self.next_timer(ticks().saturating_sub(waiting.since));
-            // A timer may be a little early by the other clock.
-            waiting.timer = Box::pin(sleep(rest.max(Duration::from_millis(1))));
-            self.blocked_write = Some(waiting);
+            let remaining = self.next_timer(ticks().saturating_sub(blocked.since));
+            // A timer may fire slightly early compared to the other clock.
+            blocked.timer = Box::pin(sleep(remaining.max(Duration::from_millis(1))));
+            self.blocked_write = Some(blocked);
         }
     }
 
-    fn note_write(
+    fn track_write(
         &mut self,
         context: &mut Context<'_>,
         polled: Poll<io::Result<usize>>,
     ) -> Poll<io::Result<usize>> {
         match &polled {
-            Poll::Ready(done) => self.record_progress(done.as_ref().map_or(0, |it| *it)),
+            Poll::Ready(result) => self.record_progress(result.as_ref().map_or(0, |it| *it)),
             Poll::Pending => return self.poll_blocked(context),
         }
         polled
     }
 
     fn record_progress(&mut self, bytes: usize) {
-        if let Some(waiting) = self.blocked_write.take() {
-            let waited = ticks().saturating_sub(waiting.since);
+        if let Some(blocked) = self.blocked_write.take() {
+            let waited = ticks().saturating_sub(blocked.since);
             if self.window.waited.is_zero() {
                 self.window.bytes = 0;
             }
@@ -157,13 +158,13 @@ impl<S: AsyncRead + Unpin> AsyncRead for LimitedStream<S> {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        if let Poll::Ready(done) = Pin::new(&mut self.inner).poll_read(context, buffer) {
+        if let Poll::Ready(result) = Pin::new(&mut self.inner).poll_read(context, buffer) {
             self.first_byte_timer = None;
-            return Poll::Ready(done);
+            return Poll::Ready(result);
         }
         let Some(timer) = &mut self.first_byte_timer else { return Poll::Pending };
         ready!(timer.as_mut().poll(context));
-        self.reason(CloseReason::NoFirstByte)
+        self.fail(CloseReason::NoFirstByte)
     }
 }
 
@@ -174,7 +175,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.note_write(context, polled)
+        self.track_write(context, polled)
     }
 
     fn poll_write_vectored(
@@ -183,7 +184,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for LimitedStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let polled = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.note_write(context, polled)
+        self.track_write(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -210,40 +211,36 @@ mod tests {
     const NEVER: Duration = Duration::from_secs(600);
 
     fn limits() -> StreamLimits {
-        let answer_rate = MinimumRate { bytes_per_second: 0, window: NEVER };
-        StreamLimits {
-            first_byte_deadline: NEVER,
-            write_deadline: NEVER,
-            response_rate: answer_rate,
-        }
+        let response_rate = MinimumRate { bytes_per_second: 0, window: NEVER };
+        StreamLimits { first_byte_deadline: NEVER, write_deadline: NEVER, response_rate }
     }
 
     fn limited_pair(
         buffer: usize,
         limits: StreamLimits,
     ) -> (LimitedStream<DuplexStream>, DuplexStream) {
-        let (near, far) = duplex(buffer);
-        (LimitedStream::new(near, limits, Arc::new(Activity::new())), far)
+        let (server, client) = duplex(buffer);
+        (LimitedStream::new(server, limits, Arc::new(Activity::new())), client)
     }
 
     #[tokio::test]
     async fn client_that_never_reads_is_disconnected() {
-        let deadline = Duration::from_millis(100);
-        let (mut near, mut far) =
-            limited_pair(8, StreamLimits { write_deadline: deadline, ..limits() });
-        near.write_all(b"12345678").await.unwrap();
-        let rejected = near.write_all(b"9").await.unwrap_err();
-        assert_eq!(rejected.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(near.activity.close_reason(), Some(CloseReason::ResponseNotRead));
-        let mut read = [0; 8];
-        far.read_exact(&mut read).await.unwrap();
+        let write_timeout = Duration::from_millis(100);
+        let (mut server, mut client) =
+            limited_pair(8, StreamLimits { write_deadline: write_timeout, ..limits() });
+        server.write_all(b"12345678").await.unwrap();
+        let error = server.write_all(b"9").await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(server.activity.close_reason(), Some(CloseReason::ResponseNotRead));
+        let mut buffer = [0; 8];
+        client.read_exact(&mut buffer).await.unwrap();
     }
 
-    async fn read_slowly(mut far: DuplexStream, pause: Duration) {
+    async fn read_slowly(mut client: DuplexStream, pause: Duration) {
         let mut chunk = [0; 100];
         loop {
             sleep(pause).await;
-            if far.read_exact(&mut chunk).await.is_err() {
+            if client.read_exact(&mut chunk).await.is_err() {
                 return;
             }
         }
@@ -252,50 +249,48 @@ mod tests {
     #[tokio::test]
     async fn client_reading_below_the_minimum_rate_is_disconnected() {
         let window = Duration::from_millis(400);
-        let answer_rate = MinimumRate { bytes_per_second: 1_000_000, window };
-        let (mut near, far) =
-            limited_pair(100, StreamLimits { response_rate: answer_rate, ..limits() });
-        let reader = tokio::spawn(read_slowly(far, Duration::from_millis(20)));
-        let rejected = near.write_all(&[7; 100_000]).await.unwrap_err();
-        assert_eq!(rejected.kind(), io::ErrorKind::TimedOut);
-        assert_eq!(near.activity.close_reason(), Some(CloseReason::ResponseTooSlow));
-        drop(near);
+        let response_rate = MinimumRate { bytes_per_second: 1_000_000, window };
+        let (mut server, client) = limited_pair(100, StreamLimits { response_rate, ..limits() });
+        let reader = tokio::spawn(read_slowly(client, Duration::from_millis(20)));
+        let error = server.write_all(&[7; 100_000]).await.unwrap_err();
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+        assert_eq!(server.activity.close_reason(), Some(CloseReason::ResponseTooSlow));
+        drop(server);
         reader.await.unwrap();
     }
 
     #[tokio::test]
     async fn client_reading_above_the_minimum_rate_is_served() {
         let window = Duration::from_millis(50);
-        let answer_rate = MinimumRate { bytes_per_second: 1, window };
-        let (mut near, far) =
-            limited_pair(100, StreamLimits { response_rate: answer_rate, ..limits() });
-        let reader = tokio::spawn(read_slowly(far, Duration::from_millis(5)));
-        near.write_all(&[7; 5_000]).await.unwrap();
-        assert_eq!(near.activity.close_reason(), None);
-        drop(near);
+        let response_rate = MinimumRate { bytes_per_second: 1, window };
+        let (mut server, client) = limited_pair(100, StreamLimits { response_rate, ..limits() });
+        let reader = tokio::spawn(read_slowly(client, Duration::from_millis(5)));
+        server.write_all(&[7; 5_000]).await.unwrap();
+        assert_eq!(server.activity.close_reason(), None);
+        drop(server);
         reader.await.unwrap();
     }
 
     #[tokio::test]
     async fn client_that_sends_nothing_is_disconnected() {
-        let deadline = Duration::from_millis(50);
-        let strict = StreamLimits { first_byte_deadline: deadline, ..limits() };
-        let (mut near, mut far) = limited_pair(8, strict);
-        let mut read = [0; 1];
-        assert!(near.read_exact(&mut read).await.is_err());
-        assert_eq!(near.activity.close_reason(), Some(CloseReason::NoFirstByte));
-        drop(near);
+        let first_byte_timeout = Duration::from_millis(50);
+        let strict_limits = StreamLimits { first_byte_deadline: first_byte_timeout, ..limits() };
+        let (mut server, mut silent_client) = limited_pair(8, strict_limits);
+        let mut buffer = [0; 1];
+        assert!(server.read_exact(&mut buffer).await.is_err());
+        assert_eq!(server.activity.close_reason(), Some(CloseReason::NoFirstByte));
+        drop(server);
 
-        let (mut near, mut other) = limited_pair(8, strict);
-        other.write_all(b"1").await.unwrap();
-        near.read_exact(&mut read).await.unwrap();
-        let later = tokio::spawn(async move {
-            sleep(deadline.saturating_mul(3)).await;
-            other.write_all(b"2").await.unwrap();
+        let (mut server, mut client) = limited_pair(8, strict_limits);
+        client.write_all(b"1").await.unwrap();
+        server.read_exact(&mut buffer).await.unwrap();
+        let delayed_write = tokio::spawn(async move {
+            sleep(first_byte_timeout.saturating_mul(3)).await;
+            client.write_all(b"2").await.unwrap();
         });
-        near.read_exact(&mut read).await.unwrap();
-        assert_eq!(read, *b"2");
-        later.await.unwrap();
-        drop(far.shutdown().await);
+        server.read_exact(&mut buffer).await.unwrap();
+        assert_eq!(buffer, *b"2");
+        delayed_write.await.unwrap();
+        drop(silent_client.shutdown().await);
     }
 }

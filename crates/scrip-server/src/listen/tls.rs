@@ -1,4 +1,4 @@
-//! TLS: the certificate, and new ones while the server runs.
+//! TLS certificates, with reload while the server runs.
 
 use std::{
     fmt,
@@ -22,29 +22,29 @@ use crate::files::stamp::FileStamp;
 pub(crate) const H2: &[u8] = b"h2";
 pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// What a handshake takes, made of files, and made again when they change. Connections keep what
-/// they began with.
+/// A value loaded from files, such as a TLS configuration, and reloaded when they change. Existing
+/// connections keep the old value.
 pub struct Reloadable<T> {
-    /// For the log.
+    /// Name for the log.
     name: String,
     files: Vec<PathBuf>,
     read: ReadFiles<T>,
     current: ArcSwap<T>,
-    /// The files as they were when last read, good or not: a bad one is complained about once.
+    /// Stamps of the files at the last attempt, successful or not: an invalid file is logged once.
     last_stamps: Mutex<FileStamps>,
 }
 
-/// Makes the value of its files.
+/// Builds the value from its files.
 pub(crate) type ReadFiles<T> = Box<dyn Fn(&[PathBuf]) -> anyhow::Result<Arc<T>> + Send + Sync>;
 
-/// The certificate that clients are shown.
+/// The certificate for clients.
 pub type Certificates = Reloadable<ServerConfig>;
 
 type FileStamps = Vec<Option<FileStamp>>;
 
 impl Certificates {
     /// # Errors
-    /// A file is missing or damaged, or the key is not the certificate's.
+    /// A file is missing or damaged, or the key does not match the certificate.
     pub fn for_clients(certificate: &Path, key: &Path) -> anyhow::Result<Self> {
         let files = vec![certificate.to_owned(), key.to_owned()];
         Self::load("tls".to_owned(), files, Box::new(read_server_config))
@@ -56,7 +56,8 @@ impl Certificates {
 }
 
 impl<T: Send + Sync + 'static> Reloadable<T> {
-    /// The same, for whoever only reads it again.
+    /// Returns the same value as a trait object, so that values of different types can be in one
+    /// list.
     pub fn as_reload_files(self: &Arc<Self>) -> Arc<dyn ReloadFiles> {
         Arc::<Self>::clone(self)
     }
@@ -64,15 +65,15 @@ impl<T: Send + Sync + 'static> Reloadable<T> {
 
 impl<T> Reloadable<T> {
     /// # Errors
-    /// What `read` says of the files.
+    /// The error of `read`.
     pub(crate) fn load(
         name: String,
         files: Vec<PathBuf>,
         read: ReadFiles<T>,
     ) -> anyhow::Result<Self> {
-        let seen = Mutex::new(file_stamps(&files));
+        let last_stamps = Mutex::new(file_stamps(&files));
         let current = ArcSwap::from(read(&files)?);
-        Ok(Self { name, files, read, current, last_stamps: seen })
+        Ok(Self { name, files, read, current, last_stamps })
     }
 
     pub(crate) fn current(&self) -> Arc<T> {
@@ -80,41 +81,41 @@ impl<T> Reloadable<T> {
     }
 }
 
-/// What can be read again while the server runs.
+/// Files that can be reloaded while the server runs.
 pub trait ReloadFiles: Send + Sync {
-    /// Reads the files again; whatever is wrong with them, the old ones stay in force.
+    /// Reloads the files; if they are invalid, the old value stays in force.
     fn reload(&self);
 
-    /// The same, if they have changed.
+    /// Reloads the files if they have changed.
     fn reload_if_changed(&self);
 }
 
 impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
     fn reload(&self) {
-        // Before reading: a file that changes meanwhile is read again.
-        let now = file_stamps(&self.files);
-        *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) = now;
-        let what = &self.name;
+        // Before reading: a file that changes during the read is read again.
+        let stamps = file_stamps(&self.files);
+        *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
+        let name = &self.name;
         match (self.read)(&self.files) {
             Ok(value) => {
                 self.current.store(value);
-                tracing::info!(what, "the certificate was read again");
+                tracing::info!(name, "reloaded the certificate");
             }
             Err(error) => {
                 let cause = format!("{error:#}");
                 tracing::error!(
-                    what,
+                    name,
                     cause,
-                    "the new certificate cannot be used; the old one stays"
+                    "reloading the certificate failed; the old one stays in force"
                 );
             }
         }
     }
 
     fn reload_if_changed(&self) {
-        let now = file_stamps(&self.files);
-        let changed = *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) != now;
-        if changed {
+        let stamps = file_stamps(&self.files);
+        let is_changed = *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) != stamps;
+        if is_changed {
             self.reload();
         }
     }
@@ -122,15 +123,15 @@ impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
 
 impl<T> fmt::Debug for Reloadable<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Watched").field("what", &self.name).finish_non_exhaustive()
+        f.debug_struct("Reloadable").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// Looks every so often; ends with the runtime.
-pub async fn reload_periodically(all: Vec<Arc<dyn ReloadFiles>>, every: Duration) {
+/// Checks all files periodically; ends with the runtime.
+pub async fn reload_periodically(reloadables: Vec<Arc<dyn ReloadFiles>>, interval: Duration) {
     loop {
-        tokio::time::sleep(every).await;
-        for it in &all {
+        tokio::time::sleep(interval).await;
+        for it in &reloadables {
             it.reload_if_changed();
         }
     }
@@ -141,13 +142,13 @@ fn file_stamps(files: &[PathBuf]) -> FileStamps {
 }
 
 fn read_server_config(files: &[PathBuf]) -> anyhow::Result<Arc<ServerConfig>> {
-    let [certificate, key] = files else { anyhow::bail!("tls: two files") };
-    let (chain, private) =
+    let [certificate, key] = files else { anyhow::bail!("tls: expected two files") };
+    let (chain, private_key) =
         read_certificate_and_key(("tls.certificate", certificate), ("tls.key", key))?;
     let mut config = server_config_builder()?
         .with_no_client_auth()
-        .with_single_cert(chain, private)
-        .context("tls.certificate and tls.key cannot be used together")?;
+        .with_single_cert(chain, private_key)
+        .context("tls.certificate and tls.key do not match")?;
     config.alpn_protocols = vec![H2.to_vec(), HTTP_1_1.to_vec()];
     Ok(Arc::new(config))
 }
@@ -162,38 +163,41 @@ pub(crate) fn server_config_builder() -> anyhow::Result<ConfigBuilder<ServerConf
 type NamedFile<'a> = (&'a str, &'a Path);
 type CertificateAndKey = (Vec<CertificateDer<'static>>, PrivateKeyDer<'static>);
 
+/// Reads a certificate chain and its private key. Errors name the settings.
+///
 /// # Errors
 /// A file is missing or damaged.
 pub(crate) fn read_certificate_and_key(
     certificate: NamedFile<'_>,
     key: NamedFile<'_>,
 ) -> anyhow::Result<CertificateAndKey> {
-    let cannot =
+    let error_context =
         |(setting, file): NamedFile<'_>| format!("{setting}: {} cannot be read", file.display());
     let chain = CertificateDer::pem_file_iter(certificate.1)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(|| cannot(certificate))?;
+        .with_context(|| error_context(certificate))?;
     if chain.is_empty() {
-        anyhow::bail!("{}: there is no certificate in it", cannot(certificate));
+        anyhow::bail!("{}: contains no certificate", error_context(certificate));
     }
-    let private = PrivateKeyDer::from_pem_file(key.1).with_context(|| cannot(key))?;
-    Ok((chain, private))
+    let private_key = PrivateKeyDer::from_pem_file(key.1).with_context(|| error_context(key))?;
+    Ok((chain, private_key))
 }
-/// The certificates in a file that a setting names: whom to believe.
+
+/// Reads root certificates from a file. Errors name `setting`.
 ///
 /// # Errors
-/// The file is missing or damaged, or has no certificate in it.
+/// The file is missing or damaged, or contains no certificate.
 pub(crate) fn read_roots(setting: &str, file: &Path) -> anyhow::Result<RootCertStore> {
-    let name = || format!("{setting}: {} cannot be used", file.display());
-    let found = CertificateDer::pem_file_iter(file)
+    let error_context = || format!("{setting}: {} cannot be used", file.display());
+    let certificates = CertificateDer::pem_file_iter(file)
         .and_then(Iterator::collect::<Result<Vec<_>, _>>)
-        .with_context(name)?;
+        .with_context(error_context)?;
     let mut roots = RootCertStore::empty();
-    for root in found {
-        roots.add(root).with_context(name)?;
+    for root in certificates {
+        roots.add(root).with_context(error_context)?;
     }
     if roots.is_empty() {
-        anyhow::bail!("{}: there is no certificate in it", name());
+        anyhow::bail!("{}: contains no certificate", error_context());
     }
     Ok(roots)
 }

@@ -1,6 +1,7 @@
-//! A request body that says when the request waits for the client.
+//! A request body that records when the request waits for the client.
 //!
-//! A request whose body does not arrive is no work in progress: its connection may lose its slot.
+//! A request with a body that does not arrive does not count as work in progress: its connection
+//! can be evicted.
 
 use std::{
     pin::Pin,
@@ -14,14 +15,14 @@ use hyper::body::{Frame, SizeHint};
 
 use crate::listen::connection::Activity;
 
-/// So many bytes are progress. A client that sends single bytes now and then makes none.
+/// This many bytes count as progress. A client that sends single bytes now and then makes none.
 const PROGRESS_BYTES: usize = 256;
 
 pub(crate) struct TrackedBody<B> {
     inner: B,
     activity: Arc<Activity>,
     is_waiting: bool,
-    /// What has arrived since the last progress.
+    /// Bytes received since the last progress.
     bytes: usize,
 }
 

@@ -1,4 +1,4 @@
-//! What a scrape shows: read from the server when asked, family by family.
+//! Collects all metrics for a scrape, family by family.
 
 use std::{
     collections::BTreeSet,
@@ -29,19 +29,20 @@ use crate::{
     node::Node,
 };
 
-/// These are there from the start, so that the first one is seen as a rise.
+/// These series exist from the start, so that the first error is visible as an increase.
 const ALWAYS_EXPORTED_STATUSES: [u16; 2] = [500, 503];
 
-/// The whole page. It reads what others count, and makes nobody wait.
+/// Renders the page. It only reads counters and blocks no request.
 pub(crate) fn render(node: &Node) -> String {
     let mut page = MetricsPage::default();
     let app = &*node.app;
     let metrics = &app.metrics;
-    page.family(&table::BUILD_INFO).sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    page.single(&table::SEALED, u64::from(app.is_sealed()));
-    requests(&mut page, metrics);
-    connections(&mut page, node);
-    memory(&mut page, app);
+    page.start_family(&table::BUILD_INFO)
+        .write_sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
+    page.write_single(&table::SEALED, u64::from(app.is_sealed()));
+    write_requests(&mut page, metrics);
+    write_connections(&mut page, node);
+    write_memory(&mut page, app);
     write_labelled(
         &mut page,
         &table::REQUESTS_UNROUTED,
@@ -54,38 +55,38 @@ pub(crate) fn render(node: &Node) -> String {
         "reason",
         counter_values(&metrics.authentication_failures),
     );
-    write_labelled(&mut page, &table::IDEMPOTENCY, "turn", counter_values(&metrics.idempotency));
+    write_labelled(&mut page, &table::IDEMPOTENCY, "outcome", counter_values(&metrics.idempotency));
     write_labelled(
         &mut page,
         &table::DIRECTORY_RELOADS,
         "outcome",
         counter_values(&metrics.reloads),
     );
-    page.single(&table::PANICS, metrics.panics.get());
-    limiter(&mut page, &app.limiter);
-    directory(&mut page, app);
-    sweepers(&mut page, metrics);
+    page.write_single(&table::PANICS, metrics.panics.get());
+    write_limiter(&mut page, &app.limiter);
+    write_directory(&mut page, app);
+    write_sweepers(&mut page, metrics);
     write_labelled(
         &mut page,
-        &table::BUDGETS_SPENT,
+        &table::BUDGETS_EXHAUSTED,
         "budget",
         app.vault.guess_ledger.exhausted.iter(),
     );
-    caches(&mut page);
-    threeds(&mut page, node);
-    store(&mut page, &app.vault.store.metrics());
+    write_caches(&mut page);
+    write_threeds(&mut page, node);
+    write_store(&mut page, &app.vault.store.metrics());
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
-    page.single(&table::STARTED_AT, seconds(started));
+    page.write_single(&table::STARTED_AT, to_seconds(started));
     process_metrics::write_process_metrics(&mut page);
     page.into_text()
 }
 
-fn seconds(ms: u64) -> f64 {
+fn to_seconds(ms: u64) -> f64 {
     Duration::from_millis(ms).as_secs_f64()
 }
 
 fn counter_values<L: Label>(counters: &Counters<L>) -> impl Iterator<Item = (&'static str, u64)> {
-    counters.iter().map(|(word, counter)| (word, counter.get()))
+    counters.iter().map(|(label, counter)| (label, counter.get()))
 }
 
 fn write_labelled(
@@ -94,168 +95,181 @@ fn write_labelled(
     name: &'static str,
     rows: impl IntoIterator<Item = (&'static str, u64)>,
 ) {
-    page.family(family);
-    for (word, number) in rows {
-        page.sample(&[(name, word)], number);
+    page.start_family(family);
+    for (label, number) in rows {
+        page.write_sample(&[(name, label)], number);
     }
 }
 
-/// Operations that have a route; the others are nobody's request.
+/// Operations that have a route; other operations are never requested over HTTP.
 fn routed_operations() -> impl Iterator<Item = Operation> {
     let routed: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.index()).collect();
     Operation::ALL.iter().copied().filter(move |it| routed.contains(&it.index()))
 }
 
-fn requests(page: &mut MetricsPage, metrics: &Metrics) {
-    page.family(&table::REQUESTS);
+fn write_requests(page: &mut MetricsPage, metrics: &Metrics) {
+    page.start_family(&table::REQUESTS);
     let rows = || {
         routed_operations()
             .filter_map(|it| Some((it.as_str(), metrics.operations.get(it.index())?)))
     };
-    for (operation, answered) in rows() {
-        let counts = answered.statuses.iter().map(Counter::get);
-        for ((status, word), count) in STATUSES.iter().zip(counts) {
+    for (operation, operation_metrics) in rows() {
+        let counts = operation_metrics.statuses.iter().map(Counter::get);
+        for ((status, status_label), count) in STATUSES.iter().zip(counts) {
             if count > 0 || ALWAYS_EXPORTED_STATUSES.contains(status) {
-                page.sample(&[("operation", operation), ("status", word)], count);
+                page.write_sample(&[("operation", operation), ("status", status_label)], count);
             }
         }
     }
-    page.family(&table::REQUEST_DURATION);
-    for (operation, answered) in rows() {
-        page.histogram(
+    page.start_family(&table::REQUEST_DURATION);
+    for (operation, operation_metrics) in rows() {
+        page.write_histogram(
             &[("operation", operation)],
-            &answered.micros.snapshot(),
+            &operation_metrics.micros.snapshot(),
             HistogramUnit::Micros,
         );
     }
-    page.single(&table::IN_FLIGHT, metrics.in_flight.get());
+    page.write_single(&table::IN_FLIGHT, metrics.in_flight.get());
 }
 
-fn connections(page: &mut MetricsPage, node: &Node) {
-    let counts = &node.connections;
-    page.single(&table::CONNECTIONS, counts.open.load(Ordering::Relaxed));
-    page.single(&table::CONNECTIONS_MAX, node.connection_slots());
-    page.single(&table::CONNECTIONS_ACCEPTED, counts.accepted.get());
+fn write_connections(page: &mut MetricsPage, node: &Node) {
+    let counts = &node.connection_counts;
+    page.write_single(&table::CONNECTIONS, counts.open.load(Ordering::Relaxed));
+    page.write_single(&table::CONNECTIONS_MAX, node.connections_max());
+    page.write_single(&table::CONNECTIONS_ACCEPTED, counts.accepted.get());
     write_labelled(page, &table::CONNECTIONS_REJECTED, "reason", counter_values(&counts.rejected));
     write_labelled(page, &table::CONNECTIONS_EVICTED, "reason", counter_values(&counts.evicted));
     write_labelled(page, &table::CONNECTIONS_CLOSED, "reason", counter_values(&counts.closed));
 }
 
-fn memory(page: &mut MetricsPage, app: &App) {
+fn write_memory(page: &mut MetricsPage, app: &App) {
     let metrics = &app.metrics;
-    page.family(&table::BODY_MEMORY);
-    page.sample(&[("pool", "keyed")], app.body_memory.free_bytes());
-    page.sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
+    page.start_family(&table::BODY_MEMORY);
+    page.write_sample(&[("pool", "keyed")], app.body_memory.free_bytes());
+    page.write_sample(&[("pool", "keyless")], app.keyless_body_memory.free_bytes());
     write_labelled(
         page,
         &table::BODIES_REJECTED,
         "reason",
         counter_values(&metrics.bodies_rejected),
     );
-    page.single(&table::RESPONSE_MEMORY, app.response_memory.free_bytes());
+    page.write_single(&table::RESPONSE_MEMORY, app.response_memory.free_bytes());
     write_labelled(
         page,
         &table::RESPONSES_REJECTED,
         "reason",
         counter_values(&metrics.responses_rejected),
     );
-    page.single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
+    page.write_single(&table::READINESS_CHECKS, metrics.readiness_checks.get());
 }
 
-/// Rows are those of a table of ours, so there are only so many of them.
-fn limiter(page: &mut MetricsPage, limiter: &Limiter) {
-    page.family(&table::LIMITER_DECISIONS);
-    for RateLimitDecisions { name: row, allowed, rejected: refused } in limiter.decisions() {
-        page.sample(&[("row", row.as_str()), ("decision", "allowed")], allowed);
-        page.sample(&[("row", row.as_str()), ("decision", "refused")], refused);
+/// Label values come from the rate limit table, so their number is bounded.
+fn write_limiter(page: &mut MetricsPage, limiter: &Limiter) {
+    page.start_family(&table::LIMITER_DECISIONS);
+    for RateLimitDecisions { name, allowed, rejected } in limiter.decisions() {
+        page.write_sample(&[("limit", name.as_str()), ("decision", "allowed")], allowed);
+        page.write_sample(&[("limit", name.as_str()), ("decision", "rejected")], rejected);
     }
-    let fullness = limiter.counter_usage();
-    page.single(&table::LIMITER_COUNTERS, fullness.counters);
-    page.single(&table::LIMITER_COUNTERS_MAX, fullness.counters_max);
-    page.single(
+    let usage = limiter.counter_usage();
+    page.write_single(&table::LIMITER_COUNTERS, usage.counters);
+    page.write_single(&table::LIMITER_COUNTERS_MAX, usage.counters_max);
+    page.write_single(
         &table::SHARED_COUNTER_FAILURES,
         limiter.shared_counter_failures().unwrap_or_default(),
     );
-    page.family(&table::SHARED_COUNTERS_UP);
-    if let Some(answer) = limiter.shared_counters_available() {
-        page.sample(&[], u64::from(answer));
+    page.start_family(&table::SHARED_COUNTERS_UP);
+    if let Some(is_available) = limiter.shared_counters_available() {
+        page.write_sample(&[], u64::from(is_available));
     }
 }
 
-fn directory(page: &mut MetricsPage, app: &App) {
+fn write_directory(page: &mut MetricsPage, app: &App) {
     let directory = app.directory.load();
-    let found = directory.as_ref().map(|it| (it.version(), it.tenants().len(), it.alterations()));
-    let (version, tenants, alterations) = found.unwrap_or_default();
-    page.single(&table::DIRECTORY_VERSION, version);
-    page.single(&table::DIRECTORY_TENANTS, tenants);
-    page.single(&table::POLICY_ALTERATIONS, alterations.len());
-    epoch_keys(page, &app.vault.epoch_keys);
+    let summary = directory.as_ref().map(|it| (it.version(), it.tenants().len(), it.alterations()));
+    let (version, tenants, alterations) = summary.unwrap_or_default();
+    page.write_single(&table::DIRECTORY_VERSION, version);
+    page.write_single(&table::DIRECTORY_TENANTS, tenants);
+    page.write_single(&table::POLICY_ALTERATIONS, alterations.len());
+    write_epoch_keys(page, &app.vault.epoch_keys);
 }
 
-fn epoch_keys(page: &mut MetricsPage, epochs: &EpochKeys) {
-    page.single(&table::EPOCH_KEYS, epochs.key_count());
+fn write_epoch_keys(page: &mut MetricsPage, epochs: &EpochKeys) {
+    page.write_single(&table::EPOCH_KEYS, epochs.key_count());
     let exchange = epochs.exchange();
-    page.single(
+    page.write_single(
         &table::EPOCH_KEY_FAILURES,
         exchange.map(KeyExchange::failure_count).unwrap_or_default(),
     );
-    page.family(&table::EPOCH_KEYS_UP);
+    page.start_family(&table::EPOCH_KEYS_UP);
     if let Some(exchange) = exchange {
-        page.sample(&[], u64::from(exchange.is_available()));
+        page.write_sample(&[], u64::from(exchange.is_available()));
     }
 }
 
-fn sweepers(page: &mut MetricsPage, metrics: &Metrics) {
+fn write_sweepers(page: &mut MetricsPage, metrics: &Metrics) {
     write_labelled(page, &table::SWEPT, "kind", counter_values(&metrics.swept));
     write_labelled(page, &table::SWEEP_FAILURES, "kind", counter_values(&metrics.sweep_failures));
-    page.family(&table::SWEEP_FINISHED);
-    for (kind, at) in metrics.sweep_finished.iter() {
-        page.sample(&[("kind", kind)], seconds(at.get()));
+    page.start_family(&table::SWEEP_FINISHED);
+    for (kind, finished_ms) in metrics.sweep_finished.iter() {
+        page.write_sample(&[("kind", kind)], to_seconds(finished_ms.get()));
     }
 }
 
-fn caches(page: &mut MetricsPage) {
+fn write_caches(page: &mut MetricsPage) {
     let expressions = compilation::cache_metrics();
     write_labelled(page, &table::CACHE_HITS, "cache", [("expressions", expressions.hits)]);
     write_labelled(page, &table::CACHE_MISSES, "cache", [("expressions", expressions.misses)]);
     write_labelled(page, &table::CACHE_ENTRIES, "cache", [("expressions", expressions.entries)]);
 }
 
-/// By the tenants that a scheme is connected for, and by scheme; nothing where none is.
-fn threeds(page: &mut MetricsPage, node: &Node) {
-    let peers: Vec<_> =
+/// Labelled by tenant type and scheme; absent if no scheme is connected.
+fn write_threeds(page: &mut MetricsPage, node: &Node) {
+    let scheme_clients: Vec<_> =
         node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()).collect();
-    let named = |it: &Arc<dyn ConnectedScheme>| {
-        [("world", directory_servers::tenant_kind_name(it.kind())), ("scheme", it.scheme().slug())]
+    let labels_of = |it: &Arc<dyn ConnectedScheme>| {
+        [
+            ("tenant_type", directory_servers::tenant_kind_name(it.kind())),
+            ("scheme", it.scheme().slug()),
+        ]
     };
-    page.family(&table::THREEDS_REQUESTS);
-    for peer in &peers {
-        let [harness, scheme] = named(peer);
-        for (outcome, count) in counter_values(&peer.metrics().requests) {
-            page.sample(&[harness, scheme, ("outcome", outcome)], count);
+    page.start_family(&table::THREEDS_REQUESTS);
+    for scheme_client in &scheme_clients {
+        let [tenant_type, scheme] = labels_of(scheme_client);
+        for (outcome, count) in counter_values(&scheme_client.metrics().requests) {
+            page.write_sample(&[tenant_type, scheme, ("outcome", outcome)], count);
         }
     }
-    page.family(&table::THREEDS_DURATION);
-    for peer in &peers {
-        page.histogram(&named(peer), &peer.metrics().micros.snapshot(), HistogramUnit::Micros);
+    page.start_family(&table::THREEDS_DURATION);
+    for scheme_client in &scheme_clients {
+        page.write_histogram(
+            &labels_of(scheme_client),
+            &scheme_client.metrics().micros.snapshot(),
+            HistogramUnit::Micros,
+        );
     }
-    page.family(&table::CARD_RANGES);
-    for peer in &peers {
-        page.sample(&named(peer), peer.ranges().map_or(0, |it| it.len()));
+    page.start_family(&table::CARD_RANGES);
+    for scheme_client in &scheme_clients {
+        page.write_sample(
+            &labels_of(scheme_client),
+            scheme_client.ranges().map_or(0, |it| it.len()),
+        );
     }
-    page.family(&table::CARD_RANGES_FETCHED);
-    for peer in &peers {
-        page.sample(&named(peer), seconds(peer.metrics().ranges_fetched_at.get()));
+    page.start_family(&table::CARD_RANGES_FETCHED);
+    for scheme_client in &scheme_clients {
+        page.write_sample(
+            &labels_of(scheme_client),
+            to_seconds(scheme_client.metrics().ranges_fetched_at.get()),
+        );
     }
-    page.family(&table::CARD_RANGES_FAILURES);
-    for peer in &peers {
-        page.sample(&named(peer), peer.metrics().range_failures.get());
+    page.start_family(&table::CARD_RANGES_FAILURES);
+    for scheme_client in &scheme_clients {
+        page.write_sample(&labels_of(scheme_client), scheme_client.metrics().range_failures.get());
     }
 }
 
 type WriterMetric = fn(&WriterMetrics) -> u64;
 
-fn store(page: &mut MetricsPage, measures: &StoreMetrics) {
+fn write_store(page: &mut MetricsPage, metrics: &StoreMetrics) {
     let numbers: [(&MetricFamily, WriterMetric); 7] = [
         (&table::STORE_QUEUE, |it| it.queued),
         (&table::STORE_QUEUE_MAX, |it| it.queue_capacity),
@@ -266,18 +280,18 @@ fn store(page: &mut MetricsPage, measures: &StoreMetrics) {
         (&table::WAL_PAGES_PENDING, |it| it.wal_pages_pending),
     ];
     for (family, number) in numbers {
-        write_labelled(page, family, "log", measures.writers.iter().map(|it| (it.log, number(it))));
+        write_labelled(page, family, "log", metrics.writers.iter().map(|it| (it.log, number(it))));
     }
-    page.family(&table::STORE_BATCH);
-    for it in &measures.writers {
-        page.histogram(&[("log", it.log)], &it.batch_sizes, HistogramUnit::Plain);
+    page.start_family(&table::STORE_BATCH);
+    for it in &metrics.writers {
+        page.write_histogram(&[("log", it.log)], &it.batch_sizes, HistogramUnit::Plain);
     }
-    page.family(&table::STORE_DURATION);
-    for it in &measures.writers {
-        page.histogram(&[("log", it.log)], &it.commit_micros, HistogramUnit::Micros);
+    page.start_family(&table::STORE_DURATION);
+    for it in &metrics.writers {
+        page.write_histogram(&[("log", it.log)], &it.commit_micros, HistogramUnit::Micros);
     }
-    let readers = measures.readers;
-    page.single(&table::READERS_BUSY, readers.busy);
-    page.single(&table::READERS_IDLE, readers.idle);
-    page.single(&table::READERS_OPENED, readers.opened);
+    let readers = metrics.readers;
+    page.write_single(&table::READERS_BUSY, readers.busy);
+    page.write_single(&table::READERS_IDLE, readers.idle);
+    page.write_single(&table::READERS_OPENED, readers.opened);
 }

@@ -1,4 +1,5 @@
-//! Who may read the metrics: whoever reaches their own listener, or has the key of the operator.
+//! Access to /metrics: unrestricted on the separate listener unless a key is set, with the key on
+//! the client listener.
 
 use std::sync::Arc;
 
@@ -22,9 +23,11 @@ use crate::{
 };
 
 pub const PATH: &str = "/metrics";
-const TEXT: HeaderValue = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
+const PROMETHEUS_TEXT: HeaderValue =
+    HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
 
-/// For the operator, and so not in the document: on this listener only where a key protects it.
+/// Adds /metrics to the client listener if a key is set. The route is for the operator and not part
+/// of the OpenAPI document.
 pub(crate) fn with_metrics(router: Router, node: &Arc<Node>) -> Router {
     if node.settings.metrics_key.is_none() {
         return router;
@@ -33,14 +36,15 @@ pub(crate) fn with_metrics(router: Router, node: &Arc<Node>) -> Router {
     router.route(PATH, get(async move |request: Request| handle(&node, request).await))
 }
 
-/// A request for the metrics. Whoever guesses at their key is counted.
+/// Handles a request for metrics. Attempts with a wrong key are counted by the rate limiter.
 async fn handle(node: &Node, request: Request) -> Response {
     let trace = trace::trace_id_of(&request);
     let address = client_address(request.extensions());
-    let counted = throttle::count_anonymous(&node.app, address).await;
-    // While nobody can count, they are asked for most: only one too many is refused.
-    if let Err(throttled @ Problem::Failed(_)) = counted {
-        return throttled.response(&trace);
+    let result = throttle::count_anonymous(&node.app, address).await;
+    // During an outage of the counters metrics are needed most: reject only if the limit is
+    // exceeded.
+    if let Err(rejection @ Problem::Failed(_)) = result {
+        return rejection.response(&trace);
     }
     let response = respond(node, node.settings.metrics_key.as_ref(), request.headers(), &trace);
     if response.status() == StatusCode::UNAUTHORIZED {
@@ -49,7 +53,7 @@ async fn handle(node: &Node, request: Request) -> Response {
     response
 }
 
-/// The page, or 401 where a key is needed and not there.
+/// Responds with the page, or with 401 if a required key is missing or wrong.
 pub(crate) fn respond(
     node: &Node,
     key: Option<&MetricsKey>,
@@ -62,6 +66,6 @@ pub(crate) fn respond(
         return response;
     }
     let mut response = Response::new(render(node).into());
-    response.headers_mut().insert(CONTENT_TYPE, TEXT);
+    response.headers_mut().insert(CONTENT_TYPE, PROMETHEUS_TEXT);
     response
 }

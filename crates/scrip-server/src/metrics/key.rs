@@ -1,4 +1,4 @@
-//! The key of the operator, which opens the page of metrics.
+//! The metrics key of the operator.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -7,41 +7,41 @@ use hyper::{HeaderMap, header::AUTHORIZATION};
 use scrip_api::{middleware::authenticate::single_header, problem::Problem};
 use scrip_seal::Secret;
 
-/// A key that is shorter can be guessed.
+/// Minimum length of the key. Shorter keys can be guessed.
 const KEY_BYTES_MIN: usize = 16;
 
-/// What stands behind `Bearer` in a request for metrics.
+/// The bearer token of requests for metrics.
 #[derive(Debug)]
 pub struct MetricsKey(Secret);
 
 impl MetricsKey {
     /// # Errors
-    /// It is too short, or cannot be sent in a header.
+    /// The key is too short or cannot be sent in a header.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let text = text.trim();
         if text.len() < KEY_BYTES_MIN || !text.bytes().all(|it| it.is_ascii_graphic()) {
-            bail!("must have at least {KEY_BYTES_MIN} characters, plain and without spaces");
+            bail!("must have at least {KEY_BYTES_MIN} printable ASCII characters, without spaces");
         }
         Ok(Self(Secret::new(text.as_bytes().to_vec())))
     }
 
     /// # Errors
-    /// The file cannot be read, can be read by others, or has no key in it.
+    /// The file cannot be read, is readable by other users, or contains no key.
     pub fn from_file(path: &Path) -> anyhow::Result<Self> {
-        let name = || format!("metrics.key_file: {}", path.display());
-        let found = fs::metadata(path).with_context(name)?;
-        if found.permissions().mode() & 0o077 != 0 {
-            bail!("{}: can be read by others; run: chmod 600", name());
+        let error_context = || format!("metrics.key_file: {}", path.display());
+        let metadata = fs::metadata(path).with_context(error_context)?;
+        if metadata.permissions().mode() & 0o077 != 0 {
+            bail!("{}: is readable by other users; run: chmod 600", error_context());
         }
-        let text = Secret::new(fs::read(path).with_context(name)?);
-        Self::parse(str::from_utf8(text.expose()).unwrap_or_default()).with_context(name)
+        let text = Secret::new(fs::read(path).with_context(error_context)?);
+        Self::parse(str::from_utf8(text.expose()).unwrap_or_default()).with_context(error_context)
     }
 
     pub(crate) fn check(&self, headers: &HeaderMap) -> Result<(), Problem> {
-        let given = single_header(headers, AUTHORIZATION.as_str(), "Authorization")?;
-        let given = given.and_then(|it| it.as_bytes().split_first_chunk::<7>());
-        let given = given.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
-        match given {
+        let bearer = single_header(headers, AUTHORIZATION.as_str(), "Authorization")?;
+        let bearer = bearer.and_then(|it| it.as_bytes().split_first_chunk::<7>());
+        let bearer = bearer.filter(|(scheme, _)| scheme.eq_ignore_ascii_case(b"bearer "));
+        match bearer {
             Some((_, key)) if self.0.constant_time_eq(key) => Ok(()),
             Some(_) | None => Err(Problem::MissingMetricsKey),
         }
@@ -59,24 +59,24 @@ mod tests {
     #[test]
     fn only_the_configured_bearer_key_is_accepted() {
         let key = MetricsKey::parse(&format!(" {KEY}\n")).unwrap();
-        let ask = |sent: &[&str]| {
+        let check = |values: &[&str]| {
             let mut headers = HeaderMap::new();
-            for value in sent {
+            for value in values {
                 headers.append(AUTHORIZATION, HeaderValue::from_str(value).unwrap());
             }
             key.check(&headers)
         };
-        assert!(ask(&["Bearer a-key-of-the-operator"]).is_ok());
-        assert!(ask(&["bearer a-key-of-the-operator"]).is_ok());
-        let rejected = ["", "Bearer", "Bearer ", "Bearer a-key-of-the-operato", KEY];
-        for sent in rejected {
-            assert!(matches!(ask(&[sent]), Err(Problem::MissingMetricsKey)), "{sent}");
+        assert!(check(&["Bearer a-key-of-the-operator"]).is_ok());
+        assert!(check(&["bearer a-key-of-the-operator"]).is_ok());
+        let invalid_values = ["", "Bearer", "Bearer ", "Bearer a-key-of-the-operato", KEY];
+        for values in invalid_values {
+            assert!(matches!(check(&[values]), Err(Problem::MissingMetricsKey)), "{values}");
         }
-        assert!(ask(&["Bearer  a-key-of-the-operator"]).is_err());
-        assert!(ask(&["Basic a-key-of-the-operator"]).is_err());
-        assert!(ask(&[]).is_err());
-        let twice = ["Bearer a-key-of-the-operator", "Bearer a-key-of-the-operator"];
-        assert!(matches!(ask(&twice), Err(Problem::BadHeader(_))));
+        assert!(check(&["Bearer  a-key-of-the-operator"]).is_err());
+        assert!(check(&["Basic a-key-of-the-operator"]).is_err());
+        assert!(check(&[]).is_err());
+        let repeated_header = ["Bearer a-key-of-the-operator", "Bearer a-key-of-the-operator"];
+        assert!(matches!(check(&repeated_header), Err(Problem::BadHeader(_))));
     }
 
     #[test]

@@ -1,8 +1,7 @@
-//! A listener for the operator: metrics and probes in plain HTTP, separate from the clients'.
+//! Listener for the operator: metrics and probes in plain HTTP, separate from the client listener.
 //!
-//! It runs on a thread and a runtime of its own, with connection slots of its own, so that it
-//! answers while every worker of the clients' runtime is busy, while the vault is sealed, and while
-//! the server drains.
+//! It has its own thread, runtime and connection slots. It responds while every worker of the
+//! client runtime is busy, while the vault is sealed, and while the server drains.
 
 use std::{
     convert::Infallible,
@@ -47,32 +46,33 @@ use crate::{
     node::Node,
 };
 
-/// A scraper, a prober, and some more; a client that holds connections keeps out only its like.
+/// Enough for scrapers and probes. The limit of client connections is separate.
 const CONNECTIONS_MAX: usize = 32;
-const DEADLINE: Duration = Duration::from_secs(30);
-/// A scraper that keeps its connection may, for as long as this.
-const CONNECTION_DEADLINE: Duration = Duration::from_secs(600);
+/// Maximum time to receive the head of a request or to write without progress.
+const IO_TIMEOUT: Duration = Duration::from_secs(30);
+/// Maximum lifetime of a connection of a scraper.
+const CONNECTION_LIFETIME_MAX: Duration = Duration::from_secs(600);
 const HEAD_BYTES_MAX: usize = 16 * 1024;
-/// More than a check of readiness may take, which has a deadline of its own.
+/// Longer than the timeout of the readiness check itself.
 const READINESS_TIMEOUT: Duration =
     probes::READINESS_TIMEOUT.saturating_add(Duration::from_millis(250));
 
-const LIMITS: StreamLimits = StreamLimits {
+const STREAM_LIMITS: StreamLimits = StreamLimits {
     first_byte_deadline: Duration::from_secs(10),
-    write_deadline: DEADLINE,
-    response_rate: MinimumRate { bytes_per_second: 1024, window: DEADLINE },
+    write_deadline: IO_TIMEOUT,
+    response_rate: MinimumRate { bytes_per_second: 1024, window: IO_TIMEOUT },
 };
 
-/// Who is let in.
+/// Access rules of the listener.
 #[derive(Debug, Default)]
 pub struct OperatorAccess {
-    /// With a key, `/metrics` needs it here too.
+    /// If set, `/metrics` requires this key.
     pub key: Option<MetricsKey>,
-    /// Names, besides addresses and `localhost`, by which the listener is asked.
+    /// Accepted host names, in addition to IP addresses and `localhost`.
     pub hosts: Vec<String>,
 }
 
-/// The thread that listens, until it is dropped.
+/// The listener thread; it stops on drop.
 #[derive(Debug)]
 pub struct OperatorListener {
     stop: Option<oneshot::Sender<()>>,
@@ -80,10 +80,11 @@ pub struct OperatorListener {
 }
 
 impl OperatorListener {
-    /// The listener must not block. Checks of readiness run on the runtime that serves clients.
+    /// Starts the thread. The listener must be non-blocking. Readiness checks run on `clients`, the
+    /// runtime of the client listener.
     ///
     /// # Errors
-    /// There are no more threads or descriptors.
+    /// No thread or descriptor is available.
     pub fn start(
         node: Arc<Node>,
         listener: net::TcpListener,
@@ -92,17 +93,17 @@ impl OperatorListener {
     ) -> io::Result<Self> {
         let runtime = Builder::new_current_thread().enable_all().build()?;
         let listener = {
-            let _inside = runtime.enter();
+            let _runtime_guard = runtime.enter();
             TcpListener::from_std(listener)?
         };
-        let (stop, stopped) = oneshot::channel();
-        let shared = Arc::new(ListenerState { node, access, clients });
+        let (stop, stop_signal) = oneshot::channel();
+        let state = Arc::new(ListenerState { node, access, clients });
         let thread =
             thread::Builder::new().name("operator-listener".to_owned()).spawn(move || {
                 runtime.block_on(async {
                     tokio::select! {
-                        () = serve(shared, listener) => (),
-                        _ = stopped => (),
+                        () = serve(state, listener) => (),
+                        _ = stop_signal => (),
                     }
                 });
             })?;
@@ -119,7 +120,7 @@ impl Drop for OperatorListener {
     }
 }
 
-/// What all connections have in common.
+/// State shared by all connections.
 struct ListenerState {
     node: Arc<Node>,
     access: OperatorAccess,
@@ -139,10 +140,10 @@ async fn serve(state: Arc<ListenerState>, listener: TcpListener) {
         };
         let activity = Arc::new(Activity::new());
         let Admission::Admitted(slot, _) = table.admit(None, &activity).await else { continue };
-        let shared = Arc::clone(&state);
+        let connection_state = Arc::clone(&state);
         tokio::spawn(async move {
-            let connected = serve_connection(&shared, stream, &slot, activity);
-            drop(timeout(CONNECTION_DEADLINE, connected).await);
+            let connection = serve_connection(&connection_state, stream, &slot, activity);
+            drop(timeout(CONNECTION_LIFETIME_MAX, connection).await);
             drop(slot);
         });
     }
@@ -154,16 +155,16 @@ async fn serve_connection(
     slot: &ConnectionSlot,
     activity: Arc<Activity>,
 ) {
-    let stream = TokioIo::new(LimitedStream::new(stream, LIMITS, Arc::clone(&activity)));
+    let stream = TokioIo::new(LimitedStream::new(stream, STREAM_LIMITS, Arc::clone(&activity)));
     let service = service_fn(async |request| {
         activity.start_request();
         let response = respond(state, request).await;
         activity.finish_request();
         Ok::<_, Infallible>(response)
     });
-    let connection = http1_builder(DEADLINE, HEAD_BYTES_MAX).serve_connection(stream, service);
+    let connection = http1_builder(IO_TIMEOUT, HEAD_BYTES_MAX).serve_connection(stream, service);
     tokio::select! {
-        // A client that breaks off is no event of ours.
+        // A client that disconnects is not an error.
         _ = connection => (),
         () = slot.evicted.notified() => (),
     }
@@ -196,36 +197,39 @@ async fn route(state: &ListenerState, head: &Parts, trace: &TraceId) -> Response
     }
 }
 
-/// Not ready when the clients' runtime has no worker free to look.
+/// Returns false if the client runtime has no free worker for the check.
 async fn is_ready(state: &ListenerState) -> bool {
     let app = Arc::clone(&state.node.app);
-    let checking = state.clients.spawn(async move { probes::is_ready(&app).await });
-    timeout(READINESS_TIMEOUT, checking).await.is_ok_and(|it| it.unwrap_or(false))
+    let check = state.clients.spawn(async move { probes::is_ready(&app).await });
+    timeout(READINESS_TIMEOUT, check).await.is_ok_and(|it| it.unwrap_or(false))
 }
 
-/// A page of another site that makes its name point here (DNS rebinding) sends that name.
+/// Rejects unknown host names: a website that resolves its name to this address (DNS rebinding)
+/// sends its own name.
 fn check_host(head: &Parts, hosts: &[String]) -> Result<(), Problem> {
-    let sent = single_header(&head.headers, HOST.as_str(), "Host")?;
-    let sent = match (sent, head.uri.authority()) {
+    let host = single_header(&head.headers, HOST.as_str(), "Host")?;
+    let host = match (host, head.uri.authority()) {
         (_, Some(authority)) => Some(authority.clone()),
-        (Some(sent), None) => {
-            Some(Authority::try_from(sent.as_bytes()).map_err(|_| Problem::BadHeader("Host"))?)
+        (Some(host), None) => {
+            Some(Authority::try_from(host.as_bytes()).map_err(|_| Problem::BadHeader("Host"))?)
         }
         (None, None) => None,
     };
-    match sent {
+    match host {
         Some(authority) if is_known_host(authority.host(), hosts) => Ok(()),
         Some(_) => Err(Problem::Misdirected),
-        // Only a client of before HTTP/1.1 may leave it out, and no browser does.
+        // Only HTTP/1.0 clients may omit the header; no browser does.
         None if head.version <= Version::HTTP_10 => Ok(()),
         None => Err(Problem::BadHeader("Host")),
     }
 }
 
 fn is_known_host(host: &str, hosts: &[String]) -> bool {
-    let bare = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
-    let is_named = |name: &str| host.eq_ignore_ascii_case(name);
-    bare.parse::<IpAddr>().is_ok() || is_named("localhost") || hosts.iter().any(|it| is_named(it))
+    let address = host.strip_prefix('[').and_then(|it| it.strip_suffix(']')).unwrap_or(host);
+    let is_equal = |name: &str| host.eq_ignore_ascii_case(name);
+    address.parse::<IpAddr>().is_ok()
+        || is_equal("localhost")
+        || hosts.iter().any(|it| is_equal(it))
 }
 
 #[cfg(test)]
@@ -235,7 +239,7 @@ mod tests {
     #[test]
     fn only_addresses_localhost_and_configured_names_are_known_hosts() {
         let hosts = ["scrip.internal".to_owned()];
-        let request = |uri: &str, host: Option<&str>, version: Version| {
+        let check = |uri: &str, host: Option<&str>, version: Version| {
             let mut builder = Request::builder().uri(uri).version(version);
             if let Some(host) = host {
                 builder = builder.header(HOST, host);
@@ -243,7 +247,7 @@ mod tests {
             let (head, ()) = builder.body(()).unwrap().into_parts();
             check_host(&head, &hosts)
         };
-        let asked = |host: &str| request("/metrics", Some(host), Version::HTTP_11);
+        let check_host_header = |host: &str| check("/metrics", Some(host), Version::HTTP_11);
         for host in [
             "127.0.0.1",
             "127.0.0.1:9464",
@@ -254,7 +258,7 @@ mod tests {
             "scrip.internal:9464",
             "SCRIP.internal",
         ] {
-            assert!(asked(host).is_ok(), "{host}");
+            assert!(check_host_header(host).is_ok(), "{host}");
         }
         for host in [
             "attacker.example",
@@ -263,13 +267,13 @@ mod tests {
             "internal",
             "scrip.internal.attacker.example",
         ] {
-            assert!(matches!(asked(host), Err(Problem::Misdirected)), "{host}");
+            assert!(matches!(check_host_header(host), Err(Problem::Misdirected)), "{host}");
         }
-        assert!(matches!(asked("a b"), Err(Problem::BadHeader(_))));
+        assert!(matches!(check_host_header("a b"), Err(Problem::BadHeader(_))));
         let absolute = "http://attacker.example/metrics";
-        let misdirected = request(absolute, Some("localhost"), Version::HTTP_11);
+        let misdirected = check(absolute, Some("localhost"), Version::HTTP_11);
         assert!(matches!(misdirected, Err(Problem::Misdirected)));
-        assert!(request("/metrics", None, Version::HTTP_10).is_ok());
-        assert!(request("/metrics", None, Version::HTTP_11).is_err());
+        assert!(check("/metrics", None, Version::HTTP_10).is_ok());
+        assert!(check("/metrics", None, Version::HTTP_11).is_err());
     }
 }

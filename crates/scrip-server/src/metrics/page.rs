@@ -1,4 +1,4 @@
-//! The text format of Prometheus, version 0.0.4: families of samples, one line each.
+//! The Prometheus text format, version 0.0.4: families of samples, one line per sample.
 
 use std::{fmt::Display, time::Duration};
 
@@ -6,14 +6,14 @@ use scrip_core::metrics::HistogramSnapshot;
 
 use crate::metrics::table::MetricFamily;
 
-/// A name of ours and a word of ours: neither needs an escape.
+/// Label name and value; both are constants that need no escaping.
 pub(super) type LabelPair = (&'static str, &'static str);
 
-/// What the numbers of a histogram are.
+/// Unit of the values of a histogram.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum HistogramUnit {
     Plain,
-    /// Shown as seconds.
+    /// Printed as seconds.
     Micros,
 }
 
@@ -26,7 +26,7 @@ impl HistogramUnit {
     }
 }
 
-/// Text that grows by one family after the other.
+/// The page text; families are appended one after the other.
 #[derive(Debug, Default)]
 pub(super) struct MetricsPage {
     text: String,
@@ -34,43 +34,48 @@ pub(super) struct MetricsPage {
 }
 
 impl MetricsPage {
-    /// What follows belongs to it.
-    pub(super) fn family(&mut self, family: &MetricFamily) -> &mut Self {
+    /// Writes the header of a family; its samples follow.
+    pub(super) fn start_family(&mut self, family: &MetricFamily) -> &mut Self {
         self.name = family.name;
-        let MetricFamily { name, kind, help: about } = family;
-        self.line(format_args!("# HELP {name} {about}"));
-        self.line(format_args!("# TYPE {name} {}", kind.as_str()));
+        let MetricFamily { name, kind, help } = family;
+        self.push_line(format_args!("# HELP {name} {help}"));
+        self.push_line(format_args!("# TYPE {name} {}", kind.as_str()));
         self
     }
 
-    /// A family of one number.
-    pub(super) fn single(&mut self, family: &MetricFamily, number: impl Display) {
-        self.family(family).sample(&[], number);
+    /// Writes a family with one sample.
+    pub(super) fn write_single(&mut self, family: &MetricFamily, number: impl Display) {
+        self.start_family(family).write_sample(&[], number);
     }
 
-    pub(super) fn sample(&mut self, labels: &[LabelPair], number: impl Display) {
-        self.write_sample("", labels, None, &number);
+    pub(super) fn write_sample(&mut self, labels: &[LabelPair], number: impl Display) {
+        self.write_sample_line("", labels, None, &number);
     }
 
-    /// Buckets that count what is in those before them too, as the format wants it.
-    pub(super) fn histogram(
+    /// Writes cumulative buckets, as the format requires.
+    pub(super) fn write_histogram(
         &mut self,
         labels: &[LabelPair],
         snapshot: &HistogramSnapshot,
         unit: HistogramUnit,
     ) {
-        let mut below = 0_u64;
+        let mut cumulative_count = 0_u64;
         for (bound, count) in snapshot.bounds.iter().zip(&snapshot.counts) {
-            below = below.saturating_add(*count);
-            self.write_sample("_bucket", labels, Some(&unit.format(*bound)), &below);
+            cumulative_count = cumulative_count.saturating_add(*count);
+            self.write_sample_line(
+                "_bucket",
+                labels,
+                Some(&unit.format(*bound)),
+                &cumulative_count,
+            );
         }
         let count = snapshot.count();
-        self.write_sample("_bucket", labels, Some("+Inf"), &count);
-        self.write_sample("_sum", labels, None, &unit.format(snapshot.sum));
-        self.write_sample("_count", labels, None, &count);
+        self.write_sample_line("_bucket", labels, Some("+Inf"), &count);
+        self.write_sample_line("_sum", labels, None, &unit.format(snapshot.sum));
+        self.write_sample_line("_count", labels, None, &count);
     }
 
-    fn write_sample(
+    fn write_sample_line(
         &mut self,
         suffix: &str,
         labels: &[LabelPair],
@@ -78,16 +83,16 @@ impl MetricsPage {
         number: &dyn Display,
     ) {
         let pairs = labels.iter().copied().chain(bound.map(|it| ("le", it)));
-        let pairs: Vec<_> = pairs.map(|(name, word)| format!("{name}=\"{word}\"")).collect();
+        let pairs: Vec<_> = pairs.map(|(name, value)| format!("{name}=\"{value}\"")).collect();
         let name = self.name;
         if pairs.is_empty() {
-            self.line(format_args!("{name}{suffix} {number}"));
+            self.push_line(format_args!("{name}{suffix} {number}"));
         } else {
-            self.line(format_args!("{name}{suffix}{{{}}} {number}", pairs.join(",")));
+            self.push_line(format_args!("{name}{suffix}{{{}}} {number}", pairs.join(",")));
         }
     }
 
-    fn line(&mut self, line: std::fmt::Arguments<'_>) {
+    fn push_line(&mut self, line: std::fmt::Arguments<'_>) {
         self.text += &line.to_string();
         self.text.push('\n');
     }
@@ -107,13 +112,17 @@ mod tests {
         let family =
             MetricFamily { name: "scrip_x_seconds", kind: MetricKind::Histogram, help: "Some." };
         let mut page = MetricsPage::default();
-        let found = HistogramSnapshot {
+        let snapshot = HistogramSnapshot {
             bounds: &[100, 1_000],
             counts: vec![2, 3],
             overflow: 4,
             sum: 2_500_000,
         };
-        page.family(&family).histogram(&[("log", "vault")], &found, HistogramUnit::Micros);
+        page.start_family(&family).write_histogram(
+            &[("log", "vault")],
+            &snapshot,
+            HistogramUnit::Micros,
+        );
         let expected = "# HELP scrip_x_seconds Some.\n\
             # TYPE scrip_x_seconds histogram\n\
             scrip_x_seconds_bucket{log=\"vault\",le=\"0.0001\"} 2\n\

@@ -1,4 +1,4 @@
-//! The one place that reads the wall clock.
+//! The only module that reads the wall clock.
 
 pub mod steady;
 
@@ -14,19 +14,19 @@ use crate::process::clock::steady::{
     ClockNotice, ClockReading, StartTrust, SteadyTime, TimeBounds,
 };
 
-/// The wall clock itself: for a command, which ends before anything could happen to it.
+/// The plain wall clock, for short-lived commands.
 #[derive(Debug, Clone, Copy)]
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that everybody else takes")]
+    #[expect(clippy::disallowed_methods, reason = "this is the clock that all other code uses")]
     fn now(&self) -> Timestamp {
         let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp { unix_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX) }
     }
 }
 
-/// A server's clock, which the wall clock cannot carry away.
+/// The clock of a server, which does not follow jumps of the wall clock.
 #[derive(Debug)]
 pub struct SteadyClock {
     state: Mutex<SteadyTime>,
@@ -34,7 +34,7 @@ pub struct SteadyClock {
 }
 
 impl SteadyClock {
-    /// `known` is what the store has seen.
+    /// `watermark` is the latest time that the store has recorded.
     #[must_use]
     pub fn start(watermark: Option<ClockWatermark>, trust: StartTrust) -> Self {
         Self { state: Mutex::new(SteadyTime::start(read_clocks(), watermark, trust)), trust }
@@ -42,13 +42,13 @@ impl SteadyClock {
 
     fn time_bounds(&self) -> TimeBounds {
         let mut steady = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        // Under the lock: of two readers the later must not bring the older reading.
-        let (times, notice) = steady.observe(read_clocks());
+        // Under the lock: otherwise a concurrent caller could apply an older reading later.
+        let (bounds, notice) = steady.observe(read_clocks());
         drop(steady);
         if let Some(notice) = notice {
             log_notice(notice);
         }
-        times
+        bounds
     }
 }
 
@@ -74,35 +74,38 @@ impl Clock for SteadyClock {
 fn log_notice(notice: ClockNotice) {
     match notice {
         ClockNotice::Diverged(ahead_ms) => {
-            tracing::error!(ahead_ms, "the wall clock was moved, and is not followed");
+            tracing::error!(
+                ahead_ms,
+                "the wall clock jumped and is not followed; check the time of this machine"
+            );
         }
         ClockNotice::Followed(ahead_ms) => {
-            tracing::warn!(ahead_ms, "the wall clock stayed ahead, and is followed now");
+            tracing::warn!(ahead_ms, "the wall clock stayed ahead and is followed now");
         }
-        ClockNotice::Converged => tracing::info!("the wall clock agrees again"),
+        ClockNotice::Converged => tracing::info!("the wall clock is in sync again"),
     }
 }
 
-/// How long this machine has been awake: for how long something took, never for when. Apart from
-/// [`Clock`], whose milliseconds are too coarse and cost a lock.
+/// Time since boot, without sleep: for durations only. [`Clock`] has a resolution of milliseconds
+/// and takes a lock.
 #[must_use]
 pub fn ticks() -> Duration {
-    let counted = clock_gettime(ClockId::CLOCK_MONOTONIC);
-    counted.map_or(Duration::ZERO, Duration::from)
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC);
+    time.map_or(Duration::ZERO, Duration::from)
 }
 
 fn read_clocks() -> ClockReading {
     let wall_ms = SystemClock.now().unix_ms;
-    // A system without such a clock has only the wall, and none of the promises.
-    let boot = clock_gettime(STEADY_CLOCK_ID).map(|it| {
+    // A system without such a clock uses the wall clock alone, without protection against jumps.
+    let boot_ms = clock_gettime(STEADY_CLOCK_ID).map(|it| {
         let ms = it.tv_nsec() / 1_000_000;
         it.tv_sec().saturating_mul(1000).saturating_add(ms)
     });
-    ClockReading { wall_ms, boot_ms: boot.unwrap_or(wall_ms) }
+    ClockReading { wall_ms, boot_ms: boot_ms.unwrap_or(wall_ms) }
 }
 
-/// The one that also counts while the machine sleeps.
+/// Includes the time while the machine sleeps.
 #[cfg(target_os = "linux")]
 const STEADY_CLOCK_ID: ClockId = ClockId::CLOCK_BOOTTIME;
 #[cfg(not(target_os = "linux"))]
-const CARRYING: ClockId = ClockId::CLOCK_MONOTONIC;
+const STEADY_CLOCK_ID: ClockId = ClockId::CLOCK_MONOTONIC;

@@ -6,9 +6,9 @@
 -- Answers with the time, and for each counter how long to wait; 0 where there is room.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000000 + tonumber(time[2])
-local answer = {now}
+local response = {now}
 local at = {}
-local refused = false
+local rejected = false
 
 for i = 1, #KEYS / 2 do
   local log, block = KEYS[2 * i - 1], KEYS[2 * i]
@@ -46,11 +46,11 @@ for i = 1, #KEYS / 2 do
     end
   end
 
-  answer[i + 1] = wait
-  refused = refused or wait > 0
+  response[i + 1] = wait
+  rejected = rejected or wait > 0
 end
 
-if not refused then
+if not rejected then
   for i = 1, #KEYS / 2 do
     local log = KEYS[2 * i - 1]
     redis.call('RPUSH', log, string.format('%.0f', at[i]))
@@ -58,4 +58,4 @@ if not refused then
     redis.call('PEXPIRE', log, math.ceil(tonumber(ARGV[3 * i - 1]) / 1000) + 1)
   end
 end
-return answer
+return response

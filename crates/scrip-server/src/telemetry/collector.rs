@@ -1,5 +1,5 @@
-//! Sends batches of spans to a collector: OTLP, protobuf over plain HTTP. Runs on the thread of the
-//! batches, so it may block; a batch that cannot be sent is dropped.
+//! Sends batches of spans to a collector: OTLP, protobuf over plain HTTP. Runs on the batch thread,
+//! so it may block. A batch that cannot be sent is dropped.
 
 use std::{
     sync::atomic::{AtomicBool, Ordering},
@@ -23,29 +23,30 @@ use ureq::Agent;
 
 use crate::config::CollectorUrl;
 
-const DEADLINE: Duration = Duration::from_secs(3);
+/// Maximum duration of one request, with its connection.
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(3);
 
 #[derive(Debug)]
 pub(super) struct CollectorExporter {
     endpoint: String,
     agent: Agent,
     resource: ResourceAttributesWithSchema,
-    /// The last batch did not arrive: said once, and not again until one does.
+    /// Whether the last batch failed. Only the first failure in a row is logged.
     is_failing: AtomicBool,
 }
 
 impl CollectorExporter {
     pub(super) fn new(CollectorUrl(endpoint): &CollectorUrl, resource: &Resource) -> Self {
-        // Without a proxy: its library would look for one in the environment.
+        // No proxy: the library would read its address from the environment.
         let config = Agent::config_builder().proxy(None).max_redirects(0);
-        let agent = config.timeout_global(Some(DEADLINE)).build().into();
+        let agent = config.timeout_global(Some(REQUEST_TIMEOUT)).build().into();
         let (endpoint, resource) = (endpoint.clone(), resource.into());
         Self { endpoint, agent, resource, is_failing: AtomicBool::new(false) }
     }
 
     fn send(&self, body: &[u8]) -> Result<(), ureq::Error> {
         let request = self.agent.post(&self.endpoint).content_type("application/x-protobuf");
-        // Read to its end, so that the connection can be used again.
+        // Read the response completely, so that the connection can be reused.
         request.send(body)?.into_body().read_to_vec().map(drop)
     }
 }
@@ -57,15 +58,19 @@ impl SpanExporter for CollectorExporter {
         match self.send(&body) {
             Ok(()) => {
                 if self.is_failing.swap(false, Ordering::Relaxed) {
-                    tracing::info!("the collector takes traces again");
+                    tracing::info!("trace collector available again");
                 }
                 Ok(())
             }
             Err(error) => {
                 if !self.is_failing.swap(true, Ordering::Relaxed) {
-                    tracing::warn!(%error, "the collector takes no traces; they are dropped");
+                    tracing::warn!(
+                        %error,
+                        "sending traces to the collector failed; traces are dropped until the \
+                         collector is available again"
+                    );
                 }
-                Err(OTelSdkError::InternalFailure("not sent".to_owned()))
+                Err(OTelSdkError::InternalFailure("sending failed".to_owned()))
             }
         }
     }

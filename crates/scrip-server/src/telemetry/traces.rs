@@ -1,5 +1,5 @@
-//! Traces, for whoever has configured a collector. Nobody waits for them: spans go into a bounded
-//! queue, and what does not fit is dropped.
+//! Traces, if a collector is configured. No request waits for them: spans enter a bounded queue,
+//! and spans that do not fit are dropped.
 
 use std::{
     sync::{Arc, OnceLock},
@@ -36,22 +36,21 @@ pub struct Traces {
 }
 
 impl Traces {
-    /// Nothing when there is no collector: then nothing of this runs.
+    /// Returns `None` without a collector; then no tracing code runs.
     pub(super) fn new(settings: &TelemetrySettings) -> Option<Self> {
         let collector = settings.otlp_endpoint.clone()?;
         let percent = u32::try_from(settings.sample_percent.get()).unwrap_or(100);
-        let share = Sampler::TraceIdRatioBased(f64::from(percent) / 100.0);
-        let sending = Arc::new(OnceLock::new());
+        let sampler = Sampler::TraceIdRatioBased(f64::from(percent) / 100.0);
+        let processor = Arc::new(OnceLock::new());
         let provider = SdkTracerProvider::builder()
-            .with_span_processor(DeferredProcessor(Arc::clone(&sending)))
-            .with_sampler(Sampler::ParentBased(Box::new(share)))
+            .with_span_processor(DeferredProcessor(Arc::clone(&processor)))
+            .with_sampler(Sampler::ParentBased(Box::new(sampler)))
             .with_resource(Resource::builder_empty().build())
             .build();
-        Some(Self { provider, collector, processor: sending })
+        Some(Self { provider, collector, processor })
     }
 
-    /// Sends from now on, on a thread of its own. So call it when the process has given up what it
-    /// gives up before there are threads.
+    /// Starts the sender thread. Call it after the hardening steps that require a single thread.
     pub fn start(&self) {
         self.processor.get_or_init(|| {
             let config = BatchConfigBuilder::default()
@@ -59,39 +58,39 @@ impl Traces {
                 .with_max_export_batch_size(BATCH_MAX)
                 .with_scheduled_delay(SEND_EVERY)
                 .build();
-            let sending =
+            let builder =
                 BatchSpanProcessor::builder(CollectorExporter::new(&self.collector, &resource()));
-            sending.with_batch_config(config).build()
+            builder.with_batch_config(config).build()
         });
     }
 
-    /// Only our own spans, with only the fields they name; no log line becomes part of a trace.
+    /// Exports only our own spans with their declared fields; no log line becomes part of a trace.
     pub(super) fn layer(&self) -> BoxedLayer {
         let layer = tracing_opentelemetry::layer().with_tracer(self.provider.tracer(SERVICE_NAME));
-        let bare = layer
+        let layer = layer
             .with_location(false)
             .with_threads(false)
             .with_level(false)
             .with_target(false)
             .with_tracked_inactivity(false);
-        bare.with_filter(filter_fn(|it| it.is_span() && it.target() == SPAN_TARGET)).boxed()
+        layer.with_filter(filter_fn(|it| it.is_span() && it.target() == SPAN_TARGET)).boxed()
     }
 
-    /// Sends what is left, if that can be done in time.
-    pub fn flush(&self, deadline: Duration) {
-        if self.provider.shutdown_with_timeout(deadline).is_err() {
-            tracing::warn!("some traces were not sent before the end");
+    /// Sends the remaining spans, for at most this time.
+    pub fn flush(&self, timeout: Duration) {
+        if self.provider.shutdown_with_timeout(timeout).is_err() {
+            tracing::warn!("some traces were not sent before shutdown");
         }
     }
 }
 
-/// All that is said of the program itself.
+/// Attributes that identify the program.
 fn resource() -> Resource {
     let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
     Resource::builder_empty().with_service_name(SERVICE_NAME).with_attribute(version).build()
 }
 
-/// Passes on what has ended, once somebody sends.
+/// Forwards finished spans once the sender has started.
 #[derive(Debug)]
 struct DeferredProcessor(Arc<OnceLock<BatchSpanProcessor>>);
 

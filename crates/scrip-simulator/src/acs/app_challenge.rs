@@ -1,4 +1,4 @@
-//! A challenge in an app: encrypted messages to and fro, each with its number.
+//! The challenge of an app: an exchange of encrypted, numbered messages.
 
 use std::sync::{Arc, PoisonError};
 
@@ -51,7 +51,7 @@ pub(crate) async fn receive_creq(
         Err(fault) => return error_response(&fault, None),
     };
     let response = match handle_creq(&state, transaction, &document).await {
-        Ok(answer) => answer,
+        Ok(response) => response,
         Err(fault) => return error_response(&fault, Some(&document)),
     };
     let id = &transaction.details.acs_trans_id;
@@ -77,11 +77,11 @@ async fn handle_creq(
 ) -> Result<CRes, Fault> {
     let details = &transaction.details;
     let request: CReq = document.parse_as(&details.transaction_context())?;
-    let sdk = request.sdk_trans_id.as_ref().zip(details.sdk_trans_id.as_ref());
-    let same = request.server_trans_id.eq_ignore_case(&details.server_trans_id)
+    let sdk_ids = request.sdk_trans_id.as_ref().zip(details.sdk_trans_id.as_ref());
+    let is_same_transaction = request.server_trans_id.eq_ignore_case(&details.server_trans_id)
         && request.acs_trans_id.eq_ignore_case(&details.acs_trans_id)
-        && sdk.is_some_and(|(told, known)| told.eq_ignore_case(known));
-    if !same {
+        && sdk_ids.is_some_and(|(received, expected)| received.eq_ignore_case(expected));
+    if !is_same_transaction {
         return Err(Fault::new(ErrorCode::TransactionUnknown));
     }
     let counter = check_counter(transaction, &request)?;
@@ -101,7 +101,7 @@ async fn handle_creq(
     Ok(CRes { acs_counter: Some(counter), ..response })
 }
 
-/// Each message has the next number, and its answer the same.
+/// Messages are numbered consecutively; a response has the number of its request.
 fn check_counter(transaction: &Transaction, request: &CReq) -> Result<Digits<3, 3>, Fault> {
     let invalid = || Fault::for_element(ErrorCode::DecryptionFailure, "sdkCounterStoA");
     let counter = request.sdk_counter.clone().ok_or_else(invalid)?;
@@ -113,7 +113,7 @@ fn check_counter(transaction: &Transaction, request: &CReq) -> Result<Digits<3, 
     Ok(counter)
 }
 
-/// Whether a wrong code was typed is all that is to be told.
+/// Whether the cardholder entered a wrong code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CodeEntry {
     Wrong,
@@ -126,7 +126,8 @@ fn apply_creq(
     request: &CReq,
     start: ChallengeStart,
 ) -> CodeEntry {
-    let finish_with = |end| finish_challenge(state, transaction, ChallengePhase::InProgress, end);
+    let finish_with =
+        |reason| finish_challenge(state, transaction, ChallengePhase::InProgress, reason);
     if request.cancel.is_some() {
         let is_timeout = request.cancel == Some(ChallengeCancel::SdkTimeout);
         finish_with(if is_timeout { EndReason::InteractionTimeout } else { EndReason::Canceled });
@@ -158,11 +159,11 @@ fn apply_creq(
 fn prompt_cres(transaction: &Transaction, code_entry: CodeEntry) -> CRes {
     let details = &transaction.details;
     let text = match (details.challenge.kind, code_entry) {
-        (ChallengeKind::Code, CodeEntry::Wrong) => "That code is not right. Try again: it is 1234.",
+        (ChallengeKind::Code, CodeEntry::Wrong) => "Wrong code. Try again: the code is 1234.",
         (ChallengeKind::Code, CodeEntry::Other) => {
-            "Type the code from your bank. For testing, it is 1234."
+            "Enter the code from your bank. For testing, it is 1234."
         }
-        (ChallengeKind::OutOfBand, _) => "Approve this request in your bank's app, then go on.",
+        (ChallengeKind::OutOfBand, _) => "Approve this request in your bank's app, then continue.",
     };
     let label = |text| Text::parse(text).ok();
     let code = details.challenge.kind == ChallengeKind::Code;

@@ -1,4 +1,4 @@
-//! Messages between an app and the bank: JWE, with keys that only the two of them know.
+//! JWE encryption of the messages between an app and the ACS. Only the two sides know the keys.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use scrip_threeds::{
 use serde::Deserialize;
 use serde_json::json;
 
-/// What both sides made of their keys: 32 bytes.
+/// The 32 bytes that both sides derive from the key agreement.
 pub(crate) struct AppKeys {
     left: [u8; 16],
     right: [u8; 16],
@@ -31,7 +31,7 @@ impl fmt::Debug for AppKeys {
     }
 }
 
-/// The two ways that EMV allows. The app chooses, and the answer is as the question.
+/// The two encryption methods of EMV. The app chooses; the response uses the method of the request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 pub(super) enum Encryption {
     #[serde(rename = "A128CBC-HS256")]
@@ -47,7 +47,7 @@ struct JweHeader {
     kid: String,
 }
 
-/// A message that is not opened yet.
+/// A message that is not decrypted yet.
 #[derive(Debug)]
 pub(super) struct JweEnvelope {
     pub(super) acs_trans_id: TransId,
@@ -73,7 +73,7 @@ impl JweEnvelope {
 }
 
 impl AppKeys {
-    /// RFC 7518's derivation with no algorithm named, as EMV has it: one round of 256 bits.
+    /// Concat KDF of RFC 7518 without an algorithm name, as EMV specifies: one round, 256 bits.
     pub(super) fn derive(secret: &[u8], sdk_reference_number: &str) -> Self {
         let party = sdk_reference_number.as_bytes();
         let length = u32::try_from(party.len()).unwrap_or(u32::MAX);
@@ -92,7 +92,7 @@ impl AppKeys {
         Self { left, right }
     }
 
-    /// From the app. None if anything is wrong with it.
+    /// Decrypts a message from the app. Returns `None` for any invalid message.
     pub(super) fn open(&self, envelope: &JweEnvelope) -> Option<Vec<u8>> {
         let mut text = envelope.ciphertext.clone();
         match envelope.encryption {
@@ -115,7 +115,7 @@ impl AppKeys {
         }
     }
 
-    /// To the app.
+    /// Encrypts a message to the app.
     pub(super) fn seal(
         &self,
         message: &[u8],
@@ -153,7 +153,7 @@ impl AppKeys {
         Some(format!("{header}..{}.{}.{}", encode(&iv), encode(&text), encode(&tag)))
     }
 
-    /// The first half of a code over header, start and text.
+    /// The first half of the HMAC over header, IV and ciphertext.
     fn mac(&self, header: &str, iv: &[u8], text: &[u8]) -> Option<[u8; 16]> {
         let bits = u64::try_from(header.len()).ok()?.checked_mul(8)?;
         let mut mac = hmac::Context::with_key(&hmac::Key::new(hmac::HMAC_SHA256, &self.left));

@@ -1,4 +1,4 @@
-//! An `AReq`, answered.
+//! Builds the `ARes` for an `AReq`.
 
 use std::{sync::Arc, time::Duration};
 
@@ -24,7 +24,7 @@ use crate::{
     transaction::{ChallengeFlow, Transaction, TransactionDetails},
 };
 
-/// What a challenge adds to the answer.
+/// The properties of an open challenge that the `ARes` and the stored transaction need.
 struct OpenedChallenge {
     flow: ChallengeFlow,
     challenge: ChallengeScenario,
@@ -53,7 +53,7 @@ pub(crate) fn authenticate(
         IssuerDecision::Decoupled(challenge) => open_decoupled(state, base, challenge),
         IssuerDecision::Challenge(challenge) => open_challenge(state, base, challenge, request)?,
     };
-    // What the 3DS server would refuse is our own mistake.
+    // An `ARes` that the 3DS server would reject is a bug of the simulator.
     let context = TransactionContext::for_version(request.message_version)
         .with_channel(request.channel, request.category);
     response.check(&context)?;
@@ -125,7 +125,7 @@ fn mandate_indicator(challenge: ChallengeScenario) -> YesNo {
     YesNo::from(challenge.mandate == ChallengeMandate::Mandated)
 }
 
-/// Forms of the platform where the SDK has them.
+/// Native forms if the SDK supports them.
 fn choose_interface(request: &AReq) -> AcsInterface {
     let html = request.device_rendering.as_ref().map(|it| it.interface) == Some(SdkInterface::Html);
     if html { AcsInterface::Html } else { AcsInterface::Native }
@@ -177,13 +177,13 @@ fn store_transaction(
     }
 }
 
-/// How long the 3DS server waits for a cardholder who is asked elsewhere.
+/// How long the 3DS server waits for a decoupled authentication.
 fn decoupled_timeout(state: &SimulatorState, request: &AReq) -> Duration {
     let minutes = request.decoupled_max_time.as_ref().and_then(|it| it.expose().parse().ok());
     state.timers.decoupled_minute.saturating_mul(minutes.unwrap_or_default())
 }
 
-/// An answer with nothing in it yet but who speaks about what.
+/// An `ARes` with the elements that do not depend on the decision.
 fn base_ares(
     state: &SimulatorState,
     request: &AReq,

@@ -1,4 +1,4 @@
-//! A challenge in a browser: pages from the first `creq` to the `cres`.
+//! The challenge pages of a browser, from the first `creq` to the `cres`.
 
 use std::sync::{Arc, PoisonError};
 
@@ -28,26 +28,28 @@ use crate::{
     transaction::{ChallengeFlow, ChallengePhase, ChallengeStart, Transaction},
 };
 
-/// What is right, on every card: what comes of it is the card's matter.
+/// The correct code, the same for all cards. The outcome of a challenge with the correct code
+/// depends on the card.
 pub(super) const CORRECT_CODE: &str = "1234";
-/// Wrong codes, and then it is over.
+/// The number of wrong codes after which the challenge fails.
 pub(super) const ATTEMPTS_MAX: u8 = 3;
 
-/// `POST /sim/acs/challenge`: the browser comes with its `creq`, perhaps again.
+/// `POST /sim/acs/challenge`: the browser sends its `creq`, possibly more than once.
 pub(crate) async fn receive_creq(
     State(state): State<Arc<SimulatorState>>,
     body: Bytes,
 ) -> Response {
     let Some((document, transaction)) = find_transaction(&state, &body) else {
-        return error_page(StatusCode::BAD_REQUEST, "This challenge is not known, or has gone.");
+        return error_page(StatusCode::BAD_REQUEST, "Unknown or expired challenge.");
     };
     let details = &transaction.details;
     let request = match document.parse_as::<CReq>(&details.transaction_context()) {
         Ok(request) => request,
-        Err(fault) => return return_error(&transaction, &fault, &document),
+        Err(fault) => return return_with_erro(&transaction, &fault, &document),
     };
     if !request.server_trans_id.eq_ignore_case(&details.server_trans_id) {
-        return return_error(&transaction, &Fault::new(ErrorCode::TransactionUnknown), &document);
+        let fault = Fault::new(ErrorCode::TransactionUnknown);
+        return return_with_erro(&transaction, &fault, &document);
     }
     if transaction.progress.start() == ChallengeStart::First {
         let data = form_field(&body, "threeDSSessionData").and_then(|it| Text::parse(&it).ok());
@@ -56,25 +58,25 @@ pub(crate) async fn receive_creq(
     next_page(&state, &transaction, PromptNotice::None).await
 }
 
-/// `POST /sim/acs/challenge/{acsTransID}`: the cardholder has pressed a button.
+/// `POST /sim/acs/challenge/{acsTransID}`: the cardholder pressed a button.
 pub(crate) async fn receive_action(
     State(state): State<Arc<SimulatorState>>,
     Path(id): Path<String>,
     body: Bytes,
 ) -> Response {
     let transaction = TransId::parse(&id).ok().and_then(|it| state.transactions.find(&it));
-    let is_started_page = |it: &Arc<Transaction>| {
+    let is_started_browser_challenge = |it: &Arc<Transaction>| {
         it.details.flow == ChallengeFlow::Browser
             && it.progress.phase() != ChallengePhase::AwaitingRequest
     };
-    let Some(transaction) = transaction.filter(is_started_page) else {
-        return error_page(StatusCode::BAD_REQUEST, "This challenge is not known, or has gone.");
+    let Some(transaction) = transaction.filter(is_started_browser_challenge) else {
+        return error_page(StatusCode::BAD_REQUEST, "Unknown or expired challenge.");
     };
     let notice = apply_action(&state, &transaction, &body);
     next_page(&state, &transaction, notice).await
 }
 
-/// What the button does. One that comes after the end does nothing.
+/// Applies the pressed button. Ignores buttons after the end of the challenge.
 fn apply_action(
     state: &Arc<SimulatorState>,
     transaction: &Arc<Transaction>,
@@ -83,7 +85,8 @@ fn apply_action(
     if transaction.progress.phase() != ChallengePhase::InProgress {
         return PromptNotice::None;
     }
-    let finish_with = |end| finish_challenge(state, transaction, ChallengePhase::InProgress, end);
+    let finish_with =
+        |reason| finish_challenge(state, transaction, ChallengePhase::InProgress, reason);
     let action = form_field(body, "action").unwrap_or_default();
     match (action.as_str(), transaction.details.challenge.kind) {
         ("cancel", _) => finish_with(EndReason::Canceled),
@@ -109,7 +112,7 @@ fn apply_action(
     PromptNotice::None
 }
 
-/// The page that belongs to where the challenge stands now.
+/// The page for the current phase of the challenge.
 async fn next_page(
     state: &Arc<SimulatorState>,
     transaction: &Arc<Transaction>,
@@ -131,16 +134,20 @@ async fn next_page(
         });
     }
     let Some(status) = transaction.progress.wait_until_finished().await else {
-        return error_page(StatusCode::INTERNAL_SERVER_ERROR, "The challenge has no end.");
+        return error_page(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "The challenge ended without a result.",
+        );
     };
     return_to_server(state, transaction, status)
 }
 
-/// Sends the browser to the 3DS server, with the last word as the knob has it.
+/// Returns the browser to the 3DS server with the final `cres`, changed as the simulated behavior
+/// says.
 fn return_to_server(state: &SimulatorState, transaction: &Transaction, status: Status) -> Response {
     let details = &transaction.details;
     let Some(address) = &details.notification_url else {
-        return error_page(StatusCode::BAD_REQUEST, "There is no way back.");
+        return error_page(StatusCode::BAD_REQUEST, "The request has no notification URL.");
     };
     let mut cres = final_cres(details, status);
     let (name, value) = match state.behavior(details.scheme).cres {
@@ -165,16 +172,17 @@ fn return_to_server(state: &SimulatorState, transaction: &Transaction, status: S
     return_page(address.expose(), &fields)
 }
 
-/// A `creq` that is wrong ends nothing: the browser brings back that it was.
-fn return_error(transaction: &Transaction, fault: &Fault, document: &Document) -> Response {
+/// Returns the browser to the 3DS server with an `Erro`. The challenge stays open, so a correct
+/// `creq` can follow.
+fn return_with_erro(transaction: &Transaction, fault: &Fault, document: &Document) -> Response {
     let Some(address) = &transaction.details.notification_url else {
-        return error_page(StatusCode::BAD_REQUEST, "There is no way back.");
+        return error_page(StatusCode::BAD_REQUEST, "The request has no notification URL.");
     };
     let erro = transaction_error(transaction, fault, Some(document));
     return_page(address.expose(), &[("erro", &encode_message(&erro))])
 }
 
-/// An error about this transaction, whatever the browser has said of it.
+/// An `Erro` with the stored ids of the transaction, not the ids that the browser sent.
 fn transaction_error(
     transaction: &Transaction,
     fault: &Fault,

@@ -1,4 +1,4 @@
-//! The end of a challenge: its result is told to the 3DS server, and then the browser may go.
+//! The end of a challenge: sends the result to the 3DS server, then lets the browser return.
 
 use std::sync::Arc;
 
@@ -17,16 +17,16 @@ use crate::{
     transaction::{ChallengeFlow, ChallengePhase, Transaction, TransactionDetails},
 };
 
-/// Why it ends.
+/// Why a challenge ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum EndReason {
-    /// As the card has it.
+    /// The cardholder completed the challenge; the outcome depends on the card.
     Completed,
     Canceled,
     TooManyAttempts,
-    /// Nobody came.
+    /// No `CReq` arrived in time.
     NoChallengeRequest,
-    /// Somebody came and did nothing.
+    /// The cardholder started the challenge but did not act in time.
     InteractionTimeout,
     DecoupledTimeout,
 }
@@ -63,8 +63,8 @@ fn challenge_outcome(challenge: ChallengeScenario, reason: EndReason) -> Challen
     }
 }
 
-/// Ends it, if it is still where it is said to be. In a task of its own: a browser that leaves does
-/// not take the result with it.
+/// Ends a challenge if it is still in `phase`. Runs in a separate task, so the result is sent even
+/// if the browser disconnects.
 pub(super) fn finish_challenge(
     state: &Arc<SimulatorState>,
     transaction: &Arc<Transaction>,
@@ -78,7 +78,7 @@ pub(super) fn finish_challenge(
     tokio::spawn(async move {
         let details = &transaction.details;
         let outcome = challenge_outcome(details.challenge, reason);
-        // What the browser tells is less than the result: an attempt passes for a success.
+        // The `CRes` contains less than the result: an attempt is reported as a success.
         let passed = matches!(outcome.status, Status::Successful | Status::Attempted);
         let cres_status = if passed { Status::Successful } else { Status::Failed };
         let rreq = build_rreq(details, &outcome, transaction.attempt_count());
@@ -127,12 +127,12 @@ fn challenge_type(details: &TransactionDetails) -> ChallengeType {
     }
 }
 
-/// The last word to a browser or an app.
+/// The final `CRes` to a browser or an app.
 pub(super) fn final_cres(details: &TransactionDetails, status: Status) -> CRes {
     CRes { completed: YesNo::Yes, status: Some(status), ..base_cres(details) }
 }
 
-/// A `CRes` that says nothing yet.
+/// A `CRes` without a status.
 pub(super) fn base_cres(details: &TransactionDetails) -> CRes {
     CRes {
         message_version: details.version,

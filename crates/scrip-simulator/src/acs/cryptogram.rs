@@ -1,4 +1,4 @@
-//! The authentication value: the same for the same transaction, and like no other.
+//! The authentication value: deterministic for a transaction and different for each transaction.
 
 use aws_lc_rs::hmac;
 use scrip_threeds::{
@@ -6,7 +6,7 @@ use scrip_threeds::{
     format::{AuthenticationValue, TransId},
 };
 
-/// Anybody may know it: nothing here is worth anything.
+/// Public on purpose: the simulated cryptograms have no value.
 const KEY: &[u8] = b"simulated issuer";
 
 pub(super) fn authentication_value(

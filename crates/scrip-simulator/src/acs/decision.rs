@@ -1,4 +1,4 @@
-//! What the bank does with a request: the card decides, within what the request allows.
+//! The issuer's decision about an `AReq`: the card decides, within the limits of the request.
 
 use scrip_threeds::{
     code::{ChallengePreference, DeviceChannel, Status, StatusReason, YesNo},
@@ -10,11 +10,11 @@ use crate::card::{CardScenario, ChallengeScenario, ScenarioOutcome, scenario_for
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IssuerDecision {
-    /// It ends here.
+    /// The authentication ends with this `ARes`.
     Final(Status, Option<StatusReason>),
-    /// The cardholder is asked, by a page or an app.
+    /// The cardholder is challenged in a browser or an app.
     Challenge(ChallengeScenario),
-    /// The cardholder is asked somewhere else.
+    /// The cardholder is authenticated outside of the browser or app.
     Decoupled(ChallengeScenario),
 }
 
@@ -28,8 +28,8 @@ pub(super) fn decide(request: &AReq) -> IssuerDecision {
         {
             INFORMATIONAL
         }
-        CardScenario::Frictionless(ending) => {
-            IssuerDecision::Final(ending.status(), ending.reason())
+        CardScenario::Frictionless(outcome) => {
+            IssuerDecision::Final(outcome.status(), outcome.reason())
         }
         CardScenario::Challenge(_) if shares_only => INFORMATIONAL,
         CardScenario::Challenge(it)
@@ -37,7 +37,7 @@ pub(super) fn decide(request: &AReq) -> IssuerDecision {
         {
             IssuerDecision::Decoupled(it)
         }
-        // Nobody is there to be asked, and elsewhere was not allowed.
+        // No cardholder is present, and the request does not allow decoupled authentication.
         CardScenario::Challenge(_) if request.channel == DeviceChannel::Requestor => {
             let reason = if is_v220_or_later {
                 StatusReason::DecoupledRequired
@@ -47,7 +47,7 @@ pub(super) fn decide(request: &AReq) -> IssuerDecision {
             IssuerDecision::Final(Status::Failed, Some(reason))
         }
         CardScenario::Challenge(it) => IssuerDecision::Challenge(it),
-        // The directory has refused these, unless a knob gave them a range.
+        // The directory server has rejected these, unless the simulated behavior gave them a range.
         CardScenario::DirectoryError
         | CardScenario::NoCommonVersion
         | CardScenario::NotEnrolled => IssuerDecision::Final(Status::Successful, None),
@@ -56,7 +56,7 @@ pub(super) fn decide(request: &AReq) -> IssuerDecision {
 
 const INFORMATIONAL: IssuerDecision = IssuerDecision::Final(Status::Informational, None);
 
-/// The merchant has looked for itself, and only wants it known.
+/// The merchant has authenticated the cardholder or assessed the risk, and only reports it.
 fn is_exempt(preference: Option<ChallengePreference>) -> bool {
     let exempt =
         [ChallengePreference::RiskAnalysisPerformed, ChallengePreference::StrongConsumerAuth];

@@ -1,4 +1,4 @@
-//! The method page: runs in a frame that nobody sees, and tells that it has run.
+//! The page of the method URL. It runs in an invisible frame and posts a notification.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub(crate) async fn receive(
     let Some((server_trans_id, url)) =
         notification.filter(|(_, url)| policy_origin(url.expose()).is_some())
     else {
-        return error_page(StatusCode::BAD_REQUEST, "The method data cannot be read.");
+        return error_page(StatusCode::BAD_REQUEST, "Invalid method data.");
     };
     if state.behavior(scheme).method == MethodBehavior::Hang {
         return method_page(None);

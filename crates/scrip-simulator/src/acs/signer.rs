@@ -1,4 +1,4 @@
-//! What an app's SDK is given to trust us by: our keys, signed under a root of our own.
+//! Signs the ACS content for an SDK with a certificate chain from the simulator's own root.
 
 use std::fmt;
 
@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{acs::AppKeys, settings::StartError};
 
-/// Made anew at each start, so that nobody comes to rely on it.
+/// Created at each start, so that no client can depend on its keys.
 pub(crate) struct Signer {
     key: EcdsaKeyPair,
     /// The signer's certificate and its root, in base64.
@@ -52,12 +52,13 @@ impl Signer {
         })
     }
 
-    /// What an SDK is to trust.
+    /// The root certificate that an SDK must trust.
     pub(crate) fn root_pem(&self) -> &str {
         &self.root_pem
     }
 
-    /// A key for this transaction, what it makes with the SDK's, and the proof that it is ours.
+    /// Creates an ephemeral key for this transaction, derives the message keys with the SDK's key,
+    /// and signs the ACS content.
     pub(super) fn create_app_keys(
         &self,
         acs_url: &str,
@@ -68,17 +69,20 @@ impl Signer {
         let internal = || Fault::new(ErrorCode::TransientFailure);
         let (x, y) = (decode(sdk_key.x.expose())?, decode(sdk_key.y.expose())?);
         let point: Vec<u8> = [4].iter().chain(x.iter()).chain(y.iter()).copied().collect();
-        let ours = PrivateKey::generate(&ECDH_P256).map_err(|_| internal())?;
-        let public = ours.compute_public_key().map_err(|_| internal())?;
-        let theirs = UnparsedPublicKey::new(&ECDH_P256, &point);
-        let keys = agree(&ours, theirs, invalid(), |secret| {
+        let acs_private_key = PrivateKey::generate(&ECDH_P256).map_err(|_| internal())?;
+        let acs_public_key = acs_private_key.compute_public_key().map_err(|_| internal())?;
+        let sdk_public_key = UnparsedPublicKey::new(&ECDH_P256, &point);
+        let keys = agree(&acs_private_key, sdk_public_key, invalid(), |secret| {
             Ok(AppKeys::derive(secret, sdk_reference_number))
         })?;
-        let (our_x, our_y) =
-            public.as_ref().get(1..).and_then(|it| it.split_at_checked(32)).ok_or_else(internal)?;
+        let (acs_x, acs_y) = acs_public_key
+            .as_ref()
+            .get(1..)
+            .and_then(|it| it.split_at_checked(32))
+            .ok_or_else(internal)?;
         let payload = json!({
             "acsURL": acs_url,
-            "acsEphemPubKey": jwk(&encode(our_x), &encode(our_y)),
+            "acsEphemPubKey": jwk(&encode(acs_x), &encode(acs_y)),
             "sdkEphemPubKey": jwk(sdk_key.x.expose(), sdk_key.y.expose()),
         });
         let signed = self.sign(&payload).ok_or_else(internal)?;

@@ -1,4 +1,4 @@
-//! What happens when nobody does anything. A timer does not keep its transaction alive.
+//! Timeouts of open challenges. A timer does not keep its transaction alive.
 
 use std::{sync::Arc, time::Duration};
 
@@ -9,7 +9,7 @@ use crate::{
     transaction::{ChallengePhase, Transaction},
 };
 
-/// The browser or the app has some time to come.
+/// Limits the time until the first `CReq`.
 pub(super) fn start_request_timer(state: &Arc<SimulatorState>, transaction: &Arc<Transaction>) {
     start_timer(
         state,
@@ -20,7 +20,7 @@ pub(super) fn start_request_timer(state: &Arc<SimulatorState>, transaction: &Arc
     );
 }
 
-/// The cardholder has some time for each step.
+/// Limits the time between two steps of the cardholder.
 pub(super) fn start_interaction_timer(state: &Arc<SimulatorState>, transaction: &Arc<Transaction>) {
     start_timer(
         state,
@@ -31,7 +31,7 @@ pub(super) fn start_interaction_timer(state: &Arc<SimulatorState>, transaction: 
     );
 }
 
-/// The cardholder answers somewhere else, or does not.
+/// Ends a decoupled authentication with its result or a timeout.
 pub(super) fn start_decoupled_timer(
     state: &Arc<SimulatorState>,
     transaction: &Arc<Transaction>,

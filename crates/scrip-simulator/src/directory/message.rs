@@ -1,4 +1,4 @@
-//! A message of a 3DS server, and its answer.
+//! Receives messages of a 3DS server and responds to them.
 
 use std::sync::Arc;
 
@@ -65,13 +65,13 @@ pub(crate) async fn receive(
         forward_areq(&state, scheme, &behavior, &document)
     };
     let response = response.unwrap_or_else(|(component, fault)| {
-        tracing::info!(scheme = path, code = fault.code.code(), "message refused");
+        tracing::info!(scheme = path, code = fault.code.code(), "message rejected");
         DirectoryResponse::from_fault(&fault, component, Some(&document))
     });
     response.respond_with(response_behavior, &state, &document).await
 }
 
-/// Who refuses, and why.
+/// The rejecting component and the fault.
 type MessageRejection = (Component, Fault);
 
 fn directory_rejection(fault: Fault) -> MessageRejection {
@@ -117,7 +117,8 @@ fn forward_areq(
     let mut request: AReq = document
         .parse_as(&TransactionContext::for_version(version))
         .map_err(directory_rejection)?;
-    // A page of the issuer will name this host in its policy, where some signs mean more.
+    // The issuer's page names this host in its Content-Security-Policy, where some characters have
+    // a special meaning.
     let notification_origin =
         request.notification_url.as_ref().map(|it| policy_origin(it.expose()));
     if notification_origin == Some(None) {

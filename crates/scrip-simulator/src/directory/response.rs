@@ -1,4 +1,4 @@
-//! What leaves a directory server, right or as a knob has it.
+//! Responses of a directory server, normal or changed by the simulated behavior.
 
 use axum::{
     http::{StatusCode, header},
@@ -14,7 +14,7 @@ use crate::{
     state::{SimulatorState, new_id},
 };
 
-/// A message, as bytes that are sent.
+/// The bytes of a response message.
 #[derive(Debug)]
 pub(super) struct DirectoryResponse(pub(super) Vec<u8>);
 
@@ -37,7 +37,7 @@ impl DirectoryResponse {
         (content_type, self.0).into_response()
     }
 
-    /// As the knob says. `document` is the question.
+    /// Sends the response as `behavior` says. `document` is the request.
     pub(super) async fn respond_with(
         mut self,
         behavior: ResponseBehavior,
@@ -64,7 +64,7 @@ impl DirectoryResponse {
     }
 }
 
-/// Refusals that a knob asks for: before anything has happened.
+/// The error response that `behavior` requests, sent before the message is processed.
 pub(super) fn injected_error(behavior: ResponseBehavior, document: &Document) -> Option<Response> {
     match behavior {
         ResponseBehavior::Http500 => Some(StatusCode::INTERNAL_SERVER_ERROR.into_response()),

@@ -1,4 +1,4 @@
-//! A result on its way from the issuer to the 3DS server.
+//! Sends the result of a challenge to the 3DS server.
 
 use scrip_threeds::message::{Document, Message, RReq, RRes};
 
@@ -10,8 +10,8 @@ use crate::{
     transaction::TransactionDetails,
 };
 
-/// Hands the result to the address that the 3DS server gave, as often and as well as the knob says.
-/// What comes of it is logged: nobody waits for more than the attempt.
+/// Posts the result to the address that the 3DS server gave, as `behavior` says. Logs the outcome;
+/// the caller waits only for the attempt.
 pub(crate) async fn send_result(
     state: &SimulatorState,
     details: &TransactionDetails,
@@ -52,10 +52,14 @@ pub(crate) async fn send_result(
 async fn post_result(state: &SimulatorState, details: &TransactionDetails, bytes: Vec<u8>) {
     let id = details.server_trans_id.expose();
     match exchange_result(state, details, bytes).await {
-        Ok(answer) => {
-            tracing::info!(transaction = id, status = answer.results_status.code(), "result told");
+        Ok(rres) => {
+            tracing::info!(
+                transaction = id,
+                status = rres.results_status.code(),
+                "result delivered to the 3DS server"
+            );
         }
-        Err(error) => tracing::warn!(transaction = id, %error, "the result was not received"),
+        Err(error) => tracing::warn!(transaction = id, %error, "result delivery failed"),
     }
 }
 
@@ -69,8 +73,8 @@ async fn exchange_result(
     let response: RRes = response
         .parse_as(&details.transaction_context())
         .map_err(|_| OutgoingError::InvalidResponse)?;
-    let same = response.server_trans_id.eq_ignore_case(&details.server_trans_id)
+    let is_same_transaction = response.server_trans_id.eq_ignore_case(&details.server_trans_id)
         && response.acs_trans_id.eq_ignore_case(&details.acs_trans_id)
         && response.ds_trans_id.eq_ignore_case(&details.ds_trans_id);
-    same.then_some(response).ok_or(OutgoingError::InvalidResponse)
+    is_same_transaction.then_some(response).ok_or(OutgoingError::InvalidResponse)
 }

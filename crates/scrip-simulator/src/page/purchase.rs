@@ -1,11 +1,11 @@
-//! What a cardholder is asked to agree to, as text.
+//! The purchase that a cardholder confirms, as text.
 
 use scrip_threeds::{
     code::{AuthenticationCategory, Scheme},
     message::AReq,
 };
 
-/// As it is shown: of the card only its end.
+/// The displayed purchase. Contains only the last digits of the card number.
 #[derive(Debug)]
 pub(crate) struct Purchase {
     pub(crate) scheme: Scheme,
@@ -34,7 +34,7 @@ impl Purchase {
     }
 }
 
-/// Minor units into something a person reads: `123456`, 2 and `840` is `1,234.56 USD`.
+/// Formats minor units for display: `123456`, 2 and `840` give `1,234.56 USD`.
 fn format_amount(minor: &str, exponent: usize, currency: &str) -> String {
     let digits =
         format!("{:0>width$}", minor.trim_start_matches('0'), width = exponent.saturating_add(1));
@@ -52,7 +52,7 @@ fn format_amount(minor: &str, exponent: usize, currency: &str) -> String {
     format!("{grouped}{point}{fraction} {currency}")
 }
 
-/// Those that are met most; others are shown by their number.
+/// The most common currencies. Others are displayed as their number.
 const CURRENCIES: &[(&str, &str)] = &[
     ("032", "ARS"),
     ("036", "AUD"),

@@ -1,4 +1,4 @@
-//! Each page, written.
+//! The content of each page.
 
 use axum::{http::StatusCode, response::Response};
 
@@ -7,7 +7,7 @@ use crate::{
     page::{Page, PageAction, Purchase, escape_html, hidden_inputs, policy_origin},
 };
 
-/// What went wrong with the last try.
+/// A message about the last input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PromptNotice {
     None,
@@ -15,18 +15,18 @@ pub(crate) enum PromptNotice {
     Resent,
 }
 
-/// What the cardholder is asked for.
+/// The content of a challenge page.
 #[derive(Debug)]
 pub(crate) struct ChallengePrompt<'a> {
     pub(crate) purchase: &'a Purchase,
     pub(crate) kind: ChallengeKind,
-    /// What comes of it when all is right.
+    /// The outcome after correct input.
     pub(crate) outcome: ScenarioOutcome,
     pub(crate) action: &'a str,
     pub(crate) notice: PromptNotice,
 }
 
-/// A code to be typed, or an app to be opened.
+/// A page to enter a code or to confirm the approval in an app.
 pub(crate) fn challenge_page(prompt: &ChallengePrompt<'_>) -> Response {
     let title =
         if prompt.purchase.is_payment { "Confirm your payment" } else { "Confirm it is you" };
@@ -47,20 +47,20 @@ pub(crate) fn challenge_page(prompt: &ChallengePrompt<'_>) -> Response {
         .render()
 }
 
-/// Some cards fail although everything is right, which nobody would understand who is not told.
+/// Some test cards fail after correct input. The page explains this to the tester.
 fn describe_scenario(prompt: &ChallengePrompt<'_>) -> String {
-    let done = match prompt.kind {
-        ChallengeKind::Code => "the right code",
+    let input_text = match prompt.kind {
+        ChallengeKind::Code => "the correct code",
         ChallengeKind::OutOfBand => "the approval",
     };
-    let then = match prompt.outcome {
-        ScenarioOutcome::Successful => "the bank vouches for you",
-        ScenarioOutcome::Attempted => "the bank says that it tried, and vouches for you",
-        ScenarioOutcome::Failed => "the bank still does not believe that it is you",
-        ScenarioOutcome::Unavailable => "the bank cannot tell who you are",
+    let outcome_text = match prompt.outcome {
+        ScenarioOutcome::Successful => "the authentication succeeds",
+        ScenarioOutcome::Attempted => "the bank confirms an attempted authentication",
+        ScenarioOutcome::Failed => "the authentication still fails",
+        ScenarioOutcome::Unavailable => "the bank cannot authenticate you",
         ScenarioOutcome::Rejected => "the bank rejects the payment",
     };
-    format!("The story of this test card: after {done}, <strong>{then}</strong>.")
+    format!("This test card's scenario: after {input_text}, <strong>{outcome_text}</strong>.")
 }
 
 fn page_header(purchase: &Purchase) -> String {
@@ -76,30 +76,30 @@ fn purchase_details(purchase: &Purchase) -> String {
 }
 
 fn code_form(notice: PromptNotice) -> String {
-    let (message, invalid) = match notice {
+    let (message, input_attribute) = match notice {
         PromptNotice::None => (String::new(), ""),
-        PromptNotice::WrongCode { attempts_left: tries_left } => {
-            let more = if tries_left == 1 {
+        PromptNotice::WrongCode { attempts_left } => {
+            let tries_text = if attempts_left == 1 {
                 "one more try".to_owned()
             } else {
-                format!("{tries_left} more tries")
+                format!("{attempts_left} more tries")
             };
             let message = format!(
-                "<p id=\"told\" class=\"wrong\" role=\"alert\">That code is not right. You have {more}.</p>"
+                "<p id=\"message\" class=\"wrong\" role=\"alert\">That code is not right. You have {tries_text}.</p>"
             );
             (message, " aria-invalid=\"true\"")
         }
         PromptNotice::Resent => {
-            let message = "<p id=\"told\" class=\"note\" role=\"status\">It would be on its way. It is still 1234.</p>";
+            let message = "<p id=\"message\" class=\"note\" role=\"status\">Code resent (it is still 1234).</p>";
             (message.to_owned(), "")
         }
     };
     format!(
         "{message}<label for=\"code\">The code that we sent to your phone</label>\
          <input id=\"code\" name=\"code\" type=\"text\" inputmode=\"numeric\" \
-         autocomplete=\"one-time-code\" maxlength=\"10\" required autofocus{invalid} \
-         aria-describedby=\"hint told\">\
-         <p id=\"hint\" class=\"hint\">No message is sent here: type <strong>1234</strong>.</p>\
+         autocomplete=\"one-time-code\" maxlength=\"10\" required autofocus{input_attribute} \
+         aria-describedby=\"hint message\">\
+         <p id=\"hint\" class=\"hint\">The simulator sends no message: enter <strong>1234</strong>.</p>\
          <div class=\"row\"><button class=\"main\" name=\"action\" value=\"submit\">Confirm</button>\
          <button name=\"action\" value=\"resend\" formnovalidate>Resend code</button>\
          <button name=\"action\" value=\"cancel\" formnovalidate>Cancel the payment</button></div>"
@@ -107,16 +107,16 @@ fn code_form(notice: PromptNotice) -> String {
 }
 
 const OUT_OF_BAND_FORM: &str = "<p>We have sent a request to our app on your phone. Approve it \
-    there, then come back and go on.</p>\
-    <p class=\"hint\">There is no app here: the button is enough.</p>\
+    there, then return to this page and continue.</p>\
+    <p class=\"hint\">The simulator has no app: press the button.</p>\
     <div class=\"row\"><button class=\"main\" name=\"action\" value=\"continue\">I have approved it</button>\
     <button name=\"action\" value=\"cancel\">Cancel the payment</button></div>";
 
-/// Takes the browser to where it came from, with these fields; without scripts by a button.
+/// Posts these fields to `address`: by script, or by a button if scripts are disabled.
 pub(crate) fn return_page(address: &str, fields: &[(&str, &str)]) -> Response {
     let body = format!(
         "<header><strong>Simulated Bank</strong></header><h1>Thank you</h1>\
-         <form method=\"post\" action=\"{}\">{}<p>You are taken back to the shop.</p>\
+         <form method=\"post\" action=\"{}\">{}<p>You are returning to the shop.</p>\
          <noscript><button class=\"main\">Back to the shop</button></noscript></form>",
         escape_html(address),
         hidden_inputs(fields),
@@ -126,7 +126,7 @@ pub(crate) fn return_page(address: &str, fields: &[(&str, &str)]) -> Response {
         .render()
 }
 
-/// Seen by nobody: the frame it runs in has no size. One that hangs does nothing.
+/// The page of the method URL, in a frame without a size. Without a notification it does nothing.
 pub(crate) fn method_page(notification: Option<(&str, &str)>) -> Response {
     let form = notification.map(|(address, data)| {
         let fields = hidden_inputs(&[("threeDSMethodData", data)]);
@@ -138,12 +138,13 @@ pub(crate) fn method_page(notification: Option<(&str, &str)>) -> Response {
     Page { status, title, body: form.unwrap_or_default(), action, form_origin: origin }.render()
 }
 
-/// For a person, because nobody else can be told. The text is ours.
+/// An error page for the cardholder. `text` is a constant of the simulator.
 pub(crate) fn error_page(status: StatusCode, text: &str) -> Response {
     let body = format!(
-        "<header><strong>Simulated Bank</strong></header><h1>This cannot go on</h1><p>{}</p>",
+        "<header><strong>Simulated Bank</strong></header><h1>The challenge cannot continue</h1><p>{}</p>",
         escape_html(text)
     );
     let action = PageAction::None;
-    Page { status, title: "This cannot go on", body, action, form_origin: None }.render()
+    let title = "The challenge cannot continue";
+    Page { status, title, body, action, form_origin: None }.render()
 }

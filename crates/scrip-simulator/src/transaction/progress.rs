@@ -1,18 +1,19 @@
-//! How far a challenge is. Several may want to move it on; each step is taken once.
+//! The progress of a challenge. Concurrent requests and timers may advance it; each transition
+//! happens once.
 
 use scrip_threeds::code::Status;
 use tokio::sync::watch;
 
-/// Where a challenge stands.
+/// The phase of a challenge.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ChallengePhase {
-    /// Nobody has asked for it yet.
+    /// No `CReq` has arrived.
     AwaitingRequest,
-    /// The cardholder has the page.
+    /// The challenge page is open.
     InProgress,
-    /// The result is on its way.
+    /// The result is being sent.
     Finishing,
-    /// The browser can go home with this.
+    /// The browser can return with this status.
     Finished(Status),
 }
 
@@ -34,7 +35,7 @@ impl ChallengeProgress {
         *self.0.borrow()
     }
 
-    /// The cardholder has come. Whether that was the first time.
+    /// Records a `CReq` and returns whether it was the first.
     pub(crate) fn start(&self) -> ChallengeStart {
         if self.transition(ChallengePhase::AwaitingRequest, ChallengePhase::InProgress) {
             ChallengeStart::First
@@ -43,7 +44,7 @@ impl ChallengeProgress {
         }
     }
 
-    /// Of all who want to end it, one may, and only from the phase that it has seen.
+    /// Only one caller may end the challenge, and only from the phase that it has observed.
     pub(crate) fn claim_finish(&self, from: ChallengePhase) -> bool {
         self.transition(from, ChallengePhase::Finishing)
     }
@@ -52,7 +53,7 @@ impl ChallengeProgress {
         self.0.send_replace(ChallengePhase::Finished(status));
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the challenge.
     pub(crate) async fn wait_until_finished(&self) -> Option<Status> {
         let mut phases = self.0.subscribe();
         let finished =
@@ -83,14 +84,14 @@ mod tests {
     #[test]
     fn challenge_phase_transitions_happen_once() {
         let progress = ChallengeProgress::new();
-        assert!(!progress.claim_finish(ChallengePhase::InProgress), "nobody has seen a page");
+        assert!(!progress.claim_finish(ChallengePhase::InProgress), "no page is open");
         assert_eq!(
             [progress.start(), progress.start()],
             [ChallengeStart::First, ChallengeStart::Repeated]
         );
         assert!(
             !progress.claim_finish(ChallengePhase::AwaitingRequest),
-            "a timer for who has come"
+            "the timer of the first CReq ends after the CReq"
         );
         assert!(
             progress.claim_finish(ChallengePhase::InProgress)

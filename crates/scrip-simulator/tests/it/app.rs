@@ -1,4 +1,4 @@
-//! A challenge in an app, with an SDK played by these tests.
+//! The challenge of an app. The tests act as the SDK.
 
 use aws_lc_rs::{
     aead::{AES_128_GCM, Aad, LessSafeKey, Nonce, UnboundKey},
@@ -20,7 +20,7 @@ use crate::harness::{SimulatorHarness, merge, new_id};
 const CARD: &str = "4200000000000004";
 const SDK_REFERENCE_NUMBER: &str = "3DS_LOA_SDK_TEST_020200_00001";
 
-/// An SDK, for one transaction.
+/// The SDK side of one transaction.
 struct Sdk<'a> {
     harness: &'a SimulatorHarness,
     private_key: PrivateKey,
@@ -52,7 +52,7 @@ impl<'a> Sdk<'a> {
         )
     }
 
-    /// The key that both sides have, made of what the bank has signed.
+    /// The shared key, derived from the signed content of the ACS.
     fn derive_key(&self, ares: &Value) -> Vec<u8> {
         let signed = ares["acsSignedContent"].as_str().unwrap();
         let payload = decode(signed.split('.').nth(1).unwrap()).unwrap();
@@ -60,9 +60,10 @@ impl<'a> Sdk<'a> {
         let coordinate =
             |name: &str| decode(payload["acsEphemPubKey"][name].as_str().unwrap()).unwrap();
         let point = [&[4], coordinate("x").as_slice(), coordinate("y").as_slice()].concat();
-        let theirs = UnparsedPublicKey::new(&ECDH_P256, point);
+        let acs_public_key = UnparsedPublicKey::new(&ECDH_P256, point);
         let secret =
-            agree(&self.private_key, theirs, (), |secret| Ok::<_, ()>(secret.to_vec())).unwrap();
+            agree(&self.private_key, acs_public_key, (), |secret| Ok::<_, ()>(secret.to_vec()))
+                .unwrap();
         let length = u32::try_from(SDK_REFERENCE_NUMBER.len()).unwrap().to_be_bytes();
         let input = [
             &[0, 0, 0, 1],
@@ -78,12 +79,12 @@ impl<'a> Sdk<'a> {
     fn creq(&mut self, ares: &Value, changes: &Value) -> Value {
         let counter = format!("{:03}", self.counter);
         self.counter += 1;
-        let bare = json!({
+        let message = json!({
             "messageType": "CReq", "messageVersion": "2.2.0", "sdkTransID": self.trans_id,
             "threeDSServerTransID": ares["threeDSServerTransID"],
             "acsTransID": ares["acsTransID"], "sdkCounterStoA": counter,
         });
-        merge(bare, changes)
+        merge(message, changes)
     }
 
     fn send(&mut self, ares: &Value, changes: &Value) -> Value {
@@ -140,7 +141,7 @@ fn mac(key: &[u8], header: &str, iv: &[u8], text: &[u8]) -> Vec<u8> {
 fn open(enc: &str, key: &[u8], compact: &str) -> Value {
     let parts: Vec<_> = compact.split('.').collect();
     assert_eq!((parts.len(), parts[1]), (5, ""), "{compact}");
-    let [iv, mut text, tag] = [2, 3, 4].map(|at| decode(parts[at]).unwrap().to_vec());
+    let [iv, mut text, tag] = [2, 3, 4].map(|index| decode(parts[index]).unwrap().to_vec());
     let opened = if enc == "A128GCM" {
         let nonce = Nonce::try_assume_unique_for_key(&iv).unwrap();
         let key = LessSafeKey::new(UnboundKey::new(&AES_128_GCM, &key[16..]).unwrap());
@@ -215,7 +216,7 @@ fn app_challenge_ends_by_out_of_band_cancel_or_wrong_codes() {
     let ares = harness.send_message("visa", &sdk.areq(CARD));
     for _ in 0..3 {
         let cres = sdk.send(&ares, &json!({ "challengeDataEntry": "9" }));
-        assert_eq!(cres["challengeCompletionInd"], "N", "the first only opens it");
+        assert_eq!(cres["challengeCompletionInd"], "N", "the first CReq only starts the challenge");
     }
     assert_eq!(sdk.send(&ares, &json!({ "challengeDataEntry": "9" }))["transStatus"], "N");
     assert_eq!(harness.next_result()["transStatusReason"], "19");
@@ -250,10 +251,10 @@ fn invalid_app_messages_return_emv_error_codes() {
     assert_eq!(error_code(&seal("A128GCM", &key, &id, &skipped)), "302");
     let sized = merge(message, &json!({ "challengeWindowSize": "03" }));
     assert_eq!(error_code(&seal("A128GCM", &key, &id, &sized)), "203");
-    // The same message is not taken twice.
+    // A repeated message is rejected.
     assert_eq!(open("A128GCM", &key, &sdk.post(&sealed))["challengeCompletionInd"], "N");
     assert_eq!(error_code(&sealed), "302");
-    // A point that is not on the curve makes no key.
+    // A point that is not on the curve is rejected.
     let off = json!({ "kty": "EC", "crv": "P-256", "x": "A".repeat(43), "y": "A".repeat(43) });
     let erro =
         harness.send_message("visa", &merge(sdk.areq(CARD), &json!({ "sdkEphemPubKey": off })));
@@ -279,15 +280,16 @@ fn acs_signed_content_verifies_against_the_root() {
     assert_eq!(payload["acsURL"], format!("{}/sim/acs/app", harness.simulator.base_url()));
     assert_eq!(payload["sdkEphemPubKey"], request["sdkEphemPubKey"]);
     let [leaf, root] =
-        [0, 1].map(|at| STANDARD.decode(header["x5c"][at].as_str().unwrap()).unwrap());
-    // The key of an EC certificate: a string of 66 bytes that begins with an uncompressed point.
-    let at = leaf.windows(4).position(|it| it == [0x03, 0x42, 0x00, 0x04]).unwrap() + 3;
-    let key = Verifying::new(&ECDSA_P256_SHA256_FIXED, &leaf[at..at + 65]);
+        [0, 1].map(|index| STANDARD.decode(header["x5c"][index].as_str().unwrap()).unwrap());
+    // The public key in an EC certificate: a bit string of 66 bytes, beginning with an uncompressed
+    // point.
+    let index = leaf.windows(4).position(|it| it == [0x03, 0x42, 0x00, 0x04]).unwrap() + 3;
+    let key = Verifying::new(&ECDSA_P256_SHA256_FIXED, &leaf[index..index + 65]);
     key.verify(text.as_bytes(), &decode(signature).unwrap()).unwrap();
     assert_issued_by(leaf, root);
 }
 
-/// The signer's certificate comes from the root.
+/// The root issued the signer's certificate.
 fn assert_issued_by(leaf: Vec<u8>, root: Vec<u8>) {
     use rustls::{
         RootCertStore,

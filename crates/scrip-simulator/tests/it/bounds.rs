@@ -1,4 +1,4 @@
-//! What is remembered, and for how long; and settings that cannot be.
+//! Limits of stored transactions, and invalid settings.
 
 use std::time::Duration;
 
@@ -15,8 +15,10 @@ fn oldest_transaction_is_evicted_at_capacity() {
     let harness = SimulatorHarness::with_settings(settings);
     let responses: Vec<_> =
         (0..3).map(|_| harness.send_message("visa", &harness.areq(CARD))).collect();
-    let status = |at: usize| {
-        harness.post_form(&acs_path(&responses[at]), &[("creq", &creq(&responses[at]))]).status
+    let status = |index: usize| {
+        harness
+            .post_form(&acs_path(&responses[index]), &[("creq", &creq(&responses[index]))])
+            .status
     };
     assert_eq!([status(0), status(1), status(2)], [400, 200, 200]);
 }
@@ -30,7 +32,7 @@ fn transaction_expires_after_its_lifetime() {
     assert_eq!(harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]).status, 400);
 }
 
-/// What was forgotten does nothing any more: its timer went with it.
+/// Evicting a transaction stops its timer.
 #[test]
 fn evicted_transaction_sends_no_result() {
     let mut settings = settings_with_long_timers();
@@ -41,7 +43,7 @@ fn evicted_transaction_sends_no_result() {
     let second = harness.send_message("visa", &harness.areq(CARD));
     let result = harness.next_result();
     if result["acsTransID"] == first["acsTransID"] {
-        // The second question took longer than the first one's timer: nothing to be seen today.
+        // The first timer fired before the second request: this run proves nothing.
         return;
     }
     assert_eq!(result["acsTransID"], second["acsTransID"]);

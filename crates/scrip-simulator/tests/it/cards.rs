@@ -1,10 +1,10 @@
-//! Every card, with what its authentication and its result must say.
+//! The authentication and the result of every card.
 
 use serde_json::{Value, json};
 
 use crate::harness::{SimulatorHarness, merge};
 
-/// The table as the sandbox has it, written down a second time on purpose.
+/// A second copy of the card table, independent of the code on purpose.
 pub(crate) const CARDS: &[(&str, &str, &str)] = &[
     ("mastercard", "5204247750001471", "FS"),
     ("discover", "6011601160116011", "FS"),
@@ -64,7 +64,7 @@ pub(crate) const CARDS: &[(&str, &str, &str)] = &[
     ("discover", "122000000000003", "DE"),
     ("mastercard", "5019717010103742", "SE"),
     ("visa", "4100000000000003", "NO"),
-    // Of a known brand, and in no table.
+    // Cards of a known brand that are not in the table.
     ("visa", "4999999999999999", "FS"),
     ("visa", "4000000000001", "FS"),
     ("mastercard", "2221000000000009", "FS"),
@@ -73,7 +73,7 @@ pub(crate) const CARDS: &[(&str, &str, &str)] = &[
     ("jcb", "3589999999999999", "FS"),
     ("unionpay", "6212345678901232", "FS"),
     ("unionpay", "6212345678901232123", "FS"),
-    // Of another brand.
+    // Cards of another brand.
     ("visa", "5555555555554444", "NO"),
     ("cartes-bancaires", "4242424242424242", "NO"),
     ("unionpay", "9999999999999999", "NO"),
@@ -87,13 +87,13 @@ fn expected_outcome(code: &str) -> (&'static str, Option<&'static str>) {
         "F" | "CF" | "CFO" => ("N", Some("01")),
         "U" | "CU" => ("U", Some("13")),
         "R" | "CR" => ("R", Some("11")),
-        _ => panic!("{code} has no end"),
+        _ => panic!("{code} has no outcome"),
     }
 }
 
 fn assert_outcome(code: &str, scheme: &str, message: &Value) {
     let (status, reason) = expected_outcome(code);
-    assert_eq!(message["transStatus"], status, "{code} {message}");
+    assert_eq!(message["transStatus"], status, "scenario {code}: {message}");
     assert_eq!(message.get("transStatusReason").and_then(Value::as_str), reason, "{message}");
     let is_mastercard = scheme == "mastercard";
     let eci = match status {
@@ -127,7 +127,7 @@ fn browser_authentication_follows_each_cards_scenario() {
             assert_rejected(code, &response);
             continue;
         }
-        assert_eq!(response["messageType"], "ARes", "{number} {response}");
+        assert_eq!(response["messageType"], "ARes", "card {number}: {response}");
         assert_eq!(response["threeDSServerTransID"], request["threeDSServerTransID"]);
         assert_eq!(response["acsReferenceNumber"], "mock-acs-reference-number");
         assert_eq!(response["dsReferenceNumber"], "mock-directory-server-a");
@@ -159,7 +159,7 @@ fn complete_challenge(
     assert_eq!(page.status, 200);
     let fields = [("action", if out_of_band { "continue" } else { "submit" }), ("code", "1234")];
     let last = harness.press_button(&ares, &fields);
-    let result = harness.try_next_result().expect("the result comes before the browser goes");
+    let result = harness.try_next_result().expect("the result arrives before the browser returns");
     assert_outcome(code, scheme, &result);
     assert_eq!(result["messageType"], "RReq");
     assert_eq!(result["interactionCounter"], "01");
@@ -220,7 +220,7 @@ fn challenge_preference_and_decoupled_request_change_the_status() {
     ] {
         let changes = json!({ "messageVersion": version, "threeDSRequestorChallengeInd": wish });
         let ares = harness.send_message("visa", &merge(harness.areq(number), &changes));
-        assert_eq!(ares["transStatus"], expected, "{number} {wish}");
+        assert_eq!(ares["transStatus"], expected, "card {number} with preference {wish}");
         assert_eq!(ares["messageVersion"], version);
     }
     let decoupled =

@@ -1,4 +1,4 @@
-//! A challenge in a browser, from its first page to the last.
+//! The challenge of a browser, from the first page to the last.
 
 use serde_json::{Value, json};
 
@@ -163,7 +163,7 @@ fn invalid_creq_returns_an_error_without_ending_the_challenge() {
     assert_eq!(send(&unknown).status, 400);
     assert_eq!(harness.post_form(&acs_path(&ares), &[("creq", "%%%")]).status, 400);
     assert_eq!(harness.post_form(&acs_path(&ares), &[]).status, 400);
-    // Nobody has been shown a page yet.
+    // No page is open yet.
     assert_eq!(harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]).status, 400);
     assert!(send(&right).text.contains("name=\"code\"") && harness.try_next_result().is_none());
 }

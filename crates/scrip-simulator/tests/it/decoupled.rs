@@ -1,4 +1,4 @@
-//! Cardholders who are asked elsewhere.
+//! Decoupled authentication.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ fn decoupled_timeout_behavior_reports_a_timeout() {
     let mut settings = settings_with_long_timers();
     settings.timers.decoupled_minute = Duration::from_millis(10);
     let harness = SimulatorHarness::with_settings(settings);
-    harness.put_behavior("/sim/knobs", &json!({ "decoupled": "timeout" }));
+    harness.put_behavior("/sim/behavior", &json!({ "decoupled": "timeout" }));
     let ares = harness.send_message("visa", &harness.merchant_areq(CARD));
     let result = harness.next_result();
     assert_eq!(result["acsTransID"], ares["acsTransID"]);

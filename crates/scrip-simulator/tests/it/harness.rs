@@ -1,4 +1,4 @@
-//! A simulator, and a 3DS server that speaks with it.
+//! A simulator, and a 3DS server that exchanges messages with it.
 
 use std::{sync::mpsc, time::Duration};
 
@@ -8,7 +8,7 @@ use scrip_threeds::encoding;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
 
-/// Far more than anything here takes: only a failure waits for it.
+/// Far longer than any test needs: only a failing test waits for it.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct SimulatorHarness {
@@ -19,15 +19,15 @@ pub(crate) struct SimulatorHarness {
     _runtime: Runtime,
 }
 
-/// Timers that do not end within a test.
+/// Timers that do not expire within a test.
 pub(crate) fn settings_with_long_timers() -> SimulatorSettings {
-    let long = Duration::from_secs(3600);
+    let long_time = Duration::from_secs(3600);
     let timers = Timers {
-        first_creq: long,
-        interaction: long,
+        first_creq: long_time,
+        interaction: long_time,
         decoupled: Duration::from_millis(20),
         outgoing_timeout: TIMEOUT,
-        silence: long,
+        silence: long_time,
         ..Timers::default()
     };
     SimulatorSettings { timers, ..SimulatorSettings::default() }
@@ -65,12 +65,12 @@ impl SimulatorHarness {
         }
     }
 
-    /// The next result that the 3DS server gets.
+    /// Waits for the next result that the 3DS server receives.
     pub(crate) fn next_result(&self) -> Value {
         self.received_results.recv_timeout(TIMEOUT).expect("a result")
     }
 
-    /// A result that has come already.
+    /// A result that has already arrived.
     pub(crate) fn try_next_result(&self) -> Option<Value> {
         self.received_results.try_recv().ok()
     }
@@ -94,7 +94,7 @@ impl SimulatorHarness {
         self.post(path, "application/x-www-form-urlencoded", body.as_bytes())
     }
 
-    /// A message to a directory server, and its answer.
+    /// Sends a message to a directory server and returns the response.
     pub(crate) fn send_message(&self, scheme: &str, message: &Value) -> Value {
         let response =
             self.post(&format!("/sim/ds/{scheme}"), JSON, message.to_string().as_bytes());
@@ -118,7 +118,7 @@ impl SimulatorHarness {
         self.agent.delete(&url).call().unwrap().body_mut().read_json().unwrap()
     }
 
-    /// An `AReq` of a browser for this card, as a 3DS server sends it.
+    /// The `AReq` of a 3DS server for this card and a browser.
     pub(crate) fn areq(&self, number: &str) -> Value {
         merge(
             self.bare_areq("02", number),
@@ -133,7 +133,7 @@ impl SimulatorHarness {
         )
     }
 
-    /// One of a merchant alone.
+    /// The `AReq` of a merchant-initiated authentication.
     pub(crate) fn merchant_areq(&self, number: &str) -> Value {
         merge(
             self.bare_areq("03", number),
@@ -157,7 +157,7 @@ impl SimulatorHarness {
         })
     }
 
-    /// Brings a card to its challenge: the answer to the `AReq`, and the first page.
+    /// Starts a challenge and returns the `ARes` and the first page.
     pub(crate) fn start_challenge(&self, scheme: &str, number: &str) -> (Value, PageResponse) {
         let ares = self.send_message(scheme, &self.areq(number));
         assert_eq!(ares["transStatus"], "C", "{ares}");
@@ -165,7 +165,7 @@ impl SimulatorHarness {
         (ares, page)
     }
 
-    /// Presses a button of a challenge.
+    /// Presses a button on a challenge page.
     pub(crate) fn press_button(&self, ares: &Value, fields: &[(&str, &str)]) -> PageResponse {
         let id = ares["acsTransID"].as_str().unwrap();
         self.post_form(&format!("/sim/acs/challenge/{id}"), fields)
@@ -184,13 +184,13 @@ pub(crate) struct PageResponse {
 }
 
 impl PageResponse {
-    /// A hidden field of the page.
+    /// The value of a hidden field of the page.
     pub(crate) fn field(&self, name: &str) -> Option<String> {
         let (_, rest) = self.text.split_once(&format!("name=\"{name}\" value=\""))?;
         rest.split('"').next().map(str::to_owned)
     }
 
-    /// What the browser takes home in this field.
+    /// The decoded message that the browser returns in this field.
     pub(crate) fn decode_field(&self, name: &str) -> Value {
         let field = self.field(name).unwrap_or_else(|| panic!("{name} in {}", self.text));
         serde_json::from_slice(&encoding::decode(&field).unwrap()).unwrap()
@@ -212,7 +212,7 @@ pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
-/// The page's path, of an address that must be the simulator's own.
+/// The path of the ACS URL. Panics if the URL does not belong to the simulator.
 pub(crate) fn acs_path(ares: &Value) -> String {
     let url = ares["acsURL"].as_str().unwrap();
     format!("/{}", url.splitn(4, '/').nth(3).unwrap())
@@ -234,7 +234,7 @@ pub(crate) fn encode_message(json: &Value) -> String {
     encoding::encode(json.to_string().as_bytes())
 }
 
-/// A 3DS server's end of a result. What is no JSON is told as null.
+/// The result endpoint of the 3DS server. A body that is not JSON is recorded as null.
 async fn receive_result(State(result_sender): State<mpsc::Sender<Value>>, body: String) -> String {
     let result: Value = serde_json::from_str(&body).unwrap_or_default();
     let response = json!({

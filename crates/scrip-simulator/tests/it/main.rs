@@ -1,4 +1,4 @@
-//! The simulator through real sockets, with a 3DS server played by these tests.
+//! Tests the simulator through real sockets. The tests act as the 3DS server.
 
 #![expect(
     clippy::unwrap_used,

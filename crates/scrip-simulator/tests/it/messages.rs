@@ -1,4 +1,4 @@
-//! Messages that are wrong, and addresses that are not there.
+//! Invalid messages and unknown paths.
 
 use serde_json::{Value, json};
 
@@ -20,16 +20,16 @@ fn unreadable_messages_return_erro_101_or_204() {
         assert_eq!(expect_error(&harness, body.as_bytes())["errorCode"], "101", "{body}");
     }
     assert_eq!(expect_error(&harness, &[0xff, 0xfe])["errorCode"], "101");
-    let long = format!("{{\"messageType\":\"AReq\",\"x\":\"{}\"}}", "x".repeat(300_000));
-    assert_eq!(expect_error(&harness, long.as_bytes())["errorCode"], "101");
-    let twice = "{\"messageType\":\"AReq\",\"mcc\":\"1\",\"mcc\":\"1\"}";
-    assert_eq!(expect_error(&harness, twice.as_bytes())["errorCode"], "204");
+    let too_long = format!("{{\"messageType\":\"AReq\",\"x\":\"{}\"}}", "x".repeat(300_000));
+    assert_eq!(expect_error(&harness, too_long.as_bytes())["errorCode"], "101");
+    let duplicate_element = "{\"messageType\":\"AReq\",\"mcc\":\"1\",\"mcc\":\"1\"}";
+    assert_eq!(expect_error(&harness, duplicate_element.as_bytes())["errorCode"], "204");
 }
 
 #[test]
 fn invalid_areq_error_names_code_and_element() {
     let harness = SimulatorHarness::start();
-    let right = harness.areq("4242424242424242");
+    let valid_areq = harness.areq("4242424242424242");
     for (change, code, detail) in [
         (json!({ "messageVersion": "2.3.1" }), "102", "messageVersion"),
         (json!({ "acctNumber": "42" }), "203", "acctNumber"),
@@ -43,23 +43,24 @@ fn invalid_areq_error_names_code_and_element() {
             "messageExtension",
         ),
     ] {
-        let erro = expect_error(&harness, merge(right.clone(), &change).to_string().as_bytes());
+        let erro =
+            expect_error(&harness, merge(valid_areq.clone(), &change).to_string().as_bytes());
         assert_eq!(
             (erro["errorCode"].as_str(), erro["errorDetail"].as_str()),
             (Some(code), Some(detail)),
             "{change}"
         );
-        assert_eq!(erro["threeDSServerTransID"], right["threeDSServerTransID"]);
+        assert_eq!(erro["threeDSServerTransID"], valid_areq["threeDSServerTransID"]);
     }
     for name in ["threeDSServerURL", "merchantName", "browserUserAgent", "threeDSCompInd"] {
-        let mut less = right.clone();
+        let mut less = valid_areq.clone();
         less.as_object_mut().unwrap().remove(name);
         let erro = expect_error(&harness, less.to_string().as_bytes());
         assert_eq!((&erro["errorCode"], &erro["errorDetail"]), (&json!("201"), &json!(name)));
     }
 }
 
-/// A result comes from the bank, through its directory; nobody else brings one.
+/// Only the issuer sends results, through its directory server.
 #[test]
 fn directory_rejects_other_message_types() {
     let harness = SimulatorHarness::start();

@@ -1,4 +1,4 @@
-//! The method page.
+//! The page of the method URL.
 
 use scrip_threeds::encoding;
 use serde_json::json;
@@ -46,7 +46,7 @@ fn invalid_method_data_is_rejected() {
 #[test]
 fn hang_behavior_leaves_the_method_page_without_notification() {
     let harness = SimulatorHarness::start();
-    harness.put_behavior("/sim/knobs/visa", &json!({ "method": "hang" }));
+    harness.put_behavior("/sim/behavior/visa", &json!({ "method": "hang" }));
     let url = "https://vault.example/n";
     let data = json!({ "threeDSServerTransID": new_id(), "threeDSMethodNotificationURL": url });
     let page =

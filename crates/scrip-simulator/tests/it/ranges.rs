@@ -1,4 +1,4 @@
-//! Which cards a directory server says it knows, read by the reader of a 3DS server.
+//! The card ranges of a directory server, parsed with the code of the 3DS server.
 
 use scrip_threeds::{
     format::{CardNumber, Version},
@@ -13,11 +13,11 @@ use crate::{
 };
 
 fn preq(serial: Option<&str>) -> Value {
-    let bare = json!({
+    let message = json!({
         "messageType": "PReq", "messageVersion": "2.2.0", "threeDSServerTransID": new_id(),
         "threeDSServerRefNumber": "ref",
     });
-    serial.map_or(bare.clone(), |it| merge(bare, &json!({ "serialNum": it })))
+    serial.map_or(message.clone(), |it| merge(message, &json!({ "serialNum": it })))
 }
 
 fn request_ranges(harness: &SimulatorHarness, scheme: &str, serial: Option<&str>) -> PRes {
@@ -34,15 +34,15 @@ fn each_card_has_the_range_of_its_scenario() {
     let harness = SimulatorHarness::start();
     for scheme in SCHEMES {
         let ranges = CardRanges::from_pres(&request_ranges(&harness, scheme, None)).unwrap();
-        for (_, number, code) in CARDS.iter().filter(|(of, ..)| *of == scheme) {
+        for (_, number, code) in CARDS.iter().filter(|(card_scheme, ..)| *card_scheme == scheme) {
             let range = ranges.find(&CardNumber::parse(number).unwrap());
             if *code == "NO" {
-                assert!(range.is_none(), "{scheme} {number}");
+                assert!(range.is_none(), "card {number} of {scheme} has a range");
                 continue;
             }
-            let range = range.unwrap_or_else(|| panic!("{scheme} {number}"));
+            let range = range.unwrap_or_else(|| panic!("card {number} of {scheme} has no range"));
             let common = negotiate_versions(Version::ALL, range.ds, range.acs);
-            assert_eq!(common.is_none(), *code == "SE", "{scheme} {number}");
+            assert_eq!(common.is_none(), *code == "SE", "versions of card {number} of {scheme}");
             assert_eq!(range.method_url.is_some(), !matches!(*code, "CM" | "SE"), "{number}");
             let url = format!("{}/sim/acs/{scheme}/method", harness.simulator.base_url());
             assert!(range.method_url.as_ref().is_none_or(|it| it.expose() == url));
@@ -73,33 +73,38 @@ fn every_enrolled_table_card_has_a_single_card_range() {
 #[test]
 fn pres_contains_only_changes_since_the_serial_number() {
     let harness = SimulatorHarness::start();
-    let all = request_ranges(&harness, "visa", None);
-    let first = CardRanges::from_pres(&all).unwrap();
-    let same = request_ranges(&harness, "visa", Some("1"));
-    assert!(same.ranges.is_none() && same.serial_number.unwrap().expose() == "1");
+    let first_pres = request_ranges(&harness, "visa", None);
+    let first = CardRanges::from_pres(&first_pres).unwrap();
+    let unchanged_pres = request_ranges(&harness, "visa", Some("1"));
+    assert!(
+        unchanged_pres.ranges.is_none() && unchanged_pres.serial_number.unwrap().expose() == "1"
+    );
 
-    assert_eq!(harness.put_behavior("/sim/knobs", &json!({ "ranges": "second" })).0, 200);
+    assert_eq!(harness.put_behavior("/sim/behavior", &json!({ "ranges": "second" })).0, 200);
     let changes = request_ranges(&harness, "visa", Some("1"));
     let changed_ranges = changes.ranges.as_ref().unwrap().items();
     let actions: Vec<_> = changed_ranges.iter().map(|it| it.action.unwrap().code()).collect();
     assert_eq!(actions, ["D", "A", "M"]);
     let second = first.apply_pres(&changes).unwrap();
     assert_eq!(second.serial_number().unwrap().expose(), "2");
-    let found = |number| second.find(&CardNumber::parse(number).unwrap());
-    assert!(found("4100000000000003").is_some() && found("4111111111111111").is_none());
-    assert!(found("4242424242424242").unwrap().method_url.is_none());
-    let whole = CardRanges::from_pres(&request_ranges(&harness, "visa", None)).unwrap();
-    assert_eq!(whole.len(), second.len());
+    let find_range = |number| second.find(&CardNumber::parse(number).unwrap());
+    assert!(find_range("4100000000000003").is_some() && find_range("4111111111111111").is_none());
+    assert!(find_range("4242424242424242").unwrap().method_url.is_none());
+    let all_ranges = CardRanges::from_pres(&request_ranges(&harness, "visa", None)).unwrap();
+    assert_eq!(all_ranges.len(), second.len());
 
-    // What has a range can be authenticated, and what has none cannot.
-    let added = harness.send_message("visa", &harness.areq("4100000000000003"));
-    assert_eq!(added["transStatus"], "Y");
-    let removed = harness.send_message("visa", &harness.areq("4111111111111111"));
-    assert_eq!(removed["errorCode"], "305");
+    // Cards in a range can be authenticated; other cards cannot.
+    let added_card_response = harness.send_message("visa", &harness.areq("4100000000000003"));
+    assert_eq!(added_card_response["transStatus"], "Y");
+    let removed_card_response = harness.send_message("visa", &harness.areq("4111111111111111"));
+    assert_eq!(removed_card_response["errorCode"], "305");
 
-    harness.reset_behavior("/sim/knobs");
-    let back = second.apply_pres(&request_ranges(&harness, "visa", Some("2"))).unwrap();
-    assert_eq!((back.len(), back.serial_number()), (first.len(), first.serial_number()));
+    harness.reset_behavior("/sim/behavior");
+    let reset_ranges = second.apply_pres(&request_ranges(&harness, "visa", Some("2"))).unwrap();
+    assert_eq!(
+        (reset_ranges.len(), reset_ranges.serial_number()),
+        (first.len(), first.serial_number())
+    );
 }
 
 #[test]
@@ -121,6 +126,6 @@ fn pres_repeats_transaction_id_and_version_of_the_preq() {
     let document = Document::parse_within(response.text.as_bytes(), 1 << 20).unwrap();
     let id = document.trans_id("threeDSServerTransID").unwrap();
     assert_eq!(id.expose(), request["threeDSServerTransID"].as_str().unwrap());
-    let old = merge(request, &json!({ "messageVersion": "2.1.0" }));
-    assert_eq!(harness.send_message("jcb", &old)["messageVersion"], "2.1.0");
+    let older_request = merge(request, &json!({ "messageVersion": "2.1.0" }));
+    assert_eq!(harness.send_message("jcb", &older_request)["messageVersion"], "2.1.0");
 }

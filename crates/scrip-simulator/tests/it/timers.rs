@@ -1,4 +1,4 @@
-//! What happens when nobody does anything.
+//! Timeouts of the simulator.
 
 use std::time::Duration;
 
@@ -25,7 +25,7 @@ fn missing_creq_times_out_with_a_failed_result() {
     assert_eq!(result["threeDSServerTransID"], ares["threeDSServerTransID"]);
     assert_eq!((&result["transStatus"], &result["transStatusReason"]), (&json!("N"), &json!("14")));
     assert_eq!(result["challengeCancel"], "05");
-    // It comes after all, and is sent back.
+    // A `CReq` after the timeout returns the browser at once.
     let page = harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]);
     assert_eq!(page.decode_field("cres")["transStatus"], "N");
     assert!(harness.try_next_result().is_none());
@@ -42,13 +42,13 @@ fn idle_cardholder_times_out_with_a_failed_result() {
     assert_eq!(last.decode_field("cres")["transStatus"], "N");
 }
 
-/// The first timer is over once the page is there, however long that takes.
+/// The first timer stops when the page opens, however long that takes.
 #[test]
 fn first_creq_timer_stops_once_the_page_is_open() {
     let harness = harness_with_timers(|it| it.first_creq = Duration::from_millis(1500));
     let (ares, page) = harness.start_challenge("visa", CARD);
     if page.field("cres").is_some() {
-        // The machine was asleep for longer than the timer: nothing to be seen today.
+        // The machine paused for longer than the timer: this run proves nothing.
         return;
     }
     std::thread::sleep(Duration::from_millis(2000));
@@ -57,18 +57,18 @@ fn first_creq_timer_stops_once_the_page_is_open() {
     assert_eq!(harness.next_result()["transStatus"], "Y");
 }
 
-/// Each step begins the time anew: all of them together take longer than one may.
+/// Each step restarts the timer: all steps together take longer than one timeout.
 #[test]
 fn each_interaction_restarts_the_timer() {
     let interaction_timeout = Duration::from_secs(2);
     let harness = harness_with_timers(|it| it.interaction = interaction_timeout);
     let (ares, _) = harness.start_challenge("visa", CARD);
     for _ in 0..5 {
-        let before = Instant::now();
+        let started = Instant::now();
         std::thread::sleep(Duration::from_millis(500));
         harness.press_button(&ares, &[("action", "resend")]);
-        if before.elapsed() > Duration::from_millis(1500) {
-            // The machine was asleep, which looks like a cardholder who was.
+        if started.elapsed() > Duration::from_millis(1500) {
+            // The machine paused, which cannot be distinguished from an idle cardholder.
             return;
         }
     }

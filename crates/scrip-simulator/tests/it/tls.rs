@@ -1,4 +1,4 @@
-//! Results to a 3DS server that speaks TLS.
+//! Results to a 3DS server with TLS.
 
 use std::{io::Write as _, sync::Arc, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::harness::{SimulatorHarness, acs_path, creq, merge, settings_with_long
 
 const CARD: &str = "4200000000000004";
 
-/// One connection, with whoever speaks TLS: the first message on it, or none.
+/// Accepts one TLS connection and returns its first message, or `None`.
 fn start_tls_server(
     key: &CertifiedKey<rcgen::KeyPair>,
 ) -> (String, std::sync::mpsc::Receiver<Option<Value>>) {
@@ -42,15 +42,15 @@ fn start_tls_server(
 
 fn read_message(stream: &mut (impl std::io::Read + std::io::Write)) -> Option<Value> {
     let mut text = Vec::new();
-    let mut piece = [0; 4096];
+    let mut chunk = [0; 4096];
     loop {
-        let count = stream.read(&mut piece).ok().filter(|it| *it > 0)?;
-        text.extend_from_slice(&piece[..count]);
-        let all = String::from_utf8_lossy(&text).into_owned();
-        let body = all.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
-        if let Some(read) = body.and_then(|it| serde_json::from_str(&it).ok()) {
+        let count = stream.read(&mut chunk).ok().filter(|it| *it > 0)?;
+        text.extend_from_slice(&chunk[..count]);
+        let text_so_far = String::from_utf8_lossy(&text).into_owned();
+        let body = text_so_far.split_once("\r\n\r\n").map(|(_, body)| body.to_owned());
+        if let Some(message) = body.and_then(|it| serde_json::from_str(&it).ok()) {
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}").unwrap();
-            return Some(read);
+            return Some(message);
         }
     }
 }
@@ -67,7 +67,7 @@ fn result_over_tls(trusted: bool) -> Option<Value> {
     let ares = harness.send_message("visa", &request);
     harness.post_form(&acs_path(&ares), &[("creq", &creq(&ares))]);
     let last = harness.press_button(&ares, &[("action", "submit"), ("code", "1234")]);
-    assert_eq!(last.decode_field("cres")["transStatus"], "Y", "the browser goes back in any case");
+    assert_eq!(last.decode_field("cres")["transStatus"], "Y", "the browser always returns");
     receiver.recv_timeout(Duration::from_secs(60)).unwrap()
 }
 

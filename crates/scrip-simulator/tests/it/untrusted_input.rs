@@ -1,4 +1,4 @@
-//! Values that would like to be something else.
+//! Untrusted input in pages and requests.
 
 use serde_json::json;
 
@@ -51,12 +51,13 @@ fn submitted_form_values_are_not_echoed() {
 #[test]
 fn error_response_does_not_repeat_the_rejected_value() {
     let harness = SimulatorHarness::start();
-    let wrong = json!({ "acctNumber": "4242424242424242x", "messageVersion": "2.2.0" });
-    let response = harness.send_message("visa", &merge(harness.areq(CARD), &wrong)).to_string();
+    let invalid_number = json!({ "acctNumber": "4242424242424242x", "messageVersion": "2.2.0" });
+    let response =
+        harness.send_message("visa", &merge(harness.areq(CARD), &invalid_number)).to_string();
     assert!(!response.contains("42424242"), "{response}");
 }
 
-/// A page elsewhere may post a text without asking before.
+/// A cross-origin page can post text without a preflight request.
 #[test]
 fn directory_rejects_other_content_types_than_json() {
     let harness = SimulatorHarness::start();
@@ -74,17 +75,18 @@ fn directory_rejects_other_content_types_than_json() {
     assert_eq!(harness.post("/sim/ds/visa", content_type, request.as_bytes()).status, 200);
 }
 
-/// A page can make its own name lead here; its name is then what its browser asks for.
+/// A page can resolve its own name to this machine (DNS rebinding); its browser then sends that
+/// name as the host.
 #[test]
 fn foreign_host_header_is_rejected() {
     let harness = SimulatorHarness::start();
     let agent: ureq::Agent =
         ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    for path in ["/sim/knobs", "/sim/knobs/visa", "/sim/acs/root.pem"] {
+    for path in ["/sim/behavior", "/sim/behavior/visa", "/sim/acs/root.pem"] {
         let url = format!("{}{path}", harness.simulator.base_url());
         for (host, expected) in [("localhost:1", 200), ("evil.example", 421)] {
             let reply = agent.get(&url).header("host", host).call().unwrap();
-            assert_eq!(reply.status().as_u16(), expected, "{path} {host}");
+            assert_eq!(reply.status().as_u16(), expected, "{path} with the host {host}");
         }
     }
     let url = format!("{}/sim/acs/challenge", harness.simulator.base_url());

@@ -1,5 +1,7 @@
-//! What the two hot operations send, one list for each round trip, for whoever measures what they
-//! cost the engine alone. Each statement has its name in its first line, and `$1` and so on.
+//! The statements of the two hot operations, one list per round trip, for benchmarks that measure
+//! the cost of the engine alone.
+//!
+//! The first line of each statement is its name; parameters are `$1` and so on.
 
 use scrip_core::id::TenantId;
 use uuid::Uuid;
@@ -17,38 +19,40 @@ use crate::postgres::{
 
 const COMMIT: &str = "COMMIT";
 
-/// Of the tenant whose id is zero.
+/// Row scope of the tenant with the all-zero id.
 fn nil_tenant_scope() -> RowScope {
     RowScope::for_tenant(TenantId(Uuid::nil()))
 }
 
+/// Splits the BEGIN statements and appends the others.
 fn round_trip(begin: &str, statements: &[&str]) -> Vec<String> {
-    let all = begin.split("; ").chain(statements.iter().copied());
-    all.map(|it| it.trim().to_owned()).collect()
+    let statements = begin.split("; ").chain(statements.iter().copied());
+    statements.map(|it| it.trim().to_owned()).collect()
 }
 
-/// A token that has nothing in its way, and no idempotency key.
+/// Statements that create a token that has no conflict and no idempotency key.
 #[must_use]
 pub fn create_token() -> [Vec<String>; 2] {
-    let end = [INSERT_TOKENS, INSERT_RECORDS, PUT_HEAD, PUT_TYPES, PUT_MONTHS, COMMIT];
+    let second_round_trip =
+        [INSERT_TOKENS, INSERT_RECORDS, PUT_HEAD, PUT_TYPES, PUT_MONTHS, COMMIT];
     [
         round_trip(&nil_tenant_scope().begin_write(), &[LOCK_TENANT, OPEN_CHAIN, FIND_CONFLICTS]),
-        end.map(str::to_owned).into(),
+        second_round_trip.map(str::to_owned).into(),
     ]
 }
 
-/// A token by its id.
+/// Statements that read a token by its id.
 #[must_use]
 pub fn read_token() -> [Vec<String>; 1] {
     [round_trip(&nil_tenant_scope().begin_single(), &[FIND_TOKEN, COMMIT])]
 }
 
-/// What is recorded of a read, in the access log.
+/// Statements that write the read-log record of a read.
 #[must_use]
 pub fn record_read() -> [Vec<String>; 2] {
-    let end = [INSERT_RECORDS, PUT_HEAD, COMMIT];
+    let second_round_trip = [INSERT_RECORDS, PUT_HEAD, COMMIT];
     [
         round_trip(&nil_tenant_scope().begin_write(), &[LOCK_TENANT, OPEN_CHAIN]),
-        end.map(str::to_owned).into(),
+        second_round_trip.map(str::to_owned).into(),
     ]
 }

@@ -1,5 +1,4 @@
-//! From an address to a vault that is open: settings, schema and roles, and what a server says of
-//! itself.
+//! Opening a vault in PostgreSQL: address, settings, schema, roles and server health.
 
 pub(crate) mod address;
 pub(crate) mod directory_listener;

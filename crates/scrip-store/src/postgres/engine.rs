@@ -1,4 +1,4 @@
-//! Connections, statements, and transactions that many writes of one tenant share.
+//! Connections, statements, and transactions for group commit of one tenant's writes.
 
 pub(crate) mod chain;
 pub(crate) mod columns;

@@ -1,4 +1,4 @@
-//! What no request waits for, and what an operator asks for.
+//! Background work and operator commands.
 
 mod expiry;
 mod guesses;

@@ -1,4 +1,4 @@
-//! Tokens, token intents, and the entries by which tokens are found.
+//! Tokens, token intents and the token index.
 
 pub(crate) mod index_entries;
 pub(crate) mod intents;

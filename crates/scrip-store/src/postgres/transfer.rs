@@ -1,4 +1,4 @@
-//! PostgreSQL, row by row, for [moving a vault](crate::transfer).
+//! Row-by-row access to PostgreSQL for the [export and import of a vault](crate::transfer).
 
 mod table;
 
@@ -28,25 +28,27 @@ use crate::{
     },
 };
 
-/// A vault that nobody serves: nothing keeps nodes from it while it is exported, but that they did
-/// is seen.
+/// Transfers a vault that must not be in use. An export does not lock out nodes, but detects their
+/// changes.
 #[derive(Debug)]
 pub struct PostgresTransfer {
     connection: PooledConnection,
 }
 
-/// A statement of a move goes through a whole table at most.
+/// Long enough for a statement that scans a whole table.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(60 * 60);
 
-/// One that reads may take as long as the whole vault does.
-const READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
+/// A read transaction may last as long as the whole export.
+const BEGIN_READING: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; \
     SET LOCAL statement_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0";
-const WRITING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
+const BEGIN_WRITING: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '5s'; \
     SET LOCAL statement_timeout = '5min'";
 
 impl PostgresTransfer {
+    /// Connects to a database.
+    ///
     /// # Errors
-    /// It cannot be reached, or its schema is not the one that we know.
+    /// The database is unreachable, or this program does not support its schema version.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
         let mut connection = settings.with_connections(1).pool()?.acquire().await?;
         connection.raise_response_timeout(RESPONSE_TIMEOUT);
@@ -58,23 +60,26 @@ impl PostgresTransfer {
         Ok(Self { connection })
     }
 
-    /// Every transaction of a move begins here. It is about all tenants.
+    /// Begins a transaction in the scope of all tenants. Every transaction of a transfer starts
+    /// here.
     async fn begin_transaction(&self, begin: &'static str) -> Result<(), StoreError> {
         self.connection
             .batch(&format!("{begin}; {}", RowScope::all_tenants().set_statement()))
             .await
     }
 
-    /// All of it or nothing.
+    /// Commits if the result is `Ok`, otherwise rolls back.
     async fn end_transaction(&self, result: Result<(), StoreError>) -> Result<(), StoreError> {
-        let ended = self.connection.batch(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
-        result.and(ended)
+        let end_result =
+            self.connection.batch(if result.is_ok() { "COMMIT" } else { "ROLLBACK" }).await;
+        result.and(end_result)
     }
 
     async fn put_portion(&self, portion: &Portion, state: ImportState) -> Result<(), StoreError> {
-        // Locks the row, so that another run of the same import waits, and then finds it changed.
+        // Locks the row. A concurrent run of the same import waits and then finds the state
+        // changed.
         if !advance_import_state(&self.connection, state).await? {
-            return Err(StoreError::Corrupt("another import into this vault goes on"));
+            return Err(StoreError::Corrupt("another import into this vault is running"));
         }
         self.put_rows(portion).await
     }
@@ -82,46 +87,52 @@ impl PostgresTransfer {
     async fn put_rows(&self, portion: &Portion) -> Result<(), StoreError> {
         let (kind, rows) = (portion.kind, &portion.page.rows);
         let table = PostgresTable::for_kind(kind);
-        let numbers: Vec<_> = portion.numbers().take(rows.len()).collect();
-        let columns = columns(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
-        let mut parameters: Vec<_> = columns.iter().map(|it| -> SqlValue<'_> { it }).collect();
+        let numbers: Vec<_> = portion.token_numbers().take(rows.len()).collect();
+        let column_arrays =
+            build_column_arrays(kind.columns().len(), rows).ok_or(MISSING_COLUMNS)?;
+        let mut parameters: Vec<_> =
+            column_arrays.iter().map(|it| -> SqlValue<'_> { it }).collect();
         if kind == RowKind::Tokens {
             parameters.push(&numbers);
             self.insert_index_entries(portion).await?;
         }
-        // The vault has such a row already, or never had.
+        // An empty vault may already have the row.
         if kind.is_singleton()
-            && self.connection.execute_raw(&table.update(kind), &parameters).await? == 1
+            && self.connection.execute_raw(&table.update_statement(kind), &parameters).await? == 1
         {
             return Ok(());
         }
-        let put = self.connection.execute_raw(&table.insert(kind), &parameters).await?;
-        if put != rows.len() {
+        let inserted =
+            self.connection.execute_raw(&table.insert_statement(kind), &parameters).await?;
+        if inserted != rows.len() {
             return Err(MISSING_PARENT_ROW);
         }
         Ok(())
     }
 
-    /// The entries by which tokens are found.
+    /// Inserts the entries of the token index.
     async fn insert_index_entries(&self, portion: &Portion) -> Result<(), StoreError> {
-        let mut filed = Vec::new();
-        for (number, row) in portion.numbers().zip(&portion.page.rows) {
+        let mut index_rows = Vec::new();
+        for (number, row) in portion.token_numbers().zip(&portion.page.rows) {
             let entries = token_entries(row).ok_or(MISSING_COLUMNS)?;
             for (facet, container) in entries.entries {
-                let (tenant, at) = (entries.tenant, entries.created_at);
-                filed.push(parameters![tenant, facet, container, at, number]);
+                let (tenant, created_at) = (entries.tenant, entries.created_at);
+                index_rows.push(parameters![tenant, facet, container, created_at, number]);
             }
         }
-        let columns = ColumnArrays::from_rows(filed);
+        let columns = ColumnArrays::from_rows(index_rows);
         self.connection
-            .execute_raw(INSERT_INDEX_ENTRIES, &columns.raw().collect::<Vec<_>>())
+            .execute_raw(INSERT_INDEX_ENTRIES, &columns.driver_parameters().collect::<Vec<_>>())
             .await
             .map(drop)
     }
 }
 
-/// An array for each column; nothing when a row does not have so many.
-fn columns(column_count: usize, rows: &[TransferRow]) -> Option<Vec<Vec<Parameter<'_>>>> {
+/// Converts rows to an array per column; `None` if a row has another number of columns.
+fn build_column_arrays(
+    column_count: usize,
+    rows: &[TransferRow],
+) -> Option<Vec<Vec<Parameter<'_>>>> {
     let mut columns: Vec<_> = iter::repeat_with(Vec::new).take(column_count).collect();
     for row in rows {
         if row.len() != column_count {
@@ -133,15 +144,15 @@ fn columns(column_count: usize, rows: &[TransferRow]) -> Option<Vec<Vec<Paramete
 }
 
 const INSERT_INDEX_ENTRIES: &str = "
--- file_all
-INSERT INTO filed (tenant, facet, container, created_at, token)
+-- import_index_entries
+INSERT INTO token_index (tenant, facet, container, created_at, token)
     SELECT * FROM unnest($1::uuid[], $2::bytea[], $3::text[], $4::bigint[], $5::bigint[])";
 
 const END_IMPORT: &str = "
 -- end_import
-DELETE FROM import_state WHERE one = 1";
+DELETE FROM import_state WHERE singleton = 1";
 
-/// Nobody else may use a vault that an import has not left.
+/// Fails if an import into this vault is unfinished.
 pub(super) async fn check_no_unfinished_import(
     connection: &PooledConnection,
 ) -> Result<(), StoreError> {
@@ -161,7 +172,7 @@ impl TransferEngine for PostgresTransfer {
     }
 
     fn begin_reading(&mut self) -> StoreFuture<'_, ()> {
-        Box::pin(self.begin_transaction(READING))
+        Box::pin(self.begin_transaction(BEGIN_READING))
     }
 
     fn end_reading(&mut self) -> StoreFuture<'_, ()> {
@@ -176,7 +187,10 @@ impl TransferEngine for PostgresTransfer {
     }
 
     fn count_index_entries(&mut self) -> StoreFuture<'_, u64> {
-        Box::pin(query_number(&self.connection, "-- count_entries\nSELECT count(*) FROM filed"))
+        Box::pin(query_number(
+            &self.connection,
+            "-- count_index_entries\nSELECT count(*) FROM token_index",
+        ))
     }
 
     fn read_page<'a>(
@@ -193,18 +207,18 @@ impl TransferEngine for PostgresTransfer {
 
     fn find_import_state(&mut self) -> StoreFuture<'_, Option<ImportState>> {
         Box::pin(async move {
-            self.begin_transaction(READING).await?;
-            let found = find_import_state(&self.connection).await?;
+            self.begin_transaction(BEGIN_READING).await?;
+            let state = find_import_state(&self.connection).await?;
             self.end_transaction(Ok(())).await?;
-            Ok(found)
+            Ok(state)
         })
     }
 
     fn start_import(&mut self, state: ImportState) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            self.begin_transaction(WRITING).await?;
-            let begun = insert_import_state(&self.connection, state).await;
-            self.end_transaction(begun).await
+            self.begin_transaction(BEGIN_WRITING).await?;
+            let result = insert_import_state(&self.connection, state).await;
+            self.end_transaction(result).await
         })
     }
 
@@ -214,21 +228,20 @@ impl TransferEngine for PostgresTransfer {
         state: ImportState,
     ) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            self.begin_transaction(WRITING).await?;
-            let put = self.put_portion(portion, state).await;
-            self.end_transaction(put).await
+            self.begin_transaction(BEGIN_WRITING).await?;
+            let result = self.put_portion(portion, state).await;
+            self.end_transaction(result).await
         })
     }
 
     fn complete_import<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
         Box::pin(async move {
-            self.begin_transaction(WRITING).await?;
-            let put = self.put_rows(keys).await;
-            let ended = match put {
+            self.begin_transaction(BEGIN_WRITING).await?;
+            let result = match self.put_rows(keys).await {
                 Ok(()) => self.connection.execute_raw(END_IMPORT, &[]).await.map(drop),
-                failed => failed,
+                Err(error) => Err(error),
             };
-            self.end_transaction(ended).await
+            self.end_transaction(result).await
         })
     }
 }

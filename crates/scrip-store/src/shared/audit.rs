@@ -1,4 +1,4 @@
-//! The chains of both logs.
+//! The hash chains of both logs.
 
 pub(crate) mod log;
 pub(crate) mod record_scan;

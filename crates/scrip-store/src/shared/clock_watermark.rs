@@ -1,14 +1,14 @@
-//! How late it was, for the next start.
+//! The clock watermark: the latest known time, for the next start.
 
 use scrip_core::{audit::SignedWatermark, store::StoreError, time::ClockWatermark};
 use scrip_seal::Mac;
 
-use crate::sql::{ColumnReader, Execute, Statements, parameters, required};
+use crate::sql::{ColumnReader, Execute, Statements, parameters, read_required};
 
 const SAVE_WATERMARK: &str = "
--- note_time
-INSERT INTO clock_state (one, now, earliest, mac) VALUES (1, $1, $2, $3)
-ON CONFLICT (one) DO UPDATE SET now = $1, earliest = $2, mac = $3";
+-- save_watermark
+INSERT INTO clock_watermark (singleton, now, earliest, mac) VALUES (1, $1, $2, $3)
+ON CONFLICT (singleton) DO UPDATE SET now = $1, earliest = $2, mac = $3";
 
 pub(crate) async fn save_watermark(
     client: &impl Execute,
@@ -19,8 +19,8 @@ pub(crate) async fn save_watermark(
 }
 
 const LOAD_WATERMARK: &str = "
--- known_time
-SELECT now, earliest, mac FROM clock_state";
+-- load_watermark
+SELECT now, earliest, mac FROM clock_watermark";
 
 pub(crate) async fn load_watermark(
     client: &impl Statements,
@@ -28,8 +28,9 @@ pub(crate) async fn load_watermark(
     client.find(LOAD_WATERMARK, &[], decode_watermark).await
 }
 
-/// A mac that cannot be read is no mac of ours.
+/// Decodes a watermark. A MAC that cannot be decoded becomes an invalid MAC.
 fn decode_watermark(row: &dyn ColumnReader) -> Result<SignedWatermark, StoreError> {
-    let time = ClockWatermark { now: required(row, 0)?, earliest: required(row, 1)? };
-    Ok(SignedWatermark { watermark: time, mac: required(row, 2).unwrap_or(Mac([0; 32])) })
+    let watermark =
+        ClockWatermark { now: read_required(row, 0)?, earliest: read_required(row, 1)? };
+    Ok(SignedWatermark { watermark, mac: read_required(row, 2).unwrap_or(Mac([0; 32])) })
 }

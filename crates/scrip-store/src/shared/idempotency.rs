@@ -1,4 +1,4 @@
-//! Remembered answers: a request with an idempotency key is answered once.
+//! Idempotency records: a request with an idempotency key takes effect once.
 
 use scrip_core::{
     id::TenantId,
@@ -9,14 +9,15 @@ use scrip_core::{
 
 use crate::{
     shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, WriteTransaction, parameters, required},
+    sql::{ColumnReader, WriteTransaction, parameters, read_required},
 };
 
 const DELETE_EXPIRED_RESPONSE: &str = "
--- replace_forgotten
-DELETE FROM answers WHERE tenant = $1 AND digest = $2 AND created_at <= $3";
+-- delete_expired_response
+DELETE FROM idempotency_records WHERE tenant = $1 AND digest = $2 AND created_at <= $3";
 
-/// An answer that is there already makes the whole write fail, unless its time is over.
+/// Inserts an idempotency record. If the key has a record that has not expired, the whole write
+/// fails.
 pub(crate) async fn insert_idempotency_record<T: WriteTransaction>(
     transaction: &T,
     tenant: TenantId,
@@ -26,10 +27,10 @@ pub(crate) async fn insert_idempotency_record<T: WriteTransaction>(
     if transaction.try_insert_idempotency_record(tenant, record, token_numbers).await? {
         return Ok(());
     }
-    let forgotten = record.created_at.minus(RESPONSE_RETENTION);
-    let old = parameters![tenant, &record.digest, forgotten];
-    let replaced = transaction.execute(DELETE_EXPIRED_RESPONSE, &old).await?;
-    if replaced > 0
+    let cutoff = record.created_at.minus(RESPONSE_RETENTION);
+    let expired_record = parameters![tenant, &record.digest, cutoff];
+    let deleted = transaction.execute(DELETE_EXPIRED_RESPONSE, &expired_record).await?;
+    if deleted > 0
         && transaction.try_insert_idempotency_record(tenant, record, token_numbers).await?
     {
         return Ok(());
@@ -37,7 +38,7 @@ pub(crate) async fn insert_idempotency_record<T: WriteTransaction>(
     Err(StoreError::AlreadyCompleted)
 }
 
-/// The audit record and the answer of an effect that is not a token's.
+/// Writes the audit record and the idempotency record of a change that is not a token write.
 pub(crate) async fn insert_commit_extras<T: WriteTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -47,43 +48,43 @@ pub(crate) async fn insert_commit_extras<T: WriteTransaction>(
     transaction.append_audit_record(tenant, &extras.audit, &extras.entity, outcome).await?;
     match &extras.idempotency {
         None => Ok(()),
-        Some(answer) => insert_idempotency_record(transaction, tenant, answer, &[]).await,
+        Some(record) => insert_idempotency_record(transaction, tenant, record, &[]).await,
     }
 }
 
-/// The number of the token that a part of an answer shows.
-pub(crate) fn token_number_of(
-    part: &ResponseTokenData,
+/// Returns the number of the token to which a part of a stored response belongs.
+pub(crate) fn find_token_number(
+    token_data: &ResponseTokenData,
     token_numbers: &[i64],
 ) -> Result<i64, StoreError> {
     token_numbers
-        .get(part.write_index)
+        .get(token_data.write_index)
         .copied()
-        .ok_or(StoreError::Corrupt("an answer shows no token"))
+        .ok_or(StoreError::Corrupt("a stored response refers to no token"))
 }
 
-/// Columns: the head and when it was made. It has no parts yet.
+/// Decodes the columns sealed head and creation time. The token data is loaded separately.
 pub(crate) fn decode_stored_response(
     row: &dyn ColumnReader,
     digest: [u8; 32],
 ) -> Result<StoredResponse, StoreError> {
-    let (head, created_at) = (required(row, 0)?, required(row, 1)?);
+    let (head, created_at) = (read_required(row, 0)?, read_required(row, 1)?);
     Ok(StoredResponse { digest, created_at, head, token_data: Vec::new() })
 }
 
-/// Columns: place, id and containers of its token, and the part itself.
+/// Decodes the columns write index, id and containers of the token, and sealed data.
 pub(crate) fn decode_stored_token_data(
     row: &dyn ColumnReader,
     first_column: usize,
 ) -> Result<StoredTokenData, StoreError> {
     let column = |offset: usize| first_column.saturating_add(offset);
-    let decoded = || {
+    let decode = || {
         Ok(StoredTokenData {
-            write_index: required(row, column(0))?,
-            token: required(row, column(1))?,
-            containers: required(row, column(2))?,
-            sealed: required(row, column(3))?,
+            write_index: read_required(row, column(0))?,
+            token: read_required(row, column(1))?,
+            containers: read_required(row, column(2))?,
+            sealed: read_required(row, column(3))?,
         })
     };
-    decoded().map_err(|_: StoreError| NO_TOKEN)
+    decode().map_err(|_: StoreError| NO_TOKEN)
 }

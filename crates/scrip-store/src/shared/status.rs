@@ -1,10 +1,11 @@
-//! What there is in a vault, for the operator.
+//! Row counts for the operator.
 
 use scrip_core::store::StoreError;
 
-use crate::sql::{ColumnReader, Statements, required};
+use crate::sql::{ColumnReader, Statements, read_required};
 
-const COUNTS: [(&str, &str); 10] = [
+/// Name and statement of each count.
+const COUNT_STATEMENTS: [(&str, &str); 10] = [
     ("tenants", "-- count_tenants\nSELECT count(*) FROM tenants"),
     ("applications", "-- count_applications\nSELECT count(*) FROM applications"),
     ("api_keys", "-- count_api_keys\nSELECT count(*) FROM api_keys"),
@@ -12,17 +13,20 @@ const COUNTS: [(&str, &str); 10] = [
     ("tokens", "-- count_tokens\nSELECT count(*) FROM tokens"),
     ("token_intents", "-- count_token_intents\nSELECT count(*) FROM token_intents"),
     ("verification_codes", "-- count_cvcs\nSELECT count(*) FROM cvcs"),
-    ("sessions", "-- count_sessions\nSELECT count(*) FROM sessions"),
-    ("session_events", "-- count_session_events\nSELECT count(*) FROM session_events"),
-    ("remembered_answers", "-- count_answers\nSELECT count(*) FROM answers"),
+    ("threeds_sessions", "-- count_threeds_sessions\nSELECT count(*) FROM threeds_sessions"),
+    ("threeds_events", "-- count_threeds_events\nSELECT count(*) FROM threeds_events"),
+    (
+        "idempotency_records",
+        "-- count_idempotency_records\nSELECT count(*) FROM idempotency_records",
+    ),
 ];
 
-/// Of every table that an operator knows, but for the logs.
+/// Counts the rows of the tables, except the logs.
 pub(crate) async fn list_counts(
     client: &impl Statements,
 ) -> Result<Vec<(&'static str, u64)>, StoreError> {
     let mut counts = Vec::new();
-    for (name, sql) in COUNTS {
+    for (name, sql) in COUNT_STATEMENTS {
         counts.push((name, query_number(client, sql).await?));
     }
     Ok(counts)
@@ -32,19 +36,22 @@ const COUNT_KEYS: &str = "
 -- count_tenant_keys
 SELECT version, count(*) FROM tenant_keys GROUP BY version ORDER BY version";
 
-/// Versions of tenants' sealing keys, and how many tenants have each.
+/// Lists the versions of sealing keys and the number of tenants with each version.
 pub(crate) async fn list_key_versions(
     client: &impl Statements,
 ) -> Result<Vec<(u32, u64)>, StoreError> {
-    let version = |row: &dyn ColumnReader| {
-        let version = u32::try_from(required::<i64>(row, 0)?).unwrap_or(u32::MAX);
-        Ok((version, required::<i64>(row, 1)?.unsigned_abs()))
+    let decode_version = |row: &dyn ColumnReader| {
+        let version = u32::try_from(read_required::<i64>(row, 0)?).unwrap_or(u32::MAX);
+        Ok((version, read_required::<i64>(row, 1)?.unsigned_abs()))
     };
-    client.query(COUNT_KEYS, &[], version).await
+    client.query(COUNT_KEYS, &[], decode_version).await
 }
 
-/// The number that a statement gives.
+/// Runs a statement that returns one number.
 pub(crate) async fn query_number(client: &impl Statements, sql: &str) -> Result<u64, StoreError> {
-    let number = |row: &dyn ColumnReader| Ok(required::<i64>(row, 0)?.unsigned_abs());
-    client.find(sql, &[], number).await?.ok_or(StoreError::Corrupt("a count has no row"))
+    let decode_number = |row: &dyn ColumnReader| Ok(read_required::<i64>(row, 0)?.unsigned_abs());
+    client
+        .find(sql, &[], decode_number)
+        .await?
+        .ok_or(StoreError::Corrupt("a count returned no row"))
 }

@@ -1,4 +1,4 @@
-//! Tokens: their rows, the rules by which they are written, and lists of them.
+//! Tokens: rows, write rules and lists.
 
 pub(crate) mod intents;
 pub(crate) mod listing;

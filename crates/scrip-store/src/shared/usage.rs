@@ -1,4 +1,4 @@
-//! What a tenant uses, and what is counted of guesses.
+//! Usage of a tenant, and counters of guesses.
 
 use scrip_core::{
     policy::guessing_budget::{GuessBucket, GuessRecord},
@@ -6,61 +6,61 @@ use scrip_core::{
     token::{TokenType, TokenTypeUsage},
 };
 
-use crate::sql::{ColumnReader, DeleteSome, delete_some, required};
+use crate::sql::{BatchDelete, ColumnReader, delete_batch, read_required};
 
-/// Columns: the type, how many there are, and when the last was made.
+/// Decodes the columns token type, number of tokens, and creation time of the newest token.
 pub(crate) fn decode_type_usage(row: &dyn ColumnReader) -> Result<TokenTypeUsage, StoreError> {
-    let unknown = StoreError::Corrupt("a count is of no type of token");
+    let unknown_type = StoreError::Corrupt("a usage counter has an unknown token type");
     Ok(TokenTypeUsage {
-        token_type: TokenType::parse(required(row, 0)?).ok_or(unknown)?,
+        token_type: TokenType::parse(read_required(row, 0)?).ok_or(unknown_type)?,
         count: decode_count(row, 1)?,
-        last_created_at: required(row, 2)?,
+        last_created_at: read_required(row, 2)?,
     })
 }
 
-/// Columns: bucket, number, when it was last counted, and when that ends.
+/// Decodes the columns bucket, digest of the number, time of the last count, and expiry.
 pub(crate) fn decode_guess(row: &dyn ColumnReader) -> Result<GuessRecord, StoreError> {
     Ok(GuessRecord {
-        bucket: GuessBucket(required(row, 0)?),
-        number_digest: required(row, 1)?,
-        counted_at: required(row, 2)?,
-        expires_at: required(row, 3)?,
+        bucket: GuessBucket(read_required(row, 0)?),
+        number_digest: read_required(row, 1)?,
+        counted_at: read_required(row, 2)?,
+        expires_at: read_required(row, 3)?,
     })
 }
 
-pub(crate) const DELETE_EXPIRED_GUESSES: DeleteSome = delete_some!(
-    "sweep_guesses",
+pub(crate) const DELETE_EXPIRED_GUESSES: BatchDelete = delete_batch!(
+    "delete_expired_guesses",
     "guesses",
     "expires_at <= $1",
-    sqlite: "tenant, bucket, number" up to 128,
-    postgres: "tenant, bucket, number" up to 256,
+    sqlite: "tenant, bucket, number_digest" up to 128,
+    postgres: "tenant, bucket, number_digest" up to 256,
 );
 
-pub(crate) const DELETE_OLD_USAGE_MONTHS: DeleteSome = delete_some!(
-    "sweep_created",
+pub(crate) const DELETE_OLD_USAGE_MONTHS: BatchDelete = delete_batch!(
+    "delete_old_usage_months",
     "usage_months",
     "month < $1",
     sqlite: "month, tenant" up to 128,
     postgres: "tenant, month" up to 128,
 );
 
-pub(crate) const DELETE_OLD_ACTIVE_MONTHS: DeleteSome = delete_some!(
-    "sweep_months",
+pub(crate) const DELETE_OLD_ACTIVE_MONTHS: BatchDelete = delete_batch!(
+    "delete_old_active_months",
     "active_months",
     "month < $1",
     sqlite: "month, tenant" up to 128,
     postgres: "tenant, month" up to 128,
 );
 
-pub(crate) const DELETE_OLD_ACTIVE_TOKENS: DeleteSome = delete_some!(
-    "sweep_active",
+pub(crate) const DELETE_OLD_ACTIVE_TOKENS: BatchDelete = delete_batch!(
+    "delete_old_active_tokens",
     "active_tokens",
     "month < $1",
     sqlite: "month, tenant, token" up to 128,
     postgres: "tenant, month, token" up to 128,
 );
 
-/// A count that somebody made negative is none.
-pub(crate) fn decode_count(row: &dyn ColumnReader, at: usize) -> Result<u64, StoreError> {
-    Ok(u64::try_from(required::<i64>(row, at)?).unwrap_or(0))
+/// Decodes a count. A negative count, which only an alteration can cause, is read as zero.
+pub(crate) fn decode_count(row: &dyn ColumnReader, index: usize) -> Result<u64, StoreError> {
+    Ok(u64::try_from(read_required::<i64>(row, index)?).unwrap_or(0))
 }

@@ -1,4 +1,4 @@
-//! Columns of a row, to the values that they hold. Any row gives a value or an error.
+//! Decodes the columns of a row. Never panics: a malformed row is an error.
 
 use scrip_core::{
     id::{
@@ -16,44 +16,44 @@ use scrip_core::{
 use scrip_seal::{Fingerprint, IndexDigest, Mac, Sealed};
 use uuid::Uuid;
 
-pub(crate) const MISSING_COLUMNS: StoreError =
-    StoreError::Corrupt("a row does not have the columns we wrote");
+pub(crate) const MISSING_COLUMNS: StoreError = StoreError::Corrupt("a row has unexpected columns");
 
-/// A row of either engine. Columns are counted from zero; an empty one is nothing.
+/// A row of either engine. Columns are counted from zero; NULL is `None`.
 pub(crate) trait ColumnReader {
-    fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError>;
-    fn number(&self, at: usize) -> Result<Option<i64>, StoreError>;
-    fn text(&self, at: usize) -> Result<Option<&str>, StoreError>;
-    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError>;
+    fn uuid(&self, index: usize) -> Result<Option<Uuid>, StoreError>;
+    fn number(&self, index: usize) -> Result<Option<i64>, StoreError>;
+    fn text(&self, index: usize) -> Result<Option<&str>, StoreError>;
+    fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError>;
 }
 
-/// A value that one column holds.
+/// A value of one column.
 pub(crate) trait ColumnValue<'a>: Sized {
-    /// Nothing for an empty column.
-    fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError>;
+    /// Reads a column; `None` for NULL.
+    fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError>;
 }
 
-/// A column that is never empty.
-pub(crate) fn required<'a, T: ColumnValue<'a>>(
+/// Reads a column that is never NULL.
+pub(crate) fn read_required<'a, T: ColumnValue<'a>>(
     row: &'a dyn ColumnReader,
-    at: usize,
+    index: usize,
 ) -> Result<T, StoreError> {
-    T::read(row, at)?.ok_or(MISSING_COLUMNS)
+    T::read(row, index)?.ok_or(MISSING_COLUMNS)
 }
 
-/// A column that may be empty.
-pub(crate) fn optional<'a, T: ColumnValue<'a>>(
+/// Reads a column that may be NULL.
+pub(crate) fn read_optional<'a, T: ColumnValue<'a>>(
     row: &'a dyn ColumnReader,
-    at: usize,
+    index: usize,
 ) -> Result<Option<T>, StoreError> {
-    T::read(row, at)
+    T::read(row, index)
 }
 
+/// Types that a [`ColumnReader`] reads directly.
 macro_rules! base_columns {
     ($($type:ty: $read:ident,)*) => {
         $(impl<'a> ColumnValue<'a> for $type {
-            fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
-                row.$read(at)
+            fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
+                row.$read(index)
             }
         })*
     };
@@ -66,12 +66,12 @@ base_columns! {
     &'a [u8]: bytes,
 }
 
-/// Types that are made of a simpler one, where any value of that is right.
+/// Types that wrap a simpler type and accept all its values.
 macro_rules! wrapped_columns {
     ($($type:ty: $base:ty => $wrap:expr,)*) => {
         $(impl<'a> ColumnValue<'a> for $type {
-            fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
-                Ok(<$base as ColumnValue<'a>>::read(row, at)?.map($wrap))
+            fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
+                Ok(<$base as ColumnValue<'a>>::read(row, index)?.map($wrap))
             }
         })*
     };
@@ -93,13 +93,13 @@ wrapped_columns! {
     Vec<u8>: &'a [u8] => <[u8]>::to_vec,
 }
 
-/// Types that only some values of a simpler one make.
+/// Types that are parsed from a simpler type and accept only some of its values.
 macro_rules! parsed_columns {
     ($($type:ty: $base:ty => $parse:expr,)*) => {
         $(impl<'a> ColumnValue<'a> for $type {
-            fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
+            fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
                 let parse = |it| $parse(it).ok_or(MISSING_COLUMNS);
-                <$base as ColumnValue<'a>>::read(row, at)?.map(parse).transpose()
+                <$base as ColumnValue<'a>>::read(row, index)?.map(parse).transpose()
             }
         })*
     };
@@ -122,15 +122,15 @@ parsed_columns! {
     ApplicationKind: &str => ApplicationKind::parse,
 }
 
-/// A digest or a mac.
+/// A digest or a MAC.
 impl<'a, const N: usize> ColumnValue<'a> for [u8; N] {
-    fn read(row: &'a dyn ColumnReader, at: usize) -> Result<Option<Self>, StoreError> {
-        let array = |it: &[u8]| it.try_into().map_err(|_| MISSING_COLUMNS);
-        row.bytes(at)?.map(array).transpose()
+    fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
+        let to_array = |it: &[u8]| it.try_into().map_err(|_| MISSING_COLUMNS);
+        row.bytes(index)?.map(to_array).transpose()
     }
 }
 
 fn parse_indexes(column: &[u8]) -> Option<Vec<IndexDigest>> {
-    let (digests, rest) = column.as_chunks::<16>();
-    rest.is_empty().then(|| digests.iter().copied().map(IndexDigest).collect())
+    let (digests, remainder) = column.as_chunks::<16>();
+    remainder.is_empty().then(|| digests.iter().copied().map(IndexDigest).collect())
 }

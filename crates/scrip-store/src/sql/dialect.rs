@@ -1,37 +1,43 @@
-//! What both engines do, each in its own way, so that a store trait is implemented once for both.
+//! Differences between the engines, hidden so that a store trait is implemented once for both.
 
 use scrip_core::{error::Error, store::ChangeOutcome};
 
-/// Deletes some of the rows that meet a condition: by its first parameter, and so many at most.
+/// Statements that delete a limited number of rows. The first parameter is the cutoff of the
+/// condition, the second one the limit.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct DeleteSome {
+pub(crate) struct BatchDelete {
     pub(crate) sqlite: &'static str,
     pub(crate) postgres: &'static str,
     pub(crate) sqlite_rows_max: i64,
     pub(crate) postgres_rows_max: i64,
 }
 
-/// Makes a [`DeleteSome`] of a name, a table and a condition, or the statement of one engine. Rows are
-/// named by a key of the engine's own. In PostgreSQL, whoever else deletes at the same time deletes
-/// others.
-macro_rules! delete_some {
+/// Builds a [`BatchDelete`] from a name, a table and a condition, or the statement of one engine.
+/// Each engine has its own row key. PostgreSQL skips rows that another transaction is deleting.
+macro_rules! delete_batch {
     (
         $name:literal, $table:literal, $condition:literal,
         sqlite: $sqlite_key:literal up to $sqlite_rows_max:literal,
         postgres: $postgres_key:literal up to $postgres_rows_max:literal $(,)?
     ) => {
-        $crate::sql::DeleteSome {
-            sqlite: $crate::sql::delete_some!(sqlite, $name, $table, $condition, $sqlite_key),
-            postgres: $crate::sql::delete_some!(postgres, $name, $table, $condition, $postgres_key),
+        $crate::sql::BatchDelete {
+            sqlite: $crate::sql::delete_batch!(sqlite, $name, $table, $condition, $sqlite_key),
+            postgres: $crate::sql::delete_batch!(
+                postgres,
+                $name,
+                $table,
+                $condition,
+                $postgres_key
+            ),
             sqlite_rows_max: $sqlite_rows_max,
             postgres_rows_max: $postgres_rows_max,
         }
     };
     (sqlite, $name:expr, $table:literal, $condition:literal, $key:literal) => {
-        $crate::sql::delete_some!($name, $table, $condition, $key, "")
+        $crate::sql::delete_batch!($name, $table, $condition, $key, "")
     };
     (postgres, $name:expr, $table:literal, $condition:literal, $key:literal) => {
-        $crate::sql::delete_some!($name, $table, $condition, $key, " FOR UPDATE SKIP LOCKED")
+        $crate::sql::delete_batch!($name, $table, $condition, $key, " FOR UPDATE SKIP LOCKED")
     };
     ($name:expr, $table:literal, $condition:literal, $key:literal, $lock:literal) => {
         concat!(
@@ -53,11 +59,11 @@ macro_rules! delete_some {
         )
     };
 }
-pub(crate) use delete_some;
+pub(crate) use delete_batch;
 
-/// What a transaction gives, which says whether its writes are kept.
+/// The outcome of a transaction, which decides whether the transaction commits.
 pub(crate) trait Outcome {
-    fn is_kept(&self) -> bool {
+    fn should_commit(&self) -> bool {
         true
     }
 }
@@ -66,21 +72,21 @@ impl Outcome for () {}
 
 impl Outcome for usize {}
 
-/// What has changed meanwhile was left as it is.
+/// A stale outcome rolls back: the row was not changed.
 impl Outcome for ChangeOutcome {
-    fn is_kept(&self) -> bool {
+    fn should_commit(&self) -> bool {
         *self == Self::Done
     }
 }
 
 impl<T: Outcome> Outcome for Result<T, Error> {
-    fn is_kept(&self) -> bool {
-        self.as_ref().is_ok_and(Outcome::is_kept)
+    fn should_commit(&self) -> bool {
+        self.as_ref().is_ok_and(Outcome::should_commit)
     }
 }
 
-/// Implements a store trait for both engines by the same methods. Each engine has its own `of`,
-/// `write` and so on, which they call.
+/// Implements a store trait for both engines with the same methods. They call engine methods with
+/// the same names, such as `for_tenant` and `write`.
 macro_rules! for_both_engines {
     (impl $store:ident { $($methods:tt)* }) => {
         impl $store for $crate::sqlite::SqliteStore { $($methods)* }

@@ -1,4 +1,4 @@
-//! Values for the parameters of a statement.
+//! Parameter values of a statement.
 
 use std::borrow::Cow;
 
@@ -24,7 +24,7 @@ pub(crate) enum Parameter<'a> {
     Bytes(Cow<'a, [u8]>),
 }
 
-/// The parameters of a statement, in its order.
+/// The parameters of a statement, in order.
 macro_rules! parameters {
     ($($value:expr),* $(,)?) => { [$($crate::sql::Parameter::from($value)),*] };
 }
@@ -43,7 +43,7 @@ impl rusqlite::ToSql for Parameter<'_> {
 }
 
 impl std::fmt::Debug for Parameter<'_> {
-    /// Values do not belong into a log.
+    /// Values must not appear in logs.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Parameter")
     }
@@ -64,7 +64,7 @@ impl ToSql for Parameter<'_> {
         }
     }
 
-    /// Each value is checked against its own type.
+    /// Each value checks its own type.
     fn accepts(_: &Type) -> bool {
         true
     }
@@ -98,7 +98,7 @@ parameter_types! {
     CardNumberVersion => |it: CardNumberVersion| Parameter::Uuid(it.0),
     i64 => Parameter::Number,
     u32 => |it: u32| Parameter::Number(it.into()),
-    // More than a column holds is as much as it holds.
+    // Values above the column's maximum are stored as the maximum.
     usize => |it: usize| Parameter::Number(i64::try_from(it).unwrap_or(i64::MAX)),
     u64 => |it: u64| Parameter::Number(i64::try_from(it).unwrap_or(i64::MAX)),
     Timestamp => |it: Timestamp| Parameter::Number(it.unix_ms),

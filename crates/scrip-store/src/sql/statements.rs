@@ -1,8 +1,8 @@
-//! How shared code runs statements, whichever engine it runs on.
+//! How shared code runs statements on either engine.
 //!
 //! Code that is the same for both engines is written once, as `async` functions over these traits.
-//! PostgreSQL is waited for. The embedded engine answers on the calling thread, so its futures are
-//! ready when they are first polled: [`run_ready`] runs a function to its end there.
+//! PostgreSQL calls are awaited. SQLite runs on the calling thread, so its futures are ready when
+//! first polled; [`run_sync_future`] polls them once.
 
 use std::{
     pin::pin,
@@ -15,11 +15,11 @@ use scrip_core::{
 
 use crate::sql::{column::ColumnReader, parameter::Parameter};
 
-pub(crate) const NO_LAST_EVENT: StoreError = StoreError::Corrupt("the number of events is gone");
+pub(crate) const NO_LAST_EVENT: StoreError = StoreError::Corrupt("the event counter is missing");
 
-/// Where statements that read go.
+/// Runs statements that read.
 pub(crate) trait Statements {
-    /// Every row that a statement gives, decoded.
+    /// Runs a statement and decodes all its rows.
     async fn query<T>(
         &self,
         sql: &str,
@@ -27,7 +27,7 @@ pub(crate) trait Statements {
         decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError>;
 
-    /// The row of a statement that gives one at most.
+    /// Runs a statement that returns at most one row.
     async fn find<T>(
         &self,
         sql: &str,
@@ -38,16 +38,15 @@ pub(crate) trait Statements {
     }
 }
 
-/// Where statements that change something go as well.
+/// Runs statements that read and statements that change rows.
 pub(crate) trait Execute: Statements {
-    /// How many rows a statement changed.
+    /// Returns the number of changed rows.
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError>;
 }
 
-/// A transaction that writes to the vault. What it appends and inserts is kept as a whole, or not
-/// at all.
+/// A write transaction of the vault. It commits completely or not at all.
 pub(crate) trait WriteTransaction: Execute {
-    /// A record of the audit log.
+    /// Appends a record to the audit log.
     async fn append_audit_record(
         &mut self,
         tenant: TenantId,
@@ -56,11 +55,12 @@ pub(crate) trait WriteTransaction: Execute {
         outcome: &'static str,
     ) -> Result<(), StoreError>;
 
-    /// A request that began before its tenant was deleted must not write after.
+    /// Fails if the tenant was deleted: a request that began before the deletion must not write
+    /// after it.
     async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError>;
 
-    /// Whether a remembered answer is new. `tokens` are the numbers of the tokens that its parts
-    /// show.
+    /// Inserts an idempotency record and returns whether it is new. `token_numbers` are the numbers
+    /// of the tokens in the response.
     async fn try_insert_idempotency_record(
         &self,
         tenant: TenantId,
@@ -68,16 +68,16 @@ pub(crate) trait WriteTransaction: Execute {
         token_numbers: &[i64],
     ) -> Result<bool, StoreError>;
 
-    /// The last of so many new numbers of events. They grow in the order of commits.
+    /// Reserves `count` event numbers and returns the last. Numbers grow in commit order.
     async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError>;
 }
 
-/// Runs shared code on the embedded engine, where nothing is waited for.
-pub(crate) fn run_ready<T>(
+/// Runs shared code on SQLite, where no future is ever pending.
+pub(crate) fn run_sync_future<T>(
     work: impl Future<Output = Result<T, StoreError>>,
 ) -> Result<T, StoreError> {
     match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
-        Poll::Ready(done) => done,
-        Poll::Pending => Err(StoreError::Corrupt("the embedded engine waits for nothing")),
+        Poll::Ready(result) => result,
+        Poll::Pending => Err(StoreError::Corrupt("a SQLite future was not ready")),
     }
 }

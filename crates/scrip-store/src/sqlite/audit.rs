@@ -1,4 +1,4 @@
-//! The two logs and their chains.
+//! The audit log, the read log and their hash chains.
 
 pub(crate) mod read_log;
 pub mod verify;

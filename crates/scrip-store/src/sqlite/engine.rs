@@ -1,4 +1,4 @@
-//! The file, its connections, and the transactions in which the one writer groups what is waiting.
+//! The database file, its connections, and the group commits of the writer.
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;

@@ -1,5 +1,5 @@
-//! The statements about tokens and 3-D Secure sessions, for whoever looks at how the engine runs
-//! them. Each has its name in its first line.
+//! Statements about tokens and 3DS sessions, for tests of their query plans. The first line of each
+//! statement is its name.
 
 use crate::{
     shared::session_cards,
@@ -13,7 +13,7 @@ use crate::{
 
 #[must_use]
 pub fn list_statements() -> Vec<&'static str> {
-    let all = [
+    let statements = [
         writes::STATEMENTS,
         index_entries::STATEMENTS,
         listing::STATEMENTS,
@@ -23,5 +23,5 @@ pub fn list_statements() -> Vec<&'static str> {
         session_cards::STATEMENTS,
         threeds_sessions::STATEMENTS,
     ];
-    all.concat()
+    statements.concat()
 }

@@ -1,4 +1,4 @@
-//! The embedded engine, row by row, for [moving a vault](crate::transfer).
+//! Row-by-row access to SQLite for the [export and import of a vault](crate::transfer).
 
 mod table;
 
@@ -9,7 +9,7 @@ use scrip_core::store::{StoreError, StoreFuture};
 
 use crate::{
     shared::status::query_number,
-    sql::{MISSING_COLUMNS, Parameter, Statements, parameters, run_ready},
+    sql::{MISSING_COLUMNS, Parameter, Statements, parameters, run_sync_future},
     sqlite::{
         audit::read_log::read_log_path,
         engine::{
@@ -29,7 +29,7 @@ use crate::{
     },
 };
 
-/// A vault that nobody else serves while this is there.
+/// Transfers a vault. No server can open the vault while this value exists.
 #[derive(Debug)]
 pub struct SqliteTransfer {
     vault: Connection,
@@ -38,22 +38,22 @@ pub struct SqliteTransfer {
     _lock: File,
 }
 
-/// A command that begins holds the lock for a moment.
+/// How long to wait for the lock. A command holds it for a moment when it starts.
 const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
 
 impl SqliteTransfer {
-    /// Opens or creates the files. Nothing when a server has them open.
+    /// Opens or creates the files. Returns `None` if a server has them open.
     ///
     /// # Errors
-    /// They cannot be used, or are not ours.
+    /// The files cannot be used, or are not Scrip databases.
     pub fn open(path: &Path) -> Result<Option<Self>, StoreError> {
         let Some(_lock) = connection::lock_data_directory(path, LOCK_TIMEOUT)? else {
             return Ok(None);
         };
         let vault = connection::open_writer(path, DatabaseKind::Vault)?;
-        let access = connection::open_writer(&read_log_path(path), DatabaseKind::ReadLog)?;
+        let read_log = connection::open_writer(&read_log_path(path), DatabaseKind::ReadLog)?;
         let schema = u32::try_from(connection::schema_version(&vault)?).unwrap_or_default();
-        Ok(Some(Self { vault, read_log: access, schema, _lock }))
+        Ok(Some(Self { vault, read_log, schema, _lock }))
     }
 
     fn connection(&self, database: TransferDatabase) -> &Connection {
@@ -68,20 +68,19 @@ const FIND_IMPORT: &str = "
 -- find_import
 SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'import_state'";
 
-/// Made for an import, and gone when it has ended: so a vault that was never imported into need not
-/// know of it.
+/// Created for an import and dropped at its end, so the schema of other vaults does not contain it.
 const CREATE_IMPORT_STATE: &str = "
 CREATE TABLE import_state (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
-    file     BLOB NOT NULL,
-    portions INTEGER NOT NULL,
-    sum      BLOB NOT NULL
+    singleton     INTEGER PRIMARY KEY CHECK (singleton = 1),
+    file_checksum BLOB NOT NULL,
+    portions      INTEGER NOT NULL,
+    checksum      BLOB NOT NULL
 ) STRICT";
 
-/// Whether an import into this vault has not ended.
+/// Whether an import into this vault is unfinished.
 pub(super) fn has_unfinished_import(vault: &Connection) -> Result<bool, StoreError> {
-    let found = run_ready(vault.find(FIND_IMPORT, &[], |_| Ok(())))?;
-    Ok(found.is_some())
+    let import_table = run_sync_future(vault.find(FIND_IMPORT, &[], |_| Ok(())))?;
+    Ok(import_table.is_some())
 }
 
 fn put_rows(
@@ -91,14 +90,14 @@ fn put_rows(
 ) -> Result<(), StoreError> {
     let kind = portion.kind;
     if kind.is_singleton() {
-        connection.execute_batch(&table.clear()).map_err(store_error)?;
+        connection.execute_batch(&table.clear_statement()).map_err(store_error)?;
     }
-    let sql = table.insert(kind);
-    for (number, row) in portion.numbers().zip(&portion.page.rows) {
+    let sql = table.insert_statement(kind);
+    for (number, row) in portion.token_numbers().zip(&portion.page.rows) {
         let number = (kind == RowKind::Tokens).then_some(number);
-        let columns = row.iter().map(Parameter::from).chain(number.map(Parameter::from));
-        let put = execute(connection, &sql, &columns.collect::<Vec<_>>())?;
-        if put != 1 && table.database == TransferDatabase::Vault {
+        let values = row.iter().map(Parameter::from).chain(number.map(Parameter::from));
+        let inserted = execute(connection, &sql, &values.collect::<Vec<_>>())?;
+        if inserted != 1 && table.database == TransferDatabase::Vault {
             return Err(MISSING_PARENT_ROW);
         }
         if let Some(number) = number {
@@ -108,7 +107,7 @@ fn put_rows(
     Ok(())
 }
 
-/// The entries by which a token is found.
+/// Inserts the index entries of a token.
 fn insert_index_entries(
     connection: &Connection,
     number: i64,
@@ -137,20 +136,20 @@ impl TransferEngine for SqliteTransfer {
     }
 
     fn end_reading(&mut self) -> StoreFuture<'_, ()> {
-        let end = |it: &Connection| it.execute_batch("COMMIT").map_err(store_error);
-        Box::pin(async move { end(&self.vault).and_then(|()| end(&self.read_log)) })
+        let commit = |it: &Connection| it.execute_batch("COMMIT").map_err(store_error);
+        Box::pin(async move { commit(&self.vault).and_then(|()| commit(&self.read_log)) })
     }
 
     fn count_rows(&mut self, kind: RowKind) -> StoreFuture<'_, u64> {
         Box::pin(async move {
             let SqliteTable { database, table, .. } = SqliteTable::for_kind(kind);
-            run_ready(query_number(self.connection(database), &table.count_statement()))
+            run_sync_future(query_number(self.connection(database), &table.count_statement()))
         })
     }
 
     fn count_index_entries(&mut self) -> StoreFuture<'_, u64> {
-        let sql = "-- count_entries\nSELECT count(*) FROM filed";
-        Box::pin(async move { run_ready(query_number(&self.vault, sql)) })
+        let sql = "-- count_index_entries\nSELECT count(*) FROM token_index";
+        Box::pin(async move { run_sync_future(query_number(&self.vault, sql)) })
     }
 
     fn read_page<'a>(
@@ -161,14 +160,14 @@ impl TransferEngine for SqliteTransfer {
     ) -> StoreFuture<'a, RowPage> {
         Box::pin(async move {
             let SqliteTable { database, table, .. } = SqliteTable::for_kind(kind);
-            run_ready(read_page(self.connection(database), &table, kind, after, bounds))
+            run_sync_future(read_page(self.connection(database), &table, kind, after, bounds))
         })
     }
 
     fn find_import_state(&mut self) -> StoreFuture<'_, Option<ImportState>> {
         Box::pin(async move {
             match has_unfinished_import(&self.vault)? {
-                true => run_ready(find_import_state(&self.vault)),
+                true => run_sync_future(find_import_state(&self.vault)),
                 false => Ok(None),
             }
         })
@@ -178,13 +177,13 @@ impl TransferEngine for SqliteTransfer {
         Box::pin(async move {
             let transaction = self.vault.transaction().map_err(store_error)?;
             transaction.execute_batch(CREATE_IMPORT_STATE).map_err(store_error)?;
-            run_ready(insert_import_state(&*transaction, state))?;
+            run_sync_future(insert_import_state(&*transaction, state))?;
             transaction.commit().map_err(store_error)
         })
     }
 
-    /// The access log is another database. Its portion is written first; one that comes again after
-    /// a crash finds its rows there.
+    /// The read log is a separate database. Its portion is written first. If the same portion is
+    /// written again after a crash, its existing rows are skipped.
     fn write_portion<'a>(
         &'a mut self,
         portion: &'a Portion,
@@ -201,8 +200,8 @@ impl TransferEngine for SqliteTransfer {
             if table.database == TransferDatabase::Vault {
                 put_rows(&transaction, &table, portion)?;
             }
-            if !run_ready(advance_import_state(&*transaction, state))? {
-                return Err(StoreError::Corrupt("how far the import has come is not known"));
+            if !run_sync_future(advance_import_state(&*transaction, state))? {
+                return Err(StoreError::Corrupt("the state of the import is unknown"));
             }
             transaction.commit().map_err(store_error)
         })

@@ -13,8 +13,8 @@ use scrip_core::{
 use crate::{
     shared::idempotency::insert_commit_extras,
     sql::{
-        ColumnReader, DeleteSome, Execute, Statements, delete_some, for_both_engines, optional,
-        parameters, required,
+        BatchDelete, ColumnReader, Execute, Statements, delete_batch, for_both_engines, parameters,
+        read_optional, read_required,
     },
 };
 
@@ -23,7 +23,7 @@ const INSERT_SESSION: &str = "
 INSERT INTO access_sessions (tenant, digest, nonce, application, created_at, expires_at, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-/// In the order that [`access_session`] reads them.
+/// The columns in the order in which [`decode_access_session`] reads them.
 macro_rules! session_columns {
     () => {
         "digest, nonce, tenant, application, created_at, expires_at, authorized_by, \
@@ -56,8 +56,8 @@ const REVOKE_SESSION: &str = "
 -- revoke_access_session
 DELETE FROM access_sessions WHERE tenant = $1 AND digest = $2";
 
-const DELETE_EXPIRED_SESSIONS: DeleteSome = delete_some!(
-    "forget_access_sessions",
+const DELETE_EXPIRED_SESSIONS: BatchDelete = delete_batch!(
+    "delete_expired_access_sessions",
     "access_sessions",
     "expires_at <= $1",
     sqlite: "seq" up to 256,
@@ -68,11 +68,11 @@ for_both_engines! {
 impl AccessSessionStore {
     fn insert_access_session(
         &self,
-        mandate: PolicyPermit,
+        permit: PolicyPermit,
         session: SignedRow<AccessSessionRecord>,
         extras: CommitExtras,
     ) -> StoreFuture<'_, ()> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
             let SignedRow { record, mac } = &session;
             let row = parameters![
@@ -100,33 +100,33 @@ impl AccessSessionStore {
 
     fn find_access_session_by_nonce<'a>(
         &'a self,
-        mandate: &'a PolicyPermit,
+        permit: &'a PolicyPermit,
         nonce: [u8; 32],
     ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(async move {
-            let of = parameters![tenant, &nonce];
-            self.for_tenant(tenant).find(FIND_BY_NONCE, &of, decode_access_session).await
+            let key = parameters![tenant, &nonce];
+            self.for_tenant(tenant).find(FIND_BY_NONCE, &key, decode_access_session).await
         })
     }
 
     /// A session is authorized once: a second authorization changes no row.
     fn authorize_access_session(
         &self,
-        mandate: PolicyPermit,
+        permit: PolicyPermit,
         session: SignedRow<AccessSessionRecord>,
         extras: CommitExtras,
     ) -> StoreFuture<'_, ChangeOutcome> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
             let SignedRow { record, mac } = &session;
-            let authorized = record.grant.as_ref();
+            let grant = record.grant.as_ref();
             let row = parameters![
                 record.expires_at,
-                authorized.map(|it| it.authorizer),
-                authorized.map(|it| it.api_key),
-                authorized.map(|it| it.at),
-                authorized.map(|it| it.access.to_text()),
+                grant.map(|it| it.authorizer),
+                grant.map(|it| it.api_key),
+                grant.map(|it| it.at),
+                grant.map(|it| it.access.to_text()),
                 mac,
                 tenant,
                 &record.id,
@@ -140,29 +140,29 @@ impl AccessSessionStore {
     }
 
     fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_SESSIONS, before))
+        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_EXPIRED_SESSIONS, before))
     }
 
     fn list_access_sessions<'a>(
         &'a self,
-        mandate: &'a PolicyPermit,
+        permit: &'a PolicyPermit,
         now: Timestamp,
         sessions_max: usize,
     ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(async move {
-            let of = parameters![tenant, now, sessions_max];
-            self.for_tenant(tenant).query(LIST_SESSIONS, &of, decode_access_session).await
+            let parameters = parameters![tenant, now, sessions_max];
+            self.for_tenant(tenant).query(LIST_SESSIONS, &parameters, decode_access_session).await
         })
     }
 
     fn revoke_access_session(
         &self,
-        mandate: PolicyPermit,
+        permit: PolicyPermit,
         id: AccessSessionId,
         extras: CommitExtras,
     ) -> StoreFuture<'_, ChangeOutcome> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
             if it.execute(REVOKE_SESSION, &parameters![tenant, &id]).await? == 0 {
                 return Ok(ChangeOutcome::Stale);
@@ -177,27 +177,30 @@ impl AccessSessionStore {
 fn decode_access_session(
     row: &dyn ColumnReader,
 ) -> Result<SignedRow<AccessSessionRecord>, StoreError> {
-    let unknown = || StoreError::Corrupt("the row of an access session is not one of ours");
-    decode_columns(row).ok_or_else(unknown)
+    let invalid_row = || StoreError::Corrupt("the row of an access session is invalid");
+    decode_columns(row).ok_or_else(invalid_row)
 }
 
 fn decode_columns(row: &dyn ColumnReader) -> Option<SignedRow<AccessSessionRecord>> {
-    let (by, api_key) = (optional(row, 6).ok()?, optional(row, 7).ok()?);
-    let authorized = match (by, api_key, optional(row, 8).ok()?) {
+    let (authorizer, api_key) = (read_optional(row, 6).ok()?, read_optional(row, 7).ok()?);
+    let grant = match (authorizer, api_key, read_optional(row, 8).ok()?) {
         (None, None, None) => None,
-        (Some(by), Some(api_key), Some(at)) => {
-            Some(AccessSessionGrant { authorizer: by, api_key, at, access: required(row, 9).ok()? })
-        }
+        (Some(authorizer), Some(api_key), Some(at)) => Some(AccessSessionGrant {
+            authorizer,
+            api_key,
+            at,
+            access: read_required(row, 9).ok()?,
+        }),
         (_, _, _) => return None,
     };
     let record = AccessSessionRecord {
-        id: required(row, 0).ok()?,
-        nonce: required(row, 1).ok()?,
-        tenant: required(row, 2).ok()?,
-        application: required(row, 3).ok()?,
-        created_at: required(row, 4).ok()?,
-        expires_at: required(row, 5).ok()?,
-        grant: authorized,
+        id: read_required(row, 0).ok()?,
+        nonce: read_required(row, 1).ok()?,
+        tenant: read_required(row, 2).ok()?,
+        application: read_required(row, 3).ok()?,
+        created_at: read_required(row, 4).ok()?,
+        expires_at: read_required(row, 5).ok()?,
+        grant,
     };
-    Some(SignedRow { record, mac: required(row, 10).ok()? })
+    Some(SignedRow { record, mac: read_required(row, 10).ok()? })
 }

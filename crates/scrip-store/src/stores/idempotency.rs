@@ -7,20 +7,19 @@ use scrip_core::{
     time::Timestamp,
 };
 
-use crate::sql::{DeleteSome, delete_some, for_both_engines};
+use crate::sql::{BatchDelete, delete_batch, for_both_engines};
 
-/// In the embedded engine answers lie in the order of their making, so the old ones are found at the
-/// front.
-const DELETE_EXPIRED_RESPONSES: DeleteSome = DeleteSome {
+/// SQLite stores records in order of creation, so the oldest records are at the start of the table.
+const DELETE_EXPIRED_RESPONSES: BatchDelete = BatchDelete {
     sqlite: "
--- forget_answers
-DELETE FROM answers WHERE created_at <= $1 AND seq IN (
-    SELECT seq FROM answers ORDER BY seq LIMIT $2
+-- delete_expired_responses
+DELETE FROM idempotency_records WHERE created_at <= $1 AND seq IN (
+    SELECT seq FROM idempotency_records ORDER BY seq LIMIT $2
 )",
-    postgres: delete_some!(
+    postgres: delete_batch!(
         postgres,
-        "forget_answers",
-        "answers",
+        "delete_expired_responses",
+        "idempotency_records",
         "created_at <= $1 ORDER BY created_at",
         "tenant, digest"
     ),
@@ -30,16 +29,16 @@ DELETE FROM answers WHERE created_at <= $1 AND seq IN (
 
 for_both_engines! {
 impl IdempotencyStore {
-    fn claim_idempotency_key(&self, asked: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome> {
+    fn claim_idempotency_key(&self, lookup: IdempotencyLookup) -> StoreFuture<'_, ClaimOutcome> {
         Box::pin(async move {
-            let Some(claim) = self.claims.try_claim(asked.digest) else { return Ok(ClaimOutcome::InFlight) };
-            let found = self.find_stored_response(asked).await?;
-            Ok(found.map_or(ClaimOutcome::Claimed(claim), ClaimOutcome::Completed))
+            let Some(claim) = self.claims.try_claim(lookup.digest) else { return Ok(ClaimOutcome::InFlight) };
+            let stored_response = self.find_stored_response(lookup).await?;
+            Ok(stored_response.map_or(ClaimOutcome::Claimed(claim), ClaimOutcome::Completed))
         })
     }
 
     fn delete_expired_responses(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_RESPONSES, before))
+        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_EXPIRED_RESPONSES, before))
     }
 }
 }

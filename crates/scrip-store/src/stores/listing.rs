@@ -1,4 +1,4 @@
-//! Lists and surveys of tokens.
+//! Token lists and offset pages.
 
 use scrip_core::{
     audit::LogKind,
@@ -14,17 +14,17 @@ use crate::{
 
 for_both_engines! {
 impl ListingStore {
-    fn scan_tokens(&self, inquiry: LookupPermit, list: TokenScan) -> StoreFuture<'_, ScannedTokens> {
-        let tenant = inquiry.tenant().id;
+    fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens> {
+        let tenant = lookup.tenant().id;
         Box::pin(self.read_snapshot(LogKind::Audit, tenant, async move |it| {
-            scan_tokens(it, tenant, &list).await
+            scan_tokens(it, tenant, &scan).await
         }))
     }
 
-    fn find_newest_tokens(&self, inquiry: LookupPermit, survey: NewestTokensScan) -> StoreFuture<'_, NewestTokens> {
-        let tenant = inquiry.tenant().id;
+    fn find_newest_tokens(&self, lookup: LookupPermit, scan: NewestTokensScan) -> StoreFuture<'_, NewestTokens> {
+        let tenant = lookup.tenant().id;
         Box::pin(self.read_snapshot(LogKind::Audit, tenant, async move |it| {
-            find_newest_tokens(it, tenant, &survey).await
+            find_newest_tokens(it, tenant, &scan).await
         }))
     }
 }

@@ -1,4 +1,4 @@
-//! The audit log and the access log, and their chains.
+//! The audit log and the read log, and their chains.
 
 use scrip_core::{
     audit::{
@@ -15,16 +15,17 @@ use crate::{
         log::{decode_checkpoint, decode_head, list_records, prune_chain},
         record_scan::scan_records,
     },
-    sql::{ColumnReader, Statements, for_both_engines, optional, parameters},
+    sql::{ColumnReader, Statements, for_both_engines, parameters, read_optional},
 };
 
 for_both_engines! {
 impl AuditStore {
-    fn append_read_log(&self, access: ReadLogBatch) -> StoreFuture<'_, ()> {
-        Box::pin(self.read_log.append(access))
+    fn append_read_log(&self, batch: ReadLogBatch) -> StoreFuture<'_, ()> {
+        Box::pin(self.read_log.append(batch))
     }
 
-    /// Without records that cannot be read, which must not hide the others: verification reports them.
+    /// Skips heads that cannot be decoded, because they must not hide the other heads.
+    /// Verification reports them.
     fn list_heads(&self, log: LogKind) -> StoreFuture<'_, Vec<ChainHead>> {
         Box::pin(async move {
             let sql = Self::chain_statements(log).list_heads;
@@ -35,12 +36,13 @@ impl AuditStore {
 
     fn list_chains(&self, log: LogKind) -> StoreFuture<'_, Vec<Chain>> {
         Box::pin(async move {
-            let chain = |row: &dyn ColumnReader| {
+            let decode_chain = |row: &dyn ColumnReader| {
                 let Ok(head) = decode_head(row) else { return Ok(None) };
-                Ok(Some(Chain { head, oldest_at: optional(row, 6)? }))
+                Ok(Some(Chain { head, oldest_at: read_optional(row, 6)? }))
             };
             let sql = Self::chain_statements(log).list_chains;
-            Ok(self.chains(log).query(sql, &[], chain).await?.into_iter().flatten().collect())
+            let chains = self.chains(log).query(sql, &[], decode_chain).await?;
+            Ok(chains.into_iter().flatten().collect())
         })
     }
 
@@ -52,8 +54,8 @@ impl AuditStore {
         records_max: usize,
     ) -> StoreFuture<'_, Vec<LogRecord>> {
         Box::pin(async move {
-            let (chain, statements) = (self.chain_reader(log, tenant), Self::chain_statements(log));
-            list_records(&chain, statements, tenant, after, records_max).await
+            let client = self.chain_reader(log, tenant);
+            list_records(&client, Self::chain_statements(log), tenant, after, records_max).await
         })
     }
 
@@ -64,10 +66,10 @@ impl AuditStore {
         })
     }
 
-    fn scan_records(&self, inquiry: LookupPermit, walk: ScanRecords) -> StoreFuture<'_, ScannedRecords> {
-        let (log, tenant) = (walk.log, inquiry.tenant().id);
+    fn scan_records(&self, lookup: LookupPermit, scan: ScanRecords) -> StoreFuture<'_, ScannedRecords> {
+        let (log, tenant) = (scan.log, lookup.tenant().id);
         Box::pin(self.read_snapshot(log, tenant, async move |it| {
-            scan_records(it, Self::chain_statements(log), tenant, &walk).await
+            scan_records(it, Self::chain_statements(log), tenant, &scan).await
         }))
     }
 

@@ -1,4 +1,4 @@
-//! Tenants and changes of their policy.
+//! Tenants and policy changes.
 
 use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
@@ -23,10 +23,10 @@ impl PolicyStore {
 
     fn change_policy(
         &self,
-        mandate: PolicyPermit,
+        permit: PolicyPermit,
         decide: DecidePolicy,
     ) -> StoreFuture<'_, Result<(), Error>> {
-        let tenant = mandate.tenant().id;
+        let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, decide).await))
     }
 
@@ -38,9 +38,9 @@ impl PolicyStore {
         let tenant = deletion.tenant();
         let delete = self.write(tenant, async move |it| delete_tenant(it, &deletion, &audit).await);
         Box::pin(async move {
-            let deleted = delete.await?;
+            let outcome = delete.await?;
             self.erase_log().await?;
-            Ok(deleted)
+            Ok(outcome)
         })
     }
 

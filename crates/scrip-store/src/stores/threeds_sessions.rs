@@ -1,4 +1,4 @@
-//! 3-D Secure sessions, and the events that tell of them.
+//! 3DS sessions and their events.
 
 use std::sync::Arc;
 
@@ -17,15 +17,16 @@ use scrip_core::{
 use crate::{
     shared::{idempotency::insert_idempotency_record, session_cards::is_used_by_threeds_session},
     sql::{
-        ColumnReader, DeleteSome, Statements, WriteTransaction, delete_some, for_both_engines,
-        optional, parameters, required,
+        BatchDelete, ColumnReader, Statements, WriteTransaction, delete_batch, for_both_engines,
+        parameters, read_optional, read_required,
     },
 };
 
-/// Not where any tenant has the id, whether or not its row is ours to see.
+/// Inserts nothing if any tenant has the id, even if row-level security hides that row.
 const INSERT_THREEDS_SESSION: &str = "
--- insert_session
-INSERT INTO sessions (tenant, id, created_by, created_at, ends_at, revision, token, intent, body)
+-- insert_threeds_session
+INSERT INTO threeds_sessions (tenant, id, created_by, created_at, deletes_at, revision, token,
+    intent, body)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT (id) DO NOTHING";
 
 async fn insert_threeds_session<T: WriteTransaction>(
@@ -50,89 +51,85 @@ async fn insert_threeds_session<T: WriteTransaction>(
         &session.body,
     ];
     if transaction.execute(INSERT_THREEDS_SESSION, &row).await? == 0 {
-        return Err(StoreError::Unavailable("the id of a session is taken".into()));
+        return Err(StoreError::Unavailable("the 3DS session id is already used".into()));
     }
     insert_session_extras(transaction, write).await
 }
 
-/// What commits with the session's row.
+/// Writes the rows that commit with the session's row.
 async fn insert_session_extras<T: WriteTransaction>(
     transaction: &mut T,
     write: &ThreeDsSessionWrite,
 ) -> Result<(), StoreError> {
-    let ThreeDsSessionWrite {
-        session,
-        events,
-        audit,
-        outcome,
-        used_card: used,
-        idempotency: answer,
-    } = write;
+    let ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency } = write;
     let tenant = session.tenant;
     transaction.append_audit_record(tenant, audit, &session.id.to_string(), outcome).await?;
-    if let Some((operation, entity)) = used.as_ref().map(CardReference::audit_subject) {
+    if let Some((operation, entity)) = used_card.as_ref().map(CardReference::audit_subject) {
         transaction
             .append_audit_record(tenant, &audit.with_operation(operation), &entity, "used")
             .await?;
     }
-    if let Some(answer) = answer {
-        insert_idempotency_record(transaction, tenant, answer, &[]).await?;
+    if let Some(record) = idempotency {
+        insert_idempotency_record(transaction, tenant, record, &[]).await?;
     }
-    // The last, for whoever writes an event waits for it.
+    // This is the last step, because writers of events wait for each other.
     insert_threeds_events(transaction, events).await
 }
 
-/// Columns in the order that [`session`] reads them, of a session that has not ended.
+/// Statement that finds a session that has not expired. The columns are in the order in which
+/// [`decode_threeds_session`] reads them.
 macro_rules! find_threeds_session {
-    ($name:literal, $of:literal) => {
+    ($name:literal, $condition:literal) => {
         concat!(
             "-- ",
             $name,
-            "\nSELECT tenant, id, created_by, created_at, ends_at, revision, token, intent,
-                converted_containers, converted_number_version, converted_mac, body FROM sessions
-             WHERE id = $1 AND (ends_at IS NULL OR ends_at > $2)",
-            $of
+            "\nSELECT tenant, id, created_by, created_at, deletes_at, revision, token, intent,
+                converted_containers, converted_number_version, converted_mac, body FROM threeds_sessions
+             WHERE id = $1 AND (deletes_at IS NULL OR deletes_at > $2)",
+            $condition
         )
     };
 }
 
-const FIND_THREEDS_SESSION: &str = find_threeds_session!("find_session", " AND tenant = $3");
+const FIND_THREEDS_SESSION: &str =
+    find_threeds_session!("find_threeds_session", " AND tenant = $3");
 
-const FIND_NOTIFIED_THREEDS_SESSION: &str = find_threeds_session!("find_notified_session", "");
+const FIND_NOTIFIED_THREEDS_SESSION: &str =
+    find_threeds_session!("find_notified_threeds_session", "");
 
 fn decode_threeds_session(row: &dyn ColumnReader) -> Result<ThreeDsSessionRecord, StoreError> {
-    let unknown = || StoreError::Corrupt("the row of a session is not one of ours");
-    decode_columns(row).ok().flatten().ok_or_else(unknown)
+    let invalid_row = || StoreError::Corrupt("the row of a 3DS session is invalid");
+    decode_columns(row).ok().flatten().ok_or_else(invalid_row)
 }
 
 fn decode_columns(row: &dyn ColumnReader) -> Result<Option<ThreeDsSessionRecord>, StoreError> {
-    let tenant = required(row, 0)?;
+    let tenant = read_required(row, 0)?;
     let card = ThreeDsSessionCardColumns {
-        token: optional(row, 6)?,
-        intent: optional(row, 7)?,
-        containers: optional(row, 8)?,
-        number_version: optional(row, 9)?,
-        mac: optional(row, 10)?,
+        token: read_optional(row, 6)?,
+        intent: read_optional(row, 7)?,
+        containers: read_optional(row, 8)?,
+        number_version: read_optional(row, 9)?,
+        mac: read_optional(row, 10)?,
     };
     let Some(card) = ThreeDsSessionCard::from_row(tenant, card) else { return Ok(None) };
     Ok(Some(ThreeDsSessionRecord {
         tenant,
-        id: required(row, 1)?,
-        created_by: required(row, 2)?,
-        created_at: required(row, 3)?,
-        deletes_at: optional(row, 4)?,
-        revision: required(row, 5)?,
+        id: read_required(row, 1)?,
+        created_by: read_required(row, 2)?,
+        created_at: read_required(row, 3)?,
+        deletes_at: read_optional(row, 4)?,
+        revision: read_required(row, 5)?,
         card,
-        body: required(row, 11)?,
+        body: read_required(row, 11)?,
     }))
 }
 
 const UPDATE_THREEDS_SESSION: &str = "
--- update_session
-UPDATE sessions SET ends_at = $1, revision = $2, body = $3
+-- update_threeds_session
+UPDATE threeds_sessions SET deletes_at = $1, revision = $2, body = $3
 WHERE tenant = $4 AND id = $5 AND revision = $6";
 
-/// Stale where another request has written the session since it was read.
+/// Returns `Stale` if another request wrote the session after it was read.
 async fn update_threeds_session<T: WriteTransaction>(
     transaction: &mut T,
     write: &ThreeDsSessionWrite,
@@ -155,8 +152,8 @@ async fn update_threeds_session<T: WriteTransaction>(
 }
 
 const INSERT_THREEDS_EVENT: &str = "
--- insert_event
-INSERT INTO session_events (tenant, seq, id, at, body) VALUES ($1, $2, $3, $4, $5)";
+-- insert_threeds_event
+INSERT INTO threeds_events (tenant, seq, id, occurred_at, body) VALUES ($1, $2, $3, $4, $5)";
 
 async fn insert_threeds_events<T: WriteTransaction>(
     transaction: &T,
@@ -165,9 +162,9 @@ async fn insert_threeds_events<T: WriteTransaction>(
     if events.is_empty() {
         return Ok(());
     }
-    let last = transaction.reserve_event_numbers(events.len()).await?;
-    let many = i64::try_from(events.len()).unwrap_or(i64::MAX);
-    for (seq, event) in (last.saturating_sub(many).saturating_add(1)..).zip(events) {
+    let last_number = transaction.reserve_event_numbers(events.len()).await?;
+    let event_count = i64::try_from(events.len()).unwrap_or(i64::MAX);
+    for (seq, event) in (last_number.saturating_sub(event_count).saturating_add(1)..).zip(events) {
         let row = parameters![event.tenant, seq, event.id, event.at, &event.body];
         transaction.execute(INSERT_THREEDS_EVENT, &row).await?;
     }
@@ -175,41 +172,41 @@ async fn insert_threeds_events<T: WriteTransaction>(
 }
 
 const LIST_THREEDS_EVENTS: &str = "
--- list_events
-SELECT seq, tenant, id, at, body FROM session_events WHERE seq > $1 ORDER BY seq LIMIT $2";
+-- list_threeds_events
+SELECT seq, tenant, id, occurred_at, body FROM threeds_events WHERE seq > $1 ORDER BY seq LIMIT $2";
 
 fn decode_event(row: &dyn ColumnReader) -> Result<(i64, ThreeDsEventRecord), StoreError> {
     let record = ThreeDsEventRecord {
-        tenant: required(row, 1)?,
-        id: required(row, 2)?,
-        at: required(row, 3)?,
-        body: required(row, 4)?,
+        tenant: read_required(row, 1)?,
+        id: read_required(row, 2)?,
+        at: read_required(row, 3)?,
+        body: read_required(row, 4)?,
     };
-    Ok((required(row, 0)?, record))
+    Ok((read_required(row, 0)?, record))
 }
 
-const DELETE_OLD_EVENTS: DeleteSome = delete_some!(
-    "forget_events",
-    "session_events",
-    "at <= $1 ORDER BY at",
+const DELETE_OLD_EVENTS: BatchDelete = delete_batch!(
+    "delete_expired_threeds_events",
+    "threeds_events",
+    "occurred_at <= $1 ORDER BY occurred_at",
     sqlite: "seq" up to 256,
     postgres: "tenant, seq" up to 256,
 );
 
 for_both_engines! {
 impl ThreeDsSessionStore {
-    fn insert_threeds_session(&self, inquiry: LookupPermit, write: ThreeDsSessionWrite) -> StoreFuture<'_, ()> {
-        let tenant = inquiry.tenant().id;
+    fn insert_threeds_session(&self, lookup: LookupPermit, write: ThreeDsSessionWrite) -> StoreFuture<'_, ()> {
+        let tenant = lookup.tenant().id;
         Box::pin(self.write(tenant, async move |it| insert_threeds_session(it, tenant, &write).await))
     }
 
     fn find_threeds_session(
         &self,
-        inquiry: LookupPermit,
+        lookup: LookupPermit,
         id: ThreeDsSessionId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>> {
-        let tenant = inquiry.tenant().id;
+        let tenant = lookup.tenant().id;
         Box::pin(async move {
             self.for_tenant(tenant).find(FIND_THREEDS_SESSION, &parameters![id, now, tenant], decode_threeds_session).await
         })
@@ -221,13 +218,13 @@ impl ThreeDsSessionStore {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>> {
         Box::pin(async move {
-            let of = parameters![id, now];
-            self.for_all_tenants().find(FIND_NOTIFIED_THREEDS_SESSION, &of, decode_threeds_session).await
+            let key = parameters![id, now];
+            self.for_all_tenants().find(FIND_NOTIFIED_THREEDS_SESSION, &key, decode_threeds_session).await
         })
     }
 
-    /// It may be the answer to a message that cannot be sent again: so it waits where others are
-    /// told that there is too much to do.
+    /// The write may store the response to a message that cannot be sent again. So it waits while
+    /// the write queue is full instead of failing.
     fn update_threeds_session(&self, write: ThreeDsSessionWrite) -> StoreFuture<'_, ChangeOutcome> {
         let (tenant, write) = (write.session.tenant, Arc::new(write));
         Box::pin(self.write_waiting(tenant, async move |it| update_threeds_session(it, &write).await))
@@ -235,11 +232,11 @@ impl ThreeDsSessionStore {
 
     fn is_used_by_threeds_session<'a>(
         &'a self,
-        inquiry: LookupPermit,
+        lookup: LookupPermit,
         token: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, bool> {
-        let tenant = inquiry.tenant().id;
+        let tenant = lookup.tenant().id;
         Box::pin(async move { is_used_by_threeds_session(&self.for_tenant(tenant), tenant, token, now).await })
     }
 }
@@ -258,7 +255,7 @@ impl ThreeDsEventStore {
     }
 
     fn delete_expired_threeds_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(LogKind::Audit, &DELETE_OLD_EVENTS, before))
+        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_OLD_EVENTS, before))
     }
 }
 }

@@ -10,7 +10,7 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::tokens::intents::{consume_token_intent, stored_token_intent},
+    shared::tokens::intents::{consume_token_intent, decode_token_intent},
     sql::{ColumnReader, Statements, for_both_engines, parameters},
 };
 
@@ -18,34 +18,34 @@ for_both_engines! {
 impl TokenIntentStore {
     fn insert_token_intent(
         &self,
-        inquiry: LookupPermit,
+        lookup: LookupPermit,
         intent: StoredTokenIntent,
-        written: CommitExtras,
+        extras: CommitExtras,
     ) -> StoreFuture<'_, ()> {
-        Box::pin(self.put_token_intent(inquiry.tenant().id, intent, written))
+        Box::pin(self.put_token_intent(lookup.tenant().id, intent, extras))
     }
 
     fn find_token_intent(
         &self,
-        inquiry: LookupPermit,
+        lookup: LookupPermit,
         id: TokenIntentId,
         now: Timestamp,
     ) -> StoreFuture<'_, Option<StoredTokenIntent>> {
-        let tenant = inquiry.tenant().id;
+        let tenant = lookup.tenant().id;
         Box::pin(async move {
-            let stored = |row: &dyn ColumnReader| stored_token_intent(row, id);
-            let of = parameters![tenant, id, now];
-            self.for_tenant(tenant).find(Self::FIND_TOKEN_INTENT, &of, stored).await
+            let decode_intent = |row: &dyn ColumnReader| decode_token_intent(row, id);
+            let key = parameters![tenant, id, now];
+            self.for_tenant(tenant).find(Self::FIND_TOKEN_INTENT, &key, decode_intent).await
         })
     }
 
     fn delete_token_intent(
         &self,
-        inquiry: LookupPermit,
+        lookup: LookupPermit,
         id: TokenIntentId,
         audit: AuditRecord,
     ) -> StoreFuture<'_, ChangeOutcome> {
-        let tenant = inquiry.tenant().id;
+        let tenant = lookup.tenant().id;
         Box::pin(self.write(tenant, async move |it| {
             consume_token_intent(it, tenant, id, &audit, "deleted").await
         }))

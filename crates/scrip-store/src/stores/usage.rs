@@ -1,4 +1,4 @@
-//! How many tokens a tenant has and uses.
+//! Usage: how many tokens a tenant has and how many are active.
 
 use scrip_core::{
     audit::LogKind,
@@ -15,17 +15,20 @@ use crate::{
 
 for_both_engines! {
 impl UsageStore {
-    fn find_usage<'a>(&'a self, mandate: &'a PolicyPermit, month: Month) -> StoreFuture<'a, TenantUsage> {
-        Box::pin(self.usage(mandate.tenant().id, month))
+    fn find_usage<'a>(&'a self, permit: &'a PolicyPermit, month: Month) -> StoreFuture<'a, TenantUsage> {
+        Box::pin(self.load_usage(permit.tenant().id, month))
     }
 
     fn delete_old_usage(&self, month: Month) -> StoreFuture<'_, usize> {
         let year_ago = month.one_year_earlier();
         Box::pin(async move {
-            let created = self.delete_some(LogKind::Audit, &DELETE_OLD_USAGE_MONTHS, year_ago).await?;
-            let months = self.delete_some(LogKind::Read, &DELETE_OLD_ACTIVE_MONTHS, year_ago).await?;
-            let tokens = self.delete_some(LogKind::Read, &DELETE_OLD_ACTIVE_TOKENS, month).await?;
-            Ok(created.saturating_add(months).saturating_add(tokens))
+            let usage_months =
+                self.delete_batch(LogKind::Audit, &DELETE_OLD_USAGE_MONTHS, year_ago).await?;
+            let active_months =
+                self.delete_batch(LogKind::Read, &DELETE_OLD_ACTIVE_MONTHS, year_ago).await?;
+            let active_tokens =
+                self.delete_batch(LogKind::Read, &DELETE_OLD_ACTIVE_TOKENS, month).await?;
+            Ok(usage_months.saturating_add(active_months).saturating_add(active_tokens))
         })
     }
 }

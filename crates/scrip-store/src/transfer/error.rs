@@ -1,36 +1,36 @@
-//! What stops a move.
+//! Errors of an export or import.
 
 use std::{fmt, io};
 
 use scrip_core::store::StoreError;
 
-/// Nothing of a file is ever quoted, only where in it something is.
+/// An error of an export or import. It contains a position in the file, never content of the file.
 #[derive(Debug)]
 pub enum TransferError {
     Store(StoreError),
     File(io::Error),
-    /// At this byte begins what is not as it was written.
+    /// The content from this byte on is damaged.
     Damaged {
         offset: u64,
         reason: &'static str,
     },
-    /// It was not written to its end, or cut: there is nothing whole behind this byte.
+    /// The file is truncated: there is no complete frame after this byte.
     Unfinished {
         offset: u64,
     },
-    /// It does not begin as an export does.
+    /// The file does not start with the header of an export.
     NotAnExport,
     /// There is nothing to export.
     VaultMissing,
-    /// The vault was used while it was exported.
+    /// The vault was used during the export.
     VaultChanged,
-    /// What was exported so far is not of this vault as it is now.
+    /// The partial file belongs to another vault or to an older state of this vault.
     ExportOutdated,
-    /// There is something in the vault that was to be empty.
+    /// The target vault is not empty.
     VaultNotEmpty,
-    /// Another file's import into this vault has not ended.
+    /// An import of another file into this vault is unfinished.
     OtherImportUnfinished,
-    /// The vault does not have what the file has.
+    /// The content of the vault differs from the file.
     ContentMismatch {
         kind: &'static str,
     },
@@ -40,31 +40,31 @@ impl fmt::Display for TransferError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Store(StoreError::Unavailable(cause)) => cause.fmt(f),
-            Self::Store(StoreError::Corrupt(what)) => f.write_str(what),
+            Self::Store(StoreError::Corrupt(reason)) => f.write_str(reason),
             Self::Store(StoreError::Busy | StoreError::AlreadyCompleted) => {
                 f.write_str("the vault is busy; try again")
             }
             Self::File(error) => error.fmt(f),
-            Self::Damaged { offset: at, reason: what } => {
-                write!(f, "it is damaged at byte {at}: {what}")
+            Self::Damaged { offset, reason } => {
+                write!(f, "the export is damaged at byte {offset}: {reason}")
             }
-            Self::Unfinished { offset: at } => {
-                write!(f, "it is not finished, or was cut: nothing whole is behind byte {at}")
+            Self::Unfinished { offset } => {
+                write!(f, "the export is incomplete: no complete frame after byte {offset}")
             }
-            Self::NotAnExport => f.write_str("it is no export, or one of another version"),
+            Self::NotAnExport => f.write_str("the file is not an export, or has another version"),
             Self::VaultMissing => f.write_str("there is no vault to export"),
             Self::VaultChanged => f.write_str("the vault changed during the export"),
             Self::ExportOutdated => {
-                f.write_str("what is there was exported from another vault, or before it changed")
+                f.write_str("the file was exported from another vault, or before it changed")
             }
             Self::VaultNotEmpty => {
-                f.write_str("there is a vault already; an import needs an empty one")
+                f.write_str("there is a vault already; an import needs an empty target")
             }
             Self::OtherImportUnfinished => {
                 f.write_str("an import of another file into this vault is not finished")
             }
             Self::ContentMismatch { kind } => {
-                write!(f, "the vault does not have what the file has of {kind}")
+                write!(f, "the vault differs from the file in {kind}")
             }
         }
     }

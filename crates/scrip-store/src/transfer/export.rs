@@ -1,5 +1,5 @@
-//! A vault into a file, portion by portion. Each is on disk before the next is read, so whoever is
-//! broken off goes on behind the last one.
+//! Exports a vault to a file in portions. Each portion is durable before the next one is read, so
+//! an interrupted export continues after the last portion.
 
 use std::{
     fs::File,
@@ -21,9 +21,9 @@ use crate::transfer::{
     },
 };
 
-/// What an export is made with.
+/// Options of an export.
 pub struct ExportOptions<'a> {
-    /// The version of this program, and the time.
+    /// The version of this program.
     pub program: &'a str,
     pub created_at_unix_ms: i64,
     pub bounds: PageBounds,
@@ -32,95 +32,104 @@ pub struct ExportOptions<'a> {
 
 impl std::fmt::Debug for ExportOptions<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Exporting")
+        f.write_str("ExportOptions")
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportResult {
     pub summary: ExportSummary,
-    /// How many rows were there already.
+    /// Rows that an earlier run had already written.
     pub resumed_rows: u64,
     pub bytes: u64,
 }
 
-/// Writes a vault to a file that is empty, or has what another run wrote before it was broken off.
+/// Exports a vault to a file that is empty or contains the beginning of an interrupted export.
 ///
 /// # Errors
-/// The vault or the file cannot be used; or the vault changed meanwhile, and what was written is of
-/// no use.
+/// The vault or the file cannot be used, or the vault changed and the file is unusable.
 pub async fn export(
-    from: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     file: &mut File,
     options: ExportOptions<'_>,
 ) -> Result<ExportResult, TransferError> {
-    from.begin_reading().await?;
-    let exported = export_snapshot(from, file, options).await;
-    from.end_reading().await?;
-    let (mut draft, before, resumed_rows) = exported?;
-    // Until here nothing else could be seen; now it can.
-    if read_vault_digest(from).await? != before {
+    engine.begin_reading().await?;
+    let result = export_snapshot(engine, file, options).await;
+    engine.end_reading().await?;
+    let (mut partial_export, exported_digest, resumed_rows) = result?;
+    // The new snapshot contains changes that were made during the export.
+    if read_vault_digest(engine).await? != exported_digest {
         return Err(TransferError::VaultChanged);
     }
-    let end = encode_end(draft.portions, &draft.totals.totals());
-    draft.append(&end)?;
-    let bytes = draft.file.metadata()?.len();
-    Ok(ExportResult { summary: ExportSummary::from_header(&draft.header), resumed_rows, bytes })
+    let end_frame = encode_end(partial_export.portions, &partial_export.totals.totals());
+    partial_export.append(&end_frame)?;
+    let bytes = partial_export.file.metadata()?.len();
+    Ok(ExportResult {
+        summary: ExportSummary::from_header(&partial_export.header),
+        resumed_rows,
+        bytes,
+    })
 }
 
 async fn export_snapshot<'f>(
-    from: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     file: &'f mut File,
     options: ExportOptions<'_>,
 ) -> Result<(PartialExport<'f>, VaultDigest, u64), TransferError> {
-    let standing = compute_vault_digest(from).await?;
-    if from.count_rows(RowKind::SystemKeys).await? == 0 {
+    let vault_digest = compute_vault_digest(engine).await?;
+    if engine.count_rows(RowKind::SystemKeys).await? == 0 {
         return Err(TransferError::VaultMissing);
     }
-    let about = ExportInfo {
+    let info = ExportInfo {
         program: options.program.to_owned(),
-        engine: from.engine().to_owned(),
-        schema: from.schema(),
+        engine: engine.engine().to_owned(),
+        schema: engine.schema(),
         created_at_unix_ms: options.created_at_unix_ms,
     };
     let header = ExportHeader {
-        info: about,
-        vault_checksum: standing.checksum,
-        counts: standing.counts.clone(),
+        info,
+        vault_checksum: vault_digest.checksum,
+        counts: vault_digest.counts.clone(),
     };
-    let mut draft = PartialExport::open(file, header)?;
-    let resumed = draft.totals.row_count();
-    let all = standing.counts.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
+    let mut partial_export = PartialExport::open(file, header)?;
+    let resumed_rows = partial_export.totals.row_count();
+    let total_rows = vault_digest.counts.iter().fold(0_u64, |sum, it| sum.saturating_add(*it));
     for kind in RowKind::ALL {
-        let (last, mut after) = draft.last.take().unzip();
-        // Whole before it was broken off.
-        if last.is_some_and(|it: RowKind| it.index() > kind.index()) {
-            draft.last = last.zip(after);
+        let (last_kind, mut position) = partial_export.last.take().unzip();
+        // An earlier run exported this kind completely.
+        if last_kind.is_some_and(|it: RowKind| it.index() > kind.index()) {
+            partial_export.last = last_kind.zip(position);
             continue;
         }
-        while let Some(page) = next_page(from, kind, after.as_deref(), options.bounds).await? {
-            let page = draft.put(kind, page)?;
-            after = Some(page.position);
+        while let Some(page) = next_page(engine, kind, position.as_deref(), options.bounds).await? {
+            let page = partial_export.append_portion(kind, page)?;
+            position = Some(page.position);
             (options.report_progress)(TransferProgress {
-                rows: draft.totals.row_count(),
-                total: all,
+                rows: partial_export.totals.row_count(),
+                total: total_rows,
             });
         }
     }
-    if draft.totals.totals().iter().map(|it| it.rows).ne(standing.counts.iter().copied()) {
+    if partial_export
+        .totals
+        .totals()
+        .iter()
+        .map(|it| it.rows)
+        .ne(vault_digest.counts.iter().copied())
+    {
         return Err(TransferError::VaultChanged);
     }
-    Ok((draft, standing, resumed))
+    Ok((partial_export, vault_digest, resumed_rows))
 }
 
-/// A file without its end.
+/// An export file without an end frame.
 struct PartialExport<'f> {
     file: &'f mut File,
     header: ExportHeader,
     checksum: [u8; 32],
     portions: u64,
     totals: ExportTotals,
-    /// Kind and position of the last portion that was there.
+    /// Kind and position of the last portion in the file.
     last: Option<(RowKind, Vec<u8>)>,
 }
 
@@ -129,17 +138,16 @@ impl<'f> PartialExport<'f> {
         file.seek(SeekFrom::Start(0))?;
         match ExportReader::open(BufReader::new(&*file)) {
             Ok(contents) => {
-                let (contents, at) = scan_complete_frames(contents)?;
+                let (contents, end_offset) = scan_complete_frames(contents)?;
                 if contents.header.vault_checksum != header.vault_checksum {
                     return Err(TransferError::ExportOutdated);
                 }
-                let ExportReader { checksum: sum, header, portions, totals: tallies, last, .. } =
-                    contents;
-                file.set_len(at)?;
+                let ExportReader { checksum, header, portions, totals, last, .. } = contents;
+                file.set_len(end_offset)?;
                 file.seek(SeekFrom::End(0))?;
-                Ok(Self { file, header, checksum: sum, portions, totals: tallies, last })
+                Ok(Self { file, header, checksum, portions, totals, last })
             }
-            // Broken off before anything was whole.
+            // An earlier export stopped before its first frame was complete.
             Err(
                 TransferError::NotAnExport
                 | TransferError::Unfinished { .. }
@@ -154,23 +162,24 @@ impl<'f> PartialExport<'f> {
         file.seek(SeekFrom::Start(0))?;
         file.write_all(&MAGIC)?;
         let body = header.encode().ok_or(WRONG_COLUMNS)?;
-        let (tallies, last) = (ExportTotals::default(), None);
-        let mut draft =
-            Self { file, header, checksum: magic_checksum(), portions: 0, totals: tallies, last };
-        draft.append(&body)?;
-        Ok(draft)
+        let (totals, last) = (ExportTotals::default(), None);
+        let mut partial_export =
+            Self { file, header, checksum: magic_checksum(), portions: 0, totals, last };
+        partial_export.append(&body)?;
+        Ok(partial_export)
     }
 
-    /// On disk when this is over.
+    /// Appends a frame. The frame is durable when this function returns.
     fn append(&mut self, body: &[u8]) -> Result<(), TransferError> {
-        let (bytes, sum) = encode_frame(self.checksum, body)?;
+        let (bytes, checksum) = encode_frame(self.checksum, body)?;
         self.file.write_all(&bytes)?;
         self.file.sync_data()?;
-        self.checksum = sum;
+        self.checksum = checksum;
         Ok(())
     }
 
-    fn put(&mut self, kind: RowKind, page: RowPage) -> Result<RowPage, TransferError> {
+    /// Appends a portion and returns its page.
+    fn append_portion(&mut self, kind: RowKind, page: RowPage) -> Result<RowPage, TransferError> {
         let portion = Portion { kind, rows_before: 0, page };
         check_rows(&portion).map_err(scrip_core::store::StoreError::Corrupt)?;
         let number = self.portions.saturating_add(1);
@@ -182,27 +191,28 @@ impl<'f> PartialExport<'f> {
     }
 }
 
-/// To where it is whole, which is before the end if it has one.
+/// Reads up to the last complete frame, without the end frame. Returns the reader and the offset
+/// after that frame.
 fn scan_complete_frames<R: std::io::Read>(
     mut contents: ExportReader<R>,
 ) -> Result<(ExportReader<R>, u64), TransferError> {
     loop {
-        let (at, sum) = (contents.offset, contents.checksum);
+        let (offset, checksum) = (contents.offset, contents.checksum);
         let body = match contents.next_frame() {
             Ok(body) => body,
             Err(TransferError::Unfinished { .. } | TransferError::Damaged { .. }) => {
-                return Ok((contents, at));
+                return Ok((contents, offset));
             }
             Err(error) => return Err(error),
         };
         match contents
             .accept_frame(&body)
-            .map_err(|what| TransferError::Damaged { offset: at, reason: what })?
+            .map_err(|reason| TransferError::Damaged { offset, reason })?
         {
             NextFrame::Portion(_) => (),
             NextFrame::End => {
-                contents.checksum = sum;
-                return Ok((contents, at));
+                contents.checksum = checksum;
+                return Ok((contents, offset));
             }
         }
     }

@@ -1,6 +1,6 @@
-//! The file of an export: a mark, and frames behind it. A frame has its length, its bytes, and the
-//! checksum of both with the checksum of the frame before. So no frame can be changed, left out,
-//! doubled or moved, and what was cut off has no end.
+//! The export file: a magic number, then frames. A frame has its length, its bytes, and a checksum
+//! over both and the checksum of the previous frame. So a changed, missing, repeated or moved frame
+//! is detected, and a truncated file has no end frame.
 
 use std::io::{self, ErrorKind, Read};
 
@@ -17,52 +17,55 @@ use crate::transfer::{
 
 pub use crate::transfer::frames::ExportInfo;
 
-/// Its number rises when older programs could not read what follows from it.
+/// The version number increases when older programs cannot read the new format.
 pub(super) const MAGIC: [u8; 16] = *b"\nscrip export 1\n";
 
-/// No portion comes near it.
+/// Maximum size of a frame, far above the size of any portion.
 const FRAME_BYTES_MAX: u32 = 256 * 1024 * 1024;
 
-/// The checksum before the first frame.
+/// Returns the checksum before the first frame.
 pub(super) fn magic_checksum() -> [u8; 32] {
-    let mut sum = Checksum::new();
-    sum.add(&MAGIC);
-    sum.finish()
+    let mut checksum = Checksum::new();
+    checksum.add(&MAGIC);
+    checksum.finish()
 }
 
-/// A frame with its checksum, which is also given apart.
-pub(super) fn encode_frame(previous: [u8; 32], body: &[u8]) -> io::Result<(Vec<u8>, [u8; 32])> {
+/// Encodes a frame. Also returns its checksum.
+pub(super) fn encode_frame(
+    previous_checksum: [u8; 32],
+    body: &[u8],
+) -> io::Result<(Vec<u8>, [u8; 32])> {
     let length = u32::try_from(body.len()).ok().filter(|it| *it <= FRAME_BYTES_MAX);
-    let length = length.ok_or_else(|| io::Error::other("a portion is too long"))?.to_be_bytes();
-    let sum = frame_checksum(previous, length, body);
-    Ok(([&length, body, &sum].concat(), sum))
+    let length = length.ok_or_else(|| io::Error::other("a portion is too large"))?.to_be_bytes();
+    let checksum = frame_checksum(previous_checksum, length, body);
+    Ok(([&length, body, &checksum].concat(), checksum))
 }
 
-fn frame_checksum(previous: [u8; 32], length: [u8; 4], body: &[u8]) -> [u8; 32] {
-    let mut sum = Checksum::new();
-    sum.add(&previous);
-    sum.add(&length);
-    sum.add(body);
-    sum.finish()
+fn frame_checksum(previous_checksum: [u8; 32], length: [u8; 4], body: &[u8]) -> [u8; 32] {
+    let mut checksum = Checksum::new();
+    checksum.add(&previous_checksum);
+    checksum.add(&length);
+    checksum.add(body);
+    checksum.finish()
 }
 
-/// A file that is read from its beginning. Nothing is believed that was not checked.
+/// Reads an export file from its beginning and checks each frame before it returns the content.
 #[derive(Debug)]
 pub(super) struct ExportReader<R> {
     input: R,
-    /// Behind the last whole frame.
+    /// Offset after the last complete frame.
     pub(super) offset: u64,
     pub(super) checksum: [u8; 32],
     pub(super) header: ExportHeader,
-    /// By which this file is known.
+    /// Checksum of the header, which identifies the file.
     pub(super) header_checksum: [u8; 32],
     pub(super) portions: u64,
     pub(super) totals: ExportTotals,
-    /// Of the last portion.
+    /// Kind and position of the last portion.
     pub(super) last: Option<(RowKind, Vec<u8>)>,
 }
 
-/// What the next frame is, once it was checked.
+/// The content of the next frame, after all checks.
 #[derive(Debug)]
 pub(super) enum NextFrame {
     Portion(Portion),
@@ -70,19 +73,19 @@ pub(super) enum NextFrame {
 }
 
 impl<R: Read> ExportReader<R> {
-    pub(super) fn open(mut from: R) -> Result<Self, TransferError> {
-        let mut mark = [0; MAGIC.len()];
-        match from.read_exact(&mut mark) {
+    pub(super) fn open(mut input: R) -> Result<Self, TransferError> {
+        let mut magic = [0; MAGIC.len()];
+        match input.read_exact(&mut magic) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 return Err(TransferError::NotAnExport);
             }
-            read => read?,
+            result => result?,
         }
-        if mark != MAGIC {
+        if magic != MAGIC {
             return Err(TransferError::NotAnExport);
         }
-        let mut contents = Self {
-            input: from,
+        let mut reader = Self {
+            input,
             offset: u64::try_from(MAGIC.len()).unwrap_or_default(),
             checksum: magic_checksum(),
             header: ExportHeader::default(),
@@ -91,42 +94,42 @@ impl<R: Read> ExportReader<R> {
             totals: ExportTotals::default(),
             last: None,
         };
-        let body = contents.next_frame()?;
-        contents.header = ExportHeader::decode(&body).ok_or(TransferError::NotAnExport)?;
-        contents.header_checksum = contents.checksum;
-        Ok(contents)
+        let body = reader.next_frame()?;
+        reader.header = ExportHeader::decode(&body).ok_or(TransferError::NotAnExport)?;
+        reader.header_checksum = reader.checksum;
+        Ok(reader)
     }
 
     pub(super) fn next_checked_frame(&mut self) -> Result<NextFrame, TransferError> {
-        let at = self.offset;
+        let offset = self.offset;
         let body = self.next_frame()?;
-        self.accept_frame(&body).map_err(|what| TransferError::Damaged { offset: at, reason: what })
+        self.accept_frame(&body).map_err(|reason| TransferError::Damaged { offset, reason })
     }
 
-    /// The next whole frame, or nothing has changed.
+    /// Reads the next complete frame. The state does not change on an error.
     pub(super) fn next_frame(&mut self) -> Result<Vec<u8>, TransferError> {
-        let at = self.offset;
-        let damaged = |what| TransferError::Damaged { offset: at, reason: what };
-        let mut length = [0; 4];
-        self.read_exact(&mut length)?;
-        let count = u32::from_be_bytes(length);
-        if count > FRAME_BYTES_MAX {
-            return Err(damaged("no portion is that long"));
+        let offset = self.offset;
+        let damaged_error = |reason| TransferError::Damaged { offset, reason };
+        let mut length_bytes = [0; 4];
+        self.read_exact(&mut length_bytes)?;
+        let length = u32::from_be_bytes(length_bytes);
+        if length > FRAME_BYTES_MAX {
+            return Err(damaged_error("a portion is too large"));
         }
-        // As much as there is, whatever the length says.
+        // Allocates only as much as the file contains, even if the stored length is larger.
         let mut body = Vec::new();
-        self.input.by_ref().take(u64::from(count)).read_to_end(&mut body)?;
-        if u32::try_from(body.len()) != Ok(count) {
-            return Err(TransferError::Unfinished { offset: at });
+        self.input.by_ref().take(u64::from(length)).read_to_end(&mut body)?;
+        if u32::try_from(body.len()) != Ok(length) {
+            return Err(TransferError::Unfinished { offset });
         }
-        let mut written = [0; 32];
-        self.read_exact(&mut written)?;
-        let sum = frame_checksum(self.checksum, length, &body);
-        if sum != written {
-            return Err(damaged("its checksum is another"));
+        let mut stored_checksum = [0; 32];
+        self.read_exact(&mut stored_checksum)?;
+        let checksum = frame_checksum(self.checksum, length_bytes, &body);
+        if checksum != stored_checksum {
+            return Err(damaged_error("wrong checksum"));
         }
-        self.checksum = sum;
-        self.offset = at.saturating_add(u64::from(count)).saturating_add(FRAME_OVERHEAD_BYTES);
+        self.checksum = checksum;
+        self.offset = offset.saturating_add(u64::from(length)).saturating_add(FRAME_OVERHEAD_BYTES);
         Ok(body)
     }
 
@@ -135,13 +138,14 @@ impl<R: Read> ExportReader<R> {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                 Err(TransferError::Unfinished { offset: self.offset })
             }
-            read => Ok(read?),
+            result => Ok(result?),
         }
     }
 
-    /// Whether a frame belongs where it stands; what is wrong with it, if not.
+    /// Checks that a frame is valid at this position and updates the totals. The error is the
+    /// reason for the rejection.
     pub(super) fn accept_frame(&mut self, body: &[u8]) -> Result<NextFrame, &'static str> {
-        match decode_frame_body(body).ok_or("it is not what this program writes")? {
+        match decode_frame_body(body).ok_or("unknown frame")? {
             FrameBody::Portion(number, portion) => {
                 if number != self.portions.saturating_add(1) {
                     return Err("a portion is out of order");
@@ -150,15 +154,15 @@ impl<R: Read> ExportReader<R> {
             }
             FrameBody::End(portions, totals) => {
                 if portions != self.portions || totals != self.totals.totals() {
-                    return Err("its end speaks of other rows");
+                    return Err("the totals at the end do not match the rows");
                 }
                 let counts: Vec<_> = totals.iter().map(|it| it.rows).collect();
                 if counts != self.header.counts {
-                    return Err("its beginning speaks of other rows");
+                    return Err("the counts in the header do not match the rows");
                 }
                 match self.input.read(&mut [0]) {
                     Ok(0) => Ok(NextFrame::End),
-                    Ok(_) | Err(_) => Err("there is something behind its end"),
+                    Ok(_) | Err(_) => Err("there is data after the end"),
                 }
             }
         }
@@ -166,35 +170,35 @@ impl<R: Read> ExportReader<R> {
 
     fn accept_portion(&mut self, mut portion: Portion) -> Result<Portion, &'static str> {
         let kind = portion.kind;
-        if self.last.as_ref().is_some_and(|(last, _)| last.index() > kind.index()) {
+        if self.last.as_ref().is_some_and(|(last_kind, _)| last_kind.index() > kind.index()) {
             return Err("kinds of rows are out of order");
         }
         check_rows(&portion)?;
         portion.rows_before = self.totals.total(kind).rows;
-        self.totals.add_all(kind, &portion.page.rows).ok_or("a row is of another kind")?;
+        self.totals.add_all(kind, &portion.page.rows).ok_or("a row has the wrong kind")?;
         self.portions = self.portions.saturating_add(1);
         self.last = Some((kind, portion.page.position.clone()));
         Ok(portion)
     }
 }
 
-/// The length and the checksum.
+/// Size of the length and the checksum of a frame.
 const FRAME_OVERHEAD_BYTES: u64 = 36;
 
-/// Tokens are found by what follows from their rows.
+/// Checks the rows of tokens: the token index is derived from them, so they must be valid.
 pub(super) fn check_rows(portion: &Portion) -> Result<(), &'static str> {
-    let is_ours = |it| portion.kind != RowKind::Tokens || token_entries(it).is_some();
-    if portion.page.rows.iter().all(is_ours) {
+    let is_valid = |it| portion.kind != RowKind::Tokens || token_entries(it).is_some();
+    if portion.page.rows.iter().all(is_valid) {
         return Ok(());
     }
-    Err("a token's row is not one of ours")
+    Err("a token's row is invalid")
 }
 
-/// What a file that was read to its end has.
+/// Summary of a complete file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExportSummary {
     pub info: ExportInfo,
-    /// How many rows there are of each kind.
+    /// Number of rows per kind.
     pub counts: Vec<(&'static str, u64)>,
 }
 
@@ -205,29 +209,31 @@ impl ExportSummary {
         Self { info: header.info.clone(), counts }
     }
 
+    /// Number of rows of this kind.
     #[must_use]
     pub fn count(&self, kind: RowKind) -> u64 {
         self.counts.get(kind.index()).map_or(0, |it| it.1)
     }
 
+    /// Number of all rows.
     #[must_use]
     pub fn rows(&self) -> u64 {
         self.counts.iter().fold(0, |sum, it| sum.saturating_add(it.1))
     }
 }
 
-/// Reads a file to its end. `watch` hears how many rows are behind, and of how many.
+/// Reads a file to its end. `report_progress` receives the number of checked rows and the total.
 ///
 /// # Errors
-/// It cannot be read, or is not an export as one was written.
+/// The file cannot be read, or is not an intact export.
 pub fn check_export(
-    from: impl Read,
+    input: impl Read,
     mut report_progress: impl FnMut(u64, u64),
 ) -> Result<ExportSummary, TransferError> {
-    let mut contents = ExportReader::open(from)?;
-    let summary = ExportSummary::from_header(&contents.header);
-    while let NextFrame::Portion(_) = contents.next_checked_frame()? {
-        report_progress(contents.totals.row_count(), summary.rows());
+    let mut reader = ExportReader::open(input)?;
+    let summary = ExportSummary::from_header(&reader.header);
+    while let NextFrame::Portion(_) = reader.next_checked_frame()? {
+        report_progress(reader.totals.row_count(), summary.rows());
     }
     Ok(summary)
 }

@@ -1,4 +1,4 @@
-//! What stands in the frames of a file: its beginning, portions of rows, and its end.
+//! The frames of an export file: header, portions of rows, and end.
 
 use crate::transfer::{
     Portion, RowPage,
@@ -7,23 +7,23 @@ use crate::transfer::{
     totals::RowTotal,
 };
 
-/// What an export says of itself.
+/// General information about an export.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ExportInfo {
-    /// The version of the program that made it.
+    /// The version of the program that created the export.
     pub program: String,
     pub engine: String,
     pub schema: u32,
-    /// Whatever was acknowledged before is in it.
+    /// The export contains every write that was acknowledged before this time.
     pub created_at_unix_ms: i64,
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct ExportHeader {
     pub(super) info: ExportInfo,
-    /// The vault as it was.
+    /// Digest of the exported vault.
     pub(super) vault_checksum: [u8; 32],
-    /// How many rows there are of each kind.
+    /// Number of rows per kind.
     pub(super) counts: Vec<u64>,
 }
 
@@ -42,39 +42,39 @@ impl ExportHeader {
         Some(body)
     }
 
-    /// Nothing when it is not one of ours, or has other kinds of rows.
+    /// Returns `None` if the body is not a valid header or has other kinds of rows.
     pub(super) fn decode(mut body: &[u8]) -> Option<Self> {
-        let from = &mut body;
-        let text = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
-        let about = ExportInfo {
-            program: text(take_bytes(from)?)?,
-            engine: text(take_bytes(from)?)?,
-            schema: u32::from_be_bytes(take_array(from)?),
-            created_at_unix_ms: i64::from_be_bytes(take_array(from)?),
+        let input = &mut body;
+        let to_text = |bytes| str::from_utf8(bytes).ok().map(str::to_owned);
+        let info = ExportInfo {
+            program: to_text(take_bytes(input)?)?,
+            engine: to_text(take_bytes(input)?)?,
+            schema: u32::from_be_bytes(take_array(input)?),
+            created_at_unix_ms: i64::from_be_bytes(take_array(input)?),
         };
-        let standing = take_array(from)?;
-        let count = |kind: &RowKind| {
-            let is_it = take_bytes(from)? == kind.name().as_bytes();
-            is_it.then_some(u64::from_be_bytes(take_array(from)?))
+        let vault_checksum = take_array(input)?;
+        let read_count = |kind: &RowKind| {
+            let is_same_kind = take_bytes(input)? == kind.name().as_bytes();
+            is_same_kind.then_some(u64::from_be_bytes(take_array(input)?))
         };
-        let counts = RowKind::ALL.iter().map(count).collect::<Option<Vec<_>>>()?;
-        body.is_empty().then_some(Self { info: about, vault_checksum: standing, counts })
+        let counts = RowKind::ALL.iter().map(read_count).collect::<Option<Vec<_>>>()?;
+        body.is_empty().then_some(Self { info, vault_checksum, counts })
     }
 }
 
 const PORTION_TAG: u8 = 1;
 const END_TAG: u8 = 2;
 
-/// A frame behind the first.
+/// A frame after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FrameBody {
     /// Numbered from 1.
     Portion(u64, Portion),
-    /// How many portions there were, and what there is of each kind.
+    /// The number of portions, and the totals of each kind.
     End(u64, Vec<RowTotal>),
 }
 
-/// Nothing when a row is not of this kind.
+/// Encodes a portion. Returns `None` if a row does not match the kind.
 pub(super) fn encode_portion(number: u64, kind: RowKind, page: &RowPage) -> Option<Vec<u8>> {
     let mut body = vec![PORTION_TAG];
     body.extend_from_slice(&number.to_be_bytes());
@@ -97,33 +97,34 @@ pub(super) fn encode_end(portions: u64, totals: &[RowTotal]) -> Vec<u8> {
     body
 }
 
-/// How many rows of the kind came before is for whoever counts them.
+/// Decodes a frame after the header; `None` if it is invalid. The caller, which counts the rows,
+/// sets `rows_before`.
 pub(super) fn decode_frame_body(mut body: &[u8]) -> Option<FrameBody> {
-    let from = &mut body;
-    let [mark] = take_array(from)?;
-    let number = u64::from_be_bytes(take_array(from)?);
-    let part = match mark {
-        PORTION_TAG => FrameBody::Portion(number, decode_portion(from)?),
+    let input = &mut body;
+    let [tag] = take_array(input)?;
+    let number = u64::from_be_bytes(take_array(input)?);
+    let frame = match tag {
+        PORTION_TAG => FrameBody::Portion(number, decode_portion(input)?),
         END_TAG => {
-            let total = |_| {
-                let rows = u64::from_be_bytes(take_array(from)?);
-                Some(RowTotal { rows, checksum: take_array(from)? })
+            let read_total = |_| {
+                let rows = u64::from_be_bytes(take_array(input)?);
+                Some(RowTotal { rows, checksum: take_array(input)? })
             };
-            FrameBody::End(number, RowKind::ALL.iter().map(total).collect::<Option<_>>()?)
+            FrameBody::End(number, RowKind::ALL.iter().map(read_total).collect::<Option<_>>()?)
         }
         _ => return None,
     };
-    body.is_empty().then_some(part)
+    body.is_empty().then_some(frame)
 }
 
-fn decode_portion(from: &mut &[u8]) -> Option<Portion> {
-    let [kind] = take_array(from)?;
+fn decode_portion(input: &mut &[u8]) -> Option<Portion> {
+    let [kind] = take_array(input)?;
     let kind = RowKind::from_index(usize::from(kind))?;
-    let position = take_bytes(from)?.to_owned();
-    let count = u32::from_be_bytes(take_array(from)?);
+    let position = take_bytes(input)?.to_owned();
+    let count = u32::from_be_bytes(take_array(input)?);
     let mut rows = Vec::new();
     for _ in 0..count {
-        rows.push(decode_row(kind.columns(), from)?);
+        rows.push(decode_row(kind.columns(), input)?);
     }
     let page = RowPage { rows, position };
     (count > 0).then_some(Portion { kind, rows_before: 0, page })

@@ -1,5 +1,5 @@
-//! A file into an empty vault, portion by portion, each in one transaction with how far it is; and
-//! at the end all of it is read back.
+//! Imports a file into an empty vault in portions. Each portion is written in one transaction with
+//! the progress. At the end the whole vault is read back and compared.
 
 use std::{
     fs::File,
@@ -19,19 +19,19 @@ use crate::transfer::{
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ImportResult {
     pub summary: ExportSummary,
-    /// How many rows were in already.
+    /// Rows that an earlier run had already imported.
     pub resumed_rows: u64,
 }
 
-/// Which part of an import goes on.
+/// The current phase of an import.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ImportPhase {
     Writing,
-    /// The vault is read, and compared.
+    /// The vault is read back and compared.
     ReadingBack,
 }
 
-/// A file that was read to its end, and is as it was written.
+/// A file that was read to its end without an error.
 #[derive(Debug)]
 pub struct CheckedExport {
     file: File,
@@ -39,10 +39,11 @@ pub struct CheckedExport {
 }
 
 impl CheckedExport {
-    /// `watch` hears how many rows are behind, and of how many.
+    /// Reads the file to its end. `report_progress` receives the number of checked rows and the
+    /// total.
     ///
     /// # Errors
-    /// It cannot be read, or is not an export as one was written.
+    /// The file cannot be read, or is not an intact export.
     pub fn check(
         mut file: File,
         report_progress: impl FnMut(u64, u64),
@@ -53,112 +54,116 @@ impl CheckedExport {
     }
 }
 
-/// Writes a file into a vault that is empty, or has what another run of the same file wrote before
-/// it was broken off.
+/// Imports a file into a vault that is empty or contains the beginning of an interrupted import of
+/// the same file.
 ///
 /// # Errors
-/// The vault or the file cannot be used, the vault is another's, or it does not have afterwards what
-/// the file has, and cannot be served.
+/// The vault or the file cannot be used, the vault is not empty, or it differs after the import.
 pub async fn import(
-    to: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     export: CheckedExport,
     report_progress: &mut dyn FnMut(ImportPhase, TransferProgress),
 ) -> Result<ImportResult, TransferError> {
     let CheckedExport { mut file, summary } = export;
     file.seek(SeekFrom::Start(0))?;
-    let mut contents = ExportReader::open(BufReader::new(&file))?;
-    let state = find_or_start_import(to, contents.header_checksum).await?;
-    let all = summary.rows();
+    let mut reader = ExportReader::open(BufReader::new(&file))?;
+    let state = find_or_start_import(engine, reader.header_checksum).await?;
+    let total_rows = summary.rows();
     let mut resumed_rows = 0;
     let mut keys = Vec::new();
-    while let NextFrame::Portion(portion) = contents.next_checked_frame()? {
+    while let NextFrame::Portion(portion) = reader.next_checked_frame()? {
         if portion.kind == RowKind::SystemKeys {
-            // When everything else is in.
+            // `complete_import` writes the keys after all other rows.
             keys.extend(portion.page.rows);
-        } else if contents.portions > state.portions {
-            let (portions, sum) = (contents.portions, contents.checksum);
-            to.write_portion(&portion, ImportState { portions, checksum: sum, ..state }).await?;
+        } else if reader.portions > state.portions {
+            let (portions, checksum) = (reader.portions, reader.checksum);
+            engine.write_portion(&portion, ImportState { portions, checksum, ..state }).await?;
             report_progress(
                 ImportPhase::Writing,
-                TransferProgress { rows: contents.totals.row_count(), total: all },
+                TransferProgress { rows: reader.totals.row_count(), total: total_rows },
             );
         } else {
-            resumed_rows = contents.totals.row_count();
-            if contents.portions == state.portions && contents.checksum != state.checksum {
+            resumed_rows = reader.totals.row_count();
+            if reader.portions == state.portions && reader.checksum != state.checksum {
                 return Err(TransferError::OtherImportUnfinished);
             }
         }
     }
-    to.begin_reading().await?;
-    let same = compare_with_file(to, &contents.totals, report_progress).await;
-    to.end_reading().await?;
-    same?;
+    engine.begin_reading().await?;
+    let comparison = compare_with_file(engine, &reader.totals, report_progress).await;
+    engine.end_reading().await?;
+    comparison?;
     let page = RowPage { rows: keys, position: Vec::new() };
-    to.complete_import(&Portion { kind: RowKind::SystemKeys, rows_before: 0, page }).await?;
+    engine.complete_import(&Portion { kind: RowKind::SystemKeys, rows_before: 0, page }).await?;
     Ok(ImportResult { summary, resumed_rows })
 }
 
 async fn find_or_start_import(
-    to: &mut dyn TransferEngine,
-    file: [u8; 32],
+    engine: &mut dyn TransferEngine,
+    file_checksum: [u8; 32],
 ) -> Result<ImportState, TransferError> {
-    match to.find_import_state().await? {
-        Some(state) if state.file == file => Ok(state),
+    match engine.find_import_state().await? {
+        Some(state) if state.file_checksum == file_checksum => Ok(state),
         Some(_) => Err(TransferError::OtherImportUnfinished),
         None => {
-            to.begin_reading().await?;
-            let counts = count_all_rows(to).await;
-            to.end_reading().await?;
+            engine.begin_reading().await?;
+            let counts = count_all_rows(engine).await;
+            engine.end_reading().await?;
             let counts = counts?;
-            let mut there = RowKind::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
-            if there.any(|(kind, _)| !kind.is_singleton()) {
+            let mut existing_kinds =
+                RowKind::ALL.iter().zip(counts).filter(|(_, count)| *count > 0);
+            if existing_kinds.any(|(kind, _)| !kind.is_singleton()) {
                 return Err(TransferError::VaultNotEmpty);
             }
-            let state = ImportState { file, portions: 0, checksum: file };
-            to.start_import(state).await?;
+            let state = ImportState { file_checksum, portions: 0, checksum: file_checksum };
+            engine.start_import(state).await?;
             Ok(state)
         }
     }
 }
 
-/// Whether the vault has what the file has, but for the keys.
+/// Compares the rows in the vault with the totals of the file. The vault must not contain the
+/// system keys yet.
 async fn compare_with_file(
-    to: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     expected: &ExportTotals,
     report_progress: &mut dyn FnMut(ImportPhase, TransferProgress),
 ) -> Result<(), TransferError> {
-    let all = expected.row_count();
-    let mut read = ExportTotals::default();
-    let mut entries_max = 0_u64;
+    let total_rows = expected.row_count();
+    let mut stored = ExportTotals::default();
+    let mut expected_index_entries = 0_u64;
     for kind in RowKind::ALL {
-        let mut after = None;
-        while let Some(page) = next_page(to, kind, after.as_deref(), PageBounds::default()).await? {
-            read.add_all(kind, &page.rows).ok_or(WRONG_COLUMNS)?;
-            let of_tokens = page.rows.iter().filter(|_| kind == RowKind::Tokens);
-            let entries = of_tokens.filter_map(token_entries).map(|it| it.entries.len());
-            let entries = entries.fold(0, usize::saturating_add);
-            entries_max = entries_max.saturating_add(u64::try_from(entries).unwrap_or(u64::MAX));
-            after = Some(page.position);
+        let mut position = None;
+        while let Some(page) =
+            next_page(engine, kind, position.as_deref(), PageBounds::default()).await?
+        {
+            stored.add_all(kind, &page.rows).ok_or(WRONG_COLUMNS)?;
+            let token_rows = page.rows.iter().filter(|_| kind == RowKind::Tokens);
+            let entry_counts = token_rows.filter_map(token_entries).map(|it| it.entries.len());
+            let page_entries = entry_counts.fold(0, usize::saturating_add);
+            let page_entries = u64::try_from(page_entries).unwrap_or(u64::MAX);
+            expected_index_entries = expected_index_entries.saturating_add(page_entries);
+            position = Some(page.position);
             report_progress(
                 ImportPhase::ReadingBack,
-                TransferProgress { rows: read.row_count(), total: all },
+                TransferProgress { rows: stored.row_count(), total: total_rows },
             );
         }
-        let expected =
+        let expected_total =
             if kind == RowKind::SystemKeys { RowTotal::default() } else { expected.total(kind) };
-        if read.total(kind) != expected {
+        if stored.total(kind) != expected_total {
             return Err(TransferError::ContentMismatch { kind: kind.name() });
         }
     }
-    if to.count_index_entries().await? != entries_max {
-        return Err(TransferError::ContentMismatch { kind: "entries by which tokens are found" });
+    if engine.count_index_entries().await? != expected_index_entries {
+        return Err(TransferError::ContentMismatch { kind: "token index entries" });
     }
     Ok(())
 }
 
 impl Portion {
-    /// The numbers of tokens: where they stand among all.
-    pub(crate) fn numbers(&self) -> impl Iterator<Item = i64> + use<> {
+    /// The numbers of the tokens of this portion: their positions among all tokens of the file.
+    pub(crate) fn token_numbers(&self) -> impl Iterator<Item = i64> + use<> {
         i64::try_from(self.rows_before).unwrap_or(i64::MAX).saturating_add(1)..
     }
 }

@@ -1,6 +1,6 @@
-//! What a vault consists of, whatever the engine: kinds of rows and their columns.
+//! The content of a vault, independent of the engine: kinds of rows and their columns.
 
-/// What a column holds.
+/// The type of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ColumnType {
     Id,
@@ -13,30 +13,34 @@ pub enum ColumnType {
 pub struct RowColumn {
     pub name: &'static str,
     pub column_type: ColumnType,
-    /// May be empty.
+    /// May be NULL.
     pub is_optional: bool,
 }
 
-/// A column of a form, which may be optional.
+/// Builds a column of a type, which may be optional.
 macro_rules! column {
-    ($form:ident $name:ident) => {
-        RowColumn { name: stringify!($name), column_type: ColumnType::$form, is_optional: false }
+    ($column_type:ident $name:ident) => {
+        RowColumn {
+            name: stringify!($name),
+            column_type: ColumnType::$column_type,
+            is_optional: false,
+        }
     };
-    ($form:ident $name:ident optional) => {
-        RowColumn { is_optional: true, ..column!($form $name) }
+    ($column_type:ident $name:ident optional) => {
+        RowColumn { is_optional: true, ..column!($column_type $name) }
     };
 }
 
-/// The kinds, each with its name in a file and its columns.
+/// Defines [`RowKind`] from the name in the file and the columns of each kind.
 macro_rules! kinds {
     ($($kind:ident $name:literal {
-        $($form:ident $column:ident $($optional:ident)?),* $(,)?
+        $($column_type:ident $column:ident $($optional:ident)?),* $(,)?
     })*) => {
-        /// In the order of a file.
+        /// A kind of row. The variants are in the order of the file.
         ///
-        /// What others refer to comes before them. What the embedded engine keeps in its second
-        /// database comes behind the rest, and the vault's own keys come last: without them there is
-        /// nothing to serve.
+        /// Referenced rows come before the rows that refer to them. The kinds of SQLite's second
+        /// database come next. The system keys are last, because a vault without them cannot be
+        /// served.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum RowKind {
             $($kind,)*
@@ -45,7 +49,7 @@ macro_rules! kinds {
         impl RowKind {
             pub const ALL: [Self; 28] = [$(Self::$kind),*];
 
-            /// As a file has it, and people read it.
+            /// The name in the file and in messages.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self {
@@ -56,7 +60,7 @@ macro_rules! kinds {
             #[must_use]
             pub const fn columns(self) -> &'static [RowColumn] {
                 match self {
-                    $(Self::$kind => &[$(column!($form $column $($optional)?)),*],)*
+                    $(Self::$kind => &[$(column!($column_type $column $($optional)?)),*],)*
                 }
             }
         }
@@ -66,14 +70,14 @@ macro_rules! kinds {
 kinds! {
     Clock "clock" { Number now, Number earliest, Bytes mac }
     DirectoryVersion "directory_version" { Number version }
-    LastEvent "last_event" { Number last }
+    LastEvent "last_event" { Number last_seq }
     Tenants "tenants" {
         Id id, Text name, Text kind, Text settings, Text quotas, Id created_by optional,
         Number created_at, Id modified_by optional, Number modified_at optional,
         Number deletes_at optional, Bytes mac, Number policy_counter, Bytes policy_mac,
     }
     TenantKeys "tenant_keys" { Id tenant, Number version, Bytes wrapped }
-    LastingKeys "lasting_keys" { Id tenant, Bytes wrapped }
+    PermanentKeys "permanent_keys" { Id tenant, Bytes wrapped }
     Applications "applications" {
         Id tenant, Id id, Text name, Text kind, Text access, Id created_by optional,
         Number created_at, Id modified_by optional, Number modified_at optional, Bytes mac,
@@ -88,7 +92,7 @@ kinds! {
         Number expires_at, Id authorized_by optional, Id authorized_key optional,
         Number authorized_at optional, Text access optional, Bytes mac,
     }
-    // Their numbers are the engine's own; what they say is in the order of the rows.
+    // Without the row numbers: the engine assigns them again, in the order of the rows.
     Tokens "tokens" {
         Id tenant, Text id, Text type, Bytes fingerprint optional, Text containers, Id created_by,
         Number created_at, Id modified_by optional, Number modified_at optional,
@@ -101,50 +105,50 @@ kinds! {
         Id tenant, Id id, Text type, Bytes fingerprint optional, Text containers, Id created_by,
         Number created_at, Number expires_at, Bytes body,
     }
-    Sessions "sessions" {
-        Id tenant, Id id, Id created_by, Number created_at, Number ends_at optional,
+    ThreeDsSessions "threeds_sessions" {
+        Id tenant, Id id, Id created_by, Number created_at, Number deletes_at optional,
         Number revision, Text token optional, Id intent optional,
         Text converted_containers optional, Id converted_number_version optional,
         Bytes converted_mac optional, Bytes body,
     }
-    SessionEvents "session_events" { Id tenant, Number seq, Id id, Number at, Bytes body }
+    ThreeDsEvents "threeds_events" { Id tenant, Number seq, Id id, Number occurred_at, Bytes body }
     Guesses "guesses" {
-        Id tenant, Bytes bucket, Bytes number, Number counted_at, Number expires_at,
+        Id tenant, Bytes bucket, Bytes number_digest, Number counted_at, Number expires_at,
     }
-    Answers "answers" { Id tenant, Bytes digest, Number created_at, Bytes head }
-    // A token by its id: its number is another one elsewhere.
-    AnswerData "answer_data" { Id tenant, Bytes digest, Number at, Text token, Bytes sealed }
+    IdempotencyRecords "idempotency_records" { Id tenant, Bytes digest, Number created_at, Bytes head }
+    // Refers to a token by its id, because its number differs between engines.
+    ResponseTokenData "response_token_data" { Id tenant, Bytes digest, Number write_index, Text token, Bytes sealed }
     AuditRecords "audit_records" {
-        Id tenant, Number n, Number at, Text actor_kind, Id actor optional, Text operation,
+        Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
         Text os_user optional, Number repeats optional, Bytes link,
     }
     AuditHeads "audit_heads" {
-        Id tenant, Number n, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
+        Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
     }
-    AuditCheckpoints "audit_checkpoints" { Id tenant, Number n, Bytes link, Number at, Bytes mac }
-    AccessRecords "access_records" {
-        Id tenant, Number n, Number at, Text actor_kind, Id actor optional, Text operation,
+    AuditCheckpoints "audit_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
+    ReadLogRecords "read_log_records" {
+        Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
         Text os_user optional, Number repeats optional, Bytes link,
     }
-    AccessHeads "access_heads" {
-        Id tenant, Number n, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
+    ReadLogHeads "read_log_heads" {
+        Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
     }
-    AccessCheckpoints "access_checkpoints" { Id tenant, Number n, Bytes link, Number at, Bytes mac }
+    ReadLogCheckpoints "read_log_checkpoints" { Id tenant, Number sequence, Bytes link, Number at, Bytes mac }
     ActiveTokens "active_tokens" { Id tenant, Number month, Text token }
     ActiveMonths "active_months" { Id tenant, Number month, Number active }
     SystemKeys "system_keys" { Text name, Bytes wrapped }
 }
 
 impl RowKind {
-    /// One row at most, and an empty vault may have it.
+    /// Whether there is at most one row of this kind. An empty vault may already have that row.
     #[must_use]
     pub const fn is_singleton(self) -> bool {
         matches!(self, Self::Clock | Self::DirectoryVersion | Self::LastEvent)
     }
 
-    /// Its place in a file.
+    /// The position in the file.
     #[must_use]
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or(Self::ALL.len())
@@ -162,10 +166,10 @@ mod tests {
 
     #[test]
     fn each_row_kind_has_its_own_index_and_name() {
-        for (at, kind) in RowKind::ALL.into_iter().enumerate() {
-            assert_eq!((kind.index(), RowKind::from_index(at)), (at, Some(kind)));
-            let named = RowKind::ALL.iter().filter(|it| it.name() == kind.name()).count();
-            assert_eq!(named, 1, "{kind:?}");
+        for (index, kind) in RowKind::ALL.into_iter().enumerate() {
+            assert_eq!((kind.index(), RowKind::from_index(index)), (index, Some(kind)));
+            let same_name_count = RowKind::ALL.iter().filter(|it| it.name() == kind.name()).count();
+            assert_eq!(same_name_count, 1, "number of kinds with the name of {kind:?}");
             assert!(!kind.columns().is_empty());
         }
         assert_eq!(RowKind::from_index(RowKind::ALL.len()), None);

@@ -1,12 +1,12 @@
-//! Where an engine has each kind of rows, and in which order it reads them: one for which it has an
-//! index.
+//! Tables of each kind of row, and the order in which an engine reads them, which an index must
+//! support.
 
 use scrip_core::store::StoreError;
 
 use crate::{
     sql::{
-        ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, optional, parameters,
-        required,
+        ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements, parameters, read_optional,
+        read_required,
     },
     transfer::{
         ImportState, PageBounds, RowPage,
@@ -15,19 +15,24 @@ use crate::{
     },
 };
 
+/// The table of a kind of row.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct TransferTable {
     pub(crate) name: &'static str,
+    /// The columns that define the order of the rows.
     pub(crate) key: &'static [RowColumn],
-    /// Where it is read from, and by which names, when that is more than the table.
-    join: Option<JoinedTable>,
-    /// Which rows of the table are of this kind, where not all are.
+    /// Where the rows are read from, if the table alone does not contain all columns of the kind.
+    source: Option<RowSource>,
+    /// SQL condition that selects the rows of this kind. The table may also have other rows.
     condition: &'static str,
 }
 
+/// A join from which the rows of a kind are read.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct JoinedTable {
+pub(crate) struct RowSource {
+    /// The FROM clause.
     pub(crate) from: &'static str,
+    /// The columns of the kind, in its order.
     pub(crate) columns: &'static str,
 }
 
@@ -35,59 +40,60 @@ pub(crate) const fn key_column(name: &'static str, column_type: ColumnType) -> R
     RowColumn { name, column_type, is_optional: false }
 }
 
-pub(crate) const NAME: &[RowColumn] = &[key_column("name", ColumnType::Text)];
-pub(crate) const ID: &[RowColumn] = &[key_column("id", ColumnType::Id)];
-pub(crate) const SEQ: &[RowColumn] = &[key_column("seq", ColumnType::Number)];
-pub(crate) const SINGLETON: &[RowColumn] = &[key_column("one", ColumnType::Number)];
-pub(crate) const TENANT: &[RowColumn] = &[key_column("tenant", ColumnType::Id)];
-pub(crate) const TENANT_VERSION: &[RowColumn] =
+pub(crate) const NAME_KEY: &[RowColumn] = &[key_column("name", ColumnType::Text)];
+pub(crate) const ID_KEY: &[RowColumn] = &[key_column("id", ColumnType::Id)];
+pub(crate) const SEQ_KEY: &[RowColumn] = &[key_column("seq", ColumnType::Number)];
+pub(crate) const SINGLETON_KEY: &[RowColumn] = &[key_column("singleton", ColumnType::Number)];
+pub(crate) const TENANT_KEY: &[RowColumn] = &[key_column("tenant", ColumnType::Id)];
+pub(crate) const TENANT_VERSION_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("version", ColumnType::Number)];
-pub(crate) const TENANT_ID: &[RowColumn] =
+pub(crate) const TENANT_ID_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("id", ColumnType::Id)];
-pub(crate) const TENANT_APPLICATION_ID: &[RowColumn] = &[
+pub(crate) const TENANT_APPLICATION_ID_KEY: &[RowColumn] = &[
     key_column("tenant", ColumnType::Id),
     key_column("application", ColumnType::Id),
     key_column("id", ColumnType::Id),
 ];
-pub(crate) const TENANT_BUCKET_NUMBER: &[RowColumn] = &[
+pub(crate) const TENANT_BUCKET_NUMBER_KEY: &[RowColumn] = &[
     key_column("tenant", ColumnType::Id),
     key_column("bucket", ColumnType::Bytes),
-    key_column("number", ColumnType::Bytes),
+    key_column("number_digest", ColumnType::Bytes),
 ];
-pub(crate) const TENANT_TYPE: &[RowColumn] =
+pub(crate) const TENANT_TYPE_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("type", ColumnType::Text)];
 
 impl TransferTable {
     pub(crate) const fn new(name: &'static str, key: &'static [RowColumn]) -> Self {
-        Self { name, key, join: None, condition: "true" }
+        Self { name, key, source: None, condition: "true" }
     }
 
-    pub(crate) const fn join(self, joined: JoinedTable) -> Self {
-        Self { join: Some(joined), ..self }
+    pub(crate) const fn with_source(self, source: RowSource) -> Self {
+        Self { source: Some(source), ..self }
     }
 
     pub(crate) const fn with_condition(self, condition: &'static str) -> Self {
         Self { condition, ..self }
     }
 
-    /// First the columns of the key, then those of the kind.
+    /// Selects the columns of the key, then those of the kind.
     fn list_statement(
         &self,
         kind: RowKind,
         after: Option<&TransferRow>,
         rows_max: usize,
     ) -> String {
-        let own = column_names(kind.columns());
-        let (from, columns) = match self.join {
+        let kind_columns = column_names(kind.columns());
+        let (source, columns) = match self.source {
             Some(it) => (it.from, it.columns),
-            None => (self.name, own.as_str()),
+            None => (self.name, kind_columns.as_str()),
         };
-        let (key, only, name) = (column_names(self.key), self.condition, kind.name());
-        let bounds = after.map(|it| format!(" AND ({key}) > ({})", parameter_list(it.len())));
-        let bounds = bounds.unwrap_or_default();
+        let (key, condition, name) = (column_names(self.key), self.condition, kind.name());
+        let position_condition =
+            after.map(|it| format!(" AND ({key}) > ({})", parameter_list(it.len())));
+        let position_condition = position_condition.unwrap_or_default();
         format!(
-            "-- list_{name}\nSELECT {key}, {columns} FROM {from} WHERE {only}{bounds} \
-             ORDER BY {key} LIMIT {rows_max}"
+            "-- list_{name}\nSELECT {key}, {columns} FROM {source} \
+             WHERE {condition}{position_condition} ORDER BY {key} LIMIT {rows_max}"
         )
     }
 
@@ -104,9 +110,10 @@ pub(crate) fn parameter_list(count: usize) -> String {
     (1..=count).map(|it| format!("${it}")).collect::<Vec<_>>().join(", ")
 }
 
-const INVALID_POSITION: StoreError = StoreError::Corrupt("a position is not one of this engine");
+const INVALID_POSITION: StoreError =
+    StoreError::Corrupt("a position in the rows cannot be decoded");
 
-/// The next rows behind a position.
+/// Reads the next rows after a position.
 pub(crate) async fn read_page(
     client: &impl Statements,
     table: &TransferTable,
@@ -118,17 +125,18 @@ pub(crate) async fn read_page(
     let after = after.map(|mut it| decode_row(key, &mut it).ok_or(INVALID_POSITION)).transpose()?;
     let sql = table.list_statement(kind, after.as_ref(), bounds.rows_max);
     let parameters: Vec<_> = after.iter().flatten().map(Parameter::from).collect();
-    let columns = || key.iter().chain(kind.columns()).map(|it| it.column_type).enumerate();
-    let row =
-        |row: &dyn ColumnReader| columns().map(|(at, form)| read_value(row, at, form)).collect();
-    let rows: Vec<TransferRow> = client.query(&sql, &parameters, row).await?;
+    let column_types = || key.iter().chain(kind.columns()).map(|it| it.column_type).enumerate();
+    let decode_values = |row: &dyn ColumnReader| {
+        column_types().map(|(index, column_type)| read_value(row, index, column_type)).collect()
+    };
+    let rows: Vec<TransferRow> = client.query(&sql, &parameters, decode_values).await?;
     let (mut page, mut bytes) = (RowPage::default(), 0_usize);
-    for mut values in rows {
-        let rest = values.split_off(key.len());
+    for mut key_values in rows {
+        let row = key_values.split_off(key.len());
         page.position.clear();
-        encode_row(key, &values, &mut page.position).ok_or(MISSING_COLUMNS)?;
-        bytes = bytes.saturating_add(rest.iter().map(value_length).fold(0, usize::saturating_add));
-        page.rows.push(rest);
+        encode_row(key, &key_values, &mut page.position).ok_or(MISSING_COLUMNS)?;
+        bytes = bytes.saturating_add(row.iter().map(value_length).fold(0, usize::saturating_add));
+        page.rows.push(row);
         if bytes >= bounds.bytes_max {
             break;
         }
@@ -136,22 +144,22 @@ pub(crate) async fn read_page(
     Ok(page)
 }
 
-/// What stands in a column.
+/// Reads a column as a value of its type.
 fn read_value(
     row: &dyn ColumnReader,
-    at: usize,
+    index: usize,
     column_type: ColumnType,
 ) -> Result<RowValue, StoreError> {
     let value = match column_type {
-        ColumnType::Id => optional(row, at)?.map(RowValue::Id),
-        ColumnType::Number => optional(row, at)?.map(RowValue::Number),
-        ColumnType::Text => optional(row, at)?.map(RowValue::Text),
-        ColumnType::Bytes => optional(row, at)?.map(RowValue::Bytes),
+        ColumnType::Id => read_optional(row, index)?.map(RowValue::Id),
+        ColumnType::Number => read_optional(row, index)?.map(RowValue::Number),
+        ColumnType::Text => read_optional(row, index)?.map(RowValue::Text),
+        ColumnType::Bytes => read_optional(row, index)?.map(RowValue::Bytes),
     };
     Ok(value.unwrap_or(RowValue::Null))
 }
 
-/// About what it takes.
+/// Returns the approximate size of a value in bytes.
 fn value_length(value: &RowValue) -> usize {
     match value {
         RowValue::Null => 1,
@@ -163,43 +171,48 @@ fn value_length(value: &RowValue) -> usize {
 
 const FIND_IMPORT_STATE: &str = "
 -- find_import_state
-SELECT file, portions, sum FROM import_state WHERE one = 1";
+SELECT file_checksum, portions, checksum FROM import_state WHERE singleton = 1";
 
-/// How far an import has come that has not ended.
+/// Reads the state of an unfinished import.
 pub(crate) async fn find_import_state(
     client: &impl Statements,
 ) -> Result<Option<ImportState>, StoreError> {
-    let state = |row: &dyn ColumnReader| {
-        let portions = required::<i64>(row, 1)?.unsigned_abs();
-        Ok(ImportState { file: required(row, 0)?, portions, checksum: required(row, 2)? })
+    let decode_state = |row: &dyn ColumnReader| {
+        let portions = read_required::<i64>(row, 1)?.unsigned_abs();
+        let (file_checksum, checksum) = (read_required(row, 0)?, read_required(row, 2)?);
+        Ok(ImportState { file_checksum, portions, checksum })
     };
-    client.find(FIND_IMPORT_STATE, &[], state).await
+    client.find(FIND_IMPORT_STATE, &[], decode_state).await
 }
 
 const INSERT_IMPORT_STATE: &str = "
--- begin_import
-INSERT INTO import_state (one, file, portions, sum) VALUES (1, $1, 0, $2)";
+-- insert_import_state
+INSERT INTO import_state (singleton, file_checksum, portions, checksum) VALUES (1, $1, 0, $2)";
 
 pub(crate) async fn insert_import_state(
     client: &impl Execute,
     state: ImportState,
 ) -> Result<(), StoreError> {
-    client.execute(INSERT_IMPORT_STATE, &parameters![&state.file, &state.checksum]).await.map(drop)
+    client
+        .execute(INSERT_IMPORT_STATE, &parameters![&state.file_checksum, &state.checksum])
+        .await
+        .map(drop)
 }
 
 const ADVANCE_IMPORT_STATE: &str = "
--- move_on
-UPDATE import_state SET portions = CAST($1 AS bigint), sum = $2
-WHERE file = $3 AND portions = CAST($1 AS bigint) - 1";
+-- advance_import_state
+UPDATE import_state SET portions = CAST($1 AS bigint), checksum = $2
+WHERE file_checksum = $3 AND portions = CAST($1 AS bigint) - 1";
 
-/// Whether it was where it should have been.
+/// Stores the state after one more portion. Returns false if the stored state is not the one of the
+/// portion before.
 pub(crate) async fn advance_import_state(
     client: &impl Execute,
     state: ImportState,
 ) -> Result<bool, StoreError> {
-    let moved = parameters![state.portions, &state.checksum, &state.file];
-    Ok(client.execute(ADVANCE_IMPORT_STATE, &moved).await? == 1)
+    let parameters = parameters![state.portions, &state.checksum, &state.file_checksum];
+    Ok(client.execute(ADVANCE_IMPORT_STATE, &parameters).await? == 1)
 }
 
 pub(crate) const MISSING_PARENT_ROW: StoreError =
-    StoreError::Corrupt("a row has no place, for what it belongs to is missing");
+    StoreError::Corrupt("a row refers to a missing row");

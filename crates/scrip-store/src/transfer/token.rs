@@ -1,4 +1,4 @@
-//! A token's row, read as the engines read it: the entries by which it is found follow from it.
+//! Decodes a token's row as the engines do, and derives its index entries.
 
 use scrip_core::{
     id::TenantId,
@@ -13,35 +13,41 @@ use scrip_core::{
 use crate::{
     facets,
     shared::tokens::rows::{NO_TOKEN, decode_token_record},
-    sql::{optional, required},
+    sql::{read_optional, read_required},
     transfer::row::TransferRow,
 };
 
-/// Facet and container of each.
+/// The index entries of a token.
 #[derive(Debug)]
 pub(crate) struct TokenEntries {
     pub(crate) tenant: TenantId,
     pub(crate) created_at: Timestamp,
+    /// Facet and container of each entry.
     pub(crate) entries: Vec<(Vec<u8>, String)>,
 }
 
-/// Nothing when no engine could have written this row.
+/// Derives the index entries of a token from its row; `None` if the row is invalid.
 pub(crate) fn token_entries(row: &TransferRow) -> Option<TokenEntries> {
     let record = decode_checked_record(row).ok()?;
-    let all =
+    let entries =
         facets::index_entries(&record).map(|(facet, container)| (facet, container.to_owned()));
-    let all = all.collect();
+    let entries = entries.collect();
     Some(TokenEntries {
-        tenant: required(row, 0).ok()?,
+        tenant: read_required(row, 0).ok()?,
         created_at: record.created_at,
-        entries: all,
+        entries,
     })
 }
 
-/// Its duplicate keys repeat what other columns say.
+/// Decodes a row and checks its duplicate keys, which repeat the content of other columns.
 fn decode_checked_record(row: &TransferRow) -> Result<TokenRecord, StoreError> {
     let record = decode_token_record(row)?;
     let DuplicateKeys { key, read_key } = DuplicateKeys::from_record(&record);
-    let is = |at, key: Option<DuplicateKey>| Ok(optional(row, at)? == key.map(|it| it.0));
-    if is(14, key)? && is(15, read_key)? && row.len() == 16 { Ok(record) } else { Err(NO_TOKEN) }
+    let matches =
+        |index, key: Option<DuplicateKey>| Ok(read_optional(row, index)? == key.map(|it| it.0));
+    if matches(14, key)? && matches(15, read_key)? && row.len() == 16 {
+        Ok(record)
+    } else {
+        Err(NO_TOKEN)
+    }
 }

@@ -1,9 +1,9 @@
-//! How many rows of a kind there are, and a checksum of them that does not ask for their order: an
-//! engine reads them in the order in which it has them.
+//! Number and checksum of the rows of each kind. The checksum does not depend on the order, because
+//! each engine reads rows in its own order.
 //!
-//! The digests of all rows are added up. Tokens of a tenant do have an order, so the digest of each
-//! covers that of the one before. Whoever wants to forge rows can; what guards against that is that
-//! rows are sealed or have macs. This finds what was lost, doubled, or mixed up.
+//! The digests of all rows are added. Tokens of a tenant have an order, so the digest of each token
+//! covers the digest of the previous one. The checksum does not protect against forged rows:
+//! encryption and MACs do. It detects lost, repeated or swapped rows.
 
 use std::collections::HashMap;
 
@@ -15,34 +15,36 @@ use crate::transfer::{
     row::{RowValue, TransferRow, encode_row},
 };
 
+/// Number of rows of one kind and the sum of their digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct RowTotal {
     pub(super) rows: u64,
     pub(super) checksum: [u8; 32],
 }
 
-/// Of one kind.
+/// Accumulates the rows of one kind.
 #[derive(Debug, Default)]
 pub(super) struct RowAccumulator {
     pub(super) total: RowTotal,
-    /// The last digest of each tenant, where order counts.
-    last: HashMap<Uuid, [u8; 32]>,
+    /// The digest of the last token of each tenant. Other kinds have no order.
+    last_digests: HashMap<Uuid, [u8; 32]>,
 }
 
 impl RowAccumulator {
-    /// Nothing when the row is not of this kind.
+    /// Adds a row; `None` if the row does not match the kind.
     pub(super) fn add(&mut self, kind: RowKind, row: &TransferRow) -> Option<()> {
         let mut bytes = Vec::new();
         encode_row(kind.columns(), row, &mut bytes)?;
-        let mut digest = Checksum::new();
+        let mut row_checksum = Checksum::new();
         let tenant =
             (kind == RowKind::Tokens).then(|| row.first().and_then(RowValue::id)).flatten();
-        let before = tenant.and_then(|it| self.last.get(&it)).copied().unwrap_or_default();
-        digest.add(&before);
-        digest.add(&bytes);
-        let digest = digest.finish();
+        let previous_digest =
+            tenant.and_then(|it| self.last_digests.get(&it)).copied().unwrap_or_default();
+        row_checksum.add(&previous_digest);
+        row_checksum.add(&bytes);
+        let digest = row_checksum.finish();
         if let Some(tenant) = tenant {
-            self.last.insert(tenant, digest);
+            self.last_digests.insert(tenant, digest);
         }
         self.total.rows = self.total.rows.saturating_add(1);
         add_digest(&mut self.total.checksum, &digest);
@@ -50,17 +52,17 @@ impl RowAccumulator {
     }
 }
 
-/// Modulo 2^256.
+/// Adds two 256-bit numbers modulo 2^256.
 fn add_digest(sum: &mut [u8; 32], digest: &[u8; 32]) {
     let mut carry = false;
-    for (to, from) in sum.iter_mut().zip(digest) {
-        let (added, first) = to.overflowing_add(*from);
-        let (added, second) = added.overflowing_add(u8::from(carry));
-        (*to, carry) = (added, first || second);
+    for (sum_byte, digest_byte) in sum.iter_mut().zip(digest) {
+        let (byte, first_carry) = sum_byte.overflowing_add(*digest_byte);
+        let (byte, second_carry) = byte.overflowing_add(u8::from(carry));
+        (*sum_byte, carry) = (byte, first_carry || second_carry);
     }
 }
 
-/// Of every kind.
+/// Accumulators of all kinds.
 #[derive(Debug)]
 pub(super) struct ExportTotals([RowAccumulator; RowKind::ALL.len()]);
 
@@ -72,8 +74,8 @@ impl Default for ExportTotals {
 
 impl ExportTotals {
     pub(super) fn add_all(&mut self, kind: RowKind, rows: &[TransferRow]) -> Option<()> {
-        let usage = self.0.get_mut(kind.index())?;
-        rows.iter().try_for_each(|row| usage.add(kind, row))
+        let accumulator = self.0.get_mut(kind.index())?;
+        rows.iter().try_for_each(|row| accumulator.add(kind, row))
     }
 
     pub(super) fn total(&self, kind: RowKind) -> RowTotal {
@@ -94,9 +96,9 @@ mod tests {
     use super::*;
 
     fn total_of(kind: RowKind, rows: &[TransferRow]) -> RowTotal {
-        let mut tallies = ExportTotals::default();
-        tallies.add_all(kind, rows).unwrap();
-        tallies.total(kind)
+        let mut totals = ExportTotals::default();
+        totals.add_all(kind, rows).unwrap();
+        totals.total(kind)
     }
 
     fn usage_month_row(tenant: u8, month: i64) -> TransferRow {
@@ -128,22 +130,22 @@ mod tests {
 
     #[test]
     fn total_ignores_row_order_and_counts_duplicates() {
-        let (one, other) = (usage_month_row(1, 1), usage_month_row(1, 2));
-        let both = total_of(RowKind::UsageMonths, &[one.clone(), other.clone()]);
-        assert_eq!(both, total_of(RowKind::UsageMonths, &[other.clone(), one.clone()]));
-        assert_ne!(both, total_of(RowKind::UsageMonths, &[one.clone(), one.clone()]));
+        let (first, second) = (usage_month_row(1, 1), usage_month_row(1, 2));
+        let both = total_of(RowKind::UsageMonths, &[first.clone(), second.clone()]);
+        assert_eq!(both, total_of(RowKind::UsageMonths, &[second.clone(), first.clone()]));
+        assert_ne!(both, total_of(RowKind::UsageMonths, &[first.clone(), first.clone()]));
         assert_ne!(
             both.checksum,
-            total_of(RowKind::UsageMonths, &[one, other.clone(), other]).checksum
+            total_of(RowKind::UsageMonths, &[first, second.clone(), second]).checksum
         );
     }
 
     #[test]
     fn total_depends_on_token_order_within_a_tenant_only() {
         let [a, b, c] = [token_row(1, "a"), token_row(1, "b"), token_row(2, "c")];
-        let all = total_of(RowKind::Tokens, &[a.clone(), b.clone(), c.clone()]);
-        assert_eq!(all, total_of(RowKind::Tokens, &[c.clone(), a.clone(), b.clone()]));
-        assert_ne!(all, total_of(RowKind::Tokens, &[b, a, c]));
+        let total = total_of(RowKind::Tokens, &[a.clone(), b.clone(), c.clone()]);
+        assert_eq!(total, total_of(RowKind::Tokens, &[c.clone(), a.clone(), b.clone()]));
+        assert_ne!(total, total_of(RowKind::Tokens, &[b, a, c]));
     }
 
     #[test]
@@ -154,9 +156,9 @@ mod tests {
     #[test]
     fn digest_addition_carries_between_bytes() {
         let mut sum = [255; 32];
-        let mut one = [0; 32];
-        one[0] = 1;
-        add_digest(&mut sum, &one);
+        let mut increment = [0; 32];
+        increment[0] = 1;
+        add_digest(&mut sum, &increment);
         assert_eq!(sum, [0; 32]);
     }
 }

@@ -1,5 +1,5 @@
-//! How a vault stands: by this is seen whether it changed. All that is done in a vault ends in one
-//! of its logs, but for what is forgotten when its time is over: that changes a count.
+//! A digest of a vault's state, which detects changes. Every change of a vault appends to one of
+//! its logs, except the deletion of expired rows, which changes a row count.
 
 use scrip_core::store::StoreError;
 use scrip_seal::Checksum;
@@ -12,72 +12,73 @@ pub(super) struct VaultDigest {
     pub(super) counts: Vec<u64>,
 }
 
-/// What says all of the rest: whose vault it is, and where everything has come to.
+/// The kinds that identify the vault or change with its writes.
 const DIGESTED_KINDS: [RowKind; 7] = [
     RowKind::SystemKeys,
     RowKind::DirectoryVersion,
     RowKind::LastEvent,
     RowKind::AuditHeads,
     RowKind::AuditCheckpoints,
-    RowKind::AccessHeads,
-    RowKind::AccessCheckpoints,
+    RowKind::ReadLogHeads,
+    RowKind::ReadLogCheckpoints,
 ];
 
-/// At one instant.
+/// Computes the digest in a new read snapshot.
 pub(super) async fn read_vault_digest(
-    rows: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
 ) -> Result<VaultDigest, StoreError> {
-    rows.begin_reading().await?;
-    let found = compute_vault_digest(rows).await;
-    rows.end_reading().await?;
-    found
+    engine.begin_reading().await?;
+    let digest = compute_vault_digest(engine).await;
+    engine.end_reading().await?;
+    digest
 }
 
-/// While it is read.
+/// Computes the digest in the current read snapshot.
 pub(super) async fn compute_vault_digest(
-    rows: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
 ) -> Result<VaultDigest, StoreError> {
-    let mut sum = Checksum::new();
-    sum.add(rows.engine().as_bytes());
-    sum.add(&rows.schema().to_be_bytes());
-    let counts = count_all_rows(rows).await?;
+    let mut checksum = Checksum::new();
+    checksum.add(engine.engine().as_bytes());
+    checksum.add(&engine.schema().to_be_bytes());
+    let counts = count_all_rows(engine).await?;
     for count in &counts {
-        sum.add(&count.to_be_bytes());
+        checksum.add(&count.to_be_bytes());
     }
     for kind in DIGESTED_KINDS {
-        let mut after = None;
+        let mut position = None;
         while let Some(page) =
-            next_page(rows, kind, after.as_deref(), PageBounds::default()).await?
+            next_page(engine, kind, position.as_deref(), PageBounds::default()).await?
         {
             for row in &page.rows {
                 let mut bytes = Vec::new();
                 encode_row(kind.columns(), row, &mut bytes).ok_or(WRONG_COLUMNS)?;
-                sum.add(&bytes);
+                checksum.add(&bytes);
             }
-            after = Some(page.position);
+            position = Some(page.position);
         }
     }
-    Ok(VaultDigest { checksum: sum.finish(), counts })
+    Ok(VaultDigest { checksum: checksum.finish(), counts })
 }
 
-pub(super) async fn count_all_rows(rows: &mut dyn TransferEngine) -> Result<Vec<u64>, StoreError> {
+pub(super) async fn count_all_rows(
+    engine: &mut dyn TransferEngine,
+) -> Result<Vec<u64>, StoreError> {
     let mut counts = Vec::new();
     for kind in RowKind::ALL {
-        counts.push(rows.count_rows(kind).await?);
+        counts.push(engine.count_rows(kind).await?);
     }
     Ok(counts)
 }
 
-/// Nothing at the end.
+/// Reads the next page; `None` at the end.
 pub(super) async fn next_page(
-    rows: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     kind: RowKind,
     after: Option<&[u8]>,
     bounds: PageBounds,
 ) -> Result<Option<RowPage>, StoreError> {
-    let page = rows.read_page(kind, after, bounds).await?;
+    let page = engine.read_page(kind, after, bounds).await?;
     Ok((!page.rows.is_empty()).then_some(page))
 }
 
-pub(super) const WRONG_COLUMNS: StoreError =
-    StoreError::Corrupt("a row does not have the columns we wrote");
+pub(super) const WRONG_COLUMNS: StoreError = StoreError::Corrupt("a row has unexpected columns");

@@ -2,5 +2,6 @@
 
 mod conformance;
 mod damaged_chain_ends;
-pub(crate) mod log_tampering;
+pub(crate) mod log_files;
+mod log_tampering;
 mod saved_heads;

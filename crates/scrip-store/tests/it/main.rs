@@ -1,5 +1,4 @@
-//! Every engine keeps the same promises: one suite, run against the model, the embedded engine and
-//! PostgreSQL.
+//! One conformance suite for all engines: the in-memory model, SQLite and PostgreSQL.
 
 #![expect(
     clippy::unwrap_used,
@@ -8,30 +7,30 @@
     reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
 )]
 
-/// Runs each of these functions on what was opened afresh, once on each engine.
+/// Runs each of these functions once per engine, with a newly opened harness.
 macro_rules! on_every_engine {
-    ($opened:ident; $($name:ident)*) => {
+    ($harness:ident; $($name:ident)*) => {
         mod memory {
             $(#[tokio::test]
             async fn $name() {
-                let opened = super::$opened::open(scrip_testing::vault_harness::Engine::Memory).await;
-                super::$name(opened).await;
+                let engine = scrip_testing::vault_harness::Engine::Memory;
+                super::$name(super::$harness::open(engine).await).await;
             })*
         }
 
         mod sqlite {
             $(#[tokio::test]
             async fn $name() {
-                let opened = super::$opened::open(scrip_testing::vault_harness::Engine::Sqlite).await;
-                super::$name(opened).await;
+                let engine = scrip_testing::vault_harness::Engine::Sqlite;
+                super::$name(super::$harness::open(engine).await).await;
             })*
         }
 
         mod postgres {
             $(#[tokio::test]
             async fn $name() {
-                let opened = super::$opened::open(scrip_testing::vault_harness::Engine::Postgres).await;
-                super::$name(opened).await;
+                let engine = scrip_testing::vault_harness::Engine::Postgres;
+                super::$name(super::$harness::open(engine).await).await;
             })*
         }
     };

@@ -1,4 +1,4 @@
-//! The PostgreSQL engine alone.
+//! Tests of the PostgreSQL engine only.
 
 mod clock;
 mod column_alterations;

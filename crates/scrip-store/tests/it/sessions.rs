@@ -1,8 +1,10 @@
-//! 3-D Secure sessions.
+//! 3DS sessions.
 
 mod authenticate;
+mod callbacks;
 pub(crate) mod column_alterations;
 mod conformance;
+mod events;
 mod messages;
 mod model;
 mod random_steps;

@@ -1,4 +1,4 @@
-//! The embedded engine alone.
+//! Tests of the SQLite engine only.
 
 mod backup;
 pub(crate) mod column_alterations;

@@ -1,4 +1,4 @@
-//! Tokens as an engine stores them: the same promises on every engine.
+//! Token storage: the same guarantees on every engine.
 
 mod batch;
 mod conformance;

@@ -4,20 +4,21 @@ use std::collections::HashMap;
 
 use crate::contract::Exchange;
 
-/// A head, and the bytes behind it.
+/// A head and the bytes after it.
 struct HttpMessage<'a> {
     first_line: &'a str,
     headers: HashMap<String, String>,
     rest: &'a [u8],
 }
 
-/// A body, and the bytes behind it.
+/// A body and the bytes after it.
 type BodyAndRest<'a> = (Vec<u8>, &'a [u8]);
 
-/// Every request that has a whole response. What is not HTTP/1.1 in clear has none.
+/// Returns every request with a complete response. Bytes of other protocols than plain HTTP/1.1
+/// contain none.
 #[must_use]
-pub fn exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
-    let mut found = Vec::new();
+pub fn parse_exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
+    let mut parsed = Vec::new();
     while let Some(request) = read_head(sent) {
         let mut line = request.first_line.split(' ');
         let (Some(method), Some(path), Some("HTTP/1.1" | "HTTP/1.0"), None) =
@@ -25,21 +26,23 @@ pub fn exchanges(mut sent: &[u8], mut received: &[u8]) -> Vec<Exchange> {
         else {
             break;
         };
-        let Some((status, headers, body, rest)) = read_response(received, method) else { break };
-        received = rest;
+        let Some((status, headers, body, remaining)) = read_response(received, method) else {
+            break;
+        };
+        received = remaining;
         let body = String::from_utf8_lossy(&body).into_owned();
         let (method, path) = (method.to_owned(), path.to_owned());
-        found.push(Exchange { method, path, status, headers, body });
-        // A response can come before the end of its request; then it is the last one.
-        let Some((_, rest)) = sized_body(&request, Some(0)) else { break };
-        sent = rest;
+        parsed.push(Exchange { method, path, status, headers, body });
+        // A response can arrive before the end of its request. Then it is the last one.
+        let Some((_, remaining)) = sized_body(&request, Some(0)) else { break };
+        sent = remaining;
     }
-    found
+    parsed
 }
 
 type ParsedResponse<'a> = (u16, HashMap<String, String>, Vec<u8>, &'a [u8]);
 
-/// The next final response; those with a status below 200 announce it.
+/// Reads the next final response. Informational responses (status below 200) are skipped.
 fn read_response<'a>(mut received: &'a [u8], method: &str) -> Option<ParsedResponse<'a>> {
     loop {
         let message = read_head(received)?;
@@ -56,22 +59,23 @@ fn read_response<'a>(mut received: &'a [u8], method: &str) -> Option<ParsedRespo
 }
 
 fn read_head(bytes: &[u8]) -> Option<HttpMessage<'_>> {
-    let end = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
-    let (head, rest) = (bytes.get(..end)?, bytes.get(end + 4..)?);
-    // Not HTTP. A server refuses such a head before it looks for a route.
+    let head_length = bytes.windows(4).position(|it| it == b"\r\n\r\n")?;
+    let (head, rest) = (bytes.get(..head_length)?, bytes.get(head_length + 4..)?);
+    // A head with control characters is not HTTP. A server rejects it before routing.
     if head.iter().any(|it| it.is_ascii_control() && !b"\t\r\n".contains(it)) {
         return None;
     }
     let mut lines = std::str::from_utf8(head).ok()?.split("\r\n");
     let first_line = lines.next()?;
-    let header = |line: &str| {
+    let parse_header = |line: &str| {
         let (name, value) = line.split_once(':')?;
         Some((name.to_ascii_lowercase(), value.trim().to_owned()))
     };
-    Some(HttpMessage { first_line, headers: lines.filter_map(header).collect(), rest })
+    Some(HttpMessage { first_line, headers: lines.filter_map(parse_header).collect(), rest })
 }
 
-/// `otherwise` is the length of a body without a length; none: up to the end of the connection.
+/// Reads a body. `default_length` is the length of a body without a Content-Length, `None` for a
+/// body up to the end of the connection.
 fn sized_body<'a>(
     message: &HttpMessage<'a>,
     default_length: Option<usize>,
@@ -87,10 +91,10 @@ fn sized_body<'a>(
 fn read_chunked(mut rest: &[u8]) -> Option<BodyAndRest<'_>> {
     let mut body = Vec::new();
     loop {
-        let end = rest.windows(2).position(|it| it == b"\r\n")?;
-        let size = std::str::from_utf8(rest.get(..end)?).ok()?;
+        let line_length = rest.windows(2).position(|it| it == b"\r\n")?;
+        let size = std::str::from_utf8(rest.get(..line_length)?).ok()?;
         let size = usize::from_str_radix(size.split(';').next()?.trim(), 16).ok()?;
-        let chunk = rest.get(end + 2..)?;
+        let chunk = rest.get(line_length + 2..)?;
         body.extend_from_slice(chunk.get(..size)?);
         rest = chunk.get(size + 2..)?;
         if size == 0 {
@@ -104,7 +108,7 @@ mod tests {
     use super::*;
 
     fn read_exchanges(sent: &str, received: &str) -> Vec<(String, String, u16, String)> {
-        let all = exchanges(sent.as_bytes(), received.as_bytes());
+        let all = parse_exchanges(sent.as_bytes(), received.as_bytes());
         all.into_iter().map(|it| (it.method, it.path, it.status, it.body)).collect()
     }
 
@@ -134,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn http1_response_before_the_end_of_its_request_is_read() {
+    fn http1_reader_accepts_a_response_sent_before_the_request_ends() {
         let sent = "POST /a HTTP/1.1\r\nContent-Length: 300\r\n\r\nabc";
         let received = "HTTP/1.1 413 Content Too Large\r\nconnection: close\r\n\r\nto the end";
         assert_eq!(read_exchanges(sent, received), [exchange("POST", "/a", 413, "to the end")]);
@@ -142,12 +146,14 @@ mod tests {
 
     #[test]
     fn http1_reader_ignores_partial_responses_and_other_protocols() {
-        let cut = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nxy";
-        assert!(read_exchanges("GET /a HTTP/1.1\r\n\r\n", cut).is_empty());
+        let partial_response = "HTTP/1.1 200 OK\r\ncontent-length: 9\r\n\r\nxy";
+        assert!(read_exchanges("GET /a HTTP/1.1\r\n\r\n", partial_response).is_empty());
         assert!(read_exchanges("GET /a HTTP/1.1\r\n\r\n", "").is_empty());
-        assert!(exchanges(b"\x16\x03\x01\x02\x00", b"\x16\x03").is_empty());
-        let rejected = "HTTP/1.1 400 Bad Request\r\n\r\n";
-        assert!(read_exchanges("nonsense\r\n\r\n", rejected).is_empty());
-        assert!(read_exchanges("GET /a HTTP/1.1\r\nX: \0\r\n\r\n", rejected).is_empty());
+        assert!(parse_exchanges(b"\x16\x03\x01\x02\x00", b"\x16\x03").is_empty());
+        let bad_request_response = "HTTP/1.1 400 Bad Request\r\n\r\n";
+        assert!(read_exchanges("nonsense\r\n\r\n", bad_request_response).is_empty());
+        assert!(
+            read_exchanges("GET /a HTTP/1.1\r\nX: \0\r\n\r\n", bad_request_response).is_empty()
+        );
     }
 }

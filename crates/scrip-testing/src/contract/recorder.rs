@@ -1,4 +1,4 @@
-//! A peer between a client and a server that passes bytes on unchanged, and keeps them.
+//! A proxy between a client and a server that forwards bytes unchanged and records them.
 
 use std::{
     io::{self, Read, Write},
@@ -19,19 +19,19 @@ struct ConnectionBytes {
     received: Mutex<Vec<u8>>,
 }
 
-/// A free port; connections wait there until they are forwarded.
+/// A listener on a free port. Connections wait until they are forwarded.
 #[derive(Debug)]
 pub struct RecorderListener(TcpListener);
 
 impl RecorderListener {
     #[must_use]
     pub fn new() -> Self {
-        Self(TcpListener::bind("127.0.0.1:0").expect("a free port"))
+        Self(TcpListener::bind("127.0.0.1:0").expect("bind a free port"))
     }
 
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.0.local_addr().expect("its address")
+        self.0.local_addr().expect("the local address")
     }
 
     /// Forwards every connection to this server.
@@ -39,21 +39,24 @@ impl RecorderListener {
     pub fn forward(self, server: SocketAddr) -> Recorder {
         let address = self.address();
         let connections = Arc::<Mutex<Vec<Arc<ConnectionBytes>>>>::default();
-        let is_over = Arc::<AtomicBool>::default();
-        let (kept, over) = (Arc::clone(&connections), Arc::clone(&is_over));
+        let is_stopped = Arc::<AtomicBool>::default();
+        let (recorded_connections, stop_signal) =
+            (Arc::clone(&connections), Arc::clone(&is_stopped));
         let accept = move || {
             for client in self.0.incoming().flatten() {
-                if over.load(Ordering::SeqCst) {
+                if stop_signal.load(Ordering::SeqCst) {
                     return;
                 }
                 let bytes = Arc::<ConnectionBytes>::default();
-                lock(&kept).push(Arc::clone(&bytes));
-                // A server that is gone is told by closing, as it would be without this peer.
+                lock(&recorded_connections).push(Arc::clone(&bytes));
+                // If the server is unavailable, the client sees a closed connection, as it would
+                // without the proxy.
                 drop(forward(&client, server, &bytes));
             }
         };
-        let thread = Builder::new().name("recorder".to_owned()).spawn(accept).expect("a thread");
-        Recorder { address, connections, is_stopped: is_over, thread: Some(thread) }
+        let thread =
+            Builder::new().name("recorder".to_owned()).spawn(accept).expect("start a thread");
+        Recorder { address, connections, is_stopped, thread: Some(thread) }
     }
 }
 
@@ -63,7 +66,8 @@ impl Default for RecorderListener {
     }
 }
 
-/// Takes no more connections when dropped. Those that are open stay so until either side closes.
+/// Accepts no more connections after it is dropped. Open connections stay open until either side
+/// closes.
 #[derive(Debug)]
 pub struct Recorder {
     pub address: SocketAddr,
@@ -73,19 +77,21 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// All requests until now that have a whole response.
+    /// All requests so far that have a complete response.
     #[must_use]
     pub fn exchanges(&self) -> Vec<Exchange> {
         let connections = lock(&self.connections);
-        let of = |it: &Arc<ConnectionBytes>| http1::exchanges(&lock(&it.sent), &lock(&it.received));
-        connections.iter().flat_map(of).collect()
+        let parse = |it: &Arc<ConnectionBytes>| {
+            http1::parse_exchanges(&lock(&it.sent), &lock(&it.received))
+        };
+        connections.iter().flat_map(parse).collect()
     }
 }
 
 impl Drop for Recorder {
     fn drop(&mut self) {
         self.is_stopped.store(true, Ordering::SeqCst);
-        // Wakes the thread, which waits for a connection.
+        // Wakes the accepting thread.
         drop(TcpStream::connect(self.address));
         drop(self.thread.take().map(JoinHandle::join));
     }
@@ -99,18 +105,18 @@ fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<ConnectionBytes>)
     let server = TcpStream::connect(server)?;
     client.set_nodelay(true)?;
     server.set_nodelay(true)?;
-    let both = [
+    let directions = [
         (client.try_clone()?, server.try_clone()?, Arc::clone(bytes), true),
         (server, client.try_clone()?, Arc::clone(bytes), false),
     ];
-    for (from, to, bytes, is_sent) in both {
+    for (from, to, bytes, is_sent) in directions {
         let copy = move || {
-            let kept = if is_sent { &bytes.sent } else { &bytes.received };
-            let how =
-                if relay(&from, &to, kept).is_ok() { Shutdown::Write } else { Shutdown::Both };
-            drop(to.shutdown(how));
-            if how == Shutdown::Both {
-                drop(from.shutdown(how));
+            let recorded = if is_sent { &bytes.sent } else { &bytes.received };
+            let shutdown =
+                if relay(&from, &to, recorded).is_ok() { Shutdown::Write } else { Shutdown::Both };
+            drop(to.shutdown(shutdown));
+            if shutdown == Shutdown::Both {
+                drop(from.shutdown(shutdown));
             }
         };
         Builder::new().name("recorder".to_owned()).spawn(copy)?;
@@ -118,13 +124,17 @@ fn forward(client: &TcpStream, server: SocketAddr, bytes: &Arc<ConnectionBytes>)
     Ok(())
 }
 
-/// Up to the end of one direction.
-fn relay(mut from: &TcpStream, mut to: &TcpStream, recorded: &Mutex<Vec<u8>>) -> io::Result<()> {
+/// Forwards one direction until its end.
+fn relay(
+    mut from: &TcpStream,
+    mut to: &TcpStream,
+    recorded_bytes: &Mutex<Vec<u8>>,
+) -> io::Result<()> {
     let mut chunk = vec![0; 16 * 1024];
     loop {
         let count = from.read(&mut chunk)?;
         let Some(bytes) = chunk.get(..count).filter(|it| !it.is_empty()) else { return Ok(()) };
-        lock(recorded).extend_from_slice(bytes);
+        lock(recorded_bytes).extend_from_slice(bytes);
         to.write_all(bytes)?;
     }
 }

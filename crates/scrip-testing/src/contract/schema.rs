@@ -1,4 +1,4 @@
-//! The part of JSON Schema that the document uses. Any other keyword is an error, not a guess.
+//! The part of JSON Schema that the document uses. An unknown keyword is an error.
 
 use std::{
     collections::HashMap,
@@ -21,24 +21,24 @@ impl SchemaRules {
         Self { document }
     }
 
-    /// The value that a reference leads to; any other value is itself.
+    /// Resolves a reference. Any other value is returned unchanged.
     #[must_use]
     pub fn resolve(&self, value: &'static Value) -> &'static Value {
         let Some(pointer) = value["$ref"].as_str() else { return value };
         let target = self.document.pointer(pointer.strip_prefix('#').unwrap_or(pointer));
-        target.unwrap_or_else(|| panic!("{pointer} leads nowhere"))
+        target.unwrap_or_else(|| panic!("the reference {pointer} has no target"))
     }
 
-    /// Whether a value meets a schema.
+    /// Checks a value against a schema.
     ///
     /// # Errors
     ///
-    /// It does not, and the text says why.
+    /// The value violates the schema. The text contains the reason.
     pub fn check(&self, schema: &'static Value, value: &Value) -> Result<(), String> {
         let schema = self.resolve(schema);
-        for (keyword, wanted) in schema.as_object().expect("a schema is an object") {
-            if !self.check_keyword(schema, keyword, wanted, value)? {
-                return Err(format!("{keyword}: {wanted} but {value}"));
+        for (keyword, expected) in schema.as_object().expect("a schema is an object") {
+            if !self.check_keyword(schema, keyword, expected, value)? {
+                return Err(format!("{keyword}: {expected} but {value}"));
             }
         }
         Ok(())
@@ -51,30 +51,30 @@ impl SchemaRules {
         expected: &'static Value,
         value: &Value,
     ) -> Result<bool, String> {
-        let chars = || value.as_str().map(|it| it.chars().count());
-        let entries = || value.as_array().map(Vec::len);
-        let whole = |it: usize| u64::try_from(it).unwrap();
+        let char_count = || value.as_str().map(|it| it.chars().count());
+        let item_count = || value.as_array().map(Vec::len);
+        let to_u64 = |it: usize| u64::try_from(it).unwrap();
         let at_least = |it: Option<u64>| it.is_none_or(|it| it >= expected.as_u64().unwrap());
         let at_most = |it: Option<u64>| it.is_none_or(|it| it <= expected.as_u64().unwrap());
-        let list = || expected.as_array().unwrap().iter();
+        let expected_items = || expected.as_array().unwrap().iter();
         Ok(match keyword {
             "description" | "title" | "default" | "examples" => true,
             "type" => match expected.as_str() {
                 Some(kind) => has_type(value, kind),
-                None => list().any(|it| has_type(value, it.as_str().unwrap())),
+                None => expected_items().any(|it| has_type(value, it.as_str().unwrap())),
             },
             "not" => self.check(expected, value).is_err(),
-            "enum" => list().any(|it| it == value),
+            "enum" => expected_items().any(|it| it == value),
             "const" => expected == value,
-            "anyOf" => list().any(|it| self.check(it, value).is_ok()),
-            "oneOf" => list().filter(|it| self.check(it, value).is_ok()).count() == 1,
-            "required" => value
-                .as_object()
-                .is_none_or(|it| list().all(|name| it.contains_key(name.as_str().unwrap()))),
+            "anyOf" => expected_items().any(|it| self.check(it, value).is_ok()),
+            "oneOf" => expected_items().filter(|it| self.check(it, value).is_ok()).count() == 1,
+            "required" => value.as_object().is_none_or(|it| {
+                expected_items().all(|name| it.contains_key(name.as_str().unwrap()))
+            }),
             "properties" => {
                 for (name, schema) in expected.as_object().unwrap() {
-                    let checked = value.get(name).map(|it| self.check(schema, it)).transpose();
-                    checked.map_err(|it| format!("{name}: {it}"))?;
+                    let outcome = value.get(name).map(|it| self.check(schema, it)).transpose();
+                    outcome.map_err(|it| format!("{name}: {it}"))?;
                 }
                 true
             }
@@ -91,14 +91,14 @@ impl SchemaRules {
                 value.as_str().is_none_or(|it| matches_pattern(expected.as_str().unwrap(), it))
             }
             "format" => value.as_str().is_none_or(|it| has_format(expected.as_str().unwrap(), it)),
-            "minLength" => at_least(chars().map(whole)),
-            "maxLength" => at_most(chars().map(whole)),
-            "minItems" => at_least(entries().map(whole)),
-            "maxItems" => at_most(entries().map(whole)),
-            "maxProperties" => at_most(value.as_object().map(|it| whole(it.len()))),
+            "minLength" => at_least(char_count().map(to_u64)),
+            "maxLength" => at_most(char_count().map(to_u64)),
+            "minItems" => at_least(item_count().map(to_u64)),
+            "maxItems" => at_most(item_count().map(to_u64)),
+            "maxProperties" => at_most(value.as_object().map(|it| to_u64(it.len()))),
             "minimum" => at_least(value.as_u64()),
             "maximum" => at_most(value.as_u64()),
-            other => unreachable!("the keyword {other} is not known here"),
+            unknown => unreachable!("the keyword {unknown} is not supported"),
         })
     }
 
@@ -108,11 +108,11 @@ impl SchemaRules {
         expected: &'static Value,
         value: &Value,
     ) -> Result<bool, String> {
-        let described = |name: &str| schema["properties"].get(name).is_some();
-        let other = value.as_object().into_iter().flatten().filter(|it| !described(it.0));
-        for (name, value) in other {
+        let is_described = |name: &str| schema["properties"].get(name).is_some();
+        let undescribed = value.as_object().into_iter().flatten().filter(|it| !is_described(it.0));
+        for (name, value) in undescribed {
             if *expected == false {
-                return Err(format!("{name} is not described"));
+                return Err(format!("{name} is not documented"));
             }
             self.check(expected, value).map_err(|it| format!("{name}: {it}"))?;
         }
@@ -129,24 +129,24 @@ fn has_type(value: &Value, kind: &str) -> bool {
         "string" => value.is_string(),
         "array" => value.is_array(),
         "object" => value.is_object(),
-        other => unreachable!("the type {other} is not known here"),
+        unknown => unreachable!("the type {unknown} is not supported"),
     }
 }
 
 fn has_format(format: &str, text: &str) -> bool {
     match format {
         "uuid" => Uuid::try_parse(text).is_ok() && text.len() == 36,
-        // As the server writes it: to the second, in UTC.
+        // The format that the server writes: UTC, with a precision of one second.
         "date-time" => {
             matches_pattern(r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\+00:00$", text)
         }
-        // Said in words, and checked by the tests of each.
+        // Described in prose, and checked by the tests of each format.
         "card-number" | "routing-number" | "token-query" | "token-query-v1" => true,
-        other => unreachable!("the format {other} is not known here"),
+        unknown => unreachable!("the format {unknown} is not supported"),
     }
 }
 
-/// Whether a text has a place where this pattern of the document fits.
+/// Whether this pattern of the document matches anywhere in a text.
 #[must_use]
 pub fn matches_pattern(pattern: &str, text: &str) -> bool {
     static COMPILED: LazyLock<Mutex<HashMap<String, Regex>>> = LazyLock::new(Mutex::default);

@@ -1,4 +1,4 @@
-//! Certificates of a scheme: its own authority, and whom that vouches for.
+//! Certificates of a scheme: its certificate authority and the certificates it issues.
 
 use std::{
     fs,
@@ -32,23 +32,23 @@ pub struct IssuedCertificate {
 }
 
 impl CertificateAuthority {
-    /// Its files are in that folder, and begin with its name.
+    /// Creates an authority with files in this folder. The file names begin with `name`.
     pub fn new(folder: &Path, name: &str) -> Self {
         let mut params = CertificateParams::new([]).unwrap();
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
         params.distinguished_name.push(DnType::CommonName, format!("{name} root"));
         let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
-        let created = Self { issuer, folder: folder.to_owned(), name: name.to_owned() };
-        fs::write(created.roots_file(), created.issuer.pem()).unwrap();
-        created
+        let authority = Self { issuer, folder: folder.to_owned(), name: name.to_owned() };
+        fs::write(authority.roots_file(), authority.issuer.pem()).unwrap();
+        authority
     }
 
     pub fn roots_file(&self) -> PathBuf {
         self.folder.join(format!("{}-roots.pem", self.name))
     }
 
-    /// For whoever has these names.
+    /// Issues a certificate for these names.
     pub fn issue(&self, common_name: &str, names: &[&str]) -> IssuedCertificate {
         let names: Vec<_> = names.iter().map(|it| (*it).to_owned()).collect();
         let mut params = CertificateParams::new(names).unwrap();
@@ -57,8 +57,9 @@ impl CertificateAuthority {
             vec![ExtendedKeyUsagePurpose::ClientAuth, ExtendedKeyUsagePurpose::ServerAuth];
         let key = KeyPair::generate().unwrap();
         let certificate = params.signed_by(&key, &self.issuer).unwrap();
-        let file = |kind| self.folder.join(format!("{}-{common_name}-{kind}.pem", self.name));
-        let issued = IssuedCertificate { certificate: file("certificate"), key: file("key") };
+        let file_path = |kind| self.folder.join(format!("{}-{common_name}-{kind}.pem", self.name));
+        let issued =
+            IssuedCertificate { certificate: file_path("certificate"), key: file_path("key") };
         fs::write(&issued.certificate, certificate.pem()).unwrap();
         fs::write(&issued.key, key.serialize_pem()).unwrap();
         fs::set_permissions(&issued.key, fs::Permissions::from_mode(0o600)).unwrap();
@@ -71,7 +72,8 @@ impl CertificateAuthority {
         Arc::new(roots)
     }
 
-    /// A server that this authority vouches for, and that wants the same of its clients.
+    /// The configuration of a server with a certificate of this authority. The server requires
+    /// client certificates of the same authority.
     pub fn server_config(&self, names: &[&str]) -> Arc<ServerConfig> {
         let (chain, key) = self.issue("server", names).read();
         let provider = Arc::new(aws_lc_rs::default_provider());
@@ -83,7 +85,8 @@ impl CertificateAuthority {
         Arc::new(config.with_single_cert(chain, key).unwrap())
     }
 
-    /// A client that believes this authority, and shows this certificate or none.
+    /// The configuration of a client that trusts this authority and presents this certificate or
+    /// none.
     pub fn client_config(
         &self,
         client_certificate: Option<&IssuedCertificate>,

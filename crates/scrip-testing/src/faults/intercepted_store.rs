@@ -28,7 +28,7 @@ use scrip_core::{
     token::{BatchOutcome, DeleteToken, StoredToken, StoredTokenIntent, TenantUsage, TokenBatch},
 };
 
-/// What happens instead of a call of an engine. A method that is not replaced calls the engine.
+/// Replaces calls of an engine. A method that is not overridden calls the engine.
 pub trait Interceptor: Send + Sync {
     fn write_tokens<'a>(
         &'a self,
@@ -65,7 +65,7 @@ pub trait Interceptor: Send + Sync {
     }
 }
 
-/// An engine whose calls go through an interceptor.
+/// An engine with all calls passed through an interceptor.
 pub struct InterceptedStore<I> {
     pub engine: Arc<dyn Store>,
     pub interceptor: I,
@@ -83,7 +83,7 @@ impl<I: Interceptor> GuessStore for InterceptedStore<I> {
     forward! {
         find_guesses(tenant: TenantId, buckets: &'a [GuessBucket], now: Timestamp) -> Vec<GuessRecord>;
         insert_guesses(tenant: TenantId, records: Vec<GuessRecord>) -> ();
-        delete_expired_guesses(expired_by: Timestamp) -> usize;
+        delete_expired_guesses(cutoff: Timestamp) -> usize;
     }
 }
 
@@ -123,7 +123,7 @@ impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
 impl<I: Interceptor> IdempotencyStore for InterceptedStore<I> {
     forward! {
         claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
-        delete_expired_responses(before: Timestamp) -> usize;
+        delete_expired_responses(cutoff: Timestamp) -> usize;
     }
 }
 
@@ -156,7 +156,7 @@ impl<I: Interceptor> AccessSessionStore for InterceptedStore<I> {
         find_access_session(id: AccessSessionId) -> Option<SignedRow<AccessSessionRecord>>;
         authorize_access_session(
             permit: PolicyPermit, session: SignedRow<AccessSessionRecord>, extras: CommitExtras) -> ChangeOutcome;
-        delete_expired_access_sessions(before: Timestamp) -> usize;
+        delete_expired_access_sessions(cutoff: Timestamp) -> usize;
         revoke_access_session(permit: PolicyPermit, id: AccessSessionId, extras: CommitExtras) -> ChangeOutcome;
     }
 }
@@ -184,7 +184,7 @@ impl<I: Interceptor> ThreeDsSessionStore for InterceptedStore<I> {
 impl<I: Interceptor> ThreeDsEventStore for InterceptedStore<I> {
     forward! {
         list_threeds_events(after: i64, events_max: usize) -> Vec<(i64, ThreeDsEventRecord)>;
-        delete_expired_threeds_events(before: Timestamp) -> usize;
+        delete_expired_threeds_events(cutoff: Timestamp) -> usize;
     }
 }
 
@@ -216,8 +216,8 @@ impl<I: Interceptor> Maintenance for InterceptedStore<I> {
     }
 
     forward! {
-        delete_expired(ending: ExpiringEntity, expired_by: Timestamp, audit: AuditRecord) -> usize;
-        erase_expired_cvcs(expired_by: Timestamp) -> usize;
+        delete_expired(entity: ExpiringEntity, cutoff: Timestamp, audit: AuditRecord) -> usize;
+        erase_expired_cvcs(cutoff: Timestamp) -> usize;
         cap_at_shared_clock(at: Timestamp) -> Timestamp;
         save_watermark(watermark: SignedWatermark) -> ();
         load_watermark() -> Option<SignedWatermark>;

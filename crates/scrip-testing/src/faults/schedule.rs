@@ -1,5 +1,5 @@
-//! A stage on which every write of a session, and every question to a directory server, waits for a
-//! word of the test: so whatever can happen between two steps of an operation happens there.
+//! A schedule controlled by a test: every session write and every message to a directory server
+//! waits for an order of the test. A test can therefore run any other operation between two steps.
 
 use std::{pin::Pin, sync::Arc};
 
@@ -24,25 +24,25 @@ use zeroize::Zeroizing;
 
 use crate::{directory_server::scheme_connection, faults::intercepted_store::Interceptor};
 
-/// Where an operation waits.
+/// A point where an operation waits.
 #[derive(Debug)]
 pub enum PausePoint {
-    /// About to write this session.
+    /// The operation is about to write this session.
     Write(ThreeDsSessionId, oneshot::Sender<WriteOrder>),
-    /// About to ask this.
+    /// The operation is about to send this message.
     SendMessage(Vec<u8>, oneshot::Sender<Result<Vec<u8>, DirectoryServerError>>),
 }
 
-/// What becomes of a write.
+/// The order for a paused write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WriteOrder {
     Commit,
     Fail,
-    /// It is written, and nobody hears of it.
+    /// The write is committed, but the caller gets an error.
     CommitAndFail,
 }
 
-/// What an operation came to.
+/// The state of an operation after a run.
 #[derive(Debug)]
 pub enum RunOutcome<T> {
     End(T),
@@ -61,7 +61,7 @@ impl FaultSchedule {
         Arc::new(Self { sender, points: Mutex::new(points) })
     }
 
-    /// Lets an operation run to its end, or to where it waits.
+    /// Runs an operation to its end or to its next pause point.
     pub async fn run<T>(
         &self,
         operation: &mut Pin<Box<dyn Future<Output = T> + '_>>,
@@ -69,7 +69,7 @@ impl FaultSchedule {
         let mut points = self.points.lock().await;
         tokio::select! {
             biased;
-            end = operation => RunOutcome::End(end),
+            output = operation => RunOutcome::End(output),
             point = points.recv() => RunOutcome::Paused(point.unwrap()),
         }
     }
@@ -79,18 +79,18 @@ impl FaultSchedule {
         id: ThreeDsSessionId,
         write: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let (order, ordered) = oneshot::channel();
+        let (order, received_order) = oneshot::channel();
         self.sender.send(PausePoint::Write(id, order)).unwrap();
-        let broken = || StoreError::Unavailable("the test says so".into());
-        match ordered.await {
+        let injected_error = || StoreError::Unavailable("injected by the test".into());
+        match received_order.await {
             Ok(WriteOrder::Commit) => write.await,
-            Ok(WriteOrder::CommitAndFail) => write.await.and(Err(broken())),
-            Ok(WriteOrder::Fail) | Err(_) => Err(broken()),
+            Ok(WriteOrder::CommitAndFail) => write.await.and(Err(injected_error())),
+            Ok(WriteOrder::Fail) | Err(_) => Err(injected_error()),
         }
     }
 }
 
-/// Session writes wait for the test; the engine is not called before its turn.
+/// Session writes wait for the order of the test before they call the engine.
 impl Interceptor for Arc<FaultSchedule> {
     fn insert_threeds_session<'a>(
         &'a self,
@@ -114,11 +114,12 @@ impl Interceptor for Arc<FaultSchedule> {
     }
 }
 
-/// Cards with this beginning have a page that runs before.
+/// A card in a range with a 3DS method page.
 pub const WITH_METHOD: &str = "4242424242424242";
+/// A card in a range without a 3DS method page.
 pub const WITHOUT_METHOD: &str = "4000056655665556";
 
-/// The directory server of one scheme, which says what the test says.
+/// The directory server of one scheme. The test provides its responses.
 #[derive(Debug)]
 pub struct ScheduledDirectoryServers {
     pub schedule: Arc<FaultSchedule>,
@@ -128,33 +129,34 @@ pub struct ScheduledDirectoryServers {
 
 impl ScheduledDirectoryServers {
     pub fn new(schedule: &Arc<FaultSchedule>) -> Self {
-        let range = |from: &str| {
+        let build_range = |prefix: &str| {
             json!({
-                "startRange": format!("{from}0000000000"), "endRange": format!("{from}9999999999"),
+                "startRange": format!("{prefix}0000000000"),
+                "endRange": format!("{prefix}9999999999"),
                 "acsStartProtocolVersion": "2.1.0", "acsEndProtocolVersion": "2.2.0",
             })
         };
-        let mut method = range("424242");
-        method["threeDSMethodURL"] = "https://acs.example/method".into();
+        let mut range_with_method = build_range("424242");
+        range_with_method["threeDSMethodURL"] = "https://acs.example/method".into();
         let message = json!({
             "messageType": "PRes", "messageVersion": "2.2.0",
             "threeDSServerTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
             "dsTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
             "dsStartProtocolVersion": "2.1.0", "dsEndProtocolVersion": "2.2.0",
-            "serialNum": "1", "cardRangeData": [method, range("400005")],
+            "serialNum": "1", "cardRangeData": [range_with_method, build_range("400005")],
         });
         let message = PRes::parse(
             message.to_string().as_bytes(),
             &TransactionContext::for_version(Version::V220),
         )
         .unwrap();
-        let terms = ThreeDsSettings {
+        let settings = ThreeDsSettings {
             public_url: "https://vault.example".to_owned(),
             lenient: true,
             server_name: "Vault".to_owned(),
         };
         let ranges = Arc::new(CardRanges::from_pres(&message).unwrap());
-        Self { schedule: Arc::clone(schedule), settings: terms, ranges }
+        Self { schedule: Arc::clone(schedule), settings, ranges }
     }
 }
 
@@ -178,9 +180,12 @@ impl DirectoryServers for ScheduledDirectoryServers {
         message: Zeroizing<Vec<u8>>,
     ) -> DirectoryServerFuture<'a> {
         Box::pin(async move {
-            let (receiver, answered) = oneshot::channel();
-            self.schedule.sender.send(PausePoint::SendMessage(message.to_vec(), receiver)).unwrap();
-            answered.await.unwrap_or(Err(DirectoryServerError::Broken))
+            let (response_sender, response) = oneshot::channel();
+            self.schedule
+                .sender
+                .send(PausePoint::SendMessage(message.to_vec(), response_sender))
+                .unwrap();
+            response.await.unwrap_or(Err(DirectoryServerError::Broken))
         })
     }
 }

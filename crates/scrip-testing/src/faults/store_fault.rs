@@ -1,4 +1,4 @@
-//! A store that breaks one promise, for tests that must notice.
+//! Stores with one fault, for tests that must detect it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,32 +12,32 @@ use tokio::time::sleep;
 
 use crate::faults::intercepted_store::Interceptor;
 
-/// Long enough that a kill falls into it while every client waits.
+/// Long enough for a kill to happen while every client waits.
 const DELAY: Duration = Duration::from_millis(40);
 
-/// Longer than it takes to kill a server after it has shown something.
+/// Longer than the time to kill a server after it returned data.
 const UNRECORDED_DELAY: Duration = Duration::from_secs(60);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StoreFault {
-    /// No fault: a pause between the commit and the answer, which a client may not tell apart
-    /// from a lost request.
+    /// Waits between the commit and the response. This is not a fault: a client cannot distinguish
+    /// it from a lost request.
     LateResponse,
-    /// Answers before the commit.
+    /// Responds before the commit.
     EarlyResponse,
-    /// Commits the effect without the answer to its idempotency key; late, as above.
+    /// Commits the effect without the idempotency record, and waits like `LateResponse`.
     LostIdempotencyRecord,
-    /// Shows what it reads before that is recorded.
+    /// Returns data before the read is recorded.
     UnrecordedRead,
 }
 
 impl StoreFault {
     pub fn name(self) -> &'static str {
         match self {
-            Self::LateResponse => "late",
-            Self::EarlyResponse => "early",
-            Self::LostIdempotencyRecord => "forgetful",
-            Self::UnrecordedRead => "unseen",
+            Self::LateResponse => "late_response",
+            Self::EarlyResponse => "early_response",
+            Self::LostIdempotencyRecord => "lost_idempotency_record",
+            Self::UnrecordedRead => "unrecorded_read",
         }
     }
 
@@ -52,7 +52,7 @@ impl StoreFault {
     }
 }
 
-/// What makes tokens is faulty, or what records reads is.
+/// The fault is in token writes or in read log records. Batches with updates have no fault.
 impl Interceptor for StoreFault {
     fn write_tokens<'a>(
         &'a self,
@@ -60,8 +60,8 @@ impl Interceptor for StoreFault {
         lookup: LookupPermit,
         mut batch: TokenBatch,
     ) -> StoreFuture<'a, BatchOutcome> {
-        let inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
-        if !inserts || *self == Self::UnrecordedRead {
+        let has_only_inserts = batch.writes.iter().all(|it| matches!(it, TokenWrite::Insert(_)));
+        if !has_only_inserts || *self == Self::UnrecordedRead {
             return engine.write_tokens(lookup, batch);
         }
         let engine = Arc::clone(engine);
@@ -69,20 +69,20 @@ impl Interceptor for StoreFault {
             Self::LateResponse | Self::UnrecordedRead => (),
             Self::LostIdempotencyRecord => batch.build_record = None,
             Self::EarlyResponse => {
-                let claimed = batch.writes.iter().map(|_| WriteOutcome::New).collect();
+                let claimed_outcomes = batch.writes.iter().map(|_| WriteOutcome::New).collect();
                 return Box::pin(async move {
                     drop(tokio::spawn(async move {
                         sleep(DELAY).await;
                         drop(engine.write_tokens(lookup, batch).await);
                     }));
-                    Ok(BatchOutcome::Written(claimed))
+                    Ok(BatchOutcome::Written(claimed_outcomes))
                 });
             }
         }
         Box::pin(async move {
-            let written = engine.write_tokens(lookup, batch).await;
+            let outcome = engine.write_tokens(lookup, batch).await;
             sleep(DELAY).await;
-            written
+            outcome
         })
     }
 

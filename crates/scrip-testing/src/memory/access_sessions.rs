@@ -1,4 +1,4 @@
-//! Access sessions, for the operator.
+//! Access sessions.
 
 use scrip_core::{
     policy::{AccessSessionId, AccessSessionRecord, PolicyPermit, SignedRow},
@@ -36,10 +36,10 @@ impl AccessSessionStore for MemoryStore {
     ) -> StoreFuture<'a, Option<SignedRow<AccessSessionRecord>>> {
         self.with(move |it| {
             let tenant = permit.tenant().id;
-            let is = |it: &&SignedRow<AccessSessionRecord>| {
+            let is_requested = |it: &&SignedRow<AccessSessionRecord>| {
                 it.record.nonce == nonce && it.record.tenant == tenant
             };
-            it.access_sessions.iter().find(is).cloned()
+            it.access_sessions.iter().find(is_requested).cloned()
         })
     }
 
@@ -51,25 +51,25 @@ impl AccessSessionStore for MemoryStore {
     ) -> StoreFuture<'_, ChangeOutcome> {
         self.attempt(move |it| {
             let tenant = permit.tenant().id;
-            let is = |it: &&mut SignedRow<AccessSessionRecord>| {
+            let is_requested = |it: &&mut SignedRow<AccessSessionRecord>| {
                 it.record.id == session.record.id
                     && it.record.tenant == tenant
                     && it.record.grant.is_none()
             };
-            let Some(found) = it.access_sessions.iter_mut().find(is) else {
+            let Some(stored) = it.access_sessions.iter_mut().find(is_requested) else {
                 return Ok(ChangeOutcome::Stale);
             };
-            *found = session;
+            *stored = session;
             it.insert_commit_extras(tenant, extras, "done")?;
             Ok(ChangeOutcome::Done)
         })
     }
 
-    fn delete_expired_access_sessions(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_access_sessions(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let had = it.access_sessions.len();
-            it.access_sessions.retain(|it| it.record.expires_at > before);
-            had - it.access_sessions.len()
+            let count_before = it.access_sessions.len();
+            it.access_sessions.retain(|it| it.record.expires_at > cutoff);
+            count_before - it.access_sessions.len()
         })
     }
 
@@ -81,11 +81,11 @@ impl AccessSessionStore for MemoryStore {
     ) -> StoreFuture<'a, Vec<SignedRow<AccessSessionRecord>>> {
         self.with(move |it| {
             let tenant = permit.tenant().id;
-            let mut found = it.access_sessions.clone();
-            found.retain(|it| it.record.tenant == tenant && it.record.expires_at > now);
-            found.sort_by_key(|it| (std::cmp::Reverse(it.record.expires_at), it.record.id.0));
-            found.truncate(sessions_max);
-            found
+            let mut sessions = it.access_sessions.clone();
+            sessions.retain(|it| it.record.tenant == tenant && it.record.expires_at > now);
+            sessions.sort_by_key(|it| (std::cmp::Reverse(it.record.expires_at), it.record.id.0));
+            sessions.truncate(sessions_max);
+            sessions
         })
     }
 
@@ -97,9 +97,9 @@ impl AccessSessionStore for MemoryStore {
     ) -> StoreFuture<'_, ChangeOutcome> {
         self.attempt(move |it| {
             let tenant = permit.tenant().id;
-            let had = it.access_sessions.len();
+            let count_before = it.access_sessions.len();
             it.access_sessions.retain(|it| (it.record.tenant, it.record.id) != (tenant, id));
-            if it.access_sessions.len() == had {
+            if it.access_sessions.len() == count_before {
                 return Ok(ChangeOutcome::Stale);
             }
             it.insert_commit_extras(tenant, extras, "done")?;

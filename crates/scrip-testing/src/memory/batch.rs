@@ -1,4 +1,4 @@
-//! Writes of tokens, one after the other. Whoever calls takes them back when one is refused.
+//! Token writes, one after another. The caller rolls them back if one is rejected.
 
 use scrip_core::{
     audit::{AuditRecord, Operation},
@@ -12,7 +12,7 @@ use scrip_core::{
 
 use crate::memory::{MemoryStoreState, TokenRow};
 
-/// What one write did, and to which token.
+/// The outcome of one write and its token.
 type MemoryWriteAttempt = Result<(WriteOutcome, TokenId), WriteConflict>;
 
 impl MemoryStoreState {
@@ -23,7 +23,7 @@ impl MemoryStoreState {
     ) -> Result<BatchOutcome, StoreError> {
         self.check_tenant(tenant)?;
         let (mut outcomes, mut ids, mut conflicts) = (Vec::new(), Vec::new(), Vec::new());
-        for (at, write) in batch.writes.into_iter().enumerate() {
+        for (index, write) in batch.writes.into_iter().enumerate() {
             let conversion = write.conversion();
             let attempt = match write {
                 TokenWrite::Insert(insert) if insert.permit.tenant().id == tenant => {
@@ -33,7 +33,7 @@ impl MemoryStoreState {
                     self.update_token(tenant, update)
                 }
                 TokenWrite::Insert(_) | TokenWrite::Update(_) => {
-                    return Err(StoreError::Corrupt("a batch is of one tenant"));
+                    return Err(StoreError::Corrupt("a batch has more than one tenant"));
                 }
             };
             match attempt {
@@ -44,14 +44,14 @@ impl MemoryStoreState {
                     outcomes.push(outcome);
                     ids.push(id);
                 }
-                Err(obstacle) => conflicts.push((at, obstacle)),
+                Err(conflict) => conflicts.push((index, conflict)),
             }
         }
         if !conflicts.is_empty() {
             return Ok(BatchOutcome::Rejected(conflicts));
         }
-        let response = batch.build_record.and_then(|it| it(&outcomes));
-        self.insert_idempotency_record(tenant, response, &ids)?;
+        let record = batch.build_record.and_then(|it| it(&outcomes));
+        self.insert_idempotency_record(tenant, record, &ids)?;
         Ok(BatchOutcome::Written(outcomes))
     }
 
@@ -80,22 +80,22 @@ impl MemoryStoreState {
             return Err(WriteConflict::IntentMissing);
         }
         let (now, id) = (audit.at, token.record.id.clone());
-        let found = self.find_duplicate(tenant, &token.record, deduplicate, None, now);
-        let (outcome, id) = match found {
-            Some(found) if deduplicate == Deduplicate::ReportExisting => {
-                return Err(WriteConflict::Duplicate(Box::new(found)));
+        let duplicate = self.find_duplicate(tenant, &token.record, deduplicate, None, now);
+        let (outcome, id) = match duplicate {
+            Some(duplicate) if deduplicate == Deduplicate::ReportExisting => {
+                return Err(WriteConflict::Duplicate(Box::new(duplicate)));
             }
-            Some(found) => {
-                let id = found.record.id.clone();
-                (WriteOutcome::Existing(Box::new(found)), id)
+            Some(duplicate) => {
+                let id = duplicate.record.id.clone();
+                (WriteOutcome::Existing(Box::new(duplicate)), id)
             }
             None if self.find_live(tenant, &id, now).is_some() => {
                 return Err(WriteConflict::IdTaken);
             }
             None => {
-                let expired = |it: &TokenRow| it.tenant == tenant && it.token.record.id == id;
-                if let Some(at) = self.tokens.iter().position(expired) {
-                    self.expire(at, &audit.as_vault(Operation::ExpireToken));
+                let has_same_id = |it: &TokenRow| it.tenant == tenant && it.token.record.id == id;
+                if let Some(index) = self.tokens.iter().position(has_same_id) {
+                    self.expire(index, &audit.as_vault(Operation::ExpireToken));
                 }
                 let number = self.next_number();
                 self.usage.count_created(tenant, &token.record);
@@ -104,8 +104,8 @@ impl MemoryStoreState {
             }
         };
         let outcome_name = if outcome == WriteOutcome::New { "created" } else { "deduplicated" };
-        if let WriteOutcome::Existing(found) = &outcome {
-            self.usage.count_used(tenant, &found.record, now);
+        if let WriteOutcome::Existing(duplicate) = &outcome {
+            self.usage.count_used(tenant, &duplicate.record, now);
         }
         self.append_audit_record(tenant, &audit, id.as_str(), outcome_name);
         Ok((outcome, id))
@@ -117,29 +117,31 @@ impl MemoryStoreState {
             cvc,
             intent,
             deduplicate,
-            reject_if_in_session_at: unless_named,
+            reject_if_in_session_at: unless_used_at,
             audit,
             ..
         } = update;
         if !self.convert_intent(tenant, intent, &audit) {
             return Err(WriteConflict::IntentMissing);
         }
-        let (own_id, updated) = (token.id.clone(), token.clone());
-        let found = self.find_duplicate(tenant, &token, deduplicate, Some(&own_id), audit.at);
-        let at = self.find_live(tenant, &own_id, audit.at);
-        let is_named = unless_named.is_some_and(|now| self.is_token_named(tenant, &own_id, now));
-        let row = at.and_then(|it| self.tokens.get_mut(it));
+        let (updated_id, updated) = (token.id.clone(), token.clone());
+        let duplicate =
+            self.find_duplicate(tenant, &token, deduplicate, Some(&updated_id), audit.at);
+        let index = self.find_live(tenant, &updated_id, audit.at);
+        let is_used_by_session = unless_used_at
+            .is_some_and(|now| self.is_token_used_by_session(tenant, &updated_id, now));
+        let row = index.and_then(|it| self.tokens.get_mut(it));
         let Some(row) = row.filter(|it| it.token.record.revision + 1 == token.revision) else {
             return Err(WriteConflict::Stale);
         };
-        let (outcome, id) = match found {
-            _ if is_named => return Err(WriteConflict::UsedBySession),
-            Some(found) if deduplicate == Deduplicate::ReportExisting => {
-                return Err(WriteConflict::Duplicate(Box::new(found)));
+        let (outcome, id) = match duplicate {
+            _ if is_used_by_session => return Err(WriteConflict::UsedBySession),
+            Some(duplicate) if deduplicate == Deduplicate::ReportExisting => {
+                return Err(WriteConflict::Duplicate(Box::new(duplicate)));
             }
-            Some(found) => {
-                let id = found.record.id.clone();
-                (WriteOutcome::Existing(Box::new(found)), id)
+            Some(duplicate) => {
+                let id = duplicate.record.id.clone();
+                (WriteOutcome::Existing(Box::new(duplicate)), id)
             }
             None => {
                 row.token.record = token;
@@ -148,17 +150,17 @@ impl MemoryStoreState {
                     CvcChange::Remove => row.token.cvc = None,
                     CvcChange::Replace(cvc) => row.token.cvc = Some(cvc),
                 }
-                (WriteOutcome::Updated, own_id.clone())
+                (WriteOutcome::Updated, updated_id.clone())
             }
         };
         match outcome {
             WriteOutcome::New | WriteOutcome::Updated => {
                 self.usage.count_used(tenant, &updated, audit.at);
-                self.append_audit_record(tenant, &audit, own_id.as_str(), "updated")
+                self.append_audit_record(tenant, &audit, updated_id.as_str(), "updated")
             }
-            WriteOutcome::Existing(ref found) => {
-                self.usage.count_used(tenant, &found.record, audit.at);
-                self.append_audit_record(tenant, &audit, own_id.as_str(), "deduplicated");
+            WriteOutcome::Existing(ref duplicate) => {
+                self.usage.count_used(tenant, &duplicate.record, audit.at);
+                self.append_audit_record(tenant, &audit, updated_id.as_str(), "deduplicated");
                 self.append_audit_record(tenant, &audit, id.as_str(), "deduplicated");
             }
         }

@@ -17,20 +17,20 @@ impl GuessStore for MemoryStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
         self.with(move |it| {
-            let own = it.guesses.iter().filter(|(owner, _)| *owner == tenant);
-            let live = own.map(|(_, it)| *it).filter(|it| it.expires_at > now);
-            live.filter(|it| buckets.contains(&it.bucket)).collect()
+            let tenant_guesses = it.guesses.iter().filter(|(owner, _)| *owner == tenant);
+            let live_guesses = tenant_guesses.map(|(_, it)| *it).filter(|it| it.expires_at > now);
+            live_guesses.filter(|it| buckets.contains(&it.bucket)).collect()
         })
     }
 
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
         self.with(move |it| {
             for record in records {
-                let same = |(owner, it): &&mut (TenantId, GuessRecord)| {
+                let has_same_key = |(owner, it): &&mut (TenantId, GuessRecord)| {
                     (*owner, it.bucket, it.number_digest)
                         == (tenant, record.bucket, record.number_digest)
                 };
-                match it.guesses.iter_mut().find(same) {
+                match it.guesses.iter_mut().find(has_same_key) {
                     None => it.guesses.push((tenant, record)),
                     Some((_, stored)) => {
                         stored.counted_at = stored.counted_at.max(record.counted_at);
@@ -41,11 +41,11 @@ impl GuessStore for MemoryStore {
         })
     }
 
-    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_guesses(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let before = it.guesses.len();
-            it.guesses.retain(|(_, it)| it.expires_at > expired_by);
-            before.saturating_sub(it.guesses.len())
+            let count_before = it.guesses.len();
+            it.guesses.retain(|(_, it)| it.expires_at > cutoff);
+            count_before.saturating_sub(it.guesses.len())
         })
     }
 }

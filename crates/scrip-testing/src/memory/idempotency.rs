@@ -1,4 +1,4 @@
-//! Remembered answers, in a list.
+//! Idempotency records, in a list.
 
 use scrip_core::{
     id::{TenantId, TokenId},
@@ -13,7 +13,7 @@ use scrip_core::{
 
 use crate::memory::{MemoryStore, MemoryStoreState};
 
-/// An answer, and the token that each of its parts shows.
+/// An idempotency record, and the token of each entry of its token data.
 #[derive(Debug, Clone)]
 pub(super) struct MemoryIdempotencyRecord {
     pub(super) tenant: TenantId,
@@ -32,17 +32,18 @@ impl IdempotencyStore for MemoryStore {
         })
     }
 
-    fn delete_expired_responses(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_responses(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let had = it.idempotency_records.len();
-            it.idempotency_records.retain(|it| it.record.created_at > before);
-            had - it.idempotency_records.len()
+            let count_before = it.idempotency_records.len();
+            it.idempotency_records.retain(|it| it.record.created_at > cutoff);
+            count_before - it.idempotency_records.len()
         })
     }
 }
 
 impl MemoryStoreState {
-    /// `tokens` are what the writes made or found.
+    /// Inserts a record, unless its key has one that has not expired. `tokens` are the tokens that
+    /// the writes created or found.
     pub(super) fn insert_idempotency_record(
         &mut self,
         tenant: TenantId,
@@ -50,15 +51,17 @@ impl MemoryStoreState {
         tokens: &[TokenId],
     ) -> Result<(), StoreError> {
         let Some(record) = record else { return Ok(()) };
-        let forgotten = record.created_at.minus(RESPONSE_RETENTION);
-        let same = |it: &MemoryIdempotencyRecord| it.record.digest == record.digest;
-        self.idempotency_records.retain(|it| !same(it) || it.record.created_at > forgotten);
-        if self.idempotency_records.iter().any(same) {
+        let cutoff = record.created_at.minus(RESPONSE_RETENTION);
+        let has_same_digest = |it: &MemoryIdempotencyRecord| it.record.digest == record.digest;
+        self.idempotency_records.retain(|it| !has_same_digest(it) || it.record.created_at > cutoff);
+        if self.idempotency_records.iter().any(has_same_digest) {
             return Err(StoreError::AlreadyCompleted);
         }
-        let shown = record.token_data.iter().map(|it| tokens.get(it.write_index).cloned());
-        let shown: Option<Vec<_>> = shown.collect();
-        let tokens = shown.ok_or(StoreError::Corrupt("an answer shows no token"))?;
+        let referenced_tokens =
+            record.token_data.iter().map(|it| tokens.get(it.write_index).cloned());
+        let referenced_tokens: Option<Vec<_>> = referenced_tokens.collect();
+        let tokens =
+            referenced_tokens.ok_or(StoreError::Corrupt("an idempotency record has no token"))?;
         self.idempotency_records.push(MemoryIdempotencyRecord { tenant, record, tokens });
         Ok(())
     }
@@ -67,25 +70,25 @@ impl MemoryStoreState {
         &self,
         lookup: &IdempotencyLookup,
     ) -> Option<StoredResponse> {
-        let is = |it: &&MemoryIdempotencyRecord| {
+        let is_requested = |it: &&MemoryIdempotencyRecord| {
             let record = &it.record;
             it.tenant == lookup.tenant
                 && record.digest == lookup.digest
                 && record.created_at > lookup.since
         };
         let MemoryIdempotencyRecord { tenant, record, tokens } =
-            self.idempotency_records.iter().find(is)?;
-        let part = |(part, id): (&ResponseTokenData, &TokenId)| {
+            self.idempotency_records.iter().find(is_requested)?;
+        let join_token = |(data, id): (&ResponseTokenData, &TokenId)| {
             let row = self.tokens.get(self.find_live(*tenant, id, lookup.now)?)?;
             Some(StoredTokenData {
-                write_index: part.write_index,
+                write_index: data.write_index,
                 token: id.clone(),
                 containers: row.token.record.containers.clone(),
-                sealed: part.sealed.clone(),
+                sealed: data.sealed.clone(),
             })
         };
-        let parts = record.token_data.iter().zip(tokens).filter_map(part).collect();
+        let token_data = record.token_data.iter().zip(tokens).filter_map(join_token).collect();
         let IdempotencyRecord { digest, created_at, head, .. } = record.clone();
-        Some(StoredResponse { digest, created_at, head, token_data: parts })
+        Some(StoredResponse { digest, created_at, head, token_data })
     }
 }

@@ -52,13 +52,13 @@ impl MemoryStoreState {
         id: TokenIntentId,
         now: Timestamp,
     ) -> Option<StoredTokenIntent> {
-        let is = |(of, it): &&(TenantId, StoredTokenIntent)| {
-            *of == tenant && it.record.id == id && it.record.is_live(now)
+        let is_requested = |(owner, it): &&(TenantId, StoredTokenIntent)| {
+            *owner == tenant && it.record.id == id && it.record.is_live(now)
         };
-        self.intents.iter().find(is).map(|(_, it)| it.clone())
+        self.intents.iter().find(is_requested).map(|(_, it)| it.clone())
     }
 
-    /// By deleting it, or by making a token of it.
+    /// Removes an intent that is deleted or converted.
     pub(super) fn delete_intent(
         &mut self,
         tenant: TenantId,
@@ -69,7 +69,7 @@ impl MemoryStoreState {
         if self.find_intent(tenant, id, audit.at).is_none() {
             return ChangeOutcome::Stale;
         }
-        self.intents.retain(|(of, it)| *of != tenant || it.record.id != id);
+        self.intents.retain(|(owner, it)| *owner != tenant || it.record.id != id);
         self.append_audit_record(tenant, audit, &id.to_string(), outcome);
         ChangeOutcome::Done
     }

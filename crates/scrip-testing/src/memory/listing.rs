@@ -1,4 +1,4 @@
-//! Lists, by going through everything.
+//! Lists, by scanning all tokens.
 
 use std::cmp::Reverse;
 
@@ -18,26 +18,27 @@ impl ListingStore for MemoryStore {
     fn scan_tokens(&self, lookup: LookupPermit, scan: TokenScan) -> StoreFuture<'_, ScannedTokens> {
         self.with(move |state| {
             let tenant = lookup.tenant().id;
-            let place = |row: &TokenRow| {
+            let list_position = |row: &TokenRow| {
                 let (created_at, number) = row.creation_order();
                 let container = scan.ranges.listed_container(&row.token.record.containers)?.clone();
                 Some(ListPosition { container, created_at, row_number: number })
             };
-            let asked = |it: &&TokenRow| {
+            let is_requested = |it: &&TokenRow| {
                 it.tenant == tenant
                     && scan.facet.is_none_or(|facet| facet.matches(&it.token.record))
             };
-            let rows = state.tokens.iter().filter(asked);
-            let mut all: Vec<_> = rows.filter_map(|it| Some((place(it)?, &it.token))).collect();
-            all.sort_by(|(one, _), (other, _)| other.cmp(one));
-            all.retain(|(it, _)| scan.after.as_ref().is_none_or(|after| it < after));
-            all.truncate(scan.entries_max);
-            let last = all.last().filter(|_| all.len() == scan.entries_max);
-            let rest = last.map(|(it, _)| it.clone());
-            let live = all.into_iter().filter(|(_, it)| it.record.is_live(scan.now));
+            let rows = state.tokens.iter().filter(is_requested);
+            let mut entries: Vec<_> =
+                rows.filter_map(|it| Some((list_position(it)?, &it.token))).collect();
+            entries.sort_by(|(first, _), (second, _)| second.cmp(first));
+            entries.retain(|(it, _)| scan.after.as_ref().is_none_or(|after| it < after));
+            entries.truncate(scan.entries_max);
+            let last = entries.last().filter(|_| entries.len() == scan.entries_max);
+            let resume_after = last.map(|(it, _)| it.clone());
+            let live = entries.into_iter().filter(|(_, it)| it.record.is_live(scan.now));
             ScannedTokens {
-                tokens: live.map(|(at, it)| (at, it.clone())).collect(),
-                resume_after: rest,
+                tokens: live.map(|(position, it)| (position, it.clone())).collect(),
+                resume_after,
             }
         })
     }
@@ -49,14 +50,14 @@ impl ListingStore for MemoryStore {
     ) -> StoreFuture<'_, NewestTokens> {
         self.with(move |state| {
             let tenant = lookup.tenant().id;
-            let asked = |it: &&TokenRow| {
+            let is_requested = |it: &&TokenRow| {
                 let record = &it.token.record;
                 it.tenant == tenant
                     && record.is_live(scan.now)
                     && scan.ranges.listed_container(&record.containers).is_some()
                     && scan.facets.iter().all(|facet| facet.matches(record))
             };
-            let mut rows: Vec<_> = state.tokens.iter().filter(asked).collect();
+            let mut rows: Vec<_> = state.tokens.iter().filter(is_requested).collect();
             rows.sort_by_key(|it| Reverse(it.creation_order()));
             rows.truncate(NEWEST_TOKENS_MAX);
             let outline = |it: &TokenRow| {

@@ -1,4 +1,4 @@
-//! Both logs, in lists.
+//! The audit log and the read log, in lists.
 
 use std::collections::BTreeMap;
 
@@ -102,15 +102,15 @@ impl LogChains {
     }
 
     fn append(&mut self, audit: &AuditRecord, entry: RecordSubject<'_>) {
-        let before = self.heads.get(&entry.tenant);
-        let mut tip = ChainTip::from_head(before);
+        let previous_head = self.heads.get(&entry.tenant);
+        let mut tip = ChainTip::from_head(previous_head);
         self.records.push(audit.link_to_chain(&mut tip, entry).to_record());
-        let head = audit.head_signer().head(entry.log, entry.tenant, before, tip);
+        let head = audit.head_signer().head(entry.log, entry.tenant, previous_head, tip);
         self.heads.insert(entry.tenant, head);
     }
 
-    /// What was recorded of a tenant is kept for so long from now on.
-    pub(super) fn set_tenant_end(
+    /// Closes the chain of a tenant and sets the retention of its records.
+    pub(super) fn close_tenant_chain(
         &mut self,
         tenant: TenantId,
         audit: &AuditRecord,
@@ -125,25 +125,32 @@ impl LogChains {
         self.records.iter().filter(move |it| it.tenant == tenant && it.sequence > after)
     }
 
-    pub(super) fn scan(&self, tenant: TenantId, walk: &ScanRecords) -> ScannedRecords {
-        let below = |it: &&LogRecord| it.sequence < walk.before;
-        let mut records: Vec<_> = self.records(tenant, 0).filter(below).collect();
+    pub(super) fn scan(&self, tenant: TenantId, query: &ScanRecords) -> ScannedRecords {
+        let is_older = |it: &&LogRecord| it.sequence < query.before;
+        let mut records: Vec<_> = self.records(tenant, 0).filter(is_older).collect();
         records.reverse();
-        let looked = records.len().min(walk.rows_max);
-        let all = looked < walk.rows_max;
-        records.truncate(looked);
-        let last = records.last().map(|it| (it.sequence, it.at)).filter(|_| !all);
-        let found = records.into_iter().filter(|it| walk.filter.matches(&it.as_row()));
-        ScannedRecords { records: found.cloned().collect(), scanned: looked, last_scanned: last }
+        let scanned_count = records.len().min(query.rows_max);
+        let is_complete = scanned_count < query.rows_max;
+        records.truncate(scanned_count);
+        let last_scanned = records.last().map(|it| (it.sequence, it.at)).filter(|_| !is_complete);
+        let matching = records.into_iter().filter(|it| query.filter.matches(&it.as_row()));
+        ScannedRecords {
+            records: matching.cloned().collect(),
+            scanned: scanned_count,
+            last_scanned,
+        }
     }
 
     pub(super) fn list_chains(&self) -> Vec<Chain> {
-        let oldest = |tenant| {
+        let oldest_time = |tenant| {
             let first = self.records(tenant, 0).next();
-            let believed = self.records(tenant, 0).find(|it| !it.is_from_command());
-            first.into_iter().chain(believed).map(|it| it.at).min()
+            let first_from_server = self.records(tenant, 0).find(|it| !it.is_from_command());
+            first.into_iter().chain(first_from_server).map(|it| it.at).min()
         };
-        self.heads.values().map(|it| Chain { head: *it, oldest_at: oldest(it.tenant) }).collect()
+        self.heads
+            .values()
+            .map(|it| Chain { head: *it, oldest_at: oldest_time(it.tenant) })
+            .collect()
     }
 
     pub(super) fn checkpoint(&self, tenant: TenantId) -> Option<Checkpoint> {
@@ -153,12 +160,12 @@ impl LogChains {
     pub(super) fn prune(&mut self, prune: &PruneChain) -> Result<usize, StoreError> {
         let tenant = prune.tenant;
         let records: Vec<_> = self.records(tenant, 0).cloned().collect();
-        let created = prune.checkpoint(self.checkpoints.get(&tenant), &records);
-        let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
-        let Some(created) = created.map_err(broken)? else { return Ok(0) };
-        self.checkpoints.insert(tenant, created);
-        let had = self.records.len();
-        self.records.retain(|it| it.tenant != tenant || it.sequence > created.sequence);
-        Ok(had - self.records.len())
+        let checkpoint = prune.checkpoint(self.checkpoints.get(&tenant), &records);
+        let to_error = |_| StoreError::Corrupt("an altered chain is not pruned");
+        let Some(checkpoint) = checkpoint.map_err(to_error)? else { return Ok(0) };
+        self.checkpoints.insert(tenant, checkpoint);
+        let count_before = self.records.len();
+        self.records.retain(|it| it.tenant != tenant || it.sequence > checkpoint.sequence);
+        Ok(count_before - self.records.len())
     }
 }

@@ -1,4 +1,4 @@
-//! Expiry, which removes everything that has ended at once, and the status for the operator.
+//! Deletion of all expired entities in one step, and the status for the operator.
 
 use scrip_core::{
     audit::{AuditRecord, SignedWatermark},
@@ -14,27 +14,27 @@ use crate::memory::{MemoryStore, MemoryStoreState};
 impl Maintenance for MemoryStore {
     fn delete_expired(
         &self,
-        ending: ExpiringEntity,
-        expired_by: Timestamp,
+        entity: ExpiringEntity,
+        cutoff: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize> {
-        self.with(move |state| match ending {
-            ExpiringEntity::Token => state.expire_tokens(expired_by, &audit),
-            ExpiringEntity::TokenIntent => state.expire_intents(expired_by, &audit),
-            ExpiringEntity::ThreeDsSession => state.expire_sessions(expired_by, &audit),
+        self.with(move |state| match entity {
+            ExpiringEntity::Token => state.expire_tokens(cutoff, &audit),
+            ExpiringEntity::TokenIntent => state.expire_intents(cutoff, &audit),
+            ExpiringEntity::ThreeDsSession => state.expire_sessions(cutoff, &audit),
         })
     }
 
-    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
+    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |state| {
-            let had = state.count_cvcs();
+            let count_before = state.count_cvcs();
             for row in &mut state.tokens {
-                row.token.cvc.take_if(|it| it.expires_at <= expired_by);
+                row.token.cvc.take_if(|it| it.expires_at <= cutoff);
             }
             for (_, intent) in &mut state.intents {
-                intent.cvc.take_if(|it| it.expires_at <= expired_by);
+                intent.cvc.take_if(|it| it.expires_at <= cutoff);
             }
-            had - state.count_cvcs()
+            count_before - state.count_cvcs()
         })
     }
 
@@ -52,23 +52,23 @@ impl Maintenance for MemoryStore {
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
         self.with(move |state| {
-            let count = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
-            let policies = &state.directory.tenants;
-            let applications = policies.iter().map(|it| it.applications.len()).sum();
-            let api_keys = policies.iter().map(|it| it.api_keys.len()).sum();
+            let to_u64 = |count: usize| u64::try_from(count).unwrap_or(u64::MAX);
+            let tenants = &state.directory.tenants;
+            let applications = tenants.iter().map(|it| it.applications.len()).sum();
+            let api_keys = tenants.iter().map(|it| it.api_keys.len()).sum();
             let counts = vec![
-                ("tenants", count(policies.len())),
-                ("applications", count(applications)),
-                ("api_keys", count(api_keys)),
-                ("access_sessions", count(state.access_sessions.len())),
-                ("tokens", count(state.tokens.len())),
-                ("token_intents", count(state.intents.len())),
-                ("verification_codes", count(state.count_cvcs())),
-                ("sessions", count(state.threeds_sessions.len())),
-                ("session_events", count(state.events.len())),
-                ("remembered_answers", count(state.idempotency_records.len())),
-                ("audit_records", count(state.audit.len())),
-                ("access_records", count(state.read_log.len())),
+                ("tenants", to_u64(tenants.len())),
+                ("applications", to_u64(applications)),
+                ("api_keys", to_u64(api_keys)),
+                ("access_sessions", to_u64(state.access_sessions.len())),
+                ("tokens", to_u64(state.tokens.len())),
+                ("token_intents", to_u64(state.intents.len())),
+                ("verification_codes", to_u64(state.count_cvcs())),
+                ("threeds_sessions", to_u64(state.threeds_sessions.len())),
+                ("threeds_events", to_u64(state.events.len())),
+                ("idempotency_records", to_u64(state.idempotency_records.len())),
+                ("audit_records", to_u64(state.audit.len())),
+                ("read_log_records", to_u64(state.read_log.len())),
             ];
             StoreStatus { engine: "memory", counts, ..StoreStatus::default() }
         })
@@ -80,17 +80,17 @@ impl Maintenance for MemoryStore {
 }
 
 impl MemoryStoreState {
-    fn expire_tokens(&mut self, expired_by: Timestamp, audit: &AuditRecord) -> usize {
-        let mut swept = 0;
-        while let Some(at) = self.first_expired(expired_by) {
-            self.expire(at, audit);
-            swept += 1;
+    fn expire_tokens(&mut self, cutoff: Timestamp, audit: &AuditRecord) -> usize {
+        let mut deleted_count = 0;
+        while let Some(index) = self.first_expired(cutoff) {
+            self.expire(index, audit);
+            deleted_count += 1;
         }
-        swept
+        deleted_count
     }
 
-    fn expire_intents(&mut self, expired_by: Timestamp, audit: &AuditRecord) -> usize {
-        let is_live = |(_, it): &(_, StoredTokenIntent)| it.record.is_live(expired_by);
+    fn expire_intents(&mut self, cutoff: Timestamp, audit: &AuditRecord) -> usize {
+        let is_live = |(_, it): &(_, StoredTokenIntent)| it.record.is_live(cutoff);
         let (live, expired): (_, Vec<_>) =
             std::mem::take(&mut self.intents).into_iter().partition(is_live);
         self.intents = live;
@@ -100,39 +100,40 @@ impl MemoryStoreState {
         expired.len()
     }
 
-    /// Records are left in the order in which sessions end.
-    fn expire_sessions(&mut self, expired_by: Timestamp, audit: &AuditRecord) -> usize {
-        let has_ended =
-            |it: &ThreeDsSessionRecord| it.deletes_at.is_some_and(|it| it <= expired_by);
-        let (mut gone, left): (Vec<_>, _) =
-            std::mem::take(&mut self.threeds_sessions).into_iter().partition(has_ended);
-        self.threeds_sessions = left;
-        gone.sort_by_key(|it| it.deletes_at);
-        for it in &gone {
+    /// Appends the audit records in the order of expiry.
+    fn expire_sessions(&mut self, cutoff: Timestamp, audit: &AuditRecord) -> usize {
+        let is_expired = |it: &ThreeDsSessionRecord| it.deletes_at.is_some_and(|it| it <= cutoff);
+        let (mut expired, remaining): (Vec<_>, _) =
+            std::mem::take(&mut self.threeds_sessions).into_iter().partition(is_expired);
+        self.threeds_sessions = remaining;
+        expired.sort_by_key(|it| it.deletes_at);
+        for it in &expired {
             self.append_audit_record(it.tenant, audit, &it.id.to_string(), "expired");
         }
-        gone.len()
+        expired.len()
     }
 
-    /// Records are left in the order in which tokens end.
-    fn first_expired(&self, expired_by: Timestamp) -> Option<usize> {
+    /// Returns the index of the token that expired first. Of two tokens that expired at the same
+    /// time, the older one is first. The audit records are appended in this order.
+    fn first_expired(&self, cutoff: Timestamp) -> Option<usize> {
         let rows = self.tokens.iter().enumerate();
-        let expired = rows.filter(|(_, it)| !it.token.record.is_live(expired_by));
+        let expired = rows.filter(|(_, it)| !it.token.record.is_live(cutoff));
         let first = expired.min_by_key(|(_, it)| (it.token.record.expires_at, it.number));
-        first.map(|(at, _)| at)
+        first.map(|(index, _)| index)
     }
 
-    /// However an expired token goes, it leaves a record.
-    pub(super) fn expire(&mut self, at: usize, audit: &AuditRecord) {
-        let found = self.tokens.get(at).map(|it| (it.tenant, it.token.record.id.clone()));
-        if let Some((tenant, id)) = found {
-            self.remove_token(at);
+    /// Removes an expired token and appends its audit record. Deletion of expired tokens and the
+    /// insert of a token with the same id both call this function.
+    pub(super) fn expire(&mut self, index: usize, audit: &AuditRecord) {
+        let token_key = self.tokens.get(index).map(|it| (it.tenant, it.token.record.id.clone()));
+        if let Some((tenant, id)) = token_key {
+            self.remove_token(index);
             self.append_audit_record(tenant, audit, id.as_str(), "expired");
         }
     }
 
     pub(super) fn count_cvcs(&self) -> usize {
-        let of_tokens = self.tokens.iter().filter(|it| it.token.cvc.is_some()).count();
-        of_tokens + self.intents.iter().filter(|(_, it)| it.cvc.is_some()).count()
+        let token_cvcs = self.tokens.iter().filter(|it| it.token.cvc.is_some()).count();
+        token_cvcs + self.intents.iter().filter(|(_, it)| it.cvc.is_some()).count()
     }
 }

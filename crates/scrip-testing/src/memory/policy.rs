@@ -1,4 +1,4 @@
-//! Changes of policy.
+//! Policy changes.
 
 use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
@@ -22,7 +22,7 @@ impl DirectoryStore for MemoryStore {
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
         self.attempt(move |it| {
             if it.directory.system_keys.is_some() {
-                return Err(StoreError::Unavailable("there are keys".into()));
+                return Err(StoreError::Unavailable("the vault keys exist already".into()));
             }
             it.directory.system_keys = Some(keys);
             Ok(())
@@ -52,28 +52,28 @@ impl PolicyStore for MemoryStore {
     ) -> StoreFuture<'_, Result<(), Error>> {
         self.attempt(move |state| {
             let tenant = permit.tenant().id;
-            let is = |it: &PolicyRecords| it.tenant.record.id == tenant;
-            let Some(at) = state.directory.tenants.iter().position(is) else {
+            let is_tenant = |it: &PolicyRecords| it.tenant.record.id == tenant;
+            let Some(index) = state.directory.tenants.iter().position(is_tenant) else {
                 return Ok(Err(Error::NotFound));
             };
-            let Some(found) = state.directory.tenants.get(at) else {
+            let Some(records) = state.directory.tenants.get(index) else {
                 return Ok(Err(Error::NotFound));
             };
-            let edit = match decide(found.clone()) {
+            let edit = match decide(records.clone()) {
                 Ok(edit) => edit,
                 Err(error) => return Ok(Err(error)),
             };
-            let mut known = state.directory.tenants.iter().flat_map(|it| &it.api_keys);
-            let taken = |write: &PolicyWrite| {
-                let PolicyWrite::PutApiKey(new) = write else { return false };
-                known.any(|it| {
-                    it.record.digest == new.record.digest && it.record.id != new.record.id
+            let mut api_keys = state.directory.tenants.iter().flat_map(|it| &it.api_keys);
+            let is_key_taken = |write: &PolicyWrite| {
+                let PolicyWrite::PutApiKey(new_key) = write else { return false };
+                api_keys.any(|it| {
+                    it.record.digest == new_key.record.digest && it.record.id != new_key.record.id
                 })
             };
-            if edit.writes.iter().any(taken) {
+            if edit.writes.iter().any(is_key_taken) {
                 return Ok(Err(Error::Conflict { reason: "this key is in use" }));
             }
-            if let Some(records) = state.directory.tenants.get_mut(at) {
+            if let Some(records) = state.directory.tenants.get_mut(index) {
                 edit.writes.iter().for_each(|it| records.apply(it));
                 records.seal = edit.seal;
             }
@@ -98,7 +98,7 @@ impl PolicyStore for MemoryStore {
             state.directory.version += 1;
             state.deleted_tenants.push(audit.sign_deleted_tenant(id));
             state.append_audit_record(id, audit, &id.to_string(), "done");
-            state.audit.set_tenant_end(id, audit, deletion.retention_seconds());
+            state.audit.close_tenant_chain(id, audit, deletion.retention_seconds());
             Ok(ChangeOutcome::Done)
         })
     }
@@ -109,20 +109,21 @@ impl PolicyStore for MemoryStore {
 
     fn purge_tenants(&self, tenants: Vec<TenantId>, _now: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
-            let rows = |it: &MemoryStoreState| {
+            let count_rows = |it: &MemoryStoreState| {
                 it.tokens.len() + it.threeds_sessions.len() + it.events.len()
             };
-            let had = rows(it);
-            let existing: Vec<_> =
+            let count_before = count_rows(it);
+            let existing_tenants: Vec<_> =
                 it.directory.tenants.iter().map(|it| it.tenant.record.id).collect();
-            let deleted: Vec<_> = tenants.into_iter().filter(|it| !existing.contains(it)).collect();
-            it.tokens.retain(|it| !deleted.contains(&it.tenant));
-            it.intents.retain(|(tenant, _)| !deleted.contains(tenant));
-            it.threeds_sessions.retain(|it| !deleted.contains(&it.tenant));
-            it.events.retain(|(_, it)| !deleted.contains(&it.tenant));
-            it.usage.remove_tenants(&deleted);
-            it.guesses.retain(|(tenant, _)| !deleted.contains(tenant));
-            had - rows(it)
+            let deleted_tenants: Vec<_> =
+                tenants.into_iter().filter(|it| !existing_tenants.contains(it)).collect();
+            it.tokens.retain(|it| !deleted_tenants.contains(&it.tenant));
+            it.intents.retain(|(tenant, _)| !deleted_tenants.contains(tenant));
+            it.threeds_sessions.retain(|it| !deleted_tenants.contains(&it.tenant));
+            it.events.retain(|(_, it)| !deleted_tenants.contains(&it.tenant));
+            it.usage.remove_tenants(&deleted_tenants);
+            it.guesses.retain(|(tenant, _)| !deleted_tenants.contains(tenant));
+            count_before - count_rows(it)
         })
     }
 }

@@ -1,8 +1,9 @@
-//! A copy of everything a store holds, to start again from: tests run thousands of short histories from one state.
+//! A copy of the state of a store. Tests restore it to run thousands of short sequences of requests
+//! from the same state.
 
 use crate::memory::{MemoryStore, MemoryStoreState};
 
-/// Everything a store held at one moment.
+/// The complete state of a store at one moment.
 #[derive(Debug)]
 pub struct MemorySnapshot(MemoryStoreState);
 

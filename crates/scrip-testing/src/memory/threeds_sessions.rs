@@ -1,4 +1,4 @@
-//! 3-D Secure sessions and what is to be told of them, in lists.
+//! 3-D Secure sessions and their events, in lists.
 
 use scrip_core::{
     id::{TenantId, ThreeDsSessionId, TokenId},
@@ -40,8 +40,8 @@ impl ThreeDsSessionStore for MemoryStore {
         now: Timestamp,
     ) -> StoreFuture<'_, Option<ThreeDsSessionRecord>> {
         self.with(move |it| {
-            let found = it.find_session(id, now);
-            found.filter(|it| it.tenant == lookup.tenant().id)
+            let session = it.find_session(id, now);
+            session.filter(|it| it.tenant == lookup.tenant().id)
         })
     }
 
@@ -57,16 +57,16 @@ impl ThreeDsSessionStore for MemoryStore {
         self.attempt(move |state| {
             let session = &write.session;
             state.check_tenant(session.tenant)?;
-            let is = |it: &&mut ThreeDsSessionRecord| {
+            let is_requested = |it: &&mut ThreeDsSessionRecord| {
                 it.id == session.id
                     && it.tenant == session.tenant
                     && Some(it.revision) == session.revision.checked_sub(1)
             };
-            let Some(found) = state.threeds_sessions.iter_mut().find(is) else {
+            let Some(stored) = state.threeds_sessions.iter_mut().find(is_requested) else {
                 return Ok(ChangeOutcome::Stale);
             };
-            let ThreeDsSessionRecord { deletes_at: ends_at, revision, body, .. } = session.clone();
-            *found = ThreeDsSessionRecord { deletes_at: ends_at, revision, body, ..found.clone() };
+            let ThreeDsSessionRecord { deletes_at, revision, body, .. } = session.clone();
+            *stored = ThreeDsSessionRecord { deletes_at, revision, body, ..stored.clone() };
             state.insert_session_extras(write)?;
             Ok(ChangeOutcome::Done)
         })
@@ -78,7 +78,7 @@ impl ThreeDsSessionStore for MemoryStore {
         token: &'a TokenId,
         now: Timestamp,
     ) -> StoreFuture<'a, bool> {
-        self.with(move |it| it.is_token_named(lookup.tenant().id, token, now))
+        self.with(move |it| it.is_token_used_by_session(lookup.tenant().id, token, now))
     }
 }
 
@@ -89,22 +89,27 @@ impl ThreeDsEventStore for MemoryStore {
         events_max: usize,
     ) -> StoreFuture<'_, Vec<(i64, ThreeDsEventRecord)>> {
         self.with(move |state| {
-            let behind = state.events.iter().filter(|(number, _)| *number > after);
-            behind.take(events_max).cloned().collect()
+            let later_events = state.events.iter().filter(|(number, _)| *number > after);
+            later_events.take(events_max).cloned().collect()
         })
     }
 
-    fn delete_expired_threeds_events(&self, before: Timestamp) -> StoreFuture<'_, usize> {
+    fn delete_expired_threeds_events(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |state| {
-            let had = state.events.len();
-            state.events.retain(|(_, it)| it.at > before);
-            had - state.events.len()
+            let count_before = state.events.len();
+            state.events.retain(|(_, it)| it.at > cutoff);
+            count_before - state.events.len()
         })
     }
 }
 
 impl MemoryStoreState {
-    pub(super) fn is_token_named(&self, tenant: TenantId, token: &TokenId, now: Timestamp) -> bool {
+    pub(super) fn is_token_used_by_session(
+        &self,
+        tenant: TenantId,
+        token: &TokenId,
+        now: Timestamp,
+    ) -> bool {
         self.threeds_sessions.iter().any(|it| {
             it.tenant == tenant
                 && it.card.token() == Some(token)
@@ -112,22 +117,15 @@ impl MemoryStoreState {
         })
     }
 
-    /// What commits with the session's row.
+    /// Inserts the rows that are committed with the session row.
     fn insert_session_extras(&mut self, write: ThreeDsSessionWrite) -> Result<(), StoreError> {
-        let ThreeDsSessionWrite {
-            session,
-            events,
-            audit,
-            outcome,
-            used_card: used,
-            idempotency: answer,
-        } = write;
+        let ThreeDsSessionWrite { session, events, audit, outcome, used_card, idempotency } = write;
         for event in events {
             self.last_event += 1;
             self.events.push((self.last_event, event));
         }
         self.append_audit_record(session.tenant, &audit, &session.id.to_string(), outcome);
-        if let Some((operation, entity)) = used.as_ref().map(CardReference::audit_subject) {
+        if let Some((operation, entity)) = used_card.as_ref().map(CardReference::audit_subject) {
             self.append_audit_record(
                 session.tenant,
                 &audit.with_operation(operation),
@@ -135,10 +133,10 @@ impl MemoryStoreState {
                 "used",
             );
         }
-        self.insert_idempotency_record(session.tenant, answer, &[])
+        self.insert_idempotency_record(session.tenant, idempotency, &[])
     }
 
-    /// Names the token that the intent of these sessions became.
+    /// Sets the token that the intent of these sessions was converted to.
     pub(super) fn convert_card(&mut self, signed: &SignedRow<ConvertedIntent>) {
         for session in
             self.threeds_sessions.iter_mut().filter(|it| it.tenant == signed.record.tenant)
@@ -155,8 +153,8 @@ impl MemoryStoreState {
         id: ThreeDsSessionId,
         now: Timestamp,
     ) -> Option<ThreeDsSessionRecord> {
-        let is =
+        let is_requested =
             |it: &&ThreeDsSessionRecord| it.id == id && it.deletes_at.is_none_or(|it| it > now);
-        self.threeds_sessions.iter().find(is).cloned()
+        self.threeds_sessions.iter().find(is_requested).cloned()
     }
 }

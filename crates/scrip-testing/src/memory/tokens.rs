@@ -34,8 +34,8 @@ impl TokenStore for MemoryStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Option<StoredToken>> {
         self.with(move |it| {
-            let at = it.find_live(lookup.tenant().id, id, now)?;
-            it.tokens.get(at).map(|it| it.token.clone())
+            let index = it.find_live(lookup.tenant().id, id, now)?;
+            it.tokens.get(index).map(|it| it.token.clone())
         })
     }
 
@@ -54,12 +54,12 @@ impl TokenStore for MemoryStore {
     fn delete_token(&self, permit: Permit, delete: DeleteToken) -> StoreFuture<'_, ChangeOutcome> {
         self.with(move |state| {
             let tenant = permit.tenant().id;
-            let at = state.find_live(tenant, &delete.id, delete.audit.at);
-            let same = |it: &usize| {
+            let index = state.find_live(tenant, &delete.id, delete.audit.at);
+            let has_same_revision = |it: &usize| {
                 state.tokens.get(*it).is_some_and(|it| it.token.record.revision == delete.revision)
             };
-            let Some(at) = at.filter(same) else { return ChangeOutcome::Stale };
-            state.remove_token(at);
+            let Some(index) = index.filter(has_same_revision) else { return ChangeOutcome::Stale };
+            state.remove_token(index);
             state.append_audit_record(tenant, &delete.audit, delete.id.as_str(), "deleted");
             ChangeOutcome::Done
         })
@@ -73,8 +73,8 @@ impl MemoryStoreState {
         id: &TokenId,
         now: Timestamp,
     ) -> Option<usize> {
-        let is = |it: &TokenRow| it.tenant == tenant && it.token.record.id == *id;
-        self.tokens.iter().position(|it| is(it) && it.token.record.is_live(now))
+        let has_id = |it: &TokenRow| it.tenant == tenant && it.token.record.id == *id;
+        self.tokens.iter().position(|it| has_id(it) && it.token.record.is_live(now))
     }
 
     pub(super) fn find_duplicate(
@@ -82,7 +82,7 @@ impl MemoryStoreState {
         tenant: TenantId,
         token: &TokenRecord,
         deduplicate: Deduplicate,
-        own_id: Option<&TokenId>,
+        excluded_id: Option<&TokenId>,
         now: Timestamp,
     ) -> Option<StoredToken> {
         let lookup = DuplicateLookup::for_write(token, deduplicate)?;
@@ -91,28 +91,28 @@ impl MemoryStoreState {
             it.tenant == tenant
                 && record.fingerprint == token.fingerprint
                 && lookup.matches(record)
-                && Some(&record.id) != own_id
+                && Some(&record.id) != excluded_id
                 && record.is_live(now)
         };
         let preference = |it: &&TokenRow| {
-            let ends = it.token.record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
-            (Reverse(ends), it.creation_order())
+            let expiry_ms = it.token.record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
+            (Reverse(expiry_ms), it.creation_order())
         };
-        let found = self.tokens.iter().filter(matches).min_by_key(preference);
-        found.map(|it| it.token.clone())
+        let duplicate = self.tokens.iter().filter(matches).min_by_key(preference);
+        duplicate.map(|it| it.token.clone())
     }
 
-    pub(super) fn remove_token(&mut self, at: usize) {
-        let row = self.tokens.remove(at);
-        for answer in self.idempotency_records.iter_mut().filter(|it| it.tenant == row.tenant) {
-            let gone = |it: &TokenId| *it == row.token.record.id;
-            let mut tokens = answer.tokens.iter();
-            answer.record.token_data.retain(|_| !tokens.next().is_some_and(gone));
-            answer.tokens.retain(|it| !gone(it));
+    pub(super) fn remove_token(&mut self, index: usize) {
+        let row = self.tokens.remove(index);
+        for response in self.idempotency_records.iter_mut().filter(|it| it.tenant == row.tenant) {
+            let is_removed = |it: &TokenId| *it == row.token.record.id;
+            let mut tokens = response.tokens.iter();
+            response.record.token_data.retain(|_| !tokens.next().is_some_and(is_removed));
+            response.tokens.retain(|it| !is_removed(it));
         }
     }
 
-    /// A request that began before its tenant was deleted must not write after.
+    /// A request that started before its tenant was deleted must not write afterwards.
     pub(super) fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
         if self.directory.tenants.iter().any(|it| it.tenant.record.id == tenant) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! What a tenant uses: tokens are counted when somebody asks.
+//! The usage of a tenant. Existing tokens are counted when usage is read.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,10 +13,10 @@ use scrip_core::{
 
 use crate::memory::{MemoryStore, TokenRow};
 
-/// What cannot be told from the tokens that are there.
+/// Usage that cannot be computed from the existing tokens.
 #[derive(Debug, Default, Clone)]
 pub(super) struct UsageCounts {
-    /// The last of each type, by its name.
+    /// The last token of each type, by type name.
     last: BTreeMap<(TenantId, &'static str), TokenRecord>,
     created: BTreeMap<(TenantId, Month), u64>,
     active: BTreeMap<(TenantId, Month), u64>,
@@ -46,12 +46,12 @@ impl UsageCounts {
     }
 
     pub(super) fn delete_old(&mut self, month: Month) -> usize {
-        let rows = |it: &Self| it.created.len() + it.active.len() + it.active_tokens.len();
-        let had = rows(self);
+        let count_rows = |it: &Self| it.created.len() + it.active.len() + it.active_tokens.len();
+        let count_before = count_rows(self);
         self.created.retain(|(_, it), _| *it >= month.one_year_earlier());
         self.active.retain(|(_, it), _| *it >= month.one_year_earlier());
         self.active_tokens.retain(|(it, _, _)| *it >= month);
-        had - rows(self)
+        count_before - count_rows(self)
     }
 
     pub(super) fn remove_tenants(&mut self, deleted: &[TenantId]) {
@@ -70,12 +70,12 @@ impl UsageStore for MemoryStore {
     ) -> StoreFuture<'a, TenantUsage> {
         self.with(move |state| {
             let tenant = permit.tenant().id;
-            let own = state.usage.last.iter().filter(|((it, _), _)| *it == tenant);
-            let types = own.map(|(_, last)| {
-                let same = |it: &&TokenRow| {
+            let last_tokens = state.usage.last.iter().filter(|((it, _), _)| *it == tenant);
+            let types = last_tokens.map(|(_, last)| {
+                let has_same_type = |it: &&TokenRow| {
                     it.tenant == tenant && it.token.record.token_type == last.token_type
                 };
-                let count = state.tokens.iter().filter(same).count();
+                let count = state.tokens.iter().filter(has_same_type).count();
                 TokenTypeUsage {
                     token_type: last.token_type,
                     count: u64::try_from(count).unwrap_or(u64::MAX),

@@ -1,9 +1,8 @@
-//! PostgreSQL as operators run it: durable, reached over TCP, killed like a machine that loses its
-//! power, and with a standby that takes over.
+//! PostgreSQL as operators run it: durable and over TCP. Tests can kill it as a power failure
+//! would, and promote a standby.
 //!
-//! There is room for two servers, whose ports stay the same whoever lives there, so that the address
-//! of a cluster names both once and for all. As with [`crate::postgres`], all of it ends with this
-//! process, however that is.
+//! A cluster has two slots for servers. Their ports never change, so one address names both. As in
+//! [`crate::postgres`], everything ends with this process, for whatever reason.
 
 mod tls;
 
@@ -20,33 +19,34 @@ use uuid::Uuid;
 
 use crate::postgres::{query::query_database, start_script};
 
-/// Who owns the database, and who the servers are to each other.
+/// The role that owns the database and replicates.
 const OWNER_ROLE: &str = "scrip";
 const SUPERUSER: &str = "postgres";
-/// A minute of looking.
+/// The number of polls in one minute.
 const POLLS_MAX: usize = 3000;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Obeys line by line, and tidies up when its input ends, which is when this process does. A
-/// postmaster that is stopped starts nobody else, so nobody of its house escapes; each of them leads
-/// a process group of its own, so there is no group to kill.
+/// The script of the shell: it executes its input line by line. It kills the servers when its input
+/// ends, that is, when this process ends. A stopped postmaster starts no further processes,
+/// so the list of its children is complete. Each child has its own process group, so there is no
+/// group to kill.
 const CLUSTER_SCRIPT: &str = r#"
 umask 077
 folder=$1 programs=$2 first= second=
 mkdir "$folder" || exit 1
-slay() {
+kill_tree() {
     [ -n "$1" ] || return 0
     kill -STOP "$1"
-    house=$(cat "/proc/$1/task/$1/children")
-    kill -KILL "$1" $house 2>/dev/null
+    children=$(cat "/proc/$1/task/$1/children")
+    kill -KILL "$1" $children 2>/dev/null
     wait "$1" 2>/dev/null
-    for one in $house; do
+    for one in $children; do
         while [ -e "/proc/$one" ] && ! grep -q '^State:.Z' "/proc/$one/status" 2>/dev/null; do
             sleep 0.01
         done
     done
 }
-await() {
+wait_until_ready() {
     tries=0
     until "$programs/pg_isready" -q -h 127.0.0.1 -p "$2" -d postgres; do
         tries=$((tries + 1))
@@ -56,14 +56,14 @@ await() {
 }
 while read -r line; do
     eval "$line"
-    echo "ended $?"
+    echo "exit $?"
 done
-slay "$first"
-slay "$second"
+kill_tree "$first"
+kill_tree "$second"
 rm -rf "$folder"
 "#;
 
-/// One of the two places for a server.
+/// One of the two slots for a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum ServerSlot {
     First,
@@ -86,10 +86,10 @@ impl ServerSlot {
     }
 }
 
-/// When a commit is acknowledged.
+/// The time when a commit is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Replication {
-    /// Once the standby has it on disk.
+    /// After the standby has written the commit to disk.
     Synchronous,
     /// Without waiting for the standby.
     Asynchronous,
@@ -101,22 +101,23 @@ pub struct Cluster {
     output: BufReader<ChildStdout>,
     ports: (u16, u16),
     primary: ServerSlot,
-    /// More settings for every server, `name=value`.
+    /// Additional settings of every server, `name=value`.
     settings: Vec<String>,
 }
 
-/// Below the ports that the kernel gives to clients, so that no connection of the load can be in
-/// the way of a server that comes back.
+/// Returns a port below the ephemeral ports of the kernel, so that no client connection can occupy
+/// the port of a restarting server.
 fn free_port() -> u16 {
     let random = Uuid::new_v4().as_u128();
-    let tries = (0..1000_u128).filter_map(|at| u16::try_from(15_000 + (random + at) % 15_000).ok());
-    let mut free = tries.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
-    free.next().expect("a port is free")
+    let candidates =
+        (0..1000_u128).filter_map(|offset| u16::try_from(15_000 + (random + offset) % 15_000).ok());
+    let mut free_ports = candidates.filter(|port| TcpListener::bind(("127.0.0.1", *port)).is_ok());
+    free_ports.next().expect("find a free port")
 }
 
 impl Cluster {
-    /// One server, durable unless `settings` say otherwise, with an empty database that belongs to an
-    /// ordinary role.
+    /// Starts one server, durable unless `settings` say otherwise, with an empty database that an
+    /// ordinary role owns.
     #[must_use]
     pub fn start(settings: &[&str]) -> Self {
         let folder = std::env::temp_dir().join(format!("scrip-pgc-{}", Uuid::new_v4().simple()));
@@ -139,7 +140,7 @@ impl Cluster {
         cluster
     }
 
-    /// Names both places; whoever takes writes is the one.
+    /// The address with both servers. A client uses the server that accepts writes.
     #[must_use]
     pub fn url(&self) -> String {
         let (first, second) = self.ports;
@@ -149,17 +150,18 @@ impl Cluster {
         )
     }
 
-    /// The primary and every process of it end at once, and none of them gets to say or write anything.
+    /// Kills the primary and all its processes at once. None of them can write or send anything
+    /// more.
     pub fn kill_primary(&mut self) {
         self.kill_server(self.primary);
     }
 
-    /// The primary comes back in its directory, and has recovered.
+    /// Restarts the primary in its directory and waits for recovery.
     pub fn restart_primary(&mut self) {
         self.start_server(self.primary);
     }
 
-    /// The primary and every process of it stand still; connections stay open.
+    /// Stops the primary and all its processes. Connections stay open.
     pub fn freeze_primary(&mut self) {
         self.signal_primary("STOP");
     }
@@ -168,13 +170,13 @@ impl Cluster {
         self.signal_primary("CONT");
     }
 
-    /// A copy of the primary in the other place, which follows it.
+    /// Adds a standby that follows the primary in the other slot.
     pub fn add_standby(&mut self, replication: Replication) {
         let standby = self.primary.other();
-        let (port, to) = (self.port(self.primary), standby.name());
+        let (port, name) = (self.port(self.primary), standby.name());
         self.run_shell_line(&format!(
-            r#"rm -rf "$folder/{to}" && "$programs/pg_basebackup" -R -X stream -c fast --no-sync \
-                -D "$folder/{to}" -d "host=127.0.0.1 port={port} user={SUPERUSER} application_name={to}""#
+            r#"rm -rf "$folder/{name}" && "$programs/pg_basebackup" -R -X stream -c fast --no-sync \
+                -D "$folder/{name}" -d "host=127.0.0.1 port={port} user={SUPERUSER} application_name={name}""#
         ));
         self.start_server(standby);
         let state = match replication {
@@ -191,7 +193,7 @@ impl Cluster {
         );
     }
 
-    /// The standby gets nothing more, as if the network between the two were cut.
+    /// Disconnects the standby from the primary, as a network failure would.
     pub fn disconnect_standby(&mut self) {
         let standby = self.port(self.primary.other());
         query_server(standby, OWNER_ROLE, "ALTER SYSTEM SET primary_conninfo = ''");
@@ -199,28 +201,28 @@ impl Cluster {
         self.wait_for_result("SELECT pid::text FROM pg_stat_replication", &[]);
     }
 
-    /// The primary is killed and never comes back; the standby takes its place, alone.
+    /// Kills the primary permanently and promotes the standby.
     pub fn fail_over(&mut self) {
         self.kill_primary();
         self.run_shell_line(&format!(r#"rm -rf "$folder/{}""#, self.primary.name()));
         self.primary = self.primary.other();
-        // It would wait for a standby of its own, as the one before it did.
+        // Otherwise the new primary would wait for a standby, like the old primary.
         self.query_primary("ALTER SYSTEM RESET synchronous_standby_names");
         self.query_primary("SELECT pg_promote()");
         self.wait_for_result("SELECT pg_is_in_recovery()::text", &["false"]);
     }
 
-    /// As the superuser, in the vault's database: the first column of each row.
+    /// Runs a query as the superuser in the vault's database. Returns the first column of each row.
     pub fn query_primary(&self, sql: &str) -> Vec<String> {
         query_server(self.port(self.primary), OWNER_ROLE, sql)
     }
 
     fn wait_for_result(&self, sql: &str, expected: &[&str]) {
-        let came = (0..POLLS_MAX).any(|_| {
+        let is_reached = (0..POLLS_MAX).any(|_| {
             thread::sleep(POLL_INTERVAL);
             self.query_primary(sql) == expected
         });
-        assert!(came, "{sql} does not become {expected:?}");
+        assert!(is_reached, "{sql} does not become {expected:?}");
     }
 
     fn port(&self, slot: ServerSlot) -> u16 {
@@ -241,13 +243,13 @@ impl Cluster {
                 -c unix_socket_directories= -c fsync=on -c full_page_writes=on -c synchronous_commit=on \
                 -c max_connections=200 -c shared_buffers=64MB -c wal_keep_size=256MB{settings} \
                 >>"$folder/{name}.log" 2>&1 </dev/null & {name}=$!; \
-                await "${name}" {port} || {{ tail -n 20 "$folder/{name}.log"; false; }}"#
+                wait_until_ready "${name}" {port} || {{ tail -n 20 "$folder/{name}.log"; false; }}"#
         ));
     }
 
     fn kill_server(&mut self, slot: ServerSlot) {
         let name = slot.name();
-        self.run_shell_line(&format!(r#"slay "${name}"; {name}="#));
+        self.run_shell_line(&format!(r#"kill_tree "${name}"; {name}="#));
     }
 
     fn signal_primary(&mut self, signal: &str) {
@@ -257,24 +259,24 @@ impl Cluster {
         ));
     }
 
-    /// Has the shell do that, and waits until it has.
+    /// Sends a line to the shell and waits until it was executed.
     fn run_shell_line(&mut self, line: &str) {
         let line = line.replace("\\\n", " ");
-        writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").expect("the shell listens");
+        writeln!(self.shell.stdin.as_mut().unwrap(), "{line}").expect("write to the shell");
         let mut output = String::new();
         loop {
-            let at = output.len();
+            let line_start = output.len();
             assert!(self.output.read_line(&mut output).unwrap() > 0, "the shell ended: {output}");
-            match output[at..].trim_end() {
-                "ended 0" => return,
-                ended if ended.starts_with("ended ") => panic!("{line}: {output}"),
+            match output[line_start..].trim_end() {
+                "exit 0" => return,
+                exit if exit.starts_with("exit ") => panic!("{line}: {output}"),
                 _ => (),
             }
         }
     }
 }
 
-/// Waits until everything is gone.
+/// Waits until all processes have ended.
 impl Drop for Cluster {
     fn drop(&mut self) {
         drop(self.shell.stdin.take());
@@ -282,7 +284,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Runs a statement as the superuser: the first column of each row.
+/// Runs a query as the superuser. Returns the first column of each row.
 fn query_server(port: u16, database: &str, sql: &str) -> Vec<String> {
     let url = format!("postgres://{SUPERUSER}@127.0.0.1:{port}/{database}");
     query_database(&url, sql).rows.into_iter().filter_map(|row| row.into_iter().next()).collect()

@@ -1,27 +1,27 @@
-//! A look at what is in a database, past whoever serves it.
+//! Database queries that bypass the vault.
 
 use std::thread;
 
 use tokio::runtime;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
-/// What a statement came to.
+/// The result of a query.
 #[derive(Debug, Default)]
 pub struct QueryResult {
-    /// Every value as text; nothing is the empty text.
+    /// All values as text. Null is the empty text.
     pub rows: Vec<Vec<String>>,
-    /// How many rows the last statement found or changed.
+    /// The number of rows that the last statement found or changed.
     pub count: u64,
 }
 
-/// At this address. It may be called from inside a runtime.
+/// Runs a query at this address. Can be called from inside a runtime.
 ///
 /// # Panics
-/// When the statement is refused.
+/// If the statement fails.
 #[must_use]
 pub fn query_database(url: &str, sql: &str) -> QueryResult {
     let (url, sql) = (url.to_owned(), sql.to_owned());
-    let asked = thread::Builder::new().name("look".to_owned()).spawn(move || {
+    let query_thread = thread::Builder::new().name("query".to_owned()).spawn(move || {
         let runtime = runtime::Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {
             let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
@@ -29,18 +29,18 @@ pub fn query_database(url: &str, sql: &str) -> QueryResult {
             let messages = client.simple_query(&sql).await.unwrap();
             drop(client);
             connection.await.unwrap().unwrap();
-            let mut looked = QueryResult::default();
+            let mut result = QueryResult::default();
             for message in &messages {
                 if let SimpleQueryMessage::Row(row) = message {
-                    let value = |at| row.get(at).unwrap_or_default().to_owned();
-                    looked.rows.push((0..row.len()).map(value).collect());
+                    let column_text = |index| row.get(index).unwrap_or_default().to_owned();
+                    result.rows.push((0..row.len()).map(column_text).collect());
                 }
                 if let SimpleQueryMessage::CommandComplete(count) = message {
-                    looked.count = *count;
+                    result.count = *count;
                 }
             }
-            looked
+            result
         })
     });
-    asked.expect("a thread").join().expect("PostgreSQL answers")
+    query_thread.expect("start a thread").join().expect("query PostgreSQL")
 }

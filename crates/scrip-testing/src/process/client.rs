@@ -1,5 +1,5 @@
-//! A client that knows what it sent and what came back, and nothing in between: no retries. Every
-//! response must be in the OpenAPI document.
+//! An HTTP client without retries, so that a test knows exactly what was sent. Every response must
+//! match the OpenAPI document.
 
 use std::{
     collections::HashMap,
@@ -12,10 +12,10 @@ use serde_json::Value;
 
 use crate::contract::{Contract, Exchange, document};
 
-/// Far longer than any answer takes: a server that hangs fails the test.
+/// Far longer than any response takes: a server that hangs fails the test.
 const READ_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// Where a server is, and what it said when it was ready: its keys.
+/// The address of a server, and its ready message with the keys.
 #[derive(Debug, Clone)]
 pub struct ServerAddress {
     pub address: SocketAddr,
@@ -34,16 +34,16 @@ pub struct HttpResponse {
 }
 
 impl HttpClient {
-    pub fn connect(batch: &ServerAddress) -> io::Result<Self> {
-        let stream = TcpStream::connect(batch.address)?;
+    pub fn connect(server: &ServerAddress) -> io::Result<Self> {
+        let stream = TcpStream::connect(server.address)?;
         stream.set_nodelay(true)?;
         stream.set_read_timeout(Some(READ_TIMEOUT))?;
         let api_key =
-            batch.ready_message["keys"]["private"].as_str().unwrap_or_default().to_owned();
+            server.ready_message["keys"]["private"].as_str().unwrap_or_default().to_owned();
         Ok(Self { stream: BufReader::new(stream), api_key })
     }
 
-    /// An error means that nobody knows what became of the request.
+    /// Sends a request. After an error the outcome of the request is unknown.
     pub fn send(
         &mut self,
         request_line: &str,
@@ -64,26 +64,27 @@ impl HttpClient {
     }
 
     fn read_response(&mut self, request_line: &str) -> io::Result<Exchange> {
-        let broken = |what: &str| io::Error::new(io::ErrorKind::UnexpectedEof, what.to_owned());
+        let to_error =
+            |reason: &str| io::Error::new(io::ErrorKind::UnexpectedEof, reason.to_owned());
         let mut line = String::new();
         self.stream.read_line(&mut line)?;
         let status = line.split(' ').nth(1).and_then(|it| it.parse().ok());
-        let status = status.ok_or_else(|| broken("no status"))?;
+        let status = status.ok_or_else(|| to_error("no status"))?;
         let (mut length, mut headers) = (0, HashMap::new());
         loop {
             line.clear();
             if self.stream.read_line(&mut line)? == 0 {
-                return Err(broken("the head broke off"));
+                return Err(to_error("incomplete head"));
             }
             let Some((name, value)) = line.trim_end().split_once(':') else { break };
             if name.eq_ignore_ascii_case("content-length") {
-                length = value.trim().parse().map_err(|_| broken("no length"))?;
+                length = value.trim().parse().map_err(|_| to_error("no length"))?;
             }
             headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
         }
         let mut body = vec![0; length];
         self.stream.read_exact(&mut body)?;
-        let body = String::from_utf8(body).map_err(|_| broken("not text"))?;
+        let body = String::from_utf8(body).map_err(|_| to_error("body is not text"))?;
         let (method, path) = request_line.split_once(' ').unwrap_or((request_line, ""));
         let (method, path) = (method.to_owned(), path.to_owned());
         Ok(Exchange { method, path, status, headers, body })

@@ -1,4 +1,4 @@
-//! A folder with a vault, the settings to serve it, and what it logs.
+//! A folder with a vault and the log of its server, and the settings to serve the vault.
 
 use std::{
     fs::{self, File},
@@ -25,13 +25,13 @@ pub struct ProcessHarness {
     program: &'static str,
     folder: tempfile::TempDir,
     variables: Vec<(&'static str, String)>,
-    /// How many files the program may have open; what the tests may, unless it is set.
+    /// The limit of file descriptors of the program. The default is the limit of the test process.
     descriptors_max: Option<u32>,
 }
 
 impl ProcessHarness {
     pub fn new(program: &'static str) -> Self {
-        let folder = tempfile::tempdir().expect("a folder");
+        let folder = tempfile::tempdir().expect("create a folder");
         let data = folder.path().join("data").display().to_string();
         let harness = Self { program, folder, variables: Vec::new(), descriptors_max: None };
         let harness = harness.with_variable("SCRIP_LIMITS_MODE", "off");
@@ -40,7 +40,7 @@ impl ProcessHarness {
             .with_variable("SCRIP_SERVER_LISTEN", "127.0.0.1:0")
     }
 
-    /// With a vault in it.
+    /// A folder with a new vault.
     pub fn initialized(program: &'static str) -> Self {
         let harness = Self::new(program);
         let output = harness.run(&["init"]);
@@ -48,17 +48,18 @@ impl ProcessHarness {
         harness
     }
 
-    /// With a vault in it, and the API key of an application that may do everything.
+    /// A folder with a new vault, and the API key of an application with all permissions.
     pub fn with_api_key(program: &'static str) -> (Self, String) {
         let harness = Self::new(program);
         drop(harness.start(&["dev", "--json"]));
-        let keys = fs::read_to_string(harness.data().join("dev-keys.json")).expect("keys");
+        let keys = fs::read_to_string(harness.data().join("dev-keys.json"))
+            .expect("read the development keys");
         let keys: Value = serde_json::from_str(&keys).expect("JSON");
         (harness, keys["keys"]["private"].as_str().expect("a key").to_owned())
     }
 
     pub fn with_variable(mut self, name: &'static str, value: &str) -> Self {
-        self.variables.retain(|(known, _)| *known != name);
+        self.variables.retain(|(existing_name, _)| *existing_name != name);
         self.variables.push((name, value.to_owned()));
         self
     }
@@ -76,15 +77,15 @@ impl ProcessHarness {
         self.path("data")
     }
 
-    /// The program, with nothing of our own environment that could change it.
+    /// A command with only the variables of this harness in its environment.
     pub fn command(&self, arguments: &[&str]) -> Command {
         let program = self.program;
         let mut command = match self.descriptors_max {
             None => Command::new(program),
             Some(limit) => {
                 let mut shell = Command::new("/bin/sh");
-                let limited = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
-                shell.args(["-c", &limited, program]);
+                let limit_script = format!("ulimit -n {limit} && exec \"$0\" \"$@\"");
+                shell.args(["-c", &limit_script, program]);
                 shell
             }
         };
@@ -93,23 +94,25 @@ impl ProcessHarness {
         command
     }
 
-    /// A run that ends by itself; one that does not is ended, and has then failed.
+    /// Runs a command to its end. A command that does not end in 20 seconds is killed, so that its
+    /// status is a failure.
     pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = self.command(arguments);
         let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-        // Read beside it: a pipe holds only so much, and it would wait for somebody to read.
-        let stdout = read_in_background(child.stdout.take().expect("it was piped"));
-        let stderr = read_in_background(child.stderr.take().expect("it was piped"));
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("run the command");
+        // The outputs are read in the background, because the command blocks when a pipe is full.
+        let stdout = read_in_background(child.stdout.take().expect("the output is piped"));
+        let stderr = read_in_background(child.stderr.take().expect("the output is piped"));
         if wait(&mut child, Duration::from_secs(20)).is_none() {
             drop(child.kill());
         }
-        let status = child.wait().expect("it ran");
-        let whole = |it: JoinHandle<Vec<u8>>| it.join().expect("its output can be read");
-        Output { status, stdout: whole(stdout), stderr: whole(stderr) }
+        let status = child.wait().expect("run the command");
+        let join_reader =
+            |it: JoinHandle<Vec<u8>>| it.join().expect("read the output of the program");
+        Output { status, stdout: join_reader(stdout), stderr: join_reader(stderr) }
     }
 
-    /// A run that must fail, and what it says.
+    /// Runs a command and checks that it fails with this message.
     #[track_caller]
     pub fn assert_fails(&self, arguments: &[&str], expected: &str) {
         let output = self.run(arguments);
@@ -125,31 +128,40 @@ impl ProcessHarness {
     pub fn start(&self, arguments: &[&str]) -> RunningServer {
         let log = File::options().create(true).append(true).open(self.path("log"));
         let mut command = self.command(arguments);
-        let (child, stdout, hello) = start(command.stderr(log.expect("a file for the log")));
-        let url = hello["url"].as_str().unwrap_or_default().to_owned();
-        assert!(!url.is_empty(), "it does not listen: {}", self.log());
+        let (child, stdout, ready_message) =
+            start(command.stderr(log.expect("create the log file")));
+        let url = ready_message["url"].as_str().unwrap_or_default().to_owned();
+        assert!(!url.is_empty(), "the server does not listen: {}", self.log());
         let address = url.split("//").nth(1).and_then(|it| it.parse().ok()).expect("an address");
-        let metrics = hello["metrics"].as_str().map(str::to_owned);
-        let results = hello["results"].as_str().map(str::to_owned);
-        let own_url = url.clone();
+        let metrics = ready_message["metrics"].as_str().map(str::to_owned);
+        let results = ready_message["results"].as_str().map(str::to_owned);
+        let reported_url = url.clone();
         let recorder = None;
-        let running =
-            RunningServer { child, url, own_url, metrics, results, address, stdout, recorder };
+        let running = RunningServer {
+            child,
+            url,
+            own_url: reported_url,
+            metrics,
+            results,
+            address,
+            stdout,
+            recorder,
+        };
         running.with_recorder()
     }
 
     pub fn log(&self) -> String {
-        fs::read_to_string(self.path("log")).expect("the log reads")
+        fs::read_to_string(self.path("log")).expect("read the log")
     }
 
-    /// Waits until the log has that text.
+    /// Waits until the log contains this text.
     #[track_caller]
     pub fn wait_for_log(&self, expected: &str) {
         assert!(becomes_true(|| self.log().contains(expected)), "{expected}: {}", self.log());
     }
 }
 
-/// Whether it comes true within a time that is long for any machine.
+/// Polls the condition for a time that is long enough for any machine.
 pub fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
     (0..750).any(|_| {
         sleep(Duration::from_millis(20));
@@ -161,19 +173,19 @@ pub fn becomes_true(mut condition: impl FnMut() -> bool) -> bool {
 pub struct RunningServer {
     pub child: Child,
     pub url: String,
-    /// The URL that the program itself says.
+    /// The URL that the program itself reports.
     pub own_url: String,
-    /// Where it says its metrics are.
+    /// The reported metrics URL.
     pub metrics: Option<String>,
-    /// Where it says that directory servers come with results.
+    /// The reported URL for results of directory servers.
     pub results: Option<String>,
     pub address: SocketAddr,
     stdout: BufReader<ChildStdout>,
-    /// Before a server without TLS, which clients are told the address of.
+    /// A recording proxy in front of a server without TLS. Clients get its address.
     recorder: Option<Recorder>,
 }
 
-/// The demo shop and the metrics are not part of the interface.
+/// The demo shop and the metrics are not part of the API.
 const UNDOCUMENTED: &[&str] = &["/demo", "/metrics"];
 
 impl RunningServer {
@@ -187,7 +199,7 @@ impl RunningServer {
         self
     }
 
-    /// The first response that the document does not have.
+    /// Describes the first response that is not in the document.
     fn find_undocumented_response(&self) -> Option<String> {
         let contract = Contract::new(document(), UNDOCUMENTED);
         let exchanges = self.recorder.as_ref().map(Recorder::exchanges).unwrap_or_default();
@@ -199,22 +211,22 @@ impl RunningServer {
         let agent: ureq::Agent = config.into();
         let url = format!("{}{path}", self.url);
         let request = ureq::http::Request::builder().method(method).uri(url).body(());
-        let response = agent.run(request.expect("a request")).expect("an answer");
+        let response = agent.run(request.expect("a request")).expect("a response");
         let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
-        let kind = header("content-type").unwrap_or_default().to_owned();
+        let content_type = header("content-type").unwrap_or_default().to_owned();
         let retry_after = header("retry-after").map(str::to_owned);
-        ResponseSummary { status: response.status().as_u16(), content_type: kind, retry_after }
+        ResponseSummary { status: response.status().as_u16(), content_type, retry_after }
     }
 
     pub fn status(&self, path: &str) -> u16 {
         self.send("GET", path).status
     }
 
-    /// What else it wrote to standard output, up to its end.
+    /// Reads the standard output of the program up to its end.
     pub fn remaining_output(&mut self) -> String {
-        let mut rest = String::new();
-        self.stdout.read_to_string(&mut rest).expect("it reads");
-        rest
+        let mut output = String::new();
+        self.stdout.read_to_string(&mut output).expect("read the output of the program");
+        output
     }
 }
 
@@ -233,17 +245,17 @@ impl Drop for RunningServer {
             assert_eq!(
                 self.find_undocumented_response(),
                 None,
-                "each response is in the OpenAPI document"
+                "a response is not in the OpenAPI document"
             );
         }
     }
 }
 
 fn read_in_background(mut pipe: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
-    let read = move || {
+    let read_pipe = move || {
         let mut bytes = Vec::new();
-        pipe.read_to_end(&mut bytes).expect("its output can be read");
+        pipe.read_to_end(&mut bytes).expect("read the output of the program");
         bytes
     };
-    thread::Builder::new().name("output".to_owned()).spawn(read).expect("a thread")
+    thread::Builder::new().name("output".to_owned()).spawn(read_pipe).expect("start a thread")
 }

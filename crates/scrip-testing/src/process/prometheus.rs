@@ -1,4 +1,5 @@
-//! Reads the text format of Prometheus strictly: whatever its documents do not allow is a failure.
+//! A strict parser for the Prometheus text format: everything that the specification does not allow
+//! is a failure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,28 +24,28 @@ pub struct ParsedMetricSample {
 impl ParsedMetricsPage {
     #[track_caller]
     pub fn parse(text: &str) -> Self {
-        assert!(text.ends_with('\n'), "the last line ends like every other");
+        assert!(text.ends_with('\n'), "the last line has no newline");
         let mut page = Self::default();
         let mut series = BTreeSet::new();
-        let (mut helped, mut current) = (String::new(), String::new());
+        let (mut family_with_help, mut current_family) = (String::new(), String::new());
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# HELP ") {
-                let (name, about) = rest.split_once(' ').expect(line);
-                assert!(is_name(name) && !about.is_empty(), "{line}");
-                name.clone_into(&mut helped);
+                let (name, help) = rest.split_once(' ').expect(line);
+                assert!(is_name(name) && !help.is_empty(), "{line}");
+                name.clone_into(&mut family_with_help);
             } else if let Some(rest) = line.strip_prefix("# TYPE ") {
                 let (name, kind) = rest.split_once(' ').expect(line);
-                assert_eq!(name, helped, "a family has its help before its type");
+                assert_eq!(name, family_with_help, "the help of a family must precede its type");
                 assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
                 let family = ParsedMetricFamily { kind: kind.to_owned(), samples: Vec::new() };
-                let before = page.families.insert(name.to_owned(), family);
-                assert!(before.is_none(), "{name} is there twice");
-                name.clone_into(&mut current);
+                let previous = page.families.insert(name.to_owned(), family);
+                assert!(previous.is_none(), "{name} is defined twice");
+                name.clone_into(&mut current_family);
             } else {
                 let sample = parse_sample(line);
                 assert!(series.insert((sample.name.clone(), sample.labels.clone())), "{line}");
-                let family = page.families.get_mut(&current).expect(line);
-                assert!(belongs_to_family(&sample, &current, &family.kind), "{line}");
+                let family = page.families.get_mut(&current_family).expect(line);
+                assert!(belongs_to_family(&sample, &current_family, &family.kind), "{line}");
                 family.samples.push(sample);
             }
         }
@@ -54,20 +55,20 @@ impl ParsedMetricsPage {
         page
     }
 
-    /// The number of one series, with all of its labels in any order.
+    /// The value of one series, with all its labels in any order.
     #[track_caller]
     pub fn value(&self, name: &str, labels: &[(&str, &str)]) -> f64 {
-        let missing = format!("there is no {name} {labels:?}");
+        let missing = format!("missing series {name} {labels:?}");
         self.find(name, labels).expect(&missing)
     }
 
     pub fn find(&self, name: &str, labels: &[(&str, &str)]) -> Option<f64> {
         let labels: BTreeMap<_, _> = labels
             .iter()
-            .map(|(name, outcome_name)| ((*name).to_owned(), (*outcome_name).to_owned()))
+            .map(|(name, label_value)| ((*name).to_owned(), (*label_value).to_owned()))
             .collect();
-        let is = |it: &&ParsedMetricSample| it.name == name && it.labels == labels;
-        self.samples().find(is).map(|it| it.value)
+        let is_requested = |it: &&ParsedMetricSample| it.name == name && it.labels == labels;
+        self.samples().find(is_requested).map(|it| it.value)
     }
 
     pub fn samples(&self) -> impl Iterator<Item = &ParsedMetricSample> {
@@ -76,8 +77,8 @@ impl ParsedMetricsPage {
 }
 
 fn is_name(text: &str) -> bool {
-    let first = |it: char| it.is_ascii_alphabetic() || it == '_';
-    text.starts_with(first) && text.chars().all(|it| first(it) || it.is_ascii_digit())
+    let can_be_first = |it: char| it.is_ascii_alphabetic() || it == '_';
+    text.starts_with(can_be_first) && text.chars().all(|it| can_be_first(it) || it.is_ascii_digit())
 }
 
 #[track_caller]
@@ -88,15 +89,15 @@ fn parse_sample(line: &str) -> ParsedMetricSample {
         None => (series, ""),
     };
     assert!(is_name(name), "{line}");
-    let mut found = BTreeMap::new();
+    let mut parsed_labels = BTreeMap::new();
     for pair in labels.split(',').filter(|it| !it.is_empty()) {
-        let (name, outcome_name) = pair.split_once("=\"").expect(line);
-        let outcome_name = outcome_name.strip_suffix('"').expect(line);
-        assert!(is_name(name) && !outcome_name.contains(['"', '\\', '\n']), "{line}");
-        assert!(found.insert(name.to_owned(), outcome_name.to_owned()).is_none(), "{line}");
+        let (name, label_value) = pair.split_once("=\"").expect(line);
+        let label_value = label_value.strip_suffix('"').expect(line);
+        assert!(is_name(name) && !label_value.contains(['"', '\\', '\n']), "{line}");
+        assert!(parsed_labels.insert(name.to_owned(), label_value.to_owned()).is_none(), "{line}");
     }
     let value = value.parse().expect(line);
-    ParsedMetricSample { name: name.to_owned(), labels: found, value }
+    ParsedMetricSample { name: name.to_owned(), labels: parsed_labels, value }
 }
 
 fn belongs_to_family(sample: &ParsedMetricSample, family: &str, kind: &str) -> bool {
@@ -108,7 +109,8 @@ fn belongs_to_family(sample: &ParsedMetricSample, family: &str, kind: &str) -> b
     ["_bucket", "_sum", "_count"].contains(&suffix) && sample.labels.contains_key("le") == is_bucket
 }
 
-/// Bounds rise, counts never fall, the last bound is infinite and counts everything.
+/// Checks that the bounds increase, that the counts never decrease, and that the last bound is
+/// infinite and counts all values.
 #[track_caller]
 fn check_histogram(name: &str, family: &ParsedMetricFamily) {
     let mut series: BTreeMap<BTreeMap<String, String>, Vec<(f64, f64)>> = BTreeMap::new();
@@ -124,11 +126,14 @@ fn check_histogram(name: &str, family: &ParsedMetricFamily) {
             None => (),
         }
     }
-    assert_eq!(series.len(), counts.len(), "{name}");
+    assert_eq!(series.len(), counts.len(), "{name}: every series needs a count");
     for (labels, buckets) in series {
-        let rises = buckets.windows(2).all(|it| it[0].0 < it[1].0 && it[0].1 <= it[1].1);
-        assert!(rises, "{name} {labels:?}");
+        let is_increasing = buckets.windows(2).all(|it| it[0].0 < it[1].0 && it[0].1 <= it[1].1);
+        assert!(is_increasing, "{name} {labels:?}: buckets do not increase");
         let last = buckets.last().unwrap();
-        assert!(last.0.is_infinite() && counts.get(&labels) == Some(&last.1), "{name} {labels:?}");
+        assert!(
+            last.0.is_infinite() && counts.get(&labels) == Some(&last.1),
+            "{name} {labels:?}: the last bucket does not count all values"
+        );
     }
 }

@@ -1,4 +1,4 @@
-//! The store's methods for 3-D Secure sessions, with what most tests do not care about filled in.
+//! The methods of a store for 3-D Secure sessions with default arguments for most tests.
 
 use std::time::Duration;
 
@@ -93,8 +93,8 @@ impl StoreHarness {
             .unwrap()
     }
 
-    pub async fn delete_expired_threeds_sessions(&self, expired_by: Timestamp) -> usize {
-        let mut swept = 0;
+    pub async fn delete_expired_threeds_sessions(&self, cutoff: Timestamp) -> usize {
+        let mut total = 0;
         loop {
             let audit = self
                 .vault_harness
@@ -103,12 +103,12 @@ impl StoreHarness {
                 .record_for_vault(Operation::ExpireThreeDsSession, self.now());
             match self
                 .store()
-                .delete_expired(ExpiringEntity::ThreeDsSession, expired_by, audit.unwrap())
+                .delete_expired(ExpiringEntity::ThreeDsSession, cutoff, audit.unwrap())
                 .await
                 .unwrap()
             {
-                0 => return swept,
-                some => swept += some,
+                0 => return total,
+                count => total += count,
             }
         }
     }
@@ -121,17 +121,17 @@ impl StoreHarness {
         self.store().list_threeds_events(after, events_max).await.unwrap()
     }
 
-    /// What was done to sessions: operation, entity, outcome.
+    /// The records of session operations: operation, entity and outcome.
     pub async fn threeds_session_records(&self) -> Vec<[String; 3]> {
         let records = self.store().list_records(LogKind::Audit, self.tenant(), 0, 10_000).await;
-        let words = |it: LogRecord| [it.operation, it.entity, it.outcome];
-        let all = records.unwrap().into_iter().map(words);
-        all.filter(|it| it[0].ends_with("_session")).collect()
+        let to_texts = |it: LogRecord| [it.operation, it.entity, it.outcome];
+        let texts = records.unwrap().into_iter().map(to_texts);
+        texts.filter(|it| it[0].ends_with("_session")).collect()
     }
 
     pub async fn threeds_row_counts(&self) -> [u64; 2] {
         let status = self.store().status().await.unwrap();
-        ["sessions", "session_events"]
+        ["threeds_sessions", "threeds_events"]
             .map(|name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1)
     }
 }

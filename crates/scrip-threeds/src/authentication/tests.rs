@@ -1,4 +1,4 @@
-//! Answers and results, as the interface shows them.
+//! `ARes` and `RReq` as attributes of the API.
 
 use serde_json::{Value, json};
 
@@ -34,22 +34,23 @@ const PAYMENT: AuthenticationCategory = AuthenticationCategory::Payment;
 
 #[test]
 fn liability_shifts_only_for_payments_with_a_value() {
-    let value = |status: &str| json!({"transStatus": status, "authenticationValue": VALUE});
-    let none = |status: &str| json!({"transStatus": status, "transStatusReason": "01"});
-    let other = AuthenticationCategory::NonPayment;
-    for (answer, category, shifted) in [
-        (value("Y"), PAYMENT, true),
-        (value("A"), PAYMENT, true),
-        (value("Y"), other, false),
+    let ares_with_value =
+        |status: &str| json!({"transStatus": status, "authenticationValue": VALUE});
+    let ares_with_reason = |status: &str| json!({"transStatus": status, "transStatusReason": "01"});
+    let non_payment = AuthenticationCategory::NonPayment;
+    for (ares, category, is_shifted) in [
+        (ares_with_value("Y"), PAYMENT, true),
+        (ares_with_value("A"), PAYMENT, true),
+        (ares_with_value("Y"), non_payment, false),
         (json!({"transStatus": "Y"}), PAYMENT, false),
-        (value("I"), PAYMENT, false),
-        (value("U"), PAYMENT, false),
-        (none("N"), PAYMENT, false),
-        (none("R"), PAYMENT, false),
+        (ares_with_value("I"), PAYMENT, false),
+        (ares_with_value("U"), PAYMENT, false),
+        (ares_with_reason("N"), PAYMENT, false),
+        (ares_with_reason("R"), PAYMENT, false),
     ] {
-        let label = answer.to_string();
-        let outcome = authentication_from(answer, parameters(Scheme::Visa, category));
-        assert_eq!(outcome.liability_shifted(), shifted, "{label}");
+        let label = ares.to_string();
+        let outcome = authentication_from(ares, parameters(Scheme::Visa, category));
+        assert_eq!(outcome.liability_shifted(), is_shifted, "{label}");
     }
 }
 
@@ -58,13 +59,13 @@ fn eci_comes_from_the_directory_server_or_else_the_scheme() {
     let y = json!({"transStatus": "Y", "authenticationValue": VALUE});
     let with_eci = json!({"transStatus": "Y", "authenticationValue": VALUE, "eci": "06"});
     let n = json!({"transStatus": "N", "transStatusReason": "01"});
-    for (answer, scheme, eci) in [
+    for (ares, scheme, eci) in [
         (&y, Scheme::Visa, Some("05")),
         (&y, Scheme::Mastercard, Some("02")),
         (&with_eci, Scheme::Visa, Some("06")),
         (&n, Scheme::Visa, None),
     ] {
-        let outcome = authentication_from(answer.clone(), parameters(scheme, PAYMENT));
+        let outcome = authentication_from(ares.clone(), parameters(scheme, PAYMENT));
         assert_eq!(outcome.eci.as_ref().map(|it| it.expose()), eci);
     }
 }
@@ -138,15 +139,15 @@ fn stored_authentication_with_invalid_value_is_rejected() {
         parameters(Scheme::Visa, PAYMENT),
     );
     let stored = serde_json::to_value(&outcome).unwrap();
-    for (name, wrong) in [
+    for (name, invalid_value) in [
         ("acs_transaction_id", json!("x")),
         ("authentication_value", json!("x")),
         ("status", json!("Z")),
         ("eci", json!("055")),
         ("more", json!(1)),
     ] {
-        let mut changed = stored.clone();
-        changed[name] = wrong;
-        assert!(serde_json::from_value::<Authentication>(changed).is_err(), "{name}");
+        let mut altered = stored.clone();
+        altered[name] = invalid_value;
+        assert!(serde_json::from_value::<Authentication>(altered).is_err(), "{name}");
     }
 }

@@ -1,4 +1,4 @@
-//! What is asked for: the kinds of authentication and the wish for a challenge.
+//! Types of authentication and challenge preferences.
 
 use crate::code::{ThreeDsSessionType, codes, open_codes};
 
@@ -11,13 +11,13 @@ open_codes! {
         AddCard = "04" "add-card",
         MaintainCard = "05" "maintain-card",
         EmvVerification = "06" "cardholder-emv-verification",
-        /// Not in the base text of 2.2.0; a later bulletin has it.
+        /// Not in the base text of 2.2.0; added by a later bulletin.
         BillingAgreement = "07" "billing-agreement",
     }
 }
 
 open_codes! {
-    /// Why a merchant authenticates alone (`threeRIInd`).
+    /// Why a merchant authenticates without the cardholder (`threeRIInd`).
     pub enum RequestorInitiated {
         Recurring = "01" "recurring-transaction",
         Installment = "02" "installment-transaction",
@@ -30,19 +30,19 @@ open_codes! {
         TelephoneOrder = "09" "telephone-order",
         WhitelistStatusCheck = "10" "whitelist-status-check",
         OtherPayment = "11" "other-payment",
-        /// Of 2.3, and accepted by directories of 2.2.0.
+        /// From 2.3; directory servers of 2.2.0 accept it.
         BillingAgreement = "12" "billing-agreement",
     }
 }
 
 impl RequestorInitiated {
-    /// 2.1.0 ends at account verification.
+    /// The list of 2.1.0 ends at account verification.
     #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::AccountVerification || matches!(self, Self::Scheme(_))
     }
 
-    /// Those that are about money, so that EMV wants purchase data even without a payment.
+    /// Types for which EMV requires purchase data even in a non-payment authentication.
     #[must_use]
     pub fn requires_purchase(self) -> bool {
         match self {
@@ -64,7 +64,7 @@ impl RequestorInitiated {
 }
 
 codes! {
-    /// Our `authentication_type`. EMV has two lists for it, one for each type of session.
+    /// The `authentication_type` of the API. EMV has two lists for it, one for each session type.
     pub enum AuthenticationType {
         PaymentTransaction = "payment-transaction" "payment-transaction",
         CardholderEmvVerification = "cardholder-emv-verification" "cardholder-emv-verification",
@@ -84,13 +84,15 @@ codes! {
 }
 
 impl AuthenticationType {
-    /// What a customer session sends, if it may have this type.
+    /// The code in a customer session, if the type is allowed there.
     #[must_use]
     pub fn to_requestor_authentication(self) -> Option<RequestorAuthentication> {
         match self {
-            // EMV's customer list has no verification of an account; maintaining is the nearest.
+            // EMV's list for customers has no account verification; maintain-card is the closest
+            // code.
             Self::AccountVerification => Some(RequestorAuthentication::MaintainCard),
-            // Ours is for merchant sessions only, although a bulletin gave it a code.
+            // The API allows this type only in merchant sessions, although a bulletin assigned a
+            // code.
             Self::BillingAgreement => None,
             Self::PaymentTransaction
             | Self::CardholderEmvVerification
@@ -107,7 +109,7 @@ impl AuthenticationType {
         }
     }
 
-    /// What a merchant session sends, if it may have this type.
+    /// The code in a merchant session, if the type is allowed there.
     #[must_use]
     pub fn to_requestor_initiated(self) -> Option<RequestorInitiated> {
         RequestorInitiated::from_name(self.name())
@@ -123,7 +125,7 @@ impl AuthenticationType {
 }
 
 open_codes! {
-    /// What the merchant would like (`threeDSRequestorChallengeInd`).
+    /// The merchant's challenge preference (`threeDSRequestorChallengeInd`).
     pub enum ChallengePreference {
         NoPreference = "01" "no-preference",
         NoChallenge = "02" "no-challenge",
@@ -134,13 +136,14 @@ open_codes! {
         StrongConsumerAuth = "07" "no-challenge-strong-consumer-auth",
         WhitelistExemption = "08" "no-challenge-whitelist-exemption",
         WhitelistPrompt = "09" "challenge-requested-whitelist-prompt",
-        /// The one code of a scheme that has a name here.
+        /// The only scheme-specific code that has a name here.
         CartesBancaires = "90" "cartes-bancaires",
     }
 }
 
 impl ChallengePreference {
-    /// 2.1.0 ends at the mandated challenge; schemes' own codes are of every version.
+    /// The list of 2.1.0 ends at the mandated challenge. Scheme-specific codes exist in every
+    /// version.
     #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::Mandated || matches!(self, Self::CartesBancaires | Self::Scheme(_))

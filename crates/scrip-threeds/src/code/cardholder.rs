@@ -1,9 +1,9 @@
-//! What the merchant knows of the cardholder.
+//! The merchant's data about the cardholder.
 
 use crate::code::{codes, open_codes};
 
 open_codes! {
-    /// What the card pays from.
+    /// The type of the account behind the card.
     pub enum AccountType {
         NotApplicable = "01" "not-applicable",
         Credit = "02" "credit",
@@ -44,7 +44,7 @@ codes! {
 }
 
 codes! {
-    /// How long the card is known for this account.
+    /// How long the merchant has known the card for this account.
     pub enum PaymentAccountAge {
         NoAccount = "01" "no-account",
         ThisTransaction = "02" "created-this-transaction",
@@ -64,14 +64,14 @@ codes! {
     }
 }
 
-/// What clients also say where EMV has no code: it is left out of the message.
+/// Values of the API for which EMV has no code. They are omitted from the message.
 pub const CHANGE_WITHOUT_CODE: &[&str] = &["no-change"];
 
-/// The same for the shipping address; the second is the documents' word for a first use.
+/// The same for the use of the shipping address.
 pub const SHIPPING_WITHOUT_CODE: &[&str] = &["no-address"];
 
 impl ShippingAddressUse {
-    /// Our names and the one other word for the first of them.
+    /// Accepts the API names and `address-first-used`, an alternative name of the first.
     #[must_use]
     pub fn from_request(name: &str) -> Option<Self> {
         let name = if name == "address-first-used" { "this-transaction" } else { name };

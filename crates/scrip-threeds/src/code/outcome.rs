@@ -1,9 +1,9 @@
-//! What comes of it: status, kind of challenge, why it ended, whether the merchant is trusted.
+//! The outcome: status, challenge type, cancellation and whitelist status.
 
 use crate::code::{codes, open_codes};
 
 codes! {
-    /// EMV's `transStatus`, our `authentication_status`.
+    /// EMV's `transStatus`, the `authentication_status` of the API.
     pub enum Status {
         Successful = "Y" "successful",
         Attempted = "A" "attempted",
@@ -17,13 +17,13 @@ codes! {
 }
 
 impl Status {
-    /// Nothing comes after it.
+    /// Whether no later message changes this status.
     #[must_use]
     pub fn is_final(self) -> bool {
         !matches!(self, Self::Challenge | Self::DecoupledChallenge)
     }
 
-    /// What an `RReq` may tell.
+    /// Whether an `RReq` may contain this status.
     #[must_use]
     pub fn is_result_status(self) -> bool {
         self.is_final() && self != Self::Informational
@@ -41,8 +41,8 @@ open_codes! {
 }
 
 open_codes! {
-    /// Why a challenge ended early. The names are those of 2.1.0; 2.2.0 means by 03 that time for a
-    /// decoupled authentication was over.
+    /// Why a challenge ended early. The names are those of 2.1.0; in 2.2.0, code 03 is the timeout
+    /// of a decoupled authentication.
     pub enum ChallengeCancel {
         CardholderCanceled = "01" "cardholder-canceled",
         RequestorCanceled = "02" "requestor-canceled",
@@ -51,7 +51,7 @@ open_codes! {
         RequestNotReceived = "05" "acs-timeout-request-not-received",
         Error = "06" "error",
         Unknown = "07" "unknown",
-        /// An SDK's timeout, of 2.2.0. Our interface has no name for it.
+        /// The timeout of an SDK, since 2.2.0. The API has no name for it.
         SdkTimeout = "08" "unknown",
     }
 }
@@ -69,7 +69,7 @@ codes! {
 }
 
 open_codes! {
-    /// Who says so.
+    /// Which component determined the whitelist status.
     pub enum WhitelistSource {
         Server = "01" "3ds-server",
         DirectoryServer = "02" "directory-server",
@@ -78,18 +78,18 @@ open_codes! {
 }
 
 open_codes! {
-    /// What the ACS of a card range can do.
+    /// The capabilities of the ACS of a card range.
     pub enum AcsInformation {
         Authentication = "01" "threeds-auth-available",
         Attempts = "02" "threeds-attempts-supported",
-        /// No public name: ours.
+        /// EMV defines no public name; this name is our choice.
         Decoupled = "03" "threeds-decoupled-authentication-supported",
         Whitelisting = "04" "threeds-whitelisting-supported",
     }
 }
 
 open_codes! {
-    /// How a result was received.
+    /// How the 3DS server received a result.
     pub enum ResultsStatus {
         Received = "01" "received",
         ChallengeNotSent = "02" "challenge-request-not-sent",

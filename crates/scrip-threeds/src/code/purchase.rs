@@ -1,9 +1,9 @@
-//! What is bought, and how it gets there.
+//! The purchase and its delivery.
 
 use crate::code::codes;
 
 codes! {
-    /// What a payment is for.
+    /// The type of a payment.
     pub enum TransactionType {
         Purchase = "01" "purchase",
         CheckAcceptance = "03" "check-acceptance",
@@ -14,7 +14,7 @@ codes! {
 }
 
 codes! {
-    /// When the goods arrive.
+    /// When the goods are delivered.
     pub enum DeliveryTimeFrame {
         Electronic = "01" "electronic-delivery",
         SameDay = "02" "same-day-shipping",
@@ -24,7 +24,7 @@ codes! {
 }
 
 codes! {
-    /// Where the goods go.
+    /// Where the goods are shipped.
     pub enum ShippingMethod {
         Billing = "01" "ship-to-billing-address",
         Verified = "02" "ship-to-verified-address",
@@ -36,7 +36,8 @@ codes! {
     }
 }
 
-/// EMV has a pair of codes for each yes and no.
+/// Enums for boolean elements. EMV does not use the same codes for all of them: `01` is false in
+/// most, but true in `ShippingNameMatch`.
 macro_rules! yes_no_codes {
     ($($(#[$meta:meta])* $Name:ident: false $no:literal true $yes:literal;)*) => { $(
         codes! {
@@ -53,12 +54,12 @@ macro_rules! yes_no_codes {
 }
 
 yes_no_codes! {
-    /// Whether the goods are not there yet.
+    /// Whether the goods become available only in the future.
     PreOrder: false "01" true "02";
     /// Whether the goods were bought before.
     Reorder: false "01" true "02";
-    /// Whether something odd was seen on the account.
+    /// Whether the merchant has seen suspicious activity on the account.
     SuspiciousActivity: false "01" true "02";
-    /// Whether the goods go to the account's owner.
+    /// Whether the recipient is the owner of the account.
     ShippingNameMatch: false "02" true "01";
 }

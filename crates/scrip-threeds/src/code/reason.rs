@@ -1,4 +1,4 @@
-//! Why an authentication is as it is. Codes from 80 mean something else with each scheme.
+//! Status reasons. The meaning of codes from 80 depends on the scheme.
 
 use crate::code::{Scheme, SchemeCode, open_codes};
 
@@ -34,7 +34,7 @@ open_codes! {
     }
 }
 
-/// Names for codes of schemes, as far as they are public.
+/// The public names of scheme-specific codes.
 const SCHEME_REASON_NAMES: &[(Scheme, &str, &str)] = &[
     (Scheme::Visa, "80", "error-connecting-to-acs"),
     (Scheme::Visa, "81", "acs-timed-out"),
@@ -49,20 +49,22 @@ const SCHEME_REASON_NAMES: &[(Scheme, &str, &str)] = &[
 ];
 
 impl StatusReason {
-    /// 22 to 26 came with 2.2.0.
+    /// 22 to 26 exist since 2.2.0.
     #[must_use]
     pub fn exists_in_2_1_0(self) -> bool {
         self <= Self::RequestorInitiatedNotSupported || matches!(self, Self::Scheme(_))
     }
 
-    /// The name, also of a scheme's code; none if nobody has told what it means.
+    /// The name of the code, including scheme-specific codes. `None` if no meaning is published.
     #[must_use]
     pub fn name_for_scheme(self, scheme: Scheme) -> Option<&'static str> {
-        let scheme_name = |code: SchemeCode| {
+        let find_name = |code: SchemeCode| {
             let code = code.to_string();
-            let entry = SCHEME_REASON_NAMES.iter().find(|(of, it, _)| *of == scheme && *it == code);
+            let entry = SCHEME_REASON_NAMES
+                .iter()
+                .find(|(entry_scheme, it, _)| *entry_scheme == scheme && *it == code);
             entry.map(|(_, _, name)| *name)
         };
-        if let Self::Scheme(code) = self { scheme_name(code) } else { self.name() }
+        if let Self::Scheme(code) = self { find_name(code) } else { self.name() }
     }
 }

@@ -3,27 +3,31 @@
 use crate::code::{AuthenticationCategory, Status, codes};
 
 codes! {
-    /// Who runs a directory server. The first column is its id (an application provider's).
+    /// A card scheme with a directory server. The code is the RID of the scheme: the registered
+    /// application provider identifier (ISO 7816-5), which EMV also uses as the directory server
+    /// id.
     pub enum Scheme {
         Visa = "A000000003" "Visa",
         Mastercard = "A000000004" "Mastercard",
         AmericanExpress = "A000000025" "American Express",
         Discover = "A000000152" "Discover",
-        /// From its chip cards; no public 3-D Secure source names it.
+        /// This is the RID of JCB chip cards: no public 3-D Secure document names the directory
+        /// server id of JCB.
         Jcb = "A000000065" "JCB",
         CartesBancaires = "A000000042" "Cartes Bancaires",
-        /// From its chip cards, as well.
+        /// Also the RID of its chip cards, for the same reason as `Jcb`.
         UnionPay = "A000000333" "UPI",
     }
 }
 
 impl Scheme {
+    /// The id of the directory server: the RID.
     #[must_use]
     pub fn directory_server_id(self) -> &'static str {
         self.code()
     }
 
-    /// The scheme in settings, labels, paths of the simulator and brands of cards.
+    /// The scheme's name in settings, labels, simulator paths and card brands.
     #[must_use]
     pub const fn slug(self) -> &'static str {
         match self {
@@ -42,8 +46,10 @@ impl Scheme {
         Self::ALL.iter().copied().find(|it| it.slug() == slug)
     }
 
-    /// The indicator that belongs to a status: Mastercard counts from below, all others from above.
-    /// Cartes Bancaires follows the other brand of the card, which is mostly not Mastercard.
+    /// The ECI (electronic commerce indicator) that results from a status. Mastercard has its own
+    /// values; all other schemes share theirs. A Cartes Bancaires card usually has a second brand
+    /// and uses its values. The second brand is mostly not Mastercard, so Cartes Bancaires has the
+    /// shared values here.
     #[must_use]
     pub fn eci(self, status: Status, category: AuthenticationCategory) -> &'static str {
         let is_mastercard = self == Self::Mastercard;

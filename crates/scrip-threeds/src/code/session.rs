@@ -1,9 +1,9 @@
-//! What a session and its messages are about.
+//! Properties of a session and its messages.
 
 use crate::code::codes;
 
 codes! {
-    /// Who began it. EMV has no code for this: it follows from the channel.
+    /// Who started the session. EMV has no code for this: it follows from the channel.
     pub enum ThreeDsSessionType {
         Customer = "customer" "customer",
         Merchant = "merchant" "merchant",
@@ -11,7 +11,7 @@ codes! {
 }
 
 codes! {
-    /// What the cardholder sits at. Requests say `app` or `mobile`, answers `mobile`.
+    /// The device of the cardholder. Requests contain `app` or `mobile`, responses `mobile`.
     pub enum Device {
         Browser = "browser" "browser",
         Mobile = "app" "mobile",
@@ -19,7 +19,7 @@ codes! {
 }
 
 impl Device {
-    /// Both words of the requests.
+    /// Accepts both names of the mobile device.
     #[must_use]
     pub fn from_request(name: &str) -> Option<Self> {
         Self::from_name(name).or_else(|| Self::from_code(name))
@@ -31,7 +31,7 @@ codes! {
     pub enum DeviceChannel {
         App = "01" "app",
         Browser = "02" "browser",
-        /// 3DS requestor initiated: nobody is there.
+        /// 3DS requestor initiated (3RI): no cardholder is present.
         Requestor = "03" "merchant",
     }
 }
@@ -48,7 +48,7 @@ impl DeviceChannel {
 }
 
 codes! {
-    /// Payment or not: EMV's message category, our `authentication_category`.
+    /// Payment or non-payment: EMV's message category, the `authentication_category` of the API.
     pub enum AuthenticationCategory {
         Payment = "01" "payment",
         NonPayment = "02" "non-payment",
@@ -56,7 +56,7 @@ codes! {
 }
 
 codes! {
-    /// Whether the method page has run.
+    /// Whether the page of the method URL completed.
     pub enum MethodCompletion {
         Completed = "Y" "completed",
         NotCompleted = "N" "not-completed",
@@ -65,7 +65,7 @@ codes! {
 }
 
 codes! {
-    /// Yes or no, as EMV writes it in most places.
+    /// Yes or no, as most EMV elements encode it.
     pub enum YesNo {
         Yes = "Y" "true",
         No = "N" "false",
@@ -79,7 +79,7 @@ impl From<bool> for YesNo {
 }
 
 codes! {
-    /// What to do with a card range.
+    /// The change of a card range in a `PRes`.
     pub enum RangeAction {
         Add = "A" "add",
         Modify = "M" "modify",
@@ -88,7 +88,7 @@ codes! {
 }
 
 codes! {
-    /// How large the challenge is shown.
+    /// The size of the challenge window.
     pub enum ChallengeWindowSize {
         W250H400 = "01" "250x400",
         W390H400 = "02" "390x400",
@@ -99,7 +99,7 @@ codes! {
 }
 
 codes! {
-    /// Bits for a pixel.
+    /// Bits per pixel.
     pub enum ColorDepth {
         One = "1" "1",
         Four = "4" "4",
@@ -113,7 +113,7 @@ codes! {
 }
 
 impl ColorDepth {
-    /// A browser may tell any number (30 is common): the next one below that EMV knows.
+    /// Rounds down to a value of EMV. Browsers may report any number; 30 is common.
     #[must_use]
     pub fn round_down(text: &str) -> Option<Self> {
         let bits: u16 = text.parse().ok()?;
@@ -123,7 +123,7 @@ impl ColorDepth {
 }
 
 codes! {
-    /// What an SDK can show.
+    /// The interfaces that an SDK supports.
     pub enum SdkInterface {
         Native = "01" "native",
         Html = "02" "html",
@@ -132,7 +132,7 @@ codes! {
 }
 
 codes! {
-    /// What an ACS shows.
+    /// The interface that an ACS uses.
     pub enum AcsInterface {
         Native = "01" "native",
         Html = "02" "html",
@@ -140,7 +140,7 @@ codes! {
 }
 
 codes! {
-    /// How a challenge looks.
+    /// The form of a challenge.
     pub enum UiType {
         Text = "01" "text",
         SingleSelect = "02" "single-select",

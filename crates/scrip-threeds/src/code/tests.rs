@@ -1,9 +1,9 @@
-//! Every value that the interface names, and both ways for each code.
+//! Every named value of the API, and the conversion of each code in both directions.
 
 use super::*;
 use crate::fault::{Component, ErrorCode};
 
-/// All names in order, and each code and name leads back to where it came from.
+/// Checks all names in order, and that each code and name converts back.
 macro_rules! check {
     ($Name:ident: $($code:literal $name:literal),* $(,)?) => {{
         let codes: Vec<_> = $Name::ALL.iter().map(|it| it.code()).collect();
@@ -13,9 +13,9 @@ macro_rules! check {
             assert_eq!($Name::from_name(name), Some(*value));
             assert_eq!(NameText::text(value.name()), name);
         }
-        for wrong in ["", "0", "1", "001", "y", "Purchase", "79", "100", "٠١"] {
-            assert_eq!($Name::from_code(wrong), None, "{wrong}");
-            assert_eq!($Name::from_name(wrong), None, "{wrong}");
+        for text in ["", "0", "1", "001", "y", "Purchase", "79", "100", "٠١"] {
+            assert_eq!($Name::from_code(text), None, "{text}");
+            assert_eq!($Name::from_name(text), None, "{text}");
         }
     }};
 }
@@ -120,7 +120,7 @@ fn outcome_codes_and_names_round_trip() {
     assert_eq!((timeout.name(), timeout.code()), (Some("unknown"), "08".to_owned()));
 }
 
-/// The interface has them in the order of their codes.
+/// The names in the order of their codes, as documented.
 #[test]
 fn status_reason_codes_have_names_per_scheme() {
     let names = "card-authentication-failed, unknown-device, unsupported-device, \
@@ -133,14 +133,14 @@ fn status_reason_codes_have_names_per_scheme() {
         insufficient-decoupled-authentication-time, authentication-attempted-but-not-performed";
     let names: Vec<_> = names.split(", ").collect();
     assert_eq!(names.len(), StatusReason::ALL.len());
-    for (at, name) in names.into_iter().enumerate() {
-        let reason = StatusReason::from_code(&format!("{:02}", at + 1)).unwrap();
+    for (name, number) in names.into_iter().zip(1..) {
+        let reason = StatusReason::from_code(&format!("{number:02}")).unwrap();
         assert_eq!((reason.name(), StatusReason::from_name(name)), (Some(name), Some(reason)));
         assert_eq!(reason.name_for_scheme(Scheme::Jcb), Some(name));
-        assert_eq!(reason.exists_in_2_1_0(), at + 1 < 22, "{name}");
+        assert_eq!(reason.exists_in_2_1_0(), number < 22, "{name}");
     }
-    for refused in ["27", "79", "00", "100", "8", "+80"] {
-        assert_eq!(StatusReason::from_code(refused), None, "{refused}");
+    for invalid in ["27", "79", "00", "100", "8", "+80"] {
+        assert_eq!(StatusReason::from_code(invalid), None, "{invalid}");
     }
     for (scheme, code, name) in [
         (Scheme::Visa, "80", Some("error-connecting-to-acs")),
@@ -196,8 +196,8 @@ fn error_codes_schemes_and_ecis_match_emv() {
         "101", "102", "103", "201", "202", "203", "204", "301", "302", "303", "304", "305", "306",
         "307", "402", "403", "404", "405",
     ];
-    let ours: Vec<_> = ErrorCode::ALL.iter().map(|it| it.code()).collect();
-    assert_eq!(ours, codes);
+    let actual_codes: Vec<_> = ErrorCode::ALL.iter().map(|it| it.code()).collect();
+    assert_eq!(actual_codes, codes);
     check!(Component: "C" "SDK", "S" "3DS Server", "D" "Directory Server",
         "A" "Access Control Server");
     check!(Scheme: "A000000003" "Visa", "A000000004" "Mastercard",
@@ -213,16 +213,17 @@ fn error_codes_schemes_and_ecis_match_emv() {
         (Scheme::Mastercard, Status::Rejected, "00"),
         (Scheme::CartesBancaires, Status::Successful, "05"),
     ] {
-        assert_eq!(scheme.eci(status, payment), eci, "{scheme:?} {status:?}");
+        assert_eq!(scheme.eci(status, payment), eci, "{status:?} payment of {scheme:?}");
     }
-    let card = Scheme::Mastercard.eci(Status::Successful, AuthenticationCategory::NonPayment);
-    assert_eq!(card, "N2");
+    let mastercard_eci =
+        Scheme::Mastercard.eci(Status::Successful, AuthenticationCategory::NonPayment);
+    assert_eq!(mastercard_eci, "N2");
 }
 
 #[test]
 fn color_depth_rounds_down_to_an_emv_value() {
-    for (told, used) in [("30", "24"), ("24", "24"), ("64", "48"), ("1", "1"), ("3", "1")] {
-        assert_eq!(ColorDepth::round_down(told).map(ColorDepth::code), Some(used));
+    for (reported, used) in [("30", "24"), ("24", "24"), ("64", "48"), ("1", "1"), ("3", "1")] {
+        assert_eq!(ColorDepth::round_down(reported).map(ColorDepth::code), Some(used));
     }
     assert_eq!(ColorDepth::round_down("0"), None);
     assert_eq!(ColorDepth::round_down("x"), None);

@@ -1,4 +1,4 @@
-//! Numbers with a meaning: cards, money, countries, counts.
+//! Card numbers, amounts, countries and counts.
 
 use std::fmt;
 
@@ -11,8 +11,10 @@ use crate::{
     },
 };
 
-/// A card number: 13 to 19 digits. It has no copy, no comparison and no print, and is wiped. There is
-/// no checksum: a range decides whether a card is known, and test cards have wrong ones.
+/// A card number of 13 to 19 digits. It cannot be cloned, compared or printed.
+///
+/// The number is wiped when dropped. The checksum is not validated: card ranges decide whether a card is known, and some
+/// test cards have a wrong checksum.
 pub struct CardNumber(Digits<13, 19>);
 
 impl CardNumber {
@@ -20,7 +22,7 @@ impl CardNumber {
         Digits::parse(text).map(Self)
     }
 
-    /// The only way in.
+    /// The only access to the number.
     #[must_use]
     pub fn expose(&self) -> &str {
         self.0.expose()
@@ -47,11 +49,11 @@ impl ElementFormat for CardNumber {
 pub type Currency = CheckedText<CurrencyRule>;
 /// ISO 3166-1, three digits.
 pub type Country = CheckedText<CountryRule>;
-/// How many payments: two or more.
+/// The number of payments: two or more.
 pub type Installments = CheckedText<InstallmentsRule>;
-/// Minutes for a decoupled authentication, 1 to 10080 in five digits.
+/// The time limit of a decoupled authentication: 1 to 10080 minutes in five digits.
 pub type DecoupledMinutes = CheckedText<DecoupledMinutesRule>;
-/// Minutes an SDK waits, five or more in two digits.
+/// The timeout of an SDK: five or more minutes in two digits.
 pub type SdkTimeout = CheckedText<SdkTimeoutRule>;
 
 #[derive(Debug)]
@@ -60,7 +62,7 @@ pub struct CurrencyRule;
 impl FormatRule for CurrencyRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<3, 3>::check(text)?;
-        // Precious metals, units of account and "no currency" buy nothing.
+        // Precious metals, units of account and "no currency" are not valid for purchases.
         let excluded = ("955"..="964").contains(&text) || text == "999" || text == "000";
         if excluded { Err(ErrorCode::IsoCodeInvalid) } else { Ok(()) }
     }

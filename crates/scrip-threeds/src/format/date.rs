@@ -1,4 +1,4 @@
-//! Dates as rows of digits, which name a day and time that exist.
+//! Dates and times in digits. They must exist in the calendar.
 
 use crate::{
     fault::ErrorCode,
@@ -11,10 +11,10 @@ pub type Day = CheckedText<DateRule<8>>;
 pub type DateTimeMinutes = CheckedText<DateRule<12>>;
 /// `YYYYMMDDhhmmss`.
 pub type DateTimeSeconds = CheckedText<DateRule<14>>;
-/// YYMM, of a card.
+/// YYMM, the expiry of a card.
 pub type CardExpiry = CheckedText<CardExpiryRule>;
 
-/// The number of two digits at a place, if it lies between bounds.
+/// The number in two digits at `start`, if it is within the bounds.
 fn check_two_digits(text: &str, start: usize, low: u8, high: u8) -> Result<u8, ErrorCode> {
     let number = text.get(start..start.saturating_add(2)).and_then(|it| it.parse().ok());
     number.filter(|it| (low..=high).contains(it)).ok_or(ErrorCode::FormatInvalid)
@@ -33,7 +33,7 @@ fn check_day(text: &str) -> Result<(), ErrorCode> {
     ensure_format(year > 0)
 }
 
-/// A day, and a time of it as far as there are digits.
+/// A date, and a time as precise as the number of digits.
 #[derive(Debug)]
 pub struct DateRule<const DIGITS: usize>;
 
@@ -41,9 +41,9 @@ impl<const DIGITS: usize> FormatRule for DateRule<DIGITS> {
     fn check(text: &str) -> Result<(), ErrorCode> {
         DigitsRule::<DIGITS, DIGITS>::check(text)?;
         check_day(text)?;
-        for (at, high) in [(8, 23), (10, 59), (12, 59)] {
-            if at < DIGITS {
-                check_two_digits(text, at, 0, high)?;
+        for (position, maximum) in [(8, 23), (10, 59), (12, 59)] {
+            if position < DIGITS {
+                check_two_digits(text, position, 0, maximum)?;
             }
         }
         Ok(())

@@ -9,7 +9,7 @@ use crate::format::{ElementContext, ElementFormat};
 pub struct List<T, const MAX: usize>(Vec<T>);
 
 impl<T, const MAX: usize> List<T, MAX> {
-    /// None if there are none, or too many.
+    /// Returns `None` for an empty list or too many items.
     #[must_use]
     pub fn new(items: Vec<T>) -> Option<Self> {
         (1..=MAX).contains(&items.len()).then_some(Self(items))
@@ -25,7 +25,7 @@ impl<T: ElementFormat, const MAX: usize> ElementFormat for List<T, MAX> {
     fn read(value: &Value, context: &mut ElementContext<'_>) -> Option<Self> {
         let items = value.as_array().filter(|it| (1..=MAX).contains(&it.len()));
         let items = context.expect(items)?;
-        // Not collected at once: the faults of all items are to be told.
+        // Collected in two steps, so that the faults of all items are recorded.
         let read: Vec<_> = items.iter().map(|it| T::read(it, context)).collect();
         read.into_iter().collect::<Option<_>>().map(Self)
     }
@@ -45,7 +45,7 @@ impl ElementFormat for bool {
     }
 }
 
-/// An element that is there, and true, or not there.
+/// An element that is either true or absent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TrueFlag;
 

@@ -1,4 +1,4 @@
-//! Addresses: of pages, of people, of machines.
+//! URLs, email addresses and IP addresses.
 
 use std::net::IpAddr;
 
@@ -7,10 +7,10 @@ use crate::{
     format::{CheckedText, FormatRule, ensure_format},
 };
 
-/// A fully qualified address of the web. Nothing else is let through, because a browser is sent
-/// there.
+/// A fully qualified `http` or `https` URL. Other URLs are rejected, because browsers are sent to
+/// it.
 pub type Url<const MAX: usize> = CheckedText<UrlRule<MAX>>;
-/// An address of a mailbox.
+/// An email address.
 pub type Email = CheckedText<EmailRule>;
 /// IPv4 or IPv6.
 pub type Ip = CheckedText<IpRule>;
@@ -20,13 +20,14 @@ pub struct UrlRule<const MAX: usize>;
 
 impl<const MAX: usize> FormatRule for UrlRule<MAX> {
     fn check(text: &str) -> Result<(), ErrorCode> {
-        let lower = text.get(..8).unwrap_or(text).to_ascii_lowercase();
-        let scheme = ["https://", "http://"].into_iter().find(|it| lower.starts_with(it));
-        let rest = scheme.and_then(|it| text.get(it.len()..)).unwrap_or_default();
-        let host = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let lower_case_start = text.get(..8).unwrap_or(text).to_ascii_lowercase();
+        let scheme =
+            ["https://", "http://"].into_iter().find(|it| lower_case_start.starts_with(it));
+        let after_scheme = scheme.and_then(|it| text.get(it.len()..)).unwrap_or_default();
+        let host = after_scheme.split(['/', '?', '#']).next().unwrap_or_default();
         let is_allowed =
             |it: u8| it.is_ascii_graphic() && !matches!(it, b'"' | b'<' | b'>' | b'\\');
-        // A name before the host would only deceive whoever reads the address.
+        // User information in front of the host would mislead readers of the URL.
         let is_plain_host = !host.is_empty() && !host.starts_with(':') && !host.contains('@');
         ensure_format(text.len() <= MAX && is_plain_host && text.bytes().all(is_allowed))
     }

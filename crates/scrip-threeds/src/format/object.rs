@@ -1,4 +1,4 @@
-//! JSON objects whose content is between others: only their size is ours to check.
+//! JSON objects with content that only other parties interpret. Only the size is checked.
 
 use std::fmt;
 
@@ -9,12 +9,12 @@ use crate::{
     json::WipedObject,
 };
 
-/// An object of at most `MAX` characters of JSON, not printed and wiped when dropped.
+/// An object of at most `MAX` characters of JSON. Never printed, wiped when dropped.
 #[derive(PartialEq)]
 pub struct Object<const MAX: usize>(WipedObject);
 
 impl<const MAX: usize> Object<MAX> {
-    /// None if it is too long.
+    /// Returns `None` if the object is too long.
     #[must_use]
     pub fn new(object: Map<String, Value>) -> Option<Self> {
         let wiped = WipedObject(object);
@@ -62,12 +62,12 @@ impl<'de, const MAX: usize> serde::Deserialize<'de> for Object<MAX> {
     }
 }
 
-/// In characters, as EMV counts; nothing of it is kept.
+/// Counts characters, as EMV does, without storing the JSON.
 fn count_characters(object: &Map<String, Value>) -> usize {
     let mut counter = CharacterCounter(0);
-    // Writing to a counter does not fail, and what could not be written would be too long.
-    let written = serde_json::to_writer(&mut counter, object);
-    if written.is_ok() { counter.0 } else { usize::MAX }
+    // Writing to a counter does not fail; if it did, the object counts as too long.
+    let result = serde_json::to_writer(&mut counter, object);
+    if result.is_ok() { counter.0 } else { usize::MAX }
 }
 
 struct CharacterCounter(usize);

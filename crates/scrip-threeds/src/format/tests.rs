@@ -1,4 +1,4 @@
-//! What each format accepts and refuses: the tests of messages walk the tables of elements by it.
+//! Valid and invalid values of each format. The message tests use them for every element.
 
 use serde_json::{Value, json};
 
@@ -6,10 +6,10 @@ use super::*;
 use crate::message::{CHOICES_MAX, DATA_CHARS_MAX, EXTENSIONS_MAX, Extensions, SelectInfo};
 
 pub(crate) trait Samples {
-    /// Values at the edges of what is accepted. The first one is an ordinary one.
+    /// Values at the boundaries of the format. The first one is typical.
     fn samples() -> Vec<Value>;
 
-    /// Values one step past those edges.
+    /// Values one step beyond the boundaries.
     fn invalid_samples() -> Vec<Value>;
 }
 
@@ -27,21 +27,21 @@ fn texts<T: Into<String>>(texts: impl IntoIterator<Item = T>) -> Vec<Value> {
     texts.into_iter().map(|it| Value::String(it.into())).collect()
 }
 
-/// Also what is no text, and the empty one.
-fn refused_texts<T: Into<String>>(refused: impl IntoIterator<Item = T>) -> Vec<Value> {
-    let others = [Value::from(1), Value::Null, Value::from(""), Value::Array(Vec::new())];
-    texts(refused).into_iter().chain(others).collect()
+/// Adds values that are not text, and the empty text.
+fn invalid_texts<T: Into<String>>(invalid: impl IntoIterator<Item = T>) -> Vec<Value> {
+    let other_values = [Value::from(1), Value::Null, Value::from(""), Value::Array(Vec::new())];
+    texts(invalid).into_iter().chain(other_values).collect()
 }
 
 macro_rules! texts {
-    ($($Type:ty $(where [$($bound:tt)*])?: $samples:expr, refused $refused:expr;)*) => { $(
+    ($($Type:ty $(where [$($bound:tt)*])?: $samples:expr, invalid $invalid:expr;)*) => { $(
         impl$(<$($bound)*>)? Samples for $Type {
             fn samples() -> Vec<Value> {
                 texts($samples)
             }
 
             fn invalid_samples() -> Vec<Value> {
-                refused_texts($refused)
+                invalid_texts($invalid)
             }
         }
     )* };
@@ -49,31 +49,31 @@ macro_rules! texts {
 
 texts! {
     Currency: ["840", "978", "008", "954", "965"],
-        refused ["84", "8400", "USD", "955", "964", "999", "000"];
-    Country: ["840", "004", "900"], refused ["84", "8400", "USA", "901", "999", "000"];
-    Installments: ["2", "999", "012"], refused ["1", "0", "001", "1000", "+2"];
-    DecoupledMinutes: ["00001", "10080"], refused ["00000", "10081", "1", "010080"];
-    SdkTimeout: ["05", "99"], refused ["04", "5", "100"];
-    Day: ["20261115", "20240229", "20000229", "20261231", "99991130"], refused [
+        invalid ["84", "8400", "USD", "955", "964", "999", "000"];
+    Country: ["840", "004", "900"], invalid ["84", "8400", "USA", "901", "999", "000"];
+    Installments: ["2", "999", "012"], invalid ["1", "0", "001", "1000", "+2"];
+    DecoupledMinutes: ["00001", "10080"], invalid ["00000", "10081", "1", "010080"];
+    SdkTimeout: ["05", "99"], invalid ["04", "5", "100"];
+    Day: ["20261115", "20240229", "20000229", "20261231", "99991130"], invalid [
         "2026111", "202611150", "20260229", "19000229", "20260431", "20261301", "20260100",
     ];
-    DateTimeMinutes: ["202611152359", "202611150000"], refused [
+    DateTimeMinutes: ["202611152359", "202611150000"], invalid [
         "20261115235", "2026111523590", "202611152400", "202611152360", "202602302359",
     ];
-    DateTimeSeconds: ["20261115235959", "20261115000000"], refused [
+    DateTimeSeconds: ["20261115235959", "20261115000000"], invalid [
         "2026111523595", "202611152359590", "20261115235960", "20261115246000",
     ];
-    CardExpiry: ["3012", "2601"], refused ["3013", "3000", "301", "30120"];
-    Email: ["a@b.example".to_owned(), format!("{}@b.example", "a".repeat(244))], refused [
+    CardExpiry: ["3012", "2601"], invalid ["3013", "3000", "301", "30120"];
+    Email: ["a@b.example".to_owned(), format!("{}@b.example", "a".repeat(244))], invalid [
         format!("{}@b.example", "a".repeat(245)).as_str(), "a", "@b", "a@", "a b@c",
     ];
     Ip: ["192.0.2.7", "2001:db8::1", "::ffff:192.0.2.7"],
-        refused ["192.0.2", "192.0.2.256", "localhost", "2001:db8::1%eth0"];
+        invalid ["192.0.2", "192.0.2.256", "localhost", "2001:db8::1%eth0"];
     Url<MAX> where [const MAX: usize]: [
         "https://acs.example/p?a=b",
         "http://[::1]:4001",
         &format!("https://acs.example/{}", "x".repeat(MAX - 20)),
-    ], refused [
+    ], invalid [
         "acs.example",
         "https://",
         "https:///p",
@@ -87,17 +87,17 @@ texts! {
     ];
     Text<MIN, MAX> where [const MIN: usize, const MAX: usize]:
         [&"ab".repeat(MAX)[..MIN.max(1)], &"x".repeat(MAX), &"é".repeat(MAX)],
-        refused ["x".repeat(MAX + 1), "x".repeat(MIN - 1), "\n".repeat(MIN)];
+        invalid ["x".repeat(MAX + 1), "x".repeat(MIN - 1), "\n".repeat(MIN)];
     Digits<MIN, MAX> where [const MIN: usize, const MAX: usize]:
         ["1".repeat(MIN), "9".repeat(MAX)],
-        refused ["1".repeat(MAX + 1), "1".repeat(MIN - 1), "x".repeat(MIN), "٣".repeat(MIN)];
+        invalid ["1".repeat(MAX + 1), "1".repeat(MIN - 1), "x".repeat(MIN), "٣".repeat(MIN)];
     Alphanumeric<MIN, MAX> where [const MIN: usize, const MAX: usize]:
         ["0".repeat(MIN), "N".repeat(MAX)],
-        refused ["1".repeat(MAX + 1), "1".repeat(MIN - 1), "-".repeat(MIN)];
+        invalid ["1".repeat(MAX + 1), "1".repeat(MIN - 1), "-".repeat(MIN)];
     TransId: [
         "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
         "8A880DC0-D2D2-4067-BCB1-B08D1690B26E",
-    ], refused [
+    ], invalid [
         "8a880dc0-d2d2-4067-bcb1-b08d1690b26",
         "8a880dc0-d2d2-4067-bcb1-b08d1690b26e0",
         "8a880dc0-d2d2-4067-bcb1-b08d1690b26g",
@@ -105,7 +105,7 @@ texts! {
         "8a880dc0-d2d24-067-bcb1-b08d1690b26e",
     ];
     AuthenticationValue: ["AAECAwQFBgcICQoLDA0ODxAREhM=", "/+////////////////////////8="],
-        refused [
+        invalid [
             "AAECAwQFBgcICQoLDA0ODxAREg==",
             "AAECAwQFBgcICQoLDA0ODxAREhMU",
             "AAECAwQFBgcICQoLDA0ODxAREhM",
@@ -115,13 +115,13 @@ texts! {
     JoseCompact<PARTS, MAX> where [const PARTS: usize, const MAX: usize]: [
         format!("eyJ-_9{}", ".".repeat(PARTS - 1)),
         format!("{}{}", "a".repeat(MAX + 1 - PARTS), ".".repeat(PARTS - 1)),
-    ], refused [
+    ], invalid [
         format!("{}{}", "a".repeat(MAX + 2 - PARTS), ".".repeat(PARTS - 1)),
         format!("a{}.", ".".repeat(PARTS - 1)),
         format!("a={}", ".".repeat(PARTS - 1)),
         format!("{}a", ".".repeat(PARTS - 1)),
     ];
-    ZoneOffset: ["0", "-330", "+840", "-59.5"], refused ["-", "123456", "3-0", "UTC", ".5"];
+    ZoneOffset: ["0", "-330", "+840", "-59.5"], invalid ["-", "123456", "3-0", "UTC", ".5"];
 }
 
 impl Samples for CardNumber {
@@ -143,7 +143,7 @@ impl<T: Samples, const MAX: usize> Samples for List<T, MAX> {
 
     fn invalid_samples() -> Vec<Value> {
         let sample = T::samples().swap_remove(0);
-        // The longest lists are too long to be built for every test; `bounds.rs` has theirs.
+        // The longest lists are too long to be built in every test; `bounds.rs` tests them.
         let many = if MAX <= 200 { vec![sample.clone(); MAX + 1] } else { Vec::new() };
         let wrong =
             T::invalid_samples().into_iter().map(|it| Value::Array(vec![sample.clone(), it]));

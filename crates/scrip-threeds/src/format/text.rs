@@ -1,4 +1,4 @@
-//! Plain texts, digits, ids and base64.
+//! Text, digits, ids and base64.
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 
@@ -7,17 +7,17 @@ use crate::{
     format::{CheckedText, FormatRule, ensure_format},
 };
 
-/// Any characters but control characters, counted as characters.
+/// Any characters except control characters. The length counts characters.
 pub type Text<const MIN: usize, const MAX: usize> = CheckedText<TextRule<MIN, MAX>>;
 /// ASCII digits.
 pub type Digits<const MIN: usize, const MAX: usize> = CheckedText<DigitsRule<MIN, MAX>>;
 /// ASCII letters and digits.
 pub type Alphanumeric<const MIN: usize, const MAX: usize> = CheckedText<AlphanumericRule<MIN, MAX>>;
-/// A UUID as RFC 4122 writes it.
+/// A UUID in the form of RFC 4122.
 pub type TransId = CheckedText<TransIdRule>;
-/// A cryptogram of twenty bytes.
+/// A cryptogram of 20 bytes.
 pub type AuthenticationValue = CheckedText<AuthenticationValueRule>;
-/// Text of a JOSE object: base64url parts with dots between them.
+/// A JOSE object in compact serialization: base64url parts with dots between them.
 pub type JoseCompact<const PARTS: usize, const MAX: usize> =
     CheckedText<JoseCompactRule<PARTS, MAX>>;
 /// An offset in minutes, such as `-330`.
@@ -69,12 +69,12 @@ impl FormatRule for TransIdRule {
 }
 
 impl TransId {
-    /// Of bytes that are a UUID, or chance.
+    /// From the bytes of a UUID, or from random bytes.
     #[must_use]
     pub fn from_bytes(bytes: [u8; 16]) -> Self {
         let mut text = String::with_capacity(36);
-        for (at, byte) in bytes.into_iter().enumerate() {
-            if matches!(at, 4 | 6 | 8 | 10) {
+        for (index, byte) in bytes.into_iter().enumerate() {
+            if matches!(index, 4 | 6 | 8 | 10) {
                 text.push('-');
             }
             text.push_str(&format!("{byte:02x}"));
@@ -116,7 +116,7 @@ pub struct ZoneOffsetRule;
 impl FormatRule for ZoneOffsetRule {
     fn check(text: &str) -> Result<(), ErrorCode> {
         let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-        // Some browsers tell fractions of minutes, of zones older than a century.
+        // Some browsers report fractions of minutes for historical time zones.
         let is_numeric = digits.bytes().all(|it| it.is_ascii_digit() || it == b'.');
         let starts_with_digit = digits.bytes().next().is_some_and(|it| it.is_ascii_digit());
         ensure_format((1..=5).contains(&text.len()) && is_numeric && starts_with_digit)

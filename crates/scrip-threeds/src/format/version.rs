@@ -1,4 +1,4 @@
-//! Versions of the protocol: those we speak, and those that others may name.
+//! Protocol versions: the supported ones, and any other that a message may name.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::{
 };
 
 codes! {
-    /// The versions we speak, in order.
+    /// The supported versions, in ascending order.
     pub enum Version {
         V210 = "2.1.0" "2.1.0",
         V220 = "2.2.0" "2.2.0",
@@ -28,7 +28,7 @@ impl Version {
     }
 }
 
-/// Any version, compared number by number. Card ranges name ones that we do not speak.
+/// Any version, compared number by number. Card ranges may name unsupported versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VersionNumber([u8; 3]);
 
@@ -36,13 +36,13 @@ impl VersionNumber {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let mut numbers = text.split('.').map(|it| {
-            let canonical = it.bytes().all(|it| it.is_ascii_digit())
+            let is_canonical = it.bytes().all(|it| it.is_ascii_digit())
                 && (it == "0" || !it.starts_with('0'))
                 && it.len() <= 2;
-            it.parse().ok().filter(|_| canonical)
+            it.parse().ok().filter(|_| is_canonical)
         });
-        let read = [numbers.next()??, numbers.next()??, numbers.next()??];
-        numbers.next().is_none().then_some(Self(read))
+        let version = [numbers.next()??, numbers.next()??, numbers.next()??];
+        numbers.next().is_none().then_some(Self(version))
     }
 }
 
@@ -76,7 +76,7 @@ impl VersionNumber {
 
 crate::code::impl_code_serde! { VersionNumber }
 
-/// A message's own version: one that we do not speak has an error code of its own.
+/// The `messageVersion` of a message. An unsupported version has its own error code.
 pub(crate) fn read_supported_version(
     value: Option<&Value>,
     context: &mut ElementContext<'_>,

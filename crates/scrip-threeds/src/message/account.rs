@@ -1,4 +1,4 @@
-//! What a merchant tells of the cardholder: the account, how it was entered, earlier proofs.
+//! The merchant's data about the cardholder: account, login, prior authentications.
 
 use crate::{
     code::{
@@ -32,7 +32,7 @@ record! {
 }
 
 record! {
-    /// How the cardholder signed in. The data is text: 2.1.0 ends at 2048 characters, which
+    /// How the cardholder signed in. The data is text. 2.1.0 limits it to 2048 characters, which
     /// `AReq` checks.
     pub struct AuthenticationInfo {
         may method: LoginMethod = "threeDSReqAuthMethod";
@@ -42,7 +42,7 @@ record! {
 }
 
 record! {
-    /// An earlier authentication.
+    /// A prior authentication.
     pub struct PriorAuthenticationInfo {
         may method: PriorMethod = "threeDSReqPriorAuthMethod";
         may timestamp: DateTimeMinutes = "threeDSReqPriorAuthTimestamp";

@@ -1,4 +1,4 @@
-//! `AReq`: a cardholder, or a card, is to be authenticated.
+//! `AReq`: the request to authenticate a cardholder or a card.
 
 use crate::{
     code::{
@@ -25,7 +25,8 @@ use crate::{
 };
 
 record! {
-    /// The request of a 3DS server; what a directory server adds for the ACS is in it as well.
+    /// The request of a 3DS server, including the elements that a directory server adds for the
+    /// ACS.
     pub struct AReq {
         must message_version: Version = "messageVersion";
         must server_trans_id: TransId = "threeDSServerTransID";
@@ -111,7 +112,7 @@ record! {
         may sdk_reference_number: Text<1, 32> = "sdkReferenceNumber" if app;
         may sdk_trans_id: TransId = "sdkTransID" if app;
         may device_rendering: DeviceRendering = "deviceRenderOptions" if app;
-        /// From the directory server, in place of `sdkEncData`.
+        /// Set by the directory server as a replacement for `sdkEncData`.
         may device_info: Text<1, 64_000> = "deviceInfo" if app_optional;
 
         may ds_reference_number: Text<1, 32> = "dsReferenceNumber";
@@ -129,7 +130,7 @@ fn decoupled_max_time(elements: &MessageElements<'_>) -> ElementPresence {
         .since_220(elements)
 }
 
-/// Which kind of authentication it is, by the list of its channel.
+/// Whether the authentication type is in the list of its channel.
 fn is_authentication_type(
     elements: &MessageElements<'_>,
     cardholder: &[&str],
@@ -143,7 +144,7 @@ fn is_authentication_type(
     }
 }
 
-/// With payments, and where a kind of authentication is about money anyway.
+/// Required in payments, and for other authentication types that involve money.
 fn purchase(elements: &MessageElements<'_>) -> ElementPresence {
     let requestor_initiated = ["01", "02", "06", "07", "08", "09", "11"];
     ElementPresence::required_if(
@@ -156,8 +157,8 @@ fn installments(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(is_authentication_type(elements, &["03"], &["02"]))
 }
 
-/// EMV also wants them with instalments. Our interface does not ask for them there, so a message
-/// without them must be one that we can send.
+/// EMV also requires these elements for instalments. The API does not, so a message without them
+/// must be valid.
 fn recurring(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(is_authentication_type(elements, &["02"], &["01"]))
 }
@@ -170,7 +171,7 @@ fn app_optional(elements: &MessageElements<'_>) -> ElementPresence {
     app(elements).not_required()
 }
 
-/// 2.1.0 takes scripts for granted.
+/// 2.1.0 assumes that scripts are enabled.
 fn browser_with_scripts(elements: &MessageElements<'_>) -> ElementPresence {
     let enabled =
         elements.object.get("browserJavascriptEnabled").and_then(serde_json::Value::as_bool);
@@ -178,7 +179,7 @@ fn browser_with_scripts(elements: &MessageElements<'_>) -> ElementPresence {
     if has_scripts { browser(elements) } else { browser_optional(elements) }
 }
 
-/// Until a directory server has put the device's information in its place.
+/// Required until a directory server has replaced it with `deviceInfo`.
 fn sdk_encrypted_data(elements: &MessageElements<'_>) -> ElementPresence {
     if elements.has("deviceInfo") { app_optional(elements) } else { app(elements) }
 }
@@ -192,7 +193,7 @@ impl Message for AReq {
         let mut contradictions = Vec::new();
         let is_payment = self.category == AuthenticationCategory::Payment;
         if is_v210 && self.channel == DeviceChannel::Requestor && is_payment {
-            // 2.1.0 has no payments that nobody is there for.
+            // 2.1.0 has no payments without a cardholder (3RI).
             contradictions.push(invalid("messageCategory"));
         }
         if is_v210 && self.requestor_initiated.is_some_and(|it| !it.exists_in_2_1_0()) {

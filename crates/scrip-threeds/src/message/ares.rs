@@ -1,4 +1,4 @@
-//! `ARes`: how an authentication went, or that there is more to do.
+//! `ARes`: the response to an `AReq`, with a final status or a challenge.
 
 use crate::{
     code::{
@@ -15,7 +15,7 @@ use crate::{
 };
 
 record! {
-    /// The answer of an access control server, or of a directory server in its place.
+    /// The response of an ACS, or of a directory server on its behalf.
     #[derive(Clone, PartialEq)]
     pub struct ARes {
         must message_version: Version = "messageVersion";
@@ -45,7 +45,7 @@ record! {
 }
 
 record! {
-    /// What an ACS will show.
+    /// The interface and template that an ACS uses.
     #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct AcsRendering {
@@ -62,7 +62,7 @@ fn decoupled(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(elements.has_code("transStatus", &["D"])).since_220(elements)
 }
 
-/// Text for the cardholder is required where only the issuer can go on.
+/// Text for the cardholder is required in a decoupled authentication.
 fn cardholder_info(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(elements.has_code("transStatus", &["D"]))
 }
@@ -87,7 +87,7 @@ fn app_challenge(elements: &MessageElements<'_>) -> ElementPresence {
     }
 }
 
-/// Others may send it back empty-handed; only an app needs it.
+/// Required for apps; optional for other channels.
 fn on_app(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(elements.is_channel(DeviceChannel::App))
 }

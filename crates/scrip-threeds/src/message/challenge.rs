@@ -1,5 +1,5 @@
-//! `CReq` and `CRes`: between the cardholder's device and the ACS. A 3DS server sees the last `CRes` of a
-//! browser; a simulator and an app see the rest.
+//! `CReq` and `CRes`: the messages between the cardholder's device and the ACS. A 3DS server
+//! receives only the final `CRes` of a browser; a simulator and an app exchange the others.
 
 use crate::{
     code::{ChallengeCancel, ChallengeWindowSize, DeviceChannel, Status, UiType, YesNo},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 record! {
-    /// The challenge is to begin, or to go on.
+    /// Starts or continues a challenge.
     #[derive(Clone)]
     pub struct CReq {
         must message_version: Version = "messageVersion";
@@ -35,7 +35,7 @@ record! {
     }
 }
 
-/// A browser's challenge is one page; an app has its own idea of size.
+/// Required for browsers only: an app determines the size itself.
 fn window_size(elements: &MessageElements<'_>) -> ElementPresence {
     match elements.channel() {
         Some(DeviceChannel::Browser) => ElementPresence::Required,
@@ -49,7 +49,7 @@ impl Message for CReq {
 }
 
 record! {
-    /// What to show next, or that it is over.
+    /// The next step of a challenge, or its end.
     #[derive(Clone)]
     pub struct CRes {
         must message_version: Version = "messageVersion";
@@ -88,7 +88,7 @@ fn status(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::only_if(elements.has_code("challengeCompletionInd", &["Y"]))
 }
 
-/// A browser is shown pages, and its one `CRes` is the last.
+/// Only apps receive an intermediate `CRes`. Browsers receive pages and one final `CRes`.
 fn ui_type(elements: &MessageElements<'_>) -> ElementPresence {
     let is_in_progress = elements.has_code("challengeCompletionInd", &["N"]);
     ElementPresence::required_if(is_in_progress && elements.is_channel(DeviceChannel::App))

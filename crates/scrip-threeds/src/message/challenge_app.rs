@@ -1,4 +1,4 @@
-//! What an app shows of a challenge.
+//! Elements that an app displays in a challenge.
 
 use serde_json::Value;
 
@@ -8,7 +8,7 @@ use crate::{
 };
 
 record! {
-    /// The same picture for three densities of screens.
+    /// One image for three screen densities.
     #[derive(Clone)]
     pub struct Image {
         may medium: Url<2048> = "medium";
@@ -19,12 +19,12 @@ record! {
 
 pub const CHOICES_MAX: usize = 32;
 
-/// What can be chosen: objects of one name each, in order.
+/// The choices: objects with one name each, in order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SelectInfo(Vec<(Text<1, 45>, Text<1, 45>)>);
 
 impl SelectInfo {
-    /// Value and label of each; none if there are none, or too many.
+    /// The value and label of each choice. `None` for an empty list or too many choices.
     #[must_use]
     pub fn new(choices: Vec<(Text<1, 45>, Text<1, 45>)>) -> Option<Self> {
         (1..=CHOICES_MAX).contains(&choices.len()).then_some(Self(choices))

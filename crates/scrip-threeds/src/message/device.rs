@@ -1,4 +1,4 @@
-//! What an SDK tells of itself.
+//! Data that an SDK reports about itself.
 
 use crate::{
     code::{SdkInterface, UiType},
@@ -7,7 +7,7 @@ use crate::{
 };
 
 record! {
-    /// What an SDK can show.
+    /// The interfaces that an SDK supports.
     #[derive(Clone)]
     pub struct DeviceRendering {
         must interface: SdkInterface = "sdkInterface";
@@ -27,11 +27,11 @@ record! {
 }
 
 crate::code::codes! {
-    /// The one kind of key that EMV uses here.
+    /// The only key type that EMV uses here.
     pub enum KeyKind { Elliptic = "EC" "EC", }
 }
 
 crate::code::codes! {
-    /// Its one curve.
+    /// The only curve that EMV uses here.
     pub enum KeyCurve { P256 = "P-256" "P-256", }
 }

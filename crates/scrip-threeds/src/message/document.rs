@@ -1,4 +1,4 @@
-//! Bytes from outside, until they are a message.
+//! Untrusted bytes, parsed in steps into a message.
 
 use serde_json::{Map, Value};
 use zeroize::Zeroizing;
@@ -11,13 +11,13 @@ use crate::{
     message::{TransactionContext, element_tables, record::ElementTable},
 };
 
-/// Room for the longest `AReq`: 64,000 characters of an SDK and 81,920 of extensions.
+/// Fits the longest `AReq`: 64,000 characters of an SDK and 81,920 of extensions.
 pub const MESSAGE_BYTES_MAX: usize = 262_144;
-/// Room for the ranges of a large scheme.
+/// Fits the ranges of a large scheme.
 pub const RANGES_BYTES_MAX: usize = 48 << 20;
 
 codes! {
-    /// What a message says it is.
+    /// The `messageType` of a message.
     pub enum MessageType {
         PReq = "PReq" "PReq",
         PRes = "PRes" "PRes",
@@ -31,39 +31,39 @@ codes! {
     }
 }
 
-/// A message that can be read and written whole.
+/// A message that can be read and written.
 #[expect(private_bounds, reason = "only the tables of this crate are messages")]
 pub trait Message: ElementTable {
     const TYPE: MessageType;
     const BYTES_MAX: usize = MESSAGE_BYTES_MAX;
 
-    /// What no single element shows.
+    /// Contradictions between elements that are valid individually.
     fn contradictions(&self, _: &TransactionContext) -> Vec<(ErrorCode, &'static str)> {
         Vec::new()
     }
 
-    /// A message of this type, and nothing else.
+    /// Parses a message of this type. Rejects other types.
     fn parse(bytes: &[u8], transaction: &TransactionContext) -> Result<Self, Fault> {
         Document::parse_within(bytes, Self::BYTES_MAX)?.parse_as(transaction)
     }
 
-    /// What the other side would say of it.
+    /// Checks the message as its receiver would.
     fn check(&self, transaction: &TransactionContext) -> Result<(), Fault> {
         let object = to_wiped_object(self);
         parse_fields::<Self>(&object, transaction).map(|_| ())
     }
 
-    /// As it is sent. The bytes may hold a card number, and are wiped.
+    /// The bytes to send. They are wiped when dropped, because they may contain a card number.
     #[must_use]
     fn to_json(&self) -> Zeroizing<Vec<u8>> {
         let object = to_wiped_object(self);
-        // Twice, so that no half-grown copy is left behind in memory.
+        // Written twice, because a growing buffer would leave partial copies in memory.
         let mut counter = ByteCounter(0);
         let mut bytes = Zeroizing::new(Vec::new());
         if serde_json::to_writer(&mut counter, &object.0).is_ok() {
             bytes.reserve_exact(counter.0);
         }
-        // A map of texts can always be written to memory.
+        // Writing a map of text to memory cannot fail.
         let written = serde_json::to_writer(&mut *bytes, &object.0);
         debug_assert!(written.is_ok(), "a message is JSON");
         bytes
@@ -89,7 +89,7 @@ fn parse_fields<M: Message>(
     }
 }
 
-/// Every fault there is, for whoever can tell them one by one.
+/// Collects every fault, for callers that can report more than one.
 pub(crate) fn read_message<M: Message>(
     object: &Map<String, Value>,
     context: &mut ElementContext<'_>,
@@ -101,7 +101,7 @@ pub(crate) fn read_message<M: Message>(
     message
 }
 
-/// A JSON object that says which message it is. Its elements are not checked yet.
+/// A JSON object with a known message type. Its elements are not checked yet.
 #[derive(Debug)]
 pub struct Document {
     object: WipedObject,
@@ -109,12 +109,12 @@ pub struct Document {
 }
 
 impl Document {
-    /// Any message but the largest.
+    /// Parses a message of at most [`MESSAGE_BYTES_MAX`] bytes. Only a `PRes` may be larger.
     pub fn parse(bytes: &[u8]) -> Result<Self, Fault> {
         Self::parse_within(bytes, MESSAGE_BYTES_MAX)
     }
 
-    /// Of a given size.
+    /// Parses a message of at most `bytes_max` bytes.
     pub fn parse_within(bytes: &[u8], bytes_max: usize) -> Result<Self, Fault> {
         if bytes.len() > bytes_max {
             return Err(Fault::new(ErrorCode::MessageInvalid));
@@ -135,7 +135,7 @@ impl Document {
         self.message_type
     }
 
-    /// Its version, if it is one that we speak.
+    /// The version of the message, if it is supported.
     pub fn version(&self) -> Result<Version, Fault> {
         let mut faults = FaultList::default();
         let transaction = TransactionContext::for_version(Version::V220);
@@ -149,13 +149,13 @@ impl Document {
             .ok_or(faults.into_lowest_fault().unwrap_or(Fault::new(ErrorCode::VersionUnsupported)))
     }
 
-    /// Which version it names, spoken or not: an answer to it says the same.
+    /// The version that the message names, supported or not. A response repeats it.
     #[must_use]
     pub fn version_number(&self) -> Option<VersionNumber> {
         self.text("messageVersion").and_then(VersionNumber::parse)
     }
 
-    /// An id, if there is one that has its format: to find the session, or to answer an error.
+    /// An id, if it is present and valid: to find the session, or to build an `Erro`.
     #[must_use]
     pub fn trans_id(&self, name: &str) -> Option<TransId> {
         self.text(name).and_then(|it| TransId::parse(it).ok())
@@ -165,8 +165,8 @@ impl Document {
         self.object.0.get(name).and_then(Value::as_str)
     }
 
-    /// The message, checked whole. The scene's version must be the message's own, except in an
-    /// `Erro`, which may tell of a version that nobody speaks.
+    /// Checks and returns the message. The version of `transaction` must match the message. Only an
+    /// `Erro` may name any version, including unsupported ones.
     pub fn parse_as<M: Message>(&self, transaction: &TransactionContext) -> Result<M, Fault> {
         if self.message_type != M::TYPE {
             return Err(Fault::for_element(ErrorCode::MessageInvalid, "messageType"));
@@ -178,10 +178,10 @@ impl Document {
     }
 }
 
-/// The name is the sender's text, and is told only if it is also one of ours.
+/// The name is text of the sender. The fault contains it only if it is also in our tables.
 fn duplicate_fault(name: &str) -> Fault {
-    let known = element_tables().iter().flat_map(|it| it.iter()).find(|it| it.name == name);
-    let fault = known.map(|it| Fault::for_element(ErrorCode::ElementDuplicate, it.name));
+    let element = element_tables().iter().flat_map(|it| it.iter()).find(|it| it.name == name);
+    let fault = element.map(|it| Fault::for_element(ErrorCode::ElementDuplicate, it.name));
     fault.unwrap_or(Fault::new(ErrorCode::ElementDuplicate))
 }
 

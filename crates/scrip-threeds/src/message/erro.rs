@@ -1,4 +1,4 @@
-//! The message that tells of an error.
+//! `Erro`: the error message of EMV 3DS.
 
 use crate::{
     fault::{Component, ErrorCode, Fault},
@@ -7,7 +7,7 @@ use crate::{
 };
 
 record! {
-    /// Something went wrong. The code stays digits, because others may have more of them.
+    /// An error. The code is stored as digits, because other components may use unknown codes.
     #[derive(Clone, PartialEq)]
     pub struct Erro {
         must message_version: VersionNumber = "messageVersion";
@@ -27,16 +27,16 @@ impl Message for Erro {
     const TYPE: MessageType = MessageType::Erro;
 }
 
-/// Which message an error is about: as much of it as could be read.
+/// The message that an error refers to, as far as it could be read.
 #[derive(Debug, Default)]
 pub struct ErroSubject<'a> {
     pub document: Option<&'a Document>,
-    /// For a message that could not be read at all, whatever it was expected to be.
+    /// The expected type, for a message that could not be read at all.
     pub expected: Option<MessageType>,
 }
 
 impl Erro {
-    /// The answer to a message that was refused.
+    /// The `Erro` for a rejected message.
     #[must_use]
     pub fn for_fault(fault: &Fault, component: Component, subject: &ErroSubject<'_>) -> Self {
         let id = |name| subject.document.and_then(|it| it.trans_id(name));
@@ -61,13 +61,13 @@ impl Erro {
         }
     }
 
-    /// The code, if it is one that we know.
+    /// The code, if it is known.
     #[must_use]
     pub fn known_code(&self) -> Option<ErrorCode> {
         ErrorCode::from_code(self.code.expose())
     }
 
-    /// The kind of the failure. An unknown code is the fault of the server that sent it.
+    /// The kind of the failure. An unknown code counts as an invalid response of the sender.
     #[must_use]
     pub fn failure_kind(&self) -> FailureKind {
         self.known_code().map_or(FailureKind::ResponseInvalid, FailureKind::from_code)

@@ -1,4 +1,4 @@
-//! What schemes add to messages.
+//! Message extensions of the schemes.
 
 use crate::{
     fault::ErrorCode,
@@ -8,11 +8,11 @@ use crate::{
 
 pub const EXTENSIONS_MAX: usize = 10;
 pub const DATA_CHARS_MAX: usize = 8059;
-/// All extensions of a message together, in characters.
+/// The limit for all extensions of a message together, in characters.
 const TOTAL_CHARS_MAX: usize = 81_920;
 
 record! {
-    /// One extension; its data is between the scheme and whoever knows the id.
+    /// One extension. Only components that know the id interpret its data.
     #[derive(Clone, PartialEq, serde::Serialize, serde::Deserialize)]
     #[serde(deny_unknown_fields)]
     pub struct Extension {
@@ -23,12 +23,12 @@ record! {
     }
 }
 
-/// The extensions of one message, of which no critical one is unknown.
+/// The extensions of one message. Unknown extensions are not critical.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
 pub struct Extensions(Vec<Extension>);
 
 impl Extensions {
-    /// None if there are none, or too many.
+    /// Returns `None` for an empty list or too many extensions.
     #[must_use]
     pub fn new(items: Vec<Extension>) -> Option<Self> {
         (1..=EXTENSIONS_MAX).contains(&items.len()).then_some(Self(items))
@@ -42,15 +42,16 @@ impl Extensions {
 
 impl ElementFormat for Extensions {
     fn read(value: &serde_json::Value, context: &mut ElementContext<'_>) -> Option<Self> {
-        let known = context.transaction.known_extensions;
+        let known_extensions = context.transaction.known_extensions;
         let extensions = List::<Extension, EXTENSIONS_MAX>::read(value, context)?;
-        let is_unknown_critical = |it: &&Extension| it.critical && !known.contains(it.id.expose());
+        let is_unknown_critical =
+            |it: &&Extension| it.critical && !known_extensions.contains(it.id.expose());
         if extensions.items().iter().any(|it| is_unknown_critical(&it)) {
             context.add_fault(ErrorCode::CriticalExtensionUnknown);
             return None;
         }
-        let short = value.to_string().chars().count() <= TOTAL_CHARS_MAX;
-        context.expect(Self::new(extensions.items().to_vec()).filter(|_| short))
+        let fits_limit = value.to_string().chars().count() <= TOTAL_CHARS_MAX;
+        context.expect(Self::new(extensions.items().to_vec()).filter(|_| fits_limit))
     }
 
     fn write(&self) -> serde_json::Value {

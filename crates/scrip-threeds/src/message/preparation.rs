@@ -1,4 +1,4 @@
-//! `PReq` and `PRes`: which cards take part, with which versions.
+//! `PReq` and `PRes`: the enrolled card ranges and their protocol versions.
 
 use crate::{
     code::{AcsInformation, RangeAction},
@@ -13,7 +13,7 @@ use crate::{
 pub const RANGES_MAX: usize = 250_000;
 
 record! {
-    /// A question for the ranges, or for what changed since a serial number.
+    /// The request for all ranges, or for the changes since a serial number.
     #[derive(Clone)]
     pub struct PReq {
         must message_version: Version = "messageVersion";
@@ -30,7 +30,7 @@ impl Message for PReq {
 }
 
 record! {
-    /// The ranges. None at all means that nothing changed.
+    /// The ranges. An absent list means that nothing changed.
     pub struct PRes {
         must message_version: Version = "messageVersion";
         must server_trans_id: TransId = "threeDSServerTransID";
@@ -49,7 +49,7 @@ impl Message for PRes {
 }
 
 record! {
-    /// One range of card numbers, both ends within.
+    /// One range of card numbers, inclusive.
     #[derive(Clone)]
     pub struct CardRange {
         must start: Digits<13, 19> = "startRange";
@@ -59,13 +59,13 @@ record! {
         may acs_end: VersionNumber = "acsEndProtocolVersion" if acs_versions;
         may ds_start: VersionNumber = "dsStartProtocolVersion";
         may ds_end: VersionNumber = "dsEndProtocolVersion";
-        /// Of 2.2.0; a directory that tells it in an answer of 2.1.0 tells no lie.
+        /// From 2.2.0; also accepted in a `PRes` of 2.1.0, because it does no harm there.
         may acs_information: List<AcsInformation, 24> = "acsInfoInd";
         may method_url: Url<256> = "threeDSMethodURL";
     }
 }
 
-/// A range that goes needs no versions any more.
+/// A deleted range needs no versions.
 fn acs_versions(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(!elements.has_code("actionInd", &["D"]))
 }

@@ -1,4 +1,4 @@
-//! When an element must, may or must not be in a message.
+//! When an element is required, optional or forbidden in a message.
 
 use serde_json::{Map, Value};
 
@@ -8,14 +8,14 @@ use crate::{
     message::TransactionContext,
 };
 
-/// What the tables say of an element, for one transaction.
+/// The presence rule of an element in one transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ElementPresence {
     Required,
     Optional,
-    /// Its presence would contradict the rest of the message.
+    /// The element would contradict the rest of the message.
     Forbidden,
-    /// The message's version does not have it: passed over like any name we do not know.
+    /// The message version does not define the element. It is ignored like an unknown element.
     NotInVersion,
 }
 
@@ -32,13 +32,13 @@ impl ElementPresence {
         if self == Self::Required { Self::Optional } else { self }
     }
 
-    /// For elements that came with 2.2.0.
+    /// For elements that exist since 2.2.0.
     pub(crate) fn since_220(self, elements: &MessageElements<'_>) -> Self {
         if elements.transaction.version < Version::V220 { Self::NotInVersion } else { self }
     }
 }
 
-/// What a need may look at: the scene, and the other elements as they were sent.
+/// The inputs of a presence rule: the transaction, and the other elements as sent.
 #[derive(Debug)]
 pub(crate) struct MessageElements<'a> {
     pub(crate) transaction: &'a TransactionContext,
@@ -58,7 +58,7 @@ impl MessageElements<'_> {
         self.object.get(name).and_then(Value::as_str)
     }
 
-    /// As the message says, or else as we know.
+    /// The channel in the message, or else the channel of the transaction.
     pub(crate) fn channel(&self) -> Option<DeviceChannel> {
         let stated_channel = self.text("deviceChannel").and_then(DeviceChannel::from_code);
         stated_channel.or(self.transaction.channel)
@@ -83,13 +83,12 @@ pub(crate) fn optional(_: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::Optional
 }
 
-/// Since 2.2.0, and then optional.
+/// Optional since 2.2.0.
 pub(crate) fn since_220(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::Optional.since_220(elements)
 }
 
-/// An element of one channel: required there, and nowhere else. Where the channel is not known, it
-/// may be there.
+/// Required in one channel and forbidden in others. Optional if the channel is unknown.
 fn required_on(elements: &MessageElements<'_>, channel: DeviceChannel) -> ElementPresence {
     elements
         .channel()
@@ -108,14 +107,14 @@ pub(crate) fn requestor(elements: &MessageElements<'_>) -> ElementPresence {
     required_on(elements, DeviceChannel::Requestor)
 }
 
-/// Somebody is there.
+/// Required if a cardholder is present.
 pub(crate) fn cardholder(elements: &MessageElements<'_>) -> ElementPresence {
     elements.channel().map_or(ElementPresence::Optional, |it| {
         ElementPresence::only_if(it != DeviceChannel::Requestor)
     })
 }
 
-/// Only where somebody is there, and optional.
+/// Optional if a cardholder is present, forbidden otherwise.
 pub(crate) fn cardholder_optional(elements: &MessageElements<'_>) -> ElementPresence {
     if elements.is_channel(DeviceChannel::Requestor) {
         ElementPresence::Forbidden
@@ -128,21 +127,21 @@ pub(crate) fn payment(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(elements.is_payment())
 }
 
-/// A cryptogram: with a success or an attempt in a payment.
+/// The cryptogram: required in a payment with status successful or attempted.
 pub(crate) fn authentication_value(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(
         elements.is_payment() && elements.has_code("transStatus", &["Y", "A"]),
     )
 }
 
-/// A reason: with a failure in a payment.
+/// The status reason: required in a payment that failed.
 pub(crate) fn status_reason(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(
         elements.is_payment() && elements.has_code("transStatus", &["N", "U", "R"]),
     )
 }
 
-/// The source of a status, and never without it.
+/// The source of the whitelist status: required with the status, forbidden without it.
 pub(crate) fn whitelist_source(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::only_if(elements.has("whiteListStatus")).since_220(elements)
 }

@@ -1,4 +1,4 @@
-//! The macro that makes a structure, its reader and its writer of one table.
+//! The macro that generates a struct, its reader and its writer from one table.
 
 use serde_json::{Map, Value};
 
@@ -8,11 +8,11 @@ use crate::{
     message::{ElementPresence, MessageElements},
 };
 
-/// One element of a message or of an object in it.
+/// One element of a message or of an object in a message.
 #[derive(Debug)]
 pub(crate) struct ElementDefinition {
     pub(crate) name: &'static str,
-    #[cfg_attr(not(test), expect(dead_code, reason = "the tests walk the tables"))]
+    #[cfg_attr(not(test), expect(dead_code, reason = "the tests iterate over the tables"))]
     pub(crate) presence: fn(&MessageElements<'_>) -> ElementPresence,
     #[cfg(test)]
     pub(crate) samples: fn() -> Vec<Value>,
@@ -20,7 +20,7 @@ pub(crate) struct ElementDefinition {
     pub(crate) invalid_samples: fn() -> Vec<Value>,
 }
 
-/// What the macro makes.
+/// The interface that the macro implements.
 pub(crate) trait ElementTable: Sized {
     const FIELDS: &'static [ElementDefinition];
 
@@ -29,7 +29,7 @@ pub(crate) trait ElementTable: Sized {
     fn write_fields(&self) -> Map<String, Value>;
 }
 
-/// An element that is always there.
+/// Reads a required element.
 pub(crate) fn read_required<T: ElementFormat>(
     object: &Map<String, Value>,
     context: &mut ElementContext<'_>,
@@ -43,7 +43,7 @@ pub(crate) fn read_required<T: ElementFormat>(
     T::read(value, &mut context)
 }
 
-/// An element that is there when its need says so.
+/// Reads an element according to its presence rule.
 pub(crate) fn read_conditional<T: ElementFormat>(
     object: &Map<String, Value>,
     context: &mut ElementContext<'_>,
@@ -54,7 +54,7 @@ pub(crate) fn read_conditional<T: ElementFormat>(
     let mut context = context.child(name);
     match (presence(&elements), object.get(name)) {
         (ElementPresence::Required, None) => context.add_fault(ErrorCode::ElementMissing),
-        // EMV has no code for what must not be there; its format is "absent".
+        // EMV has no error code for a forbidden element; "invalid format" is the closest.
         (ElementPresence::Forbidden, Some(_)) => context.add_fault(ErrorCode::FormatInvalid),
         (ElementPresence::Required | ElementPresence::Optional, Some(value)) => {
             return T::read(value, &mut context);
@@ -67,8 +67,8 @@ pub(crate) fn read_conditional<T: ElementFormat>(
     None
 }
 
-/// `must` elements are always there; `may` elements are `Option`s with a need after `if`, or
-/// optional.
+/// `must` elements are required. `may` elements are `Option`s with a presence rule after `if`;
+/// without a rule they are optional.
 macro_rules! record {
     (
         $(#[$meta:meta])*
@@ -108,7 +108,7 @@ macro_rules! record {
             }
         }
 
-        /// As an object inside of another record.
+        /// An object in another record.
         impl $crate::format::ElementFormat for $Name {
             fn read(
                 value: &serde_json::Value,
@@ -134,7 +134,7 @@ macro_rules! record {
             }
         }
 
-        /// Names only: the values are nobody's business.
+        /// Prints element names only, because the values are confidential.
         impl std::fmt::Debug for $Name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
                 let names = $crate::message::record::ElementTable::write_fields(self);

@@ -1,4 +1,4 @@
-//! `RReq` and `RRes`: how a challenge ended.
+//! `RReq` and `RRes`: the result of a challenge.
 
 use crate::{
     code::{
@@ -16,7 +16,7 @@ use crate::{
 };
 
 record! {
-    /// The result. It alone decides; what a browser brings is only told.
+    /// The result. Only the result decides; the browser's `CRes` is informational.
     #[derive(Clone, PartialEq)]
     pub struct RReq {
         must message_version: Version = "messageVersion";
@@ -40,7 +40,7 @@ record! {
     }
 }
 
-/// With 2.2.0 a decoupled authentication has no interaction to count.
+/// Optional since 2.2.0: a decoupled authentication has no interactions to count.
 fn attempts(elements: &MessageElements<'_>) -> ElementPresence {
     ElementPresence::required_if(elements.transaction.version < Version::V220)
 }
@@ -66,7 +66,7 @@ impl Message for RReq {
 }
 
 record! {
-    /// The result was received.
+    /// The acknowledgement of a result.
     #[derive(Clone, PartialEq)]
     pub struct RRes {
         must message_version: Version = "messageVersion";
@@ -84,8 +84,8 @@ impl Message for RRes {
 }
 
 impl RRes {
-    /// Our answer to a result: it was received, and nobody asked for the challenge if that is what
-    /// it tells.
+    /// The `RRes` to a result. It reports "received", or "challenge not sent" if the result says
+    /// that no `CReq` arrived.
     #[must_use]
     pub fn for_result(result: &RReq) -> Self {
         let was_not_requested =

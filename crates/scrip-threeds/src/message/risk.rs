@@ -1,4 +1,4 @@
-//! What a merchant tells of a purchase's risk.
+//! The merchant's data about the risk of a purchase.
 
 use crate::{
     code::{DeliveryTimeFrame, PreOrder, Reorder, ShippingMethod},
@@ -7,7 +7,7 @@ use crate::{
 };
 
 record! {
-    /// Delivery, gift cards and orders to come.
+    /// Delivery, gift cards and pre-orders.
     pub struct MerchantRisk {
         may delivery_email: Email = "deliveryEmailAddress";
         may delivery_time_frame: DeliveryTimeFrame = "deliveryTimeframe";

@@ -1,4 +1,4 @@
-//! Every message, walked by its table: what a test knows of an element is what the table says.
+//! Tests of every message, driven by the element tables.
 
 mod bounds;
 mod elements;
@@ -18,7 +18,7 @@ use crate::{
     },
 };
 
-/// One kind of transaction, and what its message says in any case.
+/// A message of one kind of transaction, with the elements that it always has.
 pub(crate) struct MessageCase {
     pub(crate) label: String,
     pub(crate) fields: &'static [ElementDefinition],
@@ -35,14 +35,14 @@ impl MessageCase {
         base.insert("messageType".to_owned(), M::TYPE.code().into());
         let parse = |bytes: &[u8], transaction: &TransactionContext| {
             let message = M::parse(bytes, transaction)?;
-            message.check(transaction).expect("what was read can be written and read");
+            message.check(transaction).expect("a parsed message can be written and parsed again");
             Ok(serde_json::from_slice(&message.to_json()).unwrap())
         };
         Self { label, fields: M::FIELDS, transaction, base, parse }
     }
 
-    /// As few elements as possible.
-    pub(crate) fn minimal(&self) -> Map<String, Value> {
+    /// The message with required elements only.
+    pub(crate) fn smallest_message(&self) -> Map<String, Value> {
         add_elements(
             self.fields,
             &self.transaction,
@@ -51,8 +51,8 @@ impl MessageCase {
         )
     }
 
-    /// As many as possible.
-    pub(crate) fn maximal(&self) -> Map<String, Value> {
+    /// The message with all required and optional elements.
+    pub(crate) fn largest_message(&self) -> Map<String, Value> {
         add_elements(
             self.fields,
             &self.transaction,
@@ -61,7 +61,7 @@ impl MessageCase {
         )
     }
 
-    /// Reads the object and gives it as written again.
+    /// Parses the object as a message and returns the message as JSON.
     pub(crate) fn parse(&self, object: &Map<String, Value>) -> Result<Value, Fault> {
         self.parse_bytes(&serde_json::to_vec(object).unwrap())
     }
@@ -79,7 +79,7 @@ impl MessageCase {
     }
 }
 
-/// Adds what is needed, until nothing is: one element may call for another.
+/// Adds required elements until none is missing: one element may require another.
 fn add_elements(
     fields: &[ElementDefinition],
     transaction: &TransactionContext,
@@ -87,36 +87,37 @@ fn add_elements(
     presences: &[ElementPresence],
 ) -> Map<String, Value> {
     loop {
-        let before = object.len();
+        let length_before = object.len();
         for field in fields {
             let presence = (field.presence)(&MessageElements { transaction, object: &object });
             if !object.contains_key(field.name) && presences.contains(&presence) {
                 object.insert(field.name.to_owned(), (field.samples)().swap_remove(0));
             }
         }
-        if object.len() == before {
+        if object.len() == length_before {
             return object;
         }
     }
 }
 
-/// For objects within messages: the least, and the most.
+/// Samples of an object in a message: with all elements, and with required elements only.
 pub(crate) fn samples_of<R: ElementTable>() -> Vec<Value> {
     let transaction = TransactionContext::for_version(Version::V220);
-    let minimal = add_elements(R::FIELDS, &transaction, Map::new(), &[ElementPresence::Required]);
-    let maximal = add_elements(
+    let smallest = add_elements(R::FIELDS, &transaction, Map::new(), &[ElementPresence::Required]);
+    let largest = add_elements(
         R::FIELDS,
         &transaction,
         Map::new(),
         &[ElementPresence::Required, ElementPresence::Optional],
     );
-    vec![Value::Object(maximal), Value::Object(minimal)]
+    vec![Value::Object(largest), Value::Object(smallest)]
 }
 
-/// The most, with one element missing or wrong.
+/// Invalid samples of an object: values of other types, and objects with one element missing or
+/// invalid.
 pub(crate) fn invalid_samples_of<R: ElementTable>() -> Vec<Value> {
     let transaction = TransactionContext::for_version(Version::V220);
-    let maximal = add_elements(
+    let largest = add_elements(
         R::FIELDS,
         &transaction,
         Map::new(),
@@ -124,17 +125,17 @@ pub(crate) fn invalid_samples_of<R: ElementTable>() -> Vec<Value> {
     );
     let mut samples = vec![Value::Null, "".into(), Value::Array(Vec::new())];
     for field in R::FIELDS {
-        let mut without = maximal.clone();
-        without.remove(field.name);
-        if (field.presence)(&MessageElements { transaction: &transaction, object: &without })
+        let mut incomplete = largest.clone();
+        incomplete.remove(field.name);
+        if (field.presence)(&MessageElements { transaction: &transaction, object: &incomplete })
             == ElementPresence::Required
         {
-            samples.push(Value::Object(without));
+            samples.push(Value::Object(incomplete));
         }
         for value in (field.invalid_samples)() {
-            let mut with = maximal.clone();
-            with.insert(field.name.to_owned(), value);
-            samples.push(Value::Object(with));
+            let mut changed = largest.clone();
+            changed.insert(field.name.to_owned(), value);
+            samples.push(Value::Object(changed));
         }
     }
     samples
@@ -178,7 +179,7 @@ fn add_authentication_cases(cases: &mut Vec<MessageCase>, version: Version) {
                 let elements = json!({
                     "deviceChannel": channel, "messageCategory": category, type_element: code,
                 });
-                // AReq says all of it itself.
+                // An AReq contains the whole context.
                 cases.push(MessageCase::for_message::<AReq>(
                     TransactionContext::for_version(version),
                     elements,
@@ -211,28 +212,28 @@ pub(crate) fn cases() -> Vec<MessageCase> {
     cases
 }
 
-/// One transaction of each message, channel and version, where more of them show nothing new.
+/// One transaction per message, channel and version. Further cases would test nothing new.
 pub(crate) fn representative_cases() -> Vec<MessageCase> {
-    let mut seen = Vec::new();
-    let mut few = cases();
-    few.retain(|case| {
+    let mut selected_keys = Vec::new();
+    let mut selected = cases();
+    selected.retain(|case| {
         let key = (
             case.base.get("messageType").cloned(),
             case.transaction.version,
             case.transaction.channel,
             case.base.get("deviceChannel").cloned(),
         );
-        let is_new = !seen.contains(&key);
-        seen.push(key);
+        let is_new = !selected_keys.contains(&key);
+        selected_keys.push(key);
         is_new
     });
-    few
+    selected
 }
 
-/// Every name in a fault is a path of ours.
+/// Asserts that every name in a fault is in our tables.
 pub(crate) fn assert_elements_are_known(fault: &Fault) {
     for name in fault.elements.iter().flat_map(|it| it.split('.')) {
-        let known = element_tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
-        assert!(known || name == "messageType", "{name}");
+        let is_known = element_tables().iter().flat_map(|it| it.iter()).any(|it| it.name == name);
+        assert!(is_known || name == "messageType", "{name}");
     }
 }

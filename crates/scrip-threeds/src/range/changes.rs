@@ -1,4 +1,4 @@
-//! What an answer of the directory server makes of the ranges: all of it, or nothing.
+//! Applies a `PRes` to the ranges, completely or not at all.
 
 use std::collections::BTreeSet;
 
@@ -9,21 +9,20 @@ use crate::{
     range::{CardNumberKey, CardRangeDetails, CardRanges, VersionSpan},
 };
 
-/// Why an answer is not believed. The ranges stay as they were; the next question is to be one for
-/// all of them.
+/// Why a `PRes` is rejected. The ranges stay unchanged; the next `PReq` must request all ranges.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RangeError {
-    #[error("a range ends before it starts, or in another length")]
+    #[error("a range ends before it starts, or its ends have different lengths")]
     Reversed,
-    #[error("a range has versions that end before they start, or none")]
+    #[error("a range has no versions, or its versions end before they start")]
     InvalidVersions,
     #[error("two ranges overlap")]
     Overlap,
-    #[error("a range is to be changed or deleted that is not there")]
+    #[error("a changed or deleted range does not exist")]
     Missing,
-    #[error("a range is named twice for the same change")]
+    #[error("duplicate range in one change")]
     Duplicate,
-    #[error("the answer changes ranges without a serial number to change from")]
+    #[error("the PRes changes ranges but there are none to change")]
     NothingToChange,
 }
 
@@ -34,39 +33,39 @@ struct RangeChange {
 }
 
 impl CardRanges {
-    /// The ranges after an answer to a question without serial number: these and no others.
+    /// The ranges of a `PRes` to a `PReq` without a serial number: these and no others.
     pub fn from_pres(pres: &PRes) -> Result<Self, RangeError> {
         Self::default().apply_pres(pres)
     }
 
-    /// The ranges after an answer to a question with our serial number. What goes is taken out
-    /// before what comes, so that a range can be split in one answer.
+    /// The ranges after a `PRes` to a `PReq` with our serial number. Deletions are applied before
+    /// additions, so one `PRes` can split a range.
     pub fn apply_pres(&self, pres: &PRes) -> Result<Self, RangeError> {
         let card_ranges = pres.ranges.as_ref().map(|it| it.items()).unwrap_or_default();
         let changes: Vec<_> =
             card_ranges.iter().map(|it| parse_change(it, pres)).collect::<Result<_, _>>()?;
-        let mut next = self.clone();
+        let mut ranges = self.clone();
         for action in [RangeAction::Delete, RangeAction::Modify, RangeAction::Add] {
-            let mut seen = BTreeSet::new();
+            let mut changed_starts = BTreeSet::new();
             for change in changes.iter().filter(|it| it.action == action) {
-                if !seen.insert(change.start) {
+                if !changed_starts.insert(change.start) {
                     return Err(RangeError::Duplicate);
                 }
-                next.apply_change(change)?;
+                ranges.apply_change(change)?;
             }
         }
-        // An answer without one leaves nothing to ask from: the next question is for everything.
-        next.serial_number.clone_from(&pres.serial_number);
-        Ok(next)
+        // Without a serial number in the `PRes`, the next `PReq` requests all ranges.
+        ranges.serial_number.clone_from(&pres.serial_number);
+        Ok(ranges)
     }
 
     fn apply_change(&mut self, change: &RangeChange) -> Result<(), RangeError> {
-        let same = self.by_start.get(&change.start).is_some_and(|it| it.end == change.range.end);
+        let exists = self.by_start.get(&change.start).is_some_and(|it| it.end == change.range.end);
         match change.action {
-            RangeAction::Delete if same => {
+            RangeAction::Delete if exists => {
                 self.by_start.remove(&change.start);
             }
-            RangeAction::Modify if same => {
+            RangeAction::Modify if exists => {
                 self.by_start.insert(change.start, change.range.clone());
             }
             RangeAction::Delete | RangeAction::Modify if self.is_empty() => {
@@ -81,10 +80,11 @@ impl CardRanges {
         Ok(())
     }
 
-    /// Ranges do not overlap each other, so only the last that starts before the end can reach in.
+    /// Stored ranges do not overlap, so only the last range that starts at or before the end can
+    /// overlap.
     fn overlaps(&self, change: &RangeChange) -> bool {
-        let before = self.by_start.range(..=change.range.end).next_back();
-        before.is_some_and(|(_, it)| it.end >= change.start)
+        let last_range = self.by_start.range(..=change.range.end).next_back();
+        last_range.is_some_and(|(_, it)| it.end >= change.start)
     }
 }
 
@@ -95,7 +95,7 @@ fn parse_change(card_range: &CardRange, pres: &PRes) -> Result<RangeChange, Rang
         return Err(RangeError::Reversed);
     }
     let action = card_range.action.unwrap_or(RangeAction::Add);
-    // The answer's own versions hold where a range has none.
+    // The versions of the `PRes` apply if a range has none.
     let ds_start = card_range.ds_start.unwrap_or(pres.ds_start);
     let ds_end = card_range.ds_end.unwrap_or(pres.ds_end);
     let deleted_version = (action == RangeAction::Delete).then_some(Version::V220.number());

@@ -1,4 +1,4 @@
-//! Ranges: found, changed, refused; compared with a list that is searched from end to end.
+//! Finding, changing and rejecting ranges, compared with a linear search.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ fn two_ranges() -> CardRanges {
 #[test]
 fn find_returns_the_range_of_a_card() {
     let ranges = two_ranges();
-    for (number, found) in [
+    for (number, is_found) in [
         ("4000000000000000", true),
         ("4000009999999999", true),
         ("4000010000000000", false),
@@ -59,43 +59,43 @@ fn find_returns_the_range_of_a_card() {
         ("9999999999999999999", false),
         ("0000000000000", false),
     ] {
-        assert_eq!(ranges.find(&card(number)).is_some(), found, "{number}");
+        assert_eq!(ranges.find(&card(number)).is_some(), is_found, "{number}");
     }
-    let wide = range("A", "9999999999999999000", "9999999999999999999");
-    let wide = CardRanges::from_pres(&pres("1", &[wide])).unwrap();
-    assert!(wide.find(&card("9999999999999999999")).is_some());
+    let nineteen_digits = range("A", "9999999999999999000", "9999999999999999999");
+    let nineteen_digits = CardRanges::from_pres(&pres("1", &[nineteen_digits])).unwrap();
+    assert!(nineteen_digits.find(&card("9999999999999999999")).is_some());
 }
 
 #[test]
 fn pres_adds_modifies_and_deletes_ranges() {
-    let mut other = range("M", LOW[0], LOW[1]);
-    other["threeDSMethodURL"] = "https://acs.example/m".into();
-    other["acsInfoInd"] = json!(["01", "80"]);
+    let mut modified = range("M", LOW[0], LOW[1]);
+    modified["threeDSMethodURL"] = "https://acs.example/m".into();
+    modified["acsInfoInd"] = json!(["01", "80"]);
     let halves = [range("A", HIGH[0], "4149999999999999"), range("A", "4150000000000000", HIGH[1])];
     let deleted = json!({"startRange": HIGH[0], "endRange": HIGH[1], "actionInd": "D"});
-    let changes = [halves[0].clone(), other, deleted, halves[1].clone()];
+    let changes = [halves[0].clone(), modified, deleted, halves[1].clone()];
     let ranges = two_ranges().apply_pres(&pres("2", &changes)).unwrap();
     assert_eq!((ranges.len(), ranges.serial_number().unwrap().expose()), (3, "2"));
-    let found = ranges.find(&card("4000000000000001")).unwrap();
-    assert_eq!(found.method_url.as_ref().unwrap().expose(), "https://acs.example/m");
-    assert_eq!(found.acs_information.len(), 2);
+    let modified_range = ranges.find(&card("4000000000000001")).unwrap();
+    assert_eq!(modified_range.method_url.as_ref().unwrap().expose(), "https://acs.example/m");
+    assert_eq!(modified_range.acs_information.len(), 2);
     assert!(ranges.find(&card("4175000000000000")).is_some());
-    let same = ranges.apply_pres(&pres("3", &[])).unwrap();
-    assert_eq!((same.len(), same.serial_number().unwrap().expose()), (3, "3"));
+    let unchanged = ranges.apply_pres(&pres("3", &[])).unwrap();
+    assert_eq!((unchanged.len(), unchanged.serial_number().unwrap().expose()), (3, "3"));
 }
 
 #[test]
 fn invalid_pres_is_rejected_and_changes_nothing() {
-    let mut backward = range("A", "5000000000000000", "5000000000000001");
-    backward["acsStartProtocolVersion"] = "2.3.0".into();
-    let mut ds = range("A", "5000000000000000", "5000000000000001");
-    ds["dsStartProtocolVersion"] = "2.3.0".into();
-    let once = range("A", "5000000000000000", "5000000000000001");
+    let mut reversed_acs_versions = range("A", "5000000000000000", "5000000000000001");
+    reversed_acs_versions["acsStartProtocolVersion"] = "2.3.0".into();
+    let mut reversed_ds_versions = range("A", "5000000000000000", "5000000000000001");
+    reversed_ds_versions["dsStartProtocolVersion"] = "2.3.0".into();
+    let added = range("A", "5000000000000000", "5000000000000001");
     for (changes, fault) in [
         (vec![range("A", "5000000000000001", "5000000000000000")], RangeError::Reversed),
         (vec![range("A", "500000000000000", "5000000000000000")], RangeError::Reversed),
-        (vec![backward], RangeError::InvalidVersions),
-        (vec![ds], RangeError::InvalidVersions),
+        (vec![reversed_acs_versions], RangeError::InvalidVersions),
+        (vec![reversed_ds_versions], RangeError::InvalidVersions),
         (vec![range("A", "4000009999999999", "4050000000000000")], RangeError::Overlap),
         (vec![range("A", "3999999999999999", "4300000000000000")], RangeError::Overlap),
         (vec![range("A", LOW[0], LOW[1])], RangeError::Overlap),
@@ -103,10 +103,10 @@ fn invalid_pres_is_rejected_and_changes_nothing() {
         (vec![range("M", LOW[0], "4000009999999998")], RangeError::Missing),
         (vec![range("D", "4000000000000001", LOW[1])], RangeError::Missing),
         (vec![range("D", LOW[0], LOW[1]), range("D", LOW[0], LOW[1])], RangeError::Duplicate),
-        (vec![once.clone(), once], RangeError::Duplicate),
+        (vec![added.clone(), added], RangeError::Duplicate),
     ] {
-        let fine = range("A", "6000000000000000", "6000000000000001");
-        let changes: Vec<_> = [fine].into_iter().chain(changes).collect();
+        let valid_change = range("A", "6000000000000000", "6000000000000001");
+        let changes: Vec<_> = [valid_change].into_iter().chain(changes).collect();
         assert_eq!(
             two_ranges().apply_pres(&pres("2", &changes)).unwrap_err(),
             fault,
@@ -123,20 +123,20 @@ fn negotiation_recommends_the_highest_common_version() {
         let number = |it| VersionNumber::parse(it).unwrap();
         VersionSpan::new(number(start), number(end)).unwrap()
     };
-    let both = &[Version::V220, Version::V210][..];
-    for (ours, ds, acs, expected) in [
-        (both, span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &["2.1.0", "2.2.0"][..]),
-        (both, span("2.1.0", "2.3.1"), span("2.2.0", "2.3.1"), &["2.2.0"]),
-        (both, span("2.1.0", "2.2.0"), span("1.0.2", "2.1.0"), &["2.1.0"]),
-        (both, span("2.1.0", "2.1.0"), span("2.2.0", "2.2.0"), &[]),
+    let both_versions = &[Version::V220, Version::V210][..];
+    for (own_versions, ds, acs, expected) in [
+        (both_versions, span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &["2.1.0", "2.2.0"][..]),
+        (both_versions, span("2.1.0", "2.3.1"), span("2.2.0", "2.3.1"), &["2.2.0"]),
+        (both_versions, span("2.1.0", "2.2.0"), span("1.0.2", "2.1.0"), &["2.1.0"]),
+        (both_versions, span("2.1.0", "2.1.0"), span("2.2.0", "2.2.0"), &[]),
         (&[Version::V210], span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &["2.1.0"]),
         (&[], span("2.1.0", "2.2.0"), span("2.1.0", "2.2.0"), &[]),
     ] {
-        let found = negotiate_versions(ours, ds, acs);
+        let negotiated = negotiate_versions(own_versions, ds, acs);
         let available: Vec<_> =
-            found.iter().flat_map(|it| &it.available).map(|it| it.code()).collect();
+            negotiated.iter().flat_map(|it| &it.available).map(|it| it.code()).collect();
         assert_eq!(available, expected);
-        assert_eq!(found.map(|it| it.recommended.code()), expected.last().copied());
+        assert_eq!(negotiated.map(|it| it.recommended.code()), expected.last().copied());
     }
     let number = |it| VersionNumber::parse(it).unwrap();
     assert!(number("2.10.0") > number("2.9.9"));
@@ -146,7 +146,7 @@ fn negotiation_recommends_the_highest_common_version() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(200) })]
 
-    /// Random changes, on a short line of cards so that they meet.
+    /// Random changes in a small range of numbers, so that they collide.
     #[test]
     fn card_ranges_match_a_linear_list_model(steps in prop::collection::vec((0..3_usize, 0..40_u64, 0..6_u64), 1..40)) {
         let base = 4_000_000_000_000_000_u64;

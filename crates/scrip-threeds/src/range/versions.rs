@@ -1,8 +1,8 @@
-//! Which versions three sides have in common.
+//! The common versions of 3DS server, directory server and ACS.
 
 use crate::format::{Version, VersionNumber};
 
-/// From one version to another, both within.
+/// An inclusive range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VersionSpan {
     start: VersionNumber,
@@ -10,7 +10,7 @@ pub struct VersionSpan {
 }
 
 impl VersionSpan {
-    /// None if it ends before it starts.
+    /// Returns `None` if the range ends before it starts.
     #[must_use]
     pub fn new(start: VersionNumber, end: VersionNumber) -> Option<Self> {
         (start <= end).then_some(Self { start, end })
@@ -32,14 +32,14 @@ impl VersionSpan {
     }
 }
 
-/// What can be spoken, the best of it first named.
+/// The common versions and the recommended one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NegotiatedVersions {
     pub recommended: Version,
     pub available: Vec<Version>,
 }
 
-/// The versions of ours that both the directory server and the ACS know; none if there are none.
+/// The versions that we, the directory server and the ACS support. `None` if there are none.
 #[must_use]
 pub fn negotiate_versions(
     ours: &[Version],

@@ -1,4 +1,4 @@
-//! Request, session and card into an `AReq`.
+//! Builds an `AReq` from request, session and card.
 
 use std::borrow::Cow;
 
@@ -13,22 +13,22 @@ use crate::{
     request::{AuthenticateContext, DeviceInfo, RequestorInfo, Violation, elements, violations},
 };
 
-/// Which session it is about.
+/// The data of a session that its `AReq` contains.
 #[derive(Debug)]
 pub struct AReqSession {
     pub id: TransId,
-    /// Whether the method page has run; only a browser's message tells it.
+    /// Whether the page of the method URL completed; sent only for browsers.
     pub method_completion: MethodCompletion,
 }
 
-/// Who we are to the directory server, and where we can be reached.
+/// The identifiers and URLs of this 3DS server, which an `AReq` sends to the directory server.
 #[derive(Debug)]
 pub struct ServerIdentity {
     pub reference_number: String,
     pub operator_id: Option<String>,
-    /// Where the result is to be posted. It carries a secret, and is in no log.
+    /// Where the result is posted. It contains a secret and must not be logged.
     pub results_url: String,
-    /// Where the browser comes back after a challenge.
+    /// Where the browser returns after a challenge.
     pub notification_url: String,
 }
 
@@ -39,7 +39,7 @@ pub struct AReqCard {
     pub expiry: Option<String>,
 }
 
-/// All that an `AReq` is made of.
+/// All inputs of an `AReq`.
 #[derive(Debug, Clone, Copy)]
 pub struct AReqInput<'a> {
     pub context: AuthenticateContext<'a>,
@@ -66,8 +66,8 @@ impl<'a> AReqInput<'a> {
     }
 }
 
-/// The message, or everything that is wrong with the request. The rules speak first; what passes
-/// them and is still no valid element is named by its attribute.
+/// Returns the message, or the violations of the rules. If no rule is violated, returns the invalid
+/// elements of the message, each named by the request attribute it comes from, if there is one.
 pub fn build_areq(input: &AReqInput<'_>) -> Result<AReq, Vec<Violation>> {
     let violations = violations(&input.context);
     if !violations.is_empty() {
@@ -97,7 +97,8 @@ pub fn build_areq(input: &AReqInput<'_>) -> Result<AReq, Vec<Violation>> {
     }
 }
 
-/// An element, or one of an object that is made for it.
+/// Inserts an element. A name with a dot, such as `homePhone.cc`, is an element of an object, which
+/// is created if it does not exist yet.
 fn insert_element(object: &mut Map<String, Value>, name: &str, value: Value) {
     match name.split_once('.') {
         None => {
@@ -114,7 +115,8 @@ fn insert_element(object: &mut Map<String, Value>, name: &str, value: Value) {
 
 fn violation_for_element(code: ErrorCode, name: &str) -> Violation {
     let exact = elements::all_mappings().find(|it| it.name == name);
-    // An element within an object that is one attribute of ours, such as an extension's id.
+    // Some elements have no mapping of their own, because the whole object is mapped from one
+    // attribute. They are reported with that attribute.
     let parent = name.split('.').next().unwrap_or_default();
     let element = exact.or_else(|| elements::all_mappings().find(|it| it.name == parent));
     let path = element.map(|it| it.path).filter(|it| !it.is_empty());
@@ -122,9 +124,9 @@ fn violation_for_element(code: ErrorCode, name: &str) -> Violation {
     let message = if code == ErrorCode::ElementMissing {
         "is required"
     } else if code == ErrorCode::IsoCodeInvalid {
-        "is not a code that can be used here"
+        "is not a code that is allowed here"
     } else {
-        "has a form or length that the card schemes do not accept"
+        "has a format or length that card schemes do not accept"
     };
     Violation { path, message }
 }

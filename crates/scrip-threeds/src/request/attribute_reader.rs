@@ -1,36 +1,36 @@
-//! The client's JSON, read by what the structures declare.
+//! Reads the client's JSON as the structs declare it.
 //!
-//! Null says the same as nothing, and unknown attributes are passed over. A value of another type is
-//! noted by its path and the type it must have; nothing is changed from one type to another.
+//! Null means absent, and unknown attributes are ignored. A value of a wrong type is reported with
+//! its path and the expected type. Values are never converted from one type to another.
 
 use serde_json::{Map, Value};
 
 use crate::request::Violation;
 
-/// Whoever has made so many mistakes is told of these.
+/// The maximum number of reported violations.
 const VIOLATIONS_MAX: usize = 100;
 
-/// What an attribute is, for whoever describes the interface.
+/// The type of an attribute, for the API description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttributeShape {
     Text,
     Boolean,
     Integer,
-    /// Whatever JSON there is.
+    /// Any JSON.
     Any,
     List(Box<AttributeShape>),
     Object(Vec<(&'static str, AttributeShape)>),
 }
 
-/// Something that an attribute can be.
+/// A type of attribute values.
 pub trait AttributeValue: Sized {
     fn shape() -> AttributeShape;
 
-    /// Nothing when it is of another type, and then that is noted.
+    /// Returns `None` for a value of another type and records a violation.
     fn read(value: Value, reader: &mut AttributeReader) -> Option<Self>;
 }
 
-/// Where in the request we are, and what was found on the way.
+/// The current path in the request, and the violations found so far.
 #[derive(Debug, Default)]
 pub struct AttributeReader {
     path: String,
@@ -38,13 +38,13 @@ pub struct AttributeReader {
 }
 
 impl AttributeReader {
-    /// All that is wrong with the types.
+    /// All type violations.
     #[must_use]
     pub fn into_violations(self) -> Vec<Violation> {
         self.violations
     }
 
-    /// An attribute of an object, taken out of it.
+    /// Removes an attribute from an object and reads it.
     pub fn attribute<T: AttributeValue>(
         &mut self,
         object: &mut Map<String, Value>,
@@ -55,17 +55,17 @@ impl AttributeReader {
         self.read_at(&format!("{dot}{name}"), |reader| T::read(value, reader))
     }
 
-    /// The object that this value must be.
+    /// Requires that the value is an object.
     pub fn object(&mut self, value: Value) -> Option<Map<String, Value>> {
         let object = if let Value::Object(object) = value { Some(object) } else { None };
         self.require(object, "must be an object")
     }
 
     fn read_at<T>(&mut self, segment: &str, read: impl FnOnce(&mut Self) -> T) -> T {
-        let before = self.path.len();
+        let parent_length = self.path.len();
         self.path.push_str(segment);
         let read = read(self);
-        self.path.truncate(before);
+        self.path.truncate(parent_length);
         read
     }
 
@@ -173,7 +173,7 @@ mod tests {
 
     #[test]
     fn type_violations_name_the_path_and_no_value() {
-        let found = type_violations::<AuthenticateRequest>(json!({
+        let violations = type_violations::<AuthenticateRequest>(json!({
             "authentication_category": 1,
             "request_decoupled_challenge": "true",
             "decoupled_challenge_max_time": 1.5,
@@ -195,7 +195,7 @@ mod tests {
         ];
         let expected: Vec<_> =
             expected.into_iter().map(|(path, rule)| (path.to_owned(), rule)).collect();
-        assert_eq!(found, expected);
+        assert_eq!(violations, expected);
         let expected = [("".to_owned(), "must be an object")];
         assert_eq!(type_violations::<DeviceInfo>(json!([])), expected);
     }

@@ -1,4 +1,4 @@
-//! The client's request, attribute by attribute.
+//! The attributes of the client's request.
 
 use std::fmt;
 
@@ -7,7 +7,8 @@ use serde_json::Value;
 
 use crate::request::attribute_reader::{AttributeReader, AttributeShape, AttributeValue};
 
-/// Structures of optional attributes, each with its reader; not to be printed: they tell of people.
+/// Structs of optional attributes and their readers. They cannot be printed, because they contain
+/// personal data.
 macro_rules! request_structs {
     ($($(#[$meta:meta])* pub struct $Name:ident { $($field:ident: $Type:ty,)* })*) => { $(
         $(#[$meta])*
@@ -38,7 +39,7 @@ macro_rules! request_structs {
 }
 
 request_structs! {
-    /// The body of "authenticate session".
+    /// The body of the request to authenticate a 3DS session.
     pub struct AuthenticateRequest {
         authentication_category: String,
         authentication_type: String,
@@ -53,7 +54,7 @@ request_structs! {
         message_extensions: Vec<MessageExtension>,
     }
 
-    /// What is bought.
+    /// The purchase.
     pub struct PurchaseInfo {
         amount: String,
         currency: String,
@@ -65,7 +66,7 @@ request_structs! {
         recurring_frequency: String,
     }
 
-    /// Who sells it.
+    /// The merchant.
     pub struct MerchantInfo {
         mid: String,
         acquirer_bin: String,
@@ -76,7 +77,7 @@ request_structs! {
         risk_info: RiskInfo,
     }
 
-    /// How it is delivered.
+    /// The delivery and its risk.
     pub struct RiskInfo {
         delivery_email: String,
         delivery_time_frame: String,
@@ -89,7 +90,7 @@ request_structs! {
         shipping_method: String,
     }
 
-    /// Who asks, and what the schemes' rules for that need.
+    /// The 3DS requestor, with attributes that single schemes need.
     pub struct RequestorInfo {
         id: String,
         name: String,
@@ -100,7 +101,7 @@ request_structs! {
         discover_requestor_id: String,
     }
 
-    /// Who pays.
+    /// The cardholder.
     pub struct CardholderInfo {
         name: String,
         email: String,
@@ -134,7 +135,7 @@ request_structs! {
         country_code: String,
     }
 
-    /// The account with the merchant.
+    /// The cardholder's account with the merchant.
     pub struct CardholderAccount {
         account_age: String,
         account_last_changed: String,
@@ -168,7 +169,8 @@ request_structs! {
         data: String,
     }
 
-    /// What is added for a scheme. EMV wants an object as data; a text of one is taken for it.
+    /// A message extension. EMV requires an object as data; text that contains a JSON object is
+    /// accepted too.
     pub struct MessageExtension {
         id: String,
         name: String,
@@ -176,7 +178,7 @@ request_structs! {
         data: Value,
     }
 
-    /// What the SDKs collect, and what the server saw of a browser.
+    /// The data that the SDKs collect, and what the server knows about a browser.
     pub struct DeviceInfo {
         browser_accept_header: String,
         browser_ip: String,
@@ -197,7 +199,7 @@ request_structs! {
         sdk_render_options: SdkRenderOptions,
     }
 
-    /// What an SDK can show.
+    /// The interfaces that an SDK supports.
     pub struct SdkRenderOptions {
         sdk_interface: String,
         sdk_ui_type: Vec<String>,

@@ -1,25 +1,26 @@
-//! What is filled in before the rules are asked, where the operator allows it.
+//! Defaults that are filled in before the rules are checked, if the operator allows it.
 
 use crate::{
     code::{AuthenticationCategory, Scheme},
     request::{AuthenticateRequest, MerchantInfo, PurchaseInfo, RequestorInfo},
 };
 
-/// How exactly clients must follow the interface. Official samples leave things out.
+/// How strictly clients must follow the API. Official samples omit some attributes.
 #[derive(Debug, Clone, Copy)]
 pub enum Strictness<'a> {
     Strict,
-    /// A payment without transaction type is a purchase, and the requestor is made of the merchant.
+    /// A payment without a transaction type is a purchase, and the requestor is derived from the
+    /// merchant.
     Lenient {
         scheme: Scheme,
-        /// For the name that Mastercard wants.
+        /// For the requestor name that Mastercard requires.
         server_name: &'a str,
-        /// The merchant's address, if it has told none.
+        /// The requestor URL if the merchant has none.
         requestor_url: &'a str,
     },
 }
 
-/// The request as the rules shall see it.
+/// The request with its defaults, as the rules check it.
 #[must_use]
 pub fn fill_defaults(
     request: &AuthenticateRequest,
@@ -45,7 +46,7 @@ pub fn fill_defaults(
     request
 }
 
-/// Id and name of a requestor, as each scheme wants them.
+/// The requestor id and name that each scheme requires.
 fn requestor_names(
     scheme: Scheme,
     server_name: &str,

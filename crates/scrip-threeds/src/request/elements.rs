@@ -1,5 +1,5 @@
-//! Which attribute of a request becomes which element of an `AReq`, as tables. An element of an object
-//! is named with a dot.
+//! Tables of the elements of an `AReq` and the request attributes they come from. A name with a dot
+//! is an element of an object: `homePhone.cc` is the element `cc` of the object `homePhone`.
 
 mod cardholder;
 mod device;
@@ -10,11 +10,11 @@ use serde_json::{Map, Value};
 
 use crate::request::{AReqInput, MessageExtension};
 
-/// One element: where it comes from, where it goes, and how it is made. The format is checked when
-/// the message is.
+/// One element: the request attribute it comes from, its name, and the function that returns its
+/// value. The function does not check the format: that is done when the whole message is read.
 #[derive(Debug)]
 pub(crate) struct ElementMapping {
-    /// The attribute, for whoever has to correct it.
+    /// The path of the attribute, for violations. Empty if the element comes from no attribute.
     pub(crate) path: &'static str,
     pub(crate) name: &'static str,
     pub(crate) value: fn(&AReqInput<'_>) -> Option<Value>,
@@ -33,12 +33,12 @@ pub(crate) fn all_mappings() -> impl Iterator<Item = &'static ElementMapping> {
     envelope.chain(purchase::ELEMENTS).chain(cardholder::ELEMENTS).chain(cardholder::ADDRESSES)
 }
 
-/// A text as it is; an empty one is none.
+/// The text unchanged. Empty text counts as absent.
 fn text_value(value: Option<&String>) -> Option<Value> {
     value.filter(|it| !it.is_empty()).map(|it| Value::String(it.clone()))
 }
 
-/// The code for one of our names. The rules have refused any other.
+/// The code of an API name. The rules have rejected unknown names.
 fn code_value<C>(
     name: Option<&String>,
     parse: fn(&str) -> Option<C>,
@@ -47,12 +47,12 @@ fn code_value<C>(
     name.and_then(|it| parse(it)).map(|it| Value::String(code(it)))
 }
 
-/// The code for a yes or no.
+/// The code of a boolean.
 fn flag_value<C: From<bool>>(flag: Option<bool>, code: fn(C) -> &'static str) -> Option<Value> {
     flag.map(|it| code(C::from(it)).into())
 }
 
-/// An object, or a text that is one.
+/// An object, or text that contains a JSON object.
 pub(super) fn parse_object(value: &Value) -> Option<Map<String, Value>> {
     match value {
         Value::Object(object) => Some(object.clone()),

@@ -1,7 +1,7 @@
-//! The rules about a request, in the order of their numbers, as one table.
+//! The rules for a request as one table, in the order of their numbers.
 //!
-//! Numbers 1 to 3 are about creating a session and need the vault; 6 is a default
-//! ([`Situation::decoupled`]), and 36 says what is *not* asked for.
+//! Rules 1 to 3 concern the creation of a session and need the vault. Rule 6 is a default
+//! ([`AuthenticateContext::requests_decoupled`]). Rule 36 lists attributes that are *not* required.
 
 mod device;
 mod optional;
@@ -19,14 +19,14 @@ use crate::{
     request::{AuthenticateRequest, DeviceInfo, MerchantInfo, PurchaseInfo},
 };
 
-/// What is wrong with a request: an attribute of it, and a rule. Never a value.
+/// A violation: the attribute and the rule. Never contains a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Violation {
     pub path: Cow<'static, str>,
     pub message: &'static str,
 }
 
-/// What the rules look at.
+/// The inputs of the rules.
 #[derive(Debug, Clone, Copy)]
 pub struct AuthenticateContext<'a> {
     pub request: &'a AuthenticateRequest,
@@ -54,14 +54,14 @@ impl<'a> AuthenticateContext<'a> {
         self.session == ThreeDsSessionType::Merchant
     }
 
-    /// Rule 6: merchant sessions want a decoupled challenge unless they say otherwise.
+    /// Rule 6: merchant sessions request a decoupled challenge by default.
     #[must_use]
     pub fn requests_decoupled(&self) -> bool {
         self.request.request_decoupled_challenge.unwrap_or(self.is_merchant())
     }
 
-    /// What the outcome will be read by. None if the category is not one; 2.1.0 has no decoupled
-    /// challenges, whatever was wished for.
+    /// The parameters that the interpretation of the outcome depends on. `None` if the category is
+    /// invalid. 2.1.0 has no decoupled challenges, even if one is requested.
     #[must_use]
     pub fn authentication_parameters(&self, scheme: Scheme) -> Option<AuthenticationParameters> {
         let preference = self.request.challenge_preference.as_deref();
@@ -77,7 +77,8 @@ impl<'a> AuthenticateContext<'a> {
         })
     }
 
-    /// The trigger of rules 9 to 13, and 37: merchants' kinds about money, even without payment.
+    /// The condition of rules 9 to 13 and 37: also merchant-initiated types that involve money
+    /// without a payment.
     fn requires_purchase(&self) -> bool {
         self.is_payment() || self.is_recurring() || self.is_installment()
     }
@@ -137,12 +138,12 @@ const fn rule(
     RequestRule { number, path, message, is_broken }
 }
 
-/// An attribute that an object must have, where the object is there and the condition holds.
+/// An attribute that is required if its object is present and the condition is true.
 macro_rules! required_attribute {
     ($number:literal, $object:ident.$name:ident, $condition:expr) => {
         rule($number, concat!(stringify!($object), ".", stringify!($name)), REQUIRED, |it| {
             let object = it.request.$object.as_ref();
-            $condition(it) && object.is_some_and(|of| is_missing(of.$name.as_ref()))
+            $condition(it) && object.is_some_and(|parent| is_missing(parent.$name.as_ref()))
         })
     };
 }
@@ -150,17 +151,18 @@ macro_rules! required_attribute {
 use required_attribute;
 
 const REQUIRED: &str = "is required";
-const NOT_AN_ALLOWED_VALUE: &str = "is not one of the values it may have";
-const NOT_A_DATE: &str = "is not a date of the form YYYYMMDD";
-const NOT_A_MINUTE: &str = "is not a time of the form YYYYMMDDhhmm";
-const NOT_THE_DIGITS: &str = "is not the digits it must be";
+const NOT_AN_ALLOWED_VALUE: &str = "is not an allowed value";
+const NOT_A_DATE: &str = "is not a date in the format YYYYMMDD";
+const NOT_A_MINUTE: &str = "is not a time in the format YYYYMMDDhhmm";
+const NOT_THE_DIGITS: &str = "must consist of the required number of digits";
 
-/// Where a required attribute is missing, whether for its object or for itself.
+/// Whether a required attribute is missing: its object is absent, or the attribute is absent or
+/// empty.
 fn is_missing(text: Option<&String>) -> bool {
     text.is_none_or(String::is_empty)
 }
 
-/// An attribute that is there and not what it must be. An empty text is as good as none.
+/// Whether an attribute is present and invalid. Empty text counts as absent.
 fn is_invalid(text: Option<&String>, is_valid: impl Fn(&str) -> bool) -> bool {
     text.is_some_and(|it| !it.is_empty() && !is_valid(it))
 }
@@ -171,7 +173,7 @@ pub(crate) fn rules() -> impl Iterator<Item = &'static RequestRule> {
     required::RULES.iter().chain(optional).chain(device::RULES)
 }
 
-/// Every rule that the request breaks; each attribute is named once, with the first.
+/// All violations. Each attribute is reported once, with the first rule that it violates.
 #[must_use]
 pub fn violations(context: &AuthenticateContext<'_>) -> Vec<Violation> {
     let mut violations: Vec<Violation> = Vec::new();

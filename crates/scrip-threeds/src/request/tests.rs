@@ -1,4 +1,4 @@
-//! Requests: one that breaks nothing, and every way to break a rule.
+//! Requests: a valid one, and every violation of a rule.
 
 mod areq_mapping;
 mod defaults;
@@ -17,7 +17,7 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// A request in its surroundings, to be changed by a test.
+/// A request with its context, which tests change.
 #[derive(Clone)]
 pub(super) struct RequestFixture {
     pub(super) request: AuthenticateRequest,
@@ -82,7 +82,7 @@ impl RequestFixture {
     }
 }
 
-/// A payment in a browser, with everything a request can have.
+/// A payment in a browser, with every attribute of a request.
 pub(super) fn customer() -> RequestFixture {
     RequestFixture {
         request: AuthenticateRequest {
@@ -115,7 +115,7 @@ pub(super) fn customer() -> RequestFixture {
     }
 }
 
-/// The same from an app.
+/// The same in an app.
 pub(super) fn app() -> RequestFixture {
     let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
     let device_info = DeviceInfo {
@@ -134,7 +134,7 @@ pub(super) fn app() -> RequestFixture {
     RequestFixture { device_info, device: Device::Mobile, ..customer() }
 }
 
-/// The same without anybody there.
+/// The same without a cardholder.
 pub(super) fn merchant() -> RequestFixture {
     let mut fixture = RequestFixture { session: ThreeDsSessionType::Merchant, ..customer() };
     fixture.request.authentication_type = some("recurring-transaction");

@@ -1,5 +1,5 @@
-//! The end of a challenge: told by the directory server, which decides, and by the browser, which
-//! only says that it is over.
+//! The end of a challenge. The directory server's result decides; the browser only reports that the
+//! challenge ended.
 
 use super::{
     PendingChallenge, StateMachineEffect, ThreeDsFailure, ThreeDsPhase, ThreeDsRejection,
@@ -17,7 +17,8 @@ use crate::{
 impl ThreeDsSession {
     pub(super) fn on_result(&self, result: &RReq, now: UnixSeconds) -> StepResult {
         self.check_transaction_id(&result.server_trans_id)?;
-        // A challenge has one result. A second one, and one for no challenge, is for nobody.
+        // A challenge has one result. A second result, or a result without a challenge, is
+        // rejected.
         let (challenge, deadline) =
             self.pending_challenge().ok_or_else(|| self.no_challenge_rejection())?;
         check_result(challenge, result)?;
@@ -39,7 +40,7 @@ impl ThreeDsSession {
         Ok((session, effects))
     }
 
-    /// A decoupled challenge that was given up had a result, which comes too late.
+    /// If a decoupled challenge has timed out, its result is too late.
     fn no_challenge_rejection(&self) -> ThreeDsRejection {
         let late = matches!(
             self.phase,
@@ -48,9 +49,9 @@ impl ThreeDsSession {
         if late { ThreeDsRejection::ResultTooLate } else { ThreeDsRejection::NoChallenge }
     }
 
-    /// Told once, and not before there is a result: whoever is told acts on it, and a browser can say
-    /// anything. So what is told is the result's, and a browser that comes back twice is shown the same
-    /// page.
+    /// Emits the completion once, and only after the result: receivers act on the event, and a
+    /// browser can send anything. The event has the status of the result. If the browser returns
+    /// twice, nothing changes.
     pub(super) fn on_challenge_notification(&self, response: &CRes) -> StepResult {
         self.check_transaction_id(&response.server_trans_id)?;
         let authentication = self.authentication().ok_or(ThreeDsRejection::NoChallenge)?;
@@ -102,7 +103,7 @@ impl ThreeDsSession {
     }
 }
 
-/// A browser knows two of the ids; the directory server knows all three.
+/// Checks all three ids: a browser knows only two of them, the directory server knows all.
 fn check_result(challenge: &PendingChallenge, result: &RReq) -> Result<(), ThreeDsRejection> {
     let authentication = &challenge.authentication;
     let other_session = |name| {

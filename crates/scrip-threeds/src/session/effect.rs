@@ -1,4 +1,4 @@
-//! What follows from an event, and why an event is refused.
+//! The effects of an event, and the reasons for its rejection.
 
 use crate::{
     code::{MethodCompletion, Status},
@@ -7,44 +7,44 @@ use crate::{
     webhook::WebhookEventType,
 };
 
-/// Something to be done, after the new state is written.
+/// An effect to run after the new state is stored.
 #[derive(Debug, Clone, PartialEq)]
 pub enum StateMachineEffect {
-    /// Send the `AReq`, with this said of the method.
+    /// Send the `AReq` with this method completion.
     SendAReq { method: MethodCompletion },
-    /// Answer the result.
+    /// Respond to the result.
     RespondToResult { response: Box<RRes> },
-    /// Tell those who listen. A status where the event has one.
+    /// Emit a webhook event, with a status if the event has one.
     Emit { event: WebhookEventType, status: Option<Status> },
 }
 
-/// Why nothing happened.
+/// Why an event was rejected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ThreeDsRejection {
     #[error("the session has expired")]
     Expired,
-    #[error("the session was authenticated already, or its fate is unknown")]
+    #[error("the session was already authenticated, or the outcome of its AReq is unknown")]
     AlreadyAuthenticated,
-    #[error("the device has not told what is needed of it")]
+    #[error("device information is missing")]
     DeviceInfoMissing,
-    #[error("the device's information cannot change any more")]
+    #[error("device information can no longer change")]
     DeviceInfoTooLate,
     #[error("the message is about another session")]
     OtherSession(Fault),
-    #[error("the message does not fit the session")]
+    #[error("the message contradicts the session")]
     Mismatch(Fault),
-    #[error("the result came too late")]
+    #[error("the result arrived too late")]
     ResultTooLate,
-    #[error("there is no challenge that this could be the result of")]
+    #[error("no open challenge for this result")]
     NoChallenge,
     #[error("there is no result yet")]
     ResultNotReady,
-    #[error("nothing waits for this")]
+    #[error("unexpected event in this state")]
     Unexpected,
 }
 
 impl ThreeDsRejection {
-    /// What the sender of a message is answered, where the event was one.
+    /// The fault for the `Erro` to the sender, if the event was a message.
     #[must_use]
     pub fn fault(&self) -> Fault {
         match self {

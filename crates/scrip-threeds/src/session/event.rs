@@ -1,4 +1,4 @@
-//! What happens to a session.
+//! The events of a session.
 
 use crate::{
     authentication::AuthenticationParameters,
@@ -6,49 +6,49 @@ use crate::{
     message::{ARes, CRes, RReq},
 };
 
-/// Whether the secret in the address of a result was the session's. It is compared where secrets are,
-/// in constant time.
+/// Whether the secret in the address of a result matches the session. The caller compares it in
+/// constant time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SecretCheck {
     Matches,
     Differs,
 }
 
-/// One thing that happened.
+/// An event.
 #[derive(Debug, Clone)]
 pub enum StateMachineEvent {
-    /// A browser says that the method page has run; the id is from the form it brought.
+    /// A browser reports that the page of the method URL completed; the id is from its form.
     MethodNotification {
         server_trans_id: TransId,
     },
-    /// The method's window is over.
+    /// The time for the page of the method URL is over.
     MethodTimeout,
-    /// The device has told of itself.
+    /// The device information arrived.
     DeviceInfo,
-    /// A client asks to authenticate.
+    /// A client requests the authentication.
     Authenticate {
         parameters: AuthenticationParameters,
     },
-    /// The `AReq` did not leave: nobody can have seen it.
+    /// The `AReq` was not sent: no other component can have received it.
     RequestNotSent,
     Response {
         ares: Box<ARes>,
     },
-    /// An `Erro` in place of an answer, or an answer that could not be read or was refused. An `Erro`
-    /// that a browser brings is none: anybody can post it, and the result decides.
+    /// An `Erro` as the response, or a response that was invalid or rejected. An `Erro` from a
+    /// browser is not such an event: any client can post one, and the result decides.
     Error,
-    /// No answer came, or a decoupled authentication's time is over.
+    /// No response arrived, or the time for a decoupled authentication may be over.
     Timeout,
     Result {
         result: Box<RReq>,
         secret: SecretCheck,
     },
-    /// A browser says that the challenge is over.
+    /// A browser reports the end of the challenge.
     ChallengeNotification {
         response: Box<CRes>,
     },
-    /// A client asks for the result of the challenge.
+    /// A client requests the result of the challenge.
     ResultRequested,
-    /// The session's time may be over.
+    /// The lifetime of the session may be over.
     Expire,
 }

@@ -20,69 +20,70 @@ impl UnixSeconds {
     }
 }
 
-/// A session: what does not change, and where it stands.
+/// A session: its constant properties and its phase.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ThreeDsSession {
-    /// Also the id of the transaction in every message.
+    /// Also the `threeDSServerTransID` in every message.
     pub id: TransId,
     pub kind: ThreeDsSessionType,
     pub channel: DeviceChannel,
     pub expires_at: UnixSeconds,
-    /// Whether the method page could run at all: a browser's session with a page's address.
+    /// Whether the page of the method URL can run: only for a browser session with a method URL.
     pub has_method_page: bool,
-    /// Whether the device has told what a message needs of it. Apps do so later than others.
+    /// Whether the device information for the `AReq` is available. Apps send it after the session
+    /// is created.
     pub has_device_info: bool,
     pub phase: ThreeDsPhase,
 }
 
-/// Where a session stands.
+/// The phase of a session.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "snake_case")]
 pub enum ThreeDsPhase {
     Created,
     MethodPending,
     MethodCompleted,
-    /// The window is over. A notification that comes after all still counts until the `AReq`.
+    /// The time is over. A late notification still counts until the `AReq` is sent.
     MethodTimedOut,
-    /// An `AReq` is out, or about to be: until its answer its fate is unknown.
+    /// The `AReq` is sent or about to be sent. Its outcome is unknown until the `ARes` arrives.
     Authenticating {
         parameters: AuthenticationParameters,
         started_at: UnixSeconds,
         method_state: MethodState,
     },
-    /// The cardholder is challenged.
+    /// The cardholder has an open challenge.
     Challenged {
         challenge: Box<PendingChallenge>,
     },
-    /// The issuer asks the cardholder by itself, until a time.
+    /// The issuer authenticates the cardholder outside of the browser or app, until the deadline.
     Decoupled {
         challenge: Box<PendingChallenge>,
         deadline: UnixSeconds,
     },
-    /// It is over. The challenge's end may still be told by the browser, once.
+    /// Final. The browser may still report the end of the challenge once.
     Authenticated {
         authentication: Box<Authentication>,
         was_challenged: bool,
         completion_reported: bool,
     },
-    /// It is over, and there is no result.
+    /// Final, without a result.
     Failed {
         failure: ThreeDsFailure,
         authentication: Option<Box<Authentication>>,
     },
-    /// Nobody asked in time.
+    /// No client requested the authentication in time.
     Expired,
 }
 
-/// A challenge that is going on.
+/// An open challenge.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PendingChallenge {
     pub authentication: Authentication,
 }
 
-/// What the method was like when the `AReq` went out: the way back, if it did not.
+/// The state of the method when the `AReq` was started. Restored if the `AReq` was not sent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MethodState {
@@ -102,7 +103,7 @@ impl MethodState {
         }
     }
 
-    /// What the `AReq` says of it.
+    /// The value of `threeDSCompInd` in the `AReq`.
     pub(super) fn to_completion(self) -> MethodCompletion {
         match self {
             Self::Created => MethodCompletion::Unavailable,
@@ -116,11 +117,11 @@ impl MethodState {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ThreeDsFailure {
-    /// The `AReq` may have arrived; nobody knows.
+    /// The directory server may or may not have received the `AReq`.
     OutcomeUnknown,
-    /// The other side answered with an error, or with something that cannot be believed.
+    /// The directory server responded with an error or an invalid message.
     InvalidResponse,
-    /// The issuer's own challenge did not end in time.
+    /// The decoupled challenge did not end in time.
     ResultNotReceived,
 }
 
@@ -138,7 +139,7 @@ impl ThreeDsSession {
         Self { id, kind, channel, expires_at, has_method_page: false, has_device_info, phase }
     }
 
-    /// A new session of a browser, whose cards have a method page.
+    /// Marks a new browser session as having a method URL.
     #[must_use]
     pub fn with_method(mut self) -> Self {
         if self.channel == DeviceChannel::Browser {
@@ -148,7 +149,7 @@ impl ThreeDsSession {
         self
     }
 
-    /// Nothing leads out of it.
+    /// Whether no event can change the phase.
     #[must_use]
     pub fn is_final(&self) -> bool {
         matches!(
@@ -176,19 +177,19 @@ impl ThreeDsSession {
         }
     }
 
-    /// Once it was asked for, a session does not expire: its result is kept.
+    /// A session expires only before its authentication is requested; later its result stays
+    /// available.
     #[must_use]
     pub fn has_expired(&self, now: UnixSeconds) -> bool {
         let is_past_expiry = self.method_state().is_some() && now >= self.expires_at;
         is_past_expiry || matches!(self.phase, ThreeDsPhase::Expired)
     }
 
-    /// In which light the next answer or result is to be read.
+    /// The context for reading the next response or result.
     #[must_use]
     pub fn transaction_context(&self) -> Option<TransactionContext> {
-        let parameters = if let ThreeDsPhase::Authenticating { parameters: asked, .. } = &self.phase
-        {
-            Some(*asked)
+        let parameters = if let ThreeDsPhase::Authenticating { parameters, .. } = &self.phase {
+            Some(*parameters)
         } else {
             self.authentication().map(|it| it.parameters)
         };
@@ -197,7 +198,7 @@ impl ThreeDsSession {
         })
     }
 
-    /// The challenge that is going on, and until when, if it has an end.
+    /// The open challenge, and its deadline if it has one.
     #[must_use]
     pub fn pending_challenge(&self) -> Option<(&PendingChallenge, Option<UnixSeconds>)> {
         match &self.phase {
@@ -214,7 +215,7 @@ impl ThreeDsSession {
         }
     }
 
-    /// What is known of the outcome, final or not.
+    /// The authentication so far, final or not.
     #[must_use]
     pub fn authentication(&self) -> Option<&Authentication> {
         match &self.phase {

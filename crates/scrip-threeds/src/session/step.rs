@@ -1,4 +1,4 @@
-//! One step: which event is heard in which state.
+//! One step: how each event is handled in each phase.
 
 use super::{
     PendingChallenge, SecretCheck, StateMachineEffect, StateMachineEvent, ThreeDsFailure,
@@ -13,16 +13,17 @@ use crate::{
     webhook::WebhookEventType,
 };
 
-/// What comes of a step.
+/// The result of a step.
 pub(super) type StepResult = Result<(ThreeDsSession, Vec<StateMachineEffect>), ThreeDsRejection>;
 
-/// EMV grants a decoupled authentication so much more than it asked for.
+/// EMV adds this time to the time limit of a decoupled authentication.
 const DECOUPLED_GRACE_SECONDS: i64 = 30;
-/// A connection and an answer take 15 seconds at most; a process that is gone takes forever.
+/// Connection and response take at most 15 seconds. After this limit, the process that sent the
+/// `AReq` must have died.
 const AUTHENTICATING_SECONDS_MAX: i64 = 60;
 
 impl ThreeDsSession {
-    /// The state after an event, and what is to be done. On a refusal nothing has changed.
+    /// Returns the state after an event and the effects. A rejection changes nothing.
     pub fn step(&self, event: &StateMachineEvent, now: UnixSeconds) -> StepResult {
         if self.has_expired(now) {
             let is_expire = matches!(event, StateMachineEvent::Expire);
@@ -61,7 +62,7 @@ impl ThreeDsSession {
         Ok((Self { phase, ..self.clone() }, Vec::new()))
     }
 
-    /// Heard, and nothing comes of it.
+    /// Accepts the event without any effect.
     pub(super) fn unchanged(&self) -> StepResult {
         Ok((self.clone(), Vec::new()))
     }
@@ -71,7 +72,8 @@ impl ThreeDsSession {
         if self.id.eq_ignore_case(id) { Ok(()) } else { Err(ThreeDsRejection::OtherSession(fault)) }
     }
 
-    /// A page that anybody can ask for: twice is as good as once, and late is too late for nothing.
+    /// Any client can call this page. Repeated notifications change nothing; late ones count until
+    /// the `AReq` is sent.
     fn on_method_notification(&self, id: &TransId) -> StepResult {
         self.check_transaction_id(id)?;
         match self.method_state() {
@@ -150,7 +152,7 @@ impl ThreeDsSession {
         Ok((session, vec![emit_status(WebhookEventType::Authenticated, status)]))
     }
 
-    /// What an answer may say depends on the question.
+    /// Checks the response against the request.
     fn check_response(
         &self,
         ares: &ARes,
@@ -165,7 +167,7 @@ impl ThreeDsSession {
         if ares.status == Status::Challenge && is_requestor_initiated {
             return mismatch(ErrorCode::FormatInvalid, "transStatus");
         }
-        // Nobody asked the issuer to do it alone.
+        // The request did not allow a decoupled challenge.
         if ares.status == Status::DecoupledChallenge && parameters.decoupled_minutes.is_none() {
             return mismatch(ErrorCode::TransactionDataInvalid, "transStatus");
         }
@@ -197,8 +199,8 @@ impl ThreeDsSession {
         })
     }
 
-    /// Only a session that nobody asked for expires. One whose process died while it asked is given
-    /// up instead.
+    /// Only a session without an authentication request expires. If a process died while
+    /// authenticating, the session fails instead.
     fn on_expire(&self, now: UnixSeconds) -> StepResult {
         let ThreeDsPhase::Authenticating { started_at, .. } = &self.phase else {
             return self.unchanged();

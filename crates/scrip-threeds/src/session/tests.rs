@@ -1,4 +1,4 @@
-//! Sessions: each way through, each refusal, and whatever order chance brings.
+//! Sessions: each path, each rejection, and random event orders.
 
 mod random_orders;
 mod transitions;
@@ -49,7 +49,7 @@ pub(super) fn new_session(channel: DeviceChannel) -> ThreeDsSession {
     ThreeDsSession::new(trans_id(SERVER_TRANS_ID), kind, channel, UnixSeconds(3600))
 }
 
-/// An answer with all that its status needs.
+/// An `ARes` with all elements that its status requires.
 pub(super) fn ares(server: &str, status: &str) -> ARes {
     let mut object = json!({
         "messageType": "ARes", "messageVersion": "2.2.0", "threeDSServerTransID": server,
@@ -74,7 +74,7 @@ pub(super) fn ares(server: &str, status: &str) -> ARes {
         .unwrap()
 }
 
-/// A result, about the ids that are given: server, ACS, directory server.
+/// An `RReq` with these ids: 3DS server, ACS, directory server.
 pub(super) fn rreq(ids: [&str; 3], status: &str) -> RReq {
     let [server, acs, ds] = ids;
     let mut object = json!({
@@ -126,7 +126,8 @@ pub(super) fn method_event() -> StateMachineEvent {
     StateMachineEvent::MethodNotification { server_trans_id: trans_id(SERVER_TRANS_ID) }
 }
 
-/// Several events, a second apart, none of them refused. The effects are those of the last.
+/// Applies events at intervals of one second; none may be rejected. Returns the effects of the
+/// last.
 #[track_caller]
 pub(super) fn apply_events(
     mut session: ThreeDsSession,

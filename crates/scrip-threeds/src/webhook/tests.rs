@@ -1,4 +1,4 @@
-//! The payloads, name by name.
+//! The attributes of each payload.
 
 use serde_json::{Value, json};
 

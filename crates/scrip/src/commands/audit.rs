@@ -1,4 +1,4 @@
-//! `scrip audit verify`: whether the trail is as it was written.
+//! `scrip audit verify`: verify that the records of both logs are unaltered and complete.
 
 use anyhow::bail;
 use clap::{Args, Subcommand};
@@ -21,22 +21,23 @@ Examples:
   scrip audit verify
   scrip audit verify --json
 
-A server may go on serving. Every record of both logs is read: what was changed (audit), and what
-was seen or refused (access). A log that was rolled back as a whole is found by the file with its
-heads (audit.head_file), so keep that where the database is not.";
+A server may keep running. The command reads every record of both logs: changes (audit log), and
+reads and rejected requests (read log). A rollback of a whole log is detected with the head file
+(audit.head_file), so do not store that file with the database.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AuditCommand {
-    /// Find records that somebody altered, removed or brought back.
+    /// Verify the audit logs: find records that were altered, removed or rolled back.
     Verify(VerifyAuditArguments),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct VerifyAuditArguments {
-    /// Give up when the log of an embedded database, which cannot be shortened meanwhile, is longer.
+    /// Maximum size of the WAL of an embedded database, which cannot be truncated during
+    /// verification.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
-    log_mib_max: u64,
+    wal_mib_max: u64,
     #[command(flatten)]
     common: CommonArguments,
 }
@@ -53,38 +54,39 @@ fn verify(arguments: &VerifyAuditArguments, environment: &Environment) -> anyhow
 }
 
 async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> anyhow::Result<()> {
-    let at = &arguments.common;
+    let common = &arguments.common;
     let operator = Operator::open(settings).await?;
-    // A trail that cannot be written any more can still be verified.
+    // A log that can no longer be written can still be verified.
     if let Err(error) = operator.vault.record_command("audit verify", "started").await {
-        warn(&explain(error).context("the command is not recorded in the audit trail"));
+        warn(&explain(error).context("the command is not recorded in the audit log"));
     }
     let key = operator.directory.audit_key();
-    // Before the logs are: what was kept apart is never ahead of them.
-    let (stored, lost) = match head_file::read(&settings.head_file(), key) {
+    // Read the saved heads before the logs: they are then never ahead of the logs.
+    let (saved_heads, head_file_problem) = match head_file::read(&settings.head_file(), key) {
         Ok(Some(it)) => (it.heads, None),
         Ok(None) => (Vec::new(), Some(missing_head_file(settings))),
         Err(error) => (Vec::new(), Some(format!("{error:#}"))),
     };
-    let living: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
-    let mut verified = Vec::new();
+    let tenants: Vec<_> = operator.directory.tenants().iter().map(|it| it.id).collect();
+    let mut reports = Vec::new();
     for log in LogKind::ALL {
-        let mut walked = verify_one_log(arguments, settings, log, &operator, &stored).await?;
-        walked.expect_vault_chain();
-        verified.push(walked.finish(&living));
+        let mut verifier =
+            verify_one_log(arguments, settings, log, &operator, &saved_heads).await?;
+        verifier.expect_vault_chain();
+        reports.push(verifier.finish(&tenants));
     }
-    at.print_output(&report(&verified, lost.as_deref()))?;
-    let problems = verified.iter().map(|it| it.problems.len()).sum::<usize>();
-    let problems = problems.saturating_add(usize::from(lost.is_some()));
+    common.print_output(&report(&reports, head_file_problem.as_deref()))?;
+    let problems = reports.iter().map(|it| it.problems.len()).sum::<usize>();
+    let problems = problems.saturating_add(usize::from(head_file_problem.is_some()));
     if problems > 0 {
-        bail!("{problems} problems were found");
+        bail!("found {problems} problems");
     }
     Ok(())
 }
 
 fn missing_head_file(settings: &Settings) -> String {
     let name = settings.head_file().display().to_string();
-    format!("{name} is missing: whether the logs were rolled back cannot be told")
+    format!("{name} is missing: a rollback of the logs cannot be detected")
 }
 
 async fn verify_one_log(
@@ -92,45 +94,57 @@ async fn verify_one_log(
     settings: &Settings,
     log: LogKind,
     operator: &Operator,
-    saved: &[SavedHead],
+    saved_heads: &[SavedHead],
 ) -> anyhow::Result<Verifier> {
     let mut progress = arguments.common.record_progress(match log {
         LogKind::Audit => "audit log",
-        LogKind::Read => "access log",
+        LogKind::Read => "read log",
     });
-    let begin = |ends| Verifier::new(log, operator.directory.audit_key().clone(), ends, saved);
-    let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
-    let watch = |done, all| progress.update(done, all);
-    let walked = match settings.storage.postgres()? {
-        Some(postgres) => connect_postgres(postgres).await?.verify_log(log, begin, watch).await,
-        None => verify_log(&settings.database_file(), log, log_bytes_max, begin, watch),
+    let create_verifier =
+        |heads| Verifier::new(log, operator.directory.audit_key().clone(), heads, saved_heads);
+    let wal_bytes_max = arguments.wal_mib_max.saturating_mul(1024 * 1024);
+    let report_progress = |verified, total| progress.update(verified, total);
+    let verifier = match settings.storage.postgres()? {
+        Some(postgres) => {
+            connect_postgres(postgres)
+                .await?
+                .verify_log(log, create_verifier, report_progress)
+                .await
+        }
+        None => verify_log(
+            &settings.database_file(),
+            log,
+            wal_bytes_max,
+            create_verifier,
+            report_progress,
+        ),
     };
-    walked.map_err(explain)
+    verifier.map_err(explain)
 }
 
-/// More than anybody reads; all of them are in the JSON.
+/// Maximum number of problems in the text output. JSON contains all problems.
 const PROBLEMS_PRINTED_MAX: usize = 200;
 
-fn report(verified: &[VerificationReport], head_file_problem: Option<&str>) -> CommandOutput {
-    let problems: Vec<_> = verified.iter().flat_map(|it| &it.problems).collect();
+fn report(reports: &[VerificationReport], head_file_problem: Option<&str>) -> CommandOutput {
+    let problems: Vec<_> = reports.iter().flat_map(|it| &it.problems).collect();
     let mut text: String =
         problems.iter().take(PROBLEMS_PRINTED_MAX).map(|it| problem_line(it)).collect();
-    if let Some(more) = problems.len().checked_sub(PROBLEMS_PRINTED_MAX).filter(|it| *it > 0) {
-        text += &format!("and {more} more\n");
+    if let Some(unprinted) = problems.len().checked_sub(PROBLEMS_PRINTED_MAX).filter(|it| *it > 0) {
+        text += &format!("and {unprinted} more\n");
     }
     text.extend(head_file_problem.map(|it| format!("{it}\n")));
-    for VerificationReport { log, chains, records, problems } in verified {
-        let found = match problems.len() {
-            0 => "as they were written".to_owned(),
+    for VerificationReport { log, chains, records, problems } in reports {
+        let summary = match problems.len() {
+            0 => "no problems".to_owned(),
             1 => "1 PROBLEM".to_owned(),
-            some => format!("{some} PROBLEMS"),
+            count => format!("{count} PROBLEMS"),
         };
         let log = log.as_str();
-        text += &format!("{log} log: {records} records in {chains} chains, {found}\n");
+        text += &format!("{log} log: {records} records in {chains} chains, {summary}\n");
     }
     let json = json!({
         "ok": problems.is_empty() && head_file_problem.is_none(),
-        "logs": verified.iter().map(|it| json!({
+        "logs": reports.iter().map(|it| json!({
             "log": it.log.as_str(), "chains": it.chains, "records": it.records,
         })).collect::<Vec<_>>(),
         "problems": problems.iter().map(|it| json!({
@@ -145,8 +159,8 @@ fn report(verified: &[VerificationReport], head_file_problem: Option<&str>) -> C
 }
 
 fn problem_line(problem: &ChainProblem) -> String {
-    let ChainProblem { log, tenant, sequence: n, fault } = problem;
-    let tenant = tenant.map_or_else(|| "a tenant".to_owned(), |it| format!("tenant {it}"));
-    let record = n.map(|it| format!(", record {it}")).unwrap_or_default();
+    let ChainProblem { log, tenant, sequence: number, fault } = problem;
+    let tenant = tenant.map_or_else(|| "unknown tenant".to_owned(), |it| format!("tenant {it}"));
+    let record = number.map(|it| format!(", record {it}")).unwrap_or_default();
     format!("{tenant}, {} log{record}: {fault}\n", log.as_str())
 }

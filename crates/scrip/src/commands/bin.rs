@@ -32,61 +32,64 @@ Examples:
   scrip bin import ranges.csv
   scrip bin import binlist-data.csv --json
 
-The file is CSV with a header. Of its own layout:
+The file is CSV with a header. The layout of Scrip is:
   bin_start,bin_end,brand,funding,country,additional
   415058,415059,visa,debit,FR,cartes-bancaires:debit
-The layouts of the common public lists are known too. It takes the place of what was imported
-before; a running server takes it over within a second.";
+The layouts of common public lists are accepted too. An import replaces the previous one; a running
+server loads it within a second.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum BinCommand {
-    /// Take over a list of issuer ranges, in place of what was imported before.
+    /// Import a list of issuer ranges; replaces the previous import.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
-        /// The list, as CSV with a header.
+        /// List of issuer ranges, CSV with a header.
         file: PathBuf,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// What was imported, and whether the running server has it.
+    /// Print how many rows are imported, and how many the running server uses.
     Status {
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Go back to the built-in ranges.
+    /// Remove the imported data and use the built-in ranges.
     Remove {
         #[command(flatten)]
         common: CommonArguments,
     },
 }
 
-/// None of these needs the root key: nothing in BIN data is secret.
+/// Runs a command. These commands need no root key: BIN data is not secret.
 pub(crate) fn run(command: &BinCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        BinCommand::Import { file, common: at } => {
-            // Before the settings make us another user, who may not read the file.
-            let cannot = || format!("{} cannot be read", file.display());
-            let opened = File::open(file).with_context(cannot)?;
-            let settings = with_folder(at, environment)?;
-            let (table, report) = import::read_list(opened).with_context(cannot)?;
+        BinCommand::Import { file, common } => {
+            // Before switching to the server's user, who may not be able to read the file.
+            let error_context = || format!("{} cannot be read", file.display());
+            let list = File::open(file).with_context(error_context)?;
+            let settings = settings_with_data_dir(common, environment)?;
+            let (table, report) = import::read_list(list).with_context(error_context)?;
             bin_file::write(&settings.bin_file(), &table)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin import"));
-            at.print_output(&import_output(&table, &report))
+            common.print_output(&import_output(&table, &report))
         }
-        BinCommand::Status { common: at } => {
-            let settings = with_folder(at, environment)?;
-            at.print_output(&status_output(&settings)?)
+        BinCommand::Status { common } => {
+            let settings = settings_with_data_dir(common, environment)?;
+            common.print_output(&status_output(&settings)?)
         }
-        BinCommand::Remove { common: at } => {
-            let settings = with_folder(at, environment)?;
+        BinCommand::Remove { common } => {
+            let settings = settings_with_data_dir(common, environment)?;
             let output = remove_data(&settings)?;
             runtime()?.block_on(record_if_key_present(&settings, "bin remove"));
-            at.print_output(&output)
+            common.print_output(&output)
         }
     }
 }
 
-fn with_folder(common: &CommonArguments, environment: &Environment) -> anyhow::Result<Settings> {
+fn settings_with_data_dir(
+    common: &CommonArguments,
+    environment: &Environment,
+) -> anyhow::Result<Settings> {
     let settings = common.confined_settings(environment)?;
     settings.existing_data_dir()?;
     Ok(settings)
@@ -94,7 +97,7 @@ fn with_folder(common: &CommonArguments, environment: &Environment) -> anyhow::R
 
 fn import_output(table: &BinTable, report: &ImportReport) -> CommandOutput {
     let mut text = format!(
-        "imported {} of {} rows, {} in memory; a running server takes them over within a second\n",
+        "imported {} of {} rows, {} in memory; a running server loads them within a second\n",
         table.row_count(),
         report.rows,
         format_bytes(table_bytes(table)),
@@ -104,7 +107,7 @@ fn import_output(table: &BinTable, report: &ImportReport) -> CommandOutput {
         "rows": report.rows,
         "imported": table.row_count(),
         "memory_bytes": table.memory_bytes(),
-        "refused": report.rejected_json(),
+        "rejected": report.rejected_json(),
         "incomplete": report.incomplete_json(),
     });
     CommandOutput::new(text, json)
@@ -116,8 +119,8 @@ fn table_bytes(table: &BinTable) -> u64 {
 
 fn status_output(settings: &Settings) -> anyhow::Result<CommandOutput> {
     let file = settings.bin_file();
-    let damaged = || format!("{} is refused; import it again", file.display());
-    let table = bin_file::read(&file).with_context(damaged)?;
+    let error_context = || format!("{} cannot be used; import the list again", file.display());
+    let table = bin_file::read(&file).with_context(error_context)?;
     let server = control::query_status(&settings.storage.data_dir);
     let mut rows = vec![("file", file.display().to_string())];
     match &table {
@@ -127,14 +130,14 @@ fn status_output(settings: &Settings) -> anyhow::Result<CommandOutput> {
             rows.push(("in memory", format_bytes(table_bytes(it))));
         }
     }
-    let has = |rows: Option<u32>| {
+    let rows_text = |rows: Option<u32>| {
         rows.map_or("the built-in ranges".to_owned(), |it| format!("{it} rows"))
     };
     rows.push((
         "server",
         match &server {
-            None => "none is running here".to_owned(),
-            Some(it) => format!("process {} has {}", it.pid, has(it.bin_rows)),
+            None => "not running".to_owned(),
+            Some(it) => format!("process {} has {}", it.pid, rows_text(it.bin_rows)),
         },
     ));
     let json = json!({
@@ -155,6 +158,6 @@ fn remove_data(settings: &Settings) -> anyhow::Result<CommandOutput> {
             return Err(error).with_context(|| format!("{} cannot be removed", file.display()));
         }
     }
-    let text = "removed; a running server goes back to the built-in ranges within a second";
+    let text = "removed; a running server uses the built-in ranges within a second";
     Ok(CommandOutput::new(text, json!({ "removed": true })))
 }

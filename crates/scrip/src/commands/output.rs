@@ -1,4 +1,4 @@
-//! What a command says, for a person or for a program.
+//! Output of a command, as text or JSON.
 
 use std::io::{self, Write};
 
@@ -16,16 +16,16 @@ impl CommandOutput {
     }
 
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
-        let mut out = io::stdout().lock();
-        let written = match json {
-            true => writeln!(out, "{}", self.json),
-            false => writeln!(out, "{}", self.text.trim_end()),
+        let mut stdout = io::stdout().lock();
+        let result = match json {
+            true => writeln!(stdout, "{}", self.json),
+            false => writeln!(stdout, "{}", self.text.trim_end()),
         };
-        Ok(written?)
+        Ok(result?)
     }
 }
 
-/// Rows under names, each column as wide as its widest cell.
+/// Formats a table with headings; each column is as wide as its widest cell.
 pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> String {
     let names = names.map(str::to_owned);
     let mut widths = [0; N];
@@ -34,25 +34,25 @@ pub(crate) fn table<const N: usize>(names: [&str; N], rows: &[[String; N]]) -> S
             *width = (*width).max(cell.chars().count());
         }
     }
-    let mut output = String::new();
+    let mut text = String::new();
     for row in [&names].into_iter().chain(rows) {
         let mut line = String::new();
         for (width, cell) in widths.iter().zip(row) {
             line += &format!("{cell:<width$}  ");
         }
-        output += line.trim_end();
-        output.push('\n');
+        text += line.trim_end();
+        text.push('\n');
     }
-    output
+    text
 }
 
-/// Names and what they have, one line each.
+/// Formats names and values, one line each.
 pub(crate) fn name_value_list(rows: &[(&str, String)]) -> String {
     let width = rows.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     rows.iter().map(|(name, value)| format!("{name:<width$}  {value}\n")).collect()
 }
 
-/// `2 tenants and 1 token`.
+/// Returns text such as `2 tenants and 1 token`.
 pub(crate) fn holds(tenants: u64, tokens: u64) -> String {
     let count = |count, name| match count {
         1 => format!("1 {name}"),
@@ -61,7 +61,7 @@ pub(crate) fn holds(tenants: u64, tokens: u64) -> String {
     format!("{} and {}", count(tenants, "tenant"), count(tokens, "token"))
 }
 
-/// `12.3 MiB`.
+/// Returns text such as `12.3 MiB`.
 pub(crate) fn format_bytes(count: u64) -> String {
     const UNITS: [(u32, &str); 3] = [(30, "GiB"), (20, "MiB"), (10, "KiB")];
     let unit = UNITS.into_iter().find(|(shift, _)| count >> shift > 0);

@@ -1,4 +1,5 @@
-//! `scrip simulator`: a directory server and a bank to try 3-D Secure with, on its own.
+//! `scrip simulator`: a standalone simulator of directory servers and an issuer, to test 3-D
+//! Secure.
 
 use std::{
     fs,
@@ -17,7 +18,7 @@ use scrip_server::{
 use scrip_simulator::{ResultDestinations, Simulator, SimulatorSettings, Timers};
 use tokio::net::TcpListener;
 
-use crate::serve::told_to_stop;
+use crate::serve::termination_signal;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,39 +26,40 @@ Examples:
   scrip simulator --listen 127.0.0.1:0 --json
   scrip simulator --first-creq-seconds 30 --interaction-seconds 600
 
-It knows no real card, and nothing that it says is worth anything. docs/simulator.md has its cards.";
+The simulator is for test cards only; its results have no value. docs/simulator.md lists its cards.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct SimulatorArguments {
-    /// Where to listen; port 0 takes any free one.
+    /// Address to listen on; port 0 selects a free port.
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:4243")]
     listen: SocketAddr,
-    /// How browsers and the 3DS server reach it [default: http:// and the address].
+    /// URL at which browsers and the 3DS server reach the simulator [default: http:// and the
+    /// address].
     #[arg(long, value_name = "URL")]
     base_url: Option<String>,
-    /// From an authentication to the first request of its challenge; EMV has 30.
+    /// Maximum time from an authentication to its first challenge request; EMV requires 30.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     first_creq_seconds: u32,
-    /// From one step of the cardholder to the next.
+    /// Maximum time between two steps of the cardholder.
     #[arg(long, value_name = "SECONDS", default_value_t = 600)]
     interaction_seconds: u32,
-    /// Until a cardholder who is asked elsewhere has answered.
+    /// Time until a decoupled authentication of the cardholder ends.
     #[arg(long, value_name = "SECONDS", default_value_t = 3)]
     decoupled_seconds: u32,
-    /// A file with certificates in PEM, by which a 3DS server over https is known.
+    /// PEM file with root certificates for results over https.
     #[arg(long, value_name = "FILE")]
     trusted_roots: Option<PathBuf>,
-    /// Send results to any address that an authentication names, not only to this machine.
+    /// Send results to any address of an authentication, not only to this machine.
     #[arg(long)]
     allow_remote_results: bool,
-    /// Print one line of JSON when listening, and nothing else, on standard output.
+    /// Print one line of JSON on standard output when listening.
     #[arg(long)]
     json: bool,
 }
 
 pub(crate) fn run(arguments: &SimulatorArguments, environment: &Environment) -> anyhow::Result<()> {
-    // Only for the log: nothing of a vault is opened here.
+    // Settings for the log only: no vault is opened.
     telemetry::start(&config::Settings::without_file(&[], environment)?)?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(arguments))
@@ -68,7 +70,7 @@ async fn serve(arguments: &SimulatorArguments) -> anyhow::Result<()> {
     let listener = TcpListener::bind(address).await;
     let listener = listener.with_context(|| format!("cannot listen on {address}"))?;
     let simulator = Simulator::new(settings(arguments, listener.local_addr()?)?)?;
-    let stop = told_to_stop()?;
+    let stop = termination_signal()?;
     announce(arguments, simulator.base_url())?;
     simulator.serve(listener, stop).await;
     Ok(())
@@ -114,7 +116,7 @@ fn announce(arguments: &SimulatorArguments, base_url: &str) -> anyhow::Result<()
 
   directory servers  {base_url}/sim/ds/{{visa,mastercard,american-express,discover,
                      jcb,cartes-bancaires,unionpay}}
-  knobs              {base_url}/sim/knobs
+  behavior           {base_url}/sim/behavior
 
 "
         )?;

@@ -1,4 +1,4 @@
-//! `scrip status`: what there is, how much of it, and who serves it.
+//! `scrip status`: counts, sizes and the running server.
 
 use scrip_server::{
     config::Environment,
@@ -13,7 +13,7 @@ use crate::commands::{
     record_if_key_present, runtime,
 };
 
-/// Needs no root key: nothing in it is secret.
+/// Prints the status. The command needs no root key, because the output is not secret.
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
     let server = control::query_status(&settings.storage.data_dir);
@@ -30,8 +30,8 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         ("engine", status.engine.to_owned()),
         ("schema", status.schema.to_string()),
     ];
-    let is_elsewhere = settings.storage.url.is_some();
-    if is_elsewhere {
+    let is_on_postgres = settings.storage.url.is_some();
+    if is_on_postgres {
         rows.push(("vault", settings.storage.location()));
     }
     rows.extend(status.sizes_bytes.iter().map(|(name, count)| (*name, format_bytes(*count))));
@@ -39,27 +39,27 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     let versions = status.key_versions.iter().map(|(it, tenants)| format!("{it} ({tenants})"));
     rows.push(("key versions (tenants)", versions.collect::<Vec<_>>().join(", ")));
     match &server {
-        None => rows.push(("server", "none is running here".to_owned())),
+        None => rows.push(("server", "not running".to_owned())),
         Some(it) => {
             let sealed = if it.sealed { ", sealed" } else { "" };
             rows.push(("server", format!("{} (process {}{sealed})", it.url, it.pid)));
             rows.push(("version", it.version.clone()));
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));
-            rows.push(("writes that wait", it.queue.to_string()));
-            if let Some(PoolStatus { busy, idle }) = it.pool.filter(|_| is_elsewhere) {
+            rows.push(("queued writes", it.write_queue.to_string()));
+            if let Some(PoolStatus { busy, idle }) = it.pool.filter(|_| is_on_postgres) {
                 let maximum = settings.storage.connections.get();
-                let says = format!("{busy} busy, {idle} idle, {maximum} at most");
-                rows.push(("connections to it", says));
+                let connections = format!("{busy} busy, {idle} idle, at most {maximum}");
+                rows.push(("database connections", connections));
             }
             rows.extend(it.threeds.iter().map(|it| ("3-D Secure", scheme_line(it))));
         }
     }
-    let named = |rows: &[(&'static str, u64)]| {
+    let to_json_object = |rows: &[(&'static str, u64)]| {
         rows.iter().map(|(name, count)| ((*name).to_owned(), json!(count))).collect()
     };
-    let counts: serde_json::Map<_, _> = named(&status.counts);
-    let sizes: serde_json::Map<_, _> = named(&status.sizes_bytes);
+    let counts: serde_json::Map<_, _> = to_json_object(&status.counts);
+    let sizes: serde_json::Map<_, _> = to_json_object(&status.sizes_bytes);
     let versions = status.key_versions.iter();
     let versions: Vec<_> =
         versions.map(|(it, tenants)| json!({ "version": it, "tenants": tenants })).collect();
@@ -77,9 +77,11 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
 }
 
 fn scheme_line(it: &SchemeStatus) -> String {
-    let SchemeStatus { tenant_type: world, scheme, card_ranges, fetched_at } = it;
+    let SchemeStatus { tenant_type, scheme, card_ranges, fetched_at } = it;
     match fetched_at {
-        Some(at) => format!("{scheme} ({world}): {card_ranges} card ranges since {at}"),
-        None => format!("{scheme} ({world}): no card ranges yet"),
+        Some(fetched_at) => {
+            format!("{scheme} ({tenant_type}): {card_ranges} card ranges since {fetched_at}")
+        }
+        None => format!("{scheme} ({tenant_type}): no card ranges yet"),
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that write a vault to a file and read it from one.
+//! Commands that write a vault to a file or read it from one.
 
 pub(crate) mod backup;
 pub(crate) mod export;

@@ -1,4 +1,4 @@
-//! The simulator of directory servers that `scrip dev` brings along.
+//! The simulator of directory servers that `scrip dev` starts.
 
 use std::future::pending;
 
@@ -6,14 +6,16 @@ use anyhow::Context;
 use scrip_simulator::{ResultDestinations, SimulatorSettings};
 use tokio::net::TcpListener;
 
-/// Starts it for a vault with this host and port, on a listener of its own, as long as this process lives; where it is, without a slash at
-/// the end.
+/// Starts the simulator for a vault with this host and port, on a separate listener, until the
+/// process exits. Returns its URL without a trailing slash.
 ///
 /// # Errors
-/// It cannot listen.
+/// The listener cannot be bound.
 pub(crate) async fn start(vault: Option<String>) -> anyhow::Result<Option<String>> {
     // Any free port: several of these may run on one machine.
-    let listener = TcpListener::bind("127.0.0.1:0").await.context("the simulator cannot listen")?;
+    let listener = TcpListener::bind("127.0.0.1:0")
+        .await
+        .context("binding the listener of the simulator failed")?;
     let results = vault.map_or(ResultDestinations::Loopback, ResultDestinations::LoopbackAndHost);
     let simulator = scrip_simulator::start(
         listener,

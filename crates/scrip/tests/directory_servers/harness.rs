@@ -1,4 +1,4 @@
-//! A folder with certificates, a runtime, and what connects a scheme.
+//! Certificates, a runtime and the configuration of one connected scheme.
 
 use std::{sync::Arc, time::Duration};
 
@@ -8,7 +8,8 @@ use scrip_core::{
     threeds::{DirectoryServerError, DirectoryServers, SchemeConnection, ThreeDsSettings},
 };
 use scrip_server::directory_servers::{
-    DirectoryServersPlan, ExchangeTimeouts, HttpDirectoryServers, MutualTlsPlan, SchemePlan,
+    DirectoryServersSettings, ExchangeTimeouts, HttpDirectoryServers, MutualTlsSettings,
+    SchemeClientSettings,
     address::{LoopbackUrl, SecureUrl},
 };
 use scrip_testing::directory_server::{
@@ -23,7 +24,7 @@ pub(crate) const SERVER_NAMES: &[&str] = &["127.0.0.1"];
 
 pub(crate) struct SchemeHarness {
     pub(crate) runtime: Runtime,
-    /// Of the scheme, and of somebody else.
+    /// The certificate authority of the scheme. `other` is an unrelated authority.
     pub(crate) visa: CertificateAuthority,
     pub(crate) other: CertificateAuthority,
     pub(crate) ours: IssuedCertificate,
@@ -41,7 +42,7 @@ impl SchemeHarness {
         Self { runtime, visa, other, ours, _folder: folder }
     }
 
-    /// A directory server of the scheme.
+    /// Starts a directory server with a certificate of the scheme.
     pub(crate) fn server(&self, behaviors: &[ServerBehavior]) -> DirectoryServer {
         self.server_with(self.visa.server_config(SERVER_NAMES), behaviors)
     }
@@ -54,8 +55,8 @@ impl SchemeHarness {
         DirectoryServer::start(self.runtime.handle(), Some(config), behaviors)
     }
 
-    pub(crate) fn transport_plan(&self, urls: &[String]) -> MutualTlsPlan {
-        MutualTlsPlan {
+    pub(crate) fn transport_plan(&self, urls: &[String]) -> MutualTlsSettings {
+        MutualTlsSettings {
             section: "threeds.production.visa".to_owned(),
             urls: urls.iter().map(|it| SecureUrl::parse(it).unwrap()).collect(),
             client_certificate: self.ours.certificate.clone(),
@@ -64,9 +65,9 @@ impl SchemeHarness {
         }
     }
 
-    /// Visa for production tenants, by that way.
-    pub(crate) fn connect(&self, transport: MutualTlsPlan) -> HttpDirectoryServers {
-        HttpDirectoryServers::new(&DirectoryServersPlan {
+    /// Returns directory servers with Visa connected for production tenants through this transport.
+    pub(crate) fn connect(&self, transport: MutualTlsSettings) -> HttpDirectoryServers {
+        HttpDirectoryServers::new(&DirectoryServersSettings {
             production: vec![visa_plan(transport)],
             ..empty_plan()
         })
@@ -92,24 +93,24 @@ impl SchemeHarness {
 
 pub(crate) const MESSAGE: &[u8] = br#"{"messageType":"AReq","acctNumber":"4242424242424242"}"#;
 
-pub(crate) fn visa_plan(transport: MutualTlsPlan) -> SchemePlan {
-    let link = SchemeConnection {
+pub(crate) fn visa_plan(transport: MutualTlsSettings) -> SchemeClientSettings {
+    let connection = SchemeConnection {
         reference_number: "3DS_LOA_SER_TEST_020200_00001".to_owned(),
         operator_id: Some("operator-7".to_owned()),
         results_url: "https://results.example".to_owned(),
     };
-    SchemePlan { scheme: Scheme::Visa, transport, connection: link }
+    SchemeClientSettings { scheme: Scheme::Visa, transport, connection }
 }
 
-/// A plan that connects nobody. Its deadlines are such that no machine is too slow for them.
-pub(crate) fn empty_plan() -> DirectoryServersPlan {
-    let patience = Duration::from_secs(30);
-    DirectoryServersPlan {
-        settings: ThreeDsSettings {
+/// Returns a plan without connections. Its deadlines are long enough for a slow machine.
+pub(crate) fn empty_plan() -> DirectoryServersSettings {
+    let timeout = Duration::from_secs(30);
+    DirectoryServersSettings {
+        threeds: ThreeDsSettings {
             public_url: "https://vault.example".to_owned(),
             ..ThreeDsSettings::default()
         },
-        timeouts: ExchangeTimeouts { connect: patience, response: patience },
+        timeouts: ExchangeTimeouts { connect: timeout, response: timeout },
         production: Vec::new(),
         test: Vec::new(),
         simulator: None,

@@ -1,10 +1,9 @@
-//! The client of directory servers, against real ones: through sockets, with certificates on both
-//! sides.
+//! The directory server client against real sockets with mutual TLS.
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "a test says what it expects by failing"
+    reason = "a failed expectation fails the test"
 )]
 
 mod card_ranges;

@@ -1,10 +1,10 @@
-//! One question at one server: what is sent, and what is taken for an answer.
+//! One message to one directory server: the bytes sent, and the responses accepted.
 
 use std::time::Duration;
 
 use scrip_core::threeds::DirectoryServerError;
 use scrip_server::directory_servers::{
-    DirectoryServersPlan, ExchangeTimeouts, HttpDirectoryServers,
+    DirectoryServersSettings, ExchangeTimeouts, HttpDirectoryServers,
 };
 use scrip_testing::directory_server::ServerBehavior;
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
@@ -14,102 +14,113 @@ use crate::harness::{MESSAGE, SERVER_NAMES, SchemeHarness, empty_plan, visa_plan
 
 #[test]
 fn message_is_sent_unchanged_over_mutual_tls() {
-    let scene = SchemeHarness::new();
-    let server = scene.server(&[ServerBehavior::Json(json!({ "messageType": "ARes" }))]);
-    let servers = scene.connect(scene.transport_plan(&[server.url()]));
-    assert_eq!(scene.send(&servers).unwrap(), br#"{"messageType":"ARes"}"#);
-    let seen = server.received_requests();
-    assert_eq!(seen.len(), 1);
-    assert_eq!(seen[0].body, MESSAGE);
-    assert_eq!(seen[0].content_type, "application/json; charset=utf-8");
-    assert_eq!((seen[0].path.as_str(), &seen[0].host), ("/ds", &server.address.to_string()));
+    let harness = SchemeHarness::new();
+    let server = harness.server(&[ServerBehavior::Json(json!({ "messageType": "ARes" }))]);
+    let servers = harness.connect(harness.transport_plan(&[server.url()]));
+    assert_eq!(harness.send(&servers).unwrap(), br#"{"messageType":"ARes"}"#);
+    let requests = server.received_requests();
+    assert_eq!(requests.len(), 1);
+    assert_eq!(requests[0].body, MESSAGE);
+    assert_eq!(requests[0].content_type, "application/json; charset=utf-8");
+    assert_eq!(
+        (requests[0].path.as_str(), &requests[0].host),
+        ("/ds", &server.address.to_string())
+    );
 }
 
 #[test]
 fn server_rejects_a_client_certificate_of_another_authority() {
-    let scene = SchemeHarness::new();
-    let server = scene.server(&[ServerBehavior::Json(json!({}))]);
-    let strange = scene.other.issue("ours", &["vault.example"]);
-    let mut way = scene.transport_plan(&[server.url()]);
-    (way.client_certificate, way.client_key) = (strange.certificate, strange.key);
-    // With TLS 1.3 the server says so when the message may have left already.
-    let unanswered = scene.send(&scene.connect(way)).unwrap_err();
+    let harness = SchemeHarness::new();
+    let server = harness.server(&[ServerBehavior::Json(json!({}))]);
+    let untrusted_certificate = harness.other.issue("ours", &["vault.example"]);
+    let mut transport = harness.transport_plan(&[server.url()]);
+    (transport.client_certificate, transport.client_key) =
+        (untrusted_certificate.certificate, untrusted_certificate.key);
+    // With TLS 1.3 the server rejects the certificate after the client may have sent its message.
+    let error = harness.send(&harness.connect(transport)).unwrap_err();
     assert!(
-        matches!(unanswered, DirectoryServerError::Broken | DirectoryServerError::NotSent),
-        "{unanswered:?}"
+        matches!(error, DirectoryServerError::Broken | DirectoryServerError::NotSent),
+        "{error:?}"
     );
     assert!(server.received_requests().is_empty());
 }
 
 #[test]
 fn message_is_not_sent_to_a_server_without_a_certificate_of_the_scheme() {
-    let scene = SchemeHarness::new();
-    let answer = [ServerBehavior::Json(json!({}))];
-    let strange = scene.server_with(scene.other.server_config(SERVER_NAMES), &answer);
-    let named = scene.server_with(scene.visa.server_config(&["elsewhere.example"]), &answer);
-    for server in [strange, named] {
-        let servers = scene.connect(scene.transport_plan(&[server.url()]));
-        assert_eq!(scene.send(&servers).unwrap_err(), DirectoryServerError::NotSent);
+    let harness = SchemeHarness::new();
+    let behaviors = [ServerBehavior::Json(json!({}))];
+    let untrusted_server =
+        harness.server_with(harness.other.server_config(SERVER_NAMES), &behaviors);
+    let wrong_name =
+        harness.server_with(harness.visa.server_config(&["elsewhere.example"]), &behaviors);
+    for server in [untrusted_server, wrong_name] {
+        let servers = harness.connect(harness.transport_plan(&[server.url()]));
+        assert_eq!(harness.send(&servers).unwrap_err(), DirectoryServerError::NotSent);
         assert!(server.received_requests().is_empty());
     }
 }
 
 #[test]
 fn silent_server_times_out() {
-    let scene = SchemeHarness::new();
-    let server = scene.server(&[ServerBehavior::Silent]);
-    let timing =
+    let harness = SchemeHarness::new();
+    let server = harness.server(&[ServerBehavior::Silent]);
+    let timeouts =
         ExchangeTimeouts { connect: Duration::from_secs(30), response: Duration::from_millis(300) };
-    let production = vec![visa_plan(scene.transport_plan(&[server.url()]))];
-    let servers = HttpDirectoryServers::new(&DirectoryServersPlan {
+    let production = vec![visa_plan(harness.transport_plan(&[server.url()]))];
+    let servers = HttpDirectoryServers::new(&DirectoryServersSettings {
         production,
-        timeouts: timing,
+        timeouts,
         ..empty_plan()
     })
     .unwrap();
-    assert_eq!(scene.send(&servers).unwrap_err(), DirectoryServerError::TimedOut);
+    assert_eq!(harness.send(&servers).unwrap_err(), DirectoryServerError::TimedOut);
 }
 
 #[test]
 fn server_that_does_not_complete_the_handshake_times_out_as_not_sent() {
-    let scene = SchemeHarness::new();
-    // It takes the connection, and then never says anything of TLS.
-    let deaf = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("https://{}/ds", deaf.local_addr().unwrap());
-    let timing =
+    let harness = SchemeHarness::new();
+    // This listener accepts connections and never continues the TLS handshake.
+    let silent_listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("https://{}/ds", silent_listener.local_addr().unwrap());
+    let timeouts =
         ExchangeTimeouts { connect: Duration::from_millis(300), response: Duration::from_secs(30) };
-    let production = vec![visa_plan(scene.transport_plan(&[url]))];
-    let servers = HttpDirectoryServers::new(&DirectoryServersPlan {
+    let production = vec![visa_plan(harness.transport_plan(&[url]))];
+    let servers = HttpDirectoryServers::new(&DirectoryServersSettings {
         production,
-        timeouts: timing,
+        timeouts,
         ..empty_plan()
     })
     .unwrap();
-    assert_eq!(scene.send(&servers).unwrap_err(), DirectoryServerError::NotSent);
+    assert_eq!(harness.send(&servers).unwrap_err(), DirectoryServerError::NotSent);
 }
 
 #[test]
 fn invalid_http_responses_are_reported_as_broken() {
-    let scene = SchemeHarness::new();
-    let elsewhere = scene.server(&[ServerBehavior::Json(json!({}))]);
+    let harness = SchemeHarness::new();
+    let redirect_target = harness.server(&[ServerBehavior::Json(json!({}))]);
     let too_large = ServerBehavior::Bytes(vec![b' '; MESSAGE_BYTES_MAX + 1]);
-    let broken = [
+    let broken_responses = [
         ServerBehavior::HangUp,
         ServerBehavior::Status(500),
         ServerBehavior::Status(204),
         ServerBehavior::Status(201),
-        ServerBehavior::RedirectTo(elsewhere.url()),
+        ServerBehavior::RedirectTo(redirect_target.url()),
         ServerBehavior::Endless,
         too_large,
     ];
-    for manner in broken {
-        let server = scene.server(std::slice::from_ref(&manner));
-        let servers = scene.connect(scene.transport_plan(&[server.url()]));
-        assert_eq!(scene.send(&servers).unwrap_err(), DirectoryServerError::Broken, "{manner:?}");
+    for behavior in broken_responses {
+        let server = harness.server(std::slice::from_ref(&behavior));
+        let servers = harness.connect(harness.transport_plan(&[server.url()]));
+        assert_eq!(
+            harness.send(&servers).unwrap_err(),
+            DirectoryServerError::Broken,
+            "{behavior:?}"
+        );
         assert_eq!(server.received_requests().len(), 1);
     }
-    assert!(elsewhere.received_requests().is_empty());
-    let largest = scene.server(&[ServerBehavior::Bytes(vec![b' '; MESSAGE_BYTES_MAX])]);
-    let servers = scene.connect(scene.transport_plan(&[largest.url()]));
-    assert_eq!(scene.send(&servers).unwrap().len(), MESSAGE_BYTES_MAX);
+    assert!(redirect_target.received_requests().is_empty());
+    let largest_response_server =
+        harness.server(&[ServerBehavior::Bytes(vec![b' '; MESSAGE_BYTES_MAX])]);
+    let servers = harness.connect(harness.transport_plan(&[largest_response_server.url()]));
+    assert_eq!(harness.send(&servers).unwrap().len(), MESSAGE_BYTES_MAX);
 }

@@ -1,12 +1,11 @@
-//! Test tenants and production tenants have servers of their own, and the simulator is nobody's but
-//! the former's.
+//! Test tenants and production tenants use separate servers. Only test tenants use the simulator.
 
 use scrip_core::{
     policy::TenantKind::{Production, Test},
     threeds::{DirectoryServerError, DirectoryServers},
     time::Timestamp,
 };
-use scrip_server::directory_servers::{DirectoryServersPlan, HttpDirectoryServers};
+use scrip_server::directory_servers::{DirectoryServersSettings, HttpDirectoryServers};
 use scrip_testing::directory_server::{DirectoryServer, ServerBehavior, card_ranges_response};
 use scrip_threeds::code::Scheme;
 use serde_json::json;
@@ -26,7 +25,7 @@ fn production_tenants_never_use_the_simulator() {
             &[("4000000000000000", "4099999999999999", "A")],
         ))],
     );
-    let servers = HttpDirectoryServers::new(&DirectoryServersPlan {
+    let servers = HttpDirectoryServers::new(&DirectoryServersSettings {
         simulator: Some(simulator_url(&simulator)),
         ..empty_plan()
     });
@@ -36,11 +35,11 @@ fn production_tenants_never_use_the_simulator() {
         assert!(servers.connection(Production, *scheme).is_none());
         let request = harness.send_for(&servers, Production, *scheme);
         assert_eq!(request.unwrap_err(), DirectoryServerError::NotSent);
-        let fetched = servers.refresh_ranges(Production, *scheme, NOW);
-        assert!(harness.runtime.block_on(fetched).is_err());
+        let fetch = servers.refresh_ranges(Production, *scheme, NOW);
+        assert!(harness.runtime.block_on(fetch).is_err());
     }
     assert!(simulator.received_requests().is_empty());
-    // The negative control: test tenants do, each scheme at its own path.
+    // Negative control: test tenants use the simulator, each scheme at its own path.
     for scheme in Scheme::ALL {
         assert!(harness.send_for(&servers, Test, *scheme).is_ok());
         assert_eq!(
@@ -63,22 +62,22 @@ fn test_and_production_tenants_use_their_own_servers() {
     );
     let production = harness.server(&[ServerBehavior::Json(json!({ "from": "production" }))]);
     let test = harness.server(&[ServerBehavior::Json(json!({ "from": "test" }))]);
-    let servers = HttpDirectoryServers::new(&DirectoryServersPlan {
+    let servers = HttpDirectoryServers::new(&DirectoryServersSettings {
         production: vec![visa_plan(harness.transport_plan(&[production.url()]))],
         test: vec![visa_plan(harness.transport_plan(&[test.url()]))],
         simulator: Some(simulator_url(&simulator)),
         ..empty_plan()
     });
     let servers = servers.unwrap();
-    let from = |kind, scheme| {
+    let send_as = |kind, scheme| {
         let response = harness.send_for(&servers, kind, scheme).ok()?;
         let response: serde_json::Value = serde_json::from_slice(&response).unwrap();
         Some(response["from"].as_str().unwrap().to_owned())
     };
-    assert_eq!(from(Production, Scheme::Visa).as_deref(), Some("production"));
-    assert_eq!(from(Test, Scheme::Visa).as_deref(), Some("test"));
-    assert_eq!(from(Test, Scheme::Mastercard).as_deref(), Some("simulator"));
-    assert_eq!(from(Production, Scheme::Mastercard), None);
+    assert_eq!(send_as(Production, Scheme::Visa).as_deref(), Some("production"));
+    assert_eq!(send_as(Test, Scheme::Visa).as_deref(), Some("test"));
+    assert_eq!(send_as(Test, Scheme::Mastercard).as_deref(), Some("simulator"));
+    assert_eq!(send_as(Production, Scheme::Mastercard), None);
     let counts = [&production, &test, &simulator].map(|it| it.received_requests().len());
     assert_eq!(counts, [1, 1, 1]);
 }

@@ -1,4 +1,4 @@
-//! Clients that take more than their share.
+//! Clients that use more than their share of connections, memory or time.
 
 mod connections;
 mod late_bodies;

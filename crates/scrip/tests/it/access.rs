@@ -1,4 +1,4 @@
-//! Tenants, applications, keys, and what they may do.
+//! Tenants, applications, API keys and their rights.
 
 mod access_session_rights;
 mod access_sessions;

@@ -1,4 +1,4 @@
-//! What answers must not disclose.
+//! Data that responses must not disclose.
 
 mod error_details;
 mod expressions;

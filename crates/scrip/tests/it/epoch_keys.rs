@@ -1,4 +1,4 @@
-//! Keys of verification codes, and the clock by which they end.
+//! Epoch keys of CVCs, and the clock that expires them.
 
 mod nodes;
 mod redis_contents;

@@ -1,4 +1,4 @@
-//! A server with a database of its own, and a client for it.
+//! A server with its own database, and a client for it.
 
 pub(crate) mod engine;
 pub(crate) mod server;

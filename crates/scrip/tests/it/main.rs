@@ -1,4 +1,4 @@
-//! The interface through real sockets, one file per operation.
+//! Tests of the HTTP API through real sockets.
 
 #![expect(
     clippy::unwrap_used,

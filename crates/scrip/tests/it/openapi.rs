@@ -1,4 +1,4 @@
-//! The routes, the OpenAPI document, and pages for browsers.
+//! Routes, the OpenAPI document, and pages for browsers.
 
 pub(crate) mod contract;
 mod deprecations;

@@ -1,4 +1,4 @@
-//! Tokens: every operation on them.
+//! Every operation on tokens.
 
 mod card_details;
 mod create_token;

@@ -1,4 +1,4 @@
-//! A server whose store breaks one promise, to see that breaking it is noticed.
+//! A server with a store that violates one guarantee, to prove that the violation is detected.
 
 use std::{fs, io::Write, path::Path, sync::Arc};
 
@@ -18,22 +18,23 @@ use scrip_testing::{
 use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
-/// Serves a data directory that `scrip dev` has made, until killed.
+/// Serves a data directory that `scrip dev` created, until it is killed.
 pub(crate) fn run(fault: StoreFault, data: &Path) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    runtime.expect("a runtime").block_on(async {
-        let inner = SqliteStore::open(&data.join("scrip.db")).expect("the store opens");
-        let source = RootKey::from_file(&data.join("root.key")).expect("the root key is there");
-        let store = InterceptedStore { engine: Arc::new(inner), interceptor: fault };
+    runtime.expect("create a runtime").block_on(async {
+        let sqlite_store = SqliteStore::open(&data.join("scrip.db")).expect("open the store");
+        let source = RootKey::from_file(&data.join("root.key")).expect("read the root key");
+        let store = InterceptedStore { engine: Arc::new(sqlite_store), interceptor: fault };
         let vault = new_vault(Arc::new(store), Arc::new(SystemClock));
         let directory = Directory::load(&*vault.store, &source, None).await;
-        let directory = directory.expect("the keys open");
+        let directory = directory.expect("load the directory");
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let url = format!("http://{}", listener.local_addr().expect("it is bound"));
-        let keys = fs::read_to_string(data.join("dev-keys.json")).expect("the keys are there");
-        let keys: Value = serde_json::from_str(&keys).expect("they are JSON");
-        let hello = json!({ "url": url, "keys": keys["keys"] });
-        writeln!(std::io::stdout(), "{hello}").expect("somebody listens");
+        let url = format!("http://{}", listener.local_addr().expect("the listener has an address"));
+        let keys =
+            fs::read_to_string(data.join("dev-keys.json")).expect("read the development keys");
+        let keys: Value = serde_json::from_str(&keys).expect("the keys are JSON");
+        let ready_message = json!({ "url": url, "keys": keys["keys"] });
+        writeln!(std::io::stdout(), "{ready_message}").expect("write the ready message");
         let mut app = App::new(vault, directory, Arc::new(source), ticks);
         app.limiter = Limiter::disabled();
         let node = Node::new(Arc::new(app), NodeSettings::default());

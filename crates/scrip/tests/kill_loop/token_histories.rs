@@ -1,4 +1,4 @@
-//! What the clients did, what they were told, and whether the vault still agrees.
+//! The requests of the clients, the responses, and checks that the vault matches them.
 
 use std::{
     io,
@@ -13,20 +13,20 @@ use serde_json::{Value, json};
 
 use crate::{DurabilityViolation, RunReport};
 
-/// Reads that were answered, by all clients.
+/// Completed reads of all clients.
 pub(crate) static READS: AtomicU64 = AtomicU64::new(0);
 
-/// One token to be made, and all that was tried with it.
+/// One token and everything a client tried with it.
 #[derive(Debug)]
 pub(crate) struct TokenHistory {
     number: u64,
-    /// What the client was told; nothing while the outcome is unknown.
+    /// The acknowledged token, `None` while the outcome is unknown.
     pub(crate) created: Option<CreatedToken>,
-    /// It had to be asked for again after a kill.
+    /// The create was repeated after a kill.
     pub(crate) retried: bool,
     patch: StepOutcome,
     delete: StepOutcome,
-    /// The trace of a read that was answered.
+    /// The trace id of a completed read.
     pub(crate) read_trace: Option<String>,
 }
 
@@ -39,7 +39,7 @@ pub(crate) struct CreatedToken {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum StepOutcome {
     NotSent,
-    /// Sent, and then the connection broke.
+    /// Sent before the connection broke.
     Unknown,
     Acknowledged,
 }
@@ -50,7 +50,7 @@ impl TokenHistory {
         Self { number, created: None, retried: false, patch, delete, read_trace: None }
     }
 
-    /// The same bytes every time.
+    /// Sends the same bytes every time.
     fn create(&self, client: &mut HttpClient) -> io::Result<HttpResponse> {
         let key = format!("deed-{}", self.number);
         let headers = [("Content-Type", "application/json"), ("BT-IDEMPOTENCY-KEY", key.as_str())];
@@ -65,19 +65,19 @@ impl TokenHistory {
     }
 }
 
-/// One client: makes tokens, patches some, deletes some, until the connection breaks.
+/// Runs one client: creates tokens, patches some and deletes some until the connection breaks.
 pub(crate) fn run_client(
-    access: &ServerAddress,
+    address: &ServerAddress,
     next_number: &AtomicU64,
 ) -> (Vec<TokenHistory>, RunReport) {
     let (mut histories, mut report) = (Vec::new(), RunReport::default());
-    let Ok(mut client) = HttpClient::connect(access) else { return (histories, report) };
-    // A bound that no round reaches.
+    let Ok(mut client) = HttpClient::connect(address) else { return (histories, report) };
+    // This is an upper bound that no round reaches.
     for _ in 0..100_000 {
         let mut history = TokenHistory::new(next_number.fetch_add(1, Ordering::Relaxed));
-        let done = try_operations(&mut client, &mut history, &mut report);
+        let is_complete = try_operations(&mut client, &mut history, &mut report);
         histories.push(history);
-        if done.is_err() {
+        if is_complete.is_err() {
             break;
         }
     }
@@ -92,11 +92,11 @@ fn try_operations(
     let response = history.create(client)?;
     report.expect_status(response.status, 201);
     history.created = parse_created(&response);
-    let Some(told) = &history.created else { return Ok(()) };
+    let Some(created) = &history.created else { return Ok(()) };
     if history.number.is_multiple_of(3) {
         let trace = format!("read-{}", history.number);
         let headers = [("BT-TRACE-ID", trace.as_str())];
-        let response = client.send(&format!("GET /tokens/{}", told.id), &headers, "")?;
+        let response = client.send(&format!("GET /tokens/{}", created.id), &headers, "")?;
         report.expect_status(response.status, 200);
         if response.status == 200 {
             report.add("reads");
@@ -108,14 +108,14 @@ fn try_operations(
         history.patch = StepOutcome::Unknown;
         let headers = [("Content-Type", "application/merge-patch+json")];
         let body = json!({ "metadata": { "note": "second" } }).to_string();
-        let response = client.send(&format!("PATCH /tokens/{}", told.id), &headers, &body)?;
+        let response = client.send(&format!("PATCH /tokens/{}", created.id), &headers, &body)?;
         report.expect_status(response.status, 200);
         history.patch =
             if response.status == 200 { StepOutcome::Acknowledged } else { StepOutcome::NotSent };
     }
     if history.number.is_multiple_of(7) {
         history.delete = StepOutcome::Unknown;
-        let response = client.send(&format!("DELETE /tokens/{}", told.id), &[], "")?;
+        let response = client.send(&format!("DELETE /tokens/{}", created.id), &[], "")?;
         report.expect_status(response.status, 204);
         history.delete =
             if response.status == 204 { StepOutcome::Acknowledged } else { StepOutcome::NotSent };
@@ -129,36 +129,37 @@ fn parse_created(response: &HttpResponse) -> Option<CreatedToken> {
     Some(CreatedToken { id: text("id")?, fingerprint: text("fingerprint")? })
 }
 
-/// Asks again for what nobody knows, and for some of what is known: the answer must be the same.
+/// Repeats all requests with an unknown outcome and some acknowledged ones. The response to the
+/// latter must be the same.
 pub(crate) fn retry_requests(
-    access: &ServerAddress,
+    address: &ServerAddress,
     histories: &mut [TokenHistory],
     report: &mut RunReport,
 ) {
-    let mut client = HttpClient::connect(access).expect("the server is back");
+    let mut client = HttpClient::connect(address).expect("connect to the restarted server");
     for history in histories {
-        let known = history.created.is_some();
-        report.add(if known { "acknowledged" } else { "unknown" });
-        if known && !history.number.is_multiple_of(10) {
+        let was_created = history.created.is_some();
+        report.add(if was_created { "acknowledged" } else { "unknown" });
+        if was_created && !history.number.is_multiple_of(10) {
             continue;
         }
-        let response = history.create(&mut client).expect("the server stays");
+        let response = history.create(&mut client).expect("the server responds");
         report.add("repeated");
         report.expect_status(response.status, 201);
-        let again = parse_created(&response);
-        // A cvc is in no remembered answer; so one without it was remembered.
+        let repeated = parse_created(&response);
+        // A stored response has no CVC, so a response without one is a replay.
         let replayed = !response.body.contains("\"cvc\"");
-        match (&history.created, again) {
-            (Some(first), Some(again)) => {
-                if first.id != again.id || first.fingerprint != again.fingerprint {
+        match (&history.created, repeated) {
+            (Some(first), Some(repeated)) => {
+                if first.id != repeated.id || first.fingerprint != repeated.fingerprint {
                     report.add_violation(DurabilityViolation::ResponseChanged);
                 }
             }
-            (None, again) => {
+            (None, repeated) => {
                 if replayed {
                     report.add("replayed");
                 }
-                history.created = again;
+                history.created = repeated;
                 history.retried = true;
             }
             (Some(_), None) => report.add_violation(DurabilityViolation::ResponseChanged),
@@ -166,19 +167,19 @@ pub(crate) fn retry_requests(
     }
 }
 
-/// Whether every token is what the client was told. What was unknown becomes known.
+/// Compares every token with its history. Unknown outcomes become known.
 pub(crate) fn check_tokens(
-    access: &ServerAddress,
+    address: &ServerAddress,
     histories: &mut [TokenHistory],
     report: &mut RunReport,
 ) {
-    let mut client = HttpClient::connect(access).expect("the server is there");
+    let mut client = HttpClient::connect(address).expect("connect to the server");
     for history in histories {
-        let Some(told) = &history.created else { continue };
-        let response = client.send(&format!("GET /tokens/{}", told.id), &[], "");
-        let response = response.expect("the server stays");
-        let gone = response.status == 404;
-        match (history.delete, gone) {
+        let Some(created) = &history.created else { continue };
+        let response = client.send(&format!("GET /tokens/{}", created.id), &[], "");
+        let response = response.expect("the server responds");
+        let is_missing = response.status == 404;
+        match (history.delete, is_missing) {
             (StepOutcome::Acknowledged, true) => continue,
             (StepOutcome::Acknowledged, false) => {
                 report.add_violation(DurabilityViolation::DeleteUndone)
@@ -201,12 +202,12 @@ pub(crate) fn check_tokens(
         report.expect_status(response.status, 200);
         let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
         if body["data"]["number"] != card_number(history.number)
-            || body["fingerprint"] != told.fingerprint.as_str()
+            || body["fingerprint"] != created.fingerprint.as_str()
         {
             report.add_violation(DurabilityViolation::WrongContent);
         }
-        let second = body["metadata"]["note"] == "second";
-        match (history.patch, second) {
+        let is_patched = body["metadata"]["note"] == "second";
+        match (history.patch, is_patched) {
             (StepOutcome::Acknowledged, false) | (StepOutcome::NotSent, true) => {
                 report.add_violation(DurabilityViolation::WrongContent)
             }

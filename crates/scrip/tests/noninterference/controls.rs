@@ -1,16 +1,19 @@
-//! Controls: with a rule of disclosure taken out, the test must find the hole.
+//! Negative controls: without one of the disclosure rules, the test must find a difference.
 
 use scrip_core::token::disclosure::{DisclosureRule, DisclosureRules};
 
-use crate::{first_seed, generator::generate, runtime, sequence_run::TwinVaults, shrink::shrink};
+use crate::{
+    build_runtime, first_seed, generator::generate, sequence_run::TwinVaults, shrink::shrink,
+};
 
-/// More than any control needs; decision 0045 has the figures.
+/// The maximum number of sequences of a control, more than any control needs. Decision 0045 lists
+/// the numbers.
 const SEQUENCES_MAX: u64 = 4_000;
 
 /// # Panics
-/// No answer differs.
+/// If no response differs.
 fn expect_difference(name: &str, rules: &'static [DisclosureRule]) {
-    runtime().block_on(async {
+    build_runtime().block_on(async {
         let vaults = TwinVaults::in_memory(DisclosureRules::weakened_for_control_run(rules)).await;
         let first = first_seed();
         for seed in first..first + SEQUENCES_MAX {
@@ -23,7 +26,7 @@ fn expect_difference(name: &str, rules: &'static [DisclosureRule]) {
             eprintln!("without {name}: found after {count} sequences\n{sequence}");
             return;
         }
-        panic!("without {name}: not found in {SEQUENCES_MAX} sequences");
+        panic!("no difference without {name} in {SEQUENCES_MAX} sequences");
     });
 }
 

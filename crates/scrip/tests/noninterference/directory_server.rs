@@ -1,4 +1,5 @@
-//! A directory server that accepts every card of one range. Its answers do not depend on the card number.
+//! A directory server that accepts every card of one range. Its responses do not depend on the card
+//! number.
 
 use std::sync::Arc;
 
@@ -27,7 +28,7 @@ pub(crate) struct ApprovingServer {
 
 impl Default for ApprovingServer {
     fn default() -> Self {
-        let terms = ThreeDsSettings {
+        let settings = ThreeDsSettings {
             public_url: "https://vault.example".to_owned(),
             lenient: false,
             server_name: "Scrip".to_owned(),
@@ -49,7 +50,7 @@ impl Default for ApprovingServer {
         )
         .unwrap();
         let ranges = Some(Arc::new(CardRanges::from_pres(&response).unwrap()));
-        Self { settings: terms, ranges: vec![SchemeRanges { scheme: Scheme::Visa, ranges }] }
+        Self { settings, ranges: vec![SchemeRanges { scheme: Scheme::Visa, ranges }] }
     }
 }
 

@@ -1,4 +1,4 @@
-//! The same sequences on the engines that keep data on disk.
+//! The same sequences on the engines that store data on disk.
 
 use std::{path::Path, sync::Arc};
 
@@ -8,19 +8,21 @@ use scrip_testing::postgres::{SERVE_ROLE, TestDatabase};
 
 use crate::sequence_run::TwinVaults;
 
-/// Memory where there is some: the test is about answers, not about the disk.
-pub(crate) fn temporary_folder() -> tempfile::TempDir {
-    let memory = Path::new("/dev/shm");
-    if memory.is_dir() { tempfile::tempdir_in(memory) } else { tempfile::tempdir() }.unwrap()
+/// Creates a folder in memory if the system has one: the test compares responses and does not need
+/// a disk.
+pub(crate) fn create_temporary_folder() -> tempfile::TempDir {
+    let memory_folder = Path::new("/dev/shm");
+    if memory_folder.is_dir() { tempfile::tempdir_in(memory_folder) } else { tempfile::tempdir() }
+        .unwrap()
 }
 
-pub(crate) async fn sqlite_vaults(folder: &Path) -> TwinVaults {
-    let open = |name: &str| -> Arc<dyn Store> {
+pub(crate) async fn open_sqlite_vaults(folder: &Path) -> TwinVaults {
+    let open_store = |name: &str| -> Arc<dyn Store> {
         let folder = folder.join(name);
         std::fs::create_dir(&folder).unwrap();
         Arc::new(SqliteStore::open(&folder.join("scrip.db")).unwrap())
     };
-    TwinVaults::on_engine(open("left"), open("right")).await
+    TwinVaults::on_engine(open_store("left"), open_store("right")).await
 }
 
 async fn migrate(url: &str) {
@@ -28,8 +30,8 @@ async fn migrate(url: &str) {
     PostgresStore::migrate(settings).await.unwrap();
 }
 
-/// The databases last as long as the tuple.
-pub(crate) async fn postgres_vaults() -> (TwinVaults, [TestDatabase; 2]) {
+/// Opens two vaults on PostgreSQL. The databases are dropped with the returned tuple.
+pub(crate) async fn open_postgres_vaults() -> (TwinVaults, [TestDatabase; 2]) {
     let databases = [TestDatabase::create(migrate).await, TestDatabase::create(migrate).await];
     let mut stores: Vec<Arc<dyn Store>> = Vec::new();
     for database in &databases {

@@ -1,6 +1,6 @@
-//! Random sequences of requests: honest traffic with hidden data, and attackers around it.
+//! Random sequences of requests: honest traffic with hidden data, and attackers.
 //!
-//! A sequence has few expressions, users and types of its own, so that its steps meet.
+//! A sequence has few expressions, users and types, so that its steps interact.
 
 use scrip_testing::random::SeededRandom;
 mod attack;
@@ -10,12 +10,12 @@ use attack::SequenceFocus;
 use serde_json::{Value, json};
 
 use crate::{
-    grammar::{self, TokenKind, YEARS},
+    grammar::{self, EXPIRATION_YEARS, TokenKind},
     secrets::{CODE, OWNER, ROUTING_NUMBER, Secrets},
     step::{Actor, Sequence, Step},
 };
 
-/// Something that a step made, if it succeeded.
+/// The entity that a step creates if the step succeeds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct CreatedEntity {
     serial: usize,
@@ -35,7 +35,7 @@ enum EntityKind {
 struct SequenceGenerator {
     random: SeededRandom,
     secrets: Secrets,
-    /// The types that most steps of this sequence use.
+    /// The token types that most steps of this sequence use.
     kinds: Vec<TokenKind>,
     /// How often requests of attackers carry each attribute, in percent.
     attribute_rates: AttributeRates,
@@ -60,7 +60,8 @@ struct AttributeRates {
 }
 
 impl AttributeRates {
-    /// Each sequence has others: an attribute that is always there hides what its absence shows.
+    /// The rates differ between sequences: an attribute that is always present hides the effects of
+    /// its absence.
     fn draw(random: &mut SeededRandom, focus: SequenceFocus) -> Self {
         let (fingerprint, index, deduplicate): (&[usize], &[usize], &[usize]) = match focus {
             SequenceFocus::Conversion => (&[90, 90, 50], &[90, 90, 90, 0], &[95, 95, 95, 0]),
@@ -79,7 +80,7 @@ impl AttributeRates {
     }
 }
 
-/// Steps of a sequence before the look at the outcome.
+/// The number of steps before the final reads.
 const STEPS_MAX: usize = 6;
 
 pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
@@ -87,29 +88,37 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
     let secrets = Secrets::draw(&mut random);
     let focus = *random.pick(&SequenceFocus::ALL);
     let attacks = focus.attacks();
-    // The later half of the tenants updates what a create finds.
-    let updating = focus == SequenceFocus::Deduplication && random.is_within_percent(60);
-    let tenant =
-        if updating { tenants / 2 + random.below(tenants / 2) } else { random.below(tenants) };
-    let usual = match focus {
+    // The second half of the tenants updates duplicates.
+    let updates_duplicates = focus == SequenceFocus::Deduplication && random.chance_in_percent(60);
+    let tenant = if updates_duplicates {
+        tenants / 2 + random.below(tenants / 2)
+    } else {
+        random.below(tenants)
+    };
+    let preferred_kind = match focus {
         // Only an object has several hidden attributes.
-        SequenceFocus::Patch => Some(TokenKind::Object).filter(|_| random.is_within_percent(70)),
-        SequenceFocus::Conversion => Some(TokenKind::Card).filter(|_| random.is_within_percent(50)),
+        SequenceFocus::Patch => Some(TokenKind::Object).filter(|_| random.chance_in_percent(70)),
+        SequenceFocus::Conversion => Some(TokenKind::Card).filter(|_| random.chance_in_percent(50)),
         SequenceFocus::Deduplication | SequenceFocus::Mixture => None,
     };
-    let kind = usual.unwrap_or_else(|| random.weighted(&TokenKind::WEIGHTS));
+    let kind = preferred_kind.unwrap_or_else(|| random.pick_weighted(&TokenKind::WEIGHTS));
     let kinds = vec![kind];
-    let honest_fingerprint = honest::fingerprint(&mut random, kind, focus);
-    let plain = focus == SequenceFocus::Conversion && random.is_within_percent(80);
-    let draw = if plain { grammar::plain_fingerprint } else { grammar::fingerprint };
-    let mut fingerprints = vec![draw(&mut random, kind)];
-    let imitated = if focus == SequenceFocus::Conversion { 20 } else { 80 };
-    if let Some(it) = honest_fingerprint.clone().filter(|_| random.is_within_percent(imitated)) {
+    let honest_fingerprint = honest::pick_fingerprint(&mut random, kind, focus);
+    let uses_plain_fingerprint = focus == SequenceFocus::Conversion && random.chance_in_percent(80);
+    let generate_fingerprint = if uses_plain_fingerprint {
+        grammar::plain_fingerprint_expression
+    } else {
+        grammar::fingerprint_expression
+    };
+    let mut fingerprints = vec![generate_fingerprint(&mut random, kind)];
+    let imitation_percent = if focus == SequenceFocus::Conversion { 20 } else { 80 };
+    let imitates_honest = |_: &String| random.chance_in_percent(imitation_percent);
+    if let Some(it) = honest_fingerprint.clone().filter(imitates_honest) {
         fingerprints = vec![it];
     }
-    let habits = AttributeRates::draw(&mut random, focus);
-    let indexes = (0..2).map(|_| grammar::index(&mut random, kind)).collect();
-    let masks = (0..2).map(|_| grammar::mask(&mut random, kind)).collect();
+    let attribute_rates = AttributeRates::draw(&mut random, focus);
+    let indexes = (0..2).map(|_| grammar::index_expression(&mut random, kind)).collect();
+    let masks = (0..2).map(|_| grammar::mask_expression(&mut random, kind)).collect();
     let attackers = vec![
         (2 + random.below(6), Actor::Public),
         (2 + random.below(6), Actor::Masked),
@@ -121,7 +130,7 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
         random,
         secrets,
         kinds,
-        attribute_rates: habits,
+        attribute_rates,
         honest_fingerprint,
         fingerprints,
         indexes,
@@ -133,11 +142,11 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
         attacks,
     };
     let count = 3 + generator.random.below(STEPS_MAX - 2);
-    for at in 0..count {
-        let honest = focus.honest_percent(at);
-        if generator.random.is_within_percent(honest) {
+    for step_index in 0..count {
+        let honest_percent = focus.honest_percent(step_index);
+        if generator.random.chance_in_percent(honest_percent) {
             generator.push_honest();
-        } else if at < 2 && generator.random.is_within_percent(focus.planting_percent()) {
+        } else if step_index < 2 && generator.random.chance_in_percent(focus.planting_percent()) {
             generator.plant_token();
         } else {
             generator.push_attack();
@@ -150,10 +159,10 @@ pub(crate) fn generate(seed: u64, tenants: usize) -> Sequence {
 
 impl SequenceGenerator {
     fn pick_kind(&mut self) -> TokenKind {
-        if self.random.is_within_percent(92) {
+        if self.random.chance_in_percent(92) {
             self.kinds[0]
         } else {
-            self.random.weighted(&TokenKind::WEIGHTS)
+            self.random.pick_weighted(&TokenKind::WEIGHTS)
         }
     }
 
@@ -165,7 +174,7 @@ impl SequenceGenerator {
         body: Option<&Value>,
     ) -> usize {
         let serial = self.steps.len();
-        let pause = if self.random.is_within_percent(3) { 90_000 } else { 1 };
+        let pause = if self.random.chance_in_percent(3) { 90_000 } else { 1 };
         self.steps.push(Step {
             serial,
             actor,
@@ -182,66 +191,73 @@ impl SequenceGenerator {
         self.created.push(CreatedEntity { serial, kind, entity, hidden });
     }
 
-    /// Something made before, of this sort.
+    /// Picks an entity of an earlier step that matches the filter.
     fn pick_earlier(&mut self, filter: impl Fn(&CreatedEntity) -> bool) -> Option<CreatedEntity> {
-        let found: Vec<_> = self.created.iter().copied().filter(|it| filter(it)).collect();
-        (!found.is_empty()).then(|| *self.random.pick(&found))
+        let candidates: Vec<_> = self.created.iter().copied().filter(|it| filter(it)).collect();
+        (!candidates.is_empty()).then(|| *self.random.pick(&candidates))
     }
 
     fn pick_user(&mut self) -> &'static str {
-        if self.random.is_within_percent(90) { "ada" } else { "bob" }
+        if self.random.chance_in_percent(90) { "ada" } else { "bob" }
     }
 
     fn pick_month(&mut self) -> usize {
-        if self.random.is_within_percent(90) { 1 } else { 2 }
+        if self.random.chance_in_percent(90) { 1 } else { 2 }
     }
 
     fn pick_year(&mut self) -> i32 {
-        *self.random.pick(&YEARS)
+        *self.random.pick(&EXPIRATION_YEARS)
     }
 
-    /// Data that the attackers must not learn. The values are placeholders.
+    /// Builds data that the attackers must not learn. The secret values are placeholders.
     fn hidden_data(&mut self, kind: TokenKind) -> Value {
-        let which = self.random.below(10) / 8;
-        let hidden = |name: &str| format!("<<{name}:{which}>>");
+        let secret_index = self.random.below(10) / 8;
+        let build_placeholder = |name: &str| format!("<<{name}:{secret_index}>>");
         match kind {
             TokenKind::Card | TokenKind::NetworkToken => json!({
-                "number": hidden("card"), "expiration_month": self.pick_month(), "expiration_year": self.pick_year(),
+                "number": build_placeholder("card"),
+                "expiration_month": self.pick_month(),
+                "expiration_year": self.pick_year(),
             }),
-            TokenKind::CardNumber => json!(hidden("card")),
+            TokenKind::CardNumber => json!(build_placeholder("card")),
             TokenKind::Bank => {
-                json!({"routing_number": ROUTING_NUMBER, "account_number": hidden("account")})
+                let account_number = build_placeholder("account");
+                json!({"routing_number": ROUTING_NUMBER, "account_number": account_number})
             }
-            TokenKind::Account => json!(hidden("account")),
-            TokenKind::Identity => json!(hidden("identity")),
-            TokenKind::Object => json!({"pin": hidden("pin"), "owner": OWNER, "code": CODE}),
+            TokenKind::Account => json!(build_placeholder("account")),
+            TokenKind::Identity => json!(build_placeholder("identity")),
+            TokenKind::Object => {
+                json!({"pin": build_placeholder("pin"), "owner": OWNER, "code": CODE})
+            }
         }
     }
 
-    /// Data of an attacker.
-    fn own_data(&mut self, kind: TokenKind) -> Value {
-        let number = self.random.pick(&self.secrets.own_cards).clone();
+    /// Builds data that an attacker knows.
+    fn attacker_data(&mut self, kind: TokenKind) -> Value {
+        let card_number = self.random.pick(&self.secrets.own_cards).clone();
         let account = self.random.pick(&self.secrets.own_accounts).clone();
         let identity = self.random.pick(&self.secrets.own_identities).clone();
         match kind {
             TokenKind::Card | TokenKind::NetworkToken => json!({
-                "number": number, "expiration_month": self.pick_month(), "expiration_year": self.pick_year(),
+                "number": card_number,
+                "expiration_month": self.pick_month(),
+                "expiration_year": self.pick_year(),
             }),
-            TokenKind::CardNumber => json!(number),
+            TokenKind::CardNumber => json!(card_number),
             TokenKind::Bank => json!({"routing_number": ROUTING_NUMBER, "account_number": account}),
             TokenKind::Account => json!(account),
             TokenKind::Identity => json!(identity),
-            TokenKind::Object => self.own_object(),
+            TokenKind::Object => self.attacker_object(),
         }
     }
 
-    /// An object with a guess at the attribute that differs, and values of the attacker's own.
-    fn own_object(&mut self) -> Value {
-        let pin = self.guess();
-        let mut object =
-            json!({"pin": pin, "owner": self.attacker_word(), "code": self.attacker_word()});
-        // Merged into a hidden object, it leaves the hidden attribute there.
-        if self.random.is_within_percent(12)
+    /// Builds an object with a guess for the hidden attribute and values that the attacker chose.
+    fn attacker_object(&mut self) -> Value {
+        let pin = self.guess_pin();
+        let (owner, code) = (self.pick_attacker_word(), self.pick_attacker_word());
+        let mut object = json!({"pin": pin, "owner": owner, "code": code});
+        // Merged into a hidden object, these values leave the hidden attribute unchanged.
+        if self.random.chance_in_percent(12)
             && let Some(object) = object.as_object_mut()
         {
             object.remove("pin");
@@ -249,12 +265,12 @@ impl SequenceGenerator {
         object
     }
 
-    fn guess(&mut self) -> String {
+    fn guess_pin(&mut self) -> String {
         let pair = &self.secrets.pins[self.random.below(10) / 8];
-        if self.random.is_within_percent(50) { pair.left.clone() } else { pair.right.clone() }
+        if self.random.chance_in_percent(50) { pair.left.clone() } else { pair.right.clone() }
     }
 
-    fn attacker_word(&mut self) -> &'static str {
-        if self.random.is_within_percent(80) { "x" } else { "y" }
+    fn pick_attacker_word(&mut self) -> &'static str {
+        if self.random.chance_in_percent(80) { "x" } else { "y" }
     }
 }

@@ -1,4 +1,5 @@
-//! A grammar of expressions: masks, ids, fingerprints and search indexes, among them those that compute with hidden digits.
+//! A grammar for expressions: masks, ids, fingerprints and search indexes, including expressions
+//! that compute with hidden digits.
 
 use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
@@ -39,7 +40,7 @@ impl TokenKind {
         }
     }
 
-    /// Where the hidden digits are.
+    /// The path of the hidden digits.
     fn secret_path(self) -> &'static str {
         match self {
             Self::Card | Self::NetworkToken => "data.number",
@@ -49,7 +50,7 @@ impl TokenKind {
         }
     }
 
-    /// Places of hidden digits.
+    /// The positions of the hidden digits.
     fn hidden_positions(self) -> &'static [usize] {
         match self {
             Self::Card | Self::NetworkToken | Self::CardNumber => &[8, 9, 10, 11],
@@ -72,21 +73,23 @@ impl TokenKind {
     }
 }
 
-/// The first year of [`crate::generate`] reads as the first hidden position.
-pub(crate) const YEARS: [i32; 4] = [2038, 2039, 2040, 2041];
+/// Expiration years of the generated cards. [`assign_digit`] subtracts 2030 from the year, so these
+/// years select the hidden positions 8 to 11 of a card number.
+pub(crate) const EXPIRATION_YEARS: [i32; 4] = [2038, 2039, 2040, 2041];
 
-/// Assigns one hidden digit to `d`.
+/// Generates an expression that assigns one hidden digit to `d`.
 fn assign_digit(random: &mut SeededRandom, kind: TokenKind) -> String {
     let secret = kind.secret_path();
-    if kind.has_expiry() && random.is_within_percent(40) {
-        let place = "{% assign p = data.expiration_year | minus: 2030 %}";
-        return format!("{place}{{% assign d = {secret} | slice: p %}}");
+    if kind.has_expiry() && random.chance_in_percent(40) {
+        let assign_position = "{% assign p = data.expiration_year | minus: 2030 %}";
+        return format!("{assign_position}{{% assign d = {secret} | slice: p %}}");
     }
     let position = random.pick(kind.hidden_positions());
     format!("{{% assign d = {secret} | slice: {position} %}}")
 }
 
-fn predicate(random: &mut SeededRandom, kind: TokenKind) -> (String, String) {
+/// Generates assignments and a condition on hidden digits that uses them.
+fn generate_condition(random: &mut SeededRandom, kind: TokenKind) -> (String, String) {
     let digit = random.below(10);
     match random.below(4) {
         0 => (assign_digit(random, kind), format!("d == '{digit}'")),
@@ -96,27 +99,29 @@ fn predicate(random: &mut SeededRandom, kind: TokenKind) -> (String, String) {
             format!("{} contains '{digit}{}'", kind.secret_path(), random.below(10)),
         ),
         _ => {
-            let assign = assign_digit(random, kind);
-            (format!("{assign}{{% assign n = d | to_number %}}"), "n < 5".to_owned())
+            let assignment = assign_digit(random, kind);
+            (format!("{assignment}{{% assign n = d | to_number %}}"), "n < 5".to_owned())
         }
     }
 }
 
-/// Depends on hidden digits: gives nothing, fails, or gives another text.
-fn conditional(random: &mut SeededRandom, kind: TokenKind) -> String {
-    let (assign, test) = predicate(random, kind);
+/// Generates an expression that tests hidden digits. The result is a text, an empty text or an
+/// error.
+fn conditional_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
+    let (assignments, condition) = generate_condition(random, kind);
     match random.below(6) {
-        0 => format!("{assign}{{% if {test} %}}high{{% endif %}}"),
-        1 => format!("{assign}{{% unless {test} %}}high{{% endunless %}}"),
-        2..=4 => format!("{assign}{{% if {test} %}}high{{% else %}}low{{% endif %}}"),
+        0 => format!("{assignments}{{% if {condition} %}}high{{% endif %}}"),
+        1 => format!("{assignments}{{% unless {condition} %}}high{{% endunless %}}"),
+        2..=4 => format!("{assignments}{{% if {condition} %}}high{{% else %}}low{{% endif %}}"),
         _ => format!(
-            "{assign}{{% if {test} %}}{{{{ 1 | divided_by: 0 }}}}{{% else %}}low{{% endif %}}"
+            "{assignments}{{% if {condition} %}}{{{{ 1 | divided_by: 0 }}}}\
+             {{% else %}}low{{% endif %}}"
         ),
     }
 }
 
-/// Shows hidden digits or computes with them.
-fn extraction(random: &mut SeededRandom, kind: TokenKind) -> String {
+/// Generates an expression that returns hidden digits or computes with them.
+fn extraction_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     let secret = kind.secret_path();
     let position = random.pick(kind.hidden_positions());
     match random.below(6) {
@@ -129,9 +134,11 @@ fn extraction(random: &mut SeededRandom, kind: TokenKind) -> String {
     }
 }
 
-fn harmless(random: &mut SeededRandom, kind: TokenKind) -> String {
+/// Generates an expression that honest clients use, too: the whole secret, its last four digits or
+/// attributes that are not secret.
+fn common_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     let secret = kind.secret_path();
-    let known: &[&str] = match kind {
+    let attribute_expressions: &[&str] = match kind {
         TokenKind::Card | TokenKind::NetworkToken => {
             &["{{ data.expiration_month }}", "{{ data.expiration_year }}", "{{ data | stringify }}"]
         }
@@ -144,33 +151,34 @@ fn harmless(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(4) {
         0 => format!("{{{{ {secret} }}}}"),
         1 => format!("{{{{ {secret} | last4 }}}}"),
-        _ => (*random.pick(known)).to_owned(),
+        _ => (*random.pick(attribute_expressions)).to_owned(),
     }
 }
 
-pub(crate) fn index(random: &mut SeededRandom, kind: TokenKind) -> String {
+pub(crate) fn index_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(10) {
-        0..=5 => conditional(random, kind),
-        6..=7 => extraction(random, kind),
-        _ => harmless(random, kind),
+        0..=5 => conditional_expression(random, kind),
+        6..=7 => extraction_expression(random, kind),
+        _ => common_expression(random, kind),
     }
 }
 
-pub(crate) fn fingerprint(random: &mut SeededRandom, kind: TokenKind) -> String {
+pub(crate) fn fingerprint_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(14) {
-        0 => conditional(random, kind),
-        1 => extraction(random, kind),
+        0 => conditional_expression(random, kind),
+        1 => extraction_expression(random, kind),
         2 => "constant".to_owned(),
         3..=5 => "{{ metadata.user }}".to_owned(),
         6 => format!("{}-{{{{ metadata.user }}}}", kind.default_fingerprint()),
         7..=8 => kind.default_fingerprint().to_owned(),
         9..=10 if kind.has_expiry() => "{{ data.expiration_month }}".to_owned(),
-        _ => harmless(random, kind),
+        _ => common_expression(random, kind),
     }
 }
 
-/// Without filters and tags: what a conversion may be given by a caller that does not see the data.
-pub(crate) fn plain_fingerprint(random: &mut SeededRandom, kind: TokenKind) -> String {
+/// Generates a fingerprint expression without filters and tags. A caller without a reveal right may
+/// use such an expression in a conversion.
+pub(crate) fn plain_fingerprint_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     match random.below(6) {
         0 => "{{ metadata.user }}".to_owned(),
         1 => kind.default_fingerprint().to_owned(),
@@ -179,21 +187,21 @@ pub(crate) fn plain_fingerprint(random: &mut SeededRandom, kind: TokenKind) -> S
     }
 }
 
-pub(crate) fn mask(random: &mut SeededRandom, kind: TokenKind) -> Value {
-    let leaf = |random: &mut SeededRandom| match random.below(3) {
-        0 => conditional(random, kind),
-        1 => extraction(random, kind),
-        _ => harmless(random, kind),
+pub(crate) fn mask_expression(random: &mut SeededRandom, kind: TokenKind) -> Value {
+    let generate_leaf = |random: &mut SeededRandom| match random.below(3) {
+        0 => conditional_expression(random, kind),
+        1 => extraction_expression(random, kind),
+        _ => common_expression(random, kind),
     };
     match random.below(5) {
         0 => Value::Null,
-        1 => json!({"a": leaf(random), "b": [leaf(random)]}),
+        1 => json!({"a": generate_leaf(random), "b": [generate_leaf(random)]}),
         2 => json!(format!("{{{{ {} }}}}", kind.secret_path())),
-        _ => json!(leaf(random)),
+        _ => json!(generate_leaf(random)),
     }
 }
 
-pub(crate) fn id(random: &mut SeededRandom, kind: TokenKind) -> String {
+pub(crate) fn id_expression(random: &mut SeededRandom, kind: TokenKind) -> String {
     let secret = kind.secret_path();
     match random.below(8) {
         0..=2 => format!("user-{}", 1 + random.below(2)),
@@ -201,14 +209,14 @@ pub(crate) fn id(random: &mut SeededRandom, kind: TokenKind) -> String {
             format!("{{{{ {secret} | alias_card: 'true', 'true' }}}}")
         }
         4 => format!("{{{{ {secret} | alias_preserve_format: 0, 4 }}}}"),
-        5 => format!("id-{}", conditional(random, kind)),
-        6 => format!("id-{}", extraction(random, kind)),
+        5 => format!("id-{}", conditional_expression(random, kind)),
+        6 => format!("id-{}", extraction_expression(random, kind)),
         _ => format!("id-{{{{ {secret} | last4 }}}}"),
     }
 }
 
-/// A detokenization expression about a token.
-pub(crate) fn detokenization(random: &mut SeededRandom, reference: &str) -> String {
+/// Generates a detokenization expression that reads the token `reference`.
+pub(crate) fn detokenization_expression(random: &mut SeededRandom, reference: &str) -> String {
     let path = *random.pick(&["$.number", "$.account_number", "$.pin", "$.owner"]);
     match random.below(6) {
         0 => format!("{{{{ {reference} }}}}"),
@@ -220,6 +228,6 @@ pub(crate) fn detokenization(random: &mut SeededRandom, reference: &str) -> Stri
     }
 }
 
-/// What attackers search for.
-pub(crate) const TERMS: [&str; 14] =
+/// Terms that attackers search for.
+pub(crate) const SEARCH_TERMS: [&str; 14] =
     ["high", "low", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "4242", "6789"];

@@ -1,4 +1,4 @@
-//! A vault with tenants and applications, answering in process.
+//! A vault with tenants and applications that handles requests in process.
 
 use std::{sync::Arc, time::Duration};
 
@@ -29,7 +29,7 @@ use scrip_testing::{
 
 use crate::{directory_server::ApprovingServer, random, step::Actor};
 
-/// Keys of one tenant, by actor. An access session has none before a sequence begins one.
+/// The keys of one tenant, by actor. An access session has a key only after a sequence created it.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantKeysByActor {
     keys: Vec<(Actor, String)>,
@@ -41,7 +41,8 @@ impl TenantKeysByActor {
     }
 }
 
-/// Engines other than the model keep what sequences leave, equal in both vaults.
+/// The storage of a vault. Engines other than the in-memory model also contain the data of earlier
+/// sequences, which is equal in both vaults.
 pub(crate) enum HarnessStorage {
     Memory(Arc<MemoryStore>),
     Engine(Arc<dyn Store>),
@@ -53,7 +54,7 @@ pub(crate) struct InProcessVault {
     pub(crate) server: InProcessServer,
     pub(crate) clock: Arc<StoppedClock>,
     pub(crate) tenants: Vec<TenantKeysByActor>,
-    /// The state that every sequence starts from, where the engine can go back to it.
+    /// The state at the start of every sequence, if the engine can restore it.
     start_snapshot: Option<(Arc<MemoryStore>, MemorySnapshot)>,
 }
 
@@ -82,11 +83,11 @@ impl InProcessVault {
         let mut app = App::new(vault, directory, Arc::<RootKey>::clone(&root), ticks);
         app.limiter = Limiter::disabled();
         let app = Arc::new(app);
-        let mut handles = Vec::new();
+        let mut keys_by_tenant = Vec::new();
         for plan in tenants {
-            handles.push(create_tenant_keys(&app, &root, plan).await);
+            keys_by_tenant.push(create_tenant_keys(&app, &root, plan).await);
         }
-        let start = match storage {
+        let start_snapshot = match storage {
             HarnessStorage::Memory(it) => {
                 let snapshot = it.snapshot();
                 Some((it, snapshot))
@@ -97,8 +98,8 @@ impl InProcessVault {
             server: InProcessServer::new(&app),
             app,
             clock,
-            tenants: handles,
-            start_snapshot: start,
+            tenants: keys_by_tenant,
+            start_snapshot,
         }
     }
 
@@ -107,7 +108,8 @@ impl InProcessVault {
         self.start_snapshot.is_some()
     }
 
-    /// Begins a sequence. Every budget that counts in a window of time is whole again.
+    /// Starts a sequence. The clock advances by 100 days, so that every budget with a time window
+    /// is full.
     pub(crate) async fn start_sequence(&self) {
         let Vault { guess_ledger: guesses, store, clock, .. } = &self.app.vault;
         guesses.flush(&**store, clock.now()).await.unwrap();
@@ -118,34 +120,35 @@ impl InProcessVault {
     }
 }
 
-/// What a tenant is made of.
+/// The properties of a tenant.
 #[derive(Debug, Clone)]
 pub(crate) struct TenantPlan {
     kind: TenantKind,
     settings: TenantSettings,
-    /// Instead of the guessing and search budgets of its kind, so that short sequences spend them.
+    /// Replaces the guessing and search budgets of the tenant kind, so that short sequences exhaust
+    /// them.
     budgets: Option<QuotaLimit>,
 }
 
-/// Test tenants have no guessing and search budgets; production tenants have them. The later half
-/// of the plans updates the duplicate that a create finds.
+/// Returns the plans of all tenants. Only production tenants have guessing and search budgets. The
+/// second half of the plans updates duplicates.
 pub(crate) fn tenant_plans() -> Vec<TenantPlan> {
     let deduplicating = |token_deduplication_behavior| TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior,
         ..TenantSettings::default()
     };
-    let plan = |kind, settings, budgets| TenantPlan { kind, settings, budgets };
+    let build_plan = |kind, settings, budgets| TenantPlan { kind, settings, budgets };
     let updating = deduplicating(DeduplicationBehavior::UpdateExisting);
     let reading = deduplicating(DeduplicationBehavior::ReadExisting);
-    let small = |count| Some(QuotaLimit::Count(count));
+    let count_limit = |count| Some(QuotaLimit::Count(count));
     vec![
-        plan(TenantKind::Test, TenantSettings::default(), None),
-        plan(TenantKind::Test, reading.clone(), None),
-        plan(TenantKind::Production, reading, small(2)),
-        plan(TenantKind::Test, updating.clone(), None),
-        plan(TenantKind::Production, updating.clone(), None),
-        plan(TenantKind::Production, updating, small(1)),
+        build_plan(TenantKind::Test, TenantSettings::default(), None),
+        build_plan(TenantKind::Test, reading.clone(), None),
+        build_plan(TenantKind::Production, reading, count_limit(2)),
+        build_plan(TenantKind::Test, updating.clone(), None),
+        build_plan(TenantKind::Production, updating.clone(), None),
+        build_plan(TenantKind::Production, updating, count_limit(1)),
     ]
 }
 
@@ -158,8 +161,8 @@ async fn create_tenant_keys(
     let name = DisplayName::parse("test").unwrap();
     let id = create_tenant(&app.vault, &**root, name, kind, settings).await.unwrap();
     app.reload().await.unwrap();
-    let found = || Arc::clone(app.directory.load().as_ref().unwrap().tenant(id).unwrap());
-    let edit = move |quotas| {
+    let load_tenant = || Arc::clone(app.directory.load().as_ref().unwrap().tenant(id).unwrap());
+    let edit_quotas = move |quotas| {
         let quotas = Quotas { threeds_access: true, ..quotas };
         let Some(limit) = budgets else { return quotas };
         Quotas {
@@ -170,17 +173,17 @@ async fn create_tenant_keys(
             ..quotas
         }
     };
-    let permit = PolicyPermit::for_operator(found());
-    set_tenant_quotas(&app.vault, permit, Box::new(edit)).await.unwrap();
+    let permit = PolicyPermit::for_operator(load_tenant());
+    set_tenant_quotas(&app.vault, permit, Box::new(edit_quotas)).await.unwrap();
     app.reload().await.unwrap();
 
-    let private = permissions_for_kind(ApplicationKind::Private);
-    let public = permissions_for_kind(ApplicationKind::Public);
-    let ruled = |rules| AccessPolicy { parse_permissions: Permissions::default(), rules };
-    let everything = vec![access_rule("/", Transform::Reveal, &private)];
-    let merchant = vec![
-        access_rule("/own/", Transform::Reveal, &private),
-        access_rule("/bank/", Transform::Redact, &private),
+    let private_permissions = permissions_for_kind(ApplicationKind::Private);
+    let public_permissions = permissions_for_kind(ApplicationKind::Public);
+    let policy_with_rules = |rules| AccessPolicy { permissions: Permissions::default(), rules };
+    let backend_rules = vec![access_rule("/", Transform::Reveal, &private_permissions)];
+    let merchant_rules = vec![
+        access_rule("/own/", Transform::Reveal, &private_permissions),
+        access_rule("/bank/", Transform::Redact, &private_permissions),
         access_rule(
             "/general/",
             Transform::Mask,
@@ -189,14 +192,14 @@ async fn create_tenant_keys(
         access_rule("/pci/", Transform::Mask, &[Permission::TokenCreate]),
     ];
     let applications = [
-        (Actor::Backend, ApplicationKind::Private, ruled(everything)),
-        (Actor::Public, ApplicationKind::Public, access_without_rules(&public)),
-        (Actor::Masked, ApplicationKind::Private, access_without_rules(&private)),
-        (Actor::Ruled, ApplicationKind::Private, ruled(merchant)),
+        (Actor::Backend, ApplicationKind::Private, policy_with_rules(backend_rules)),
+        (Actor::Public, ApplicationKind::Public, access_without_rules(&public_permissions)),
+        (Actor::Masked, ApplicationKind::Private, access_without_rules(&private_permissions)),
+        (Actor::Ruled, ApplicationKind::Private, policy_with_rules(merchant_rules)),
     ];
     let mut keys = Vec::new();
     for (actor, kind, access) in applications {
-        let key = create_application_key(app, &found(), kind, access).await;
+        let key = create_application_key(app, &load_tenant(), kind, access).await;
         if actor == Actor::Public {
             keys.push((Actor::Browser, key.clone()));
         }

@@ -1,8 +1,9 @@
-//! Two vaults that differ in hidden data only give the same answers to callers without a reveal right.
+//! Two vaults that differ only in hidden data give the same responses to callers without a reveal
+//! right.
 //!
-//! A seeded generator drives both vaults with the same requests; decision 0045 explains the method. A
-//! failure prints its seed and the shortest sequence that still differs. `SCRIP_TEST_SEED` starts with
-//! that seed, and `SCRIP_TEST_LONG` runs a million sequences.
+//! A seeded generator drives both vaults with the same requests. Decision 0045 explains the method.
+//! A failure prints its seed and the shortest sequence that still differs. `SCRIP_TEST_SEED` starts
+//! with that seed, and `SCRIP_TEST_LONG` runs a million sequences.
 
 #![expect(
     clippy::unwrap_used,
@@ -34,7 +35,7 @@ use tokio::runtime::{Builder, Runtime};
 use crate::{generator::generate, sequence_run::TwinVaults, shrink::shrink};
 
 const THREADS: u64 = 2;
-/// A world ends after this many sequences, because its clock goes on with each of them.
+/// New vaults are created after this many sequences, because each sequence advances the clock.
 const SEQUENCES_PER_VAULTS: u64 = 2_500;
 const SEQUENCES_PER_ENGINE: u64 = 500;
 
@@ -43,17 +44,18 @@ fn sequence_count() -> u64 {
 }
 
 fn first_seed() -> u64 {
-    let given = env::var_os("SCRIP_TEST_SEED");
-    given.map_or(0, |it| it.to_str().and_then(|it| it.parse().ok()).expect("a number"))
+    let seed_text = env::var_os("SCRIP_TEST_SEED");
+    seed_text.map_or(0, |it| it.to_str().and_then(|it| it.parse().ok()).expect("a number"))
 }
 
-/// A vault runs on the thread that drives it: its randomness belongs to the thread.
-fn runtime() -> Runtime {
+/// Builds a runtime that runs the vaults on the thread of the test, because the randomness of the
+/// vaults is thread-local.
+fn build_runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// # Panics
-/// An answer differs between the vaults.
+/// If a response differs between the vaults.
 async fn expect_equal_responses(vaults: &TwinVaults, seeds: Range<u64>) {
     for seed in seeds {
         let sequence = generate(seed, vaults.tenants);
@@ -61,7 +63,7 @@ async fn expect_equal_responses(vaults: &TwinVaults, seeds: Range<u64>) {
             let sequence = shrink(vaults, sequence).await;
             let difference = vaults.run(&sequence).await;
             let difference = difference.map(|it| it.to_string()).unwrap_or_default();
-            panic!("hidden data changes an answer.\n{sequence}{difference}");
+            panic!("hidden data changes a response.\n{sequence}{difference}");
         }
     }
 }
@@ -69,12 +71,12 @@ async fn expect_equal_responses(vaults: &TwinVaults, seeds: Range<u64>) {
 #[test]
 fn hidden_data_does_not_change_responses_in_memory() {
     let (first, count) = (first_seed(), sequence_count());
-    let drive = |thread: u64| {
+    let run_thread = |thread: u64| {
         let seeds = first + count * thread / THREADS..first + count * (thread + 1) / THREADS;
         let mut start = seeds.start;
         while start < seeds.end {
             let end = seeds.end.min(start + SEQUENCES_PER_VAULTS);
-            runtime().block_on(async {
+            build_runtime().block_on(async {
                 let vaults = TwinVaults::in_memory(DisclosureRules::default()).await;
                 expect_equal_responses(&vaults, start..end).await;
             });
@@ -82,7 +84,7 @@ fn hidden_data_does_not_change_responses_in_memory() {
         }
     };
     thread::scope(|scope| {
-        let threads: Vec<_> = (0..THREADS).map(|it| scope.spawn(move || drive(it))).collect();
+        let threads: Vec<_> = (0..THREADS).map(|it| scope.spawn(move || run_thread(it))).collect();
         for thread in threads {
             if let Err(panic) = thread.join() {
                 std::panic::resume_unwind(panic);
@@ -93,9 +95,9 @@ fn hidden_data_does_not_change_responses_in_memory() {
 
 #[test]
 fn hidden_data_does_not_change_responses_on_sqlite() {
-    let folder = engines::temporary_folder();
-    runtime().block_on(async {
-        let vaults = engines::sqlite_vaults(folder.path()).await;
+    let folder = engines::create_temporary_folder();
+    build_runtime().block_on(async {
+        let vaults = engines::open_sqlite_vaults(folder.path()).await;
         let first = first_seed();
         expect_equal_responses(&vaults, first..first + SEQUENCES_PER_ENGINE).await;
     });
@@ -103,8 +105,8 @@ fn hidden_data_does_not_change_responses_on_sqlite() {
 
 #[test]
 fn hidden_data_does_not_change_responses_on_postgres() {
-    runtime().block_on(async {
-        let (vaults, _databases) = engines::postgres_vaults().await;
+    build_runtime().block_on(async {
+        let (vaults, _databases) = engines::open_postgres_vaults().await;
         let first = first_seed();
         expect_equal_responses(&vaults, first..first + SEQUENCES_PER_ENGINE).await;
     });

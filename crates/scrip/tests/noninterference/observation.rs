@@ -1,11 +1,12 @@
-//! An answer as a caller sees it, with random values renamed by first occurrence.
+//! A response as a caller sees it. Random values are renamed by first occurrence.
 
 use std::{collections::HashMap, fmt};
 
 use serde_json::Value;
 use uuid::Uuid;
 
-/// Headers that an attacker could learn from. The trace id is the test's own.
+/// Headers that could disclose data to an attacker. The trace id is not in the list, because the
+/// test sets it.
 const HEADERS: [&str; 9] = [
     "content-type",
     "content-length",
@@ -18,7 +19,7 @@ const HEADERS: [&str; 9] = [
     "www-authenticate",
 ];
 
-/// What a caller sees of an answer.
+/// The visible parts of a response.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Observation {
     pub(crate) status: u16,
@@ -28,7 +29,7 @@ pub(crate) struct Observation {
 
 impl fmt::Display for Observation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} {:?} {}", self.status, self.headers, self.body)
+        write!(f, "status {}, headers {:?}, body {}", self.status, self.headers, self.body)
     }
 }
 
@@ -53,8 +54,9 @@ impl RandomValueNames {
         match value {
             Value::Null | Value::Bool(_) | Value::Number(_) => value.clone(),
             Value::String(text) => {
-                let random = matches!(name, Some("fingerprint" | "next" | "nonce" | "session_key"));
-                if random {
+                let is_random =
+                    matches!(name, Some("fingerprint" | "next" | "nonce" | "session_key"));
+                if is_random {
                     self.numbered_name(text).into()
                 } else {
                     self.rename_words(text).into()
@@ -62,9 +64,9 @@ impl RandomValueNames {
             }
             Value::Array(items) => items.iter().map(|it| self.rename(None, it)).collect(),
             Value::Object(object) => {
-                let pair =
+                let rename_member =
                     |(name, it): (&String, &Value)| (name.clone(), self.rename(Some(name), it));
-                Value::Object(object.iter().map(pair).collect())
+                Value::Object(object.iter().map(rename_member).collect())
             }
         }
     }
@@ -74,22 +76,23 @@ impl RandomValueNames {
         format!("[{}]", self.0.entry(text.to_owned()).or_insert(next))
     }
 
-    /// A text with the random words in it renamed. Ids that are computed stay: they must be equal.
+    /// Renames the random words in a text. Computed ids are not renamed, because they must be equal
+    /// in both vaults.
     fn rename_words(&mut self, text: &str) -> String {
         let mut renamed = String::with_capacity(text.len());
-        let mut rest = text;
-        while !rest.is_empty() {
+        let mut remaining = text;
+        while !remaining.is_empty() {
             let is_word = |it: char| it.is_ascii_alphanumeric() || it == '-';
-            let end = rest.find(|it| !is_word(it)).unwrap_or(rest.len());
-            let (word, after) = rest.split_at(end);
+            let word_end = remaining.find(|it| !is_word(it)).unwrap_or(remaining.len());
+            let (word, after_word) = remaining.split_at(word_end);
             if self.0.contains_key(word) || Uuid::try_parse(word).is_ok() {
                 renamed.push_str(&self.numbered_name(word));
             } else {
                 renamed.push_str(word);
             }
-            let separator = after.chars().next();
+            let separator = after_word.chars().next();
             renamed.extend(separator);
-            rest = separator.map_or("", |it| &after[it.len_utf8()..]);
+            remaining = separator.map_or("", |it| &after_word[it.len_utf8()..]);
         }
         renamed
     }

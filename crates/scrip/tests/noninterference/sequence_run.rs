@@ -1,4 +1,4 @@
-//! Runs a sequence on both vaults and compares every answer that a caller without a reveal right gets.
+//! Runs a sequence on both vaults and compares every response to a caller without a reveal right.
 
 use std::{
     collections::HashMap,
@@ -26,22 +26,23 @@ use crate::{
     step::{Actor, Sequence, Step},
 };
 
-/// Two vaults that differ in hidden data only.
+/// Two vaults that differ only in hidden data.
 #[derive(Debug)]
 struct VaultPair {
     left: InProcessVault,
     right: InProcessVault,
 }
 
-/// Pairs of vaults for every plan of a tenant.
+/// The pairs of vaults for all tenant plans.
 #[derive(Debug)]
 pub(crate) struct TwinVaults {
-    /// One pair for each tenant, or one pair with all of them.
+    /// One pair for each tenant, or one pair with all tenants.
     pairs: Vec<VaultPair>,
+    /// The number of tenants.
     pub(crate) tenants: usize,
 }
 
-/// The first answer that differs.
+/// The first response that differs.
 #[derive(Debug)]
 pub(crate) struct ResponseDifference {
     pub(crate) step: usize,
@@ -51,21 +52,22 @@ pub(crate) struct ResponseDifference {
 
 impl fmt::Display for ResponseDifference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "the answers to step #{} differ:", self.step)?;
+        writeln!(f, "the responses to step #{} differ:", self.step)?;
         writeln!(f, "  left:  {}", self.left)?;
         write!(f, "  right: {}", self.right)
     }
 }
 
 impl TwinVaults {
-    /// Small vaults: the model copies its whole state for every write.
+    /// Creates one pair of vaults for each tenant. Each vault is small, because the in-memory model
+    /// copies its whole state for every write.
     pub(crate) async fn in_memory(rules: DisclosureRules) -> Self {
         let plans = tenant_plans();
-        let memory = || HarnessStorage::Memory(Arc::new(MemoryStore::default()));
+        let new_storage = || HarnessStorage::Memory(Arc::new(MemoryStore::default()));
         let mut pairs = Vec::new();
         for plan in plans.chunks(1) {
-            let left = InProcessVault::new(memory(), plan, rules).await;
-            let right = InProcessVault::new(memory(), plan, rules).await;
+            let left = InProcessVault::new(new_storage(), plan, rules).await;
+            let right = InProcessVault::new(new_storage(), plan, rules).await;
             pairs.push(VaultPair { left, right });
         }
         Self { pairs, tenants: plans.len() }
@@ -98,7 +100,7 @@ impl TwinVaults {
     }
 }
 
-/// Method and path.
+/// The method and the path of a request.
 type RequestRoute = (String, String);
 
 /// A sequence on one vault.
@@ -111,7 +113,7 @@ struct SequenceRun<'a> {
     names: RandomValueNames,
     responses: HashMap<usize, Value>,
     session_key: Option<String>,
-    /// Where each idempotency key was used.
+    /// The routes that used each idempotency key.
     routes: Mutex<HashMap<Vec<u8>, Vec<RequestRoute>>>,
 }
 
@@ -155,31 +157,32 @@ impl<'a> SequenceRun<'a> {
 
     async fn send(&self, request: Request) -> (u16, axum::http::HeaderMap, Value) {
         let route = (request.method().to_string(), request.uri().path().to_owned());
-        let once = request.headers().get("bt-idempotency-key").map(|it| it.as_bytes().to_vec());
+        let idempotency_key =
+            request.headers().get("bt-idempotency-key").map(|it| it.as_bytes().to_vec());
         let response = self.vault.server.respond(Ipv4Addr::LOCALHOST.into(), request).await;
         let (head, body) = response.into_parts();
         let bytes = body.collect().await.unwrap().to_bytes();
-        let text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
-        let header = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
+        let body_text = || Value::String(String::from_utf8_lossy(&bytes).into_owned());
+        let to_text_pair = |(name, value): (&axum::http::HeaderName, &axum::http::HeaderValue)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
         };
         let status = head.status.as_u16();
-        let headers: HashMap<_, _> = head.headers.iter().map(header).collect();
+        let headers: HashMap<_, _> = head.headers.iter().map(to_text_pair).collect();
         let body = String::from_utf8_lossy(&bytes).into_owned();
-        let of = |(method, path): RequestRoute| Exchange {
+        let build_exchange = |(method, path): RequestRoute| Exchange {
             method,
             path,
             status,
             headers: headers.clone(),
             body: body.clone(),
         };
-        self.check_contract(once.as_deref(), route, of);
-        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| text());
+        self.check_contract(idempotency_key.as_deref(), route, build_exchange);
+        let body = serde_json::from_slice(&bytes).unwrap_or_else(|_| body_text());
         (head.status.as_u16(), head.headers, body)
     }
 
-    /// Every answer is in the OpenAPI document. An idempotency key brings back the answer of another
-    /// route where it was used before.
+    /// Every response must match the OpenAPI document. An idempotency key can replay the response
+    /// of another route that used it before.
     fn check_contract(
         &self,
         idempotency_key: Option<&[u8]>,
@@ -189,49 +192,49 @@ impl<'a> SequenceRun<'a> {
         let contract = Contract::new(document(), &[]);
         let mut routes = self.routes.lock().unwrap();
         let routes = routes.entry(idempotency_key.unwrap_or_default().to_vec()).or_default();
-        let earlier = if idempotency_key.is_some() { routes.clone() } else { Vec::new() };
-        let found = contract.check(&build_exchange(route.clone()));
-        let replays = |it: RequestRoute| contract.check(&build_exchange(it)).is_ok();
-        if found.is_err() && !earlier.into_iter().any(replays) {
-            assert_eq!(found, Ok(()));
+        let earlier_routes = if idempotency_key.is_some() { routes.clone() } else { Vec::new() };
+        let result = contract.check(&build_exchange(route.clone()));
+        let matches_route = |it: RequestRoute| contract.check(&build_exchange(it)).is_ok();
+        if result.is_err() && !earlier_routes.into_iter().any(matches_route) {
+            assert_eq!(result, Ok(()));
         }
         routes.push(route);
     }
 
-    /// Deletes the tokens of the sequence where the engine cannot go back to an earlier state.
+    /// Deletes the tokens of the sequence if the engine cannot restore an earlier state.
     async fn clean_up(&self) {
         if self.vault.restores_snapshot() {
             return;
         }
-        let request = |method: &str, path: &str| {
+        let build_request = |method: &str, path: &str| {
             let request = Request::builder().method(method).uri(path);
             let request = request.header("bt-api-key", self.key(Actor::Backend));
             request.body(Body::empty()).unwrap()
         };
-        let (_, _, page) = self.send(request("GET", "/v2/tokens?size=100")).await;
-        // At the same time, because an engine commits a group of deletions at the cost of one.
+        let (_, _, page) = self.send(build_request("GET", "/v2/tokens?size=100")).await;
+        // Concurrently, because the engine commits a group of deletions at the cost of one.
         let deletions = page["data"].as_array().into_iter().flatten().map(|token| {
             let path = format!("/tokens/{}", token["id"].as_str().unwrap_or_default());
-            self.send(request("DELETE", &path))
+            self.send(build_request("DELETE", &path))
         });
         for (status, _, body) in join_all(deletions).await {
             assert_eq!(status, 204, "{body}");
         }
     }
 
-    /// An access session with plain permissions. Its key is all that later steps use of it.
+    /// Creates an access session with plain permissions. Later steps use only its key.
     async fn create_session(&mut self) {
         random::restart(self.seed);
         let request = Request::post("/sessions").header("bt-api-key", self.key(Actor::Public));
-        let (_, _, started) = self.send(request.body(Body::empty()).unwrap()).await;
+        let (_, _, session) = self.send(request.body(Body::empty()).unwrap()).await;
         let permissions = ["token:create", "token:update", "token:read", "token:search"];
-        let grant = json!({"nonce": started["nonce"], "permissions": permissions});
+        let grant = json!({"nonce": session["nonce"], "permissions": permissions});
         let request = Request::post("/sessions/authorize")
             .header("bt-api-key", self.key(Actor::Masked))
             .header("content-type", "application/json");
         let (status, _, _) = self.send(request.body(grant.to_string().into()).unwrap()).await;
         assert_eq!(status, 204, "the access session must be authorized");
-        self.session_key = started["session_key"].as_str().map(str::to_owned);
+        self.session_key = session["session_key"].as_str().map(str::to_owned);
     }
 
     fn key(&self, actor: Actor) -> String {
@@ -239,36 +242,36 @@ impl<'a> SequenceRun<'a> {
         key.or(self.session_key.as_deref()).unwrap_or_default().to_owned()
     }
 
-    /// The text with this vault's values in place of the placeholders.
+    /// Replaces the placeholders of a text by the values of this vault.
     fn fill_placeholders(&self, template: &str) -> String {
         let mut parts = template.split("<<");
         let mut filled = parts.next().unwrap_or_default().to_owned();
         for part in parts {
-            let (placeholder, rest) = part.split_once(">>").unwrap();
-            let (name, at) = placeholder.split_once(':').unwrap();
-            filled.push_str(&self.placeholder_value(name, at.parse().unwrap()));
-            filled.push_str(rest);
+            let (placeholder, suffix) = part.split_once(">>").unwrap();
+            let (name, index) = placeholder.split_once(':').unwrap();
+            filled.push_str(&self.placeholder_value(name, index.parse().unwrap()));
+            filled.push_str(suffix);
         }
         filled
     }
 
     fn placeholder_value(&self, name: &str, index: usize) -> String {
-        let hidden = self.secrets.by_placeholder().into_iter().find(|it| it.0 == name);
-        if let Some((_, pairs)) = hidden {
+        let secret = self.secrets.by_placeholder().into_iter().find(|it| it.0 == name);
+        if let Some((_, pairs)) = secret {
             return pairs[index].value_in(self.side).to_owned();
         }
         let response = self.responses.get(&index).unwrap_or(&Value::Null);
-        let found = if name == "next" { &response["pagination"]["next"] } else { &response[name] };
-        found.as_str().map_or_else(
+        let value = if name == "next" { &response["pagination"]["next"] } else { &response[name] };
+        value.as_str().map_or_else(
             || "00000000-0000-4000-8000-000000000000".to_owned(),
             check_needs_no_encoding,
         )
     }
 }
 
-/// Ids may hold characters that a path does not.
+/// Checks that an id needs no percent-encoding in a path.
 fn check_needs_no_encoding(text: &str) -> String {
-    let plain = |it: char| it.is_ascii_alphanumeric() || "-_.~:".contains(it);
-    assert!(text.chars().all(plain), "an id that needs encoding: {text}");
+    let needs_no_encoding = |it: char| it.is_ascii_alphanumeric() || "-_.~:".contains(it);
+    assert!(text.chars().all(needs_no_encoding), "an id that needs encoding: {text}");
     text.to_owned()
 }

@@ -1,4 +1,5 @@
-//! Removes what a difference does not need: steps first, then attributes of bodies.
+//! Removes the parts of a sequence that do not cause the difference: first steps, then attributes
+//! of bodies.
 
 use serde_json::Value;
 
@@ -22,28 +23,28 @@ pub(crate) async fn shrink(vaults: &TwinVaults, mut sequence: Sequence) -> Seque
 
 fn candidates(sequence: &Sequence) -> Vec<Sequence> {
     let mut candidates = Vec::new();
-    for at in (0..sequence.steps.len()).rev() {
+    for index in (0..sequence.steps.len()).rev() {
         let mut candidate = sequence.clone();
-        candidate.steps.remove(at);
+        candidate.steps.remove(index);
         candidates.push(candidate);
     }
-    for (at, step) in sequence.steps.iter().enumerate() {
-        let changed = |body: Option<String>| {
+    for (index, step) in sequence.steps.iter().enumerate() {
+        let replace_body = |body: Option<String>| {
             let mut candidate = sequence.clone();
-            candidate.steps[at].body = body;
+            candidate.steps[index].body = body;
             candidate
         };
         let body = step.body.as_deref().and_then(|it| serde_json::from_str::<Value>(it).ok());
         if let Some(Value::Object(object)) = body {
             for name in object.keys() {
-                let mut fewer = object.clone();
-                fewer.remove(name);
-                candidates.push(changed(Some(Value::Object(fewer).to_string())));
+                let mut fewer_attributes = object.clone();
+                fewer_attributes.remove(name);
+                candidates.push(replace_body(Some(Value::Object(fewer_attributes).to_string())));
             }
         }
         if step.idempotency_key.is_some() {
             let mut candidate = sequence.clone();
-            candidate.steps[at].idempotency_key = None;
+            candidate.steps[index].idempotency_key = None;
             candidates.push(candidate);
         }
     }

@@ -1,6 +1,6 @@
-//! A request of a sequence, written without the values that differ between the vaults.
+//! A request of a sequence, with placeholders for the values that differ between the vaults.
 //!
-//! Placeholders: `<<card:0>>` is a hidden number, `<<id:3>>` the id in the answer to step 3.
+//! Placeholders: `<<card:0>>` is a hidden number, `<<id:3>>` the id in the response to step 3.
 
 use std::fmt;
 
@@ -8,15 +8,17 @@ use crate::secrets::Secrets;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Actor {
-    /// Honest, with a reveal right everywhere. Only this actor's answers are not compared.
+    /// Honest, with a reveal right on everything. Only the responses to this actor are not
+    /// compared.
     Backend,
-    /// Honest: creates tokens and intents with hidden numbers, by the same key as [`Actor::Public`].
+    /// Honest: creates tokens and intents with hidden numbers, with the same key as
+    /// [`Actor::Public`].
     Browser,
     /// A public key.
     Public,
     /// A private key with plain permissions, which sees masks.
     Masked,
-    /// A private key with rules: reveal in a container of its own, mask or redact elsewhere.
+    /// A private key with rules: reveal in its own container, mask or redact elsewhere.
     Ruled,
     /// An access session that [`Actor::Masked`] authorized.
     Session,
@@ -30,14 +32,15 @@ impl Actor {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    /// Names the step when others refer to its answer. It stays when other steps are removed.
+    /// Identifies the step in references to its response. It does not change when other steps are
+    /// removed.
     pub(crate) serial: usize,
     pub(crate) actor: Actor,
     pub(crate) method: &'static str,
     pub(crate) path: String,
     pub(crate) body: Option<String>,
     pub(crate) idempotency_key: Option<String>,
-    /// Seconds that pass before it.
+    /// Seconds that pass before the step.
     pub(crate) pause_seconds: u64,
 }
 
@@ -56,7 +59,7 @@ impl fmt::Display for Step {
 #[derive(Debug, Clone)]
 pub(crate) struct Sequence {
     pub(crate) seed: u64,
-    /// Which of the tenants, by its place in the world.
+    /// The index of the tenant.
     pub(crate) tenant: usize,
     pub(crate) secrets: Secrets,
     pub(crate) steps: Vec<Step>,
@@ -66,11 +69,11 @@ impl fmt::Display for Sequence {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "seed {}, tenant {}", self.seed, self.tenant)?;
         self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))?;
-        // Only the hidden values that the steps use.
+        // Print only the hidden values that the steps use.
         let steps: String = self.steps.iter().map(ToString::to_string).collect();
         for (name, pairs) in self.secrets.by_placeholder() {
-            for (at, pair) in pairs.iter().enumerate() {
-                let placeholder = format!("<<{name}:{at}>>");
+            for (index, pair) in pairs.iter().enumerate() {
+                let placeholder = format!("<<{name}:{index}>>");
                 if steps.contains(&placeholder) {
                     writeln!(f, "{placeholder}: left {}, right {}", pair.left, pair.right)?;
                 }

@@ -1,6 +1,6 @@
-//! Two nodes on one database, and 64 clients that want the same things at the same time.
+//! Two nodes on one database, and 64 clients that compete for the same entities.
 //!
-//! Each slot is one thing to be had, visited by 16 clients in a row, on both nodes: so they meet.
+//! A slot is one entity. 16 consecutive clients on both nodes visit it, so that they conflict.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -24,7 +24,7 @@ use crate::{
 
 const CLIENTS: usize = 64;
 const CLIENTS_PER_SLOT: usize = 16;
-/// What visitors of slots ask for, by the slot's number.
+/// The requests of the visitors of a slot, by slot number.
 const SLOT_KINDS: [SlotKind; 6] = [
     SlotKind::KeyReuse,
     SlotKind::DuplicateCard,
@@ -33,16 +33,16 @@ const SLOT_KINDS: [SlotKind; 6] = [
     SlotKind::PatchReplay,
     SlotKind::RepeatedDelete,
 ];
-/// Requests of one visitor of each kind.
+/// The number of requests of one visitor of each kind.
 const REQUESTS: usize = 1 + 1 + 2 + 2 + 3 + 2;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SlotKind {
     /// All create a token with one idempotency key.
     KeyReuse,
-    /// Each creates a token of the same card with a key of its own, deduplicated.
+    /// Each creates a deduplicated token of the same card with a different key.
     DuplicateCard,
-    /// Each converts the same intent with a key of its own.
+    /// Each converts the same intent with a different key.
     IntentReuse,
     /// All convert the same intent with one key.
     IntentAndKeyReuse,
@@ -52,7 +52,7 @@ enum SlotKind {
     RepeatedDelete,
 }
 
-/// What a visitor was told last.
+/// The last response to a visitor.
 #[derive(Debug)]
 struct SlotResult {
     status: u16,
@@ -60,39 +60,41 @@ struct SlotResult {
     body: Value,
 }
 
-/// What everybody adds to.
+/// Results that all clients add to.
 #[derive(Default)]
 struct SharedResults {
     visits: AtomicUsize,
     slots: Mutex<BTreeMap<usize, Vec<SlotResult>>>,
-    /// Ids of tokens that nobody deletes.
+    /// Ids of tokens that no client deletes.
     undeleted_ids: Mutex<BTreeSet<String>>,
     done: AtomicBool,
 }
 
 pub(crate) fn two_nodes_under_contention(length: RunLength) -> (RunReport, bool) {
     let vault = TwoNodeVault::create(Cluster::start(&[]));
-    let (board, mut report) = (SharedResults::default(), RunReport::default());
-    let whole = SLOT_KINDS.len() * CLIENTS_PER_SLOT;
-    let visits_max = (length.operations * SLOT_KINDS.len() / REQUESTS).div_ceil(whole) * whole;
+    let (results, mut report) = (SharedResults::default(), RunReport::default());
+    let client_count = SLOT_KINDS.len() * CLIENTS_PER_SLOT;
+    let visits_max =
+        (length.operations * SLOT_KINDS.len() / REQUESTS).div_ceil(client_count) * client_count;
     thread::scope(|scope| {
-        let (board, door) = (&board, &vault.nodes_access);
-        let client = |at| scope.spawn(move || run_client(door, at, board, visits_max));
+        let (results, nodes) = (&results, &vault.nodes_access);
+        let client = |index| scope.spawn(move || run_client(nodes, index, results, visits_max));
         let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-        let listers: Vec<_> =
-            (0..2).map(|at| scope.spawn(move || list_repeatedly(door, at, board))).collect();
+        let listers: Vec<_> = (0..2)
+            .map(|index| scope.spawn(move || list_repeatedly(nodes, index, results)))
+            .collect();
         for client in clients {
-            report.merge(&client.join().expect("a client does not panic"));
+            report.merge(&client.join().expect("a client thread panicked"));
         }
-        board.done.store(true, Ordering::Relaxed);
+        results.done.store(true, Ordering::Relaxed);
         for lister in listers {
-            report.merge(&lister.join().expect("a lister does not panic"));
+            report.merge(&lister.join().expect("a listing thread panicked"));
         }
     });
-    check_results(&vault, &board, &mut report);
-    let enough = report.count("answers") >= length.operations;
-    // Clean means little unless they got in each other's way.
-    let passed = report.is_clean() && enough && report.count("in flight") > 0;
+    check_results(&vault, &results, &mut report);
+    let has_enough_responses = report.count("responses") >= length.operations;
+    // A clean run proves little unless the clients conflicted.
+    let passed = report.is_clean() && has_enough_responses && report.count("in flight") > 0;
     (report, passed)
 }
 
@@ -109,19 +111,21 @@ fn run_client(
             return client.report;
         }
         let (slot, visitor) = (visit / CLIENTS_PER_SLOT, visit % CLIENTS_PER_SLOT);
-        let told = run_slot(&mut client, slot, visitor);
-        let body: Value = serde_json::from_str(&told.response.body).unwrap_or_default();
-        if let (201, Some(id), true) =
-            (told.response.status, body["id"].as_str(), slot_kind(slot) != SlotKind::RepeatedDelete)
-        {
-            results.undeleted_ids.lock().expect("nobody panics").insert(id.to_owned());
+        let result = run_slot(&mut client, slot, visitor);
+        let body: Value = serde_json::from_str(&result.response.body).unwrap_or_default();
+        if let (201, Some(id), true) = (
+            result.response.status,
+            body["id"].as_str(),
+            slot_kind(slot) != SlotKind::RepeatedDelete,
+        ) {
+            results.undeleted_ids.lock().expect("no thread panicked").insert(id.to_owned());
         }
         let visit = SlotResult {
-            status: told.response.status,
-            had_unknown_outcome: told.had_unknown_outcome,
+            status: result.response.status,
+            had_unknown_outcome: result.had_unknown_outcome,
             body,
         };
-        results.slots.lock().expect("nobody panics").entry(slot).or_default().push(visit);
+        results.slots.lock().expect("no thread panicked").entry(slot).or_default().push(visit);
     }
 }
 
@@ -129,27 +133,27 @@ fn slot_kind(slot: usize) -> SlotKind {
     SLOT_KINDS[slot % SLOT_KINDS.len()]
 }
 
-/// The last answer is the one that counts; the others must succeed.
+/// Only the last response is compared. The others must succeed.
 fn run_slot(client: &mut RetryingClient<'_>, slot: usize, client_number: usize) -> FinalResponse {
     let number = card_number(u64::try_from(slot).expect("a number"));
     let new = json!({ "type": "card", "data": { "number": number, "cvc": "123" } });
-    let own = format!("{slot}-{client_number}");
+    let own_id = format!("{slot}-{client_number}");
     match slot_kind(slot) {
         SlotKind::KeyReuse => post(client, "/tokens", &format!("once-{slot}"), &new),
         SlotKind::DuplicateCard => {
             let mut new = new;
             new["deduplicate_token"] = json!(true);
-            post(client, "/tokens", &format!("shared-{own}"), &new)
+            post(client, "/tokens", &format!("shared-{own_id}"), &new)
         }
         SlotKind::IntentReuse => {
             let intent = create_ok(client, "/token-intents", &format!("intent-{slot}"), &new);
-            let convert = json!({ "token_intent_id": intent });
-            post(client, "/tokens", &format!("convert-{own}"), &convert)
+            let conversion_body = json!({ "token_intent_id": intent });
+            post(client, "/tokens", &format!("convert-{own_id}"), &conversion_body)
         }
         SlotKind::IntentAndKeyReuse => {
             let intent = create_ok(client, "/token-intents", &format!("intent-{slot}"), &new);
-            let convert = json!({ "token_intent_id": intent });
-            post(client, "/tokens", &format!("convert-{slot}"), &convert)
+            let conversion_body = json!({ "token_intent_id": intent });
+            post(client, "/tokens", &format!("convert-{slot}"), &conversion_body)
         }
         SlotKind::PatchReplay => {
             let id = create_ok(client, "/tokens", &format!("once-{slot}"), &new);
@@ -158,12 +162,12 @@ fn run_slot(client: &mut RetryingClient<'_>, slot: usize, client_number: usize) 
                 ("Content-Type", "application/merge-patch+json"),
                 ("BT-IDEMPOTENCY-KEY", key.as_str()),
             ];
-            let body = json!({ "metadata": { "by": own } }).to_string();
+            let body = json!({ "metadata": { "by": own_id } }).to_string();
             let patched = client.send_with_retries(&format!("PATCH /tokens/{id}"), &headers, &body);
             let read = client.send_with_retries(&format!("GET /tokens/{id}"), &[], "");
             let read: Value = serde_json::from_str(&read.response.body).unwrap_or_default();
-            let told: Value = serde_json::from_str(&patched.response.body).unwrap_or_default();
-            if read["metadata"] != told["metadata"] {
+            let expected: Value = serde_json::from_str(&patched.response.body).unwrap_or_default();
+            if read["metadata"] != expected["metadata"] {
                 client.report.add_violation(ConsistencyViolation::WrongContent);
             }
             patched
@@ -180,7 +184,7 @@ fn post(client: &mut RetryingClient<'_>, path: &str, key: &str, body: &Value) ->
     client.send_with_retries(&format!("POST {path}"), &headers, &body.to_string())
 }
 
-/// The id of what must have been made.
+/// Creates an entity, which must succeed, and returns its id.
 fn create_ok(client: &mut RetryingClient<'_>, path: &str, key: &str, body: &Value) -> String {
     let created = post(client, path, key, body).response;
     client.report.expect_status("make", created.status, 201);
@@ -188,14 +192,14 @@ fn create_ok(client: &mut RetryingClient<'_>, path: &str, key: &str, body: &Valu
     created["id"].as_str().unwrap_or_default().to_owned()
 }
 
-/// Goes through all pages while others write. What was there before the first page and stays must
-/// be on one of them, and nothing on two.
+/// Reads all pages while others write. Every token that existed before the first page and is not
+/// deleted must be on exactly one page.
 fn list_repeatedly(nodes: &NodeAccess, node: usize, results: &SharedResults) -> RunReport {
     let mut client = RetryingClient::new(nodes, node);
     while !results.done.load(Ordering::Relaxed) {
-        let there = results.undeleted_ids.lock().expect("nobody panics").clone();
-        let listed = list_all_pages(&mut client);
-        if !there.is_subset(&listed) {
+        let ids_before = results.undeleted_ids.lock().expect("no thread panicked").clone();
+        let listed_ids = list_all_pages(&mut client);
+        if !ids_before.is_subset(&listed_ids) {
             client.report.add_violation(ConsistencyViolation::WrongListPage);
         }
         client.report.add("walks");
@@ -205,39 +209,39 @@ fn list_repeatedly(nodes: &NodeAccess, node: usize, results: &SharedResults) -> 
 }
 
 fn list_all_pages(client: &mut RetryingClient<'_>) -> BTreeSet<String> {
-    let (mut listed, mut start) = (BTreeSet::new(), String::new());
+    let (mut listed_ids, mut cursor) = (BTreeSet::new(), String::new());
     loop {
         let page =
-            client.send_with_retries(&format!("GET /v2/tokens?size=100{start}"), &[], "").response;
+            client.send_with_retries(&format!("GET /v2/tokens?size=100{cursor}"), &[], "").response;
         client.report.expect_status("list", page.status, 200);
         let page: Value = serde_json::from_str(&page.body).unwrap_or_default();
         for token in page["data"].as_array().into_iter().flatten() {
-            if !listed.insert(token["id"].as_str().unwrap_or_default().to_owned()) {
+            if !listed_ids.insert(token["id"].as_str().unwrap_or_default().to_owned()) {
                 client.report.add_violation(ConsistencyViolation::WrongListPage);
             }
         }
-        let Some(next) = page["pagination"]["next"].as_str() else { return listed };
-        start = format!("&start={next}");
+        let Some(next) = page["pagination"]["next"].as_str() else { return listed_ids };
+        cursor = format!("&start={next}");
     }
 }
 
 fn check_results(vault: &TwoNodeVault, results: &SharedResults, report: &mut RunReport) {
-    let slots = results.slots.lock().expect("nobody panics");
+    let slots = results.slots.lock().expect("no thread panicked");
     for (slot, visits) in &*slots {
         check_slot(slot_kind(*slot), visits, report);
     }
-    let doubled = "SELECT count(*) FROM tokens GROUP BY tenant, fingerprint HAVING count(*) > 1";
-    for _ in vault.cluster.query_primary(doubled) {
+    let duplicates = "SELECT count(*) FROM tokens GROUP BY tenant, fingerprint HAVING count(*) > 1";
+    for _ in vault.cluster.query_primary(duplicates) {
         report.add_violation(ConsistencyViolation::CreatedTwice);
     }
-    let lasting = results.undeleted_ids.lock().expect("nobody panics");
+    let undeleted_ids = results.undeleted_ids.lock().expect("no thread panicked");
     let rows: BTreeSet<String> =
         vault.cluster.query_primary("SELECT id FROM tokens").into_iter().collect();
-    // Those of patched tokens are known to their visitors only.
+    // Only their visitors know the ids of patched tokens.
     let patched = slots.iter().filter(|(slot, _)| slot_kind(**slot) == SlotKind::PatchReplay);
     let patched = patched.filter_map(|(_, it)| Some(it.first()?.body["id"].as_str()?.to_owned()));
-    let known: BTreeSet<String> = lasting.iter().cloned().chain(patched).collect();
-    if rows != known {
+    let known_ids: BTreeSet<String> = undeleted_ids.iter().cloned().chain(patched).collect();
+    if rows != known_ids {
         report.add_violation(ConsistencyViolation::UnknownRows);
     }
     let mut client = RetryingClient::new(&vault.nodes_access, 0);
@@ -245,26 +249,26 @@ fn check_results(vault: &TwoNodeVault, results: &SharedResults, report: &mut Run
         report.add_violation(ConsistencyViolation::WrongListPage);
     }
     report.merge(&client.report);
-    let each = slots.len() / SLOT_KINDS.len();
+    let slots_per_kind = slots.len() / SLOT_KINDS.len();
     report.add_many("slots", slots.len());
-    let effects = [
-        ("create_token", "created", 6 * each),
-        ("create_token", "deduplicated", (CLIENTS_PER_SLOT - 1) * each),
-        ("create_token_intent", "created", 2 * each),
-        ("convert_token_intent", "converted", 2 * each),
-        ("update_token", "updated", each),
-        ("delete_token", "deleted", each),
+    let expected_records = [
+        ("create_token", "created", 6 * slots_per_kind),
+        ("create_token", "deduplicated", (CLIENTS_PER_SLOT - 1) * slots_per_kind),
+        ("create_token_intent", "created", 2 * slots_per_kind),
+        ("convert_token_intent", "converted", 2 * slots_per_kind),
+        ("update_token", "updated", slots_per_kind),
+        ("delete_token", "deleted", slots_per_kind),
     ];
-    for (operation, outcome, effects) in effects {
-        check_recorded(vault, operation, outcome, effects, report);
+    for (operation, outcome, expected_count) in expected_records {
+        check_recorded(vault, operation, outcome, expected_count, report);
     }
     check_counts_and_chain(vault, report);
 }
 
-/// Whether all that were told something were told the same, or only one that it was the one.
+/// Checks that all visitors got the same response, or that exactly one of them succeeded.
 fn check_slot(kind: SlotKind, results: &[SlotResult], report: &mut RunReport) {
     let count = |status| results.iter().filter(|it| it.status == status).count();
-    let (expected, others, finding) = match kind {
+    let (expected, other_statuses, finding) = match kind {
         SlotKind::KeyReuse | SlotKind::IntentAndKeyReuse => {
             ((201, CLIENTS_PER_SLOT), 201, ConsistencyViolation::ResponseChanged)
         }
@@ -279,26 +283,27 @@ fn check_slot(kind: SlotKind, results: &[SlotResult], report: &mut RunReport) {
     };
     for visit in results {
         if visit.status != expected.0 {
-            report.expect_status("visit", visit.status, others);
+            report.expect_status("visit", visit.status, other_statuses);
         }
     }
-    // Somebody who was not sure and found it deleted may have done it.
-    let unsure =
+    // A client with an unknown outcome that then found the token deleted may have deleted it
+    // itself.
+    let is_unsure =
         kind == SlotKind::RepeatedDelete && results.iter().any(|it| it.had_unknown_outcome);
-    if count(expected.0) != expected.1 && !unsure {
+    if count(expected.0) != expected.1 && !is_unsure {
         report.add_violation(finding);
     }
-    let shown = |it: &SlotResult| match kind {
-        // A remembered answer has no code.
+    let compared = |it: &SlotResult| match kind {
+        // A stored response has no CVC.
         SlotKind::KeyReuse | SlotKind::IntentAndKeyReuse | SlotKind::PatchReplay => {
             without_cvc(&it.body)
         }
         SlotKind::DuplicateCard => it.body["id"].clone(),
         SlotKind::IntentReuse | SlotKind::RepeatedDelete => Value::Null,
     };
-    let mut shown = results.iter().map(shown);
-    let first = shown.next();
-    if shown.any(|it| Some(it) != first) {
+    let mut compared = results.iter().map(compared);
+    let first = compared.next();
+    if compared.any(|it| Some(it) != first) {
         report.add_violation(finding);
     }
 }

@@ -1,11 +1,15 @@
-//! Nodes on a PostgreSQL that is killed, frozen and replaced under them, and nodes that are killed
-//! themselves, while clients ask: nothing that was acknowledged may be lost, and nothing done twice.
+//! Clients send requests while PostgreSQL is killed, frozen and replaced, and while nodes are
+//! killed. No acknowledged write may be lost, and no request may take effect twice.
 //!
-//! Some scenarios run a PostgreSQL that may lose what it acknowledged; they pass when that is found.
-//! With `SCRIP_TEST_LONG` they run whole, else a tenth. An argument chooses scenarios by name.
+//! Some scenarios run a PostgreSQL that may lose acknowledged writes. They pass when the loss is
+//! detected. `SCRIP_TEST_LONG` runs the scenarios at full length, otherwise at a tenth. An argument
+//! selects scenarios by name.
 
-#![expect(clippy::indexing_slicing, reason = "an absent member of a JSON value reads as null")]
-#![expect(clippy::print_stdout, reason = "the report of a test without a harness")]
+#![expect(
+    clippy::indexing_slicing,
+    reason = "indexing a JSON value yields null for an absent member"
+)]
+#![expect(clippy::print_stdout, reason = "a test without a harness prints its report")]
 
 mod contention;
 mod kills;
@@ -25,7 +29,7 @@ use crate::report::RunReport;
 /// The program under test.
 pub(crate) const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
 
-/// How much of each there is.
+/// The length of the scenarios.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RunLength {
     postgres_kills: usize,
@@ -39,37 +43,37 @@ const FULL_RUN: RunLength =
 const SHORT_RUN: RunLength =
     RunLength { postgres_kills: 3, node_kills: 5, failovers: 1, operations: 10_000 };
 
-/// What a scenario counted, and whether that is as it should be.
+/// Runs a scenario. Returns its report and whether it passed.
 type Scenario = fn(RunLength) -> (RunReport, bool);
 
 const SCENARIOS: &[(&str, Scenario)] = &[
     ("postgres_outage", outage::nodes_recover_after_outage),
-    ("postgres_collide", contention::two_nodes_under_contention),
+    ("postgres_contention", contention::two_nodes_under_contention),
     ("postgres_kill", kills::kill_postgres),
     ("postgres_kill_lax", kills::kill_lax_postgres),
     ("postgres_node_kill", kills::kill_nodes),
     ("postgres_failover", kills::failover),
-    ("postgres_failover_behind", kills::failover_to_lagging_standby),
+    ("postgres_failover_lagging", kills::failover_to_lagging_standby),
 ];
 
-#[expect(clippy::disallowed_methods, reason = "a length to report, not one to fail by")]
+#[expect(clippy::disallowed_methods, reason = "the duration is only reported")]
 fn main() -> ExitCode {
     let length = if std::env::var_os("SCRIP_TEST_LONG").is_some() { FULL_RUN } else { SHORT_RUN };
     // `cargo test` passes its filter to every program.
     let filter = std::env::args().skip(1).find(|it| !it.starts_with('-')).unwrap_or_default();
     let mut failed = 0;
     for (name, scenario) in SCENARIOS.iter().filter(|(name, _)| name.contains(&filter)) {
-        let started = Instant::now();
-        let run = catch_unwind(AssertUnwindSafe(|| scenario(length)));
-        let passed = run.as_ref().is_ok_and(|(_, passed)| *passed);
+        let start_time = Instant::now();
+        let result = catch_unwind(AssertUnwindSafe(|| scenario(length)));
+        let passed = result.as_ref().is_ok_and(|(_, passed)| *passed);
         failed += usize::from(!passed);
         let word = if passed { "ok" } else { "FAILED" };
-        let seconds = started.elapsed().as_secs();
+        let seconds = start_time.elapsed().as_secs();
         println!("{name} ... {word} in {seconds} s");
-        if let Ok((RunReport { counts, violations: findings, unexpected_statuses: refusals }, _)) =
-            run
-        {
-            println!("  counted {counts:?}  found {findings:?}  refused {refusals:?}");
+        if let Ok((RunReport { counts, violations, unexpected_statuses }, _)) = result {
+            println!(
+                "  counted {counts:?}  violations {violations:?}  unexpected statuses {unexpected_statuses:?}"
+            );
         }
     }
     if failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }

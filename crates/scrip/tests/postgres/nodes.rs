@@ -1,4 +1,4 @@
-//! A vault on a cluster, the nodes that serve it, and a client that goes from one to another.
+//! A vault on a cluster, its nodes, and a client that fails over between them.
 
 use std::{
     fs,
@@ -20,21 +20,21 @@ use serde_json::{Value, json};
 
 use crate::report::RunReport;
 
-/// Whether it comes true within a time that is long for any machine.
+/// Polls the condition for a time that is long enough for any machine.
 pub(crate) fn eventually(mut condition: impl FnMut() -> bool) -> bool {
-    (0..12_000).any(|at| {
-        if at > 0 {
+    (0..12_000).any(|attempt| {
+        if attempt > 0 {
             sleep(Duration::from_millis(10));
         }
         condition()
     })
 }
 
-/// What is read has to be seen, to be compared with what was written.
+/// A reveal rule, so that clients can compare the data they read with the data they wrote.
 const RULE: &str = r#"{"container": "/", "transform": "reveal", "permissions":
     ["token:create", "token:read", "token:update", "token:delete"]}"#;
 
-/// Two nodes, of which either may be gone.
+/// Two nodes. Either of them may be stopped.
 pub(crate) struct TwoNodeVault {
     pub(crate) cluster: Cluster,
     folder: tempfile::TempDir,
@@ -42,7 +42,7 @@ pub(crate) struct TwoNodeVault {
     pub(crate) nodes_access: NodeAccess,
 }
 
-/// All that a client knows: an API key, and where the nodes were last.
+/// The data that a client has: an API key and the last addresses of the nodes.
 #[derive(Clone)]
 pub(crate) struct NodeAccess {
     api_key: String,
@@ -50,20 +50,21 @@ pub(crate) struct NodeAccess {
 }
 
 impl TwoNodeVault {
-    /// With a tenant, an application that may do all it can, and both nodes.
+    /// Creates a vault with a tenant, an application with all permissions, and both nodes.
     pub(crate) fn create(cluster: Cluster) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let door = NodeAccess { api_key: String::new(), accesses: Arc::default() };
-        let mut vault = Self { cluster, folder, nodes: [None, None], nodes_access: door };
-        fs::create_dir(vault.node_folder(1)).expect("a folder");
+        let folder = tempfile::tempdir().expect("create a temporary folder");
+        let nodes_access = NodeAccess { api_key: String::new(), accesses: Arc::default() };
+        let mut vault = Self { cluster, folder, nodes: [None, None], nodes_access };
+        fs::create_dir(vault.node_folder(1)).expect("create a folder");
         vault.run(&["init"]);
-        // The nodes share nothing but the database and this.
+        // The nodes share only the database and the root key.
         let key = |node: usize| vault.node_folder(node).join("root.key");
-        fs::copy(key(0), key(1)).expect("a root key");
+        fs::copy(key(0), key(1)).expect("copy the root key");
         vault.run(&["tenant", "create", "Acme"]);
-        let create = ["application", "create", "--tenant", "Acme", "--name", "A"];
-        let rights = ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];
-        let output = vault.run(&[&create[..], &rights, &["--json"]].concat());
+        let create_command = ["application", "create", "--tenant", "Acme", "--name", "A"];
+        let permission_arguments =
+            ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];
+        let output = vault.run(&[&create_command[..], &permission_arguments, &["--json"]].concat());
         let output: Value = serde_json::from_str(&output).expect("JSON");
         output["key"].as_str().expect("a key").clone_into(&mut vault.nodes_access.api_key);
         vault.start(0);
@@ -75,41 +76,42 @@ impl TwoNodeVault {
         self.folder.path().join(format!("node-{node}"))
     }
 
-    /// With nothing of our own environment that could change it.
+    /// Builds a command with a clean environment.
     fn command(&self, node: usize) -> Command {
         let mut command = Command::new(crate::SCRIP);
         command.env_clear().env("SCRIP_STORAGE_URL", self.cluster.url());
         command.env("SCRIP_STORAGE_DATA_DIR", self.node_folder(node));
         command.env("SCRIP_SERVER_LISTEN", "127.0.0.1:0").env("SCRIP_LIMITS_MODE", "off");
-        // A lie: each shows only the codes that it sealed itself. They are not what is proven here.
-        command.env("SCRIP_STORAGE_ONLY_NODE", "true");
+        // The setting is not true: each node can only return the CVCs that it sealed. These tests
+        // do not compare CVCs.
+        command.env("SCRIP_STORAGE_SINGLE_NODE", "true");
         command.current_dir(self.folder.path());
         command
     }
 
-    /// A command that must succeed, and what it says.
+    /// Runs a command, which must succeed, and returns its output.
     fn run(&self, arguments: &[&str]) -> String {
-        let output = self.command(0).args(arguments).output().expect("scrip runs");
+        let output = self.command(0).args(arguments).output().expect("run scrip");
         assert!(output.status.success(), "{arguments:?}: {output:?}");
-        String::from_utf8(output.stdout).expect("text")
+        String::from_utf8(output.stdout).expect("UTF-8 text")
     }
 
-    /// By the program as shipped, which goes through every record.
+    /// Runs `scrip audit verify`, which checks every record.
     pub(crate) fn is_audit_chain_valid(&self) -> bool {
         let verified = self.command(0).args(["audit", "verify", "--json"]).output();
-        verified.expect("scrip runs").status.success()
+        verified.expect("run scrip").status.success()
     }
 
-    /// Waits until it is ready.
+    /// Starts a node and waits until it is ready.
     pub(crate) fn start(&mut self, node: usize) {
         let mut command = self.command(node);
         let log = fs::File::create(self.node_folder(node).with_extension("log")).expect("a file");
         command.args(["serve", "--json"]).stderr(Stdio::from(log));
         let server = ServerProcess::start(&mut command);
-        let access = self.nodes_access.access_for(&server);
-        let ready = eventually(|| request_status(&access, "GET /readyz") == Some(200));
-        assert!(ready, "a node does not get ready");
-        self.nodes_access.set_node(node, Some(access));
+        let address = self.nodes_access.access_for(&server);
+        let is_ready = eventually(|| request_status(&address, "GET /readyz") == Some(200));
+        assert!(is_ready, "the node does not become ready");
+        self.nodes_access.set_node(node, Some(address));
         self.nodes[node] = Some(server);
     }
 
@@ -118,35 +120,35 @@ impl TwoNodeVault {
         drop(self.nodes[node].take());
     }
 
-    /// Whether it still is the process that was started.
+    /// Returns whether the process of the node still runs.
     pub(crate) fn is_running(&mut self, node: usize) -> bool {
         let server = self.nodes[node].as_mut();
-        server.is_some_and(|it| it.child.try_wait().is_ok_and(|ended| ended.is_none()))
+        server.is_some_and(|it| it.child.try_wait().is_ok_and(|exit_status| exit_status.is_none()))
     }
 }
 
 impl NodeAccess {
     fn access_for(&self, server: &ServerProcess) -> ServerAddress {
-        let hello = json!({ "keys": { "private": self.api_key } });
-        ServerAddress { address: server.server_address.address, ready_message: hello }
+        let ready_message = json!({ "keys": { "private": self.api_key } });
+        ServerAddress { address: server.server_address.address, ready_message }
     }
 
-    fn set_node(&self, node: usize, access: Option<ServerAddress>) {
-        self.accesses.lock().expect("nobody panics with it")[node] = access;
+    fn set_node(&self, node: usize, address: Option<ServerAddress>) {
+        self.accesses.lock().expect("no thread panicked")[node] = address;
     }
 
     pub(crate) fn node(&self, node: usize) -> Option<ServerAddress> {
-        self.accesses.lock().expect("nobody panics with it")[node].clone()
+        self.accesses.lock().expect("no thread panicked")[node].clone()
     }
 }
 
-/// The status of an answer, if there is one.
-pub(crate) fn request_status(access: &ServerAddress, line: &str) -> Option<u16> {
-    let response = HttpClient::connect(access).and_then(|mut it| it.send(line, &[], ""));
+/// Returns the status of the response, if there is one.
+pub(crate) fn request_status(address: &ServerAddress, line: &str) -> Option<u16> {
+    let response = HttpClient::connect(address).and_then(|mut it| it.send(line, &[], ""));
     response.ok().map(|it| it.status)
 }
 
-/// A client that asks the next node when one fails it, until somebody knows.
+/// A client that switches to the other node after a failure, until it knows the outcome.
 pub(crate) struct RetryingClient<'a> {
     nodes: &'a NodeAccess,
     node: usize,
@@ -154,7 +156,7 @@ pub(crate) struct RetryingClient<'a> {
     pub(crate) report: RunReport,
 }
 
-/// An answer that is one, and whether it took more than one attempt whose outcome nobody knows.
+/// A definite response, and whether an earlier attempt had an unknown outcome.
 pub(crate) struct FinalResponse {
     pub(crate) response: HttpResponse,
     pub(crate) had_unknown_outcome: bool,
@@ -165,33 +167,36 @@ impl<'a> RetryingClient<'a> {
         Self { nodes, node: node % 2, client: None, report: RunReport::default() }
     }
 
-    /// The same bytes again and again, as safe retries are made.
+    /// Sends the same bytes until a definite response, as a safe retry does.
     pub(crate) fn send_with_retries(
         &mut self,
         line: &str,
         headers: &[(&str, &str)],
         body: &str,
     ) -> FinalResponse {
-        let (mut definite, mut unsure) = (None, false);
-        let came = eventually(|| {
+        let (mut definite_response, mut is_unsure) = (None, false);
+        let has_responded = eventually(|| {
             match self.client().map(|it| it.send(line, headers, body)) {
                 Some(Ok(response)) if response.status == 409 => self.report.add("in flight"),
                 Some(Ok(response)) if response.status == 503 => {
-                    unsure = true;
+                    is_unsure = true;
                     self.switch_node("503");
                 }
-                Some(Ok(response)) => definite = Some(response),
+                Some(Ok(response)) => definite_response = Some(response),
                 Some(Err(_)) => {
-                    unsure = true;
+                    is_unsure = true;
                     self.switch_node("broken");
                 }
-                None => self.switch_node("nobody"),
+                None => self.switch_node("not reachable"),
             }
-            definite.is_some()
+            definite_response.is_some()
         });
-        assert!(came, "no answer to {line}: {:?}", self.report);
-        self.report.add("answers");
-        FinalResponse { response: definite.expect("it came"), had_unknown_outcome: unsure }
+        assert!(has_responded, "no response to {line}: {:?}", self.report);
+        self.report.add("responses");
+        FinalResponse {
+            response: definite_response.expect("a definite response"),
+            had_unknown_outcome: is_unsure,
+        }
     }
 
     fn client(&mut self) -> Option<&mut HttpClient> {

@@ -1,34 +1,34 @@
-//! What was counted, and what was found that must not be.
+//! Counts and consistency violations of a scenario.
 
 use std::collections::BTreeMap;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum ConsistencyViolation {
-    /// Acknowledged, and not there.
+    /// The token was acknowledged and is missing.
     Lost,
-    /// Not what was written.
+    /// The token differs from the written data.
     WrongContent,
-    /// Deleted, and there.
+    /// The token was deleted and is still present.
     DeleteUndone,
     /// More than one effect of one idempotency key.
     CreatedTwice,
-    /// The same idempotency key got another answer.
+    /// The same idempotency key got a different response.
     ResponseChanged,
-    /// More than one token of a card that is deduplicated.
+    /// More than one token of a deduplicated card.
     DuplicateTokens,
     /// An intent that became more than one token, or none.
     IntentConvertedWrongly,
-    /// The rows are not the tokens that the clients know.
+    /// The rows differ from the tokens that the clients know.
     UnknownRows,
-    /// A page of a list has a token twice, or the pages lack one.
+    /// A list contains a token twice, or lacks one.
     WrongListPage,
-    /// The trail is not whole.
+    /// The audit chain is invalid.
     AuditChainBroken,
-    /// The trail has another number of effects than there were.
+    /// The audit log has a different number of records than there were changes.
     ChangeNotRecorded,
-    /// The counts of tokens are not how many there are.
+    /// The usage counters differ from the number of tokens.
     UsageMiscounted,
-    /// An answer with a status that this request cannot have.
+    /// A response with an unexpected status.
     UnexpectedStatus,
 }
 
@@ -36,7 +36,7 @@ pub(crate) enum ConsistencyViolation {
 pub(crate) struct RunReport {
     pub(crate) counts: BTreeMap<&'static str, usize>,
     pub(crate) violations: BTreeMap<ConsistencyViolation, usize>,
-    /// Statuses that no request should have got.
+    /// Statuses that no request should get.
     pub(crate) unexpected_statuses: BTreeMap<(&'static str, u16), usize>,
 }
 
@@ -71,8 +71,8 @@ impl RunReport {
         for (finding, count) in &other.violations {
             *self.violations.entry(*finding).or_default() += count;
         }
-        for (refusal, count) in &other.unexpected_statuses {
-            *self.unexpected_statuses.entry(*refusal).or_default() += count;
+        for (status, count) in &other.unexpected_statuses {
+            *self.unexpected_statuses.entry(*status).or_default() += count;
         }
     }
 

@@ -1,4 +1,4 @@
-//! What the clients did, what they were told, and whether the vault still agrees.
+//! The requests of the clients, the responses, and checks that the vault matches them.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -14,20 +14,20 @@ use crate::{
 };
 
 const JSON: (&str, &str) = ("Content-Type", "application/json");
-/// Where the numbers of cards that several deeds share begin.
+/// The first number of cards that several histories share.
 const SHARED_CARDS_START: u64 = 1 << 40;
 
-/// How a token is asked for.
+/// How a token is created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum CreateKind {
     Card,
-    /// Deduplicated; several deeds have the same card.
+    /// Deduplicated. Several histories have the same card.
     Deduplicated,
-    /// An intent that becomes one.
+    /// By converting an intent.
     Intent,
 }
 
-/// One token to be made, and all that was acknowledged about it.
+/// One token and everything acknowledged about it.
 #[derive(Debug)]
 pub(crate) struct TokenHistory {
     number: u64,
@@ -58,7 +58,7 @@ impl TokenHistory {
         }
     }
 
-    /// The same bytes every time.
+    /// Sends the same bytes every time.
     fn create(&self, client: &mut RetryingClient<'_>) -> HttpResponse {
         let data =
             json!({ "number": self.own_card_number(), "expiration_month": 12, "cvc": "123" });
@@ -85,7 +85,7 @@ impl TokenHistory {
         client.report.expect_status("create", created.response.status, 201);
         if created.had_unknown_outcome {
             client.report.add("unsure");
-            // A code is in no remembered answer; so one without it was remembered.
+            // A stored response has no CVC, so a response without one is a replay.
             if self.kind() == CreateKind::Card && !created.response.body.contains("\"cvc\"") {
                 client.report.add("replayed");
             }
@@ -105,7 +105,8 @@ impl TokenHistory {
         self.patched = patched.response.status == 200;
     }
 
-    /// Has no idempotency key. Whoever is not sure, and finds it gone, has deleted it.
+    /// A delete has no idempotency key. A client with an unknown outcome that then gets a 404 has
+    /// deleted the token itself.
     fn delete(&mut self, client: &mut RetryingClient<'_>, id: &str) {
         let deleted = client.send_with_retries(&format!("DELETE /tokens/{id}"), &[], "");
         if !(deleted.had_unknown_outcome && deleted.response.status == 404) {
@@ -140,7 +141,7 @@ fn parse_created(response: &HttpResponse) -> Option<CreatedToken> {
     Some(CreatedToken { id: text("id")?, fingerprint: text("fingerprint")? })
 }
 
-/// One client: deed after deed, each of them to its end, until it is told to stop.
+/// Runs one client: it completes one token after another until it must stop.
 pub(crate) fn run_client(
     nodes: &NodeAccess,
     node: usize,
@@ -149,28 +150,28 @@ pub(crate) fn run_client(
 ) -> (Vec<TokenHistory>, RunReport) {
     let (mut client, mut histories) = (RetryingClient::new(nodes, node), Vec::new());
     while !stop.load(Ordering::Relaxed) {
-        let place = next_number.fetch_add(1, Ordering::Relaxed);
-        let mut history =
-            TokenHistory { number: place, created: None, patched: false, deleted: false };
+        let number = next_number.fetch_add(1, Ordering::Relaxed);
+        let mut history = TokenHistory { number, created: None, patched: false, deleted: false };
         history.run_operations(&mut client);
         histories.push(history);
     }
     (histories, client.report)
 }
 
-/// Whether every token is what its client was told, and the same key still gets the same answer.
+/// Checks that every token matches its history, and that the same key still gets the same response.
 pub(crate) fn check_tokens(nodes: &NodeAccess, histories: &[TokenHistory], report: &mut RunReport) {
     let mut client = RetryingClient::new(nodes, 0);
     for history in histories {
-        let Some(told) = &history.created else { continue };
+        let Some(created) = &history.created else { continue };
         if history.number.is_multiple_of(4)
             && !history.deleted
-            && retry_create(&mut client, history) != *told
+            && retry_create(&mut client, history) != *created
         {
             report.add_violation(ConsistencyViolation::ResponseChanged);
         }
-        let found = client.send_with_retries(&format!("GET /tokens/{}", told.id), &[], "").response;
-        match (history.deleted, found.status) {
+        let response =
+            client.send_with_retries(&format!("GET /tokens/{}", created.id), &[], "").response;
+        match (history.deleted, response.status) {
             (true, 404) => continue,
             (true, 200) => report.add_violation(ConsistencyViolation::DeleteUndone),
             (false, 404) => {
@@ -179,10 +180,10 @@ pub(crate) fn check_tokens(nodes: &NodeAccess, histories: &[TokenHistory], repor
             }
             (_, status) => report.expect_status("check", status, 200),
         }
-        let body: Value = serde_json::from_str(&found.body).unwrap_or_default();
+        let body: Value = serde_json::from_str(&response.body).unwrap_or_default();
         let note = if history.patched { "second" } else { "first" };
         if body["data"]["number"] != history.own_card_number()
-            || body["fingerprint"] != told.fingerprint.as_str()
+            || body["fingerprint"] != created.fingerprint.as_str()
             || body["metadata"]["note"] != note
         {
             report.add_violation(ConsistencyViolation::WrongContent);
@@ -194,41 +195,44 @@ pub(crate) fn check_tokens(nodes: &NodeAccess, histories: &[TokenHistory], repor
 
 fn retry_create(client: &mut RetryingClient<'_>, history: &TokenHistory) -> CreatedToken {
     client.report.add("repeated");
-    let nothing = || CreatedToken { id: String::new(), fingerprint: String::new() };
-    parse_created(&history.create(client)).unwrap_or_else(nothing)
+    let unknown_token = || CreatedToken { id: String::new(), fingerprint: String::new() };
+    parse_created(&history.create(client)).unwrap_or_else(unknown_token)
 }
 
-/// What the database itself says, with no node between: one row for every token that is there, none
-/// beside, and one record for everything that was ever done.
+/// Checks the database itself, without a node: exactly one row for every existing token, and one
+/// record for every change.
 pub(crate) fn check_rows(vault: &TwoNodeVault, histories: &[TokenHistory], report: &mut RunReport) {
-    let told = || histories.iter().filter_map(|it| Some((it, it.created.as_ref()?)));
-    let mut of_card: HashMap<String, BTreeSet<&str>> = HashMap::new();
-    for (history, told) in told() {
-        of_card.entry(history.own_card_number()).or_default().insert(&told.id);
+    let acknowledged = || histories.iter().filter_map(|it| Some((it, it.created.as_ref()?)));
+    let mut ids_by_card: HashMap<String, BTreeSet<&str>> = HashMap::new();
+    for (history, created) in acknowledged() {
+        ids_by_card.entry(history.own_card_number()).or_default().insert(&created.id);
     }
-    for _ in of_card.values().filter(|ids| ids.len() > 1) {
+    for _ in ids_by_card.values().filter(|ids| ids.len() > 1) {
         report.add_violation(ConsistencyViolation::DuplicateTokens);
     }
     let cluster = &vault.cluster;
-    // Every card is asked for under one key, or deduplicated: two rows of one are two effects.
-    let doubled = "SELECT count(*) FROM tokens GROUP BY tenant, fingerprint HAVING count(*) > 1";
-    for _ in cluster.query_primary(doubled) {
+    // Each card has one idempotency key or is deduplicated: two rows of one card are two effects.
+    let duplicates = "SELECT count(*) FROM tokens GROUP BY tenant, fingerprint HAVING count(*) > 1";
+    for _ in cluster.query_primary(duplicates) {
         report.add_violation(ConsistencyViolation::CreatedTwice);
     }
     let rows = cluster.query_primary("SELECT id FROM tokens");
-    let present: BTreeSet<&str> = rows.iter().map(String::as_str).collect();
-    let alive = told().filter(|(history, _)| !history.deleted).map(|(_, told)| told.id.as_str());
-    if present != alive.collect() {
+    let stored_ids: BTreeSet<&str> = rows.iter().map(String::as_str).collect();
+    let alive = acknowledged()
+        .filter(|(history, _)| !history.deleted)
+        .map(|(_, created)| created.id.as_str());
+    if stored_ids != alive.collect() {
         report.add_violation(ConsistencyViolation::UnknownRows);
     }
-    let count = |which: fn(&TokenHistory) -> bool| histories.iter().filter(|it| which(it)).count();
-    let of_kind = |kind| histories.iter().filter(|it| it.kind() == kind).count();
+    let count_histories =
+        |condition: fn(&TokenHistory) -> bool| histories.iter().filter(|it| condition(it)).count();
+    let count_of_kind = |kind| histories.iter().filter(|it| it.kind() == kind).count();
     let expected = [
-        ("create_token", "created", of_card.len()),
-        ("create_token_intent", "created", of_kind(CreateKind::Intent)),
-        ("convert_token_intent", "converted", of_kind(CreateKind::Intent)),
-        ("update_token", "updated", count(|it| it.patched)),
-        ("delete_token", "deleted", count(|it| it.deleted)),
+        ("create_token", "created", ids_by_card.len()),
+        ("create_token_intent", "created", count_of_kind(CreateKind::Intent)),
+        ("convert_token_intent", "converted", count_of_kind(CreateKind::Intent)),
+        ("update_token", "updated", count_histories(|it| it.patched)),
+        ("delete_token", "deleted", count_histories(|it| it.deleted)),
     ];
     for (operation, outcome, effects) in expected {
         check_recorded(vault, operation, outcome, effects, report);
@@ -243,22 +247,22 @@ pub(crate) fn check_recorded(
     effects: usize,
     report: &mut RunReport,
 ) {
-    let recorded = vault.cluster.query_primary(&format!(
-        "SELECT count(*) FROM records WHERE operation = '{operation}' AND outcome = '{outcome}'"
+    let record_count = vault.cluster.query_primary(&format!(
+        "SELECT count(*) FROM log_records WHERE operation = '{operation}' AND outcome = '{outcome}'"
     ));
-    if recorded != [effects.to_string()] {
-        println!("  {operation} {outcome}: {effects} done, {recorded:?} recorded");
+    if record_count != [effects.to_string()] {
+        println!("  {operation} {outcome}: {effects} done, {record_count:?} recorded");
         report.add_violation(ConsistencyViolation::ChangeNotRecorded);
     }
 }
 
-/// What is counted is what is there, and the trail is whole.
+/// Checks that the usage counters match the rows, and that the audit chain is valid.
 pub(crate) fn check_counts_and_chain(vault: &TwoNodeVault, report: &mut RunReport) {
-    let miscounted = "SELECT 'x' WHERE EXISTS (
+    let miscount_query = "SELECT 'x' WHERE EXISTS (
         (SELECT tenant, type, count FROM usage_types WHERE count > 0
          EXCEPT SELECT tenant, type, count(*) FROM tokens GROUP BY tenant, type)
     ) OR (SELECT sum(count) FROM usage_types) <> (SELECT count(*) FROM tokens)";
-    if !vault.cluster.query_primary(miscounted).is_empty() {
+    if !vault.cluster.query_primary(miscount_query).is_empty() {
         report.add_violation(ConsistencyViolation::UsageMiscounted);
     }
     if !vault.is_audit_chain_valid() {

@@ -1,4 +1,4 @@
-//! The audit log, for operators.
+//! The audit log for operators.
 
 #[cfg(target_os = "linux")]
 mod sink;

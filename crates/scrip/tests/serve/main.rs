@@ -1,9 +1,9 @@
-//! `scrip serve` and what belongs to it, through the real program and real sockets.
+//! `scrip serve` and the operator commands, tested through the real program and real sockets.
 
 #![expect(
     clippy::indexing_slicing,
     clippy::unwrap_used,
-    reason = "a test says what it expects by failing"
+    reason = "a failed expectation fails the test"
 )]
 
 mod audit;

@@ -1,4 +1,4 @@
-//! TLS, limits of several nodes, and PostgreSQL.
+//! TLS, rate limits across nodes, and PostgreSQL.
 
 mod limits;
 #[cfg(target_os = "linux")]

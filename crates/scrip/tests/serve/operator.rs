@@ -1,10 +1,11 @@
-//! The operator's commands.
+//! The operator commands.
 
 pub(crate) mod backup;
 #[cfg(target_os = "linux")]
 mod backup_killed;
 mod bin_data;
 pub(crate) mod commands;
+mod doctor;
 #[cfg(target_os = "linux")]
 mod quotas;
 #[cfg(target_os = "linux")]

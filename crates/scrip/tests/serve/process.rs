@@ -1,4 +1,4 @@
-//! The process: its settings, secrets, bounds and background work.
+//! The server process: settings, secrets, resource limits and background tasks.
 
 mod control;
 mod demo;

@@ -1,7 +1,8 @@
-//! The pages at the end of a form. A script tells the one that waits; a person sees a line of text.
+//! The pages that respond to a posted form. A script notifies the waiting page; a person sees a
+//! line of text.
 //!
-//! They stand in frames and windows of any site, so nothing here forbids that; and there is nothing
-//! on them but an id that their opener knows and a coarse word.
+//! Any site may embed or open the pages. They contain only an id that their opener knows, and a
+//! coarse status.
 
 use axum::response::Response;
 use scrip_core::id::ThreeDsSessionId;
@@ -12,11 +13,11 @@ use crate::{
     problem::Problem,
 };
 
-/// Nothing is loaded, sent or run, but for a script that the answer itself names.
+/// The page loads, sends and runs nothing, except the script with the nonce of the response.
 const POLICY: &str = "default-src 'none'; base-uri 'none'; form-action 'none'";
 
-/// To whoever opened this window, or else to the page around this frame. Which page that is, nobody
-/// here can know.
+/// Notifies the opener of this window, or else the page around this frame. The origin of that page
+/// is unknown here.
 const POST_MESSAGE_SCRIPT: &str = "\
 if (window.opener) {
   window.opener.postMessage(message, \"*\");
@@ -28,7 +29,7 @@ if (window.opener) {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum NotificationPage {
     Method(ThreeDsSessionId),
-    /// Whoever opened it watches whether it is closed.
+    /// The opener watches whether the window is closed.
     MethodPopup,
     Challenge {
         id: ThreeDsSessionId,
@@ -42,7 +43,7 @@ impl NotificationPage {
         let nonce = generate_nonce(fill_random);
         let script = self.script();
         let script = format!("<script nonce=\"{nonce}\">\n{script}\n</script>\n");
-        let page = render_page("This step is done. You can go back to the shop.", &script);
+        let page = render_page("This step is complete. You can return to the shop.", &script);
         html::html_response(page, &format!("{POLICY}; script-src 'nonce-{nonce}'"))
     }
 
@@ -63,9 +64,12 @@ impl NotificationPage {
     }
 }
 
-/// The same answer, for a person: without a script, so that nobody takes it for a notification.
+/// Renders a rejection as a page. It has no script, so it cannot be mistaken for a notification.
 pub(crate) fn render_rejection(response: Response, problem: &Problem) -> Response {
-    let text = format!("This could not be accepted: {}.", escape_html(&problem.detail()));
+    let text = format!(
+        "The request was rejected: {}.",
+        escape_html(problem.detail().trim_end_matches('.'))
+    );
     html::replace_with_html(response, render_page(&text, ""), POLICY)
 }
 
@@ -76,7 +80,7 @@ fn render_page(text: &str, script: &str) -> String {
     )
 }
 
-/// JSON that cannot end the script it stands in, nor a line of it.
+/// Renders JSON that cannot end the surrounding script or a line of it.
 fn escape_for_script(value: &Value) -> String {
     let mut safe = String::new();
     for it in value.to_string().chars() {

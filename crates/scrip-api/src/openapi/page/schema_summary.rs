@@ -1,14 +1,14 @@
-//! Schemas on the page: a few words for a value, and a table for an object.
+//! Renders schemas on the page: a short description for a value, a table for an object.
 
 use serde_json::Value;
 
 use crate::openapi::page::{escape, inline_code, list, table, text};
 
-/// What a value is, in a few words.
+/// Describes a value in a few words.
 pub(super) fn describe_schema(schema: &Value) -> String {
     if let Some(name) = text(schema, "$ref").rsplit('/').next().filter(|it| !it.is_empty()) {
         let name = escape(name);
-        return format!("<a href=\"#shape-{name}\">{name}</a>");
+        return format!("<a href=\"#schema-{name}\">{name}</a>");
     }
     let branches: Vec<_> = alternatives(schema).map(describe_schema).collect();
     if !branches.is_empty() && schema.get("type").is_none() {
@@ -30,16 +30,17 @@ pub(super) fn describe_schema(schema: &Value) -> String {
 }
 
 fn describe_type(schema: &Value, kind: &str) -> String {
-    let within = |output: &str, least: &str, most: &str, unit: &str| {
-        let bounds = bounds(schema.get(least), schema.get(most), unit);
-        let output = [escape(output), bounds].into_iter().filter(|it| !it.is_empty());
-        let output = output.collect::<Vec<_>>().join(", ");
-        if output.is_empty() { output } else { format!(" ({output})") }
+    let describe_limits = |format: &str, minimum: &str, maximum: &str, unit: &str| {
+        let bounds = bounds(schema.get(minimum), schema.get(maximum), unit);
+        let limits = [escape(format), bounds].into_iter().filter(|it| !it.is_empty());
+        let limits = limits.collect::<Vec<_>>().join(", ");
+        if limits.is_empty() { limits } else { format!(" ({limits})") }
     };
     match kind {
         "array" => {
             let entry = schema.get("items").map_or("anything".to_owned(), describe_schema);
-            format!("list{} of {entry}", within("", "minItems", "maxItems", " entries"))
+            let limits = describe_limits("", "minItems", "maxItems", " entries");
+            format!("list{limits} of {entry}")
         }
         "object" => match schema.get("additionalProperties").filter(|it| it.is_object()) {
             Some(value) => format!("map to {}", describe_schema(value)),
@@ -47,30 +48,32 @@ fn describe_type(schema: &Value, kind: &str) -> String {
         },
         "string" => {
             let format = text(schema, "format");
-            format!("text{}", within(format, "minLength", "maxLength", " characters"))
+            format!("text{}", describe_limits(format, "minLength", "maxLength", " characters"))
         }
-        "integer" => format!("whole number{}", within("", "minimum", "maximum", "")),
-        other => escape(other),
+        "integer" => format!("whole number{}", describe_limits("", "minimum", "maximum", "")),
+        kind => escape(kind),
     }
 }
 
 fn bounds(minimum: Option<&Value>, maximum: Option<&Value>, unit: &str) -> String {
     match (minimum.filter(|it| **it != 0), maximum) {
         (None, None) => String::new(),
-        (Some(least), None) => format!("from {least}{unit}"),
-        (None, Some(most)) => format!("at most {most}{unit}"),
-        (Some(least), Some(most)) => format!("{least} to {most}{unit}"),
+        (Some(minimum), None) => format!("from {minimum}{unit}"),
+        (None, Some(maximum)) => format!("at most {maximum}{unit}"),
+        (Some(minimum), Some(maximum)) => format!("{minimum} to {maximum}{unit}"),
     }
 }
 
-/// What can have nothing in it is there only to refuse.
+/// Returns whether the schema allows a value. A schema without allowed values exists only to reject
+/// an attribute.
 fn accepts_values(schema: &Value) -> bool {
-    let entries = schema.get("maxItems").is_none_or(|it| *it != 0);
-    let values = list(schema, "enum").any(|it| !it.is_null());
-    entries && (values || schema.get("enum").is_none())
+    let accepts_entries = schema.get("maxItems").is_none_or(|it| *it != 0);
+    let has_enum_values = list(schema, "enum").any(|it| !it.is_null());
+    accepts_entries && (has_enum_values || schema.get("enum").is_none())
 }
 
-/// A table of what an object has, and of the objects in it; nothing for what is no object.
+/// Renders a table of the attributes of an object and of its nested objects; empty for other
+/// values.
 pub(super) fn attribute_table(schema: &Value) -> String {
     let required: Vec<_> = list(schema, "required").filter_map(Value::as_str).collect();
     let row = |(name, value): (&String, &Value)| {
@@ -87,13 +90,13 @@ pub(super) fn attribute_table(schema: &Value) -> String {
         )
     };
     let properties = schema.get("properties").and_then(Value::as_object);
-    let told = properties.into_iter().flatten().filter(|it| accepts_values(it.1));
-    let rows: String = told.map(row).collect();
+    let attributes = properties.into_iter().flatten().filter(|it| accepts_values(it.1));
+    let rows: String = attributes.map(row).collect();
     let table = if rows.is_empty() { rows } else { table(&rows) };
-    // Branches that only ask for something to be there would say nothing here.
-    let told =
+    // Branches without a type only require attributes; their tables would be empty.
+    let typed =
         alternatives(schema).filter(|it| it.get("type").is_some() && it.get("$ref").is_none());
-    let branches: String = told
+    let branches: String = typed
         .map(|it| (text(it, "title"), attribute_table(it)))
         .filter(|(_, table)| !table.is_empty())
         .map(|(title, table)| match title {

@@ -12,11 +12,12 @@ use crate::{
     routes::{ROUTES, callbacks::CALLBACKS, keyless::KEYLESS_ROUTES},
 };
 
-/// The operation id of a row: the name of its operation; with a number on a second route.
-fn operation_id(at: usize, row: &Route) -> String {
-    let before = ROUTES[..at].iter().filter(|it| it.operation == row.operation).count();
+/// Returns the operation id of a route: the name of its operation, with a number for a second
+/// route.
+fn operation_id(index: usize, row: &Route) -> String {
+    let earlier_count = ROUTES[..index].iter().filter(|it| it.operation == row.operation).count();
     let name = row.operation.as_str();
-    if before == 0 { name.to_owned() } else { format!("{name}_{}", before + 1) }
+    if earlier_count == 0 { name.to_owned() } else { format!("{name}_{}", earlier_count + 1) }
 }
 
 fn operation(method: &str, path: &str) -> &'static Value {
@@ -40,14 +41,14 @@ fn content_types(operation: &Value) -> Vec<&str> {
 #[test]
 fn routes_and_documented_operations_are_the_same() {
     let mut routes = BTreeSet::new();
-    for (at, row) in ROUTES.iter().enumerate() {
-        routes.insert((row.path, row.method_name(), operation_id(at, row)));
+    for (index, row) in ROUTES.iter().enumerate() {
+        routes.insert((row.path, row.method_name(), operation_id(index, row)));
     }
     for row in CALLBACKS {
         routes.insert((row.path, "POST", row.operation.as_str().to_owned()));
     }
     for row in KEYLESS_ROUTES {
-        // These rows have no operation of the vault; the document names them.
+        // These rows have no operation of the vault; the names are in the document.
         let id = operation("GET", row.path)["operationId"].as_str().unwrap_or_default();
         routes.insert((row.path, "GET", id.to_owned()));
     }
@@ -60,29 +61,30 @@ fn routes_and_documented_operations_are_the_same() {
     assert_eq!(described.collect::<BTreeSet<_>>(), routes);
     for (path, item) in document()["paths"].as_object().unwrap() {
         let methods = operations().iter().filter(|it| it.path == path).count();
-        assert_eq!(item.as_object().unwrap().len(), methods, "{path} has another method");
+        assert_eq!(item.as_object().unwrap().len(), methods, "{path} has an unknown member");
     }
 }
 
-/// What an operation needs: in words, as roles, and for programs.
-fn expected_requirements(needs: CallerRequirement) -> (String, Vec<&'static str>, Value) {
-    match needs {
+/// The requirement of an operation: as a sentence, as roles, and as an extension attribute.
+fn expected_requirements(requirement: CallerRequirement) -> (String, Vec<&'static str>, Value) {
+    match requirement {
         CallerRequirement::AnyKey => {
-            ("Any key will do.".to_owned(), Vec::new(), json!({"key": "any"}))
+            ("Accepts any valid API key.".to_owned(), Vec::new(), json!({"key": "any"}))
         }
         CallerRequirement::Kind(kind) => {
             let kind = kind.as_str();
-            let who = format!("Needs the key of a {kind} application, whatever its permissions.");
-            (who, Vec::new(), json!({"key": kind}))
+            let text =
+                format!("Requires the API key of a {kind} application; no permission is needed.");
+            (text, Vec::new(), json!({"key": kind}))
         }
         CallerRequirement::Permission(permission) => {
             let name = permission.as_str();
             let kinds: Vec<_> = permission.kinds().iter().map(|it| it.as_str()).collect();
-            let who = format!(
-                "Needs the permission `{name}`, which {} applications can hold.",
+            let text = format!(
+                "Requires the permission `{name}`, available to {} applications.",
                 kinds.join(" and ")
             );
-            (who, vec![name], json!({"permission": name, "application_types": kinds}))
+            (text, vec![name], json!({"permission": name, "application_types": kinds}))
         }
     }
 }
@@ -90,13 +92,13 @@ fn expected_requirements(needs: CallerRequirement) -> (String, Vec<&'static str>
 #[test]
 fn operation_requires_the_permission_of_its_route() {
     for row in ROUTES {
-        let (operation, (who, roles, needs)) =
+        let (operation, (text, roles, requirement)) =
             (operation_of_route(row), expected_requirements(row.requirement));
         let id = &operation["operationId"];
-        assert_eq!(operation["x-scrip-needs"], needs, "{id}");
+        assert_eq!(operation["x-scrip-needs"], requirement, "{id}");
         assert_eq!(operation["security"], json!([{"api_key": roles}]), "{id}");
         let description = operation["description"].as_str().unwrap();
-        assert!(description.split("\n\n").any(|it| it == who), "{id} does not say: {who}");
+        assert!(description.split("\n\n").any(|it| it == text), "{id} does not state: {text}");
     }
     let keyless = KEYLESS_ROUTES.iter().map(|it| operation("GET", it.path));
     for operation in keyless.chain(CALLBACKS.iter().map(|it| operation("POST", it.path))) {
@@ -114,17 +116,17 @@ fn documented_request_body_matches_the_route() {
         assert_eq!(content_types(operation), expected, "{id}");
         assert!(expected.is_empty() || operation["requestBody"]["required"] == true, "{id}");
         let parameters = operation["parameters"].as_array().into_iter().flatten();
-        let honours_a_key = parameters
+        let honors_key = parameters
             .filter_map(|it| it["$ref"].as_str())
             .any(|it| it == "#/components/parameters/IdempotencyKey");
-        assert_eq!(honours_a_key, row.body.is_idempotent(), "{id}");
+        assert_eq!(honors_key, row.body.is_idempotent(), "{id}");
     }
     for row in CALLBACKS {
         assert_eq!(content_types(operation("POST", row.path)), [row.format.content_type]);
     }
 }
 
-/// The statuses that a row leads to, whatever its operation does.
+/// The problem statuses that follow from the row alone.
 fn statuses_implied_by(row: &Route) -> BTreeSet<u16> {
     let mut statuses = BTreeSet::from([400, 401, 429, 500, 503]);
     match row.requirement {
@@ -152,10 +154,14 @@ fn operation_documents_the_problem_statuses_of_its_route() {
         let (id, described) =
             (&operation_of_route(row)["operationId"], statuses(operation_of_route(row)));
         let expected = statuses_implied_by(row);
-        assert!(described.is_superset(&expected), "{id}: {expected:?} but {described:?}");
-        // What no route of another kind can answer.
+        assert!(
+            described.is_superset(&expected),
+            "{id}: expected {expected:?}, documented {described:?}"
+        );
+        // Routes of other kinds cannot respond with these statuses.
         for status in [401, 403, 408, 410, 413, 415] {
-            assert_eq!(described.contains(&status), expected.contains(&status), "{id} {status}");
+            let is_documented = described.contains(&status);
+            assert_eq!(is_documented, expected.contains(&status), "status {status} of {id}");
         }
     }
     for row in CALLBACKS {
@@ -168,13 +174,18 @@ fn operation_documents_the_problem_statuses_of_its_route() {
         assert!(described.is_superset(&expected), "{}: {described:?}", row.path);
         for (status, response) in operation["responses"].as_object().unwrap() {
             let is_page = response["content"].get("text/html").is_some();
-            assert_eq!(is_page, row.format == CallbackFormat::FORM, "{} {status}", row.path);
+            assert_eq!(
+                is_page,
+                row.format == CallbackFormat::FORM,
+                "status {status} of {}",
+                row.path
+            );
         }
     }
     for row in KEYLESS_ROUTES {
         let described = statuses(operation("GET", row.path));
-        let counted = row.address_limit == AddressLimit::Counted;
-        assert_eq!(described.contains(&429), counted, "{}", row.path);
+        let is_counted = row.address_limit == AddressLimit::Counted;
+        assert_eq!(described.contains(&429), is_counted, "429 of {}", row.path);
     }
 }
 
@@ -186,40 +197,44 @@ fn documented_deprecations_match_the_deprecation_table() {
         let id = &operation["operationId"];
         assert_eq!(operation.get("deprecated"), deprecated.map(|_| &json!(true)), "{id}");
         let Some(deprecated) = deprecated else { continue };
-        let told = format!("Deprecated since {}: {}.", deprecated.since, deprecated.replacement);
-        assert!(operation["description"].as_str().unwrap().ends_with(&told), "{id}");
+        let notice = format!("Deprecated since {}: {}.", deprecated.since, deprecated.replacement);
+        assert!(operation["description"].as_str().unwrap().ends_with(&notice), "{id}");
     }
 }
 
-/// The same status is told in the same words everywhere.
+/// A status has the same description everywhere.
 #[test]
 fn inline_problem_responses_match_the_shared_ones() {
-    let shared = document()["components"]["responses"].as_object().unwrap();
-    let mut by_status = std::collections::BTreeMap::new();
+    let shared_responses = document()["components"]["responses"].as_object().unwrap();
+    let mut descriptions = std::collections::BTreeMap::new();
     for operation in operations() {
         for (status, response) in operation.value["responses"].as_object().unwrap() {
             if status.starts_with('2') {
                 continue;
             }
             let name = response["$ref"].as_str().and_then(|it| it.rsplit('/').next());
-            let response = name.map_or(response, |it| &shared[it]);
+            let response = name.map_or(response, |it| &shared_responses[it]);
             let description = response["description"].as_str().unwrap();
-            let output = by_status.entry(status).or_insert(description);
-            assert_eq!(*output, description, "{status} of {}", operation.value["operationId"]);
+            let first_description = descriptions.entry(status).or_insert(description);
+            let id = &operation.value["operationId"];
+            assert_eq!(*first_description, description, "{status} of {id}");
         }
     }
 }
 
 #[test]
 fn links_point_to_operations_and_their_parameters() {
-    let all = operations();
-    for operation in &all {
+    let operations_of_document = operations();
+    for operation in &operations_of_document {
         for response in operation.value["responses"].as_object().unwrap().values() {
             for (_, link) in response["links"].as_object().into_iter().flatten() {
-                let target = all.iter().find(|it| it.value["operationId"] == link["operationId"]);
-                let target = target.unwrap_or_else(|| panic!("{link} leads nowhere"));
+                let target = operations_of_document
+                    .iter()
+                    .find(|it| it.value["operationId"] == link["operationId"]);
+                let target = target.unwrap_or_else(|| panic!("{link} has no target"));
                 for name in link["parameters"].as_object().unwrap().keys() {
-                    assert!(target.path.contains(&format!("{{{name}}}")), "{link}");
+                    let is_parameter = target.path.contains(&format!("{{{name}}}"));
+                    assert!(is_parameter, "{name} of {link} is not a parameter of its target");
                 }
             }
         }

@@ -1,4 +1,4 @@
-//! Every operation has its samples, and they name nobody's host.
+//! Every operation has samples, and they name no real host.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,50 +13,54 @@ fn id(operation: &DocumentOperation) -> &'static str {
 
 /// The operation, the label of the language and the source of each sample.
 fn samples() -> impl Iterator<Item = (&'static str, &'static str, &'static str)> {
-    let of_operation = |operation: DocumentOperation| {
+    let operation_samples = |operation: DocumentOperation| {
         let samples = operation.value["x-codeSamples"].as_array().into_iter().flatten();
         samples.map(move |sample| {
             let text = |name: &str| sample[name].as_str().unwrap();
             (id(&operation), text("label"), text("source"))
         })
     };
-    operations().into_iter().flat_map(of_operation)
+    operations().into_iter().flat_map(operation_samples)
 }
 
 #[test]
 fn every_operation_has_one_sample_in_each_language() {
     for operation in operations() {
         let samples = operation.value["x-codeSamples"].as_array();
-        let found: Vec<_> = samples
+        let languages: Vec<_> = samples
             .into_iter()
             .flatten()
             .map(|it| (it["lang"].as_str().unwrap(), it["label"].as_str().unwrap()))
             .collect();
         let expected: Vec<_> = LANGUAGES.iter().map(|it| (it.lang, it.label)).collect();
-        assert_eq!(found, expected, "{}", id(&operation));
+        assert_eq!(languages, expected, "{}", id(&operation));
     }
 }
 
 #[test]
 fn every_section_of_a_sample_file_belongs_to_an_operation() {
-    let known: BTreeSet<_> = operations().iter().map(id).collect();
+    let operation_ids: BTreeSet<_> = operations().iter().map(id).collect();
     for language in &LANGUAGES {
         let mut sections = BTreeMap::new();
         for (operation, source) in language.sections() {
-            assert!(known.contains(operation), "{}: {operation} is unknown", language.label);
-            let before = sections.insert(operation, source);
-            assert_eq!(before, None, "{}: {operation} has two sections", language.label);
+            assert!(
+                operation_ids.contains(operation),
+                "{}: {operation} is unknown",
+                language.label
+            );
+            let earlier_section = sections.insert(operation, source);
+            assert_eq!(earlier_section, None, "{}: {operation} has two sections", language.label);
         }
     }
 }
 
-/// `shop.example` is the merchant of 3-D Secure; names below `example` are nobody's.
+/// `shop.example` is the merchant in 3DS samples; names under `example` are reserved.
 #[test]
 fn samples_name_no_host_but_the_placeholder() {
     for (operation, label, source) in samples() {
         assert!(source.contains("SCRIP_URL"), "{operation} in {label}");
-        for behind in source.split("://").skip(1) {
-            let host = behind.split(['"', '/', '\'', '`']).next().unwrap();
+        for url_end in source.split("://").skip(1) {
+            let host = url_end.split(['"', '/', '\'', '`']).next().unwrap();
             assert_eq!(host, "shop.example", "{operation} in {label}");
         }
     }

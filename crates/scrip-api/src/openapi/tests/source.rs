@@ -1,4 +1,4 @@
-//! The source file: valid, written in one layout, and of this version.
+//! The source file is valid, has the standard layout, and has the version of the program.
 
 use std::{collections::HashSet, fmt, path::Path};
 
@@ -7,8 +7,8 @@ use serde_json::value::RawValue;
 
 use crate::openapi::{SOURCE, document};
 
-/// The attributes of an object in the order of the source. A name that stands twice is an error:
-/// `serde_json` would keep the last one.
+/// The attributes of an object in the order of the source. A duplicate name is an error:
+/// `serde_json` would silently use the last one.
 struct OrderedAttributes(Vec<(String, Box<RawValue>)>);
 
 impl<'de> Deserialize<'de> for OrderedAttributes {
@@ -26,14 +26,14 @@ impl<'de> Deserialize<'de> for OrderedAttributes {
                 self,
                 mut map: A,
             ) -> Result<OrderedAttributes, A::Error> {
-                let (mut all, mut names) = (Vec::new(), HashSet::new());
+                let (mut attributes, mut names) = (Vec::new(), HashSet::new());
                 while let Some((name, value)) = map.next_entry::<String, Box<RawValue>>()? {
                     if !names.insert(name.clone()) {
-                        return Err(A::Error::custom(format!("{name} stands twice")));
+                        return Err(A::Error::custom(format!("duplicate name {name}")));
                     }
-                    all.push((name, value));
+                    attributes.push((name, value));
                 }
-                Ok(OrderedAttributes(all))
+                Ok(OrderedAttributes(attributes))
             }
         }
 
@@ -43,8 +43,8 @@ impl<'de> Deserialize<'de> for OrderedAttributes {
 
 const LINE_CHARS_MAX: usize = 100;
 
-/// A value whose parts are laid out: on one line where that is short enough, else one part on each
-/// line, and several where the parts are plain values.
+/// A value with a layout: on one line if it fits, otherwise one part per line, or several per line
+/// if all parts are plain values.
 enum Layout {
     Plain(String),
     Parts { open: char, close: char, parts: Vec<(String, Layout)> },
@@ -52,19 +52,23 @@ enum Layout {
 
 impl Layout {
     fn read(text: &str) -> Self {
-        let nameless = |it: &RawValue| (String::new(), Self::read(it.get()));
+        let read_item = |it: &RawValue| (String::new(), Self::read(it.get()));
         match text.chars().next() {
             Some('{') => {
-                let all: OrderedAttributes = serde_json::from_str(text).unwrap();
-                let part = |(name, value): &(String, Box<RawValue>)| {
+                let values: OrderedAttributes = serde_json::from_str(text).unwrap();
+                let read_attribute = |(name, value): &(String, Box<RawValue>)| {
                     let name = serde_json::to_string(name).unwrap();
                     (format!("{name}: "), Self::read(value.get()))
                 };
-                Self::Parts { open: '{', close: '}', parts: all.0.iter().map(part).collect() }
+                Self::Parts {
+                    open: '{',
+                    close: '}',
+                    parts: values.0.iter().map(read_attribute).collect(),
+                }
             }
             Some('[') => {
-                let all: Vec<Box<RawValue>> = serde_json::from_str(text).unwrap();
-                let parts = all.iter().map(|it| nameless(it)).collect();
+                let values: Vec<Box<RawValue>> = serde_json::from_str(text).unwrap();
+                let parts = values.iter().map(|it| read_item(it)).collect();
                 Self::Parts { open: '[', close: ']', parts }
             }
             _ => Self::Plain(text.to_owned()),
@@ -81,7 +85,7 @@ impl Layout {
         }
     }
 
-    /// `before` is how many characters stand before it on its line, and a comma behind it.
+    /// `before` is the number of characters before the value on its line, plus one for a comma.
     fn write(&self, indent: usize, before: usize) -> String {
         let line = self.on_one_line();
         let Self::Parts { open, close, parts } = self else { return line };
@@ -104,11 +108,11 @@ impl Layout {
     }
 }
 
-/// Plain values, as many on a line as it holds.
+/// Fills lines with plain values.
 fn fill_lines(inner: &str, parts: &[(String, Layout)]) -> String {
     let (mut lines, mut line) = (Vec::new(), inner.to_owned());
-    for (at, (_, part)) in parts.iter().enumerate() {
-        let comma = if at + 1 < parts.len() { "," } else { "" };
+    for (index, (_, part)) in parts.iter().enumerate() {
+        let comma = if index + 1 < parts.len() { "," } else { "" };
         let text = format!("{}{comma}", part.on_one_line());
         if line != inner && line.chars().count() + 1 + text.chars().count() > LINE_CHARS_MAX {
             lines.push(std::mem::replace(&mut line, inner.to_owned()));
@@ -120,23 +124,23 @@ fn fill_lines(inner: &str, parts: &[(String, Layout)]) -> String {
     lines.join("\n")
 }
 
-/// `SCRIP_TEST_GOLDEN=write` lays the file out. Names that stand twice in one object fail here, too.
+/// `SCRIP_TEST_GOLDEN=write` rewrites the file. Duplicate names in an object also fail here.
 #[test]
 fn source_file_has_the_standard_layout() {
-    let expected = format!("{}\n", Layout::read(SOURCE.trim()).write(0, 0));
+    let expected_text = format!("{}\n", Layout::read(SOURCE.trim()).write(0, 0));
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/openapi/openapi.json");
-        std::fs::write(file, expected).unwrap();
+        std::fs::write(file, expected_text).unwrap();
         return;
     }
-    for (kept, expected) in SOURCE.lines().zip(expected.lines()) {
-        assert_eq!(kept, expected, "SCRIP_TEST_GOLDEN=write lays the file out");
+    for (line, expected_line) in SOURCE.lines().zip(expected_text.lines()) {
+        assert_eq!(line, expected_line, "SCRIP_TEST_GOLDEN=write rewrites the file");
     }
-    assert!(SOURCE == expected, "SCRIP_TEST_GOLDEN=write lays the file out");
+    assert!(SOURCE == expected_text, "SCRIP_TEST_GOLDEN=write rewrites the file");
 }
 
 #[test]
-#[should_panic(expected = "type stands twice")]
+#[should_panic(expected = "duplicate name type")]
 fn duplicate_attribute_is_rejected() {
     Layout::read(r#"{"a": {"type": "string", "type": "object"}}"#);
 }

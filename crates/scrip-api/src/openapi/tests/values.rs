@@ -1,4 +1,4 @@
-//! Compares the lists of values and the limits in the document with the tables of the code.
+//! Compares enums and limits of the document with the tables of the code.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,10 +35,10 @@ use crate::openapi::{
 
 type EnumValues = Vec<&'static str>;
 
-/// The lists that each attribute has in the document. An attribute in branches has several.
+/// The enums of each attribute in the document. An attribute in several branches has several.
 type EnumsByAttribute = BTreeMap<String, BTreeSet<EnumValues>>;
 
-/// Null is a way to say nothing, and a list of nothing else is there to refuse.
+/// Ignores null, and enums without other values: they only reject an attribute.
 fn enums_in_document() -> EnumsByAttribute {
     let mut lists = EnumsByAttribute::new();
     for (name, schema) in named_schemas() {
@@ -57,7 +57,7 @@ macro_rules! names {
     };
 }
 
-/// Of a list in which schemes can have codes without a name.
+/// For enums in which schemes can define codes without a name.
 macro_rules! known_names {
     ($Type:ty) => {
         <$Type>::ALL.iter().filter_map(|it| it.name()).collect::<EnumValues>()
@@ -83,25 +83,33 @@ fn add_enum(lists: &mut EnumsByAttribute, texts: &[&'static str], attributes: &[
 }
 
 fn permissions_of_kind(kind: ApplicationKind) -> EnumValues {
-    let held = Permission::ALL.iter().filter(|it| it.kinds().contains(&kind));
-    held.map(|it| it.as_str()).collect()
+    let permissions = Permission::ALL.iter().filter(|it| it.kinds().contains(&kind));
+    permissions.map(|it| it.as_str()).collect()
 }
 
 fn policy(lists: &mut EnumsByAttribute) {
-    let all = texts!(Permission);
+    let permission_names = texts!(Permission);
     add_enum(
         lists,
-        &all,
+        &permission_names,
         &["AccessRule.permissions", "Application.permissions", "Permission.type"],
     );
-    add_enum(lists, &all, &["CreatedApplication.permissions", "ApplicationUpdate.permissions"]);
-    add_enum(lists, &all, &["ApplicationUpdate.rules.permissions"]);
+    add_enum(
+        lists,
+        &permission_names,
+        &["CreatedApplication.permissions", "ApplicationUpdate.permissions"],
+    );
+    add_enum(lists, &permission_names, &["ApplicationUpdate.rules.permissions"]);
     let delegated = permissions_of_kind(ApplicationKind::Private);
     add_enum(lists, &delegated, &["SessionAuthorization.permissions"]);
     add_enum(lists, &delegated, &["SessionAuthorization.rules.permissions"]);
     for kind in ApplicationKind::ALL {
-        let held = permissions_of_kind(kind);
-        add_enum(lists, &held, &["NewApplication.permissions", "NewApplication.rules.permissions"]);
+        let permissions = permissions_of_kind(kind);
+        add_enum(
+            lists,
+            &permissions,
+            &["NewApplication.permissions", "NewApplication.rules.permissions"],
+        );
         add_enum(lists, &[kind.as_str()], &["NewApplication.type"]);
     }
     let kinds = texts!(ApplicationKind);
@@ -157,7 +165,7 @@ fn tokens(lists: &mut EnumsByAttribute) {
 }
 
 fn records(lists: &mut EnumsByAttribute) {
-    add_enum(lists, &["application", "operator", "vault", "outsider"], &["Log.actor_type"]);
+    add_enum(lists, &["application", "operator", "vault", "unauthenticated"], &["Log.actor_type"]);
     let entities = texts!(EntityType);
     add_enum(
         lists,

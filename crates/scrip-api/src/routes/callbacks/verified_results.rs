@@ -1,5 +1,5 @@
-//! Results of production: a directory server whose certificate was verified has its own listener,
-//! which knows but one path.
+//! Production results: directory servers with a verified client certificate use a separate
+//! listener, which has a single path.
 
 use std::{net::IpAddr, sync::Arc};
 
@@ -26,7 +26,7 @@ use crate::{
     wire::response,
 };
 
-/// One request of whoever these schemes vouch for.
+/// Responds to one request. `schemes` are the card schemes that trust the client certificate.
 pub async fn receive_verified_result<B>(
     app: &App,
     schemes: &[Scheme],
@@ -40,8 +40,8 @@ where
     let started = (app.ticks)();
     let response = serve_request(request, async |request: Request<Body>, trace: &TraceId| {
         let origin = RequestOrigin { trace: Arc::clone(&trace.0), address };
-        match receive(app, schemes, &origin, request).await {
-            Ok(message) => response::json(200, Bytes::from_owner(message)),
+        match process_request(app, schemes, &origin, request).await {
+            Ok(reply) => response::json(200, Bytes::from_owner(reply)),
             Err(problem) => problem.response(trace),
         }
     })
@@ -51,13 +51,15 @@ where
     response
 }
 
-async fn receive(
+/// Returns the EMV message that the directory server receives as the response.
+async fn process_request(
     app: &App,
     schemes: &[Scheme],
     origin: &RequestOrigin,
     request: Request<Body>,
 ) -> Result<Zeroizing<Vec<u8>>, Problem> {
-    // Whoever somebody vouches for is not counted: a result that is turned away is a payment lost.
+    // No scheme trusts the certificate any more: the request counts toward the rate limit of its
+    // address. Other requests are not rate limited, because a rejected result is a lost payment.
     if schemes.is_empty() {
         throttle::count_anonymous(app, origin.address).await?;
         return Err(Problem::Unauthorized);
@@ -67,7 +69,8 @@ async fn receive(
         return Err(Problem::MethodNotAllowed);
     }
     let secret = Zeroizing::new(secret.to_owned());
-    // A certificate is as good as a key.
+    // The sender is authenticated by its certificate, so its body uses the pool of authenticated
+    // callers.
     let mut reservation =
         app.body_memory.start_reservation(ClientNetwork::from_address(origin.address));
     let mut body = request.into_body();
@@ -75,12 +78,12 @@ async fn receive(
     let message = read_body(app, &mut body, deadline, MESSAGE_BYTES_MAX, &mut reservation).await?;
     let directory = app.directory.load_full().filter(|_| !app.is_sealed());
     let directory = directory.ok_or(Problem::Sealed)?;
-    let door = ResultChannel::Verified(schemes.to_vec());
-    let posted = PostedResult { id, secret: &secret, message: &message, channel: door };
+    let channel = ResultChannel::Verified(schemes.to_vec());
+    let posted = PostedResult { id, secret: &secret, message: &message, channel };
     Ok(receive_result(&app.vault, &directory, origin, posted).await?)
 }
 
-/// The session and the secret of `/3ds/sessions/{id}/results/{secret}`.
+/// Returns the session and the secret of the path `/3ds/sessions/{id}/results/{secret}`.
 fn parse_result_path(path: &str) -> Option<(ThreeDsSessionId, &str)> {
     let (id, secret) = path.strip_prefix("/3ds/sessions/")?.split_once("/results/")?;
     let secret = Some(secret).filter(|it| !it.is_empty() && !it.contains('/'));
@@ -94,10 +97,10 @@ mod tests {
     #[test]
     fn only_the_result_path_is_parsed() {
         let id = "6fa459ea-ee8a-4ca4-894e-db77e160355e";
-        let good = format!("/3ds/sessions/{id}/results/abc");
-        let (found, secret) = parse_result_path(&good).unwrap();
-        assert_eq!((found.to_string().as_str(), secret), (id, "abc"));
-        let bad = [
+        let valid_path = format!("/3ds/sessions/{id}/results/abc");
+        let (session, secret) = parse_result_path(&valid_path).unwrap();
+        assert_eq!((session.to_string().as_str(), secret), (id, "abc"));
+        let invalid_paths = [
             format!("/3ds/sessions/{id}/results/"),
             format!("/3ds/sessions/{id}/results"),
             format!("/3ds/sessions/{id}/results/abc/d"),
@@ -106,8 +109,8 @@ mod tests {
             "/healthz".to_owned(),
             "/".to_owned(),
         ];
-        for path in bad {
-            assert!(parse_result_path(&path).is_none(), "{path}");
+        for path in invalid_paths {
+            assert!(parse_result_path(&path).is_none(), "{path} was parsed as a result path");
         }
     }
 }

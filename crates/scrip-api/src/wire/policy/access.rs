@@ -1,4 +1,4 @@
-//! Permissions and rules on the wire.
+//! JSON of permissions and access rules.
 
 #[cfg(test)]
 mod tests;
@@ -16,20 +16,20 @@ use serde_json::{Map, Value};
 
 use crate::wire::fields::JsonFields;
 
-/// Whose rules these are: only a session's may have conditions.
+/// The owner of the rules: only rules of an access session can have conditions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RuleHolder {
     Application,
     Session,
 }
 
-/// What is wrong with it joins the complaints of the request.
+/// Parses permissions and rules. Errors are added to the errors of the request.
 pub fn parse(fields: &mut JsonFields, holder: RuleHolder) -> AccessPolicy {
     let permissions = fields.texts("permissions").into_option().unwrap_or_default();
     let permissions = parse_permissions("permissions", &permissions, &mut fields.errors);
     let rules = match fields.take_any("rules") {
         None | Some(Value::Null) => Vec::new(),
-        // Before they are read: each of them could be wrong in several ways.
+        // Checked before the rules are parsed, because each rule can cause several errors.
         Some(Value::Array(rules)) if rules.len() > RULES_MAX => {
             fields.errors.push(FieldError::new("rules", "must have at most 64 entries"));
             Vec::new()
@@ -40,16 +40,16 @@ pub fn parse(fields: &mut JsonFields, holder: RuleHolder) -> AccessPolicy {
             Vec::new()
         }
     };
-    let mut parsed = Vec::new();
-    for (at, rule) in rules.into_iter().enumerate() {
+    let mut parsed_rules = Vec::new();
+    for (index, rule) in rules.into_iter().enumerate() {
         let Value::Object(rule) = rule else {
-            fields.errors.push(FieldError::new(format!("rules[{at}]"), "must be an object"));
+            fields.errors.push(FieldError::new(format!("rules[{index}]"), "must be an object"));
             continue;
         };
-        let mut rule = RuleReader { index: at, rule, errors: &mut fields.errors };
-        parsed.extend(rule.parse(holder));
+        let mut rule = RuleReader { index, rule, errors: &mut fields.errors };
+        parsed_rules.extend(rule.parse(holder));
     }
-    AccessPolicy { parse_permissions: permissions, rules: parsed }
+    AccessPolicy { permissions, rules: parsed_rules }
 }
 
 fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>) -> Permissions {
@@ -58,17 +58,17 @@ fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>
             .push(FieldError::new(field.to_owned(), "has more entries than there are permissions"));
         return Permissions::default();
     }
-    let known = |(at, name): (usize, &String)| {
-        let known = Permission::parse(name);
-        if known.is_none() {
-            errors.push(FieldError::new(format!("{field}[{at}]"), "is not a permission"));
+    let parse_permission = |(index, name): (usize, &String)| {
+        let permission = Permission::parse(name);
+        if permission.is_none() {
+            errors.push(FieldError::new(format!("{field}[{index}]"), "is not a permission"));
         }
-        known
+        permission
     };
-    names.iter().enumerate().filter_map(known).collect()
+    names.iter().enumerate().filter_map(parse_permission).collect()
 }
 
-/// One rule while it is read.
+/// Parses one rule.
 struct RuleReader<'a> {
     index: usize,
     rule: Map<String, Value>,
@@ -76,36 +76,30 @@ struct RuleReader<'a> {
 }
 
 impl RuleReader<'_> {
-    /// Nothing when something is wrong with it.
+    /// Returns `None` if the rule has errors.
     fn parse(&mut self, holder: RuleHolder) -> Option<AccessRule> {
-        let before = self.errors.len();
+        let earlier_errors = self.errors.len();
         let description = self.text("description").unwrap_or_default();
         let priority = self.priority();
-        let reach = self.reach(holder);
+        let scope = self.scope(holder);
         let transform = match self.text("transform") {
             None => self.reject("transform", "is required"),
             Some(text) => match Transform::parse(&text) {
                 None => self.reject("transform", "must be redact, mask or reveal"),
-                known => known,
+                transform => transform,
             },
         };
         let permissions = self.permissions();
-        if self.errors.len() > before {
+        if self.errors.len() > earlier_errors {
             return None;
         }
-        let (reach, transform, permissions) = (reach?, transform?, permissions?);
-        Some(AccessRule {
-            description,
-            priority,
-            scope: reach,
-            transform,
-            parse_permissions: permissions,
-        })
+        let (scope, transform, permissions) = (scope?, transform?, permissions?);
+        Some(AccessRule { description, priority, scope, transform, permissions })
     }
 
     fn reject<T>(&mut self, name: &str, rule: &'static str) -> Option<T> {
         let field = format!("rules[{}].{name}", self.index);
-        // A text that is no text has been complained about.
+        // A value of the wrong type has already been reported.
         if !self.errors.iter().any(|it| it.field == field) {
             self.errors.push(FieldError::new(field, rule));
         }
@@ -123,11 +117,13 @@ impl RuleReader<'_> {
         Some(text)
     }
 
-    /// Rules of the same number keep their order.
+    /// Rules of equal priority keep their order.
     fn priority(&mut self) -> i64 {
         let Some(value) = self.take_any("priority") else { return 1 };
         let priority = value.as_i64().filter(|it| *it >= 0);
-        priority.or_else(|| self.reject("priority", "must be a whole number from 0")).unwrap_or(1)
+        priority
+            .or_else(|| self.reject("priority", "must be a whole number, 0 or more"))
+            .unwrap_or(1)
     }
 
     fn permissions(&mut self) -> Option<Permissions> {
@@ -141,12 +137,12 @@ impl RuleReader<'_> {
         Some(parse_permissions(&field, &names, self.errors))
     }
 
-    fn reach(&mut self, holder: RuleHolder) -> Option<AccessScope> {
+    fn scope(&mut self, holder: RuleHolder) -> Option<AccessScope> {
         let container = self.text("container");
         let conditions = self.take_any("conditions").filter(|it| *it != Value::Array(Vec::new()));
         match (container, conditions, holder) {
             (_, Some(_), RuleHolder::Application) => {
-                self.reject("conditions", "are for sessions only; use container")
+                self.reject("conditions", "are allowed for access sessions only; use container")
             }
             (Some(_), Some(_), RuleHolder::Session) => {
                 self.reject("conditions", "cannot be given together with container")
@@ -158,7 +154,7 @@ impl RuleReader<'_> {
             (None, Some(conditions), RuleHolder::Session) => self.conditions(conditions),
             (None, None, RuleHolder::Application) => self.reject("container", "is required"),
             (None, None, RuleHolder::Session) => {
-                self.reject("container", "or conditions are required")
+                self.reject("container", "is required unless conditions are given")
             }
         }
     }
@@ -171,17 +167,21 @@ impl RuleReader<'_> {
         if conditions.len() > CONDITIONS_MAX {
             return self.reject("conditions", "must have at most 16 entries");
         }
-        let mut parsed = Vec::new();
-        for (at, condition) in conditions.iter().enumerate() {
-            let part = |name| condition.get(name).and_then(Value::as_str).unwrap_or_default();
-            match AccessCondition::parse(part("attribute"), part("operator"), part("value")) {
-                Ok(condition) => parsed.push(condition),
+        let mut parsed_conditions = Vec::new();
+        for (index, condition) in conditions.iter().enumerate() {
+            let text_of = |name| condition.get(name).and_then(Value::as_str).unwrap_or_default();
+            match AccessCondition::parse(
+                text_of("attribute"),
+                text_of("operator"),
+                text_of("value"),
+            ) {
+                Ok(condition) => parsed_conditions.push(condition),
                 Err((name, rule)) => {
-                    let _: Option<()> = self.reject(&format!("conditions[{at}].{name}"), rule);
+                    let _: Option<()> = self.reject(&format!("conditions[{index}].{name}"), rule);
                 }
             }
         }
-        Some(AccessScope::Conditions(parsed))
+        Some(AccessScope::Conditions(parsed_conditions))
     }
 }
 
@@ -225,7 +225,7 @@ fn rule_body(rule: &AccessRule) -> RuleBody<'_> {
         container,
         conditions,
         transform: rule.transform.as_str(),
-        permissions: permission_names(rule.parse_permissions),
+        permissions: permission_names(rule.permissions),
     }
 }
 

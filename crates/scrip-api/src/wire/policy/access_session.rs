@@ -1,4 +1,4 @@
-//! Access sessions on the wire.
+//! JSON of access sessions.
 
 #[cfg(test)]
 mod tests;
@@ -45,7 +45,7 @@ struct AccessSessionBody<'a> {
     expires_at: String,
 }
 
-/// The answer to Create Session: the only one with its key.
+/// The response of Create Session: the only one that contains the key.
 pub(crate) fn render_created(session: &CreatedAccessSession) -> RenderedResponse {
     let body = AccessSessionBody {
         session_key: session.key.expose(),

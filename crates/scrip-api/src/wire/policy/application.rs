@@ -1,4 +1,4 @@
-//! Applications and their keys on the wire.
+//! JSON of applications and their API keys.
 
 #[cfg(test)]
 mod tests;
@@ -46,7 +46,7 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewApplication, ParseError> {
 
 pub(crate) const KIND_RULE: &str = "must be public, private or management";
 
-/// A name and rights: everything that can be changed later.
+/// Parses the attributes that can be changed later: name and permissions.
 pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, AccessPolicy), ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
@@ -89,7 +89,7 @@ struct KeyBody<'a> {
     created_at: String,
 }
 
-/// The answer to Create Application: the only one with its key.
+/// The response of Create Application: the only one that contains the key.
 pub fn render_created(created: &CreatedApplication) -> RenderedResponse {
     render(201, &body(&created.application, created.api_key.as_ref()))
 }
@@ -110,12 +110,12 @@ pub fn render_key(record: &ApiKeyRecord) -> RenderedResponse {
     render(200, &key_body(record, None))
 }
 
-/// As the official clients read it.
+/// The plain array that the official clients expect.
 pub(crate) fn render_keys(records: &[&ApiKeyRecord]) -> RenderedResponse {
     render(200, &records.iter().map(|it| key_body(it, None)).collect::<Vec<_>>())
 }
 
-/// For whoever asks for a page.
+/// The page for requests with `page` or `size`.
 pub(crate) fn render_key_page(page: &Page<ApiKeyRecord>) -> RenderedResponse {
     render(200, &page_body(page, |it| key_body(it, None)))
 }
@@ -129,7 +129,7 @@ fn body<'a>(application: &'a Application, key: Option<&'a ApiKeyText>) -> Applic
         key: key.map(ApiKeyText::expose),
         keys: application.api_keys.iter().map(|it| key_body(it, key)).collect(),
         r#type: record.kind.as_str(),
-        permissions: access::permission_names(record.access.parse_permissions),
+        permissions: access::permission_names(record.access.permissions),
         rules: access::rule_bodies(&record.access),
         created_by: record.created.by.map(|it| it.to_string()),
         created_at: record.created.at.to_string(),
@@ -154,13 +154,13 @@ struct PermissionBody {
     application_types: Vec<&'static str>,
 }
 
-/// Those that this kind of application may hold, or all.
+/// The permissions that an application of this kind can have, or all permissions.
 pub(crate) fn render_permissions(kind: Option<ApplicationKind>) -> RenderedResponse {
-    let held = |it: &&Permission| kind.is_none_or(|kind| it.kinds().contains(&kind));
+    let is_allowed = |it: &&Permission| kind.is_none_or(|kind| it.kinds().contains(&kind));
     let body = |it: &Permission| PermissionBody {
         r#type: it.as_str(),
         description: it.description(),
         application_types: it.kinds().iter().map(|it| it.as_str()).collect(),
     };
-    render(200, &Permission::ALL.iter().filter(held).map(body).collect::<Vec<_>>())
+    render(200, &Permission::ALL.iter().filter(is_allowed).map(body).collect::<Vec<_>>())
 }

@@ -1,4 +1,4 @@
-//! Tenants on the wire. Settings are texts there, even those that are true or false.
+//! JSON of tenants. The values of settings are strings, also for booleans.
 
 #[cfg(test)]
 mod tests;
@@ -23,14 +23,14 @@ use crate::wire::{
     ParseError, fields::JsonFields, policy::application::parse_name, response::render,
 };
 
-/// A name, and what becomes of the settings: those that are named change, null takes one back to
-/// its default, and the others stay.
+/// Parses a name and the changes of settings. A setting in the body changes, null resets it to its
+/// default, and all other settings are unchanged.
 pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, EditSettings), ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let name = parse_name(&mut fields);
-    let given = match fields.take_any("settings") {
+    let settings_object = match fields.take_any("settings") {
         None | Some(Value::Null) => serde_json::Map::new(),
-        Some(Value::Object(given)) => given,
+        Some(Value::Object(settings_object)) => settings_object,
         Some(_) => {
             fields.errors.push(FieldError::new("settings", "must be a map from text to text"));
             serde_json::Map::new()
@@ -38,11 +38,11 @@ pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, EditSettings
     };
     let mut edits: Vec<SettingEdit> = Vec::new();
     for (setting, rule, edit) in SETTINGS {
-        let Some(value) = given.get(*setting) else { continue };
+        let Some(value) = settings_object.get(*setting) else { continue };
         let text = value.as_str();
-        let readable = value.is_null()
+        let is_valid = value.is_null()
             || text.is_some_and(|it| edit(&mut TenantSettings::default(), Some(it)).is_some());
-        if readable {
+        if is_valid {
             edits.push((*edit, text.map(str::to_owned)));
         } else {
             fields.errors.push(FieldError::new(format!("settings.{setting}"), rule));
@@ -57,7 +57,7 @@ pub(crate) fn parse_update(body: Plaintext) -> Result<(DisplayName, EditSettings
     fields.finish_with(name).map(|name| (name, edit))
 }
 
-/// Sets one from its text, or back to its default; nothing when the text is not one.
+/// Sets a setting from its text, or resets it to its default. `None` if the text is not valid.
 type SettingSetter = fn(&mut TenantSettings, Option<&str>) -> Option<()>;
 type SettingEdit = (SettingSetter, Option<String>);
 

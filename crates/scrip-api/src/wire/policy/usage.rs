@@ -1,4 +1,4 @@
-//! What a tenant uses, on the wire: the total twice, because clients differ in where they look.
+//! JSON of a tenant's usage. The total appears twice, because clients read different attributes.
 
 #[cfg(test)]
 mod tests;

@@ -1,4 +1,4 @@
-//! The outcome of an authentication.
+//! JSON of the outcome of an authentication.
 
 use scrip_core::{
     idempotency::RenderedResponse,
@@ -18,7 +18,7 @@ pub(crate) fn render_authentication(view: &AuthenticationView) -> RenderedRespon
     render(200, &body(view))
 }
 
-/// What is absent is left out, everywhere.
+/// Absent values are omitted.
 #[derive(Serialize)]
 pub(super) struct AuthenticationBody<'a> {
     pub(super) session_id: String,
@@ -77,7 +77,7 @@ pub(super) struct AuthenticationBody<'a> {
     pub(super) message_extensions: Option<Vec<ExtensionBody<'a>>>,
 }
 
-/// What a session was created with, by today's name and by the old one.
+/// The card of a session, with the current and the old attribute name.
 #[derive(Serialize)]
 pub(super) struct CardReferenceBody {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -88,7 +88,7 @@ pub(super) struct CardReferenceBody {
     pub(super) token_intent_id: Option<String>,
 }
 
-/// The names are those of EMV: apps hand it on as it is.
+/// The names are those of EMV, because apps pass this object to their SDK unchanged.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct RenderingBody {
@@ -113,41 +113,41 @@ pub(super) fn card_reference_body(card: &CardReference) -> CardReferenceBody {
 }
 
 pub(super) fn body(view: &AuthenticationView) -> AuthenticationBody<'_> {
-    let of = &view.authentication;
-    let preference = of.parameters.challenge_preference;
+    let outcome = &view.authentication;
+    let preference = outcome.parameters.challenge_preference;
     AuthenticationBody {
         session_id: view.session_id.to_string(),
-        threeds_version: of.parameters.version.code(),
-        acs_transaction_id: of.acs_transaction_id.expose(),
-        ds_transaction_id: of.ds_transaction_id.expose(),
-        sdk_transaction_id: of.sdk_transaction_id.as_ref().map(|it| it.expose()),
-        acs_reference_number: of.acs_reference_number.expose(),
-        ds_reference_number: of.ds_reference_number.expose(),
-        acs_operator_id: of.acs_operator_id.as_ref().map(|it| it.expose()),
+        threeds_version: outcome.parameters.version.code(),
+        acs_transaction_id: outcome.acs_transaction_id.expose(),
+        ds_transaction_id: outcome.ds_transaction_id.expose(),
+        sdk_transaction_id: outcome.sdk_transaction_id.as_ref().map(|it| it.expose()),
+        acs_reference_number: outcome.acs_reference_number.expose(),
+        ds_reference_number: outcome.ds_reference_number.expose(),
+        acs_operator_id: outcome.acs_operator_id.as_ref().map(|it| it.expose()),
         card: card_reference_body(&view.card),
-        authentication_value: of.authentication_value.as_ref().map(|it| it.expose()),
-        authentication_status: of.status.name(),
-        authentication_status_code: of.status.code(),
-        directory_status_code: of.directory_status.code(),
-        authentication_status_reason: of.authentication_status_reason(),
-        authentication_status_reason_code: of.reason.map(StatusReason::code),
-        eci: of.eci.as_ref().map(|it| it.expose()),
-        liability_shifted: of.liability_shifted(),
-        acs_challenge_mandated: of.acs_challenge_mandated.map(|it| it.code()),
-        acs_decoupled_authentication: of.acs_decoupled_authentication.map(|it| it.code()),
-        authentication_challenge_type: of.challenge_type.and_then(ChallengeType::name),
-        acs_challenge_url: of.acs_challenge_url.as_ref().map(|it| it.expose()),
-        acs_signed_content: of.acs_signed_content.as_ref().map(|it| it.expose()),
-        acs_rendering_type: of.acs_rendering.as_ref().map(rendering_body),
+        authentication_value: outcome.authentication_value.as_ref().map(|it| it.expose()),
+        authentication_status: outcome.status.name(),
+        authentication_status_code: outcome.status.code(),
+        directory_status_code: outcome.directory_status.code(),
+        authentication_status_reason: outcome.authentication_status_reason(),
+        authentication_status_reason_code: outcome.reason.map(StatusReason::code),
+        eci: outcome.eci.as_ref().map(|it| it.expose()),
+        liability_shifted: outcome.liability_shifted(),
+        acs_challenge_mandated: outcome.acs_challenge_mandated.map(|it| it.code()),
+        acs_decoupled_authentication: outcome.acs_decoupled_authentication.map(|it| it.code()),
+        authentication_challenge_type: outcome.challenge_type.and_then(ChallengeType::name),
+        acs_challenge_url: outcome.acs_challenge_url.as_ref().map(|it| it.expose()),
+        acs_signed_content: outcome.acs_signed_content.as_ref().map(|it| it.expose()),
+        acs_rendering_type: outcome.acs_rendering.as_ref().map(rendering_body),
         challenge_preference: preference.and_then(ChallengePreference::name),
         challenge_preference_code: preference.map(ChallengePreference::code),
-        challenge_attempts: of.challenge_attempts.as_ref().map(|it| it.expose()),
-        challenge_cancel_reason: of.challenge_cancel_reason(),
-        challenge_cancel_reason_code: of.challenge_cancel.map(ChallengeCancel::code),
-        cardholder_info: of.cardholder_info.as_ref().map(|it| it.expose()),
-        whitelist_status: of.whitelist_status.map(|it| it.name()),
-        whitelist_status_source: of.whitelist_source.and_then(WhitelistSource::name),
-        message_extensions: extension_bodies(of),
+        challenge_attempts: outcome.challenge_attempts.as_ref().map(|it| it.expose()),
+        challenge_cancel_reason: outcome.challenge_cancel_reason(),
+        challenge_cancel_reason_code: outcome.challenge_cancel.map(ChallengeCancel::code),
+        cardholder_info: outcome.cardholder_info.as_ref().map(|it| it.expose()),
+        whitelist_status: outcome.whitelist_status.map(|it| it.name()),
+        whitelist_status_source: outcome.whitelist_source.and_then(WhitelistSource::name),
+        message_extensions: extension_bodies(outcome),
     }
 }
 
@@ -158,13 +158,13 @@ fn rendering_body(rendering: &AcsRendering) -> RenderingBody {
     }
 }
 
-/// Apps are handed this answer, and their SDKs cannot read objects here.
+/// Omitted for apps: they pass the response to their SDK, which cannot read objects here.
 fn extension_bodies(authentication: &Authentication) -> Option<Vec<ExtensionBody<'_>>> {
-    let told = authentication
+    let extensions = authentication
         .message_extensions
         .as_ref()
         .filter(|_| authentication.sdk_transaction_id.is_none())?;
-    Some(told.items().iter().map(extension_body).collect())
+    Some(extensions.items().iter().map(extension_body).collect())
 }
 
 fn extension_body(extension: &Extension) -> ExtensionBody<'_> {

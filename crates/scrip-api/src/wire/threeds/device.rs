@@ -1,4 +1,4 @@
-//! What is told of a device: with both names that clients have for the address of a browser.
+//! JSON of device information. The address of a browser has two names.
 
 use std::io;
 
@@ -33,7 +33,7 @@ impl AttributeValue for DeviceInfoInput {
     }
 }
 
-/// Nothing when nothing was told.
+/// Returns `None` if all attributes are absent.
 pub(super) fn device_info_json(info: &DeviceInfo) -> Option<Map<String, Value>> {
     let Ok(Value::Object(mut object)) = serde_json::to_value(info) else { return None };
     if let Some(address) = &info.browser_ip {
@@ -42,12 +42,12 @@ pub(super) fn device_info_json(info: &DeviceInfo) -> Option<Map<String, Value>> 
     Some(object).filter(|it| !it.is_empty())
 }
 
-/// How large it is as JSON; nothing of it is kept.
+/// Returns the length as JSON, without allocating it.
 pub(super) fn json_bytes(value: &impl Serialize) -> usize {
-    let mut count = ByteCounter(0);
-    // Writing to a counter does not fail; what could not be written would be too large.
-    let written = serde_json::to_writer(&mut count, value);
-    if written.is_ok() { count.0 } else { usize::MAX }
+    let mut counter = ByteCounter(0);
+    // Writing to a counter cannot fail. If it did, the value would be rejected as too large.
+    let result = serde_json::to_writer(&mut counter, value);
+    if result.is_ok() { counter.0 } else { usize::MAX }
 }
 
 struct ByteCounter(usize);

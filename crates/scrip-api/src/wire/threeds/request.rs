@@ -1,4 +1,4 @@
-//! What clients ask for.
+//! Parses the requests about 3DS sessions.
 
 use std::net::IpAddr;
 
@@ -23,16 +23,16 @@ use crate::wire::{
     threeds::device::{DEVICE_BYTES_MAX, DeviceInfoInput, json_bytes},
 };
 
-/// As many as a token can have.
+/// The same limit as for tokens.
 pub(super) const METADATA_MAX: usize = 50;
 const METADATA_BYTES_MAX: usize = 16 * 1024;
 
-/// EMV has no room for more.
+/// The EMV limit.
 const ACCEPT_CHARS_MAX: usize = 2048;
 
-const UNKNOWN_VALUE: &str = "is not one of the values it may have";
+const UNKNOWN_VALUE: &str = "is not an allowed value";
 
-/// What the server saw of whoever asks, in place of what a browser did not tell.
+/// Values from the HTTP request, used if the client did not send them in `device_info`.
 pub(crate) struct ObservedClient {
     pub(crate) accept: Option<String>,
     pub(crate) address: IpAddr,
@@ -51,7 +51,7 @@ pub(crate) fn parse_new(
     let device_info = parse_device_info(&mut fields).unwrap_or_default();
     let mode = parse_choice(&mut fields, "web_challenge_mode", parse_challenge_mode);
     let metadata = parse_metadata(&mut fields);
-    // Where nobody sits at a device, there is none to tell of.
+    // A merchant-initiated session has no device.
     let (device, device_info) = match (kind, device) {
         (ThreeDsSessionType::Merchant, _) => (Device::Browser, DeviceInfo::default()),
         (ThreeDsSessionType::Customer, Device::Mobile) => (device, device_info),
@@ -60,9 +60,9 @@ pub(crate) fn parse_new(
         }
     };
     let challenge_mode = mode.unwrap_or(ChallengeMode::Iframe);
-    let session =
+    let with_card =
         |card| NewThreeDsSession { card, kind, device, device_info, challenge_mode, metadata };
-    fields.finish_with(card.map(session))
+    fields.finish_with(card.map(with_card))
 }
 
 pub(crate) fn parse_device(body: Plaintext) -> Result<DeviceInfo, ParseError> {
@@ -74,7 +74,7 @@ pub(crate) fn parse_device(body: Plaintext) -> Result<DeviceInfo, ParseError> {
     fields.finish_with(device_info)
 }
 
-/// Types only: whether it makes sense is decided where the session is known.
+/// Checks types only. The operation checks the values, because the rules depend on the session.
 pub(crate) fn parse_authentication(body: Plaintext) -> Result<NewAuthentication, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let card_brand = fields.text("card_brand").into_option();
@@ -82,14 +82,14 @@ pub(crate) fn parse_authentication(body: Plaintext) -> Result<NewAuthentication,
     fields.finish_with(request.map(|request| NewAuthentication { request, card_brand }))
 }
 
-/// One of three names, of which one is an old one.
+/// The card has one of three names; `pan` is the old name of `token_id`.
 fn parse_card(fields: &mut JsonFields) -> Option<CardReference> {
     const NAMES: [&str; 3] = ["token_id", "token_intent_id", "pan"];
-    let given = NAMES.map(|name| (name, fields.text(name)));
-    let given: Vec<_> =
-        given.into_iter().filter_map(|(name, it)| Some((name, it.into_option()?))).collect();
-    let Ok([(name, text)]) = <[_; 1]>::try_from(given) else {
-        // What is of another type was told of already.
+    let references = NAMES.map(|name| (name, fields.text(name)));
+    let references: Vec<_> =
+        references.into_iter().filter_map(|(name, it)| Some((name, it.into_option()?))).collect();
+    let Ok([(name, text)]) = <[_; 1]>::try_from(references) else {
+        // A value of the wrong type has already been reported.
         if !fields.errors.iter().any(|it| NAMES.contains(&&*it.field)) {
             let rule = "exactly one of token_id, token_intent_id and pan must be given";
             fields.errors.push(FieldError::new("token_id", rule));
@@ -101,20 +101,20 @@ fn parse_card(fields: &mut JsonFields) -> Option<CardReference> {
         _ => TokenId::parse(&text).ok().map(CardReference::Token),
     };
     if card.is_none() {
-        // As of one that is well formed and not there.
-        fields.errors.push(FieldError::new(name, "is no card of this tenant"));
+        // The same error as for a valid id of an unknown card.
+        fields.errors.push(FieldError::new(name, "is not a card of this tenant"));
     }
     card
 }
 
-/// A word of a list.
+/// Parses a value from a fixed list.
 fn parse_choice<T>(
     fields: &mut JsonFields,
     name: &'static str,
-    read: impl FnOnce(&str) -> Option<T>,
+    parse: impl FnOnce(&str) -> Option<T>,
 ) -> Option<T> {
-    let word = fields.text(name);
-    fields.parse_choice(name, word, read, UNKNOWN_VALUE)
+    let value = fields.text(name);
+    fields.parse_choice(name, value, parse, UNKNOWN_VALUE)
 }
 
 fn parse_challenge_mode(name: &str) -> Option<ChallengeMode> {
@@ -135,20 +135,20 @@ fn parse_device_info(fields: &mut JsonFields) -> Option<DeviceInfo> {
 
 fn parse_metadata(fields: &mut JsonFields) -> Option<Map<String, Value>> {
     let object = fields.object("metadata");
-    let bounded = fields.parse(object, |it| {
-        let refuse = |rule| Err(vec![FieldError::new("metadata", rule)]);
+    let metadata = fields.parse(object, |it| {
+        let reject = |rule| Err(vec![FieldError::new("metadata", rule)]);
         if it.len() > METADATA_MAX {
-            return refuse("must have at most 50 entries");
+            return reject("must have at most 50 entries");
         }
         if json_bytes(&it) > METADATA_BYTES_MAX {
-            return refuse("is larger than 16 KiB");
+            return reject("is larger than 16 KiB");
         }
         Ok(it)
     });
-    bounded.into_option()
+    metadata.into_option()
 }
 
-/// Scripts cannot know these two of their own browser.
+/// A script cannot read these two values of its own browser.
 fn fill_from_client(info: DeviceInfo, client: ObservedClient) -> DeviceInfo {
     let accept = client.accept.map(|it| it.chars().take(ACCEPT_CHARS_MAX).collect());
     DeviceInfo {

@@ -1,4 +1,4 @@
-//! A session, whole, and what its creator is told of it.
+//! JSON of a 3DS session, in full and as its creator receives it.
 
 use scrip_core::{
     idempotency::RenderedResponse,
@@ -30,7 +30,8 @@ pub(crate) fn render_session(view: &ThreeDsSessionView) -> RenderedResponse {
     render(200, &ThreeDsSessionResponseBody { authentication, ..session_body(view) })
 }
 
-/// What an SDK goes on with. The brand has two names: clients read one or the other.
+/// The data that an SDK continues with. The brand has two names, because clients read one or the
+/// other.
 #[derive(Serialize)]
 pub(super) struct CreatedThreeDsSessionBody<'a> {
     pub(super) id: String,
@@ -85,7 +86,7 @@ pub(super) struct ThreeDsSessionResponseBody<'a> {
     pub(super) metadata: Option<&'a Map<String, Value>>,
 }
 
-/// The list has two names, as well.
+/// The list of versions also has two names.
 #[derive(Serialize)]
 pub(super) struct VersionBody {
     pub(super) recommended_version: &'static str,
@@ -107,9 +108,9 @@ pub(super) struct MethodBody<'a> {
 }
 
 fn created_body(view: &ThreeDsSessionView) -> CreatedThreeDsSessionBody<'_> {
-    let rail = view.body.schemes.first();
+    let scheme = view.body.schemes.first();
     let brand = brand(view);
-    // Apps cannot do without one, and have no use for it.
+    // The SDKs for apps require the attribute but do not use it.
     let is_app = view.body.state.channel == DeviceChannel::App;
     CreatedThreeDsSessionBody {
         id: view.id.to_string(),
@@ -120,8 +121,8 @@ fn created_body(view: &ThreeDsSessionView) -> CreatedThreeDsSessionBody<'_> {
         additional_card_brands: brands(view),
         method_url: method_url(view).or(is_app.then_some("")),
         method_notification_url: &view.method_notification_url,
-        directory_server_id: rail.map_or("", |it| it.scheme.directory_server_id()),
-        recommended_version: rail.map_or("", |it| it.recommended.code()),
+        directory_server_id: scheme.map_or("", |it| it.scheme.directory_server_id()),
+        recommended_version: scheme.map_or("", |it| it.recommended.code()),
         metadata: view.body.metadata.as_ref(),
     }
 }
@@ -153,15 +154,15 @@ fn session_body(view: &ThreeDsSessionView) -> ThreeDsSessionResponseBody<'_> {
     }
 }
 
-/// A session has a brand: without one it would not have been created.
+/// Every session has a brand; without one it would not have been created.
 fn brand(view: &ThreeDsSessionView) -> &'static str {
     view.body.schemes.first().map_or("", |it| it.scheme.name())
 }
 
-/// All of them, the card's own first, where there are several.
+/// All brands of a card with several, the main one first.
 fn brands(view: &ThreeDsSessionView) -> Option<Vec<&'static str>> {
-    let rails = &view.body.schemes;
-    (rails.len() > 1).then(|| rails.iter().map(|it| it.scheme.name()).collect())
+    let schemes = &view.body.schemes;
+    (schemes.len() > 1).then(|| schemes.iter().map(|it| it.scheme.name()).collect())
 }
 
 fn challenge_mode_name(mode: ChallengeMode) -> &'static str {
@@ -171,34 +172,38 @@ fn challenge_mode_name(mode: ChallengeMode) -> &'static str {
     }
 }
 
-/// Only where somebody can open it.
+/// Only if a browser can open the method page.
 fn method_url(view: &ThreeDsSessionView) -> Option<&str> {
-    let rail = view.body.schemes.first().filter(|_| view.body.state.has_method_page)?;
-    rail.method_url.as_ref().map(|it| it.expose())
+    let scheme = view.body.schemes.first().filter(|_| view.body.state.has_method_page)?;
+    scheme.method_url.as_ref().map(|it| it.expose())
 }
 
 fn method_body(view: &ThreeDsSessionView) -> Option<MethodBody<'_>> {
     let method_url = method_url(view);
     let method_completion_indicator = view.method_completion.map(|it| it.code());
-    let told = method_url.is_some() || method_completion_indicator.is_some();
-    told.then_some(MethodBody { method_url, method_completion_indicator })
+    let has_method = method_url.is_some() || method_completion_indicator.is_some();
+    has_method.then_some(MethodBody { method_url, method_completion_indicator })
 }
 
-fn version_body(rail: &SchemeSupport) -> VersionBody {
-    let available: Vec<_> = rail.available.iter().map(|it| it.code()).collect();
+fn version_body(scheme: &SchemeSupport) -> VersionBody {
+    let available: Vec<_> = scheme.available.iter().map(|it| it.code()).collect();
     VersionBody {
-        recommended_version: rail.recommended.code(),
+        recommended_version: scheme.recommended.code(),
         available_version: available.clone(),
         available_versions: available,
-        earliest_acs_supported_version: rail.acs.0.to_string(),
-        earliest_ds_supported_version: rail.ds.0.to_string(),
-        latest_acs_supported_version: rail.acs.1.to_string(),
-        latest_ds_supported_version: rail.ds.1.to_string(),
-        acs_information: rail.acs_information.iter().map(|it| acs_information_text(*it)).collect(),
+        earliest_acs_supported_version: scheme.acs.0.to_string(),
+        earliest_ds_supported_version: scheme.ds.0.to_string(),
+        latest_acs_supported_version: scheme.acs.1.to_string(),
+        latest_ds_supported_version: scheme.ds.1.to_string(),
+        acs_information: scheme
+            .acs_information
+            .iter()
+            .map(|it| acs_information_text(*it))
+            .collect(),
     }
 }
 
-/// A scheme's own word has a code and no name.
+/// Values that a scheme defines have a code but no name.
 fn acs_information_text(information: AcsInformation) -> String {
     information.name().map_or_else(|| information.code(), ToOwned::to_owned)
 }

@@ -1,5 +1,5 @@
-//! Examples of the OpenAPI document, made by the code that writes responses; and the attributes that the
-//! reader declares, compared with the document.
+//! Compares the examples of the OpenAPI document with rendered responses, and its attributes with
+//! the parser.
 
 mod attributes;
 

@@ -1,4 +1,4 @@
-//! Card details on the wire, for whatever is made of a card.
+//! JSON of card details, for all objects that contain a card.
 
 #[cfg(test)]
 pub(crate) mod tests;
@@ -9,7 +9,7 @@ use scrip_core::card::{
 };
 use serde::Serialize;
 
-/// What is absent is left out, everywhere.
+/// Absent values are omitted.
 #[derive(Serialize)]
 pub(crate) struct CardDetailsBody<'a> {
     bin: &'a str,
@@ -47,12 +47,12 @@ struct AdditionalBrandBody {
 }
 
 pub(crate) fn card_details_body(details: &CardDetails) -> CardDetailsBody<'_> {
-    let request = &details.bin_details;
-    let authentication = request.authentication().map(AuthenticationRequirement::as_str);
-    let additional = request.additional.iter().map(|it| AdditionalBrandBody {
+    let bin_details = &details.bin_details;
+    let authentication = bin_details.authentication().map(AuthenticationRequirement::as_str);
+    let additional = bin_details.additional.iter().map(|it| AdditionalBrandBody {
         brand: it.brand.as_str(),
         funding: it.funding.map(Funding::as_str),
-        // It follows the issuer, who is the same.
+        // The requirement depends on the issuer, which is the same for all brands of the card.
         authentication,
     });
     CardDetailsBody {
@@ -60,10 +60,10 @@ pub(crate) fn card_details_body(details: &CardDetails) -> CardDetailsBody<'_> {
         last4: &details.last4,
         expiration_month: details.expiration_month,
         expiration_year: details.expiration_year,
-        brand: request.brand.map(Brand::as_str),
-        funding: request.funding.map(Funding::as_str),
+        brand: bin_details.brand.map(Brand::as_str),
+        funding: bin_details.funding.map(Funding::as_str),
         authentication,
-        issuer_country: request.country.map(country_body),
+        issuer_country: bin_details.country.map(country_body),
         additional: additional.collect(),
     }
 }

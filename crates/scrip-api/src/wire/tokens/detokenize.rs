@@ -1,4 +1,4 @@
-//! What a detokenization expression sees of a whole token.
+//! Renders whole tokens and token intents for detokenization expressions.
 
 use scrip_core::{
     idempotency::RenderedResponse,
@@ -12,18 +12,18 @@ use crate::wire::tokens::{token_intent, token_response};
 pub(crate) const WHOLE_TOKEN_RENDERERS: DetokenizeRenderers =
     DetokenizeRenderers { token: render_whole_token, intent: render_whole_intent };
 
-/// As Get Token shows it, under the same names.
+/// The token as Get Token returns it.
 fn render_whole_token(view: TokenView) -> Plaintext {
     let rendered = token_response::render_token(&view);
-    with_data(&rendered, view.detail.and_then(|it| it.visible.into_data()))
+    add_data(&rendered, view.detail.and_then(|it| it.visible.into_data()))
 }
 
-/// As Get Token Intent shows it, with the data that it never does.
+/// The intent as Get Token Intent returns it, plus the data, which that response never contains.
 fn render_whole_intent(view: &TokenIntentView, data: Option<Plaintext>) -> Plaintext {
-    with_data(&token_intent::render_token_intent(view), data)
+    add_data(&token_intent::render_token_intent(view), data)
 }
 
-fn with_data(rendered: &RenderedResponse, data: Option<Plaintext>) -> Plaintext {
+fn add_data(rendered: &RenderedResponse, data: Option<Plaintext>) -> Plaintext {
     let mut object: Map<String, Value> = serde_json::from_str(&rendered.body).unwrap_or_default();
     if let Some(data) = data {
         object.insert("data".to_owned(), data.into_exposed());

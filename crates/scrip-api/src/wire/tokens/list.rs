@@ -1,4 +1,4 @@
-//! Lists of tokens on the wire: what is asked behind the question mark, and pages.
+//! Lists of tokens: query parameters and pages.
 
 #[cfg(test)]
 mod tests;
@@ -23,19 +23,20 @@ use crate::wire::{
     tokens::{token::TYPE_RULE, token_response},
 };
 
-/// A container with its path and a row's number, sealed, is far shorter.
+/// Maximum length of a cursor. A cursor is a sealed container path and row number, which is much
+/// shorter.
 const CURSOR_CHARS_MAX: usize = 1024;
 const IDS_MAX: usize = 1000;
-/// A token has no more of them.
+/// Maximum number of metadata filters: the maximum number of entries of a token.
 const METADATA_MAX: usize = 50;
 
-/// By cursor.
+/// Parses the query of a list by cursor.
 pub(crate) fn parse_query(query: &QueryParameters<'_>) -> Result<ListTokensQuery, ParseError> {
     for name in ["id", "ids"] {
         if query.all(name).next().is_some() {
             return Err(invalid_parameter(
                 name,
-                "is not a filter of this list; a token is at /tokens/{id}",
+                "is not a filter of this list; use GET /tokens/{id}",
             ));
         }
     }
@@ -63,17 +64,14 @@ fn parse_filter(query: &QueryParameters<'_>) -> Result<TokenFilter, ParseError> 
         filters.push(TokenFilter::Metadata { name, value });
     }
     if metadata.next().is_some() {
-        return Err(invalid_parameter(
-            "metadata",
-            "this list takes one entry of metadata at a time",
-        ));
+        return Err(invalid_parameter("metadata", "must have at most one entry"));
     }
-    let first = filters.pop();
+    let filter = filters.pop();
     if !filters.is_empty() {
-        let rule = "type, fingerprint and metadata cannot be combined; container goes with any";
+        let rule = "type, fingerprint and metadata cannot be combined with each other";
         return Err(invalid_parameter("type", rule));
     }
-    Ok(first.unwrap_or(TokenFilter::All))
+    Ok(filter.unwrap_or(TokenFilter::All))
 }
 
 pub(crate) fn parse_type(field: &'static str, text: &str) -> Result<TokenType, ParseError> {
@@ -90,24 +88,24 @@ pub(crate) fn parse_cursor(text: &str) -> Result<Sealed, ParseError> {
     bytes.map(Sealed::from_stored).ok_or_else(|| invalid_parameter("start", rule))
 }
 
-/// By page number.
+/// Parses the query of a list by page number.
 pub(crate) fn parse_v1_query(query: &QueryParameters<'_>) -> Result<OffsetPageQuery, ParseError> {
-    let named: Vec<_> = query.all("id").chain(query.all("ids")).collect();
-    if named.len() > IDS_MAX {
-        return Err(invalid_parameter("id", "must be at most 1000"));
+    let id_texts: Vec<_> = query.all("id").chain(query.all("ids")).collect();
+    if id_texts.len() > IDS_MAX {
+        return Err(invalid_parameter("id", "must have at most 1000 values"));
     }
-    // A text that cannot be an id is no token's.
-    let mut ids: Vec<_> = named.iter().filter_map(|it| TokenId::parse(it).ok()).collect();
+    // Text that is not a valid id matches no token.
+    let mut ids: Vec<_> = id_texts.iter().filter_map(|it| TokenId::parse(it).ok()).collect();
     ids.sort_unstable();
     ids.dedup();
-    let ids = (!named.is_empty()).then_some(ids);
+    let ids = (!id_texts.is_empty()).then_some(ids);
     let mut metadata: Vec<(String, String)> = Vec::new();
-    let given = query.metadata()?;
-    if given.len() > METADATA_MAX {
+    let metadata_filters = query.metadata()?;
+    if metadata_filters.len() > METADATA_MAX {
         return Err(invalid_parameter("metadata", "must have at most 50 entries"));
     }
-    for (name, value) in given {
-        // Of one name the first counts.
+    for (name, value) in metadata_filters {
+        // The first value of a repeated name counts.
         if !metadata.iter().any(|(it, _)| it.to_lowercase() == name.to_lowercase()) {
             metadata.push((name, value));
         }
@@ -118,7 +116,7 @@ pub(crate) fn parse_v1_query(query: &QueryParameters<'_>) -> Result<OffsetPageQu
 #[derive(Serialize)]
 pub(crate) struct CursorPagination {
     pub(crate) page_size: usize,
-    /// Null on the last page: a client's iterator looks for that.
+    /// Null on the last page: the iterators of clients require it.
     pub(crate) next: Option<String>,
 }
 
@@ -136,13 +134,13 @@ fn render_tokens(pagination: &impl Serialize, views: Vec<TokenView>) -> Response
     let pagination = response::render(200, pagination).body;
     let mut body = format!("{{\"pagination\":{pagination},\"data\":[");
     let mut tokens = Vec::with_capacity(views.len());
-    for (token, view) in views.iter().enumerate() {
-        if token > 0 {
+    for (index, view) in views.iter().enumerate() {
+        if index > 0 {
             body.push(',');
         }
         let start = body.len();
         body.push_str(&token_response::render_token(view).body);
-        tokens.push(TokenSpan { write_index: token, start, end: body.len() });
+        tokens.push(TokenSpan { write_index: index, start, end: body.len() });
     }
     body.push_str("]}");
     response::with_tokens(RenderedResponse { status: 200, body, tokens }, views)

@@ -1,7 +1,7 @@
-//! Searches on the wire: their bodies and their query languages.
+//! Token searches: request bodies and query languages.
 //!
-//! A query is made of terms, `field:value` or `field:"a value"`, joined with AND. What else one
-//! might write is refused with the rule that it breaks.
+//! A query consists of terms, `field:value` or `field:"a value"`, joined with AND. Any other syntax
+//! is rejected with the violated rule.
 
 use scrip_core::{
     id::TokenId,
@@ -30,7 +30,7 @@ struct Term {
 
 type RuleText = &'static str;
 
-/// By cursor: one term, perhaps with a container.
+/// Search by cursor: one term, optionally with a container.
 pub(crate) fn parse(body: Plaintext) -> Result<ListTokensQuery, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let terms = parse_query_terms(&mut fields);
@@ -42,11 +42,11 @@ pub(crate) fn parse(body: Plaintext) -> Result<ListTokensQuery, ParseError> {
     Ok(ListTokensQuery { container, filter, start, size })
 }
 
-/// By page number: one term, or several about metadata.
+/// Search by page number: one term, or several metadata terms.
 pub(crate) fn parse_v1(body: Plaintext) -> Result<OffsetPageQuery, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
     let terms = parse_query_terms(&mut fields);
-    let number = fields.count("page", usize::MAX, "must be a number of 1 or more").into_option();
+    let number = fields.count("page", usize::MAX, "must be 1 or more").into_option();
     let size = parse_size(&mut fields);
     let terms = fields.finish_with(terms)?;
     let page = PageRequest { number: number.unwrap_or(1), size };
@@ -66,17 +66,17 @@ fn parse_size(fields: &mut JsonFields) -> usize {
 
 fn parse_query_terms(fields: &mut JsonFields) -> Option<Vec<Term>> {
     let query = fields.required_text("query");
-    let terms = |it: String| {
+    let parse = |it: String| {
         parse_terms(&it).map_err(|rule| vec![scrip_core::error::FieldError::new("query", rule)])
     };
-    fields.parse(query, terms).into_option()
+    fields.parse(query, parse).into_option()
 }
 
 type Container = scrip_core::token::Container;
 
 fn parse_cursor_terms(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container>), ParseError> {
-    const ONE: RuleText = "must have one term about type, fingerprint, data or metadata.<name>, and \
-                       at most one about container";
+    const TERMS_RULE: RuleText = "must have one term for type, fingerprint, data or \
+                                  metadata.<name>, and at most one for container";
     let (mut filter, mut container) = (None, None);
     for Term { field, value } in terms {
         let term = match field.as_str() {
@@ -88,30 +88,28 @@ fn parse_cursor_terms(terms: Vec<Term>) -> Result<(TokenFilter, Option<Container
             "fingerprint" => TokenFilter::Fingerprint(Fingerprint::parse(&value)),
             "data" => TokenFilter::Data(value),
             "id" => {
-                return Err(invalid_query(
-                    "an id cannot be searched for; a token is at /tokens/{id}",
-                ));
+                return Err(invalid_query("an id cannot be searched for; use GET /tokens/{id}"));
             }
-            other => match metadata_name(other) {
+            field_name => match metadata_name(field_name) {
                 Some(name) => TokenFilter::Metadata { name: name.to_owned(), value },
-                None => return Err(invalid_query(ONE)),
+                None => return Err(invalid_query(TERMS_RULE)),
             },
         };
         if filter.replace(term).is_some() {
-            return Err(invalid_query(ONE));
+            return Err(invalid_query(TERMS_RULE));
         }
     }
-    Ok((filter.ok_or_else(|| invalid_query(ONE))?, container))
+    Ok((filter.ok_or_else(|| invalid_query(TERMS_RULE))?, container))
 }
 
 fn parse_numbered_terms(terms: Vec<Term>, page: PageRequest) -> Result<OffsetPageQuery, RuleText> {
     let mut request = OffsetPageQuery { page, ..OffsetPageQuery::default() };
-    let single = terms.len() == 1;
+    let is_single_term = terms.len() == 1;
     for Term { field, value } in terms {
         match (field.as_str(), metadata_name(&field)) {
             (_, Some(name)) => request.metadata.push((name.to_owned(), value)),
-            ("id" | "data", None) if !single => {
-                return Err("only terms about metadata can be joined with AND");
+            ("id" | "data", None) if !is_single_term => {
+                return Err("only metadata terms can be joined with AND");
             }
             ("id", None) => request.ids = Some(TokenId::parse(&value).into_iter().collect()),
             ("data", None) => request.data = Some(value),
@@ -121,9 +119,9 @@ fn parse_numbered_terms(terms: Vec<Term>, page: PageRequest) -> Result<OffsetPag
                 None,
             ) => {
                 return Err("type, fingerprint, container, created_by, created_at, modified_by \
-                            and modified_at cannot be searched for any more");
+                            and modified_at can no longer be searched for");
             }
-            (_, None) => return Err("each term must be about id, data or metadata.<name>"),
+            (_, None) => return Err("each term must be for id, data or metadata.<name>"),
         }
     }
     Ok(request)
@@ -133,36 +131,36 @@ fn metadata_name(field: &str) -> Option<&str> {
     field.strip_prefix("metadata.").filter(|it| !it.is_empty())
 }
 
-/// At least one term.
+/// Parses at least one term.
 fn parse_terms(query: &str) -> Result<Vec<Term>, RuleText> {
     if query.len() > QUERY_BYTES_MAX {
         return Err("must have at most 4096 bytes");
     }
     let mut terms = Vec::new();
-    let mut rest = query.trim();
-    if rest.is_empty() {
+    let mut remaining = query.trim();
+    if remaining.is_empty() {
         return Err("must have a term, such as metadata.name:value");
     }
     loop {
-        let (term, after) = parse_term(rest)?;
+        let (term, text_after) = parse_term(remaining)?;
         terms.push(term);
-        let after = after.trim_start();
-        if after.is_empty() {
+        let text_after = text_after.trim_start();
+        if text_after.is_empty() {
             return Ok(terms);
         }
-        rest = parse_and(after)?;
+        remaining = parse_and(text_after)?;
     }
 }
 
 fn parse_and(text: &str) -> Result<&str, RuleText> {
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    match word {
-        "AND" | "and" | "&&" if rest.trim().is_empty() => Err("a term must follow AND"),
-        "AND" | "and" | "&&" => Ok(rest.trim_start()),
-        "OR" | "or" | "||" => Err("OR is not supported: ask twice"),
+    let (operator, remaining) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
+    match operator {
+        "AND" | "and" | "&&" if remaining.trim().is_empty() => Err("a term must follow AND"),
+        "AND" | "and" | "&&" => Ok(remaining.trim_start()),
+        "OR" | "or" | "||" => Err("OR is not supported; send two requests"),
         "NOT" | "not" => Err(NEGATION),
-        _ if word.starts_with([')', '(']) => Err(PARENTHESES),
-        _ => Err("terms must be joined with AND; a value with spaces stands between quotes"),
+        _ if operator.starts_with([')', '(']) => Err(PARENTHESES),
+        _ => Err("terms must be joined with AND; quote a value that contains spaces"),
     }
 }
 
@@ -176,33 +174,33 @@ fn parse_term(text: &str) -> Result<(Term, &str), RuleText> {
     if text.starts_with(['(', ')']) {
         return Err(PARENTHESES);
     }
-    let needed = "must be made of terms, such as metadata.name:value";
-    let (field, rest) = text.split_once(':').ok_or(needed)?;
+    let terms_rule = "must consist of terms, such as metadata.name:value";
+    let (field, remaining) = text.split_once(':').ok_or(terms_rule)?;
     if field.is_empty() || field.contains(|it: char| it.is_whitespace() || "\"()".contains(it)) {
-        return Err(needed);
+        return Err(terms_rule);
     }
-    let (value, rest) = match rest.strip_prefix('"') {
+    let (value, remaining) = match remaining.strip_prefix('"') {
         Some(quoted) => parse_quoted(quoted)?,
-        None => parse_bare(rest)?,
+        None => parse_unquoted(remaining)?,
     };
     if value.is_empty() {
-        return Err("a term must have a value behind the colon");
+        return Err("a term must have a value after the colon");
     }
-    Ok((Term { field: field.to_owned(), value }, rest))
+    Ok((Term { field: field.to_owned(), value }, remaining))
 }
 
-/// Up to the closing quote. A backslash takes the next character as it is.
+/// Reads to the closing quote. A backslash escapes the next character.
 fn parse_quoted(text: &str) -> Result<(String, &str), RuleText> {
     let mut value = String::new();
     let mut chars = text.char_indices();
-    while let Some((at, it)) = chars.next() {
+    while let Some((position, it)) = chars.next() {
         match it {
             '"' => {
-                let rest = text.get(at.saturating_add(1)..).unwrap_or_default();
-                if rest.starts_with(|it: char| !it.is_whitespace()) {
+                let remaining = text.get(position.saturating_add(1)..).unwrap_or_default();
+                if remaining.starts_with(|it: char| !it.is_whitespace()) {
                     return Err("a closing quote must end its term");
                 }
-                return Ok((value, rest));
+                return Ok((value, remaining));
             }
             '\\' => value.extend(chars.next().map(|(_, it)| it)),
             _ => value.push(it),
@@ -211,16 +209,16 @@ fn parse_quoted(text: &str) -> Result<(String, &str), RuleText> {
     Err("a quote is not closed")
 }
 
-/// Up to the next space. What other query languages would read as more than a value must stand
-/// between quotes, so that nobody takes it for a feature.
-fn parse_bare(text: &str) -> Result<(String, &str), RuleText> {
-    let end = text.find(char::is_whitespace).unwrap_or(text.len());
-    let (value, rest) = text.split_at(end);
+/// Reads to the next space. A value with the syntax of other query languages must be quoted, so
+/// that it is not mistaken for a supported feature.
+fn parse_unquoted(text: &str) -> Result<(String, &str), RuleText> {
+    let value_end = text.find(char::is_whitespace).unwrap_or(text.len());
+    let (value, remaining) = text.split_at(value_end);
     if value.contains(['*', '?', '~']) {
-        return Err("wildcards are not supported; such a value stands between quotes");
+        return Err("wildcards are not supported; quote a value with these characters");
     }
     if value.starts_with(['[', '{', '<', '>']) {
-        return Err("ranges are not supported; such a value stands between quotes");
+        return Err("ranges are not supported; quote a value with these characters");
     }
     if value.contains(['(', ')']) {
         return Err(PARENTHESES);
@@ -228,7 +226,7 @@ fn parse_bare(text: &str) -> Result<(String, &str), RuleText> {
     if value.contains('"') {
         return Err("a quote must begin its value");
     }
-    Ok((value.to_owned(), rest))
+    Ok((value.to_owned(), remaining))
 }
 
 #[cfg(test)]
@@ -238,8 +236,9 @@ mod tests {
     #[track_caller]
     fn check_parsed(query: &str, expected: &[(&str, &str)]) {
         let terms = parse_terms(query).unwrap();
-        let read: Vec<_> = terms.iter().map(|it| (it.field.as_str(), it.value.as_str())).collect();
-        assert_eq!(read, expected, "{query}");
+        let parsed: Vec<_> =
+            terms.iter().map(|it| (it.field.as_str(), it.value.as_str())).collect();
+        assert_eq!(parsed, expected, "{query}");
     }
 
     #[test]
@@ -265,17 +264,17 @@ mod tests {
 
     #[track_caller]
     fn check_rejected(query: &str, rule: &str) {
-        let rejected = parse_terms(query).unwrap_err();
-        assert!(rejected.contains(rule), "{query}: {rejected}");
+        let violated_rule = parse_terms(query).unwrap_err();
+        assert!(violated_rule.contains(rule), "{query}: {violated_rule}");
     }
 
     #[test]
     fn invalid_queries_are_rejected_with_their_rule() {
         check_rejected("", "must have a term");
         check_rejected("   ", "must have a term");
-        check_rejected("word", "must be made of terms");
-        check_rejected(":a", "must be made of terms");
-        check_rejected("a b:c", "must be made of terms");
+        check_rejected("word", "must consist of terms");
+        check_rejected(":a", "must consist of terms");
+        check_rejected("a b:c", "must consist of terms");
         check_rejected("data:", "must have a value");
         check_rejected(r#"data:"""#, "must have a value");
         check_rejected(r#"data:"a"#, "not closed");
@@ -302,14 +301,14 @@ mod tests {
 
     #[track_caller]
     fn check_numbered_rejected(query: &str, rule: &str) {
-        let rejected =
+        let violated_rule =
             parse_numbered_terms(parse_terms(query).unwrap(), PageRequest::default()).unwrap_err();
-        assert!(rejected.contains(rule), "{query}: {rejected}");
+        assert!(violated_rule.contains(rule), "{query}: {violated_rule}");
     }
 
     #[test]
     fn numbered_search_rejects_removed_fields_and_mixed_terms() {
-        let removed = [
+        let removed_fields = [
             "type:card",
             "fingerprint:a",
             "container:/a/",
@@ -318,19 +317,19 @@ mod tests {
             "modified_by:a",
             "modified_at:a",
         ];
-        for query in removed {
-            check_numbered_rejected(query, "any more");
+        for query in removed_fields {
+            check_numbered_rejected(query, "can no longer be searched for");
         }
-        check_numbered_rejected("id:abc AND metadata.a:b", "only terms about metadata");
-        check_numbered_rejected("metadata.a:b AND data:c", "only terms about metadata");
-        check_numbered_rejected("id:abc AND id:def", "only terms about metadata");
-        check_numbered_rejected("color:red", "must be about id, data or metadata");
-        check_numbered_rejected("metadata.:a", "must be about id, data or metadata");
-        let both = parse_numbered_terms(
+        check_numbered_rejected("id:abc AND metadata.a:b", "only metadata terms");
+        check_numbered_rejected("metadata.a:b AND data:c", "only metadata terms");
+        check_numbered_rejected("id:abc AND id:def", "only metadata terms");
+        check_numbered_rejected("color:red", "must be for id, data or metadata");
+        check_numbered_rejected("metadata.:a", "must be for id, data or metadata");
+        let metadata_search = parse_numbered_terms(
             parse_terms("metadata.a:b AND metadata.c:d").unwrap(),
             PageRequest::default(),
         );
-        assert_eq!(both.unwrap().metadata.len(), 2);
+        assert_eq!(metadata_search.unwrap().metadata.len(), 2);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::wire::{
     fields::{JsonField, JsonFields},
 };
 
-pub(crate) const TYPE_RULE: &str = "is not a type of token";
+pub(crate) const TYPE_RULE: &str = "is not a token type";
 
 pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
@@ -30,7 +30,7 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
     fields.finish().map(|()| new)
 }
 
-/// Either type and data, or an intent. Nothing when a complaint was noted.
+/// Parses either type and data, or an intent. Returns `None` if an error was added.
 fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
     let intent = fields.text("token_intent_id").into_option();
     let token_type = fields.text("type");
@@ -42,14 +42,14 @@ fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
         }
         return Some(TokenSource::Intent(intent));
     }
-    let known = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
-    if known.is_none() {
+    let parsed_type = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
+    if parsed_type.is_none() {
         fields.add_required_error("type");
     }
     if data.is_none() {
         fields.errors.push(FieldError::new("data", "is required"));
     }
-    Some(TokenSource::Data { token_type: known?, data: data? })
+    Some(TokenSource::Data { token_type: parsed_type?, data: data? })
 }
 
 pub(crate) fn parse_patch(body: Plaintext) -> Result<TokenPatch, ParseError> {

@@ -1,4 +1,4 @@
-//! Token intents on the wire.
+//! JSON of token intents.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use crate::wire::{
     },
 };
 
-/// A cryptogram is 28 characters of base64; there is room for others.
+/// A cryptogram has 28 characters of base64; the limit leaves space for other formats.
 const AUTHENTICATION_CHARS_MAX: usize = 256;
 
 pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
@@ -35,7 +35,7 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     let authentication = fields.text_map("authentication");
     let authentication = fields.parse(authentication, |mut it| {
         if it.values().any(|it| it.chars().count() > AUTHENTICATION_CHARS_MAX) {
-            let rule = "must have texts of at most 256 characters";
+            let rule = "must have values of at most 256 characters";
             return Err(vec![FieldError::new("authentication", rule)]);
         }
         Ok(IntentAuthentication {
@@ -45,8 +45,8 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     });
     let authentication = authentication.into_option();
     let containers = parse_containers(&mut fields).into_option();
-    let both = token_type.zip(data);
-    fields.finish_with(both).map(|(token_type, data)| NewTokenIntent {
+    let required = token_type.zip(data);
+    fields.finish_with(required).map(|(token_type, data)| NewTokenIntent {
         token_type,
         data,
         containers,
@@ -54,7 +54,7 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     })
 }
 
-/// What is absent is left out, everywhere. There is no data in it, ever.
+/// Absent values are omitted. The data of the intent is never included.
 #[derive(Serialize)]
 struct TokenIntentBody<'a> {
     id: String,

@@ -18,7 +18,7 @@ use crate::wire::{
     tokens::card::{CardDetailsBody, card_details_body},
 };
 
-/// What is absent is left out, everywhere.
+/// Absent values are omitted.
 #[derive(Serialize)]
 struct TokenResponseBody<'a> {
     id: &'a str,
@@ -75,7 +75,7 @@ struct TokenExtrasBody {
     deduplication_behavior: Option<&'static str>,
 }
 
-/// The answer to Create Token, without the data.
+/// The response of Create Token, without the data.
 pub(crate) fn render_created(written: &WrittenToken) -> RenderedResponse {
     let behavior = written.deduplicated.map(scrip_core::policy::DeduplicationBehavior::as_str);
     let extras =
@@ -83,7 +83,7 @@ pub(crate) fn render_created(written: &WrittenToken) -> RenderedResponse {
     render(201, &written.token, Some(extras))
 }
 
-/// The answer to Update Token, without the data.
+/// The response of Update Token, without the data.
 pub(crate) fn render_updated(written: &WrittenToken) -> RenderedResponse {
     let extras = written.deduplicated.map(|it| TokenExtrasBody {
         deduplicated: true,
@@ -92,7 +92,7 @@ pub(crate) fn render_updated(written: &WrittenToken) -> RenderedResponse {
     render(200, &written.token, extras)
 }
 
-/// The answer to Get Token, without the data.
+/// The response of Get Token, without the data.
 pub(crate) fn render_token(token: &TokenView) -> RenderedResponse {
     render(200, token, None)
 }

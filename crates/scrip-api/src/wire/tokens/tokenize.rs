@@ -1,4 +1,4 @@
-//! Tokens inside of any JSON.
+//! Parses the body of Tokenize: any JSON with values to tokenize.
 
 use scrip_core::{
     error::{Error, FieldError},
@@ -13,26 +13,27 @@ use crate::wire::{
     tokens::{token, token_response},
 };
 
-/// The body with its tokens taken out. They are known by their order.
+/// The structure of the body without the tokens, which are referenced by index.
 pub(crate) enum ResponseTemplate {
-    /// Null, or something empty: there is nothing to keep secret.
+    /// Null or an empty value: there is nothing to tokenize.
     Unchanged(Value),
-    /// An object that said what it wants to be.
+    /// A token request.
     Token(usize),
-    /// Any other value: its id takes its place.
+    /// Any other value: the id of its token replaces it.
     Leaf(usize),
     Array(Vec<Self>),
     Object(Vec<(String, Self)>),
 }
 
-/// What says that it is a token. One with only one of `type` and `data` is an object like any
-/// other.
+/// Returns whether an object is a token request. An object with only one of `type` and `data` is
+/// not.
 fn is_token(object: &Map<String, Value>) -> bool {
-    let intent = object.get("token_intent_id").is_some_and(|it| !it.is_null());
-    intent || (object.contains_key("type") && object.contains_key("data"))
+    let has_intent = object.get("token_intent_id").is_some_and(|it| !it.is_null());
+    has_intent || (object.contains_key("type") && object.contains_key("data"))
 }
 
-/// How many tokens a body would make. Before anything is made of it: it may be far too many.
+/// Counts the tokens that a body would create. Called before parsing, because there can be too
+/// many.
 pub(crate) fn count_tokens(body: &Value) -> usize {
     match body {
         Value::Null => 0,
@@ -47,9 +48,9 @@ pub(crate) fn parse(
     body: Plaintext,
 ) -> Result<(ResponseTemplate, Vec<RequestedToken>), ParseError> {
     let mut reader = TemplateReader::default();
-    let form = reader.read_value(body.into_exposed())?;
+    let template = reader.read_value(body.into_exposed())?;
     if reader.errors.is_empty() {
-        return Ok((form, reader.requested));
+        return Ok((template, reader.requested));
     }
     Err(Error::Invalid(reader.errors).into())
 }
@@ -75,29 +76,29 @@ impl TemplateReader {
                 self.add_request(NewToken::with_data(TokenType::Token, Plaintext::new(value))),
             )),
             Value::Array(items) => {
-                let mut forms = Vec::with_capacity(items.len());
-                for (at, item) in items.into_iter().enumerate() {
-                    let mark = self.path.enter_index(at);
-                    forms.push(self.read_value(item)?);
-                    self.path.leave(mark);
+                let mut templates = Vec::with_capacity(items.len());
+                for (index, item) in items.into_iter().enumerate() {
+                    let parent_path = self.path.enter_index(index);
+                    templates.push(self.read_value(item)?);
+                    self.path.leave(parent_path);
                 }
-                Ok(ResponseTemplate::Array(forms))
+                Ok(ResponseTemplate::Array(templates))
             }
             Value::Object(object) if is_token(&object) => self.read_token(object),
             Value::Object(object) => {
-                let mut forms = Vec::with_capacity(object.len());
+                let mut templates = Vec::with_capacity(object.len());
                 for (name, value) in object {
-                    let mark = self.path.enter(&name);
-                    let form = self.read_value(value)?;
-                    self.path.leave(mark);
-                    forms.push((name, form));
+                    let parent_path = self.path.enter(&name);
+                    let template = self.read_value(value)?;
+                    self.path.leave(parent_path);
+                    templates.push((name, template));
                 }
-                Ok(ResponseTemplate::Object(forms))
+                Ok(ResponseTemplate::Object(templates))
             }
         }
     }
 
-    /// All that is wrong with any of them is told at once.
+    /// Parses a token request. All errors of all tokens are reported together.
     fn read_token(&mut self, object: Map<String, Value>) -> Result<ResponseTemplate, ParseError> {
         match token::parse_new(Plaintext::new(Value::Object(object))) {
             Ok(new) => Ok(ResponseTemplate::Token(self.add_request(new))),
@@ -111,57 +112,61 @@ impl TemplateReader {
     }
 
     fn add_request(&mut self, new: NewToken) -> usize {
-        let place = self.requested.len();
+        let index = self.requested.len();
         self.requested.push(RequestedToken { path: self.path.as_str().to_owned(), new });
-        place
+        index
     }
 }
 
 impl ResponseTemplate {
-    /// The answer, without the data of tokens.
-    pub(crate) fn render(&self, written: &[WrittenToken]) -> RenderedResponse {
+    /// Renders the response, without the data of the tokens.
+    pub(crate) fn render(&self, tokens: &[WrittenToken]) -> RenderedResponse {
         let mut rendered = RenderedResponse::without_tokens(200, String::new());
-        self.write(written, &mut rendered);
+        self.write(tokens, &mut rendered);
         rendered
     }
 
-    fn write(&self, written: &[WrittenToken], to: &mut RenderedResponse) {
+    fn write(&self, tokens: &[WrittenToken], response: &mut RenderedResponse) {
         match self {
-            Self::Unchanged(value) => to.body.push_str(&value.to_string()),
-            Self::Token(at) => {
-                let start = to.body.len();
-                let object = written.get(*at).map(token_response::render_created);
-                to.body.push_str(&object.map(|it| it.body).unwrap_or_default());
-                to.tokens.push(TokenSpan { write_index: *at, start, end: to.body.len() });
+            Self::Unchanged(value) => response.body.push_str(&value.to_string()),
+            Self::Token(index) => {
+                let start = response.body.len();
+                let object = tokens.get(*index).map(token_response::render_created);
+                response.body.push_str(&object.map(|it| it.body).unwrap_or_default());
+                response.tokens.push(TokenSpan {
+                    write_index: *index,
+                    start,
+                    end: response.body.len(),
+                });
             }
-            Self::Leaf(at) => {
-                let id = written.get(*at).map(|it| it.token.id.as_str()).unwrap_or_default();
-                push_json_text(&mut to.body, id);
+            Self::Leaf(index) => {
+                let id = tokens.get(*index).map(|it| it.token.id.as_str()).unwrap_or_default();
+                push_json_text(&mut response.body, id);
             }
             Self::Array(items) => {
-                let mut before = '[';
+                let mut separator = '[';
                 for item in items {
-                    to.body.push(before);
-                    item.write(written, to);
-                    before = ',';
+                    response.body.push(separator);
+                    item.write(tokens, response);
+                    separator = ',';
                 }
-                to.body.push(']');
+                response.body.push(']');
             }
             Self::Object(properties) => {
-                let mut before = '{';
+                let mut separator = '{';
                 for (name, value) in properties {
-                    to.body.push(before);
-                    push_json_text(&mut to.body, name);
-                    to.body.push(':');
-                    value.write(written, to);
-                    before = ',';
+                    response.body.push(separator);
+                    push_json_text(&mut response.body, name);
+                    response.body.push(':');
+                    value.write(tokens, response);
+                    separator = ',';
                 }
-                to.body.push('}');
+                response.body.push('}');
             }
         }
     }
 }
 
-fn push_json_text(to: &mut String, text: &str) {
-    to.push_str(&serde_json::to_string(text).unwrap_or_default());
+fn push_json_text(body: &mut String, text: &str) {
+    body.push_str(&serde_json::to_string(text).unwrap_or_default());
 }

@@ -1,11 +1,11 @@
-//! A table as bytes: what an import writes and a server reads.
+//! The BIN file: an import writes it and a server reads it.
 //!
 //! ```text
-//! "SCRIPBIN"  version u32  rows u32  facts u32  stretches u32        all numbers big endian
-//! facts:      brand, funding, digits: one byte each, 0 for none; country: two letters or two zeros;
+//! "SCRIPBIN"  version u32  rows u32  details u32  ranges u32         all numbers big endian
+//! details:    brand, funding, digits: one byte each, 0 for none; country: two letters or zeros;
 //!             four times brand, funding
-//! stretches:  from u32  to u32  facts u32
-//! CRC-32 of all that u32
+//! ranges:     from u32  to u32  details index u32
+//! CRC-32 of all bytes before u32
 //! ```
 
 use thiserror::Error;
@@ -23,42 +23,42 @@ const DETAILS_BYTES: usize = 13;
 const RANGE_BYTES: usize = 12;
 const CHECKSUM_BYTES: usize = 4;
 
-/// Why bytes are not a table.
+/// The reason for which bytes are not a valid BIN file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum BinFileError {
-    #[error("it is not BIN data")]
+    #[error("not a BIN data file")]
     NotBinData,
-    /// Of another version of the program.
-    #[error("its version {0} is not known here")]
+    /// Written by another version of the program.
+    #[error("unsupported file version {0}")]
     UnknownVersion(u32),
-    /// Cut short, or longer than it says.
-    #[error("it is cut short or too long")]
+    /// Truncated, or longer than the header states.
+    #[error("the file is truncated or too long")]
     Length,
-    #[error("its checksum fails")]
+    #[error("the checksum does not match")]
     Checksum,
-    /// Whole, and yet not one that we would write.
-    #[error("it is not as this program writes it")]
+    /// The checksum is valid, but this program does not write such content.
+    #[error("the content is not valid")]
     Content,
 }
 
 impl BinTable {
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
-        let count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
+        let encode_count = |len: usize| u32::try_from(len).unwrap_or(u32::MAX).to_be_bytes();
         let len = encoded_len(self.details.len(), self.ranges.len()).unwrap_or(HEADER_BYTES);
         let mut bytes = Vec::with_capacity(len);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&VERSION.to_be_bytes());
         bytes.extend_from_slice(&self.row_count.to_be_bytes());
-        bytes.extend_from_slice(&count(self.details.len()));
-        bytes.extend_from_slice(&count(self.ranges.len()));
-        for facts in &self.details {
-            bytes.extend_from_slice(&encode_details(facts));
+        bytes.extend_from_slice(&encode_count(self.details.len()));
+        bytes.extend_from_slice(&encode_count(self.ranges.len()));
+        for details in &self.details {
+            bytes.extend_from_slice(&encode_details(details));
         }
-        for stretch in &self.ranges {
-            bytes.extend_from_slice(&stretch.from.to_be_bytes());
-            bytes.extend_from_slice(&stretch.to.to_be_bytes());
-            bytes.extend_from_slice(&stretch.details_index.to_be_bytes());
+        for range in &self.ranges {
+            bytes.extend_from_slice(&range.from.to_be_bytes());
+            bytes.extend_from_slice(&range.to.to_be_bytes());
+            bytes.extend_from_slice(&range.details_index.to_be_bytes());
         }
         let checksum = crc32fast::hash(&bytes);
         bytes.extend_from_slice(&checksum.to_be_bytes());
@@ -66,63 +66,61 @@ impl BinTable {
     }
 
     /// # Errors
-    /// The bytes are not what [`BinTable::to_bytes`] gave.
+    /// The bytes are not the output of [`BinTable::to_bytes`].
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, BinFileError> {
-        let after = bytes.strip_prefix(MAGIC).ok_or(BinFileError::NotBinData)?;
-        let (version, after) = read_u32(after)?;
+        let remaining = bytes.strip_prefix(MAGIC).ok_or(BinFileError::NotBinData)?;
+        let (version, remaining) = read_u32(remaining)?;
         if version != VERSION {
             return Err(BinFileError::UnknownVersion(version));
         }
-        let (rows, after) = read_u32(after)?;
-        let (facts_count, after) = read_u32(after)?;
-        let (stretches_count, after) = read_u32(after)?;
-        let facts_count = usize::try_from(facts_count).map_err(|_| BinFileError::Length)?;
-        let stretches_count = usize::try_from(stretches_count).map_err(|_| BinFileError::Length)?;
-        if encoded_len(facts_count, stretches_count) != Some(bytes.len()) {
+        let (row_count, remaining) = read_u32(remaining)?;
+        let (details_count, remaining) = read_u32(remaining)?;
+        let (range_count, remaining) = read_u32(remaining)?;
+        let details_count = usize::try_from(details_count).map_err(|_| BinFileError::Length)?;
+        let range_count = usize::try_from(range_count).map_err(|_| BinFileError::Length)?;
+        if encoded_len(details_count, range_count) != Some(bytes.len()) {
             return Err(BinFileError::Length);
         }
         let (covered, checksum) = bytes.split_last_chunk().ok_or(BinFileError::Length)?;
         if crc32fast::hash(covered) != u32::from_be_bytes(*checksum) {
             return Err(BinFileError::Checksum);
         }
-        let facts_bytes = facts_count.checked_mul(DETAILS_BYTES).ok_or(BinFileError::Length)?;
-        let (facts, after) = after.split_at_checked(facts_bytes).ok_or(BinFileError::Length)?;
-        let (stretches, _) =
-            after.split_last_chunk::<CHECKSUM_BYTES>().ok_or(BinFileError::Length)?;
-        let (facts, _) = facts.as_chunks::<DETAILS_BYTES>();
-        let (stretches, _) = stretches.as_chunks::<RANGE_BYTES>();
-        let facts: Option<Vec<_>> = facts.iter().map(decode_details).collect();
-        let mut table = Self {
-            details: facts.ok_or(BinFileError::Content)?,
-            row_count: rows,
-            ..Self::default()
-        };
-        table.ranges.reserve_exact(stretches.len());
-        table.ranges.extend(stretches.iter().map(decode_range));
+        let details_len = details_count.checked_mul(DETAILS_BYTES).ok_or(BinFileError::Length)?;
+        let (details_bytes, remaining) =
+            remaining.split_at_checked(details_len).ok_or(BinFileError::Length)?;
+        let (range_bytes, _) =
+            remaining.split_last_chunk::<CHECKSUM_BYTES>().ok_or(BinFileError::Length)?;
+        let (details_chunks, _) = details_bytes.as_chunks::<DETAILS_BYTES>();
+        let (range_chunks, _) = range_bytes.as_chunks::<RANGE_BYTES>();
+        let details: Option<Vec<_>> = details_chunks.iter().map(decode_details).collect();
+        let mut table =
+            Self { details: details.ok_or(BinFileError::Content)?, row_count, ..Self::default() };
+        table.ranges.reserve_exact(range_chunks.len());
+        table.ranges.extend(range_chunks.iter().map(decode_range));
         if table.is_valid() { Ok(table) } else { Err(BinFileError::Content) }
     }
 
-    /// Stretches in order, apart from each other, with facts that are there.
+    /// Ranges are sorted and disjoint, and their details exist.
     fn is_valid(&self) -> bool {
-        let known = |it: &BinRange| {
+        let has_details = |it: &BinRange| {
             usize::try_from(it.details_index).is_ok_and(|it| it < self.details.len())
         };
-        let possible = |it: &BinRange| it.from <= it.to && it.to <= 99_999_999;
-        self.ranges.iter().all(|it| known(it) && possible(it))
-            && self.ranges.is_sorted_by(|one, next| one.to < next.from)
+        let is_prefix_range = |it: &BinRange| it.from <= it.to && it.to <= 99_999_999;
+        self.ranges.iter().all(|it| has_details(it) && is_prefix_range(it))
+            && self.ranges.is_sorted_by(|first, second| first.to < second.from)
     }
 }
 
-/// How long it is with so many of each.
-fn encoded_len(facts: usize, stretches: usize) -> Option<usize> {
-    let facts = facts.checked_mul(DETAILS_BYTES)?;
-    let stretches = stretches.checked_mul(RANGE_BYTES)?;
-    facts.checked_add(stretches)?.checked_add(HEADER_BYTES + CHECKSUM_BYTES)
+/// The length of a file with this many details and ranges.
+fn encoded_len(details_count: usize, range_count: usize) -> Option<usize> {
+    let details_len = details_count.checked_mul(DETAILS_BYTES)?;
+    let ranges_len = range_count.checked_mul(RANGE_BYTES)?;
+    details_len.checked_add(ranges_len)?.checked_add(HEADER_BYTES + CHECKSUM_BYTES)
 }
 
 fn read_u32(bytes: &[u8]) -> Result<(u32, &[u8]), BinFileError> {
-    let (first, rest) = bytes.split_first_chunk().ok_or(BinFileError::Length)?;
-    Ok((u32::from_be_bytes(*first), rest))
+    let (first, remaining) = bytes.split_first_chunk().ok_or(BinFileError::Length)?;
+    Ok((u32::from_be_bytes(*first), remaining))
 }
 
 fn decode_range(bytes: &[u8; RANGE_BYTES]) -> BinRange {
@@ -134,8 +132,8 @@ fn decode_range(bytes: &[u8; RANGE_BYTES]) -> BinRange {
     }
 }
 
-fn encode_details(facts: &BinDetails) -> [u8; DETAILS_BYTES] {
-    let BinDetails { brand, funding, country, bin_digits, additional } = facts;
+fn encode_details(details: &BinDetails) -> [u8; DETAILS_BYTES] {
+    let BinDetails { brand, funding, country, bin_digits, additional } = details;
     let country = country.and_then(|it| it.alpha2.as_bytes().first_chunk::<2>().copied());
     let [first, second] = country.unwrap_or_default();
     let [one, two, three, four] = additional.0.map(|it| {
@@ -151,21 +149,21 @@ fn encode_details(facts: &BinDetails) -> [u8; DETAILS_BYTES] {
     ]
 }
 
-/// Nothing when one of the bytes has no meaning.
+/// `None` when a byte has no meaning.
 fn decode_details(bytes: &[u8; DETAILS_BYTES]) -> Option<BinDetails> {
     let [brand, funding, digits, first, second, additional @ ..] = bytes;
     let country = match [*first, *second] {
         [0, 0] => None,
         letters => {
-            let found = Country::parse(str::from_utf8(&letters).ok()?)?;
-            // As we write it: not in lower case.
-            (found.alpha2.as_bytes() == letters).then_some(Some(found))?
+            let country = Country::parse(str::from_utf8(&letters).ok()?)?;
+            // Only upper case is written.
+            (country.alpha2.as_bytes() == letters).then_some(Some(country))?
         }
     };
     let (pairs, _) = additional.as_chunks::<2>();
-    let mut read = AdditionalBrands::default();
-    for (room, [brand, funding]) in read.0.iter_mut().zip(pairs) {
-        *room = match (decode_index(&Brand::ALL, *brand)?, decode_index(&Funding::ALL, *funding)?) {
+    let mut additional_brands = AdditionalBrands::default();
+    for (slot, [brand, funding]) in additional_brands.0.iter_mut().zip(pairs) {
+        *slot = match (decode_index(&Brand::ALL, *brand)?, decode_index(&Funding::ALL, *funding)?) {
             (Some(brand), funding) => Some(AdditionalBrand { brand, funding }),
             (None, None) => None,
             (None, Some(_)) => return None,
@@ -176,21 +174,21 @@ fn decode_details(bytes: &[u8; DETAILS_BYTES]) -> Option<BinDetails> {
         funding: decode_index(&Funding::ALL, *funding)?,
         country,
         bin_digits: decode_index(&BinDigits::ALL, *digits)?,
-        additional: read,
+        additional: additional_brands,
     })
 }
 
-/// The place in a list, counted from one; zero for nothing.
+/// The index in a list, counted from one; zero for `None`.
 fn encode_index<T: PartialEq + Copy>(list: &[T], value: Option<T>) -> u8 {
-    let found = value.and_then(|value| list.iter().position(|it| *it == value));
-    found.and_then(|it| u8::try_from(it).ok()?.checked_add(1)).unwrap_or(0)
+    let index = value.and_then(|value| list.iter().position(|it| *it == value));
+    index.and_then(|it| u8::try_from(it).ok()?.checked_add(1)).unwrap_or(0)
 }
 
-/// What has that place; nothing at all when none does.
-fn decode_index<T: Copy>(list: &[T], place: u8) -> Option<Option<T>> {
-    match usize::from(place).checked_sub(1) {
+/// The entry at the index. Outer `None` when there is no such entry.
+fn decode_index<T: Copy>(list: &[T], index: u8) -> Option<Option<T>> {
+    match usize::from(index).checked_sub(1) {
         None => Some(None),
-        Some(place) => list.get(place).copied().map(Some),
+        Some(index) => list.get(index).copied().map(Some),
     }
 }
 
@@ -214,7 +212,7 @@ mod tests {
         BinTable::build(vec![BinRow { range, details }])
     }
 
-    /// The bytes of version 1, as files out there have them.
+    /// The bytes of version 1. Existing files have this layout.
     const SAMPLE: &[u8] = b"SCRIPBIN\0\0\0\x01\0\0\0\x01\0\0\0\x01\0\0\0\x01\
         \x0d\x03\x02FR\x0f\x02\0\0\0\0\0\0\
         \x02\x79\x54\x08\x02\x79\x54\x11\0\0\0\0";
@@ -228,14 +226,14 @@ mod tests {
         assert_eq!(BinTable::from_bytes(&bytes), Ok(sample()));
     }
 
-    /// CRC-32 as of IEEE 802.3, with the check value of the standard.
+    /// CRC-32 of IEEE 802.3, with the check value of the standard.
     #[test]
     fn bin_file_checksum_is_ieee_crc32() {
         assert_eq!(crc32fast::hash(b"123456789"), 0xCBF4_3926);
         assert_eq!(crc32fast::hash(b""), 0);
     }
 
-    /// With a checksum that is right.
+    /// Decodes with a correct checksum.
     fn decode_with_checksum(mut bytes: Vec<u8>) -> Result<BinTable, BinFileError> {
         bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
         BinTable::from_bytes(&bytes)
@@ -243,35 +241,36 @@ mod tests {
 
     #[test]
     fn damaged_bin_file_is_rejected_with_the_cause() {
-        let whole = sample().to_bytes();
-        for at in 0..whole.len() {
-            let mut bytes = whole.clone();
-            bytes[at] ^= 1;
-            let damage = BinTable::from_bytes(&bytes).unwrap_err();
-            match at {
-                0..8 => assert_eq!(damage, BinFileError::NotBinData),
-                8..12 => assert!(matches!(damage, BinFileError::UnknownVersion(_))),
-                16..24 => assert_eq!(damage, BinFileError::Length),
-                _ => assert_eq!(damage, BinFileError::Checksum, "{at}"),
+        let valid_bytes = sample().to_bytes();
+        for index in 0..valid_bytes.len() {
+            let mut bytes = valid_bytes.clone();
+            bytes[index] ^= 1;
+            let error = BinTable::from_bytes(&bytes).unwrap_err();
+            match index {
+                0..8 => assert_eq!(error, BinFileError::NotBinData),
+                8..12 => assert!(matches!(error, BinFileError::UnknownVersion(_))),
+                16..24 => assert_eq!(error, BinFileError::Length),
+                _ => assert_eq!(error, BinFileError::Checksum, "changed byte {index}"),
             }
-            assert!(BinTable::from_bytes(&whole[..at]).is_err());
+            assert!(BinTable::from_bytes(&valid_bytes[..index]).is_err());
         }
-        let longer = [whole.as_slice(), &[0]].concat();
-        assert_eq!(BinTable::from_bytes(&longer), Err(BinFileError::Length));
+        let longer_bytes = [valid_bytes.as_slice(), &[0]].concat();
+        assert_eq!(BinTable::from_bytes(&longer_bytes), Err(BinFileError::Length));
         assert_eq!(BinTable::from_bytes(&BinTable::default().to_bytes()), Ok(BinTable::default()));
     }
 
     #[test]
     fn bin_file_with_invalid_content_is_rejected_despite_valid_checksum() {
-        // Brand, funding, digits, country, second brand, its funding, from > to, to, facts.
-        for (at, value) in
+        // Brand, funding, digits, country, second brand, its funding, from > to, to, details index.
+        for (index, value) in
             [(24, 99), (25, 4), (26, 4), (27, b'X'), (29, 99), (30, 9), (37, 3), (41, 99), (48, 1)]
         {
             let mut bytes = SAMPLE.to_vec();
-            bytes[at] = value;
-            assert_eq!(decode_with_checksum(bytes), Err(BinFileError::Content), "{at}");
+            bytes[index] = value;
+            let result = decode_with_checksum(bytes);
+            assert_eq!(result, Err(BinFileError::Content), "changed byte {index}");
         }
-        // The same stretch twice.
+        // The same range twice.
         let mut bytes = SAMPLE.to_vec();
         bytes[23] = 2;
         bytes.extend_from_slice(&SAMPLE[37..]);

@@ -1,10 +1,10 @@
-//! Brands, kinds of funding, and what a payment asks of its cardholder.
+//! Card brands, funding types, and authentication requirements.
 
 use scrip_threeds::code::Scheme;
 
 words! {
-    /// A card brand. The first thirteen can be a card's own; the others only stand beside one of these
-    /// on the same card.
+    /// A card brand. The first thirteen can be the own brand of a card; the others occur only as an
+    /// additional network.
     pub enum Brand {
         AmericanExpress = Scheme::AmericanExpress.slug(),
         DinersClub = "diners-club",
@@ -34,6 +34,7 @@ words! {
 }
 
 words! {
+    /// The funding of a card.
     pub enum Funding {
         Credit = "credit",
         Debit = "debit",
@@ -42,7 +43,7 @@ words! {
 }
 
 impl Brand {
-    /// Whether it can be a card's own brand.
+    /// Whether the brand can be the own brand of a card.
     #[must_use]
     pub fn is_primary(self) -> bool {
         self <= Self::Visa
@@ -50,7 +51,7 @@ impl Brand {
 }
 
 words! {
-    /// What a payment with the card asks of its holder.
+    /// The authentication that a payment with the card requires.
     pub enum AuthenticationRequirement {
         /// Strong customer authentication, such as 3-D Secure.
         ScaRequired = "sca_required",

@@ -1,9 +1,10 @@
-//! The ranges of the schemes: ISO/IEC 7812 prefixes that they, and states, have published.
+//! The card ranges of the schemes: ISO/IEC 7812 prefixes that the schemes and US states have
+//! published.
 //!
-//! They tell the brand and little else. No range of `private-label` or `proprietary` is published:
-//! such a number belongs to whoever issued it, and only imported data knows it. Neither is any of
-//! Cartes Bancaires, Bancontact and other national networks that share a card with Visa or
-//! Mastercard, but for Dankort. Maestro is Mastercard's, and counted as such.
+//! The ranges contain the brand and little else. There are no published ranges of `private-label`
+//! and `proprietary` cards: only imported data contains such numbers. There are also none of Cartes
+//! Bancaires, Bancontact and other national networks that share a card with Visa or Mastercard,
+//! except Dankort. Maestro belongs to Mastercard and counts as Mastercard.
 
 use std::sync::LazyLock;
 
@@ -14,24 +15,26 @@ use Brand::{
 
 use super::{BinDetails, BinRow, BinTable, Brand, Country, PrefixRange};
 
-/// First and last prefix, or one twice; whose; and which networks take the same card.
+/// First and last prefix, which may be equal; the brand; and other networks that accept the same
+/// card.
 type SchemeRange = (&'static str, &'static str, Brand, &'static [Brand]);
 
 pub(super) fn table() -> &'static BinTable {
     static TABLE: LazyLock<BinTable> = LazyLock::new(|| {
-        let schemes = SCHEME_RANGES.iter().filter_map(|(first, last, brand, additional)| {
+        let scheme_rows = SCHEME_RANGES.iter().filter_map(|(first, last, brand, additional)| {
             let range =
                 PrefixRange::from_prefix(first)?.through(PrefixRange::from_prefix(last)?)?;
-            let facts = BinDetails { brand: Some(*brand), ..BinDetails::default() };
-            let facts = additional.iter().fold(facts, |facts, it| facts.with_network(*it, None));
-            Some(BinRow { range, details: facts })
+            let details = BinDetails { brand: Some(*brand), ..BinDetails::default() };
+            let details =
+                additional.iter().fold(details, |details, it| details.with_network(*it, None));
+            Some(BinRow { range, details })
         });
-        let states = EBT_PREFIXES.iter().filter_map(|prefix| {
+        let ebt_rows = EBT_PREFIXES.iter().filter_map(|prefix| {
             let country = Country::parse("US");
-            let facts = BinDetails { brand: Some(Ebt), country, ..BinDetails::default() };
-            Some(BinRow { range: PrefixRange::from_prefix(prefix)?, details: facts })
+            let details = BinDetails { brand: Some(Ebt), country, ..BinDetails::default() };
+            Some(BinRow { range: PrefixRange::from_prefix(prefix)?, details })
         });
-        BinTable::build(schemes.chain(states).collect())
+        BinTable::build(scheme_rows.chain(ebt_rows).collect())
     });
     &TABLE
 }
@@ -41,7 +44,8 @@ const SCHEME_RANGES: &[SchemeRange] = &[
     ("34", "34", AmericanExpress, &[]),
     ("37", "37", AmericanExpress, &[]),
 
-    // Diners Club International is a brand of Discover, whose network takes its cards.
+    // Diners Club International is a brand of Discover, and the network of Discover accepts its
+    // cards.
     ("300", "305", DinersClub, &[Discover]),
     ("3095", "3095", DinersClub, &[Discover]),
     ("36", "36", DinersClub, &[Discover]),
@@ -51,7 +55,8 @@ const SCHEME_RANGES: &[SchemeRange] = &[
     ("644", "649", Discover, &[]),
     ("65", "65", Discover, &[]),
 
-    // With Visa's prefixes, on cards of both; with Discover's, which takes these abroad.
+    // Prefixes of Visa, on cards of both brands; prefixes of Discover, which accepts these cards
+    // abroad.
     ("401178", "401179", Elo, &[Visa]),
     ("431274", "431274", Elo, &[Visa]),
     ("438935", "438935", Elo, &[Visa]),
@@ -76,7 +81,7 @@ const SCHEME_RANGES: &[SchemeRange] = &[
     ("655000", "655019", Elo, &[Discover]),
     ("655021", "655058", Elo, &[Discover]),
 
-    // And Hiper, of the same issuer.
+    // Hiper, of the same issuer.
     ("606282", "606282", Hipercard, &[]),
     ("637095", "637095", Hipercard, &[]),
     ("637568", "637568", Hipercard, &[]),
@@ -103,7 +108,7 @@ const SCHEME_RANGES: &[SchemeRange] = &[
 
     ("62", "62", Unionpay, &[]),
     ("8100", "8171", Unionpay, &[]),
-    // The ranges that Discover takes too.
+    // Ranges that Discover accepts too.
     ("622126", "622925", Unionpay, &[Discover]),
     ("624", "626", Unionpay, &[Discover]),
     ("6282", "6288", Unionpay, &[Discover]),
@@ -112,8 +117,8 @@ const SCHEME_RANGES: &[SchemeRange] = &[
     ("4571", "4571", Visa, &[Dankort]),
 ];
 
-/// Electronic benefit transfer: one prefix for each state, district or territory, as they tell the
-/// shops that take its cards; the Dakotas share one.
+/// Electronic benefit transfer: one prefix for each state, district or territory, as published for
+/// the shops that accept its cards; the Dakotas share one.
 #[rustfmt::skip]
 const EBT_PREFIXES: &[&str] = &[
     "504476", "505349", "507680", "507681", "507682", "507683", "507692", "507693", "507695",
@@ -130,13 +135,13 @@ mod tests {
 
     #[track_caller]
     fn check(number: &str, brand: Option<Brand>, additional: &[Brand]) {
-        let found = table().find(PrefixRange::from_number(number).unwrap()).unwrap_or_default();
-        assert_eq!(found.brand, brand, "{number}");
-        let others: Vec<_> = found.additional.iter().map(|it| it.brand).collect();
-        assert_eq!(others, additional, "{number}");
+        let details = table().find(PrefixRange::from_number(number).unwrap()).unwrap_or_default();
+        assert_eq!(details.brand, brand, "{number}");
+        let additional_brands: Vec<_> = details.additional.iter().map(|it| it.brand).collect();
+        assert_eq!(additional_brands, additional, "{number}");
     }
 
-    /// Numbers that schemes and processors publish for tests.
+    /// Test numbers that schemes and processors publish.
     #[test]
     fn published_test_numbers_have_their_brand() {
         for (brand, numbers) in [
@@ -202,8 +207,8 @@ mod tests {
             })
             .chain(EBT_PREFIXES.iter().map(|it| PrefixRange::from_prefix(it).unwrap()))
             .collect();
-        for (at, range) in ranges.iter().enumerate() {
-            assert!(!ranges[..at].contains(range), "{range:?}");
+        for (index, range) in ranges.iter().enumerate() {
+            assert!(!ranges[..index].contains(range), "duplicate {range:?}");
         }
         assert_eq!(usize::try_from(table().row_count()).unwrap(), ranges.len());
     }

@@ -2,21 +2,21 @@
 
 use std::sync::LazyLock;
 
-/// By their codes of two letters. Built once; the entries borrow from the embedded file.
+/// Sorted by two-letter code. Built once; the entries borrow from the embedded file.
 static COUNTRIES: LazyLock<Vec<Country>> = LazyLock::new(|| read_table(COUNTRIES_CSV));
 
 const COUNTRIES_CSV: &str =
     include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/data/countries.csv"));
 
-/// A country that has a code.
+/// A country with an ISO code.
 #[derive(Debug, PartialEq, Eq, Hash)]
 pub struct Country {
     pub alpha2: &'static str,
     alpha3: &'static str,
     pub numeric: &'static str,
-    /// Whether its issuers must authenticate whoever pays online: the second payment services
-    /// directive holds in the European Economic Area, with the parts of member states that have a
-    /// code of their own, and the United Kingdom kept it.
+    /// Whether its issuers must authenticate online payments. The second payment services directive
+    /// applies in the European Economic Area, including parts of member states with their own code.
+    /// The United Kingdom has retained the rule.
     pub requires_sca: bool,
     pub name: &'static str,
 }
@@ -35,21 +35,21 @@ impl Country {
         Some(Self { alpha2, alpha3, numeric, requires_sca, name })
     }
 
-    /// By any of the three codes, whatever its case.
+    /// Finds a country by one of its three codes, ignoring case.
     #[must_use]
     pub fn parse(text: &str) -> Option<&'static Self> {
-        // The usual one, by halves.
+        // The two-letter code is the usual one: binary search.
         if let Ok(&[first, second]) = <&[u8; 2]>::try_from(text.as_bytes()) {
             let code = [first.to_ascii_uppercase(), second.to_ascii_uppercase()];
-            let found = COUNTRIES.binary_search_by(|it| it.alpha2.as_bytes().cmp(&code)).ok()?;
-            return COUNTRIES.get(found);
+            let index = COUNTRIES.binary_search_by(|it| it.alpha2.as_bytes().cmp(&code)).ok()?;
+            return COUNTRIES.get(index);
         }
-        let is = |code: &str| code.eq_ignore_ascii_case(text);
-        COUNTRIES.iter().find(|it| is(it.alpha3) || is(it.numeric))
+        let is_code = |code: &str| code.eq_ignore_ascii_case(text);
+        COUNTRIES.iter().find(|it| is_code(it.alpha3) || is_code(it.numeric))
     }
 }
 
-/// Reads the embedded table. A row that is not a country is left out; the tests count the rows.
+/// Reads the embedded table. Invalid rows are skipped; the tests count the rows.
 fn read_table(text: &'static str) -> Vec<Country> {
     text.lines().skip(1).filter_map(Country::read).collect()
 }
@@ -64,8 +64,8 @@ mod tests {
     fn country_file_rows_all_parse() {
         assert_eq!(COUNTRIES_CSV.lines().next(), Some("alpha2,alpha3,numeric,requires_sca,name"));
         assert_eq!((COUNTRIES_CSV.lines().count(), COUNTRIES.len()), (1 + 249, 249));
-        for unusable in ["", "FR,FRA,250,yes", "FR,FRA,250,maybe,France", "FR,FRA,250,no,a,b"] {
-            assert!(Country::read(unusable).is_none(), "{unusable}");
+        for line in ["", "FR,FRA,250,yes", "FR,FRA,250,maybe,France", "FR,FRA,250,no,a,b"] {
+            assert!(Country::read(line).is_none(), "{line:?} is accepted");
         }
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn country_codes_are_sorted_and_parse_back() {
-        assert!(COUNTRIES.is_sorted_by(|one, next| one.alpha2 < next.alpha2));
+        assert!(COUNTRIES.is_sorted_by(|first, second| first.alpha2 < second.alpha2));
         for entry in COUNTRIES.iter() {
             for code in [entry.alpha2, entry.alpha3, entry.numeric] {
                 assert_eq!(Country::parse(code).unwrap().alpha2, entry.alpha2, "{code}");
@@ -112,7 +112,7 @@ mod tests {
         for code in ["US", "CH", "TR", "RU", "BR", "JE"] {
             check(code, false);
         }
-        // None of them is misspelt: 27 members, 7 parts, 3 others, and the United Kingdom.
+        // Checks for misspelt codes: 27 members, 7 parts, 3 others, and the United Kingdom.
         assert_eq!(COUNTRIES.iter().filter(|it| it.requires_sca).count(), 38);
     }
 }

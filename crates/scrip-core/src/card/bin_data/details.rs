@@ -1,19 +1,19 @@
-//! What can be known of a card by its first digits.
+//! Details of a card, by its first digits.
 
 use super::{AuthenticationRequirement, Brand, Country, Funding};
 
-/// Small and copied: finding it allocates nothing.
+/// The known details of a card. The type is `Copy`, so that a lookup allocates nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct BinDetails {
     pub brand: Option<Brand>,
     pub funding: Option<Funding>,
     pub country: Option<&'static Country>,
-    /// How long the issuer's number is, where the data says so.
+    /// The length of the issuer's BIN, if the data contains it.
     pub bin_digits: Option<BinDigits>,
     pub additional: AdditionalBrands,
 }
 
-/// How many of the first digits name the issuer.
+/// The number of first digits that identify the issuer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum BinDigits {
     Six,
@@ -24,7 +24,7 @@ pub enum BinDigits {
 impl BinDigits {
     pub(crate) const ALL: [Self; 3] = [Self::Six, Self::Seven, Self::Eight];
 
-    /// Of a prefix that long: never fewer than six, never more than eight.
+    /// The number of digits for a prefix of this length: at least six, at most eight.
     #[must_use]
     pub fn from_len(len: usize) -> Self {
         match len {
@@ -45,69 +45,71 @@ impl BinDigits {
 }
 
 impl BinDetails {
-    /// Everybody who pays online with a card that was issued there has to be authenticated. Nothing
-    /// when the country is not known, or has no such rule.
+    /// The authentication requirement of the issuer's country. `None` when the country is unknown
+    /// or has no such rule.
     #[must_use]
     pub fn authentication(&self) -> Option<AuthenticationRequirement> {
         let required = self.country.is_some_and(|it| it.requires_sca);
         required.then_some(AuthenticationRequirement::ScaRequired)
     }
 
-    /// Whether there is anything to tell of the card.
+    /// Whether all details of the card are unknown.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         let Self { brand, funding, country, bin_digits: _, additional } = self;
         brand.is_none() && funding.is_none() && country.is_none() && additional.is_empty()
     }
 
-    /// These, and what they leave open from the others. What is known of another brand's cards is
-    /// not said of these.
-    pub(crate) fn fill_from(self, others: Self) -> Self {
-        let others = match self.brand {
-            Some(brand) if others.brand != Some(brand) => Self::default(),
-            Some(_) | None => others,
+    /// Fills missing details from a second source. Details of another brand are not used.
+    pub(crate) fn fill_from(self, fallback: Self) -> Self {
+        let fallback = match self.brand {
+            Some(brand) if fallback.brand != Some(brand) => Self::default(),
+            Some(_) | None => fallback,
         };
         Self {
-            brand: self.brand.or(others.brand),
-            funding: self.funding.or(others.funding),
-            country: self.country.or(others.country),
-            bin_digits: self.bin_digits.or(others.bin_digits),
+            brand: self.brand.or(fallback.brand),
+            funding: self.funding.or(fallback.funding),
+            country: self.country.or(fallback.country),
+            bin_digits: self.bin_digits.or(fallback.bin_digits),
             additional: if self.additional.is_empty() {
-                others.additional
+                fallback.additional
             } else {
                 self.additional
             },
         }
     }
 
-    /// What holds for both.
+    /// The details that both have in common.
     pub(crate) fn intersect(self, other: Self) -> Self {
-        fn same<T: PartialEq>(one: Option<T>, other: Option<T>) -> Option<T> {
-            if one == other { one } else { None }
+        fn keep_equal<T: PartialEq>(first: Option<T>, second: Option<T>) -> Option<T> {
+            if first == second { first } else { None }
         }
         let same_additional = self.additional == other.additional;
         Self {
-            brand: same(self.brand, other.brand),
-            funding: same(self.funding, other.funding),
-            country: same(self.country, other.country),
+            brand: keep_equal(self.brand, other.brand),
+            funding: keep_equal(self.funding, other.funding),
+            country: keep_equal(self.country, other.country),
             bin_digits: self.bin_digits.min(other.bin_digits),
             additional: if same_additional { self.additional } else { AdditionalBrands::default() },
         }
     }
 
-    /// The same card on another network too. Nothing happens when it is known already, or when there
-    /// is no room for more.
+    /// Adds another network of the card. Does nothing if the network is already known or if the
+    /// list is full.
     #[must_use]
     pub fn with_network(mut self, brand: Brand, funding: Option<Funding>) -> Self {
-        let known = self.brand == Some(brand) || self.additional.iter().any(|it| it.brand == brand);
-        if !known && let Some(free) = self.additional.0.iter_mut().find(|it| it.is_none()) {
-            *free = Some(AdditionalBrand { brand, funding });
+        let is_included =
+            self.brand == Some(brand) || self.additional.iter().any(|it| it.brand == brand);
+        if !is_included
+            && let Some(free_slot) = self.additional.0.iter_mut().find(|it| it.is_none())
+        {
+            *free_slot = Some(AdditionalBrand { brand, funding });
         }
         self
     }
 }
 
-/// The other networks of a card: more than these no card has.
+/// The other networks of a card. No card has more than four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct AdditionalBrands(pub(super) [Option<AdditionalBrand>; AdditionalBrands::MAX]);
 
@@ -141,12 +143,15 @@ mod tests {
     #[test]
     fn bin_details_are_filled_only_from_the_same_brand() {
         let credit = BinDetails { funding: Some(Funding::Credit), ..BinDetails::default() };
-        let known = visa().with_network(Brand::Dankort, None);
-        assert_eq!(credit.fill_from(known), BinDetails { funding: Some(Funding::Credit), ..known });
+        let built_in = visa().with_network(Brand::Dankort, None);
+        assert_eq!(
+            credit.fill_from(built_in),
+            BinDetails { funding: Some(Funding::Credit), ..built_in }
+        );
         let elo = BinDetails { brand: Some(Brand::Elo), ..BinDetails::default() };
-        assert_eq!(elo.fill_from(known), elo);
-        let own = visa().with_network(Brand::CartesBancaires, Some(Funding::Debit));
-        assert_eq!(own.fill_from(known), own);
+        assert_eq!(elo.fill_from(built_in), elo);
+        let imported = visa().with_network(Brand::CartesBancaires, Some(Funding::Debit));
+        assert_eq!(imported.fill_from(built_in), imported);
     }
 
     #[test]
@@ -161,21 +166,22 @@ mod tests {
 
     #[test]
     fn additional_networks_are_unique_and_at_most_four() {
-        let twice = visa()
+        let details = visa()
             .with_network(Brand::Dankort, None)
             .with_network(Brand::Dankort, Some(Funding::Debit));
-        assert_eq!(twice.additional.iter().count(), 1);
+        assert_eq!(details.additional.iter().count(), 1);
         assert!(visa().with_network(Brand::Visa, None).additional.is_empty());
-        let all = Brand::ALL.iter().fold(visa(), |facts, it| facts.with_network(*it, None));
-        assert_eq!(all.additional.iter().count(), AdditionalBrands::MAX);
+        let with_all_brands =
+            Brand::ALL.iter().fold(visa(), |details, it| details.with_network(*it, None));
+        assert_eq!(with_all_brands.additional.iter().count(), AdditionalBrands::MAX);
     }
 
     #[test]
     fn authentication_requirement_follows_the_country() {
-        let of =
+        let requirement_in =
             |country| BinDetails { country: Country::parse(country), ..visa() }.authentication();
-        assert_eq!(of("FR"), Some(AuthenticationRequirement::ScaRequired));
-        assert_eq!(of("US"), None);
+        assert_eq!(requirement_in("FR"), Some(AuthenticationRequirement::ScaRequired));
+        assert_eq!(requirement_in("US"), None);
         assert_eq!(visa().authentication(), None);
     }
 }

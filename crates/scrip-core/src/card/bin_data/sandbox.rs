@@ -1,17 +1,19 @@
-//! The sandbox cards. They are made up, and only test tenants know them.
+//! The sandbox cards: invented numbers for test tenants only.
 
 use Brand::{AmericanExpress, DinersClub, Discover, Jcb, Mastercard, Visa};
 
 use super::{BinDetails, Brand, Country, Funding};
 use crate::card::has_same_mask;
 
-/// By how the card looks to a masked reader, like everything here.
+/// Finds a sandbox card by its masked number, like all BIN data.
 pub(super) fn find(number: &str) -> Option<BinDetails> {
-    let special = OTHER_CARDS.iter().find(|(it, ..)| has_same_mask(number, it));
-    if let Some(&(_, brand, funding, country, additional)) = special {
+    let other_card = OTHER_CARDS.iter().find(|(it, ..)| has_same_mask(number, it));
+    if let Some(&(_, brand, funding, country, additional)) = other_card {
         let (funding, country) = (Some(funding), Country::parse(country));
-        let facts = BinDetails { brand, funding, country, ..BinDetails::default() };
-        return Some(additional.iter().fold(facts, |facts, it| facts.with_network(*it, funding)));
+        let details = BinDetails { brand, funding, country, ..BinDetails::default() };
+        return Some(
+            additional.iter().fold(details, |details, it| details.with_network(*it, funding)),
+        );
     }
     let (brand, _) = US_CREDIT_CARDS
         .iter()
@@ -20,11 +22,11 @@ pub(super) fn find(number: &str) -> Option<BinDetails> {
     Some(BinDetails { brand: Some(*brand), funding, country, ..BinDetails::default() })
 }
 
-/// Whether this is the number of a sandbox card. Some of these have no valid checksum.
+/// Whether this is the number of a sandbox card. Some of them have no valid checksum.
 #[must_use]
 pub fn is_sandbox_number(number: &str) -> bool {
-    let plain = US_CREDIT_CARDS.iter().any(|(_, numbers)| numbers.contains(&number));
-    plain || OTHER_CARDS.iter().any(|(it, ..)| *it == number)
+    let is_us_credit_card = US_CREDIT_CARDS.iter().any(|(_, numbers)| numbers.contains(&number));
+    is_us_credit_card || OTHER_CARDS.iter().any(|(it, ..)| *it == number)
 }
 
 /// Credit cards of the United States.
@@ -92,11 +94,11 @@ const US_CREDIT_CARDS: &[(Brand, &[&str])] = &[
     (DinersClub, &["36148900647913", "36700102000000"]),
 ];
 
-/// Number, brand, funding, country of the issuer, and which networks take the same card.
-type Special = (&'static str, Option<Brand>, Funding, &'static str, &'static [Brand]);
+/// Number, brand, funding, country of the issuer, and other networks that accept the card.
+type OtherCard = (&'static str, Option<Brand>, Funding, &'static str, &'static [Brand]);
 
-/// Those that show what the others do not: debit, a second network, strong authentication.
-const OTHER_CARDS: &[Special] = &[
+/// Cards with special properties: debit, a second network, strong authentication.
+const OTHER_CARDS: &[OtherCard] = &[
     ("4150580996517927", Some(Visa), Funding::Credit, "FR", &[Brand::CartesBancaires]),
     ("4917610000000000", Some(Visa), Funding::Debit, "GB", &[]),
     ("4462030000000000", Some(Visa), Funding::Debit, "GB", &[]),
@@ -113,17 +115,17 @@ mod tests {
 
     #[test]
     fn sandbox_cards_have_the_brand_of_their_prefix() {
-        let plain = US_CREDIT_CARDS
+        let us_credit_cards = US_CREDIT_CARDS
             .iter()
             .flat_map(|(brand, numbers)| numbers.iter().map(|number| (*number, Some(*brand))));
-        let special = OTHER_CARDS.iter().map(|(number, brand, ..)| (*number, *brand));
-        for (number, brand) in plain.chain(special) {
-            let block = PrefixRange::from_number(number).unwrap();
-            let known = built_in::table().find(block).and_then(|it| it.brand);
-            assert_eq!(known, brand, "{number}");
-            let facts = find(number).unwrap();
-            assert_eq!(facts.brand, brand, "{number}");
-            assert!(facts.funding.is_some() && facts.country.is_some(), "{number}");
+        let other_cards = OTHER_CARDS.iter().map(|(number, brand, ..)| (*number, *brand));
+        for (number, brand) in us_credit_cards.chain(other_cards) {
+            let range = PrefixRange::from_number(number).unwrap();
+            let built_in_brand = built_in::table().find(range).and_then(|it| it.brand);
+            assert_eq!(built_in_brand, brand, "{number}");
+            let details = find(number).unwrap();
+            assert_eq!(details.brand, brand, "{number}");
+            assert!(details.funding.is_some() && details.country.is_some(), "{number}");
             assert!(is_sandbox_number(number));
         }
     }
@@ -132,7 +134,7 @@ mod tests {
     fn numbers_outside_the_sandbox_list_are_not_sandbox_cards() {
         assert_eq!(find("4012888888881881"), None);
         assert!(!is_sandbox_number("4012888888881881"));
-        // It looks like a sandbox card, and is none.
+        // This number has the same mask as a sandbox card, but is not a sandbox card.
         assert!(!is_sandbox_number("4242424200004242"));
         assert_eq!(find("4242424200004242"), find("4242424242424242"));
     }

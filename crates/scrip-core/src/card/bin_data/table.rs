@@ -1,4 +1,5 @@
-//! A table of ranges: which of them holds a number's first digits, and is the narrowest that does.
+//! A table of prefix ranges. A lookup finds the narrowest range that contains the first digits of a
+//! number.
 
 use std::{
     cmp::Reverse,
@@ -8,10 +9,10 @@ use std::{
 use super::BinDetails;
 use crate::card::bin_len;
 
-/// The first eight digits of a number, as a number.
+/// The largest eight-digit prefix.
 const PREFIX_MAX: u32 = 99_999_999;
 
-/// The numbers of eight digits that begin in one way.
+/// A range of eight-digit prefixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PrefixRange {
     pub(super) from: u32,
@@ -19,25 +20,25 @@ pub struct PrefixRange {
 }
 
 impl PrefixRange {
-    /// All that begin with these digits, of which there are one to eight.
+    /// All prefixes that start with these one to eight digits.
     #[must_use]
     pub fn from_prefix(digits: &str) -> Option<Self> {
-        let missing = 8_usize.checked_sub(digits.len()).filter(|it| *it < 8)?;
+        let missing_digits = 8_usize.checked_sub(digits.len()).filter(|it| *it < 8)?;
         if !digits.bytes().all(|it| it.is_ascii_digit()) {
             return None;
         }
-        let unit = 10_u32.checked_pow(u32::try_from(missing).ok()?)?;
-        let from = digits.parse::<u32>().ok()?.checked_mul(unit)?;
-        Some(Self { from, to: from.checked_add(unit)?.checked_sub(1)? })
+        let width = 10_u32.checked_pow(u32::try_from(missing_digits).ok()?)?;
+        let from = digits.parse::<u32>().ok()?.checked_mul(width)?;
+        Some(Self { from, to: from.checked_add(width)?.checked_sub(1)? })
     }
 
-    /// All that begin as a masked reader sees this one begin: a shorter number is not told apart
-    /// by digits that it keeps covered.
+    /// All prefixes with the same visible BIN as this number. For shorter numbers, masked digits
+    /// are not used.
     pub(crate) fn from_number(number: &str) -> Option<Self> {
         Self::from_prefix(number.get(..bin_len(number))?)
     }
 
-    /// From the first of one to the last of another.
+    /// From the first prefix of one range to the last prefix of another.
     #[must_use]
     pub fn through(self, last: Self) -> Option<Self> {
         (self.from <= last.to).then_some(Self { from: self.from, to: last.to })
@@ -48,20 +49,20 @@ impl PrefixRange {
     }
 }
 
-/// What is said of a range.
+/// A range with its details.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BinRow {
     pub range: PrefixRange,
     pub details: BinDetails,
 }
 
-/// Stretches that lie apart, in order, so that a search halves them.
+/// Disjoint ranges in ascending order, for binary search.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct BinTable {
     pub(super) ranges: Vec<BinRange>,
-    /// Each once: many stretches have the same.
+    /// Each once: many ranges have the same details.
     pub(super) details: Vec<BinDetails>,
-    /// How many rows it was made of.
+    /// The number of rows that the table was built from.
     pub(super) row_count: u32,
 }
 
@@ -69,42 +70,55 @@ pub struct BinTable {
 pub(super) struct BinRange {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Its place in the list of facts.
+    /// The index in the list of details.
     pub(super) details_index: u32,
 }
 
 impl BinTable {
-    /// More than any issuer list has; a table with as many takes less than 200 MB.
+    /// The maximum number of rows: more than any issuer list has. Such a table takes less than 200
+    /// MB.
     pub const ROWS_MAX: usize = 4_000_000;
 
-    /// Where ranges overlap, the narrower one is believed; of two that are as narrow, the one that
-    /// begins later. Of a range that is there twice the first row is believed, and another brand in
-    /// a later one is a second network of the same cards.
+    /// Builds a table. Where ranges overlap, the narrower one applies; of two equally narrow
+    /// ranges, the one that starts later. If a range occurs twice, the first row applies, and a
+    /// different brand in a later row is an additional network of the same cards.
     #[must_use]
     pub fn build(rows: Vec<BinRow>) -> Self {
-        let count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
+        let row_count = u32::try_from(rows.len()).unwrap_or(u32::MAX);
         let rows = sort_and_merge(rows);
-        let mut table = Self { row_count: count, ..Self::default() };
-        let mut known = HashMap::new();
-        let mut coming = rows.iter().enumerate().peekable();
-        // The narrowest first. Those that ended are taken out when they come up.
-        let mut open = BinaryHeap::new();
-        let mut at = 0;
+        let mut table = Self { row_count, ..Self::default() };
+        let mut details_indexes = HashMap::new();
+        let mut next_rows = rows.iter().enumerate().peekable();
+        // The ranges at the current position, the narrowest at the top. Ranges that ended are
+        // removed when they reach the top.
+        let mut active_ranges = BinaryHeap::new();
+        let mut position = 0;
         loop {
-            while let Some((place, row)) = coming.next_if(|(_, row)| row.range.from <= at) {
-                open.push(Reverse((row.range.width(), Reverse(row.range.from), place)));
+            while let Some((row_index, row)) =
+                next_rows.next_if(|(_, row)| row.range.from <= position)
+            {
+                active_ranges.push(Reverse((
+                    row.range.width(),
+                    Reverse(row.range.from),
+                    row_index,
+                )));
             }
-            let winner = open.peek().and_then(|Reverse((_, _, place))| rows.get(*place));
-            let begins = coming.peek().map(|(_, row)| row.range.from);
-            match (winner, begins) {
-                (Some(row), _) if row.range.to < at => drop(open.pop()),
-                (Some(row), begins) => {
-                    let last = begins.map_or(PREFIX_MAX, |it| it.saturating_sub(1));
-                    let to = row.range.to.min(last);
-                    table.append(&mut known, PrefixRange { from: at, to }, row.details);
-                    at = to.saturating_add(1);
+            let narrowest =
+                active_ranges.peek().and_then(|Reverse((_, _, row_index))| rows.get(*row_index));
+            let next_start = next_rows.peek().map(|(_, row)| row.range.from);
+            match (narrowest, next_start) {
+                (Some(row), _) if row.range.to < position => drop(active_ranges.pop()),
+                (Some(row), next_start) => {
+                    let last_prefix = next_start.map_or(PREFIX_MAX, |it| it.saturating_sub(1));
+                    let to = row.range.to.min(last_prefix);
+                    table.append(
+                        &mut details_indexes,
+                        PrefixRange { from: position, to },
+                        row.details,
+                    );
+                    position = to.saturating_add(1);
                 }
-                (None, Some(begins)) => at = begins,
+                (None, Some(next_start)) => position = next_start,
                 (None, None) => break,
             }
         }
@@ -113,70 +127,73 @@ impl BinTable {
         table
     }
 
+    /// Appends a range, or extends the last range if it has the same details.
     fn append(
         &mut self,
-        known: &mut HashMap<BinDetails, u32>,
+        details_indexes: &mut HashMap<BinDetails, u32>,
         range: PrefixRange,
-        facts: BinDetails,
+        details: BinDetails,
     ) {
-        let next = u32::try_from(self.details.len()).unwrap_or(u32::MAX);
-        let place = *known.entry(facts).or_insert(next);
-        if place == next {
-            self.details.push(facts);
+        let next_index = u32::try_from(self.details.len()).unwrap_or(u32::MAX);
+        let details_index = *details_indexes.entry(details).or_insert(next_index);
+        if details_index == next_index {
+            self.details.push(details);
         }
         let PrefixRange { from, to } = range;
         match self.ranges.last_mut() {
-            Some(last) if last.details_index == place && last.to.saturating_add(1) == from => {
+            Some(last)
+                if last.details_index == details_index && last.to.saturating_add(1) == from =>
+            {
                 last.to = to
             }
-            Some(_) | None => self.ranges.push(BinRange { from, to, details_index: place }),
+            Some(_) | None => self.ranges.push(BinRange { from, to, details_index }),
         }
     }
 
-    /// What all cards have in common whose numbers begin like that; nothing when some of them are
-    /// not in the table.
+    /// The details that all cards with this prefix range have in common; `None` when at least one
+    /// of them is not in the table.
     #[must_use]
-    pub fn find(&self, block: PrefixRange) -> Option<BinDetails> {
-        let first = self.ranges.partition_point(|it| it.to < block.from);
+    pub fn find(&self, range: PrefixRange) -> Option<BinDetails> {
+        let first_index = self.ranges.partition_point(|it| it.to < range.from);
         let mut common: Option<BinDetails> = None;
-        let mut next = block.from;
-        for stretch in self.ranges.get(first..)? {
-            if stretch.from > next {
+        let mut next_prefix = range.from;
+        for table_range in self.ranges.get(first_index..)? {
+            if table_range.from > next_prefix {
                 return None;
             }
-            let facts = *self.details.get(usize::try_from(stretch.details_index).ok()?)?;
-            common = Some(common.map_or(facts, |it| it.intersect(facts)));
-            if stretch.to >= block.to {
+            let details = *self.details.get(usize::try_from(table_range.details_index).ok()?)?;
+            common = Some(common.map_or(details, |it| it.intersect(details)));
+            if table_range.to >= range.to {
                 return common;
             }
-            next = stretch.to.saturating_add(1);
+            next_prefix = table_range.to.saturating_add(1);
         }
         None
     }
 
-    /// How many rows it was made of.
+    /// The number of rows that the table was built from.
     #[must_use]
     pub fn row_count(&self) -> u32 {
         self.row_count
     }
 
-    /// What it takes in memory.
+    /// The memory usage in bytes.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         size_of_val(self.ranges.as_slice()).saturating_add(size_of_val(self.details.as_slice()))
     }
 }
 
-/// In order of their beginnings, each range once.
+/// Sorts the rows by start, and merges rows with the same range.
 fn sort_and_merge(mut rows: Vec<BinRow>) -> Vec<BinRow> {
-    // Stable, so that the first row of a range stays the first.
+    // A stable sort, so that the first row of a range stays the first.
     rows.sort_by_key(|it| (it.range.from, it.range.to));
-    rows.dedup_by(|again, first| {
-        let same = again.range == first.range;
-        if let (true, Some(brand)) = (same, again.details.brand) {
-            first.details = first.details.with_network(brand, again.details.funding);
+    rows.dedup_by(|repeated, first| {
+        let is_same_range = repeated.range == first.range;
+        if let (true, Some(brand)) = (is_same_range, repeated.details.brand) {
+            first.details = first.details.with_network(brand, repeated.details.funding);
         }
-        same
+        is_same_range
     });
     rows
 }

@@ -1,4 +1,4 @@
-//! Authorize Session: a private application lends a session some of its rights, once.
+//! Authorize Session: a private application delegates some of its rights to a session, once.
 
 use std::fmt;
 
@@ -16,6 +16,7 @@ use crate::{
     store::{ChangeOutcome, CommitExtras},
 };
 
+/// A parsed request that authorizes a session.
 pub struct AccessSessionAuthorization {
     pub nonce: String,
     pub access: AccessPolicy,
@@ -24,13 +25,13 @@ pub struct AccessSessionAuthorization {
 
 impl fmt::Debug for AccessSessionAuthorization {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Authorization")
+        f.write_str("AccessSessionAuthorization")
     }
 }
 
 /// # Errors
-/// The caller would lend what it does not have; there is no such session, or it was authorized
-/// before.
+/// The caller would delegate rights that it does not have, there is no such session, or it is
+/// already authorized.
 pub async fn authorize_access_session(
     vault: &Vault,
     permit: PolicyPermit,
@@ -44,27 +45,27 @@ pub async fn authorize_access_session(
         return Err(Error::Forbidden(Denial::ExceedsAuthorizer(permission)));
     }
     let now = vault.clock.now();
-    let bounds = now..=now.plus(ACCESS_SESSION_LIFETIME_MAX);
-    if authorization.expires_at.is_some_and(|it| it <= now || !bounds.contains(&it)) {
-        let rule = "must be in the future, and within 24 hours";
+    let allowed_times = now..=now.plus(ACCESS_SESSION_LIFETIME_MAX);
+    if authorization.expires_at.is_some_and(|it| it <= now || !allowed_times.contains(&it)) {
+        let rule = "must be in the future and within 24 hours";
         return Err(FieldError::new("expires_at", rule).into());
     }
     let nonce = pepper.api_key_digest(&authorization.nonce);
-    let found = vault.store.find_access_session_by_nonce(&permit, nonce).await?;
-    let found = found.filter(|it| it.record.expires_at > now).ok_or(Error::NotFound)?;
-    if !found.has_valid_mac(&caller.tenant().keys) {
+    let row = vault.store.find_access_session_by_nonce(&permit, nonce).await?;
+    let row = row.filter(|it| it.record.expires_at > now).ok_or(Error::NotFound)?;
+    if !row.has_valid_mac(&caller.tenant().keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
-    let mut record = found.record;
+    let mut record = row.record;
     if record.grant.is_some() {
         return Err(nonce_used_error());
     }
     record.expires_at = authorization.expires_at.unwrap_or(record.expires_at);
-    let by = caller.application();
+    let authorizer = caller.application();
     let api_key = caller.api_key();
     let api_key = api_key.ok_or_else(|| Error::Internal("the caller has no API key".into()))?;
     record.grant =
-        Some(AccessSessionGrant { authorizer: by, api_key, at: now, access: authorization.access });
+        Some(AccessSessionGrant { authorizer, api_key, at: now, access: authorization.access });
 
     let idempotency = recorder.as_ref().map(|it| {
         let rendered = (it.render)(&());

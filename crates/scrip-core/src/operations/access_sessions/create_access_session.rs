@@ -1,5 +1,5 @@
-//! Create Session: a key that can do nothing yet, and the nonce by which a private application will
-//! know it.
+//! Create Session: a key without rights, and the nonce that a private application needs to
+//! authorize it.
 
 use std::fmt;
 
@@ -16,8 +16,9 @@ use crate::{
     store::CommitExtras,
 };
 
+/// A new session, as the response returns it.
 pub struct CreatedAccessSession {
-    /// Both are shown now, and never again.
+    /// The key and the nonce are returned once and never again.
     pub key: ApiKeyText,
     pub nonce: String,
     pub expires_at: Timestamp,
@@ -30,7 +31,7 @@ impl fmt::Debug for CreatedAccessSession {
 }
 
 /// # Errors
-/// Nobody asks: the operator has no use for a session.
+/// The permit is the operator's, who has no application.
 pub async fn create_access_session(
     vault: &Vault,
     permit: PolicyPermit,

@@ -1,5 +1,5 @@
-//! From a session's key to its rights. The store is asked each time, so what happens to a session
-//! anywhere counts at once everywhere.
+//! Finds the rights of an access session key. Every request reads the store, so a change of a
+//! session takes effect on all nodes immediately.
 
 use std::sync::Arc;
 
@@ -8,38 +8,38 @@ use crate::{
     policy::{AccessSessionId, Directory, Principal, principal::DelegatedRights},
 };
 
-/// Nothing when there is no such session, when it or its application has ended, or when the API key
-/// that authorized it was deleted.
+/// Finds the principal of an access session key. `None` when there is no such session, when it
+/// expired, when its application was deleted, or when the API key that authorized it was deleted.
 ///
 /// # Errors
-/// The store did not answer, or somebody altered the session.
+/// The store is unavailable, or the row of the session was altered.
 pub async fn resume_access_session(
     vault: &Vault,
     directory: &Directory,
     key: &str,
 ) -> Result<Option<Principal>, Error> {
     let id = AccessSessionId(directory.digest(key));
-    let Some(found) = vault.store.find_access_session(id).await? else { return Ok(None) };
-    let record = &found.record;
+    let Some(row) = vault.store.find_access_session(id).await? else { return Ok(None) };
+    let record = &row.record;
     let Some(tenant) = directory.tenant(record.tenant) else { return Ok(None) };
-    if record.id != id || !found.has_valid_mac(&tenant.keys) {
+    if record.id != id || !row.has_valid_mac(&tenant.keys) {
         return Err(Error::Internal("the row of an access session was altered".into()));
     }
     if record.expires_at <= vault.clock.latest() || !record.is_authorizing_key_live(tenant) {
         return Ok(None);
     }
-    let known = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);
-    let Some(application) = known(record.application) else { return Ok(None) };
-    let authorized = match found.record.grant.as_ref() {
+    let find_principal = |id| directory.principal(id).filter(|it| it.tenant().id == record.tenant);
+    let Some(application) = find_principal(record.application) else { return Ok(None) };
+    let delegated = match row.record.grant.as_ref() {
         None => None,
         Some(it) => {
-            let Some(by) = known(it.authorizer) else { return Ok(None) };
+            let Some(authorizer) = find_principal(it.authorizer) else { return Ok(None) };
             Some(DelegatedRights {
-                authorizer: Arc::clone(by),
+                authorizer: Arc::clone(authorizer),
                 api_key: it.api_key,
                 access: it.access.clone(),
             })
         }
     };
-    Ok(Some(Principal::for_access_session(id, application, authorized)))
+    Ok(Some(Principal::for_access_session(id, application, delegated)))
 }

@@ -1,4 +1,4 @@
-//! Revoke Access Session: the operator ends a session before its time.
+//! Revoke Access Session: the operator ends a session before it expires.
 
 use crate::{
     Error, Vault,

@@ -1,4 +1,4 @@
-//! Create API key: another one beside those that an application has; or one made elsewhere.
+//! Create API key: generates another key of an application, or imports an existing one.
 
 use scrip_seal::Pepper;
 
@@ -18,7 +18,7 @@ const API_KEYS_MAX: usize = 100;
 #[derive(Debug, Clone)]
 pub struct CreatedApiKey {
     pub record: ApiKeyRecord,
-    /// Shown now, and never again.
+    /// Returned once and never again.
     pub api_key: ApiKeyText,
 }
 
@@ -40,7 +40,7 @@ pub async fn create_api_key(
     insert_api_key(vault, permit, Operation::CreateApiKey, created, recorder).await
 }
 
-/// A key that clients already have goes on working.
+/// Imports a key that clients already use.
 ///
 /// # Errors
 /// There is no such application, it has too many keys, or the key is in use.
@@ -64,17 +64,17 @@ async fn insert_api_key(
     created: CreatedApiKey,
     recorder: Option<ResponseRecorder<CreatedApiKey>>,
 ) -> Result<CreatedApiKey, Error> {
-    let signed = SignedRow::new(&permit.tenant().keys, created.record.clone());
+    let signed_row = SignedRow::new(&permit.tenant().keys, created.record.clone());
     let now = created.record.created.at;
     change_policy(vault, permit, operation, now, recorder, move |records| {
         let application = load_application(records, created.record.application)?;
         if application.api_keys.len() >= API_KEYS_MAX {
-            let reason = "an application has at most 100 keys; delete one";
+            let reason = "an application can have at most 100 keys; delete one";
             return Err(Error::Unprocessable { reason });
         }
         let entity = created.record.id.to_string();
         Ok(PolicyDecision {
-            writes: vec![PolicyWrite::PutApiKey(signed)],
+            writes: vec![PolicyWrite::PutApiKey(signed_row)],
             entity,
             outcome: created,
         })

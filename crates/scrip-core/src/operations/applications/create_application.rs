@@ -1,4 +1,4 @@
-//! Create Application, with its first key or without.
+//! Create Application, with or without a first key.
 
 use scrip_seal::Pepper;
 
@@ -14,9 +14,10 @@ use crate::{
     },
 };
 
-/// A tenant's policy is checked as a whole whenever it changes, so it has to have an end.
+/// Every change checks the whole policy of the tenant, so its size is limited.
 const APPLICATIONS_MAX: usize = 5_000;
 
+/// A parsed request that creates an application.
 #[derive(Debug)]
 pub struct NewApplication {
     pub name: DisplayName,
@@ -25,6 +26,7 @@ pub struct NewApplication {
     pub create_key: CreateKey,
 }
 
+/// Whether the new application gets an API key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CreateKey {
     Yes,
@@ -34,12 +36,12 @@ pub enum CreateKey {
 #[derive(Debug, Clone)]
 pub struct CreatedApplication {
     pub application: Application,
-    /// Shown now, and never again.
+    /// Returned once and never again.
     pub api_key: Option<ApiKeyText>,
 }
 
 /// # Errors
-/// The request breaks a rule, or the tenant has too many.
+/// The request is invalid, or the tenant has too many applications.
 pub async fn create_application(
     vault: &Vault,
     permit: PolicyPermit,
@@ -67,14 +69,14 @@ pub async fn create_application(
         .collect();
     let keys = &tenant.keys;
     let mut writes = vec![PolicyWrite::PutApplication(SignedRow::new(keys, record.clone()))];
-    let signed = |it: &crate::policy::ApiKeyRecord| SignedRow::new(keys, it.clone());
-    writes.extend(api_keys.iter().map(signed).map(PolicyWrite::PutApiKey));
+    let sign = |it: &crate::policy::ApiKeyRecord| SignedRow::new(keys, it.clone());
+    writes.extend(api_keys.iter().map(sign).map(PolicyWrite::PutApiKey));
     let entity = record.id.to_string();
     let outcome = CreatedApplication { application: Application { record, api_keys }, api_key };
     let operation = Operation::CreateApplication;
     change_policy(vault, permit, operation, now, recorder, move |records| {
         if records.applications.len() >= APPLICATIONS_MAX {
-            let reason = "a tenant has at most 5000 applications; delete one";
+            let reason = "a tenant can have at most 5000 applications; delete one";
             return Err(Error::Unprocessable { reason });
         }
         Ok(PolicyDecision { writes, entity, outcome })

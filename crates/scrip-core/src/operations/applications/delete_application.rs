@@ -1,4 +1,4 @@
-//! Delete Application, with its keys and whatever its sessions could do.
+//! Delete Application, with its keys. Its access sessions lose their rights.
 
 use crate::{
     Error, Vault,

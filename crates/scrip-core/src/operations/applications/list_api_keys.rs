@@ -1,4 +1,4 @@
-//! List API keys of an application, and one of them.
+//! List API keys of an application, and get one of them.
 
 use crate::{
     Error, Vault,
@@ -8,7 +8,7 @@ use crate::{
     policy::{ApiKeyRecord, PolicyPermit},
 };
 
-/// The oldest first.
+/// Lists the API keys of an application, oldest first.
 ///
 /// # Errors
 /// There is no such application, or the read cannot be recorded.
@@ -17,9 +17,9 @@ pub async fn list_api_keys<'a>(
     permit: &'a PolicyPermit,
     application: ApplicationId,
 ) -> Result<&'a [ApiKeyRecord], Error> {
-    let found = find_application(permit, application)?;
+    let application = find_application(permit, application)?;
     vault.record_policy_read(permit, Operation::ListApiKeys, "").await?;
-    Ok(&found.api_keys)
+    Ok(&application.api_keys)
 }
 
 /// # Errors
@@ -31,7 +31,7 @@ pub async fn get_api_key<'a>(
     id: ApiKeyId,
 ) -> Result<&'a ApiKeyRecord, Error> {
     let keys = &find_application(permit, application)?.api_keys;
-    let found = keys.iter().find(|it| it.id == id).ok_or(Error::NotFound)?;
+    let api_key = keys.iter().find(|it| it.id == id).ok_or(Error::NotFound)?;
     vault.record_policy_read(permit, Operation::GetApiKey, id.to_string()).await?;
-    Ok(found)
+    Ok(api_key)
 }

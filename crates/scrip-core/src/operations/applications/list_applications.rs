@@ -1,4 +1,5 @@
-//! List Applications: a page of those that a filter leaves; and one of them, by its id or its key.
+//! List Applications: a page of the applications that match a filter; and one application, by its
+//! id or its key.
 
 use crate::{
     Error, Vault,
@@ -8,14 +9,14 @@ use crate::{
     policy::{Application, ApplicationKind, PolicyPermit},
 };
 
-/// Nothing in a list lets everything through.
+/// A filter of applications. An empty list matches all.
 #[derive(Debug, Default)]
 pub struct ApplicationFilter {
     pub ids: Vec<ApplicationId>,
     pub kinds: Vec<ApplicationKind>,
 }
 
-/// The newest first.
+/// Lists applications, newest first.
 ///
 /// # Errors
 /// The read cannot be recorded.
@@ -25,15 +26,16 @@ pub async fn list_applications(
     filter: &ApplicationFilter,
     page: PageRequest,
 ) -> Result<Page<Application>, Error> {
-    let wanted = |it: &&Application| {
+    let is_included = |it: &&Application| {
         let (id, kind) = (it.record.id, it.record.kind);
         (filter.ids.is_empty() || filter.ids.contains(&id))
             && (filter.kinds.is_empty() || filter.kinds.contains(&kind))
     };
-    let mut found: Vec<_> = permit.tenant().applications.values().filter(wanted).collect();
-    found.sort_by_key(|it| std::cmp::Reverse((it.record.created.at, it.record.id)));
+    let mut applications: Vec<_> =
+        permit.tenant().applications.values().filter(is_included).collect();
+    applications.sort_by_key(|it| std::cmp::Reverse((it.record.created.at, it.record.id)));
     vault.record_policy_read(permit, Operation::ListApplications, "").await?;
-    Ok(Page::from_all(&found, page))
+    Ok(Page::from_all(&applications, page))
 }
 
 /// # Errors
@@ -43,12 +45,12 @@ pub async fn get_application(
     permit: &PolicyPermit,
     id: ApplicationId,
 ) -> Result<Application, Error> {
-    let found = find_application(permit, id)?;
+    let application = find_application(permit, id)?;
     vault.record_policy_read(permit, Operation::GetApplication, id.to_string()).await?;
-    Ok(found.clone())
+    Ok(application.clone())
 }
 
-/// Whose key is this?
+/// The application of the caller's API key.
 ///
 /// # Errors
 /// The read cannot be recorded.
@@ -57,9 +59,9 @@ pub async fn get_application_by_key(
     permit: &PolicyPermit,
 ) -> Result<Application, Error> {
     let id = permit.require_caller()?.application();
-    let found = find_application(permit, id)?;
+    let application = find_application(permit, id)?;
     vault.record_policy_read(permit, Operation::GetApplicationByKey, id.to_string()).await?;
-    Ok(found.clone())
+    Ok(application.clone())
 }
 
 pub(crate) fn find_application(

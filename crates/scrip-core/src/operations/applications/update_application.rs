@@ -1,4 +1,4 @@
-//! Update Application: its name and its rights, replaced whole. Its type stays.
+//! Update Application: replaces its name and its rights. The kind does not change.
 
 use crate::{
     Error, Vault,
@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such application, or the request breaks a rule.
+/// There is no such application, or the request is invalid.
 pub async fn update_application(
     vault: &Vault,
     permit: PolicyPermit,
@@ -30,8 +30,8 @@ pub async fn update_application(
         outcome.record.name = name;
         outcome.record.access = access;
         outcome.record.modified = Some(change_permit.change_stamp(now));
-        let signed = SignedRow::new(&change_permit.tenant().keys, outcome.record.clone());
-        let writes = vec![PolicyWrite::PutApplication(signed)];
+        let signed_row = SignedRow::new(&change_permit.tenant().keys, outcome.record.clone());
+        let writes = vec![PolicyWrite::PutApplication(signed_row)];
         Ok(PolicyDecision { writes, entity: id.to_string(), outcome })
     })
     .await

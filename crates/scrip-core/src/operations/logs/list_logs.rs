@@ -1,4 +1,5 @@
-//! List Logs: what was recorded of a tenant. Each page that is read leaves a record itself.
+//! List Logs: the audit log and the read log of a tenant. Each page that is read is itself
+//! recorded.
 
 use scrip_seal::{Place, Sealed};
 
@@ -12,12 +13,12 @@ use crate::{
     policy::{Caller, Permission},
 };
 
-/// Which records, and which page of them.
+/// A filter, and the page to return.
 #[derive(Debug)]
 pub struct ListLogsQuery {
     pub filter: RecordFilter,
     pub start: Option<Sealed>,
-    /// Counted from there; the first is 1.
+    /// The page number, counted from `start`. The first page is 1.
     pub page: Option<usize>,
     pub size: usize,
 }
@@ -26,46 +27,46 @@ pub struct ListLogsQuery {
 pub struct LogPage {
     pub records: Vec<(LogKind, LogRecord)>,
     pub size: usize,
-    /// Nothing on the last page.
+    /// `None` on the last page.
     pub next: Option<Sealed>,
 }
 
+/// Returns one page of both logs, newest first, and records the read.
+///
 /// # Errors
-/// The cursor belongs to another question, or the page is too far down for its number.
+/// The cursor belongs to another query, or the page number is too large.
 pub async fn list_logs(
     vault: &Vault,
     caller: &Caller,
     query: ListLogsQuery,
 ) -> Result<LogPage, Error> {
-    let start = query.start.as_ref();
-    let start = start.map(|it| cursor::open_log_positions(caller, place(&query.filter), it));
-    let from = start.transpose()?.unwrap_or(NEWEST_POSITIONS);
-    // Not shown any longer, whether it was pruned or not.
+    let sealed_start = query.start.as_ref();
+    let start = sealed_start.map(|it| cursor::open_log_positions(caller, place(&query.filter), it));
+    let start = start.transpose()?.unwrap_or(NEWEST_POSITIONS);
+    // Older records are not returned, whether they are pruned or not.
     let retained_since = vault.clock.latest().minus(caller.tenant().quotas.log_retention());
-    // The record of each page would move the pages that are counted from the newest record.
+    // Page numbers count from the newest record. The record of this read would shift the following
+    // pages, so records of List Logs are omitted.
     let without_log_reads = query.page.is_some() && query.filter.operation.is_none();
-    let from_date = query.filter.from.max(Some(retained_since));
-    let filter = RecordFilter { from: from_date, without_log_reads, ..query.filter.clone() };
-    let pass_over = query.page.unwrap_or(1).saturating_sub(1).saturating_mul(query.size);
-    let request =
-        LogPageRequest { filter: &filter, start: from, skip: pass_over, size: query.size };
-    let filled = fill_log_page(vault, caller, request).await?;
-    // Who counts pages takes a short one for the last.
-    if query.page.is_some() && filled.next_positions.is_some() && filled.records.len() < query.size
-    {
-        let reason = "there is too much to look through for a page by its number; narrow \
-                      start_date and end_date, or go on by the next of a page as start";
+    let from = query.filter.from.max(Some(retained_since));
+    let filter = RecordFilter { from, without_log_reads, ..query.filter.clone() };
+    let skip = query.page.unwrap_or(1).saturating_sub(1).saturating_mul(query.size);
+    let request = LogPageRequest { filter: &filter, start, skip, size: query.size };
+    let page = fill_log_page(vault, caller, request).await?;
+    // Clients that use page numbers treat a short page as the last one.
+    if query.page.is_some() && page.next_positions.is_some() && page.records.len() < query.size {
+        let reason = "too many records to scan for a page number; narrow start_date and \
+                          end_date, or pass the next of a page as start";
         return Err(Error::Unprocessable { reason });
     }
-    let next = filled
-        .next_positions
-        .map(|it| cursor::seal_log_positions(caller, place(&query.filter), it));
+    let next =
+        page.next_positions.map(|it| cursor::seal_log_positions(caller, place(&query.filter), it));
     let entries = vec![ReadLogEntry::new(caller.tenant().id.to_string(), "read")];
     vault.record_reads(caller, Operation::ListLogs, entries).await?;
-    Ok(LogPage { records: filled.records, size: query.size, next })
+    Ok(LogPage { records: page.records, size: query.size, next })
 }
 
-/// What a cursor is bound to.
+/// The query that a cursor is bound to.
 fn place(filter: &RecordFilter) -> Place {
     let RecordFilter { entity_type, entity, operation, outcome, actor, from, to, .. } = filter;
     Place::new("cursor")

@@ -1,4 +1,4 @@
-//! Create Tenant: an operator's act, so no caller has to be permitted.
+//! Create Tenant: an operator's command, so it needs no permit of a caller.
 
 use std::sync::Arc;
 
@@ -14,28 +14,29 @@ use crate::{
     },
 };
 
-/// A new vault's own keys, before the first tenant; those that are there stay. Opens the trail.
+/// Creates the system keys of a new vault, before the first tenant; existing keys do not change.
+/// Sets the key of the audit trail.
 ///
 /// # Errors
-/// The store or the key source did not answer.
+/// The store or the key source is unavailable.
 pub async fn initialize_vault_keys(vault: &Vault, source: &dyn KeySource) -> Result<(), Error> {
     let audit_key = match vault.store.load_directory().await?.system_keys {
         Some(keys) => AuditKey::unwrap(source, &keys.audit_key)?,
         None => {
-            let ((_, pepper), (created, audit_key)) =
+            let ((_, pepper), (opened_key, audit_key)) =
                 (Pepper::create(source)?, AuditKey::create(source)?);
             vault.store.insert_system_keys(SystemKeys { pepper, audit_key }).await?;
-            created
+            opened_key
         }
     };
     vault.audit_trail.set_key(&Arc::new(audit_key));
     Ok(())
 }
 
-/// Begins the vault's own chain of records, if there is none.
+/// Creates the vault's own chain of records, if there is none.
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn create_vault_chain(vault: &Vault) -> Result<(), Error> {
     let heads = vault.store.list_heads(LogKind::Read).await?;
     if heads.iter().any(|it| it.tenant == TenantId::VAULT) {
@@ -45,7 +46,7 @@ pub async fn create_vault_chain(vault: &Vault) -> Result<(), Error> {
 }
 
 /// # Errors
-/// The store or the key source did not answer.
+/// The store or the key source is unavailable.
 pub async fn create_tenant(
     vault: &Vault,
     source: &dyn KeySource,

@@ -1,5 +1,7 @@
-//! Delete Tenant: its API keys stop at once. Its own keys are destroyed when the grace period of its
-//! quotas ends, and nothing of it opens afterwards; without a grace period, in the same step.
+//! Delete Tenant: its API keys stop working immediately.
+//!
+//! Its encryption keys are destroyed after the grace period of its quotas; after that, its data
+//! cannot be decrypted. Without a grace period, the keys are destroyed in the same step.
 
 use std::sync::Arc;
 
@@ -12,10 +14,11 @@ use crate::{
     store::ChangeOutcome,
 };
 
-/// Until when the tenant can be restored; nothing when its keys are destroyed already.
+/// Deletes a tenant. Returns the end of the grace period; `None` when the keys are already
+/// destroyed.
 ///
 /// # Errors
-/// The tenant is gone.
+/// The tenant does not exist.
 pub async fn delete_tenant(
     vault: &Vault,
     permit: PolicyPermit,
@@ -28,42 +31,42 @@ pub async fn delete_tenant(
             .map(|()| None);
     }
     let deletes_at = vault.clock.now().plus(grace);
-    let delete = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
-    rewrite_tenant(vault, permit, Operation::DeleteTenant, None, delete).await?;
+    let set_deletion = move |record: &mut TenantRecord| record.deletes_at = Some(deletes_at);
+    rewrite_tenant(vault, permit, Operation::DeleteTenant, None, set_deletion).await?;
     Ok(Some(deletes_at))
 }
 
-/// Destroys the keys of tenants whose grace period is over; how many tenants.
+/// Destroys the keys of tenants after their grace period; returns the number of tenants.
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn destroy_due_tenants(vault: &Vault, directory: &Directory) -> Result<usize, Error> {
-    let mut destroyed = 0_usize;
+    let mut destroyed_count = 0_usize;
     if directory.pending_deletion().is_empty() {
-        return Ok(destroyed);
+        return Ok(destroyed_count);
     }
-    let by = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
+    let due_at = vault.store.cap_at_shared_clock(vault.clock.earliest()).await?;
     for tenant in directory.pending_deletion() {
-        if tenant.deletes_at.is_none_or(|it| by < it) {
+        if tenant.deletes_at.is_none_or(|it| due_at < it) {
             continue;
         }
         let now = vault.clock.now();
         let audit = AuditRecord::for_vault(Operation::DeleteTenant, directory.audit_key(), now);
         let permit = PolicyPermit::for_operator(Arc::clone(tenant));
-        match delete_in_store(vault, TenantDeletion::Due { permit, due_at: by }, audit).await {
-            Ok(()) => destroyed = destroyed.saturating_add(1),
-            // Another node was first, or the tenant was restored.
+        match delete_in_store(vault, TenantDeletion::Due { permit, due_at }, audit).await {
+            Ok(()) => destroyed_count = destroyed_count.saturating_add(1),
+            // Another node destroyed the keys first, or the tenant was restored.
             Err(Error::NotFound) => (),
             Err(error) => return Err(error),
         }
     }
-    Ok(destroyed)
+    Ok(destroyed_count)
 }
 
-/// By the operator, whatever became of its policy, and without a grace period.
+/// Deletes a tenant by the operator's command, without a grace period. The policy may be altered.
 ///
 /// # Errors
-/// The tenant is gone.
+/// The tenant does not exist.
 pub async fn delete_tenant_by_id(
     vault: &Vault,
     tenant: TenantId,

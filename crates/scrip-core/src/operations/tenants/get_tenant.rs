@@ -1,4 +1,4 @@
-//! Get Tenant, and what it may use.
+//! Get Tenant, and its quotas.
 
 use crate::{
     Error, Vault,

@@ -1,4 +1,4 @@
-//! Get Tenant Usage: how many tokens there are, and how many of them were used this month.
+//! Get Tenant Usage: the number of tokens, and of tokens active in this month.
 
 use crate::{
     audit::Operation, error::Error, policy::PolicyPermit, time::Month, token::TenantUsage,
@@ -6,7 +6,7 @@ use crate::{
 };
 
 /// # Errors
-/// The store did not answer, or the read cannot be recorded.
+/// The store is unavailable, or the read cannot be recorded.
 pub async fn get_tenant_usage(vault: &Vault, permit: &PolicyPermit) -> Result<TenantUsage, Error> {
     let month = Month::from_timestamp(vault.clock.now());
     let usage = vault.store.find_usage(permit, month).await?;

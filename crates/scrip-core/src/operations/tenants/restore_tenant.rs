@@ -1,4 +1,4 @@
-//! Restore Tenant: takes back a deletion whose grace period has not ended. An operator's act.
+//! Restore Tenant: reverts a deletion during its grace period. An operator's command.
 
 use crate::{
     Error, Vault,
@@ -8,8 +8,8 @@ use crate::{
 };
 
 /// # Errors
-/// The tenant's keys are destroyed already.
+/// The keys of the tenant are already destroyed.
 pub async fn restore_tenant(vault: &Vault, permit: PolicyPermit) -> Result<TenantRecord, Error> {
-    let restore = |record: &mut TenantRecord| record.deletes_at = None;
-    rewrite_tenant(vault, permit, Operation::RestoreTenant, None, restore).await
+    let clear_deletion = |record: &mut TenantRecord| record.deletes_at = None;
+    rewrite_tenant(vault, permit, Operation::RestoreTenant, None, clear_deletion).await
 }

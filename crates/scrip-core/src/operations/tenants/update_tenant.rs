@@ -1,4 +1,4 @@
-//! Update Tenant: its name and its settings; and, by the operator, its quotas.
+//! Update Tenant: its name and settings; and, by the operator, its quotas.
 
 use crate::{
     Error, Vault,
@@ -10,14 +10,14 @@ use crate::{
     },
 };
 
-/// What is to become of the settings that are there.
+/// Edits the current settings.
 pub type EditSettings = Box<dyn FnOnce(TenantSettings) -> TenantSettings + Send>;
 
-/// And of its quotas: on those that are there then, so that two changes at once both count.
+/// Edits the current quotas inside the transaction, so that two concurrent changes both apply.
 pub type EditQuotas = Box<dyn FnOnce(Quotas) -> Quotas + Send>;
 
 /// # Errors
-/// The tenant is gone.
+/// The tenant does not exist.
 pub async fn update_tenant(
     vault: &Vault,
     permit: PolicyPermit,
@@ -33,17 +33,17 @@ pub async fn update_tenant(
 }
 
 /// # Errors
-/// The tenant is gone.
+/// The tenant does not exist.
 pub async fn set_tenant_quotas(
     vault: &Vault,
     permit: PolicyPermit,
     edit: EditQuotas,
 ) -> Result<TenantRecord, Error> {
-    let edit = move |record: &mut TenantRecord| record.quotas = edit(record.quotas);
-    rewrite_tenant(vault, permit, Operation::SetTenantQuotas, None, edit).await
+    let edit_record = move |record: &mut TenantRecord| record.quotas = edit(record.quotas);
+    rewrite_tenant(vault, permit, Operation::SetTenantQuotas, None, edit_record).await
 }
 
-/// Changes a tenant's own row by what is decided on the row as it is then.
+/// Changes the row of a tenant, based on the current row.
 pub(crate) async fn rewrite_tenant(
     vault: &Vault,
     permit: PolicyPermit,

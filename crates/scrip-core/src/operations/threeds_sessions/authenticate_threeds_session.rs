@@ -1,7 +1,8 @@
 //! Authenticate Session.
 //!
-//! What goes out cannot be taken back, so first it is written that it goes; then it is sent; then
-//! what became of it is written. A process that dies in between leaves a session that is spent.
+//! A sent message cannot be recalled. The session is therefore written before the message is sent,
+//! and the outcome is written afterwards. If the process dies in between, the session cannot be
+//! authenticated again.
 
 use scrip_threeds::{
     fault::Fault,
@@ -31,17 +32,19 @@ use crate::{
 const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionAuthenticate;
 const OPERATION: Operation = Operation::AuthenticateThreeDsSession;
 
-/// An authenticate request after parsing; its attributes are checked here, all at once.
+/// A parsed authenticate request. All of its attributes are checked here, in one step.
 #[derive(Debug)]
 pub struct NewAuthentication {
     pub request: AuthenticateRequest,
-    /// Which of the brands of the card, where it has several.
+    /// The brand to use, if the card has several.
     pub card_brand: Option<String>,
 }
 
+/// Sends the `AReq` of a session to a directory server, and returns the outcome.
+///
 /// # Errors
-/// The request breaks a rule, the session cannot be authenticated (again), or somebody whom we
-/// asked failed.
+/// The request is invalid, the session cannot be authenticated (again), or the directory server
+/// failed.
 pub async fn authenticate_threeds_session(
     vault: &Vault,
     caller: &Caller,
@@ -54,28 +57,31 @@ pub async fn authenticate_threeds_session(
         opened.check_number()?;
         let OpenedSession { session, card, permit } = opened;
         let prepared = prepare(vault, caller, &session, card, &new)?;
-        let PreparedRequest { session: mut next, effects, rail, message } = prepared;
-        let (used, _) = next.card(caller.tenant())?;
-        let session_change = SessionChange::new(caller, OPERATION, "asked", vault.clock.now());
-        let session_change = SessionChange { used_card: Some(used), ..session_change };
+        let PreparedRequest { session: mut next, effects, scheme_support, message } = prepared;
+        let (used_card, _) = next.card(caller.tenant())?;
+        let session_change =
+            SessionChange::new(caller, OPERATION, "authentication_requested", vault.clock.now());
+        let session_change = SessionChange { used_card: Some(used_card), ..session_change };
         if next.write(vault, &effects, session_change).await? == ChangeOutcome::Stale {
             continue;
         }
         let kind = caller.tenant().kind;
-        let answered = vault.directory_servers.send_message(kind, rail.scheme, message).await;
-        return save_outcome(vault, &permit, next, answered, recorder).await;
+        let response =
+            vault.directory_servers.send_message(kind, scheme_support.scheme, message).await;
+        return save_outcome(vault, &permit, next, response, recorder).await;
     }
     Err(session_conflict_error())
 }
 
-/// A session that is about to ask, and what it asks.
+/// A session that is ready to send, and its message.
 struct PreparedRequest {
     session: LoadedSession,
     effects: Vec<StateMachineEffect>,
-    rail: SchemeSupport,
+    scheme_support: SchemeSupport,
     message: Zeroizing<Vec<u8>>,
 }
 
+/// Checks the request, applies it to the session and builds the `AReq`.
 fn prepare(
     vault: &Vault,
     caller: &Caller,
@@ -87,101 +93,100 @@ fn prepare(
     if session.body.state.method_state().is_none() {
         return Err(rejection_error(&ThreeDsRejection::AlreadyAuthenticated));
     }
-    let rail = choose_scheme(session, new)?;
+    let scheme_support = choose_scheme(session, new)?;
     let kind = caller.tenant().kind;
-    let link = vault.directory_servers.connection(kind, rail.scheme);
-    let link = link
+    let connection = vault.directory_servers.connection(kind, scheme_support.scheme);
+    let connection = connection
         .ok_or_else(|| service_error(ServiceFailure::new(FailureReason::NotConnected, Some(id))))?;
     let card = card.ok_or(Error::NotFound)?;
     let number = card.number.ok_or(Error::NotFound)?;
     let card = AReqCard { number, expiry: card.expiry };
 
-    let terms = vault.directory_servers.settings();
-    let strictness = if terms.lenient {
-        let (server_name, requestor_url) = (&*terms.server_name, &*terms.public_url);
-        Strictness::Lenient { scheme: rail.scheme, server_name, requestor_url }
+    let settings = vault.directory_servers.settings();
+    let strictness = if settings.lenient {
+        let (server_name, requestor_url) = (&*settings.server_name, &*settings.public_url);
+        Strictness::Lenient { scheme: scheme_support.scheme, server_name, requestor_url }
     } else {
         Strictness::Strict
     };
     let request = fill_defaults(&new.request, strictness);
-    let situation = AuthenticateContext {
+    let context = AuthenticateContext {
         request: &request,
         device_info: &session.body.device_info,
         session: session.body.state.kind,
         device: session.body.device,
-        version: rail.recommended,
+        version: scheme_support.recommended,
     };
-    let asked = situation.authentication_parameters(rail.scheme);
-    // What the machine refuses comes before what is wrong with the request, unless nobody could
-    // know what was asked for.
+    let parameters = context.authentication_parameters(scheme_support.scheme);
+    // Errors of the state machine have priority over errors of the request, unless the requested
+    // authentication is unknown.
     let now = vault.clock.now();
-    let stepped = asked.map(|asked| {
-        session.apply_event(&StateMachineEvent::Authenticate { parameters: asked }, now)
+    let transition = parameters.map(|parameters| {
+        session.apply_event(&StateMachineEvent::Authenticate { parameters }, now)
     });
-    let stepped = stepped.transpose().map_err(|it| rejection_error(&it))?;
-    let effects = stepped.as_ref().map(|(_, it)| it.as_slice()).unwrap_or_default();
+    let transition = transition.transpose().map_err(|it| rejection_error(&it))?;
+    let effects = transition.as_ref().map(|(_, it)| it.as_slice()).unwrap_or_default();
     let method = effects.iter().find_map(|it| match it {
         StateMachineEffect::SendAReq { method } => Some(*method),
         StateMachineEffect::RespondToResult { .. } | StateMachineEffect::Emit { .. } => None,
     });
-    let subject = AReqSession {
+    let areq_session = AReqSession {
         id: session.body.state.id.clone(),
         method_completion: method.unwrap_or(scrip_threeds::code::MethodCompletion::Unavailable),
     };
-    let server = server_details(session, &link, &terms.public_url);
-    let question =
-        AReqInput { context: situation, session: &subject, server: &server, card: &card };
-    let message = build_areq(&question).map_err(|it| invalid_request(&it))?.to_json();
+    let server = server_details(session, &connection, &settings.public_url);
+    let areq_input = AReqInput { context, session: &areq_session, server: &server, card: &card };
+    let message = build_areq(&areq_input).map_err(|it| invalid_request_error(&it))?.to_json();
     let (mut next, effects) =
-        stepped.ok_or_else(|| FieldError::new("authentication_category", "is required"))?;
-    next.body.sent_method_completion = Some(subject.method_completion);
+        transition.ok_or_else(|| FieldError::new("authentication_category", "is required"))?;
+    next.body.sent_method_completion = Some(areq_session.method_completion);
     next.body.set_modified(caller.application(), now);
-    Ok(PreparedRequest { session: next, effects, rail, message })
+    Ok(PreparedRequest { session: next, effects, scheme_support, message })
 }
 
 fn choose_scheme(session: &LoadedSession, new: &NewAuthentication) -> Result<SchemeSupport, Error> {
-    let rails = &session.body.schemes;
-    let found = match &new.card_brand {
-        None => rails.first(),
+    let supported_schemes = &session.body.schemes;
+    let chosen = match &new.card_brand {
+        None => supported_schemes.first(),
         Some(brand) => {
-            let named = |it: &&SchemeSupport| it.scheme.name().eq_ignore_ascii_case(brand);
-            let found = rails.iter().find(named);
-            let wrong = || FieldError::new("card_brand", "is no brand of this card");
-            Some(found.ok_or_else(wrong)?)
+            let has_name = |it: &&SchemeSupport| it.scheme.name().eq_ignore_ascii_case(brand);
+            let named_scheme = supported_schemes.iter().find(has_name);
+            let brand_error = || FieldError::new("card_brand", "is not a brand of this card");
+            Some(named_scheme.ok_or_else(brand_error)?)
         }
     };
-    found.cloned().ok_or_else(|| Error::Internal("a session without a scheme".into()))
+    chosen.cloned().ok_or_else(|| Error::Internal("a 3DS session has no card scheme".into()))
 }
 
-/// Who we are, and where the results and the browser come to.
+/// The identity of this 3DS server, and the URLs for results and for the browser.
 fn server_details(
     session: &LoadedSession,
-    link: &SchemeConnection,
+    connection: &SchemeConnection,
     public_url: &str,
 ) -> ServerIdentity {
     let id = session.record.id;
     ServerIdentity {
-        reference_number: link.reference_number.clone(),
-        operator_id: link.operator_id.clone(),
+        reference_number: connection.reference_number.clone(),
+        operator_id: connection.operator_id.clone(),
         results_url: format!(
             "{}/3ds/sessions/{id}/results/{}",
-            link.results_url, session.body.secret
+            connection.results_url, session.body.secret
         ),
         notification_url: format!("{public_url}/3ds/sessions/{id}/challenge-notification"),
     }
 }
 
-fn invalid_request(violations: &[Violation]) -> Error {
-    let field = |it: &Violation| FieldError::new(it.path.clone(), it.message);
-    Error::Invalid(violations.iter().map(field).collect())
+fn invalid_request_error(violations: &[Violation]) -> Error {
+    let to_field_error = |it: &Violation| FieldError::new(it.path.clone(), it.message);
+    Error::Invalid(violations.iter().map(to_field_error).collect())
 }
 
 fn service_error(failure: ServiceFailure) -> Error {
     Error::Service(Box::new(failure))
 }
 
-/// What became of it, written before anybody is told. Nobody else moves a session that asks, so a
-/// row that is not as we left it is gone.
+/// Writes the outcome before the caller gets it. No other request changes a session that is being
+/// authenticated, so a changed row means that the session was deleted.
 async fn save_outcome(
     vault: &Vault,
     permit: &Permit,
@@ -197,10 +202,10 @@ async fn save_outcome(
     });
     let view = view.transpose()?;
     let outcome = view.as_ref().map_or("failed", |it| it.authentication.status.name());
-    let seal = |(remember, view): (&ResponseRecorder<AuthenticationView>, &AuthenticationView)| {
-        let rendered = (remember.render)(view);
+    let seal = |(recorder, view): (&ResponseRecorder<AuthenticationView>, &AuthenticationView)| {
+        let rendered = (recorder.render)(view);
         let session = Some(next.record.id);
-        seal_permitted_response(permit, remember.claim.digests, rendered, session, now)
+        seal_permitted_response(permit, recorder.claim.digests, rendered, session, now)
     };
     let idempotency = recorder.as_ref().zip(view.as_ref()).map(seal).transpose()?;
     let session_change = SessionChange::new(permit.caller(), OPERATION, outcome, vault.clock.now());
@@ -211,39 +216,41 @@ async fn save_outcome(
     match (view, failure) {
         (_, Some(failure)) => Err(service_error(failure)),
         (Some(view), None) => Ok(view),
-        (None, None) => Err(Error::Internal("an authentication without an outcome".into())),
+        (None, None) => Err(Error::Internal("a 3DS authentication has no outcome".into())),
     }
 }
 
-/// The session after what came back, and what is wrong with that.
+/// Applies the response: returns the new session, and the failure if there is one.
 fn apply_response(
     session: &LoadedSession,
     response: Result<Vec<u8>, DirectoryServerError>,
     now: Timestamp,
 ) -> Result<(LoadedSession, Vec<StateMachineEffect>, Option<ServiceFailure>), Error> {
     let id = session.record.id;
-    // Whoever looked meanwhile was told that its fate is unknown, and so it stays.
-    let answered =
+    // A request during the authentication may have reported the timeout already, so it stays final.
+    let response =
         if session.has_timed_out(now) { Err(DirectoryServerError::TimedOut) } else { response };
-    let (event, failure) = match answered {
+    let (event, failure) = match response {
         Err(DirectoryServerError::NotSent) => {
             let failure =
                 ServiceFailure::from_directory_server_error(DirectoryServerError::NotSent, id);
             (StateMachineEvent::RequestNotSent, Some(failure))
         }
-        Err(why @ (DirectoryServerError::TimedOut | DirectoryServerError::Broken)) => {
-            (StateMachineEvent::Timeout, Some(ServiceFailure::from_directory_server_error(why, id)))
-        }
+        Err(error @ (DirectoryServerError::TimedOut | DirectoryServerError::Broken)) => (
+            StateMachineEvent::Timeout,
+            Some(ServiceFailure::from_directory_server_error(error, id)),
+        ),
         Ok(bytes) => parse_response(session, &bytes),
     };
-    let unexpected = |_| Error::Internal("a session that asks was moved".into());
+    let to_internal_error =
+        |_| Error::Internal("a 3DS session changed during authentication".into());
     match session.apply_event(&event, now) {
         Ok((next, effects)) => Ok((next, effects, failure)),
         Err(ThreeDsRejection::Expired) => Err(Error::NotFound),
-        Err(refusal) => {
-            let failure = ServiceFailure::from_fault(&refusal.fault(), id);
+        Err(rejection) => {
+            let failure = ServiceFailure::from_fault(&rejection.fault(), id);
             let (next, effects) =
-                session.apply_event(&StateMachineEvent::Error, now).map_err(unexpected)?;
+                session.apply_event(&StateMachineEvent::Error, now).map_err(to_internal_error)?;
             Ok((next, effects, Some(failure)))
         }
     }
@@ -254,25 +261,25 @@ fn parse_response(
     bytes: &[u8],
 ) -> (StateMachineEvent, Option<ServiceFailure>) {
     let id = session.record.id;
-    let wrong =
+    let fail =
         |fault: Fault| (StateMachineEvent::Error, Some(ServiceFailure::from_fault(&fault, id)));
     let document = match Document::parse(bytes) {
         Ok(document) => document,
-        Err(fault) => return wrong(fault),
+        Err(fault) => return fail(fault),
     };
-    let scene = session.body.state.transaction_context();
-    let scene = scene
+    let context = session.body.state.transaction_context();
+    let context = context
         .unwrap_or_else(|| TransactionContext::for_version(scrip_threeds::format::Version::V220));
     if document.message_type() == MessageType::Erro {
-        return match document.parse_as::<Erro>(&scene) {
+        return match document.parse_as::<Erro>(&context) {
             Ok(error) => {
                 (StateMachineEvent::Error, Some(ServiceFailure::from_error_message(&error, id)))
             }
-            Err(fault) => wrong(fault),
+            Err(fault) => fail(fault),
         };
     }
-    match document.parse_as::<ARes>(&scene) {
-        Ok(answer) => (StateMachineEvent::Response { ares: Box::new(answer) }, None),
-        Err(fault) => wrong(fault),
+    match document.parse_as::<ARes>(&context) {
+        Ok(ares) => (StateMachineEvent::Response { ares: Box::new(ares) }, None),
+        Err(fault) => fail(fault),
     }
 }

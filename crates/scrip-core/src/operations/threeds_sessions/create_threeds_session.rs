@@ -25,25 +25,27 @@ use crate::{
     },
 };
 
-/// Where the card has no end of its own.
+/// The lifetime of a session for a card without an expiry.
 const SESSION_RETENTION: Duration = Duration::from_secs(60 * 60);
-/// A session that nobody authenticates ends by then, however long its card lives.
+/// The maximum lifetime of a session without authentication, also if its card expires later.
 const SESSION_RETENTION_MAX: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// A create request after parsing.
+/// A parsed request that creates a session.
 #[derive(Debug)]
 pub struct NewThreeDsSession {
     pub card: CardReference,
     pub kind: ThreeDsSessionType,
     pub device: Device,
-    /// For a browser also what the server saw of it.
+    /// For a browser, also the device information that the server observed.
     pub device_info: DeviceInfo,
     pub challenge_mode: ChallengeMode,
     pub metadata: Option<Map<String, Value>>,
 }
 
+/// Creates a session for a card.
+///
 /// # Errors
-/// There is no such card, or no scheme has it; or the tenant has no 3-D Secure.
+/// There is no such card, no scheme supports it, or 3-D Secure is disabled for the tenant.
 pub async fn create_threeds_session(
     vault: &Vault,
     caller: &Caller,
@@ -55,15 +57,15 @@ pub async fn create_threeds_session(
     check_threeds_enabled(tenant)?;
     let card = find_card(vault, caller, REQUIRED_PERMISSION, &new.card).await?;
     let card =
-        card.ok_or_else(|| FieldError::new(new.card.attribute(), "is no card of this tenant"))?;
-    let rails = find_supported_schemes(vault, tenant.kind, card.number.as_ref())?;
+        card.ok_or_else(|| FieldError::new(new.card.attribute(), "is not a card of this tenant"))?;
+    let schemes = find_supported_schemes(vault, tenant.kind, card.number.as_ref())?;
 
     let id = ThreeDsSessionId(random_uuid(vault.fill_random));
     let expires_at = card.expires_at.unwrap_or_else(|| now.plus(SESSION_RETENTION));
     let expires_at = expires_at.min(now.plus(SESSION_RETENTION_MAX));
     let trans_id = TransId::parse(&id.to_string()).map_err(|_| Error::Internal("id".into()))?;
     let channel = DeviceChannel::for_session(new.kind, new.device);
-    let has_method = rails.first().is_some_and(|it| it.method_url.is_some());
+    let has_method = schemes.first().is_some_and(|it| it.method_url.is_some());
     let state = ThreeDsSession::new(trans_id, new.kind, channel, to_moment(expires_at));
     let state = if has_method { state.with_method() } else { state };
     let (token, token_intent) = new.card.ids();
@@ -74,7 +76,7 @@ pub async fn create_threeds_session(
         containers: card.permit.containers().to_text(),
         number_digest: card.number_digest,
         number_version: card.number_version.map(|it| it.to_string()),
-        schemes: rails,
+        schemes,
         device: new.device,
         device_info: new.device_info,
         challenge_mode: new.challenge_mode,
@@ -99,18 +101,18 @@ pub async fn create_threeds_session(
         seal_permitted_response(&card.permit, it.claim.digests, (it.render)(&view), None, now)
     });
     let effects = [StateMachineEffect::Emit { event: WebhookEventType::Created, status: None }];
-    let writing = SessionChange::new(caller, Operation::CreateThreeDsSession, "created", now);
-    let writing = SessionChange {
+    let change = SessionChange::new(caller, Operation::CreateThreeDsSession, "created", now);
+    let change = SessionChange {
         used_card: Some(new.card),
         idempotency: idempotency.transpose()?,
-        ..writing
+        ..change
     };
-    let write = session.seal_write(vault, &effects, writing)?;
+    let write = session.seal_write(vault, &effects, change)?;
     vault.store.insert_threeds_session(caller.permit_lookup(REQUIRED_PERMISSION)?, write).await?;
     Ok(view)
 }
 
-/// What only the directory server is told.
+/// A secret for the result URL, known only to the directory server.
 fn random_secret(fill_random: fn(&mut [u8])) -> String {
     let mut bytes = [0; 32];
     fill_random(&mut bytes);

@@ -1,4 +1,4 @@
-//! Expire Session: nobody asks for it; its time is over. As with tokens.
+//! Expire Session: deletes expired sessions. A background task calls it.
 
 use crate::{
     audit::Operation,
@@ -6,10 +6,10 @@ use crate::{
     vault::Vault,
 };
 
-/// Removes some of the sessions that have ended; how many.
+/// Deletes some of the expired sessions; returns how many.
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn expire_threeds_session(vault: &Vault) -> Result<usize, StoreError> {
     let audit =
         vault.audit_trail.record_for_vault(Operation::ExpireThreeDsSession, vault.clock.now());

@@ -1,4 +1,4 @@
-//! Get Challenge Result. That it was fetched is told to those who listen, so it is a write.
+//! Get Challenge Result. It emits an event, so it is a write.
 
 use scrip_threeds::session::StateMachineEvent;
 
@@ -14,16 +14,18 @@ use crate::{
     },
 };
 
+/// Returns the result of a challenge.
+///
 /// # Errors
-/// There is no such session, or it has no result of a challenge (yet).
+/// There is no such session, or it has no challenge result (yet).
 pub async fn get_challenge_result(
     vault: &Vault,
     caller: &Caller,
     id: ThreeDsSessionId,
 ) -> Result<AuthenticationView, Error> {
     for _ in 0..SESSION_ATTEMPTS_MAX {
-        let needed = Permission::ThreeDsSessionAuthenticate;
-        let opened = load_session(vault, caller, needed, id).await?;
+        let permission = Permission::ThreeDsSessionAuthenticate;
+        let opened = load_session(vault, caller, permission, id).await?;
         opened.check_number()?;
         let session = opened.session;
         let now = vault.clock.now();
@@ -33,8 +35,8 @@ pub async fn get_challenge_result(
         let authentication = next.body.state.challenge_result().cloned();
         let authentication = authentication.map_err(|it| rejection_error(&it))?;
         let card = next.body.card()?;
-        let writing = SessionChange::new(caller, Operation::GetChallengeResult, "read", now);
-        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+        let change = SessionChange::new(caller, Operation::GetChallengeResult, "read", now);
+        if next.write(vault, &effects, change).await? == ChangeOutcome::Done {
             return Ok(AuthenticationView { session_id: id, card, authentication });
         }
     }

@@ -9,8 +9,8 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such session, it has expired, its outcome is for another number than the card has
-/// now, or the read cannot be recorded.
+/// There is no such session, it expired, its outcome is for another number than the card has now,
+/// or the read cannot be recorded.
 pub async fn get_threeds_session(
     vault: &Vault,
     caller: &Caller,
@@ -22,7 +22,7 @@ pub async fn get_threeds_session(
         opened.check_number()?;
     }
     let view = ThreeDsSessionView::new(vault, session)?;
-    let recorded = ReadLogEntry::new(id.to_string(), "read");
-    vault.record_reads(caller, Operation::GetThreeDsSession, vec![recorded]).await?;
+    let entry = ReadLogEntry::new(id.to_string(), "read");
+    vault.record_reads(caller, Operation::GetThreeDsSession, vec![entry]).await?;
     Ok(view)
 }

@@ -1,4 +1,5 @@
-//! Notify Challenge: a browser says that the challenge is over. It is told on, and decides nothing.
+//! Notify Challenge: a browser reports that the challenge is over. The report emits an event and
+//! decides nothing.
 
 use scrip_threeds::{
     code::{Status, YesNo},
@@ -14,7 +15,7 @@ use crate::{
     threeds::{ChallengeMode, apply_notification},
 };
 
-/// What the page has to say to the one that opened it.
+/// The result for the page that opened the challenge window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ChallengeNotification {
     pub is_completed: bool,
@@ -23,7 +24,7 @@ pub struct ChallengeNotification {
 }
 
 /// # Errors
-/// There is no such session, it was not challenged, or the form is not about it.
+/// There is no such session, it was not challenged, or the form belongs to another session.
 pub async fn notify_challenge(
     vault: &Vault,
     directory: &Directory,
@@ -31,17 +32,17 @@ pub async fn notify_challenge(
     id: ThreeDsSessionId,
     response: &str,
 ) -> Result<ChallengeNotification, Error> {
-    let wrong = || FieldError::new("cres", "is not about a challenge of this session");
-    let response = decode_cres(response).map_err(|_| wrong())?;
+    let mismatch_error = || FieldError::new("cres", "does not match a challenge of this session");
+    let response = decode_cres(response).map_err(|_| mismatch_error())?;
     let is_completed = response.completed == YesNo::Yes;
     let event = StateMachineEvent::ChallengeNotification { response: Box::new(response) };
     let outcome =
         apply_notification(vault, directory, Operation::NotifyChallenge, origin, id, &event)
             .await?;
-    let (session, _) = outcome.map_err(|_| wrong())?;
+    let (session, _) = outcome.map_err(|_| mismatch_error())?;
     // A browser can send any message, so only the result of the directory server counts.
     let result = session.body.state.challenge_result().ok().map(|it| it.status);
-    let has_passed = matches!(result, Some(Status::Successful | Status::Attempted));
-    let is_successful = is_completed && has_passed;
+    let is_authenticated = matches!(result, Some(Status::Successful | Status::Attempted));
+    let is_successful = is_completed && is_authenticated;
     Ok(ChallengeNotification { is_completed, is_successful, mode: session.body.challenge_mode })
 }

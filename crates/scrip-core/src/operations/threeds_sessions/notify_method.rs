@@ -1,6 +1,7 @@
-//! Notify Method: a browser says that the method page has run.
+//! Notify Method: a browser reports that the method page has run.
 //!
-//! Anybody can say so. It decides one letter of a message, and is heard until that is sent.
+//! The report is not authenticated. It decides one indicator of the `AReq`, and is accepted until the
+//! `AReq` is sent.
 
 use scrip_threeds::{encoding::MethodData, session::StateMachineEvent};
 
@@ -13,7 +14,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such session, or the form is not about it.
+/// There is no such session, or the form belongs to another session.
 pub async fn notify_method(
     vault: &Vault,
     directory: &Directory,
@@ -21,10 +22,10 @@ pub async fn notify_method(
     id: ThreeDsSessionId,
     data: &str,
 ) -> Result<(), Error> {
-    let wrong = || FieldError::new("threeDSMethodData", "is not about this session");
-    let data = MethodData::decode(data).map_err(|_| wrong())?;
+    let mismatch_error = || FieldError::new("threeDSMethodData", "does not match this session");
+    let data = MethodData::decode(data).map_err(|_| mismatch_error())?;
     let event = StateMachineEvent::MethodNotification { server_trans_id: data.server_trans_id };
     let outcome =
         apply_notification(vault, directory, Operation::NotifyMethod, origin, id, &event).await?;
-    outcome.map(drop).map_err(|_| wrong().into())
+    outcome.map(drop).map_err(|_| mismatch_error().into())
 }

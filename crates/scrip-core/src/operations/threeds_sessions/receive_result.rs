@@ -1,7 +1,8 @@
-//! Receive Result: a directory server says how a challenge ended.
+//! Receive Result: a directory server reports the result of a challenge.
 //!
-//! The answer is a message too, also when nothing is accepted. Whoever has the wrong secret, comes
-//! through the wrong door or names another transaction learns nothing by the difference.
+//! The response is always a message, also when the result is rejected. A sender with a wrong
+//! secret, on the wrong endpoint or with an unknown transaction gets the same response, and
+//! learns nothing from it.
 
 use scrip_seal::Secret;
 use scrip_threeds::{
@@ -20,17 +21,18 @@ use crate::{
     threeds::{apply_notification, load_notified_session},
 };
 
-/// How the result came in.
+/// The channel of a result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ResultChannel {
-    /// Where anybody can come.
+    /// An endpoint without authentication.
     Unauthenticated,
-    /// By a certificate that the trust anchors of these schemes vouch for.
+    /// mTLS with a certificate that the trust anchors of these schemes verified.
     Verified(Vec<Scheme>),
 }
 
 impl ResultChannel {
-    /// Results of production come by the certificate of the scheme, and not otherwise.
+    /// Whether a result is accepted on this channel. Results for production tenants need a client
+    /// certificate of the scheme.
     fn accepts(&self, kind: TenantKind, scheme: Option<Scheme>) -> bool {
         match (kind, self) {
             (TenantKind::Test, _) => true,
@@ -42,7 +44,7 @@ impl ResultChannel {
     }
 }
 
-/// What somebody posted, and where.
+/// A posted result, and its URL.
 #[derive(Debug)]
 pub struct PostedResult<'a> {
     pub id: ThreeDsSessionId,
@@ -51,8 +53,10 @@ pub struct PostedResult<'a> {
     pub channel: ResultChannel,
 }
 
+/// Applies a posted result, and returns the response message.
+///
 /// # Errors
-/// The store did not answer. Everything else is a message.
+/// The store is unavailable. Every other failure is a message.
 pub async fn receive_result(
     vault: &Vault,
     directory: &Directory,
@@ -65,19 +69,21 @@ pub async fn receive_result(
     };
     let (tenant, session) = match load_notified_session(vault, directory, posted.id).await {
         Ok(found) => found,
-        Err(Error::NotFound) => return Ok(error_message(&unknown(), Some(&document))),
+        Err(Error::NotFound) => {
+            return Ok(error_message(&unknown_transaction_fault(), Some(&document)));
+        }
         Err(error) => return Err(error),
     };
     let secret = Secret::new(session.body.secret.clone().into_bytes());
-    let known = secret.constant_time_eq(posted.secret.as_bytes());
+    let is_secret_valid = secret.constant_time_eq(posted.secret.as_bytes());
     let scheme = session.body.state.authentication().map(|it| it.parameters.scheme);
-    if !known || !posted.channel.accepts(tenant.kind, scheme) {
-        return Ok(error_message(&unknown(), Some(&document)));
+    if !is_secret_valid || !posted.channel.accepts(tenant.kind, scheme) {
+        return Ok(error_message(&unknown_transaction_fault(), Some(&document)));
     }
-    let Some(scene) = session.body.state.transaction_context() else {
-        return Ok(error_message(&unknown(), Some(&document)));
+    let Some(context) = session.body.state.transaction_context() else {
+        return Ok(error_message(&unknown_transaction_fault(), Some(&document)));
     };
-    let result = match document.parse_as::<RReq>(&scene) {
+    let result = match document.parse_as::<RReq>(&context) {
         Ok(result) => Box::new(result),
         Err(fault) => return Ok(error_message(&fault, Some(&document))),
     };
@@ -85,26 +91,28 @@ pub async fn receive_result(
     let operation = Operation::ReceiveResult;
     match apply_notification(vault, directory, operation, origin, posted.id, &event).await {
         Ok(Ok((_, effects))) => Ok(result_response(&effects, &document)),
-        Ok(Err(refusal)) => Ok(error_message(&ThreeDsRejection::fault(&refusal), Some(&document))),
-        // It went between the two looks.
-        Err(Error::NotFound) => Ok(error_message(&unknown(), Some(&document))),
+        Ok(Err(rejection)) => {
+            Ok(error_message(&ThreeDsRejection::fault(&rejection), Some(&document)))
+        }
+        // The session was deleted between the two reads.
+        Err(Error::NotFound) => Ok(error_message(&unknown_transaction_fault(), Some(&document))),
         Err(error) => Err(error),
     }
 }
 
 fn result_response(effects: &[StateMachineEffect], document: &Document) -> Zeroizing<Vec<u8>> {
     let message = effects.iter().find_map(|it| match it {
-        StateMachineEffect::RespondToResult { response: answer } => Some(answer.to_json()),
+        StateMachineEffect::RespondToResult { response } => Some(response.to_json()),
         StateMachineEffect::SendAReq { .. } | StateMachineEffect::Emit { .. } => None,
     });
-    message.unwrap_or_else(|| error_message(&unknown(), Some(document)))
+    message.unwrap_or_else(|| error_message(&unknown_transaction_fault(), Some(document)))
 }
 
-fn unknown() -> Fault {
+fn unknown_transaction_fault() -> Fault {
     Fault::for_element(ErrorCode::TransactionUnknown, "threeDSServerTransID")
 }
 
 fn error_message(fault: &Fault, document: Option<&Document>) -> Zeroizing<Vec<u8>> {
-    let about = ErroSubject { document, expected: Some(MessageType::RReq) };
-    Erro::for_fault(fault, Component::Server, &about).to_json()
+    let subject = ErroSubject { document, expected: Some(MessageType::RReq) };
+    Erro::for_fault(fault, Component::Server, &subject).to_json()
 }

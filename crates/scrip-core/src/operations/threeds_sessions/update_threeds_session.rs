@@ -1,4 +1,5 @@
-//! Update Session: an app tells of its device, which it knows only once the session is there.
+//! Update Session: an app adds its device information, which it knows only after the session was
+//! created.
 
 use scrip_threeds::{code::Device, request::DeviceInfo, session::StateMachineEvent};
 
@@ -19,7 +20,8 @@ use crate::{
 const REQUIRED_PERMISSION: Permission = Permission::ThreeDsSessionCreate;
 
 /// # Errors
-/// There is no such session, it is another application's or a browser's, or it was authenticated.
+/// There is no such session, it belongs to another application or to a browser, or it was
+/// authenticated.
 pub async fn update_threeds_session(
     vault: &Vault,
     caller: &Caller,
@@ -34,7 +36,7 @@ pub async fn update_threeds_session(
             return Err(Error::Forbidden(Denial::NotCreator));
         }
         if session.body.device != Device::Mobile {
-            let rule = "can only be changed for a session of an app";
+            let rule = "can be changed only for a session of an app";
             return Err(FieldError::new("device_info", rule).into());
         }
         let now = vault.clock.now();
@@ -47,9 +49,9 @@ pub async fn update_threeds_session(
         let idempotency = recorder.as_ref().map(|it| {
             seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)
         });
-        let writing = SessionChange::new(caller, Operation::UpdateThreeDsSession, "updated", now);
-        let writing = SessionChange { idempotency: idempotency.transpose()?, ..writing };
-        if next.write(vault, &effects, writing).await? == ChangeOutcome::Done {
+        let change = SessionChange::new(caller, Operation::UpdateThreeDsSession, "updated", now);
+        let change = SessionChange { idempotency: idempotency.transpose()?, ..change };
+        if next.write(vault, &effects, change).await? == ChangeOutcome::Done {
             return Ok(view);
         }
     }

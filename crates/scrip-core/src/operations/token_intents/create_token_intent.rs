@@ -22,7 +22,8 @@ use crate::{
 };
 
 /// # Errors
-/// The data breaks a rule of its type, or no rule lets the caller create an intent there.
+/// The data is invalid for its type, or no rule allows the caller to create an intent in its
+/// containers.
 pub async fn create_token_intent(
     vault: &Vault,
     caller: &Caller,
@@ -35,17 +36,18 @@ pub async fn create_token_intent(
     let permit = caller.permit(Permission::TokenIntentCreate, &containers)?;
     token_type.check(data.expose_mut(), tenant.kind).map_err(Error::Invalid)?;
     if authentication.is_some() && token_type != TokenType::NetworkToken {
-        return Err(FieldError::new("authentication", "is for a network_token only").into());
+        return Err(FieldError::new("authentication", "is only for a network_token").into());
     }
     let cvc = take_cvc(token_type, &mut data);
-    // By the type's own expression, which is what a token made of it will have, too.
+    // The fingerprint uses the default expression of the type, so a token from this intent has the
+    // same fingerprint.
     let body = TokenBody { data, search_indexes: Some(Vec::new()), ..TokenBody::default() };
-    let failures = FailureMode::Report;
-    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode: failures };
+    let failure_mode = FailureMode::Report;
+    let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
     let EvaluationResult { fingerprint, texts, .. } = evaluation.evaluate()?;
     let evaluated = EvaluatedNumbers { token_type, data: &body.data, texts: &texts };
-    let counted = vault.count_numbers(caller, evaluated).await?;
-    let fingerprint = fingerprint.filter(|_| counted == FingerprintDisclosure::Allowed);
+    let disclosure = vault.count_numbers(caller, evaluated).await?;
+    let fingerprint = fingerprint.filter(|_| disclosure == FingerprintDisclosure::Allowed);
     let body = IntentBody { data: body.data, authentication };
     let mut record = TokenIntentRecord {
         id: TokenIntentId(random_uuid(vault.fill_random)),
@@ -62,13 +64,13 @@ pub async fn create_token_intent(
         load_cvc_key(&vault.epoch_keys, caller, now).await?;
     }
     let cvc = cvc.map(|it| {
-        let ends = cvc_expiry(caller, now);
-        it.seal(&vault.epoch_keys, &cvc_place(tenant.id, record.id, ends), ends)
+        let expires_at = cvc_expiry(caller, now);
+        it.seal(&vault.epoch_keys, &cvc_place(tenant.id, record.id, expires_at), expires_at)
     });
     let cvc = cvc.transpose()?;
-    let shown_intent = token_intent_view(&vault.bin_data, tenant, &record, body);
+    let view = token_intent_view(&vault.bin_data, tenant, &record, body);
     let idempotency = recorder.as_ref().map(|it| {
-        seal_permitted_response(&permit, it.claim.digests, (it.render)(&shown_intent), None, now)
+        seal_permitted_response(&permit, it.claim.digests, (it.render)(&view), None, now)
     });
     let audit = AuditRecord::new(Operation::CreateTokenIntent, caller, now);
     let extras = CommitExtras {
@@ -79,12 +81,13 @@ pub async fn create_token_intent(
     let lookup = caller.permit_lookup(Permission::TokenIntentCreate)?;
     let intent = StoredTokenIntent { record, cvc };
     vault.store.insert_token_intent(lookup, intent, extras).await?;
-    Ok(shown_intent)
+    Ok(view)
 }
 
-/// The container of the first rule that lets the caller create intents: an application with rules on
-/// the containers of one merchant creates intents there. Otherwise the type's default.
+/// The container of the first rule that allows the caller to create intents. Thus an application
+/// with rules on the containers of one merchant creates intents there. Without such a rule, the
+/// default container of the type.
 fn default_containers(caller: &Caller, token_type: TokenType) -> Containers {
-    let ruled = caller.principal().first_container(Permission::TokenIntentCreate);
-    Containers::from(ruled.unwrap_or_else(|| token_type.default_container()))
+    let rule_container = caller.principal().first_container(Permission::TokenIntentCreate);
+    Containers::from(rule_container.unwrap_or_else(|| token_type.default_container()))
 }

@@ -9,15 +9,15 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live intent, or no rule lets the caller delete it.
+/// There is no such live intent, or no rule allows the caller to delete it.
 pub async fn delete_token_intent(
     vault: &Vault,
     caller: &Caller,
     id: TokenIntentId,
 ) -> Result<(), Error> {
     let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;
-    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
-    let record = found.ok_or(Error::NotFound)?.record;
+    let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
+    let record = stored.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentDelete, &record.containers)?;
     let audit = AuditRecord::new(Operation::DeleteTokenIntent, caller, vault.clock.now());
     let lookup = caller.permit_lookup(Permission::TokenIntentDelete)?;

@@ -12,20 +12,21 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live intent, no rule lets the caller read it, or the read cannot be recorded.
+/// There is no such live intent, no rule allows the caller to read it, or the read cannot be
+/// recorded.
 pub async fn get_token_intent(
     vault: &Vault,
     caller: &Caller,
     id: TokenIntentId,
 ) -> Result<TokenIntentView, Error> {
     let lookup = caller.permit_lookup(Permission::TokenIntentRead)?;
-    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
-    let record = found.ok_or(Error::NotFound)?.record;
+    let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
+    let record = stored.ok_or(Error::NotFound)?.record;
     caller.permit(Permission::TokenIntentRead, &record.containers)?;
     let body = IntentBody::open(caller.tenant(), &record)?;
-    let shown_intent = token_intent_view(&vault.bin_data, caller.tenant(), &record, body);
-    // An intent is never shown with its data.
-    let recorded = ReadLogEntry::new(id.to_string(), "redacted");
-    vault.record_reads(caller, Operation::GetTokenIntent, vec![recorded]).await?;
-    Ok(shown_intent)
+    let view = token_intent_view(&vault.bin_data, caller.tenant(), &record, body);
+    // The view of an intent never contains its data.
+    let entry = ReadLogEntry::new(id.to_string(), "redacted");
+    vault.record_reads(caller, Operation::GetTokenIntent, vec![entry]).await?;
+    Ok(view)
 }

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// # Errors
-/// The request breaks a rule, no rule lets the caller do it, or the id is taken.
+/// The request is invalid, no rule allows it, or the id is taken.
 pub async fn create_token(
     vault: &Vault,
     caller: &Caller,
@@ -21,9 +21,9 @@ pub async fn create_token(
 ) -> Result<WrittenToken, Error> {
     let now = vault.clock.now();
     let source = load_data_source(vault, caller, &mut new).await?;
-    let mut draft = PendingToken::new(vault, caller, new, source, now)?;
-    draft.charge_guess_budget(vault).await?;
-    let batch = PendingBatch::new(caller, Operation::CreateToken, vec![draft], now);
+    let mut pending = PendingToken::new(vault, caller, new, source, now)?;
+    pending.charge_guess_budget(vault).await?;
+    let batch = PendingBatch::new(caller, Operation::CreateToken, vec![pending], now);
     let mut written = batch.write(vault, recorder.map(ResponseRecorder::for_single_token)).await?;
-    written.pop().ok_or_else(|| Error::Internal("a batch of one wrote none".into()))
+    written.pop().ok_or_else(|| Error::Internal("a batch of one token wrote no token".into()))
 }

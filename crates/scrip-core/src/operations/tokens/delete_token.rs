@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live token, or no rule lets the caller delete it.
+/// There is no such live token, or no rule allows the caller to delete it.
 pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<(), Error> {
     for _ in 0..ATTEMPTS_MAX {
         let now = vault.clock.now();
@@ -24,7 +24,7 @@ pub async fn delete_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Resul
         let delete = DeleteToken { id: id.clone(), revision: stored.record.revision, audit };
         match vault.store.delete_token(permit, delete).await? {
             ChangeOutcome::Done => return Ok(()),
-            // It moved since it was read: whether it may be deleted is to be asked again.
+            // The token changed since it was read: check again whether the caller may delete it.
             ChangeOutcome::Stale => (),
         }
     }

@@ -1,4 +1,4 @@
-//! Detokenize: texts that name tokens become what the caller may see of these.
+//! Detokenize: replaces expressions that name tokens by the data that the caller may see.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,15 +21,14 @@ use crate::{
     },
 };
 
-/// What expressions see of a token.
+/// The input of expressions for one token.
 enum DetokenizeInput {
     Data(Plaintext),
-    /// With all its attributes, the data among them.
+    /// All attributes, including the data.
     FullToken(Plaintext),
 }
 
-/// What belongs to whoever knows the wire: a token as Get Token shows it, and an intent with its
-/// data.
+/// Functions of the API crate that render a token as in Get Token, and an intent with its data.
 #[derive(Debug, Clone, Copy)]
 pub struct DetokenizeRenderers {
     pub token: fn(TokenView) -> Plaintext,
@@ -37,8 +36,8 @@ pub struct DetokenizeRenderers {
 }
 
 /// # Errors
-/// A text cannot be read, nobody has an id, no rule lets the caller read a token, or the reads
-/// cannot be recorded.
+/// An expression is invalid, an id does not exist, no rule allows the caller to read a token, or
+/// the reads cannot be recorded.
 pub async fn detokenize(
     vault: &Vault,
     caller: &Caller,
@@ -50,51 +49,51 @@ pub async fn detokenize(
     let limit = caller.tenant().quotas.detokenize_limit;
     check_request_quota(detokenization.token_count(), limit, "detokenize_limit")?;
 
-    let named = collect_token_ids(detokenization.references());
-    let ids: Vec<_> = named.keys().cloned().collect();
+    let references = collect_token_ids(detokenization.references());
+    let ids: Vec<_> = references.keys().cloned().collect();
     let lookup = caller.permit_lookup(Permission::TokenRead)?;
-    let found = vault.store.find_tokens(lookup, &ids, now).await?;
-    let (mut visible, mut recorded) = (BTreeMap::new(), Vec::new());
-    for ((id, kind), stored) in named.into_iter().zip(found) {
+    let stored_tokens = vault.store.find_tokens(lookup, &ids, now).await?;
+    let (mut inputs, mut entries) = (BTreeMap::new(), Vec::new());
+    for ((id, kind), stored) in references.into_iter().zip(stored_tokens) {
         let Some(mut stored) = stored else { continue };
         let (view, transform) = load_view(vault, caller, &mut stored, now).await?;
-        recorded.push(ReadLogEntry::for_token(&stored.record, transform));
-        let shown = if kind == ReferenceKind::Token {
+        entries.push(ReadLogEntry::for_token(&stored.record, transform));
+        let input = if kind == ReferenceKind::Token {
             let enrichments = enrichment::enrichments(&view, &vault.bin_data);
             DetokenizeInput::FullToken(with_enrichments((renderers.token)(view), enrichments))
         } else {
             DetokenizeInput::Data(visible_data(view))
         };
-        visible.insert(id.as_str().to_owned(), shown);
+        inputs.insert(id.as_str().to_owned(), input);
         yield_now().await;
     }
-    let (mut intents, mut recorded_intents) = (BTreeMap::new(), Vec::new());
+    let (mut intents, mut intent_entries) = (BTreeMap::new(), Vec::new());
     for id in collect_intent_ids(detokenization.references()) {
         if let Some((visible_intent, transform)) =
             load_intent(vault, caller, id, renderers, now).await?
         {
-            recorded_intents
-                .push(ReadLogEntry::new(id.to_string(), audit::read_outcome(transform)));
+            intent_entries.push(ReadLogEntry::new(id.to_string(), audit::read_outcome(transform)));
             intents.insert(id, visible_intent);
         }
         yield_now().await;
     }
-    // Before anything is made of them: an expression that fails tells something, too.
-    vault.record_reads(caller, Operation::Detokenize, recorded).await?;
-    vault.record_reads(caller, Operation::DetokenizeTokenIntent, recorded_intents).await?;
-    let draw = ReplayableRandom::new(vault.fill_random);
-    let resolve = |it: &Reference| match it.kind {
+    // The reads are recorded before the evaluation, because an expression that fails also reveals
+    // something about the data.
+    vault.record_reads(caller, Operation::Detokenize, entries).await?;
+    vault.record_reads(caller, Operation::DetokenizeTokenIntent, intent_entries).await?;
+    let random = ReplayableRandom::new(vault.fill_random);
+    let resolve_reference = |it: &Reference| match it.kind {
         ReferenceKind::TokenIntent => {
             intents.get(&TokenIntentId::parse(&it.id)?).map(Plaintext::expose)
         }
-        ReferenceKind::Data | ReferenceKind::Token => resolve(&visible, it),
+        ReferenceKind::Data | ReferenceKind::Token => resolve(&inputs, it),
     };
     let attempt = caller.work().run(|work_max| {
-        draw.rewind();
+        random.rewind();
         let scope =
-            Scope::new(&Value::Null, None).with_host_functions(&draw).with_work_limit(work_max);
+            Scope::new(&Value::Null, None).with_host_functions(&random).with_work_limit(work_max);
         EvaluationAttempt {
-            result: detokenization.evaluate(&resolve, &scope),
+            result: detokenization.evaluate(&resolve_reference, &scope),
             spent: scope.spent_work(),
         }
     });
@@ -102,18 +101,18 @@ pub async fn detokenize(
     Ok(Plaintext::new(value))
 }
 
-/// Each token once, and whether any expression wants all of it. A text that cannot be an id is
-/// nobody's.
+/// The ids of the tokens, each once. The kind is [`ReferenceKind::Token`] if an expression needs
+/// all attributes of the token. Texts that cannot be an id are skipped.
 fn collect_token_ids(references: &[Reference]) -> BTreeMap<TokenId, ReferenceKind> {
-    let mut named = BTreeMap::new();
+    let mut kinds = BTreeMap::new();
     for reference in references.iter().filter(|it| it.kind != ReferenceKind::TokenIntent) {
         let Ok(id) = TokenId::parse(&reference.id) else { continue };
-        let kind = named.entry(id).or_insert(reference.kind);
+        let kind = kinds.entry(id).or_insert(reference.kind);
         if reference.kind == ReferenceKind::Token {
             *kind = ReferenceKind::Token;
         }
     }
-    named
+    kinds
 }
 
 fn collect_intent_ids(references: &[Reference]) -> BTreeSet<TokenIntentId> {
@@ -121,7 +120,7 @@ fn collect_intent_ids(references: &[Reference]) -> BTreeSet<TokenIntentId> {
     intents.filter_map(|it| TokenIntentId::parse(&it.id)).collect()
 }
 
-/// Shown by the right to read tokens in the intent's containers.
+/// Renders an intent. The caller needs `token:read` and `token-intent:read` in its containers.
 async fn load_intent(
     vault: &Vault,
     caller: &Caller,
@@ -130,18 +129,18 @@ async fn load_intent(
     now: Timestamp,
 ) -> Result<Option<(Plaintext, Transform)>, Error> {
     let lookup = caller.permit_lookup(Permission::TokenIntentRead)?;
-    let Some(found) = vault.store.find_token_intent(lookup, id, now).await? else {
+    let Some(stored) = vault.store.find_token_intent(lookup, id, now).await? else {
         return Ok(None);
     };
-    let StoredTokenIntent { record, cvc } = found;
+    let StoredTokenIntent { record, cvc } = stored;
     let tenant = caller.tenant();
     let permit = caller.permit(Permission::TokenRead, &record.containers)?;
     caller.permit(Permission::TokenIntentRead, &record.containers)?;
-    let opened = IntentBody::open(tenant, &record)?;
+    let intent_body = IntentBody::open(tenant, &record)?;
     let data = match permit.transform() {
         Transform::Redact => None,
         Transform::Mask => {
-            let body = TokenBody { data: opened.data.duplicate(), ..TokenBody::default() };
+            let body = TokenBody { data: intent_body.data.duplicate(), ..TokenBody::default() };
             mask_within_budget(caller.work(), record.token_type, &body)?
         }
         Transform::Reveal => {
@@ -149,10 +148,10 @@ async fn load_intent(
                 Some(it) => open_cvc(vault, it, tenant.id, id, now).await?,
                 None => None,
             };
-            Some(with_cvc(opened.data.duplicate(), cvc.as_ref()))
+            Some(with_cvc(intent_body.data.duplicate(), cvc.as_ref()))
         }
     };
-    let view = intent::token_intent_view(&vault.bin_data, tenant, &record, opened);
+    let view = intent::token_intent_view(&vault.bin_data, tenant, &record, intent_body);
     Ok(Some(((renderers.intent)(&view, data), permit.transform())))
 }
 
@@ -181,28 +180,28 @@ async fn load_view(
     Ok((view, permit.transform()))
 }
 
-/// What is known of its card besides, under a name that no answer has.
-fn with_enrichments(mut whole: Plaintext, enrichments: Option<Value>) -> Plaintext {
-    if let (Some(known), Some(object)) = (enrichments, whole.expose_mut().as_object_mut()) {
-        object.insert("enrichments".to_owned(), known);
+/// Adds the BIN data of the card as `enrichments`. No response has an attribute of this name.
+fn with_enrichments(mut token: Plaintext, enrichments: Option<Value>) -> Plaintext {
+    if let (Some(enrichments), Some(object)) = (enrichments, token.expose_mut().as_object_mut()) {
+        object.insert("enrichments".to_owned(), enrichments);
     }
-    whole
+    token
 }
 
-/// Where the transform leaves nothing of the data, it is null.
+/// The data of a view; null if the transform shows no data.
 fn visible_data(view: TokenView) -> Plaintext {
     view.detail.and_then(|it| it.visible.into_data()).unwrap_or_default()
 }
 
 fn resolve<'v>(
-    visible: &'v BTreeMap<String, DetokenizeInput>,
+    inputs: &'v BTreeMap<String, DetokenizeInput>,
     reference: &Reference,
 ) -> Option<&'v Value> {
-    const NOTHING: &Value = &Value::Null;
-    match (reference.kind, visible.get(&reference.id)?) {
+    const NO_DATA: &Value = &Value::Null;
+    match (reference.kind, inputs.get(&reference.id)?) {
         (ReferenceKind::Data, DetokenizeInput::Data(data)) => Some(data.expose()),
         (ReferenceKind::Data, DetokenizeInput::FullToken(token)) => {
-            Some(token.expose().get("data").unwrap_or(NOTHING))
+            Some(token.expose().get("data").unwrap_or(NO_DATA))
         }
         (ReferenceKind::Token, DetokenizeInput::FullToken(token)) => Some(token.expose()),
         (ReferenceKind::Token, DetokenizeInput::Data(_)) | (ReferenceKind::TokenIntent, _) => None,

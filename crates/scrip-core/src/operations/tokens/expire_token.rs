@@ -1,8 +1,8 @@
-//! Expire Token: nobody asks for it; its time is over.
+//! Expire Token: a background task deletes expired tokens.
 //!
-//! Long before this a token is out of reach, on the instant. Here it leaves the disk, which cannot
-//! be taken back: so what counts is the earliest that it can be, and not what a clock that was just
-//! moved says.
+//! An expired token is not readable from the moment of its expiry. This task only deletes it from
+//! disk, which cannot be reverted. It therefore uses the earliest possible time, not a clock that
+//! may just have jumped.
 
 use crate::{
     audit::Operation,
@@ -10,11 +10,11 @@ use crate::{
     vault::Vault,
 };
 
-/// Removes some of the tokens that have expired; how many. None while the vault is sealed: what is
-/// removed is recorded, which takes a key.
+/// Deletes some of the expired tokens; returns how many. Deletes none while the vault is sealed,
+/// because the audit records need a key.
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit_trail.record_for_vault(Operation::ExpireToken, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
@@ -22,10 +22,10 @@ pub async fn expire_token(vault: &Vault) -> Result<usize, StoreError> {
     vault.store.delete_expired(ExpiringEntity::Token, expired_by, audit).await
 }
 
-/// Removes some of the token intents whose time is over; how many. As with tokens.
+/// Deletes some of the expired token intents; returns how many. See [`expire_token`].
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
     let audit = vault.audit_trail.record_for_vault(Operation::ExpireTokenIntent, vault.clock.now());
     let Some(audit) = audit else { return Ok(0) };
@@ -33,13 +33,13 @@ pub async fn expire_token_intent(vault: &Vault) -> Result<usize, StoreError> {
     vault.store.delete_expired(ExpiringEntity::TokenIntent, expired_by, audit).await
 }
 
-/// Erases some of the card verification codes whose time is over; how many.
+/// Erases some of the expired CVCs; returns how many.
 ///
-/// By the clock's main reading: it never goes back, so nobody would ever see them again; and a code's
-/// time runs from when it was given, by that same reading.
+/// Uses the main reading of the clock: this reading never decreases, so an expired CVC never
+/// becomes readable again, and the expiry was computed from the same reading.
 ///
 /// # Errors
-/// The store did not answer.
+/// The store is unavailable.
 pub async fn erase_cvcs(vault: &Vault) -> Result<usize, StoreError> {
     let expired_by = vault.store.cap_at_shared_clock(vault.clock.now()).await?;
     vault.store.erase_expired_cvcs(expired_by).await

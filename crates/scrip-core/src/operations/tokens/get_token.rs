@@ -12,7 +12,8 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live token, no rule lets the caller read it, or the read cannot be recorded.
+/// There is no such live token, no rule allows the caller to read it, or the read cannot be
+/// recorded.
 pub async fn get_token(vault: &Vault, caller: &Caller, id: &TokenId) -> Result<TokenView, Error> {
     let now = vault.clock.latest();
     let lookup = caller.permit_lookup(Permission::TokenRead)?;

@@ -1,4 +1,4 @@
-//! List Tokens, by cursor.
+//! List Tokens, with a cursor.
 
 use crate::{
     Error, Vault,
@@ -8,7 +8,7 @@ use crate::{
 };
 
 /// # Errors
-/// No rule lets the caller look there, or the cursor belongs to another question.
+/// No rule allows the caller to list the container, or the cursor belongs to another query.
 pub async fn list_tokens(
     vault: &Vault,
     caller: &Caller,

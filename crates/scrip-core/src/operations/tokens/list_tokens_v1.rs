@@ -1,4 +1,4 @@
-//! List Tokens, by page number.
+//! List Tokens, with a page number.
 
 use crate::{
     Error, Vault,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// # Errors
-/// The page is too far behind, or there is too much to look through.
+/// The page number is too large, or there are too many tokens to scan.
 pub async fn list_tokens_v1(
     vault: &Vault,
     caller: &Caller,

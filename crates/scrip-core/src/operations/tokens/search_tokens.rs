@@ -1,4 +1,4 @@
-//! Search Tokens, by cursor.
+//! Search Tokens, with a cursor.
 
 use crate::{
     Error, Vault,
@@ -8,7 +8,8 @@ use crate::{
 };
 
 /// # Errors
-/// No rule lets the caller look there, the cursor belongs to another question, or a budget is spent.
+/// No rule allows the caller to search the container, the cursor belongs to another query, or a
+/// budget is exhausted.
 pub async fn search_tokens(
     vault: &Vault,
     caller: &Caller,
@@ -16,7 +17,7 @@ pub async fn search_tokens(
 ) -> Result<CursorPage, Error> {
     match (&query.filter, &query.start) {
         (TokenFilter::Data(term), None) => vault.count_search(caller, term).await?,
-        // The next page of a search that was counted.
+        // The next page of a search that was already counted.
         (TokenFilter::Data(_), Some(_))
         | (
             TokenFilter::All

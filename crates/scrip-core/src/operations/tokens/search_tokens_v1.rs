@@ -1,4 +1,4 @@
-//! Search Tokens, by page number.
+//! Search Tokens, with a page number.
 
 use crate::{
     Error, Vault,
@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// # Errors
-/// The page is too far behind, there is too much to look through, or a budget is spent.
+/// The page number is too large, there are too many tokens to scan, or a budget is exhausted.
 pub async fn search_tokens_v1(
     vault: &Vault,
     caller: &Caller,

@@ -1,4 +1,4 @@
-//! Tokenize: every value of a body becomes a token, or none does.
+//! Tokenize: creates a token for every value of a body, or none at all.
 
 use crate::{
     Error, Vault,
@@ -15,21 +15,23 @@ use crate::{
 /// One token of a body.
 #[derive(Debug)]
 pub struct RequestedToken {
-    /// Where it stands in the body, for errors.
+    /// The position in the body, for errors.
     pub path: String,
     pub new: NewToken,
 }
 
+/// Checks the number of tokens in a request.
+///
 /// # Errors
-/// There are more than the tenant's quota allows.
+/// The request has more tokens than the tenant's quota allows.
 pub fn check_tokenize_quota(caller: &Caller, count: usize) -> Result<(), Error> {
     check_request_quota(count, caller.tenant().quotas.tokenize_limit, "tokenize_limit")
 }
 
-/// What was written comes in the order of what was asked for.
+/// Returns the written tokens in the order of the request.
 ///
 /// # Errors
-/// One of them breaks a rule, is not allowed, or has an id that is taken. Then there are none.
+/// One token is invalid, is not allowed, or has an id that is taken. Then no token is written.
 pub async fn tokenize(
     vault: &Vault,
     caller: &Caller,
@@ -38,16 +40,16 @@ pub async fn tokenize(
 ) -> Result<Vec<WrittenToken>, Error> {
     check_tokenize_quota(caller, requested.len())?;
     let now = vault.clock.now();
-    let (mut drafts, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
+    let (mut pending_tokens, mut errors) = (Vec::with_capacity(requested.len()), Vec::new());
     for RequestedToken { path, mut new } in requested {
-        let draft = match load_data_source(vault, caller, &mut new).await {
+        let pending = match load_data_source(vault, caller, &mut new).await {
             Ok(source) => PendingToken::new(vault, caller, new, source, now),
             Err(error) => Err(error),
         };
-        match draft {
-            Ok(mut draft) => {
-                draft.charge_guess_budget(vault).await?;
-                drafts.push(draft);
+        match pending {
+            Ok(mut pending) => {
+                pending.charge_guess_budget(vault).await?;
+                pending_tokens.push(pending);
             }
             Err(Error::Invalid(fields)) => {
                 errors.extend(fields.into_iter().map(|it| it.prefix_path(&path)));
@@ -59,5 +61,5 @@ pub async fn tokenize(
     if !errors.is_empty() {
         return Err(Error::Invalid(errors));
     }
-    PendingBatch::new(caller, Operation::Tokenize, drafts, now).write(vault, recorder).await
+    PendingBatch::new(caller, Operation::Tokenize, pending_tokens, now).write(vault, recorder).await
 }

@@ -1,4 +1,4 @@
-//! Update Token: read, patch, write back if nobody else did in between.
+//! Update Token: reads the token, applies the patch, and writes it if no other request changed it.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ use crate::{
 };
 
 /// # Errors
-/// There is no such live token, the patch breaks a rule, or no rule lets the caller do it.
+/// There is no such live token, the patch is invalid, or no rule allows it.
 pub async fn update_token(
     vault: &Vault,
     caller: &Caller,
@@ -31,13 +31,13 @@ pub async fn update_token(
     patch: TokenPatch,
     recorder: Option<ResponseRecorder<WrittenToken>>,
 ) -> Result<WrittenToken, Error> {
-    let charged = caller.work().spent();
+    let spent_before = caller.work().spent();
     for _ in 0..ATTEMPTS_MAX {
-        caller.work().reset_to(charged);
+        caller.work().reset_to(spent_before);
         let (now, latest) = (vault.clock.now(), vault.clock.latest());
         let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
-        let found = vault.store.find_token(lookup, id, latest).await?;
-        let mut stored = found.ok_or(Error::NotFound)?;
+        let stored = vault.store.find_token(lookup, id, latest).await?;
+        let mut stored = stored.ok_or(Error::NotFound)?;
         let permit = caller.permit(Permission::TokenUpdate, &stored.record)?;
         reject_number_change(vault, caller, &stored.record, &patch).await?;
         if patch.data.as_ref().is_some_and(|it| has_cvc_value(stored.record.token_type, it)) {
@@ -45,30 +45,32 @@ pub async fn update_token(
         } else {
             stored.resolve_cvc(&vault.epoch_keys, permit.transform(), latest).await?;
         }
-        let patching = PatchContext { vault, caller, now, cause: PatchCause::Request };
-        let mut change = patching.apply(stored, &patch)?;
+        let patch_context = PatchContext { vault, caller, now, cause: PatchCause::Request };
+        let mut change = patch_context.apply(stored, &patch)?;
         change.charge_guess_budget(vault, caller).await?;
-        // Two permits: one to write with, one to show the result by, after a move perhaps.
+        // Two permits: one for the write, and one for the response, which may be after a move.
         let read_permit = change.read_permit(caller, permit.transform())?;
-        let render = recorder
+        let build_record = recorder
             .as_ref()
             .map(|it| make_record_builder(vault, &change, &read_permit, it, now))
             .transpose()?;
         let audit = AuditRecord::new(Operation::UpdateToken, caller, now);
         let write = change.write(permit, None, deduplication_mode(caller, &change, &patch), audit);
-        let batch = TokenBatch { writes: vec![write], build_record: render };
+        let batch = TokenBatch { writes: vec![write], build_record };
         let lookup = caller.permit_lookup(Permission::TokenUpdate)?;
         let audience = Audience::Caller { vault, now: latest };
         match vault.store.write_tokens(lookup, batch).await? {
             BatchOutcome::Written(mut outcomes) => match outcomes.as_mut_slice() {
-                [WriteOutcome::Existing(found)] => {
-                    found.resolve_cvc(&vault.epoch_keys, read_permit.transform(), latest).await?;
-                    return existing_token_result(&read_permit, found, audience);
+                [WriteOutcome::Existing(existing)] => {
+                    existing
+                        .resolve_cvc(&vault.epoch_keys, read_permit.transform(), latest)
+                        .await?;
+                    return existing_token_result(&read_permit, existing, audience);
                 }
                 _ => return change.written_token(&read_permit, None, audience),
             },
-            BatchOutcome::Rejected(obstacles) => {
-                if obstacles.iter().any(|(_, it)| *it == WriteConflict::UsedBySession) {
+            BatchOutcome::Rejected(conflicts) => {
+                if conflicts.iter().any(|(_, it)| *it == WriteConflict::UsedBySession) {
                     return Err(number_in_use_error());
                 }
             }
@@ -77,15 +79,16 @@ pub async fn update_token(
     Err(contention_error())
 }
 
-/// Whether it is a candidate for being somebody else's duplicate: only if it becomes another.
+/// The deduplication of an update: only if the identity of the token changes.
 fn deduplication_mode(caller: &Caller, change: &PatchedToken, patch: &TokenPatch) -> Deduplicate {
-    let fingerprinted = change.token.record.fingerprint.is_some();
-    let wanted = resolve_deduplication(caller, patch.deduplicate, fingerprinted);
-    if change.identity_changed { wanted } else { Deduplicate::No }
+    let has_fingerprint = change.token.record.fingerprint.is_some();
+    let deduplicate = resolve_deduplication(caller, patch.deduplicate, has_fingerprint);
+    if change.identity_changed { deduplicate } else { Deduplicate::No }
 }
 
-/// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
-/// writer should not wait for this.
+/// Makes the function that builds the stored response inside the transaction. All parts that do not
+/// depend on the outcome are built before the transaction, so that other writers in the queue wait
+/// less.
 fn make_record_builder(
     vault: &Vault,
     change: &PatchedToken,
@@ -103,15 +106,15 @@ fn make_record_builder(
     let bins = Arc::clone(&vault.bin_data);
     Ok(Box::new(move |outcomes| {
         let written = match outcomes {
-            [WriteOutcome::Existing(found)] => {
-                existing_token_result(&permit, found, Audience::StoredResponse { bins: &bins })
+            [WriteOutcome::Existing(existing)] => {
+                existing_token_result(&permit, existing, Audience::StoredResponse { bins: &bins })
                     .ok()?
             }
             _ => updated,
         };
         let rendered = render(&written);
         let (caller, permission) = (permit.caller().clone(), permit.permission());
-        let answering = ResponseSealer { caller: &caller, permission, digest, now };
-        answering.seal_record(&[permit], &[written], rendered).ok()
+        let sealer = ResponseSealer { caller: &caller, permission, digest, now };
+        sealer.seal_record(&[permit], &[written], rendered).ok()
     }))
 }

@@ -1,4 +1,4 @@
-//! Decisions as tables, and against a reference that is slower and plainer.
+//! Tables of access decisions, and a comparison with a simple reference implementation.
 
 use Permission::{TokenCreate, TokenRead, TokenUse};
 use Transform::{Mask, Redact, Reveal};
@@ -27,7 +27,7 @@ fn rule(
         priority,
         scope: AccessScope::Container(Container::parse(container).unwrap()),
         transform,
-        parse_permissions: Permissions::from_list(&[permission]),
+        permissions: Permissions::from_list(&[permission]),
     }
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn tenant() -> Arc<Tenant> {
 }
 
 fn principal(permissions: &[Permission], rules: Vec<AccessRule>) -> Arc<Principal> {
-    let access = AccessPolicy { parse_permissions: Permissions::from_list(permissions), rules };
+    let access = AccessPolicy { permissions: Permissions::from_list(permissions), rules };
     let application = ApplicationId(Uuid::nil());
     Arc::new(Principal::new(tenant(), application, ApplicationKind::Private, access))
 }
@@ -74,7 +74,11 @@ fn check(
     expected: Option<Transform>,
 ) {
     let containers = Containers::parse(containers.iter().copied()).unwrap();
-    assert_eq!(caller.transform(permission, &containers), expected, "{containers:?}");
+    assert_eq!(
+        caller.transform(permission, &containers),
+        expected,
+        "{permission:?} in {containers:?}"
+    );
     assert_eq!(caller.permit(permission, &containers).is_ok(), expected.is_some());
 }
 
@@ -115,23 +119,23 @@ fn access_rule_takes_precedence_over_plain_permission() {
 }
 
 fn session_caller(delegated: AccessPolicy, authorizer: &Arc<Principal>) -> Caller {
-    let begun_by = principal(&[], vec![]);
+    let creator = principal(&[], vec![]);
     let id = AccessSessionId([1; 32]);
     let (authorizer, api_key) = (Arc::clone(authorizer), ApiKeyId(Uuid::nil()));
     let delegated = DelegatedRights { authorizer, api_key, access: delegated };
-    caller_for(Arc::new(Principal::for_access_session(id, &begun_by, Some(delegated))))
+    caller_for(Arc::new(Principal::for_access_session(id, &creator, Some(delegated))))
 }
 
 fn policy_of_rules(rules: Vec<AccessRule>) -> AccessPolicy {
-    AccessPolicy { parse_permissions: Permissions::default(), rules }
+    AccessPolicy { permissions: Permissions::default(), rules }
 }
 
 #[test]
 fn access_session_has_no_rights_until_authorized() {
-    let begun_by = principal(&[TokenRead], vec![]);
+    let creator = principal(&[TokenRead], vec![]);
     let caller = caller_for(Arc::new(Principal::for_access_session(
         AccessSessionId([1; 32]),
-        &begun_by,
+        &creator,
         None,
     )));
     check(&caller, TokenRead, &["/a/"], None);
@@ -158,22 +162,23 @@ fn access_session_never_has_more_than_its_authorizer() {
 #[test]
 fn id_condition_does_not_match_without_an_id() {
     let authorizer = principal(&[], vec![rule(1, "/", Reveal, TokenRead)]);
-    let mut by_id = rule(1, "/", Reveal, TokenRead);
-    by_id.scope = AccessScope::Conditions(vec![AccessCondition::IdIs("card-7".to_owned())]);
-    let caller = session_caller(policy_of_rules(vec![by_id]), &authorizer);
+    let mut id_rule = rule(1, "/", Reveal, TokenRead);
+    id_rule.scope = AccessScope::Conditions(vec![AccessCondition::IdIs("card-7".to_owned())]);
+    let caller = session_caller(policy_of_rules(vec![id_rule]), &authorizer);
     check(&caller, TokenRead, &["/a/"], None);
     let containers = Containers::parse(["/a/"]).unwrap();
-    let (seven, eight) = (TokenId::parse("card-7").unwrap(), TokenId::parse("card-8").unwrap());
-    let of = |id| AccessTarget { containers: &containers, id: Some(id) };
-    assert_eq!(caller.transform(TokenRead, of(&seven)), Some(Reveal));
-    assert_eq!(caller.transform(TokenRead, of(&eight)), None);
-    let again = caller.permit(TokenRead, of(&seven)).unwrap().recheck();
-    assert_eq!(again.unwrap().transform(), Reveal);
+    let (matching_id, other_id) =
+        (TokenId::parse("card-7").unwrap(), TokenId::parse("card-8").unwrap());
+    let target = |id| AccessTarget { containers: &containers, id: Some(id) };
+    assert_eq!(caller.transform(TokenRead, target(&matching_id)), Some(Reveal));
+    assert_eq!(caller.transform(TokenRead, target(&other_id)), None);
+    let rechecked = caller.permit(TokenRead, target(&matching_id)).unwrap().recheck();
+    assert_eq!(rechecked.unwrap().transform(), Reveal);
 }
 
 #[test]
 fn delegated_rights_beyond_the_authorizers_own_are_detected() {
-    let own = principal(
+    let authorizer = principal(
         &[Permission::TokenIntentCreate],
         vec![
             rule(1, "/a/b/", Mask, TokenRead),
@@ -181,9 +186,9 @@ fn delegated_rights_beyond_the_authorizers_own_are_detected() {
             rule(3, "/c/", Reveal, TokenRead),
         ],
     );
-    let by = |reach| {
+    let rule_with = |condition| {
         let mut it = rule(1, "/", Reveal, TokenRead);
-        it.scope = AccessScope::Conditions(vec![reach]);
+        it.scope = AccessScope::Conditions(vec![condition]);
         it
     };
     let container = |text| Container::parse(text).unwrap();
@@ -198,79 +203,83 @@ fn delegated_rights_beyond_the_authorizers_own_are_detected() {
         (rule(1, "/c/", Redact, TokenCreate), true),
         (rule(1, "/", Reveal, Permission::TokenIntentCreate), false),
         (rule(1, "/", Redact, Permission::TokenIntentDelete), true),
-        (by(AccessCondition::IdIs("card-7".to_owned())), false),
-        (by(AccessCondition::ContainerStartsWith(container("/a/"))), true),
-        (by(AccessCondition::ContainerIs(container("/c/"))), false),
+        (rule_with(AccessCondition::IdIs("card-7".to_owned())), false),
+        (rule_with(AccessCondition::ContainerStartsWith(container("/a/"))), true),
+        (rule_with(AccessCondition::ContainerIs(container("/c/"))), false),
     ];
-    for (asked, expected) in table {
-        let exceeds = own.find_exceeding_permission(&policy_of_rules(vec![asked.clone()]));
-        assert_eq!(exceeds.is_some(), expected, "{asked:?}");
+    for (delegated_rule, expected) in table {
+        let exceeding =
+            authorizer.find_exceeding_permission(&policy_of_rules(vec![delegated_rule.clone()]));
+        assert_eq!(exceeding.is_some(), expected, "whether {delegated_rule:?} exceeds");
     }
 }
 
 #[test]
 fn principal_reveals_everywhere_only_with_reveal_right_wherever_it_sees_or_creates() {
     use Permission::{TokenIntentCreate, TokenIntentRead, TokenSearch, TokenUpdate};
-    let own = || vec![rule(2, "/own/", Reveal, TokenRead), rule(2, "/own/", Reveal, TokenCreate)];
-    let with = |it: AccessRule| own().into_iter().chain([it]).collect::<Vec<_>>();
+    let own_rules =
+        || vec![rule(2, "/own/", Reveal, TokenRead), rule(2, "/own/", Reveal, TokenCreate)];
+    let own_rules_and = |it: AccessRule| own_rules().into_iter().chain([it]).collect::<Vec<_>>();
     let table: Vec<(&[Permission], Vec<AccessRule>, bool)> = vec![
         (&[TokenRead], vec![], false),
         (&[TokenCreate], vec![], false),
-        (&[], own(), true),
-        (&[TokenCreate], own(), false),
-        (&[TokenIntentCreate], own(), false),
-        (&[TokenUse], own(), true),
+        (&[], own_rules(), true),
+        (&[TokenCreate], own_rules(), false),
+        (&[TokenIntentCreate], own_rules(), false),
+        (&[TokenUse], own_rules(), true),
         (&[TokenCreate, TokenSearch], vec![rule(1, "/", Reveal, TokenRead)], true),
         (&[TokenCreate], vec![rule(1, "/", Reveal, TokenUpdate)], true),
-        (&[], with(rule(1, "/pci/", Mask, TokenRead)), false),
-        (&[], with(rule(1, "/pci/", Redact, TokenSearch)), false),
-        (&[], with(rule(1, "/pci/", Mask, TokenCreate)), false),
-        (&[], with(rule(1, "/pci/", Mask, TokenIntentRead)), false),
-        (&[], with(rule(1, "/pci/", Reveal, TokenSearch)), true),
-        (&[], with(rule(1, "/own/a/", Mask, TokenRead)), false),
-        (&[], with(rule(3, "/own/a/", Mask, TokenRead)), true),
-        (&[], with(rule(1, "/own/a/", Mask, TokenSearch)), true),
+        (&[], own_rules_and(rule(1, "/pci/", Mask, TokenRead)), false),
+        (&[], own_rules_and(rule(1, "/pci/", Redact, TokenSearch)), false),
+        (&[], own_rules_and(rule(1, "/pci/", Mask, TokenCreate)), false),
+        (&[], own_rules_and(rule(1, "/pci/", Mask, TokenIntentRead)), false),
+        (&[], own_rules_and(rule(1, "/pci/", Reveal, TokenSearch)), true),
+        (&[], own_rules_and(rule(1, "/own/a/", Mask, TokenRead)), false),
+        (&[], own_rules_and(rule(3, "/own/a/", Mask, TokenRead)), true),
+        (&[], own_rules_and(rule(1, "/own/a/", Mask, TokenSearch)), true),
     ];
     for (permissions, rules, expected) in table {
-        let seen = principal(permissions, rules.clone()).reveals_everywhere();
-        assert_eq!(seen, expected, "{permissions:?} {rules:?}");
+        let reveals = principal(permissions, rules.clone()).reveals_everywhere();
+        assert_eq!(reveals, expected, "permissions {permissions:?}, rules {rules:?}");
     }
 }
 
 #[test]
 fn access_session_reveals_everywhere_only_if_its_and_its_authorizers_rules_all_reveal() {
-    let search = || policy_of_rules(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
-    let backend = || rule(1, "/", Reveal, TokenRead);
-    let revealing = principal(&[], vec![backend(), rule(1, "/", Reveal, Permission::TokenSearch)]);
-    assert!(session_caller(search(), &revealing).principal().reveals_everywhere());
-    let masked = policy_of_rules(vec![rule(1, "/a/", Mask, TokenRead)]);
-    assert!(!session_caller(masked, &revealing).principal().reveals_everywhere());
-    // The authorizer reads in clear, but the session only searches, and searches show masks.
-    let reading = principal(&[Permission::TokenSearch], vec![backend()]);
-    assert!(!session_caller(search(), &reading).principal().reveals_everywhere());
+    let search_policy = || policy_of_rules(vec![rule(1, "/", Reveal, Permission::TokenSearch)]);
+    let read_rule = || rule(1, "/", Reveal, TokenRead);
+    let revealing_principal =
+        principal(&[], vec![read_rule(), rule(1, "/", Reveal, Permission::TokenSearch)]);
+    assert!(session_caller(search_policy(), &revealing_principal).principal().reveals_everywhere());
+    let masked_policy = policy_of_rules(vec![rule(1, "/a/", Mask, TokenRead)]);
+    assert!(!session_caller(masked_policy, &revealing_principal).principal().reveals_everywhere());
+    // The authorizer reads in clear, but the session only searches, and searches return masked
+    // data.
+    let reading_principal = principal(&[Permission::TokenSearch], vec![read_rule()]);
+    assert!(!session_caller(search_policy(), &reading_principal).principal().reveals_everywhere());
 }
 
-/// What the access rules say, word by word.
+/// The definition of access rules, without optimizations.
 fn reference(rules: &[AccessRule], permission: Permission, container: &str) -> Option<Transform> {
-    let mut best: Option<&AccessRule> = None;
+    let mut first_rule: Option<&AccessRule> = None;
     for rule in rules {
-        let AccessScope::Container(reach) = &rule.scope else { continue };
-        let path: Vec<_> = reach.as_str().split('/').filter(|it| !it.is_empty()).collect();
+        let AccessScope::Container(scope) = &rule.scope else { continue };
+        let path: Vec<_> = scope.as_str().split('/').filter(|it| !it.is_empty()).collect();
         let requested: Vec<_> = container.split('/').filter(|it| !it.is_empty()).collect();
-        if !requested.starts_with(&path) || !rule.parse_permissions.has(permission) {
+        if !requested.starts_with(&path) || !rule.permissions.has(permission) {
             continue;
         }
-        if best.is_none_or(|it| rule.priority < it.priority) {
-            best = Some(rule);
+        if first_rule.is_none_or(|it| rule.priority < it.priority) {
+            first_rule = Some(rule);
         }
     }
-    best.map(|it| it.transform)
+    first_rule.map(|it| it.transform)
 }
 
 proptest! {
     #[test]
     fn access_decisions_agree_with_reference(
-        drawn in proptest::collection::vec(
+        generated_rules in proptest::collection::vec(
             (0_i64..5, "/([ab]{1,2}/){0,3}", 0_usize..3, 0_usize..3),
             0..6,
         ),
@@ -278,9 +287,11 @@ proptest! {
     ) {
         let transforms = [Redact, Mask, Reveal];
         let permissions = [TokenRead, TokenCreate, TokenUse];
-        let rules: Vec<_> = drawn
+        let rules: Vec<_> = generated_rules
             .iter()
-            .map(|(priority, path, t, p)| rule(*priority, path, transforms[*t], permissions[*p]))
+            .map(|(priority, path, transform, permission)| {
+                rule(*priority, path, transforms[*transform], permissions[*permission])
+            })
             .collect();
         let caller = caller(&[], rules.clone());
         let containers = Containers::parse([container.as_str()]).unwrap();
@@ -291,7 +302,7 @@ proptest! {
     }
     #[test]
     fn caller_that_reveals_everywhere_has_reveal_right_in_every_container_it_reaches(
-        drawn in proptest::collection::vec(
+        generated_rules in proptest::collection::vec(
             (0_i64..5, "/([ab]{1,2}/){0,3}", 0_usize..6, 0_usize..3),
             0..4,
         ),
@@ -299,14 +310,19 @@ proptest! {
     ) {
         let transforms = [Mask, Reveal, Reveal, Reveal, Reveal, Reveal];
         let permissions = [TokenRead, Permission::TokenUpdate, TokenCreate];
-        let rules: Vec<_> = drawn
+        let rules: Vec<_> = generated_rules
             .iter()
-            .map(|(priority, path, t, p)| rule(*priority, path, transforms[*t], permissions[*p]))
+            .map(|(priority, path, transform, permission)| {
+                rule(*priority, path, transforms[*transform], permissions[*permission])
+            })
             .collect();
         if principal(&[], rules.clone()).reveals_everywhere() {
-            let decided = permissions.map(|it| reference(&rules, it, &container));
-            let seen = decided[0].max(decided[1]);
-            prop_assert!(decided == [None; 3] || seen == Some(Reveal), "{rules:?} {container}");
+            let transforms_found = permissions.map(|it| reference(&rules, it, &container));
+            let viewing_transform = transforms_found[0].max(transforms_found[1]);
+            prop_assert!(
+                transforms_found == [None; 3] || viewing_transform == Some(Reveal),
+                "rules {rules:?}, container {container}"
+            );
         }
     }
 }

@@ -1,10 +1,11 @@
-//! Counters and the records that are counted.
+//! The buckets that count guesses, and the stored records of counted numbers.
 
 use scrip_seal::IndexDigest;
 
 use crate::{policy::Caller, time::Timestamp};
 
-/// Browsers have counters of their own, so that they cannot spend the budget of the backend.
+/// The class of a caller. Each class has its own counters, so that browsers cannot exhaust the
+/// budget of the backend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum CallerClass {
     /// Public applications and access sessions.
@@ -18,10 +19,13 @@ impl CallerClass {
     }
 }
 
-/// A counter: who shares it and what it counts, and a keyed digest of the rest of its name.
+/// The key of one counter. The first byte is the caller class and the kind of the counter; the
+/// other bytes are a keyed digest of the group or application.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GuessBucket(pub [u8; 17]);
 
+/// The counters: one for each group of numbers, application, last four digits of a search, and
+/// application that searches.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum GuessBucketKind {
     Group,
@@ -31,33 +35,33 @@ pub(crate) enum GuessBucketKind {
 }
 
 impl GuessBucket {
-    pub(crate) fn new(class: CallerClass, kind: GuessBucketKind, name: IndexDigest) -> Self {
-        let class = match class {
+    pub(crate) fn new(class: CallerClass, kind: GuessBucketKind, digest: IndexDigest) -> Self {
+        let class_bits = match class {
             CallerClass::Public => 0,
             CallerClass::Private => 4,
         };
-        let kind = match kind {
+        let kind_bits = match kind {
             GuessBucketKind::Group => 0,
             GuessBucketKind::Application => 1,
             GuessBucketKind::SearchDigits => 2,
             GuessBucketKind::SearchText => 3,
         };
         let mut bytes = [0; 17];
-        let parts = std::iter::once(class | kind).chain(name.0);
-        for (to, from) in bytes.iter_mut().zip(parts) {
-            *to = from;
+        let source = std::iter::once(class_bits | kind_bits).chain(digest.0);
+        for (target, byte) in bytes.iter_mut().zip(source) {
+            *target = byte;
         }
         Self(bytes)
     }
 }
 
-/// What a store keeps of one counted number or search term: digests only.
+/// The stored record of one counted number or search term. It contains only digests.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GuessRecord {
     pub bucket: GuessBucket,
     pub number_digest: [u8; 16],
-    /// When it was last counted.
+    /// The time of the last count.
     pub counted_at: Timestamp,
-    /// When no window holds it any more, and it may be removed.
+    /// When no window contains the record any more. The record may then be deleted.
     pub expires_at: Timestamp,
 }

@@ -1,9 +1,9 @@
-//! The counts of this node.
+//! The guess counts of this node.
 //!
-//! A decision is made in memory, on the records of the store as they were at most a second ago and
-//! on everything that this node has counted since. New counts are written behind, within a second,
-//! so that no request waits for them. Nodes therefore see each other's counts about two seconds
-//! late, and a crash loses the counts of the last second.
+//! A decision uses the stored records, at most one second old, and everything that this node has
+//! counted since. New counts are written to the store in the background, within a second, so
+//! requests do not wait for them. Nodes therefore see each other's counts about two seconds late,
+//! and a crash loses the counts of the last second.
 
 use std::{
     collections::HashMap,
@@ -26,21 +26,22 @@ use crate::{
     store::{StoreError, guesses::GuessStore},
 };
 
-/// For so long the records that were read from the store are used without reading them again.
-const BUCKET_FRESH_FOR: Duration = Duration::from_secs(1);
-/// After so long without a read a bucket is dropped from memory.
+/// How long a loaded bucket is used before its records are read from the store again.
+const BUCKET_AGE_MAX: Duration = Duration::from_secs(1);
+/// A bucket that was not loaded from the store for this long is evicted from memory.
 const BUCKET_IDLE_MAX: Duration = Duration::from_secs(10);
-/// Counts that wait to be written. With more than that the storage is away, and counting stops.
+/// The maximum number of counts that wait to be written. More counts wait only if the store has
+/// been unavailable for long. Counting then fails.
 const PENDING_MAX: usize = 100_000;
 
-/// One for each process, shared by all of its requests.
+/// Counts the guesses of this node. All requests of a process share one ledger.
 #[derive(Debug, Default)]
 pub struct GuessLedger {
     state: Mutex<LedgerState>,
     pub exhausted: ExhaustedCounters,
 }
 
-/// How many times each budget was spent, for the metric.
+/// How many times each budget was exhausted, for the metric.
 #[derive(Debug, Default)]
 pub struct ExhaustedCounters([Counter; GuessBudget::ALL.len()]);
 
@@ -55,7 +56,7 @@ impl ExhaustedCounters {
         GuessBudget::ALL.into_iter().zip(&self.0)
     }
 
-    /// Label and count of each.
+    /// The label and the count of each budget.
     pub fn iter(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.iter_counters().map(|(budget, counter)| (budget.as_str(), counter.get()))
     }
@@ -66,7 +67,7 @@ pub(super) type BucketKey = (TenantId, GuessBucket);
 #[derive(Debug, Default)]
 pub(super) struct LedgerState {
     buckets: HashMap<BucketKey, LoadedBucket>,
-    /// Counted here and not known to be stored, by number.
+    /// Counts of this node that are not known to be stored, by number.
     pending: HashMap<BucketKey, HashMap<[u8; 16], CountTimes>>,
     pending_count: usize,
 }
@@ -83,7 +84,7 @@ struct LoadedBucket {
     last_counted: LastCounted,
 }
 
-/// Who is counted, by which limits, and when.
+/// The tenant, application bucket, limits and time of one call of [`GuessLedger::count`].
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CountRequest {
     tenant: TenantId,
@@ -95,18 +96,18 @@ pub(super) struct CountRequest {
 impl CountRequest {
     pub(super) fn for_caller(caller: &Caller, limits: GuessLimits, now: Timestamp) -> Self {
         let id = caller.application().0;
-        let name = caller.tenant().keys.guess_digest(&[b"application", id.as_bytes()]);
-        let application =
-            GuessBucket::new(CallerClass::for_caller(caller), GuessBucketKind::Application, name);
-        Self { tenant: caller.tenant().id, application_bucket: application, limits, now }
+        let digest = caller.tenant().keys.guess_digest(&[b"application", id.as_bytes()]);
+        let class = CallerClass::for_caller(caller);
+        let application_bucket = GuessBucket::new(class, GuessBucketKind::Application, digest);
+        Self { tenant: caller.tenant().id, application_bucket, limits, now }
     }
 }
 
-/// What came of counting.
+/// The result of counting.
 #[derive(Debug)]
 pub(crate) struct GuessCountResult {
     pub(crate) disclosure: FingerprintDisclosure,
-    /// The budgets that this call spent the last of.
+    /// The budgets that this call exhausted.
     pub(crate) exhausted: Vec<GuessBudget>,
 }
 
@@ -115,40 +116,37 @@ impl GuessLedger {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts the numbers of one token, or none of them when a budget is spent already.
+    /// Counts the numbers of one token in their order. Stops before the first number with an
+    /// exhausted budget: the numbers before it stay counted, and the fingerprint is withheld.
     pub(super) async fn count(
         &self,
         store: &(impl GuessStore + ?Sized),
-        counting: CountRequest,
+        request: CountRequest,
         numbers: &[CountedNumber],
     ) -> Result<GuessCountResult, Error> {
-        let CountRequest { tenant, application_bucket: application, limits, now } = counting;
-        let mut buckets: Vec<_> = numbers.iter().map(|it| it.group).collect();
+        let CountRequest { tenant, application_bucket, limits, now } = request;
+        let mut buckets: Vec<_> = numbers.iter().map(|it| it.bucket).collect();
         if limits.application != QuotaLimit::Off {
-            buckets.push(application);
+            buckets.push(application_bucket);
         }
         self.load(store, tenant, &buckets, now).await?;
         let mut state = self.lock();
         state.check_pending_capacity(numbers.len())?;
-        let mut spent = Vec::new();
-        for it in numbers {
-            if !state.is_within_limits(tenant, it.group, &limits, now)
-                || is_reached(
-                    limits.application,
-                    state.distinct_count(tenant, application, now, DAY),
-                )
+        let mut exhausted = Vec::new();
+        for number in numbers {
+            let application_count = state.distinct_count(tenant, application_bucket, now, DAY);
+            if !state.is_within_limits(tenant, number.bucket, &limits, now)
+                || is_reached(limits.application, application_count)
             {
-                return Ok(GuessCountResult {
-                    disclosure: FingerprintDisclosure::Withheld,
-                    exhausted: spent,
-                });
+                let disclosure = FingerprintDisclosure::Withheld;
+                return Ok(GuessCountResult { disclosure, exhausted });
             }
-            state.count_number(counting, it, &mut spent);
+            state.count_number(request, number, &mut exhausted);
         }
-        Ok(GuessCountResult { disclosure: FingerprintDisclosure::Allowed, exhausted: spent })
+        Ok(GuessCountResult { disclosure: FingerprintDisclosure::Allowed, exhausted })
     }
 
-    /// Reads buckets from the store that are not in memory, or not fresh.
+    /// Reads from the store all buckets that are not in memory or not fresh.
     pub(super) async fn load(
         &self,
         store: &(impl GuessStore + ?Sized),
@@ -163,7 +161,7 @@ impl GuessLedger {
             let state = self.lock();
             stale.retain(|bucket| {
                 let loaded = state.buckets.get(&(tenant, *bucket));
-                loaded.is_none_or(|it| now >= it.loaded_at.plus(BUCKET_FRESH_FOR))
+                loaded.is_none_or(|it| now >= it.loaded_at.plus(BUCKET_AGE_MAX))
             });
         }
         if stale.is_empty() {
@@ -175,48 +173,43 @@ impl GuessLedger {
             let pending = state.pending.get(&(tenant, bucket)).into_iter().flatten();
             let pending: Vec<_> =
                 pending.map(|(number, times)| (*number, times.counted_at)).collect();
-            let loaded = state.loaded_bucket(tenant, bucket, now);
+            let loaded = state.get_or_insert_bucket(tenant, bucket, now);
             loaded.loaded_at = now;
-            for (number, at) in pending {
-                loaded.last_counted.record(number, at);
+            for (number, counted_at) in pending {
+                loaded.last_counted.record(number, counted_at);
             }
         }
         for it in records {
             state
-                .loaded_bucket(tenant, it.bucket, now)
+                .get_or_insert_bucket(tenant, it.bucket, now)
                 .last_counted
                 .record(it.number_digest, it.counted_at);
         }
         Ok(())
     }
 
-    /// Writes what waits to be written, and drops from memory what was not used for a while.
+    /// Writes the pending counts to the store, and evicts idle buckets.
     ///
     /// # Errors
-    /// The store did not take it. It waits on.
+    /// The store failed to write; the counts remain pending.
     pub async fn flush(
         &self,
         store: &(impl GuessStore + ?Sized),
         now: Timestamp,
     ) -> Result<(), StoreError> {
-        let mut tenants: HashMap<TenantId, Vec<GuessRecord>> = HashMap::new();
+        let mut records_by_tenant: HashMap<TenantId, Vec<GuessRecord>> = HashMap::new();
         {
             let mut state = self.lock();
             state.buckets.retain(|_, it| now < it.loaded_at.plus(BUCKET_IDLE_MAX));
             for ((tenant, bucket), numbers) in &state.pending {
-                let record = |(number, times): (&[u8; 16], &CountTimes)| {
-                    let CountTimes { counted_at: at, expires_at } = *times;
-                    GuessRecord {
-                        bucket: *bucket,
-                        number_digest: *number,
-                        counted_at: at,
-                        expires_at,
-                    }
+                let to_record = |(number, times): (&[u8; 16], &CountTimes)| {
+                    let CountTimes { counted_at, expires_at } = *times;
+                    GuessRecord { bucket: *bucket, number_digest: *number, counted_at, expires_at }
                 };
-                tenants.entry(*tenant).or_default().extend(numbers.iter().map(record));
+                records_by_tenant.entry(*tenant).or_default().extend(numbers.iter().map(to_record));
             }
         }
-        for (tenant, records) in tenants {
+        for (tenant, records) in records_by_tenant {
             store.insert_guesses(tenant, records.clone()).await?;
             let mut state = self.lock();
             for record in &records {
@@ -228,16 +221,17 @@ impl GuessLedger {
 }
 
 impl LedgerState {
-    fn loaded_bucket(
+    fn get_or_insert_bucket(
         &mut self,
         tenant: TenantId,
         bucket: GuessBucket,
         now: Timestamp,
     ) -> &mut LoadedBucket {
-        let new = || LoadedBucket { loaded_at: now, last_counted: LastCounted::default() };
-        self.buckets.entry((tenant, bucket)).or_insert_with(new)
+        let new_bucket = || LoadedBucket { loaded_at: now, last_counted: LastCounted::default() };
+        self.buckets.entry((tenant, bucket)).or_insert_with(new_bucket)
     }
 
+    /// The number of distinct numbers of a bucket within the window that ends now.
     pub(super) fn distinct_count(
         &self,
         tenant: TenantId,
@@ -249,58 +243,62 @@ impl LedgerState {
         loaded.map_or(0, |it| it.last_counted.distinct_count(now, window))
     }
 
-    /// When more waits than that, the storage has been away for long: better no answer than one that
-    /// is not counted.
-    pub(super) fn check_pending_capacity(&self, more: usize) -> Result<(), Error> {
-        if self.pending_count.saturating_add(more) > PENDING_MAX {
-            return Err(Error::Unavailable("the guessing budget cannot be written".into()));
+    /// Fails when too many counts are pending, because the store has been unavailable for long. An
+    /// error is better than a result that is not counted.
+    pub(super) fn check_pending_capacity(&self, new_counts: usize) -> Result<(), Error> {
+        if self.pending_count.saturating_add(new_counts) > PENDING_MAX {
+            return Err(Error::Unavailable("guess counts cannot be written to the store".into()));
         }
         Ok(())
     }
 
+    /// Whether a group has not reached its limits for a day and a quarter.
     fn is_within_limits(
         &self,
         tenant: TenantId,
-        group: GuessBucket,
+        group_bucket: GuessBucket,
         limits: &GuessLimits,
         now: Timestamp,
     ) -> bool {
-        !is_reached(limits.day, self.distinct_count(tenant, group, now, DAY))
-            && !is_reached(limits.quarter, self.distinct_count(tenant, group, now, QUARTER))
+        !is_reached(limits.day, self.distinct_count(tenant, group_bucket, now, DAY))
+            && !is_reached(limits.quarter, self.distinct_count(tenant, group_bucket, now, QUARTER))
     }
 
+    /// Counts a number for its group. The application bucket counts it too, unless the group
+    /// counted the same number, or no number at all, within the last day.
     fn count_number(
         &mut self,
-        counting: CountRequest,
-        it: &CountedNumber,
-        spent: &mut Vec<GuessBudget>,
+        request: CountRequest,
+        number: &CountedNumber,
+        exhausted: &mut Vec<GuessBudget>,
     ) {
-        let CountRequest { tenant, application_bucket: application, limits, now } = counting;
-        let group = &self.loaded_bucket(tenant, it.group, now).last_counted;
-        let is_repeat = group.contains(&it.number, now, DAY);
-        let is_known = group.contains(&it.number, now, QUARTER);
-        let is_first = group.distinct_count(now, DAY) == 0;
-        self.count_pending((tenant, it.group), it.number, now, QUARTER);
-        let in_day = self.distinct_count(tenant, it.group, now, DAY);
-        if !is_repeat && is_reached(limits.day, in_day) {
-            spent.push(GuessBudget::Day);
+        let CountRequest { tenant, application_bucket, limits, now } = request;
+        let CountedNumber { bucket, number_digest } = *number;
+        let group = &self.get_or_insert_bucket(tenant, bucket, now).last_counted;
+        let is_repeat_in_day = group.contains(&number_digest, now, DAY);
+        let is_repeat_in_quarter = group.contains(&number_digest, now, QUARTER);
+        let is_first_in_day = group.distinct_count(now, DAY) == 0;
+        self.add_pending_count((tenant, bucket), number_digest, now, QUARTER);
+        let day_count = self.distinct_count(tenant, bucket, now, DAY);
+        if !is_repeat_in_day && is_reached(limits.day, day_count) {
+            exhausted.push(GuessBudget::Day);
         }
-        let in_quarter = self.distinct_count(tenant, it.group, now, QUARTER);
-        if !is_known && is_reached(limits.quarter, in_quarter) {
-            spent.push(GuessBudget::Quarter);
+        let quarter_count = self.distinct_count(tenant, bucket, now, QUARTER);
+        if !is_repeat_in_quarter && is_reached(limits.quarter, quarter_count) {
+            exhausted.push(GuessBudget::Quarter);
         }
-        if limits.application == QuotaLimit::Off || is_repeat || is_first {
+        if limits.application == QuotaLimit::Off || is_repeat_in_day || is_first_in_day {
             return;
         }
-        self.count_pending((tenant, application), it.number, now, DAY);
-        let of_application = self.distinct_count(tenant, application, now, DAY);
-        if is_reached(limits.application, of_application) {
-            spent.push(GuessBudget::Application);
+        self.add_pending_count((tenant, application_bucket), number_digest, now, DAY);
+        let application_count = self.distinct_count(tenant, application_bucket, now, DAY);
+        if is_reached(limits.application, application_count) {
+            exhausted.push(GuessBudget::Application);
         }
     }
 
-    /// Counts it here, and has it written.
-    pub(super) fn count_pending(
+    /// Counts a number in memory and queues the count for the next [`GuessLedger::flush`].
+    pub(super) fn add_pending_count(
         &mut self,
         key: BucketKey,
         number: [u8; 16],
@@ -308,9 +306,9 @@ impl LedgerState {
         window: Duration,
     ) {
         let (tenant, bucket) = key;
-        let counted = &mut self.loaded_bucket(tenant, bucket, now).last_counted;
-        counted.record(number, now);
-        counted.forget_before(now.minus(QUARTER));
+        let last_counted = &mut self.get_or_insert_bucket(tenant, bucket, now).last_counted;
+        last_counted.record(number, now);
+        last_counted.remove_until(now.minus(QUARTER));
         let times = CountTimes { counted_at: now, expires_at: now.plus(window) };
         let numbers = self.pending.entry(key).or_default();
         if numbers.insert(number, times).is_none() {
@@ -318,7 +316,7 @@ impl LedgerState {
         }
     }
 
-    /// Unless it was counted again in the meantime, it does not wait any more.
+    /// Removes a written count from the pending ones, unless it was counted again in the meantime.
     fn mark_written(&mut self, tenant: TenantId, record: &GuessRecord) {
         let key = (tenant, record.bucket);
         let Some(numbers) = self.pending.get_mut(&key) else { return };
@@ -334,40 +332,41 @@ impl LedgerState {
 }
 
 /// When each distinct number was last counted. Only the last time matters: every window that ends
-/// now and holds an earlier time of the same number holds that one as well, and windows that ended
-/// earlier were decided then.
+/// now and contains an earlier time of a number also contains its last time. Windows that ended
+/// earlier were decided earlier.
 #[derive(Debug, Default, Clone)]
 struct LastCounted(HashMap<[u8; 16], i64>);
 
 impl LastCounted {
     fn record(&mut self, number: [u8; 16], at: Timestamp) {
-        let last = self.0.entry(number).or_insert(at.unix_ms);
-        *last = at.unix_ms.max(*last);
+        let last_ms = self.0.entry(number).or_insert(at.unix_ms);
+        *last_ms = at.unix_ms.max(*last_ms);
     }
 
-    /// Distinct numbers counted within the window that ends now. A number leaves the window when it
-    /// is exactly as old as the window is long.
+    /// The distinct numbers counted within the window that ends now. A number leaves the window
+    /// when its age equals the length of the window.
     fn distinct_count(&self, now: Timestamp, window: Duration) -> u64 {
-        let since = now.minus(window).unix_ms;
-        let within = self.0.values().filter(|at| **at > since).count();
-        u64::try_from(within).unwrap_or(u64::MAX)
+        let window_start = now.minus(window).unix_ms;
+        let count = self.0.values().filter(|at| **at > window_start).count();
+        u64::try_from(count).unwrap_or(u64::MAX)
     }
 
     fn contains(&self, number: &[u8; 16], now: Timestamp, window: Duration) -> bool {
-        let since = now.minus(window).unix_ms;
-        self.0.get(number).is_some_and(|at| *at > since)
+        let window_start = now.minus(window).unix_ms;
+        self.0.get(number).is_some_and(|at| *at > window_start)
     }
 
-    fn forget_before(&mut self, since: Timestamp) {
-        self.0.retain(|_, at| *at > since.unix_ms);
+    /// Removes the numbers last counted at this time or earlier.
+    fn remove_until(&mut self, time: Timestamp) {
+        self.0.retain(|_, at| *at > time.unix_ms);
     }
 }
 
-/// Whether so many are all that a limit allows.
-pub(super) fn is_reached(limit: QuotaLimit, counted: u64) -> bool {
+/// Whether the count has reached the limit.
+pub(super) fn is_reached(limit: QuotaLimit, count: u64) -> bool {
     match limit {
         QuotaLimit::Off => false,
-        QuotaLimit::Count(most) => counted >= most,
+        QuotaLimit::Count(max) => count >= max,
     }
 }
 

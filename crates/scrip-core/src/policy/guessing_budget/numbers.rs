@@ -1,7 +1,8 @@
-//! Which numbers count, and in which group.
+//! Finds the numbers to count, and the group of each number.
 //!
-//! A group is what a masked reader sees of a number: first six and last four of a card number,
-//! routing number and last four of a bank account, last four of a social security or employer id.
+//! A group is the part of a number that a masked read shows: first six and last four digits of a
+//! card number, routing number and last four digits of a bank account, last four digits of a social
+//! security number or employer id.
 
 use serde_json::Value;
 use zeroize::Zeroizing;
@@ -18,29 +19,32 @@ use crate::{
     token::{Plaintext, TokenType},
 };
 
-/// A number by its digests.
+/// The digests of a counted number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CountedNumber {
-    pub(crate) group: GuessBucket,
-    pub(crate) number: [u8; 16],
+    /// The bucket of its group.
+    pub(crate) bucket: GuessBucket,
+    pub(crate) number_digest: [u8; 16],
 }
 
-/// A text with fewer digits is no card number.
+/// A text with fewer digits is not a card number.
 const CARD_DIGITS_MIN: usize = 12;
 const IDENTITY_DIGITS: usize = 9;
-/// What people write between the digits of a number.
+/// Characters between the digits of a number.
 const SEPARATORS: &[char] =
     &[' ', '\t', '\u{a0}', '-', '.', '_', '/', ',', ':', '|', '+', '(', ')'];
-/// What may be inside a run of digits. The others stand between two numbers as well.
+/// Characters allowed within a run of digits. The other separators also occur between two numbers.
 const RUN_SEPARATORS: &[char] = &[' ', '-', '.', '_'];
 const RUN_DIGITS_MIN: usize = 4;
-/// Each number is a row of the store for 90 days, so a request with more of them is not counted but
-/// treated as if a budget were spent.
+/// The maximum number of counted numbers of a request, because each one is stored for 90 days. A
+/// request with more numbers is not counted; its fingerprints are withheld.
 pub(super) const NUMBERS_MAX: usize = 100;
-/// The last run of a text takes all digits that are left: every run is a read of the store.
+/// The maximum number of runs in a text, because every run costs a read of the store. The last run
+/// takes all remaining digits.
 const RUNS_MAX: usize = 8;
 
-/// What the expressions of one token gave. May hold numbers, so it is wiped when it is dropped.
+/// The texts that the expressions of one token evaluated to. They may contain numbers, so they are
+/// wiped when dropped.
 #[derive(Default)]
 pub(crate) struct EvaluatedTexts {
     pub(crate) fingerprint: Option<FingerprintText>,
@@ -49,11 +53,11 @@ pub(crate) struct EvaluatedTexts {
 
 pub(crate) struct FingerprintText {
     pub(crate) text: Zeroizing<String>,
-    /// The type's own expression gave it, so it holds nothing but the data.
+    /// The text is from the expression of the token type, so it contains only the data.
     pub(crate) is_from_type_expression: bool,
 }
 
-/// The kinds of numbers. Social security and employer ids look alike and share one.
+/// The kinds of numbers. Social security numbers and employer ids look alike and share a kind.
 #[derive(Debug, Clone, Copy)]
 enum NumberKind {
     Card,
@@ -71,10 +75,11 @@ impl NumberKind {
     }
 }
 
+/// Collects the distinct numbers of one request.
 struct Collector<'a> {
     caller: &'a Caller,
     class: CallerClass,
-    /// At most one more than are counted.
+    /// At most one more than [`NUMBERS_MAX`].
     numbers: Vec<CountedNumber>,
 }
 
@@ -83,28 +88,28 @@ impl<'a> Collector<'a> {
         Self { caller, class: CallerClass::for_caller(caller), numbers: Vec::new() }
     }
 
-    fn add(&mut self, kind: NumberKind, group: [&str; 2], digits: &str) {
+    fn add(&mut self, kind: NumberKind, group_parts: [&str; 2], digits: &str) {
         if self.numbers.len() > NUMBERS_MAX {
             return;
         }
         let keys = &self.caller.tenant().keys;
-        let [first, last] = group.map(str::as_bytes);
-        let name = keys.guess_digest(&[b"group", kind.label(), first, last]);
-        let number = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
-        let group = GuessBucket::new(self.class, GuessBucketKind::Group, name);
-        let counted = CountedNumber { group, number: number.0 };
-        if !self.numbers.contains(&counted) {
-            self.numbers.push(counted);
+        let [first, last] = group_parts.map(str::as_bytes);
+        let group_digest = keys.guess_digest(&[b"group", kind.label(), first, last]);
+        let digest = keys.guess_digest(&[b"number", kind.label(), first, digits.as_bytes()]);
+        let bucket = GuessBucket::new(self.class, GuessBucketKind::Group, group_digest);
+        let number = CountedNumber { bucket, number_digest: digest.0 };
+        if !self.numbers.contains(&number) {
+            self.numbers.push(number);
         }
     }
 
     fn add_card(&mut self, digits: &str) {
-        let first = digits.get(..6).unwrap_or_default();
-        self.add(NumberKind::Card, [first, last_four(digits)], digits);
+        let bin = digits.get(..6).unwrap_or_default();
+        self.add(NumberKind::Card, [bin, last_four(digits)], digits);
     }
 
-    /// Of an account number with at most four digits nothing is shown, so nothing of it is in the
-    /// group's name.
+    /// The mask of an account number with at most four digits shows no digits, so its group
+    /// contains none.
     fn add_bank_account(&mut self, routing_number: &str, account_number: &str) {
         let last = if account_number.len() > 4 { last_four(account_number) } else { "" };
         self.add(NumberKind::Bank, [routing_number, last], account_number);
@@ -114,7 +119,7 @@ impl<'a> Collector<'a> {
         self.add(NumberKind::Identity, ["", last_four(digits)], digits);
     }
 
-    /// All digits of a text taken together, whatever is between them.
+    /// Adds all digits of a text as one card number, whatever characters are between them.
     fn add_text(&mut self, text: &str) {
         let digits = extract_digits(text);
         if digits.len() >= CARD_DIGITS_MIN {
@@ -122,11 +127,11 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// A text that a fingerprint expression of a request gave. It has the fingerprint of every
-    /// token whose expression gave the same text, so a number in it is a guess, wherever it came
-    /// from. A text that the type's own expression could have given counts like the data behind
-    /// it, so that the same guess has one budget. Texts of cards are counted by
-    /// [`Collector::text`].
+    /// Adds the numbers in the text of a fingerprint expression of the request. The text has the
+    /// same fingerprint as every token with the same expression result, so a number in it is a
+    /// guess, whatever its source. A text that the expression of the token type could also produce
+    /// counts like the data itself, so that the same guess has one budget. Texts of cards are added
+    /// by [`Collector::add_text`].
     fn add_fingerprint_text(&mut self, token_type: TokenType, text: &str) {
         let kind = match token_type {
             TokenType::Bank => {
@@ -157,12 +162,12 @@ impl<'a> Collector<'a> {
             | TokenType::Token
             | TokenType::UsBankRoutingNumber => return,
         };
-        for run in digit_runs(text) {
+        for run in split_digit_runs(text) {
             self.add(kind, ["", last_four(&run)], &run);
         }
     }
 
-    /// The same, but only where the text is digits and separators and nothing else.
+    /// As [`Collector::add_text`], but only for a text of digits and separators.
     fn add_digits_only(&mut self, text: &str) -> Option<Zeroizing<String>> {
         let digits = separated_digits(text)?;
         if digits.len() >= CARD_DIGITS_MIN {
@@ -171,7 +176,7 @@ impl<'a> Collector<'a> {
         Some(digits)
     }
 
-    /// Texts and numbers of open data that are digits and separators and nothing else.
+    /// Adds texts and numbers of untyped data that consist only of digits and separators.
     fn add_leaves(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
@@ -184,7 +189,7 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// Any value of a request body whose type is not known.
+    /// Adds the numbers of a request body without a known token type.
     fn add_body(&mut self, value: &Value) {
         match value {
             Value::Null | Value::Bool(_) => (),
@@ -192,12 +197,14 @@ impl<'a> Collector<'a> {
             Value::String(text) => self.add_untyped_text(text),
             Value::Array(items) => items.iter().for_each(|it| self.add_body(it)),
             Value::Object(members) => {
-                let text = |name: &str| members.get(name).and_then(Value::as_str);
-                if let Some(account) = text("account_number") {
-                    self.add_bank_account(text("routing_number").unwrap_or_default(), account);
+                let text_of = |name: &str| members.get(name).and_then(Value::as_str);
+                if let Some(account) = text_of("account_number") {
+                    self.add_bank_account(text_of("routing_number").unwrap_or_default(), account);
                 }
                 let account_type = TokenType::UsBankAccountNumber.as_str();
-                if let Some(account) = text("data").filter(|_| text("type") == Some(account_type)) {
+                if let Some(account) =
+                    text_of("data").filter(|_| text_of("type") == Some(account_type))
+                {
                     self.add_bank_account("", account);
                 }
                 members.values().for_each(|it| self.add_body(it));
@@ -214,21 +221,21 @@ impl<'a> Collector<'a> {
     }
 }
 
-/// The numbers of one token: its own, and those in the texts that its expressions gave.
-pub(super) fn evaluated_numbers(
+/// The numbers of one token: its own, and those in the texts of its expressions.
+pub(super) fn collect_token_numbers(
     caller: &Caller,
     evaluated: &EvaluatedNumbers<'_>,
 ) -> Vec<CountedNumber> {
     let EvaluatedNumbers { token_type, data, texts } = evaluated;
     let data = data.expose();
     let mut collector = Collector::new(caller);
-    let text = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
+    let text_of = |name: &str| data.get(name).and_then(Value::as_str).unwrap_or_default();
     match token_type {
         TokenType::Card | TokenType::CardNumber | TokenType::NetworkToken => {
             collector.add_card(card::card_number(data).unwrap_or_default());
         }
         TokenType::Bank => {
-            collector.add_bank_account(text("routing_number"), text("account_number"))
+            collector.add_bank_account(text_of("routing_number"), text_of("account_number"))
         }
         TokenType::UsBankAccountNumber => {
             collector.add_bank_account("", data.as_str().unwrap_or_default())
@@ -236,14 +243,14 @@ pub(super) fn evaluated_numbers(
         TokenType::SocialSecurityNumber | TokenType::EmployerIdNumber => {
             collector.add_identity(&extract_digits(data.as_str().unwrap_or_default()));
         }
-        // A card number in an object is guessed like any other.
+        // A card number inside an object can be guessed like any other.
         TokenType::Token => collector.add_leaves(data),
         TokenType::UsBankRoutingNumber => (),
     }
     let fingerprint = texts.fingerprint.as_ref();
     for text in fingerprint.map(|it| &it.text).into_iter().chain(&texts.indexes) {
         match token_type {
-            // Prose and structured data hold many digits that are no number.
+            // Prose and structured data contain many digits that are not a number.
             TokenType::Token => drop(collector.add_digits_only(text)),
             TokenType::Card
             | TokenType::CardNumber
@@ -262,7 +269,7 @@ pub(super) fn evaluated_numbers(
 }
 
 /// The numbers of a search term.
-pub(super) fn searched_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber> {
+pub(super) fn collect_term_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber> {
     let mut collector = Collector::new(caller);
     collector.add_text(term);
     if let Some(digits) = separated_digits(term).filter(|it| it.len() == IDENTITY_DIGITS) {
@@ -271,44 +278,45 @@ pub(super) fn searched_numbers(caller: &Caller, term: &str) -> Vec<CountedNumber
     collector.numbers
 }
 
-/// The numbers of a request body that is about to be compared with an earlier one.
-pub(crate) fn compared_numbers(caller: &Caller, body: &Plaintext) -> Vec<CountedNumber> {
+/// The numbers of a request body that is compared with an earlier one.
+pub(crate) fn collect_body_numbers(caller: &Caller, body: &Plaintext) -> Vec<CountedNumber> {
     let mut collector = Collector::new(caller);
     collector.add_body(body.expose());
     collector.numbers
 }
 
-/// `None` for a text that holds anything but digits and separators.
+/// The digits of a text; `None` if the text has other characters than digits and separators.
 pub(super) fn separated_digits(text: &str) -> Option<Zeroizing<String>> {
-    let known = |it: char| it.is_ascii_digit() || SEPARATORS.contains(&it);
-    text.chars().all(known).then(|| extract_digits(text))
+    let is_digit_or_separator = |it: char| it.is_ascii_digit() || SEPARATORS.contains(&it);
+    text.chars().all(is_digit_or_separator).then(|| extract_digits(text))
 }
 
-/// Only ASCII digits: the data of a type with a number holds no others, and neither does a text that
-/// equals it.
+/// Removes all characters except ASCII digits. The number of a token has only ASCII digits, and so
+/// has every text that equals it.
 fn extract_digits(text: &str) -> Zeroizing<String> {
-    // A text that grows would leave copies that are not wiped.
+    // A string that grows would leave copies that are not wiped.
     let mut digits = Zeroizing::new(String::with_capacity(text.len()));
     digits.extend(text.chars().filter(char::is_ascii_digit));
     digits
 }
 
-/// The numbers of a text, as far as its form tells where one ends.
-fn digit_runs(text: &str) -> Vec<Zeroizing<String>> {
+/// Splits a text into runs of digits. A run ends at a character that is neither a digit nor one of
+/// [`RUN_SEPARATORS`]. Runs with fewer than [`RUN_DIGITS_MIN`] digits are omitted.
+fn split_digit_runs(text: &str) -> Vec<Zeroizing<String>> {
     let mut runs = Vec::new();
-    let mut rest = text;
+    let mut remaining = text;
     while runs.len() < RUNS_MAX.saturating_sub(1) {
-        let inside = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
-        let end = rest.find(|it| !inside(it)).unwrap_or(rest.len());
-        let (run, after) = rest.split_at_checked(end).unwrap_or_default();
+        let is_in_run = |it: char| it.is_ascii_digit() || RUN_SEPARATORS.contains(&it);
+        let run_end = remaining.find(|it| !is_in_run(it)).unwrap_or(remaining.len());
+        let (run, after_run) = remaining.split_at_checked(run_end).unwrap_or_default();
         runs.extend(Some(extract_digits(run)).filter(|it| it.len() >= RUN_DIGITS_MIN));
-        let mut after = after.chars();
-        if after.next().is_none() {
+        let mut characters = after_run.chars();
+        if characters.next().is_none() {
             return runs;
         }
-        rest = after.as_str();
+        remaining = characters.as_str();
     }
-    runs.extend(Some(extract_digits(rest)).filter(|it| it.len() >= RUN_DIGITS_MIN));
+    runs.extend(Some(extract_digits(remaining)).filter(|it| it.len() >= RUN_DIGITS_MIN));
     runs
 }
 
@@ -322,7 +330,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, expected: &[&str]) {
-        let runs = digit_runs(text);
+        let runs = split_digit_runs(text);
         assert_eq!(runs.iter().map(|it| it.as_str()).collect::<Vec<_>>(), expected, "{text:?}");
     }
 
@@ -335,7 +343,7 @@ mod tests {
         check(" 123 . 45_6789-", &["123456789"]);
         check("1000007788|021000021", &["1000007788", "021000021"]);
         check("ssn:123-45-6789/2026x99", &["123456789", "2026"]);
-        // Digits of other scripts are in no number.
+        // Digits of other scripts do not belong to a number.
         check("１２３４1234５", &["1234"]);
         check("é1234é", &["1234"]);
     }
@@ -343,8 +351,8 @@ mod tests {
     #[test]
     fn last_digit_run_takes_all_remaining_digits() {
         let texts: Vec<_> = (1000..1010).map(|it| it.to_string()).collect();
-        let first = ["1000", "1001", "1002", "1003", "1004", "1005", "1006", "100710081009"];
-        check(&texts.join("|"), &first);
+        let expected = ["1000", "1001", "1002", "1003", "1004", "1005", "1006", "100710081009"];
+        check(&texts.join("|"), &expected);
         check(
             &texts[..8].join("|"),
             &["1000", "1001", "1002", "1003", "1004", "1005", "1006", "1007"],

@@ -1,4 +1,4 @@
-//! The table itself, and the figures that an operator may put in its place.
+//! The table of rate limits, and the rates that an operator can configure instead.
 
 use std::{num::NonZeroU32, time::Duration};
 
@@ -11,7 +11,7 @@ use super::{CounterGrouping, LimitAction, Rate, RateLimitRule, RateLimitScope};
 use crate::{audit::Operation, policy::ApplicationKind};
 
 words! {
-    /// The rows by name. A setting, a metric and a counter are called by it.
+    /// The names of the limits, used in settings, metrics and counters.
     pub enum RateLimitName {
         TestTenant = "test_tenant",
         SearchTokens = "search_tokens",
@@ -31,7 +31,7 @@ words! {
 }
 
 impl RateLimitName {
-    /// Its place in [`Row::ALL`].
+    /// The index in [`RateLimitName::ALL`].
     #[must_use]
     pub fn index(self) -> usize {
         Self::ALL.iter().position(|it| *it == self).unwrap_or_default()
@@ -50,6 +50,7 @@ const PRIVATE_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKin
 const PUBLIC_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKind::Public);
 const MANAGEMENT_APPLICATIONS: RateLimitScope = RateLimitScope::Kind(ApplicationKind::Management);
 
+/// The default rate limits, in the order of [`RateLimitName::ALL`].
 #[rustfmt::skip]
 pub const RATE_LIMITS: &[RateLimitRule] = &[
     limit(RateLimitName::TestTenant, RateLimitScope::TestTenant, ApiKeyAndAddress, 50, 10, Throttle),
@@ -92,12 +93,12 @@ const fn limit(
     }
 }
 
-/// The rate of each row as it is in force; nothing where the operator wants none.
+/// The rate of each limit in force; `None` where the operator turned the limit off.
 #[derive(Debug, Clone)]
 pub struct EffectiveRates(Vec<Option<Rate>>);
 
 impl Default for EffectiveRates {
-    /// The table's own.
+    /// The rates of the table.
     fn default() -> Self {
         Self(RATE_LIMITS.iter().map(|it| Some(it.rate)).collect())
     }
@@ -106,9 +107,9 @@ impl Default for EffectiveRates {
 impl EffectiveRates {
     #[must_use]
     pub fn with_rate(mut self, limit: RateLimitName, rate: Option<Rate>) -> Self {
-        let at = RATE_LIMITS.iter().position(|it| it.name == limit);
-        if let Some(place) = at.and_then(|it| self.0.get_mut(it)) {
-            *place = rate;
+        let index = RATE_LIMITS.iter().position(|it| it.name == limit);
+        if let Some(configured) = index.and_then(|it| self.0.get_mut(it)) {
+            *configured = rate;
         }
         self
     }
@@ -118,7 +119,7 @@ impl EffectiveRates {
         self.iter_rules().find(|(it, _)| it.name == limit).map(|(_, rate)| rate)
     }
 
-    /// The rows that are in force.
+    /// The limits that are in force.
     pub(super) fn iter_rules(&self) -> impl Iterator<Item = (&'static RateLimitRule, Rate)> {
         RATE_LIMITS.iter().zip(&self.0).filter_map(|(limit, rate)| Some((limit, (*rate)?)))
     }

@@ -1,8 +1,8 @@
-//! The table as the interface has it, and who meets which row.
+//! The published rate limits, and the limits that apply to each kind of request.
 
 use super::*;
 
-/// Scope, counter, rate and action, as they are published.
+/// Scope, counter, rate and action, as published.
 #[rustfmt::skip]
 const PUBLISHED: &[(&str, &str, CounterGrouping, u32, u64, u64)] = &[
     ("test_tenant", "Test tenant, any method and resource", CounterGrouping::ApiKeyAndAddress, 50, 10, 0),
@@ -25,15 +25,15 @@ const PUBLISHED: &[(&str, &str, CounterGrouping, u32, u64, u64)] = &[
 fn rate_limit_table_matches_the_published_api() {
     assert_eq!(RATE_LIMITS.len(), PUBLISHED.len());
     assert_eq!(RATE_LIMITS.len(), RateLimitName::ALL.len());
-    for (at, (limit, published)) in RATE_LIMITS.iter().zip(PUBLISHED).enumerate() {
-        let (name, scope, counter, requests, window, block) = *published;
+    for (index, (limit, published)) in RATE_LIMITS.iter().zip(PUBLISHED).enumerate() {
+        let (name, scope, grouping, requests, window, block) = *published;
         assert_eq!(limit.name.as_str(), name, "{scope}");
-        assert_eq!((limit.name.index(), RateLimitName::ALL[at]), (at, limit.name));
-        assert_eq!(limit.grouping, counter, "{scope}");
+        assert_eq!((limit.name.index(), RateLimitName::ALL[index]), (index, limit.name));
+        assert_eq!(limit.grouping, grouping, "{scope}");
         assert_eq!(limit.rate.requests.get(), requests, "{scope}");
         assert_eq!(limit.rate.window, Duration::from_secs(window), "{scope}");
-        let blocked = limit.rate.block_duration().unwrap_or_default();
-        assert_eq!(blocked, Duration::from_secs(block), "{scope}");
+        let block_duration = limit.rate.block_duration().unwrap_or_default();
+        assert_eq!(block_duration, Duration::from_secs(block), "{scope}");
     }
 }
 
@@ -65,24 +65,25 @@ fn checks_for(target: RateLimitTarget, caller: Option<RateLimitCaller>) -> Vec<C
 
 #[track_caller]
 fn check(target: RateLimitTarget, caller: Option<RateLimitCaller>, expected: &str) {
-    let rows: Vec<_> = checks_for(target, caller).iter().map(|it| it.limit.as_str()).collect();
-    assert_eq!(rows.join(" "), expected, "{target:?} {caller:?}");
+    let names: Vec<_> = checks_for(target, caller).iter().map(|it| it.limit.as_str()).collect();
+    assert_eq!(names.join(" "), expected, "limits of {target:?} by {caller:?}");
 }
 
 #[test]
 fn each_request_is_counted_on_its_rate_limits() {
     use ApplicationKind::{Management, Private, Public};
-    let asks = RateLimitTarget::Operation;
-    let by = |kind| Some(caller(kind));
-    let test = |kind| Some(RateLimitCaller { tenant_kind: TenantKind::Test, ..caller(kind) });
-    let legacy = |kind| Some(RateLimitCaller { is_legacy: true, ..caller(kind) });
+    let operation_target = RateLimitTarget::Operation;
+    let caller_of = |kind| Some(caller(kind));
+    let test_caller_of =
+        |kind| Some(RateLimitCaller { tenant_kind: TenantKind::Test, ..caller(kind) });
+    let legacy_caller_of = |kind| Some(RateLimitCaller { is_legacy: true, ..caller(kind) });
     // Twice: one counter for the key and one for the address.
-    let private = "private_application private_application address";
-    check(asks(Operation::GetToken), by(Private), private);
-    check(asks(Operation::ListPermissions), by(Private), private);
-    check(asks(Operation::Detokenize), by(Private), private);
-    check(asks(Operation::GetTokenIntent), by(Private), private);
-    for (operation, row) in [
+    let private_limits = "private_application private_application address";
+    check(operation_target(Operation::GetToken), caller_of(Private), private_limits);
+    check(operation_target(Operation::ListPermissions), caller_of(Private), private_limits);
+    check(operation_target(Operation::Detokenize), caller_of(Private), private_limits);
+    check(operation_target(Operation::GetTokenIntent), caller_of(Private), private_limits);
+    for (operation, limit) in [
         (Operation::SearchTokens, "search_tokens"),
         (Operation::SearchTokensV1, "search_tokens"),
         (Operation::ListTokens, "list_tokens"),
@@ -92,50 +93,87 @@ fn each_request_is_counted_on_its_rate_limits() {
         (Operation::UpdateToken, "update_token"),
         (Operation::DeleteToken, "delete_token"),
     ] {
-        check(asks(operation), by(Private), &format!("{row} {private}"));
+        check(
+            operation_target(operation),
+            caller_of(Private),
+            &format!("{limit} {private_limits}"),
+        );
     }
-    check(asks(Operation::CreateToken), by(Public), "create_tokens public_application address");
-    check(asks(Operation::CreateTokenIntent), by(Public), "public_application address");
-    check(asks(Operation::GetTenant), by(Management), "management_application address");
-    let tested = format!("test_tenant {private}");
-    check(asks(Operation::GetToken), test(Private), &tested);
-    let tested = "test_tenant management_application address";
-    check(asks(Operation::GetTenant), test(Management), tested);
-    check(asks(Operation::GetToken), legacy(Private), &format!("{private} legacy_key"));
-    check(RateLimitTarget::AccountUpdater, by(Private), &format!("account_updater {private}"));
+    check(
+        operation_target(Operation::CreateToken),
+        caller_of(Public),
+        "create_tokens public_application address",
+    );
+    check(
+        operation_target(Operation::CreateTokenIntent),
+        caller_of(Public),
+        "public_application address",
+    );
+    check(
+        operation_target(Operation::GetTenant),
+        caller_of(Management),
+        "management_application address",
+    );
+    let test_limits = format!("test_tenant {private_limits}");
+    check(operation_target(Operation::GetToken), test_caller_of(Private), &test_limits);
+    let test_limits = "test_tenant management_application address";
+    check(operation_target(Operation::GetTenant), test_caller_of(Management), test_limits);
+    check(
+        operation_target(Operation::GetToken),
+        legacy_caller_of(Private),
+        &format!("{private_limits} legacy_key"),
+    );
+    check(
+        RateLimitTarget::AccountUpdater,
+        caller_of(Private),
+        &format!("account_updater {private_limits}"),
+    );
     check(RateLimitTarget::KeylessProxy(PROXY), None, "keyless_proxy address");
     check(RateLimitTarget::ProxyHostname(PROXY), None, "proxy_hostname address");
     check(RateLimitTarget::Other, None, "address");
-    check(asks(Operation::CreateToken), None, "address");
+    check(operation_target(Operation::CreateToken), None, "address");
 }
 
 #[test]
-fn counter_grouping_and_uses_one_pair_and_or_uses_two_counters() {
-    let found = |target, kind: Option<ApplicationKind>, row: RateLimitName| -> Vec<_> {
+fn counter_grouping_and_uses_one_counter_per_pair_or_uses_two_counters() {
+    let keys_for = |target, kind: Option<ApplicationKind>, limit: RateLimitName| -> Vec<_> {
         let checks = checks_for(target, kind.map(caller));
-        checks.iter().filter(|it| it.limit == row).map(|it| it.key).collect()
+        checks.iter().filter(|it| it.limit == limit).map(|it| it.key).collect()
     };
-    let of = |operation, kind, row| found(RateLimitTarget::Operation(operation), Some(kind), row);
-    let (pair, address) =
+    let operation_keys =
+        |operation, kind, limit| keys_for(RateLimitTarget::Operation(operation), Some(kind), limit);
+    let (key_address_pair, address) =
         (CounterKey::Pair(KEY, client_network()), CounterKey::Address(client_network()));
     let private = ApplicationKind::Private;
-    assert_eq!(of(Operation::CreateToken, private, RateLimitName::CreateTokens), [pair]);
-    let each = [CounterKey::Digest(KEY), address];
-    assert_eq!(of(Operation::CreateToken, private, RateLimitName::PrivateApplication), each);
-    assert_eq!(of(Operation::CreateToken, private, RateLimitName::Address), [address]);
+    assert_eq!(
+        operation_keys(Operation::CreateToken, private, RateLimitName::CreateTokens),
+        [key_address_pair]
+    );
+    let key_and_address = [CounterKey::Digest(KEY), address];
+    assert_eq!(
+        operation_keys(Operation::CreateToken, private, RateLimitName::PrivateApplication),
+        key_and_address
+    );
+    assert_eq!(operation_keys(Operation::CreateToken, private, RateLimitName::Address), [address]);
     let public = ApplicationKind::Public;
-    assert_eq!(of(Operation::CreateToken, public, RateLimitName::PublicApplication), [pair]);
+    assert_eq!(
+        operation_keys(Operation::CreateToken, public, RateLimitName::PublicApplication),
+        [key_address_pair]
+    );
     let management = ApplicationKind::Management;
     let key = [CounterKey::Digest(KEY)];
-    assert_eq!(of(Operation::GetTenant, management, RateLimitName::ManagementApplication), key);
-    let proxied = [CounterKey::Pair(PROXY, client_network())];
     assert_eq!(
-        found(RateLimitTarget::KeylessProxy(PROXY), None, RateLimitName::KeylessProxy),
-        proxied
+        operation_keys(Operation::GetTenant, management, RateLimitName::ManagementApplication),
+        key
+    );
+    let proxy_keys = [CounterKey::Pair(PROXY, client_network())];
+    assert_eq!(
+        keys_for(RateLimitTarget::KeylessProxy(PROXY), None, RateLimitName::KeylessProxy),
+        proxy_keys
     );
     assert_eq!(
-        found(RateLimitTarget::ProxyHostname(PROXY), None, RateLimitName::ProxyHostname),
-        proxied
+        keys_for(RateLimitTarget::ProxyHostname(PROXY), None, RateLimitName::ProxyHostname),
+        proxy_keys
     );
 }
 
@@ -148,7 +186,7 @@ fn rates(share: RateLimitShare) -> Vec<(RateLimitName, u32)> {
 #[test]
 fn tenant_share_does_not_change_the_address_limit() {
     let percent = |it| RateLimitShare::Percent(NonZeroU32::new(it).unwrap());
-    let expected = |list, private, legacy| {
+    let expected_rates = |list, private, legacy| {
         let private = (RateLimitName::PrivateApplication, private);
         let address = (RateLimitName::Address, 2000);
         vec![
@@ -159,58 +197,62 @@ fn tenant_share_does_not_change_the_address_limit() {
             (RateLimitName::LegacyKey, legacy),
         ]
     };
-    assert_eq!(rates(RateLimitShare::Default), expected(100, 2000, 100));
-    assert_eq!(rates(percent(50)), expected(50, 1000, 50));
-    assert_eq!(rates(percent(10_000)), expected(10_000, 200_000, 10_000));
-    assert_eq!(rates(percent(1)), expected(1, 20, 1));
+    assert_eq!(rates(RateLimitShare::Default), expected_rates(100, 2000, 100));
+    assert_eq!(rates(percent(50)), expected_rates(50, 1000, 50));
+    assert_eq!(rates(percent(10_000)), expected_rates(10_000, 200_000, 10_000));
+    assert_eq!(rates(percent(1)), expected_rates(1, 20, 1));
     assert_eq!(rates(RateLimitShare::Off), [(RateLimitName::Address, 2000)]);
-    let most = RATE_LIMITS[0].rate.scaled(NonZeroU32::MAX).scaled(NonZeroU32::MAX);
-    assert_eq!(most.requests, NonZeroU32::MAX);
-    assert_eq!(RATE_LIMITS[6].rate.scaled(NonZeroU32::MIN).requests.get(), 1, "never none");
+    let scaled = RATE_LIMITS[0].rate.scaled(NonZeroU32::MAX).scaled(NonZeroU32::MAX);
+    assert_eq!(scaled.requests, NonZeroU32::MAX);
+    assert_eq!(
+        RATE_LIMITS[6].rate.scaled(NonZeroU32::MIN).requests.get(),
+        1,
+        "at least one request"
+    );
 }
 
-/// A tenant with another share does not meet the others' requests at the counter of an address.
+/// Requests of other tenants at the same address do not count for a tenant with a different share.
 #[test]
 fn tenant_with_own_share_has_its_own_address_counter() {
-    let subjects = |share| -> Vec<_> {
+    let keys_for_share = |share| -> Vec<_> {
         let caller = RateLimitCaller { share, ..caller(ApplicationKind::Private) };
         let checks = checks_for(RateLimitTarget::Other, Some(caller));
         checks.iter().map(|it| it.key).collect()
     };
     let (key, address) = (CounterKey::Digest(KEY), CounterKey::Address(client_network()));
-    assert_eq!(subjects(RateLimitShare::Default), [key, address, address]);
+    assert_eq!(keys_for_share(RateLimitShare::Default), [key, address, address]);
     let half = RateLimitShare::Percent(NonZeroU32::new(50).unwrap());
-    assert_eq!(subjects(half), [key, CounterKey::Pair(TENANT, client_network()), address]);
+    assert_eq!(keys_for_share(half), [key, CounterKey::Pair(TENANT, client_network()), address]);
 }
 
 #[test]
 fn configured_rates_replace_the_default_table() {
     let rate = Rate { requests: NonZeroU32::MIN, ..RATE_LIMITS[0].rate };
-    let figures = EffectiveRates::default()
+    let effective_rates = EffectiveRates::default()
         .with_rate(RateLimitName::ListTokens, Some(rate))
         .with_rate(RateLimitName::Address, None);
-    assert_eq!(figures.rate(RateLimitName::ListTokens), Some(rate));
-    assert_eq!(figures.rate(RateLimitName::LegacyKey), Some(RATE_LIMITS[13].rate));
-    assert!(address_check(&figures, client_network()).is_none());
-    let facts = RateLimitRequest {
+    assert_eq!(effective_rates.rate(RateLimitName::ListTokens), Some(rate));
+    assert_eq!(effective_rates.rate(RateLimitName::LegacyKey), Some(RATE_LIMITS[13].rate));
+    assert!(address_check(&effective_rates, client_network()).is_none());
+    let request = RateLimitRequest {
         address: client_network(),
         target: RateLimitTarget::Other,
         caller: None,
     };
-    assert_eq!(counter_checks(&figures, &facts), []);
+    assert_eq!(counter_checks(&effective_rates, &request), []);
 }
 
 #[test]
 fn ipv6_addresses_are_counted_by_64_bit_prefix() {
     let network = |text: &str| ClientNetwork::from_address(text.parse().unwrap());
-    let one = |a, b| assert_eq!(network(a), network(b), "{a} {b}");
-    let two = |a, b| assert_ne!(network(a), network(b), "{a} {b}");
-    one("192.0.2.1", "::ffff:192.0.2.1");
-    two("192.0.2.1", "192.0.2.2");
-    two("::ffff:192.0.2.1", "::ffff:192.0.2.2");
-    one("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff");
-    two("2001:db8::1", "2001:db8:0:1::1");
-    // Not mapped: an address of the first network there is.
-    two("::1", "0.0.0.1");
-    one("::1", "::2");
+    let assert_same = |a, b| assert_eq!(network(a), network(b), "networks of {a} and {b}");
+    let assert_different = |a, b| assert_ne!(network(a), network(b), "networks of {a} and {b}");
+    assert_same("192.0.2.1", "::ffff:192.0.2.1");
+    assert_different("192.0.2.1", "192.0.2.2");
+    assert_different("::ffff:192.0.2.1", "::ffff:192.0.2.2");
+    assert_same("2001:db8::1", "2001:db8::ffff:ffff:ffff:ffff");
+    assert_different("2001:db8::1", "2001:db8:0:1::1");
+    // Not an IPv4-mapped address: `::1` belongs to the network `::/64`.
+    assert_different("::1", "0.0.0.1");
+    assert_same("::1", "::2");
 }

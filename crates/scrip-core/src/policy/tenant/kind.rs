@@ -1,7 +1,7 @@
 //! The kinds of tenants: test and production.
 
 words! {
-    /// Test tenants hold no real cards; production tenants never reach the simulator.
+    /// Test tenants have no real cards; production tenants never use the simulator.
     pub enum TenantKind {
         Test = "test",
         Production = "production",
@@ -9,7 +9,7 @@ words! {
 }
 
 impl TenantKind {
-    /// What a key's text tells of it.
+    /// The segment of an API key that names the kind of the tenant.
     #[must_use]
     pub fn key_segment(self) -> &'static str {
         match self {

@@ -1,4 +1,4 @@
-//! What a tenant may use, and for how long things are kept for it. The operator decides.
+//! Limits and retention times of a tenant. The operator sets them.
 
 use std::{fmt, num::NonZeroU32, ops::RangeInclusive, time::Duration};
 
@@ -6,30 +6,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::{error::FieldError, policy::TenantKind};
 
+/// The limits and retention times of one tenant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Quotas {
     pub log_retention_seconds: u64,
-    /// Tokens that one tokenize request may make.
+    /// The maximum number of tokens that one tokenize request creates.
     pub tokenize_limit: u64,
-    /// Tokens that one detokenize request may name.
+    /// The maximum number of tokens that one detokenize request names.
     pub detokenize_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
     pub rate_limit: RateLimitShare,
     pub threeds_access: bool,
-    /// How long the keys of a deleted tenant are kept, so that it can be restored.
+    /// How long the keys of a deleted tenant are stored, so that it can be restored.
     pub deletion_grace_seconds: u64,
-    /// Distinct numbers of one group that callers without a reveal right may have evaluated in 24
-    /// hours; in 90 days; and of groups beyond their first, for one application, in 24 hours.
+    /// The number of distinct numbers of one group that callers without a reveal right may submit:
+    /// in 24 hours; in 90 days; and, for one application, in 24 hours over all groups, without the
+    /// first number of each group.
     pub number_guesses_day: QuotaLimit,
     pub number_guesses_quarter: QuotaLimit,
     pub number_guesses_application: QuotaLimit,
-    /// Distinct terms with the same last four digits that such callers may search without a result
-    /// in 24 hours. Fifty times as many short texts for one application.
+    /// The number of distinct terms with the same last four digits that such callers may search in
+    /// 24 hours. The limit for short texts is per application and fifty times as high.
     pub search_misses: QuotaLimit,
 }
 
-/// How many, or any number.
+/// A number, or no limit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuotaLimit {
@@ -48,12 +50,14 @@ impl fmt::Display for QuotaLimit {
 
 impl QuotaLimit {
     fn parse(text: &str) -> Option<Self> {
-        let count = || parse_number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
-        if text == "off" { Some(Self::Off) } else { count() }
+        let parse_limit =
+            || parse_number(text).filter(|it| (1..=100_000).contains(it)).map(Self::Count);
+        if text == "off" { Some(Self::Off) } else { parse_limit() }
     }
 
-    /// Production data is worth guessing; test data is public.
-    fn in_production(kind: TenantKind, count: u64) -> Self {
+    /// The limit of a production tenant; none for a test tenant. Test data is public and needs no
+    /// protection from guessing.
+    fn for_production(kind: TenantKind, count: u64) -> Self {
         match kind {
             TenantKind::Production => Self::Count(count),
             TenantKind::Test => Self::Off,
@@ -61,13 +65,13 @@ impl QuotaLimit {
     }
 }
 
-/// How the rates of the table apply to a tenant.
+/// The share of the rates in the table that a tenant has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RateLimitShare {
-    /// As they stand.
+    /// The rates of the table.
     Default,
-    /// This many percent of them.
+    /// This percentage of the rates.
     Percent(NonZeroU32),
     Off,
 }
@@ -101,7 +105,7 @@ const HOUR: u64 = 60 * MINUTE;
 const DAY: u64 = 24 * HOUR;
 
 impl Quotas {
-    /// What the interface promises a tenant of which nothing else was said.
+    /// The default quotas, as the API documents them.
     #[must_use]
     pub fn default_for(kind: TenantKind) -> Self {
         Self {
@@ -112,10 +116,10 @@ impl Quotas {
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimitShare::Default,
             threeds_access: kind == TenantKind::Test,
-            number_guesses_day: QuotaLimit::in_production(kind, 20),
-            number_guesses_quarter: QuotaLimit::in_production(kind, 40),
-            number_guesses_application: QuotaLimit::in_production(kind, 1000),
-            search_misses: QuotaLimit::in_production(kind, 20),
+            number_guesses_day: QuotaLimit::for_production(kind, 20),
+            number_guesses_quarter: QuotaLimit::for_production(kind, 40),
+            number_guesses_application: QuotaLimit::for_production(kind, 1000),
+            search_misses: QuotaLimit::for_production(kind, 20),
             deletion_grace_seconds: match kind {
                 TenantKind::Production => DAY,
                 TenantKind::Test => 0,
@@ -143,7 +147,7 @@ impl Quotas {
         Duration::from_secs(self.cvc_retention_seconds)
     }
 
-    /// Name and value of each, as [`Quotas::set`] reads them.
+    /// Name and value of each quota, as [`Quotas::set`] reads them.
     #[must_use]
     pub fn list(&self) -> Vec<(&'static str, String)> {
         vec![
@@ -162,44 +166,44 @@ impl Quotas {
         ]
     }
 
-    /// Sets one by name, such as `log_retention` to `30d`.
+    /// Sets one quota by name, such as `log_retention` to `30d`.
     ///
     /// # Errors
-    /// There is no such quota, or the value is out of its range.
+    /// There is no such quota, or the value is out of range.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
-        let refuse = |name: &'static str, rule| Err(FieldError::new(name, rule));
+        let reject = |name: &'static str, rule| Err(FieldError::new(name, rule));
         match name {
             "log_retention" => match parse_seconds(value, HOUR..=3650 * DAY) {
                 Some(it) => self.log_retention_seconds = it,
-                None => return refuse("log_retention", "must be from 1h to 3650d"),
+                None => return reject("log_retention", "must be from 1h to 3650d"),
             },
             "cvc_retention" => match parse_seconds(value, MINUTE..=DAY) {
                 Some(it) => self.cvc_retention_seconds = it,
-                None => return refuse("cvc_retention", "must be from 1m to 24h"),
+                None => return reject("cvc_retention", "must be from 1m to 24h"),
             },
             "token_intent_retention" => match parse_seconds(value, MINUTE..=30 * DAY) {
                 Some(it) => self.token_intent_retention_seconds = it,
-                None => return refuse("token_intent_retention", "must be from 1m to 30d"),
+                None => return reject("token_intent_retention", "must be from 1m to 30d"),
             },
             "deletion_grace" => match parse_seconds(value, 0..=30 * DAY) {
                 Some(it) => self.deletion_grace_seconds = it,
-                None => return refuse("deletion_grace", "must be from 0 to 30d"),
+                None => return reject("deletion_grace", "must be from 0 to 30d"),
             },
             "tokenize_limit" => match parse_count(value) {
                 Some(it) => self.tokenize_limit = it,
-                None => return refuse("tokenize_limit", "must be from 1 to 1000"),
+                None => return reject("tokenize_limit", "must be from 1 to 1000"),
             },
             "detokenize_limit" => match parse_count(value) {
                 Some(it) => self.detokenize_limit = it,
-                None => return refuse("detokenize_limit", "must be from 1 to 1000"),
+                None => return reject("detokenize_limit", "must be from 1 to 1000"),
             },
             "rate_limit" => match RateLimitShare::parse(value) {
                 Some(it) => self.rate_limit = it,
-                None => return refuse("rate_limit", "must be default, off, or 1% to 10000%"),
+                None => return reject("rate_limit", "must be default, off, or 1% to 10000%"),
             },
             "threeds_access" => match value.parse() {
                 Ok(it) => self.threeds_access = it,
-                Err(_) => return refuse("threeds_access", "must be true or false"),
+                Err(_) => return reject("threeds_access", "must be true or false"),
             },
             _ => return self.set_budget(name, value),
         }
@@ -229,20 +233,20 @@ impl Quotas {
         Ok(())
     }
 
-    /// The text form, the same in every engine.
+    /// The text form; the same in both engines.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Nothing when the text is not one that [`Quotas::to_text`] wrote.
+    /// `None` when the text is not the output of [`Quotas::to_text`].
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
     }
 }
 
-/// `90s`, `15m`, `24h`, `30d`, or a bare number of seconds.
+/// Parses `90s`, `15m`, `24h`, `30d`, or a number of seconds without a unit.
 fn parse_seconds(text: &str, range: RangeInclusive<u64>) -> Option<u64> {
     let digits = text.trim_end_matches(|it: char| it.is_ascii_lowercase());
     let unit = match text.strip_prefix(digits)? {
@@ -264,12 +268,12 @@ fn parse_number(text: &str) -> Option<u64> {
     text.bytes().all(|it| it.is_ascii_digit()).then(|| text.parse().ok()).flatten()
 }
 
-/// In the largest unit that says it exactly; a day, as everybody says it, is 24 hours.
+/// Formats in the largest unit that is exact, except that one day is `24h`.
 fn format_duration(seconds: u64) -> String {
     let units = [(DAY, "d"), (HOUR, "h"), (MINUTE, "m"), (1, "s")];
-    let exact =
+    let is_exact =
         |(unit, _): &(u64, &str)| seconds.is_multiple_of(*unit) && (seconds, *unit) != (DAY, DAY);
-    let (unit, name) = units.into_iter().find(exact).unwrap_or((1, "s"));
+    let (unit, name) = units.into_iter().find(is_exact).unwrap_or((1, "s"));
     format!("{}{name}", seconds / unit)
 }
 
@@ -299,13 +303,13 @@ mod tests {
         for ((name, value), (expected_name, expected_value)) in listed.iter().zip(expected) {
             assert_eq!((*name, value.as_str()), (expected_name, expected_value));
         }
-        let test = Quotas::default_for(TenantKind::Test);
-        assert!(test.threeds_access);
+        let test_quotas = Quotas::default_for(TenantKind::Test);
+        assert!(test_quotas.threeds_access);
         assert_eq!(
-            (test.number_guesses_day, test.search_misses),
+            (test_quotas.number_guesses_day, test_quotas.search_misses),
             (QuotaLimit::Off, QuotaLimit::Off)
         );
-        assert_eq!(test.deletion_grace(), Duration::ZERO);
+        assert_eq!(test_quotas.deletion_grace(), Duration::ZERO);
     }
 
     #[test]
@@ -330,7 +334,7 @@ mod tests {
         }
         let listed: Vec<_> = quotas.list();
         for ((name, value), (_, expected)) in listed.iter().zip(values) {
-            assert_eq!(value, expected, "{name}");
+            assert_eq!(value, expected, "value of {name}");
         }
         assert_eq!(Quotas::from_text(&quotas.to_text()), Some(quotas));
         assert_eq!(Quotas::from_text("{}"), None);
@@ -339,8 +343,8 @@ mod tests {
     #[test]
     fn invalid_quota_values_are_rejected() {
         let mut quotas = Quotas::default_for(TenantKind::Test);
-        let before = quotas;
-        let rejected = [
+        let original = quotas;
+        let invalid_values = [
             ("log_retention", "59m"),
             ("log_retention", "1y"),
             ("log_retention", ""),
@@ -358,11 +362,11 @@ mod tests {
             ("number_guesses_quarter", "100001"),
             ("search_misses", "unlimited"),
             ("deletion_grace", "31d"),
-            ("nothing", "1"),
+            ("unknown_quota", "1"),
         ];
-        for (name, value) in rejected {
-            assert!(quotas.set(name, value).is_err(), "{name} {value}");
+        for (name, value) in invalid_values {
+            assert!(quotas.set(name, value).is_err(), "{name} accepts {value}");
         }
-        assert_eq!(quotas, before);
+        assert_eq!(quotas, original);
     }
 }

@@ -1,4 +1,4 @@
-//! A tenant as the store keeps it.
+//! The stored row of a tenant.
 
 use scrip_seal::{Place, WrappedTenantKeys};
 
@@ -8,7 +8,7 @@ use crate::{
     time::Timestamp,
 };
 
-/// A tenant as the store keeps it.
+/// The stored row of a tenant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TenantRecord {
     pub id: TenantId,
@@ -19,12 +19,12 @@ pub struct TenantRecord {
     pub keys: WrappedTenantKeys,
     pub created: ChangeStamp,
     pub modified: Option<ChangeStamp>,
-    /// When its keys are destroyed, for a tenant that was deleted.
+    /// When the keys of a deleted tenant are destroyed.
     pub deletes_at: Option<Timestamp>,
 }
 
 impl PolicyRow for TenantRecord {
-    /// The wrapped keys too: an old version must not come back unnoticed.
+    /// Includes the wrapped keys, so that a rollback to old keys is detected.
     fn place(&self) -> Place {
         let place = Place::new("policy.tenant")
             .bytes(self.id.0.as_bytes())

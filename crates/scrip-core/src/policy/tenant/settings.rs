@@ -1,17 +1,17 @@
-//! What a tenant decides for itself.
+//! Settings that a tenant can change.
 
 use serde::{Deserialize, Serialize};
 
-/// What a tenant can decide for itself.
+/// Settings that a tenant can change.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct TenantSettings {
-    /// Whether tokens without an expression of their own are fingerprinted.
+    /// Whether tokens without their own fingerprint expression get a fingerprint.
     pub fingerprint_tokens: bool,
-    /// Whether a create that says nothing about it deduplicates.
+    /// Whether a create request that does not specify deduplication deduplicates.
     pub deduplicate_tokens: bool,
     pub token_deduplication_behavior: DeduplicationBehavior,
-    /// Kept for the day when there are proxies.
+    /// Reserved for proxies.
     pub disable_ephemeral_proxy: bool,
 }
 
@@ -27,13 +27,13 @@ impl Default for TenantSettings {
 }
 
 impl TenantSettings {
-    /// The text form, the same in every engine.
+    /// The text form; the same in both engines.
     #[must_use]
     pub fn to_text(&self) -> String {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Nothing when the text is not one that [`Settings::to_text`] wrote.
+    /// `None` when the text is not the output of [`TenantSettings::to_text`].
     #[must_use]
     pub fn from_text(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok().filter(|it: &Self| it.to_text() == text)
@@ -41,7 +41,7 @@ impl TenantSettings {
 }
 
 words! {
-    /// What a create does with the token that is already there.
+    /// The action of a create request that finds an existing token.
     #[derive(Serialize, Deserialize)]
     #[serde(rename_all = "snake_case")]
     pub enum DeduplicationBehavior {

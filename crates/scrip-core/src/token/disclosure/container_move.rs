@@ -1,4 +1,4 @@
-//! A token or an intent that changes containers must not become more useful to the caller.
+//! A token or intent that moves to other containers must not give the caller more rights.
 
 use crate::{
     error::{Denial, Error},
@@ -13,9 +13,11 @@ const USE_PERMISSIONS: [Permission; 4] = [
     Permission::ThreeDsSessionRead,
 ];
 
+/// Checks that the caller has no more rights on the new containers.
+///
 /// # Errors
-/// The caller would see more of the token in its new containers, or could use it there: to send its
-/// data elsewhere, or for 3-D Secure.
+/// The caller would see more of the token in its new containers, or could use it there: in outgoing
+/// requests or for 3-D Secure.
 pub(crate) fn check_no_added_rights(
     caller: &Caller,
     token_type: TokenType,
@@ -31,13 +33,14 @@ pub(crate) fn check_no_added_rights(
     Ok(())
 }
 
-/// Of a card a mask shows BIN and last four, which every answer about the card shows anyway.
+/// The strongest transform that shows hidden data. The mask of a card does not count: it shows BIN
+/// and last four, which every response about the card contains.
 fn visible_transform(
     caller: &Caller,
     token_type: TokenType,
     target: AccessTarget<'_>,
 ) -> Option<Transform> {
-    let sight = caller.max_transform(target);
-    let only_mask = token_type.is_card() && sight <= Some(Transform::Mask);
-    sight.filter(|_| !only_mask)
+    let transform = caller.max_transform(target);
+    let is_card_mask = token_type.is_card() && transform <= Some(Transform::Mask);
+    transform.filter(|_| !is_card_mask)
 }

@@ -1,5 +1,5 @@
-//! A caller that converts an intent need not know what is in it. Without a reveal right on the new
-//! token, the request may hold no expression that tells.
+//! Conversion of intents. The caller need not know the data of the intent. Without a reveal right
+//! on the new token, the request may contain no expression that reveals the data.
 
 use scrip_expression::{Expression, PlainPart, is_expression};
 
@@ -19,9 +19,11 @@ use crate::{
     },
 };
 
+/// Checks that the conversion of an intent reveals nothing to the caller.
+///
 /// # Errors
-/// An expression would tell the caller what it may not read, the caller would gain a right by the
-/// conversion, or a browser would shorten the life of what it converts.
+/// An expression would reveal data that the caller may not read, the caller would gain a right by
+/// the conversion, or a browser would shorten the lifetime of the data.
 pub(crate) fn check_conversion(
     caller: &Caller,
     new: &NewToken,
@@ -32,15 +34,15 @@ pub(crate) fn check_conversion(
     let Some(intent) = &source.intent else { return Ok(()) };
     check_intent_access(caller, source.token_type, &intent.containers)?;
     if rules.applies(DisclosureRule::StrongerRight) {
-        // Rules of an access session may be about ids, and the caller chooses this one.
+        // Rules of an access session may have conditions on ids, and the caller chooses this id.
         let id = new.id.as_deref().and_then(|it| TokenId::parse(it).ok());
-        let to = AccessTarget { containers, id: id.as_ref() };
-        check_no_added_rights(caller, source.token_type, (&intent.containers).into(), to)?;
+        let target = AccessTarget { containers, id: id.as_ref() };
+        check_no_added_rights(caller, source.token_type, (&intent.containers).into(), target)?;
     }
-    let life =
+    let lifetime_change =
         LifetimeChange::Conversion { intent_expires_at: intent.expires_at, after: new.expires_at };
-    check_lifetime_change(caller, life)?;
-    // For the same reason nothing computes an id of an access session's token from hidden data.
+    check_lifetime_change(caller, lifetime_change)?;
+    // For the same reason, no id of an access session's token is computed from hidden data.
     if caller.access_session().is_some() && new.id.as_deref().is_some_and(is_expression) {
         return Err(Error::Forbidden(Denial::ExposingExpression("id")));
     }
@@ -49,48 +51,51 @@ pub(crate) fn check_conversion(
         return Ok(());
     }
     let token_type = source.token_type;
-    let refuse = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
-    let is_harmless = |it: &str| {
+    let deny = |attribute| Err(Error::Forbidden(Denial::ExposingExpression(attribute)));
+    let is_harmless_expression = |it: &str| {
         it == token_type.default_fingerprint_expression()
             || compile(caller.work(), it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
     };
-    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless(it)) {
-        return refuse("fingerprint_expression");
+    if new.fingerprint_expression.as_deref().is_some_and(|it| !is_harmless_expression(it)) {
+        return deny("fingerprint_expression");
     }
-    let own = token_type.default_indexes();
-    let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
-    if !new.search_indexes.iter().flatten().all(harmless) {
-        return refuse("search_indexes");
+    let default_indexes = token_type.default_indexes();
+    let is_harmless_index =
+        |it: &String| default_indexes.contains(it) || is_last4_index(token_type, it);
+    if !new.search_indexes.iter().flatten().all(is_harmless_index) {
+        return deny("search_indexes");
     }
-    // Of a card a mask sees BIN and last four only; but one that is refused because the number is
-    // written out in it would say that this is the number.
+    // The mask of a card sees only BIN and last four. But the rejection of a mask that contains the
+    // number as literal text would confirm the number.
     if new.mask.as_ref().is_some_and(|it| Some(it) != token_type.default_mask()) {
-        return refuse("mask");
+        return deny("mask");
     }
     if new.id.as_deref().is_some_and(is_expression) {
-        return refuse("id");
+        return deny("id");
     }
     check_id(new.id.as_deref(), source)
 }
 
-/// An intent in containers that its creator chose is for callers that have a right there. One in the type's default container belongs to the tenant: knowing its id is enough.
+/// An intent in containers that its creator chose is only for callers with a right there. An intent
+/// in the default container of the type belongs to the tenant: knowing its id is enough.
 fn check_intent_access(
     caller: &Caller,
     token_type: TokenType,
-    at: &Containers,
+    containers: &Containers,
 ) -> Result<(), Error> {
     use Permission::{TokenCreate, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
     let default = Containers::from(token_type.default_container());
     let rights = [TokenCreate, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-    let may = || rights.into_iter().any(|it| caller.transform(it, at).is_some());
-    if at.sorted_text() == default.sorted_text() || may() {
+    let has_right = || rights.into_iter().any(|it| caller.transform(it, containers).is_some());
+    if containers.sorted_text() == default.sorted_text() || has_right() {
         return Ok(());
     }
     Err(Error::Forbidden(Denial::NoRule(TokenCreate)))
 }
 
-/// The type's own; or for a card the number once, next to literal text, expiry and metadata. The
-/// number must be in it: without, every card that a caller converts would be the same one.
+/// Whether an expression is the default of the type, or for a card: the number once, with literal
+/// text, expiry and metadata. The number must be part of it: without the number, all cards that a
+/// caller converts would have the same fingerprint.
 pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expression) -> bool {
     if expression.canonical_text() == token_type.default_fingerprint().canonical_text() {
         return true;
@@ -99,13 +104,13 @@ pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expres
         return false;
     }
     let Some(parts) = expression.plain_parts() else { return false };
-    let number: Vec<&str> = token_type.secret_property().into_iter().collect();
-    let mut numbers = 0_usize;
-    let known = parts.iter().all(|part| match part {
+    let number_path: Vec<&str> = token_type.secret_property().into_iter().collect();
+    let mut number_count = 0_usize;
+    let has_only_allowed_parts = parts.iter().all(|part| match part {
         PlainPart::Text(_) => true,
         PlainPart::Metadata(path) => path.len() == 1,
-        PlainPart::Data(path) if *path == number => {
-            numbers = numbers.saturating_add(1);
+        PlainPart::Data(path) if *path == number_path => {
+            number_count = number_count.saturating_add(1);
             true
         }
         PlainPart::Data(path) => match path.as_slice() {
@@ -113,10 +118,10 @@ pub(crate) fn is_harmless_fingerprint(token_type: TokenType, expression: &Expres
             _ => false,
         },
     });
-    known && numbers == 1
+    has_only_allowed_parts && number_count == 1
 }
 
-/// A search index over the last four digits, which every answer about a card shows.
+/// Whether a search index is over the last four digits, which every response about a card contains.
 pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
     match token_type.secret_property() {
         _ if !token_type.is_card() => false,
@@ -125,9 +130,9 @@ pub(crate) fn is_last4_index(token_type: TokenType, source: &str) -> bool {
     }
 }
 
-/// An id that is refused because it holds the number would say so. So one is refused that holds any
-/// number which looks like it. Only of a card that much is known to everybody; what else an id holds
-/// is not looked at.
+/// Checks the id. An error for an id that contains the number would confirm the number. Therefore
+/// an id with any look-alike number is rejected. This check is possible only for cards, because
+/// their BIN and last four are not secret. Other content of an id is not checked.
 fn check_id(id: Option<&str>, source: &TokenDataSource) -> Result<(), Error> {
     let number = card::card_number(source.data.expose()).filter(|_| source.token_type.is_card());
     let (Some(id), Some(number)) = (id, number) else { return Ok(()) };
@@ -143,8 +148,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn conversion_without_reveal_right_accepts_only_fingerprints_of_the_whole_number() {
-        let rows = [
+    fn conversion_without_reveal_right_accepts_only_fingerprints_of_the_complete_number() {
+        let cases = [
             ("{{ data.number }}", true),
             ("{{data.number}}", true),
             ("{{ data['number'] }}", true),
@@ -160,13 +165,18 @@ mod tests {
             ("{{ data.number }}{{ metadata.a.b }}", false),
             ("{% if data.number %}{{ data.number }}{% endif %}", false),
         ];
-        let harmless =
-            |of, source| is_harmless_fingerprint(of, &Expression::parse(source).unwrap());
-        for (source, expected) in rows {
-            assert_eq!(harmless(TokenType::Card, source), expected, "{source}");
+        let is_harmless = |token_type, source| {
+            is_harmless_fingerprint(token_type, &Expression::parse(source).unwrap())
+        };
+        for (source, expected) in cases {
+            assert_eq!(
+                is_harmless(TokenType::Card, source),
+                expected,
+                "whether {source} is harmless"
+            );
         }
-        assert!(harmless(TokenType::CardNumber, "x{{ data }}"));
-        assert!(!harmless(TokenType::Bank, "x{{ data.account_number }}"));
-        assert!(!harmless(TokenType::Token, "{{ data.pin }}"));
+        assert!(is_harmless(TokenType::CardNumber, "x{{ data }}"));
+        assert!(!is_harmless(TokenType::Bank, "x{{ data.account_number }}"));
+        assert!(!is_harmless(TokenType::Token, "{{ data.pin }}"));
     }
 }

@@ -1,42 +1,43 @@
-//! By which keys a new token finds one that is there already.
+//! The keys by which a new token finds an existing duplicate.
 //!
 //! A duplicate has the same type, fingerprint and container set. It must also have expressions that
-//! the request could have had: otherwise a planted token with a constant fingerprint expression
-//! would answer for other people's data, or absorb it under planted search indexes.
+//! the request could have had. Otherwise a planted token with a constant fingerprint expression
+//! would be returned for data of other callers, or would receive their data with planted search
+//! indexes.
 //!
-//! Each stored token has at most two keys, which only repeat what its clear columns say, so they
-//! need no secret. An engine finds a duplicate by at most two seeks.
+//! Each stored token has at most two keys. The keys are digests of clear columns only, so they need
+//! no secret. An engine finds a duplicate with at most two index lookups.
 
 use scrip_seal::Checksum;
 
 use crate::token::{Deduplicate, TokenRecord, TokenType};
 
-/// A digest of type, fingerprint, container set and what must be the same of the expressions.
+/// A digest of type, fingerprint, container set and the expression properties that must be equal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DuplicateKey(pub [u8; 16]);
 
-/// The keys of a stored token, or those that a write looks for.
+/// The duplicate keys of a stored token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct DuplicateKeys {
-    /// Of a stored token: by which a write that updates finds it, and every write if its
-    /// expressions are trusted.
+    /// A write that may update finds the token by this key; if the expressions of the token are
+    /// trusted, every write does.
     pub key: Option<DuplicateKey>,
-    /// Of a stored token: by which a write that only reads finds it. None if its expressions are
-    /// trusted.
+    /// A write that only reads finds the token by this key. `None` if the expressions are trusted.
     pub read_key: Option<DuplicateKey>,
 }
 
-/// What a write looks for: the longest-lived match wins, then the oldest.
+/// The keys that a write searches for. Of several matches, the one that expires
+/// last wins; then the oldest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DuplicateLookup {
-    /// Found in [`DuplicateKeys::key`].
+    /// Compared with [`DuplicateKeys::key`].
     pub keys: [DuplicateKey; 2],
-    /// Found in [`DuplicateKeys::read_key`].
+    /// Compared with [`DuplicateKeys::read_key`].
     pub read_key: Option<DuplicateKey>,
 }
 
 impl DuplicateKeys {
-    /// Of a token as it is stored.
+    /// The keys of a stored token.
     #[must_use]
     pub fn from_record(record: &TokenRecord) -> Self {
         if record.fingerprint.is_none() {
@@ -51,7 +52,7 @@ impl DuplicateKeys {
 }
 
 impl DuplicateLookup {
-    /// Nothing when the write does not deduplicate.
+    /// `None` when the write does not deduplicate.
     #[must_use]
     pub fn for_write(record: &TokenRecord, deduplicate: Deduplicate) -> Option<Self> {
         record.fingerprint?;
@@ -72,14 +73,14 @@ impl DuplicateLookup {
     #[must_use]
     pub fn matches(&self, record: &TokenRecord) -> bool {
         let DuplicateKeys { key, read_key } = DuplicateKeys::from_record(record);
-        let by_key = key.is_some_and(|it| self.keys.contains(&it));
-        by_key || (read_key.is_some() && read_key == self.read_key)
+        let has_matching_key = key.is_some_and(|it| self.keys.contains(&it));
+        has_matching_key || (read_key.is_some() && read_key == self.read_key)
     }
 }
 
-/// Data of type `token` has any form, so a planted text with the type's own expressions could be
-/// equal to what another expression gives for other data. There the fingerprint expression must be
-/// the same in any case.
+/// The key of a token with trusted expressions. Data of type `token` has any shape, so planted text
+/// with the default expressions could equal the result of another expression on other data. For
+/// this type, the fingerprint expression must always be the same.
 fn trusted_key(record: &TokenRecord) -> DuplicateKey {
     if record.token_type == TokenType::Token {
         return duplicate_key(record, b"trusted", &record.expressions.fingerprint_digest.0);
@@ -96,7 +97,7 @@ fn same_fingerprint_expression_key(record: &TokenRecord) -> DuplicateKey {
 }
 
 fn duplicate_key(record: &TokenRecord, kind: &[u8], expressions: &[u8]) -> DuplicateKey {
-    let mut sum = Checksum::new();
+    let mut checksum = Checksum::new();
     let containers = record.containers.sorted_text();
     let fingerprint = record.fingerprint.map(|it| it.0).unwrap_or_default();
     let parts: [&[u8]; 5] = [
@@ -107,12 +108,12 @@ fn duplicate_key(record: &TokenRecord, kind: &[u8], expressions: &[u8]) -> Dupli
         expressions,
     ];
     for part in parts {
-        sum.add(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
-        sum.add(part);
+        checksum.add(&u64::try_from(part.len()).unwrap_or(u64::MAX).to_be_bytes());
+        checksum.add(part);
     }
     let mut key = [0; 16];
-    for (to, from) in key.iter_mut().zip(sum.finish()) {
-        *to = from;
+    for (target, byte) in key.iter_mut().zip(checksum.finish()) {
+        *target = byte;
     }
     DuplicateKey(key)
 }

@@ -1,5 +1,6 @@
-//! Public applications and access sessions run in browsers that strangers control. They must not be
-//! able to take a token away: not by ending its life early, and not by moving it.
+//! Checks changes of expiry and containers. Public applications and access sessions run in browsers
+//! that the tenant does not control. They must not be able to remove a token: neither by an early
+//! expiry nor by a move.
 
 use crate::{
     error::{Denial, Error},
@@ -8,14 +9,14 @@ use crate::{
     token::Containers,
 };
 
-/// A write that decides how long a token lives. `None` is for ever.
+/// A write that changes the expiry of a token. `None` is no expiry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum LifetimeChange {
-    /// A PATCH that names `expires_at`.
+    /// A PATCH request with `expires_at`.
     Patch { before: Option<Timestamp>, after: Option<Timestamp> },
-    /// An intent becomes a token.
+    /// The conversion of an intent.
     Conversion { intent_expires_at: Timestamp, after: Option<Timestamp> },
-    /// A create that updates an existing token, perhaps by conversion of an intent.
+    /// A create request that updates an existing token, possibly by conversion of an intent.
     Deduplication {
         before: Option<Timestamp>,
         requested: Option<Timestamp>,
@@ -23,36 +24,38 @@ pub(crate) enum LifetimeChange {
     },
 }
 
-/// When the token ends.
+/// Checks a change of the expiry. Returns the expiry of the token after the change.
 ///
 /// # Errors
-/// A public application or access session would shorten a life.
+/// A public application or access session would shorten the lifetime.
 pub(crate) fn check_lifetime_change(
     caller: &Caller,
     change: LifetimeChange,
 ) -> Result<Option<Timestamp>, Error> {
-    let public = caller.is_browser();
+    let is_browser = caller.is_browser();
     match change {
-        LifetimeChange::Patch { before, after } if public && is_shorter(after, before) => {
+        LifetimeChange::Patch { before, after } if is_browser && is_shorter(after, before) => {
             private_key_required()
         }
-        LifetimeChange::Conversion { intent_expires_at: intent_ends, after }
-            if public && is_shorter(after, Some(intent_ends)) =>
+        LifetimeChange::Conversion { intent_expires_at, after }
+            if is_browser && is_shorter(after, Some(intent_expires_at)) =>
         {
             private_key_required()
         }
         LifetimeChange::Patch { after, .. } | LifetimeChange::Conversion { after, .. } => Ok(after),
-        // A create without an end asks for a token that lives for ever.
+        // A create request without an expiry requests a token that does not expire.
         LifetimeChange::Deduplication { requested: None, .. } => Ok(None),
-        LifetimeChange::Deduplication {
-            before,
-            requested: Some(asked),
-            intent_expires_at: intent_ends,
-        } if public => Ok(before.map(|it| it.max(asked).max(intent_ends.unwrap_or(asked)))),
-        LifetimeChange::Deduplication { requested: asked, .. } => Ok(asked),
+        LifetimeChange::Deduplication { before, requested: Some(requested), intent_expires_at }
+            if is_browser =>
+        {
+            Ok(before.map(|it| it.max(requested).max(intent_expires_at.unwrap_or(requested))))
+        }
+        LifetimeChange::Deduplication { requested, .. } => Ok(requested),
     }
 }
 
+/// Checks that a public application or access session does not move the token.
+///
 /// # Errors
 /// A public application or access session would move the token.
 pub(crate) fn check_public_move(

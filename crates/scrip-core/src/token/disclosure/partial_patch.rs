@@ -1,7 +1,7 @@
-//! A patch of some hidden inputs of an expression would confirm guesses, one input at a time: the
-//! fingerprint of an object whose other attributes are unknown matches that of a copy exactly when
-//! the guess is right. So what such a patch leaves half-known is not computed any more, until the
-//! data is replaced whole or changed with a reveal right.
+//! Partial patches of hidden data. A patch of some hidden inputs of an expression could confirm
+//! guesses, one input at a time: the fingerprint of the patched object equals the fingerprint of a
+//! copy exactly when the guess is right. Therefore a digest over partly known inputs is withheld,
+//! until the data is replaced completely or changed with a reveal right.
 
 use serde_json::Value;
 
@@ -11,7 +11,7 @@ use crate::token::{
     expression::compilation::compile,
 };
 
-/// How many of the hidden inputs of an expression a patch names, whatever values it gives.
+/// The share of the hidden inputs of an expression that a patch names. Their values do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum PatchCoverage {
     Absent,
@@ -30,35 +30,37 @@ pub(crate) struct PartialPatch<'a> {
 }
 
 impl PartialPatch<'_> {
-    /// `body` has the expressions that the token has after the patch.
+    /// Sets the withheld digests of the body. The body has the expressions after the patch.
     pub(crate) fn withhold(&self, body: &mut TokenBody) {
         if !self.rules.applies(DisclosureRule::PartialPatch) {
             return;
         }
-        let fingerprint = body.fingerprint_expression.as_deref();
-        let fingerprint =
-            fingerprint.unwrap_or_else(|| self.token_type.default_fingerprint_expression());
-        let fingerprint = self.is_withheld(fingerprint, body.withheld.fingerprint);
-        let indexes = body.search_indexes.as_deref();
-        let indexes = indexes.unwrap_or_else(|| self.token_type.default_indexes());
-        let withheld = |it: &&String| self.is_withheld(it, body.withheld.indexes.contains(*it));
-        let indexes = indexes.iter().filter(withheld).cloned().collect();
+        let expression = body.fingerprint_expression.as_deref();
+        let expression =
+            expression.unwrap_or_else(|| self.token_type.default_fingerprint_expression());
+        let fingerprint = self.is_withheld(expression, body.withheld.fingerprint);
+        let sources = body.search_indexes.as_deref();
+        let sources = sources.unwrap_or_else(|| self.token_type.default_indexes());
+        let is_index_withheld =
+            |it: &&String| self.is_withheld(it, body.withheld.indexes.contains(*it));
+        let indexes = sources.iter().filter(is_index_withheld).cloned().collect();
         body.withheld = WithheldDigests { fingerprint, indexes };
     }
 
-    fn is_withheld(&self, source: &str, before: bool) -> bool {
-        // What cannot be parsed is refused elsewhere.
+    fn is_withheld(&self, source: &str, was_withheld: bool) -> bool {
+        // The evaluation rejects an expression that cannot be parsed.
         let Ok(expression) = compile(self.work, source) else { return true };
         let inputs = expression.data_inputs();
         match patch_coverage(self.token_type, &inputs, self.before, self.patch) {
-            PatchCoverage::Absent => before,
+            PatchCoverage::Absent => was_withheld,
             PatchCoverage::Partial => true,
             PatchCoverage::Complete => false,
         }
     }
 }
 
-/// Inputs are paths into the data; an empty path is all of it.
+/// Compares the leaves of the data and of the patch with the inputs of an expression. Inputs are
+/// paths into the data; the empty path is the whole data.
 pub(crate) fn patch_coverage(
     token_type: TokenType,
     inputs: &[Vec<&str>],
@@ -69,20 +71,24 @@ pub(crate) fn patch_coverage(
         leaf.first().is_none_or(|it| !token_type.unmasked_properties().contains(it))
     };
     let is_read = |leaf: &[&str]| {
-        inputs.iter().any(|input| input.iter().zip(leaf).all(|(read, at)| read == at))
+        inputs.iter().any(|input| {
+            input.iter().zip(leaf).all(|(input_step, leaf_step)| input_step == leaf_step)
+        })
     };
-    let (mut named, mut unnamed) = (false, false);
-    let mut count = |leaf: &[&str], is_named: bool| {
+    let (mut has_named, mut has_unnamed) = (false, false);
+    let mut record_leaf = |leaf: &[&str], is_named: bool| {
         if is_hidden(leaf) && is_read(leaf) {
-            named |= is_named;
-            unnamed |= !is_named;
+            has_named |= is_named;
+            has_unnamed |= !is_named;
         }
     };
-    each_leaf(before, &mut Vec::new(), &mut |leaf| count(leaf, replaces_leaf(patch, leaf)));
+    visit_leaves(before, &mut Vec::new(), &mut |leaf| {
+        record_leaf(leaf, replaces_leaf(patch, leaf))
+    });
     if !is_empty_object(patch) {
-        each_leaf(patch, &mut Vec::new(), &mut |leaf| count(leaf, true));
+        visit_leaves(patch, &mut Vec::new(), &mut |leaf| record_leaf(leaf, true));
     }
-    match (named, unnamed) {
+    match (has_named, has_unnamed) {
         (false, _) => PatchCoverage::Absent,
         (true, true) => PatchCoverage::Partial,
         (true, false) => PatchCoverage::Complete,
@@ -93,13 +99,14 @@ fn is_empty_object(value: &Value) -> bool {
     value.as_object().is_some_and(serde_json::Map::is_empty)
 }
 
-/// Arrays are leaves: a merge patch replaces them whole.
-fn each_leaf<'v>(value: &'v Value, path: &mut Vec<&'v str>, visit: &mut dyn FnMut(&[&str])) {
+/// Calls `visit` with the path of each leaf. Arrays are leaves, because a merge patch replaces them
+/// as a whole.
+fn visit_leaves<'v>(value: &'v Value, path: &mut Vec<&'v str>, visit: &mut dyn FnMut(&[&str])) {
     match value {
         Value::Object(object) if !object.is_empty() => {
             for (name, value) in object {
                 path.push(name);
-                each_leaf(value, path, visit);
+                visit_leaves(value, path, visit);
                 path.pop();
             }
         }
@@ -114,11 +121,11 @@ fn each_leaf<'v>(value: &'v Value, path: &mut Vec<&'v str>, visit: &mut dyn FnMu
 
 /// Whether a merge patch replaces or removes this leaf.
 fn replaces_leaf(patch: &Value, leaf: &[&str]) -> bool {
-    let mut at = patch;
+    let mut value = patch;
     for step in leaf {
-        let Value::Object(object) = at else { return true };
+        let Value::Object(object) = value else { return true };
         let Some(inner) = object.get(*step) else { return false };
-        at = inner;
+        value = inner;
     }
     true
 }
@@ -132,26 +139,30 @@ mod tests {
     #[track_caller]
     fn check(inputs: &[&[&str]], before: Value, patch: Value, expected: PatchCoverage) {
         let inputs: Vec<Vec<&str>> = inputs.iter().map(|it| it.to_vec()).collect();
-        assert_eq!(patch_coverage(TokenType::Token, &inputs, &before, &patch), expected, "{patch}");
+        assert_eq!(
+            patch_coverage(TokenType::Token, &inputs, &before, &patch),
+            expected,
+            "coverage of {patch}"
+        );
     }
 
     #[test]
-    fn patch_coverage_tells_no_some_and_all_hidden_inputs_apart() {
+    fn patch_coverage_distinguishes_no_some_and_all_hidden_inputs() {
         let person = || json!({"pin": "1234", "name": {"first": "a", "last": "b"}});
-        let whole: &[&str] = &[];
-        check(&[whole], person(), json!({"pin": "1"}), PatchCoverage::Partial);
-        check(&[whole], person(), json!({"zip": "1"}), PatchCoverage::Partial);
-        check(&[whole], person(), json!({"pin": null}), PatchCoverage::Partial);
-        check(&[whole], person(), json!("text"), PatchCoverage::Complete);
-        check(&[whole], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Complete);
+        let whole_data: &[&str] = &[];
+        check(&[whole_data], person(), json!({"pin": "1"}), PatchCoverage::Partial);
+        check(&[whole_data], person(), json!({"zip": "1"}), PatchCoverage::Partial);
+        check(&[whole_data], person(), json!({"pin": null}), PatchCoverage::Partial);
+        check(&[whole_data], person(), json!("text"), PatchCoverage::Complete);
+        check(&[whole_data], person(), json!({"pin": 1, "name": "x"}), PatchCoverage::Complete);
         check(
-            &[whole],
+            &[whole_data],
             person(),
             json!({"pin": 1, "name": {"first": "x"}}),
             PatchCoverage::Partial,
         );
         check(
-            &[whole],
+            &[whole_data],
             person(),
             json!({"pin": 1, "name": {"first": 1, "last": 2}}),
             PatchCoverage::Complete,
@@ -161,15 +172,15 @@ mod tests {
         check(&[&["pin"], &["name", "last"]], person(), json!({"pin": 1}), PatchCoverage::Partial);
         check(&[&["name", "last"]], person(), json!({"name": {"first": 1}}), PatchCoverage::Absent);
         check(&[], person(), json!({"pin": 1}), PatchCoverage::Absent);
-        check(&[whole], person(), json!({}), PatchCoverage::Absent);
+        check(&[whole_data], person(), json!({}), PatchCoverage::Absent);
     }
 
     #[test]
     fn properties_shown_by_the_default_mask_are_not_hidden_inputs() {
         let card = json!({"number": "4242424242424242", "expiration_year": 2030});
         let inputs = [vec!["number"], vec!["expiration_year"]];
-        let named = |patch| patch_coverage(TokenType::Card, &inputs, &card, &patch);
-        assert_eq!(named(json!({"expiration_year": 2031})), PatchCoverage::Absent);
-        assert_eq!(named(json!({"number": "1"})), PatchCoverage::Complete);
+        let coverage_of = |patch| patch_coverage(TokenType::Card, &inputs, &card, &patch);
+        assert_eq!(coverage_of(json!({"expiration_year": 2031})), PatchCoverage::Absent);
+        assert_eq!(coverage_of(json!({"number": "1"})), PatchCoverage::Complete);
     }
 }

@@ -1,9 +1,9 @@
-//! Which rules are in force. All of them, except in control runs of the non-interference test.
+//! The disclosure rules in force: all of them, except in control runs of the non-interference test.
 
-/// A rule of disclosure that a control run can take out, to show that the test finds the hole.
+/// A disclosure rule that a control run can disable, to prove that the test detects the leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum DisclosureRule {
-    /// A duplicate must have the same expressions, or ones that a caller with a reveal right wrote.
+    /// A duplicate must have the same expressions, or expressions of a caller with a reveal right.
     MatchingExpressions,
     /// A conversion without a reveal right accepts only harmless expressions.
     ConversionExpressions,
@@ -11,9 +11,9 @@ pub enum DisclosureRule {
     LookalikeAcceptance,
     /// No conversion or move gives the caller a stronger right.
     StrongerRight,
-    /// A patch of some hidden inputs withholds what is computed from them.
+    /// A patch of some hidden inputs withholds the digests over them.
     PartialPatch,
-    /// Expressions of another application fall back when the secret is replaced.
+    /// Expressions of another application are reset when the secret is replaced.
     InheritedExpressions,
 }
 
@@ -24,7 +24,7 @@ pub struct DisclosureRules {
 }
 
 impl DisclosureRules {
-    /// For control runs of tests only: the tidy test finds this name in product code.
+    /// For control runs of tests only: the tidy test rejects this name in product code.
     #[must_use]
     pub fn weakened_for_control_run(disabled: &'static [DisclosureRule]) -> Self {
         Self { disabled }

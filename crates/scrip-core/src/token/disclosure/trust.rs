@@ -1,4 +1,4 @@
-//! Who wrote a token's expressions, and what follows from it.
+//! The writer of a token's expressions, and the trust that follows from it.
 
 use scrip_expression::Expression;
 use serde_json::Value;
@@ -16,15 +16,16 @@ use crate::{
     },
 };
 
-/// The flags that a write stores next to the digests of a token's expressions.
+/// The flags that a write stores with the digests of a token's expressions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ExpressionTrust {
-    /// A caller with a reveal right wrote all expressions that differ from the type's own.
+    /// A caller with a reveal right wrote all expressions that differ from the defaults of the
+    /// type.
     trusted: bool,
     browser_chose_id: bool,
 }
 
-/// Some of the expressions of a token.
+/// A subset of the expressions of a token.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct ExpressionSet {
     mask: bool,
@@ -33,7 +34,7 @@ pub(crate) struct ExpressionSet {
 }
 
 impl ExpressionSet {
-    /// Those that a patch names.
+    /// The expressions that a patch names.
     pub(crate) fn patched(patch: &TokenPatch) -> Self {
         Self {
             mask: patch.mask.is_some(),
@@ -42,48 +43,50 @@ impl ExpressionSet {
         }
     }
 
-    /// Those that say no more than the type's own do.
-    fn types_own(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
-        let own = token_type.default_indexes();
-        let harmless = |it: &String| own.contains(it) || is_last4_index(token_type, it);
-        let is_own = |it: &String| {
+    /// The expressions that reveal no more than the defaults of the type.
+    fn equal_to_defaults(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
+        let default_indexes = token_type.default_indexes();
+        let is_harmless_index =
+            |it: &String| default_indexes.contains(it) || is_last4_index(token_type, it);
+        let is_default = |it: &String| {
             it == token_type.default_fingerprint_expression()
-                || canonical(work, it) == token_type.default_fingerprint().canonical_text()
+                || canonical_source_text(work, it)
+                    == token_type.default_fingerprint().canonical_text()
         };
         Self {
             mask: body.mask.is_none(),
-            search_indexes: body.search_indexes.iter().flatten().all(harmless),
-            fingerprint_expression: body.fingerprint_expression.as_ref().is_none_or(is_own),
+            search_indexes: body.search_indexes.iter().flatten().all(is_harmless_index),
+            fingerprint_expression: body.fingerprint_expression.as_ref().is_none_or(is_default),
         }
     }
 
-    /// Those that tell nothing about data that a stranger sent.
+    /// The expressions that reveal nothing about data of another caller.
     fn harmless(work: &WorkMeter, token_type: TokenType, body: &TokenBody) -> Self {
-        let own = Self::types_own(work, token_type, body);
+        let defaults = Self::equal_to_defaults(work, token_type, body);
         let is_harmless = |it: &String| {
             compile(work, it).is_ok_and(|it| is_harmless_fingerprint(token_type, &it))
         };
         Self {
-            // The mask of a card sees BIN and last four only.
-            mask: own.mask || token_type.is_card(),
-            fingerprint_expression: own.fingerprint_expression
+            // The mask of a card sees only BIN and last four.
+            mask: defaults.mask || token_type.is_card(),
+            fingerprint_expression: defaults.fingerprint_expression
                 || body.fingerprint_expression.as_ref().is_none_or(is_harmless),
-            ..own
+            ..defaults
         }
     }
 
-    /// Whether every expression that differs from the type's own is one of these. `body` has the
-    /// patched expressions.
+    /// Whether the set contains every expression that differs from the defaults of the type. `body`
+    /// has the patched expressions.
     pub(crate) fn covers_all_custom(
         self,
         work: &WorkMeter,
         token_type: TokenType,
         body: &TokenBody,
     ) -> bool {
-        let own = Self::types_own(work, token_type, body);
-        (own.mask || self.mask)
-            && (own.search_indexes || self.search_indexes)
-            && (own.fingerprint_expression || self.fingerprint_expression)
+        let defaults = Self::equal_to_defaults(work, token_type, body);
+        (defaults.mask || self.mask)
+            && (defaults.search_indexes || self.search_indexes)
+            && (defaults.fingerprint_expression || self.fingerprint_expression)
     }
 
     pub(crate) fn is_empty(self) -> bool {
@@ -96,7 +99,7 @@ impl ExpressionSet {
 }
 
 impl ExpressionTrust {
-    /// A create sets every expression.
+    /// The trust after a create request, which sets every expression.
     pub(crate) fn for_created_token(
         caller: &Caller,
         token: &TokenRecord,
@@ -108,7 +111,7 @@ impl ExpressionTrust {
         }
     }
 
-    /// `body` has the patched expressions, `after` the new containers.
+    /// The trust after a patch. `body` has the patched expressions, `after` the new containers.
     pub(crate) fn after_patch(
         caller: &Caller,
         before: &TokenRecord,
@@ -118,8 +121,8 @@ impl ExpressionTrust {
     ) -> Self {
         let may_reveal = has_reveal_right(caller, after);
         let sets_all = patched.covers_all_custom(caller.work(), after.token_type, body);
-        let moves = before.containers.sorted_text() != after.containers.sorted_text();
-        let trusted = match (may_reveal, sets_all, moves) {
+        let is_move = before.containers.sorted_text() != after.containers.sorted_text();
+        let trusted = match (may_reveal, sets_all, is_move) {
             (true, true, _) => true,
             (false, _, true) => false,
             (true, false, _) | (false, _, false) => before.expressions.trusted,
@@ -127,7 +130,7 @@ impl ExpressionTrust {
         Self { trusted, browser_chose_id: before.expressions.browser_chose_id }
     }
 
-    /// What the token's row says of them. Called once they are known to be expressions.
+    /// The provenance for the token's row. Call it after the expressions are known to be valid.
     pub(crate) fn to_provenance(
         self,
         caller: &Caller,
@@ -136,7 +139,7 @@ impl ExpressionTrust {
         rules: DisclosureRules,
     ) -> ExpressionProvenance {
         let trusted = self.trusted
-            || ExpressionSet::types_own(caller.work(), token_type, body).is_complete()
+            || ExpressionSet::equal_to_defaults(caller.work(), token_type, body).is_complete()
             || !rules.applies(DisclosureRule::MatchingExpressions);
         let (tenant, work) = (caller.tenant(), caller.work());
         let fingerprint = canonical_fingerprint_expression(work, token_type, body);
@@ -154,7 +157,8 @@ impl ExpressionTrust {
     }
 }
 
-/// Spaces do not count, and the type's own is the same whether it is written out or left out.
+/// The canonical text of the fingerprint expression. It does not depend on whitespace, and an
+/// explicit default has the same text as an absent expression.
 fn canonical_fingerprint_expression(
     work: &WorkMeter,
     token_type: TokenType,
@@ -162,28 +166,28 @@ fn canonical_fingerprint_expression(
 ) -> String {
     match &body.fingerprint_expression {
         None => token_type.default_fingerprint().canonical_text(),
-        Some(source) => canonical(work, source),
+        Some(source) => canonical_source_text(work, source),
     }
 }
 
-fn canonical(work: &WorkMeter, source: &str) -> String {
-    // What cannot be parsed was refused before; its text would do for a comparison.
+fn canonical_source_text(work: &WorkMeter, source: &str) -> String {
+    // An invalid expression was rejected before; its text is good enough for a comparison.
     compile(work, source).map_or_else(|_| source.to_owned(), |it| Expression::canonical_text(&it))
 }
 
-/// Whether two tokens with such an expression and one fingerprint have the same secret.
+/// Whether two tokens with this expression and the same fingerprint have the same secret.
 pub(crate) fn has_default_fingerprint_expression(
     work: &WorkMeter,
     token_type: TokenType,
     body: &TokenBody,
 ) -> bool {
-    ExpressionSet::types_own(work, token_type, body).fingerprint_expression
+    ExpressionSet::equal_to_defaults(work, token_type, body).fingerprint_expression
 }
 
-/// When an application other than their writer replaces the secret, expressions fall back to the
-/// type's own: a stranger may have planted them under an id that is easy to guess. All browsers with
-/// the key of one public application are strangers to each other, so of expressions that came from
-/// there only those stay that are harmless on anybody's data.
+/// Resets expressions to the defaults of the type when another application than their writer
+/// replaces the secret, because an attacker may have planted them under an id that is easy to
+/// guess. All browsers share the key of a public application and do not trust each other. Of its
+/// expressions, only those remain that are harmless on any data.
 pub(crate) fn drop_inherited_expressions(
     caller: &Caller,
     before: &TokenRecord,
@@ -198,20 +202,21 @@ pub(crate) fn drop_inherited_expressions(
     if is_writer && !caller.is_browser() {
         return;
     }
-    let stays = ExpressionSet::harmless(caller.work(), before.token_type, body);
-    if !(patched.mask || is_writer && stays.mask) {
+    let harmless = ExpressionSet::harmless(caller.work(), before.token_type, body);
+    if !(patched.mask || is_writer && harmless.mask) {
         body.mask = None;
     }
-    if !(patched.search_indexes || is_writer && stays.search_indexes) {
+    if !(patched.search_indexes || is_writer && harmless.search_indexes) {
         body.search_indexes = None;
     }
-    if !(patched.fingerprint_expression || is_writer && stays.fingerprint_expression) {
+    if !(patched.fingerprint_expression || is_writer && harmless.fingerprint_expression) {
         body.fingerprint_expression = None;
     }
     body.expressions_writer = Some(application);
 }
 
-/// A new expression over data that the caller may not read would be a way to read it.
+/// Checks the changes of expressions. A new expression over data that the caller may not read would
+/// give the caller a way to read it.
 ///
 /// # Errors
 /// The patch changes an expression, and the caller has no reveal right on the token.
@@ -227,17 +232,18 @@ pub(crate) fn check_expression_change(
     let token_type = before.token_type;
     let mask_changes = patch.mask.as_ref().is_some_and(|it| {
         let mut mask = effective_mask(token_type, body);
-        let unchanged = mask.clone();
+        let mask_before = mask.clone();
         json_patch::merge(&mut mask, it);
-        mask != unchanged
+        mask != mask_before
     });
     let fingerprint_changes = patch.fingerprint_expression.as_ref().is_some_and(|it| {
-        let own = token_type.default_fingerprint_expression();
-        it.as_deref().unwrap_or(own) != body.fingerprint_expression.as_deref().unwrap_or(own)
+        let default = token_type.default_fingerprint_expression();
+        let current = body.fingerprint_expression.as_deref().unwrap_or(default);
+        it.as_deref().unwrap_or(default) != current
     });
     let indexes_change = patch.search_indexes.as_ref().is_some_and(|it| {
-        let own = token_type.default_indexes();
-        it.as_deref().unwrap_or(own) != body.search_indexes.as_deref().unwrap_or(own)
+        let default = token_type.default_indexes();
+        it.as_deref().unwrap_or(default) != body.search_indexes.as_deref().unwrap_or(default)
     });
     let changes = [
         ("mask", mask_changes),
@@ -250,7 +256,8 @@ pub(crate) fn check_expression_change(
     }
 }
 
+/// The mask of the token, or the default mask of its type.
 pub(crate) fn effective_mask(token_type: TokenType, body: &TokenBody) -> Value {
-    let own = || token_type.default_mask().cloned().unwrap_or_default();
-    body.mask.clone().unwrap_or_else(own)
+    let default_mask = || token_type.default_mask().cloned().unwrap_or_default();
+    body.mask.clone().unwrap_or_else(default_mask)
 }

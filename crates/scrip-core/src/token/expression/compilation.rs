@@ -1,4 +1,4 @@
-//! Expressions compiled, and what they may reach outside of the token.
+//! Compilation and caching of expressions, and their host functions.
 
 use std::{cell::Cell, sync::LazyLock};
 
@@ -10,28 +10,30 @@ use serde_json::Value;
 
 use crate::{metrics::CacheMetrics, token::WorkMeter};
 
-/// What a tenant writes once it uses with every token. Bounded, and shared by all: a compiled
-/// expression is the same whoever wrote it.
+/// Compiled expressions. Tenants use the same expressions for many tokens. The cache is bounded and
+/// shared by all tenants: a compiled expression does not depend on its writer.
 static EXPRESSION_CACHE: LazyLock<ExpressionCache> =
     LazyLock::new(|| ExpressionCache::new(EXPRESSIONS_MAX, EXPRESSIONS_BYTES_MAX));
 
 const EXPRESSIONS_MAX: usize = 4096;
 const EXPRESSIONS_BYTES_MAX: usize = 16 * 1024 * 1024;
 
-/// How often an expression was there already. The cache is the process's, and so are its counts.
+/// Hits and misses of the expression cache. The cache and its counts are per process.
 #[must_use]
 pub fn cache_metrics() -> CacheMetrics {
     let (hits, misses) = EXPRESSION_CACHE.hit_and_miss_counts();
     CacheMetrics { hits, misses, entries: EXPRESSION_CACHE.len().try_into().unwrap_or(u64::MAX) }
 }
 
-const RANDOM_RULE: &str = "must not make an alias: it would be another one each time";
+const RANDOM_RULE: &str = "must not create an alias: its value would differ each time";
 
-/// A byte of an expression takes about as long to parse as this many bytes to read.
+/// Parsing a byte of an expression costs about as much as reading this many bytes.
 const PARSE_WORK: usize = 2;
 
+/// Parses an expression, or takes it from the cache, and charges the work.
+///
 /// # Errors
-/// The text is no expression.
+/// The text is not a valid expression.
 pub(crate) fn compile(
     work: &WorkMeter,
     source: &str,
@@ -40,10 +42,10 @@ pub(crate) fn compile(
     EXPRESSION_CACHE.parse(source)
 }
 
-/// One whose value must be the same whenever it is evaluated.
+/// Compiles an expression that must always give the same value.
 ///
 /// # Errors
-/// The text is no expression, or makes an alias.
+/// The text is not a valid expression, or it creates an alias.
 pub(crate) fn compile_deterministic(
     work: &WorkMeter,
     source: &str,
@@ -55,8 +57,10 @@ pub(crate) fn compile_deterministic(
     Ok(expression)
 }
 
+/// Compiles a mask: a JSON value with an expression in every text.
+///
 /// # Errors
-/// A leaf is no expression, or makes an alias.
+/// A leaf is not a valid expression, or it creates an alias.
 pub(crate) fn compile_mask(work: &WorkMeter, source: &Value) -> Result<Template, ExpressionError> {
     work.charge(scrip_expression::value_cost(source).saturating_mul(PARSE_WORK));
     let template = Template::parse_cached(source, &EXPRESSION_CACHE)?;
@@ -66,27 +70,27 @@ pub(crate) fn compile_mask(work: &WorkMeter, source: &Value) -> Result<Template,
     Ok(template)
 }
 
-/// Keyed hashes, and the chance of one draw: evaluated again with the same draw, an expression makes
-/// the same alias.
+/// Host functions with repeatable random bytes: after a rewind, an expression creates the same
+/// alias again.
 pub(crate) struct ReplayableRandom {
     seed: [u8; 32],
-    blocks_drawn: Cell<u64>,
+    blocks_generated: Cell<u64>,
 }
 
 impl ReplayableRandom {
     pub(crate) fn new(fill_random: fn(&mut [u8])) -> Self {
         let mut seed = [0; 32];
         fill_random(&mut seed);
-        Self { seed, blocks_drawn: Cell::new(0) }
+        Self { seed, blocks_generated: Cell::new(0) }
     }
 
-    /// For expressions that take none.
+    /// For expressions that use no random bytes.
     pub(crate) fn unseeded() -> Self {
-        Self { seed: [0; 32], blocks_drawn: Cell::new(0) }
+        Self { seed: [0; 32], blocks_generated: Cell::new(0) }
     }
 
     pub(crate) fn rewind(&self) {
-        self.blocks_drawn.set(0);
+        self.blocks_generated.set(0);
     }
 }
 
@@ -102,10 +106,10 @@ impl HostFunctions for ReplayableRandom {
 
     fn fill_random(&self, bytes: &mut [u8]) {
         for chunk in bytes.chunks_mut(32) {
-            let at = self.blocks_drawn.get();
-            self.blocks_drawn.set(at.wrapping_add(1));
-            let drawn = KeyedHash::Sha256.digest(&self.seed, &at.to_be_bytes());
-            chunk.iter_mut().zip(drawn).for_each(|(to, from)| *to = from);
+            let block_index = self.blocks_generated.get();
+            self.blocks_generated.set(block_index.wrapping_add(1));
+            let block = KeyedHash::Sha256.digest(&self.seed, &block_index.to_be_bytes());
+            chunk.iter_mut().zip(block).for_each(|(target, byte)| *target = byte);
         }
     }
 }
@@ -116,18 +120,18 @@ mod tests {
 
     #[test]
     fn replayable_random_repeats_after_rewind_and_differs_between_seeds() {
-        let taken = |draw: &ReplayableRandom| {
+        let take_bytes = |random: &ReplayableRandom| {
             let mut bytes = [0; 70];
-            draw.fill_random(&mut bytes);
+            random.fill_random(&mut bytes);
             bytes
         };
-        let draw = ReplayableRandom::new(scrip_seal::fill_random);
-        let (first, second) = (taken(&draw), taken(&draw));
-        assert_ne!(first, second);
-        assert_ne!(first[..32], first[32..64]);
-        draw.rewind();
-        assert_eq!(taken(&draw), first);
-        assert_ne!(taken(&ReplayableRandom::new(scrip_seal::fill_random)), first);
+        let random = ReplayableRandom::new(scrip_seal::fill_random);
+        let (first_bytes, second_bytes) = (take_bytes(&random), take_bytes(&random));
+        assert_ne!(first_bytes, second_bytes);
+        assert_ne!(first_bytes[..32], first_bytes[32..64]);
+        random.rewind();
+        assert_eq!(take_bytes(&random), first_bytes);
+        assert_ne!(take_bytes(&ReplayableRandom::new(scrip_seal::fill_random)), first_bytes);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What a whole-token expression sees of a card besides the token: `enrichments`.
+//! `enrichments`: the BIN data of a card as an input of whole-token expressions.
 
 use serde_json::{Map, Value, json};
 
@@ -10,8 +10,9 @@ use crate::{
     token::{TokenType, TokenView},
 };
 
-/// Nothing for what is no card, and for a vault whose operator imported no BIN data: the built-in
-/// ranges know a brand, and no issuer. Sandbox cards have it always.
+/// The enrichments of a card. `None` for a token that is not a card, and for a vault without
+/// imported BIN data: the built-in ranges have a brand but no issuer. Sandbox cards always have
+/// enrichments.
 #[must_use]
 pub fn enrichments(view: &TokenView, bins: &BinData) -> Option<Value> {
     let detail = view.detail.as_ref()?;
@@ -31,7 +32,7 @@ fn bin_details(card: &CardDetails, token_type: TokenType) -> Value {
     let country = details
         .country
         .map(|it| json!({ "alpha2": it.alpha2, "name": it.name, "numeric": it.numeric }));
-    let known = [
+    let attributes = [
         ("card_brand", details.brand.map(|it| it.as_str().into())),
         ("type", details.funding.map(|it| it.as_str().into())),
         ("prepaid", details.funding.map(|it| (it == Funding::Prepaid).into())),
@@ -43,8 +44,8 @@ fn bin_details(card: &CardDetails, token_type: TokenType) -> Value {
         ("bin_length", Some(card.bin.len().into())),
         ("pan_or_token", Some(number_kind.into())),
     ];
-    let known = known.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?)));
-    Value::Object(known.collect::<Map<_, _>>())
+    let attributes = attributes.into_iter().filter_map(|(name, it)| Some((name.to_owned(), it?)));
+    Value::Object(attributes.collect::<Map<_, _>>())
 }
 
 #[cfg(test)]
@@ -70,9 +71,9 @@ mod tests {
         let (card, network_token) =
             if token_type == TokenType::NetworkToken { (None, details) } else { (details, None) };
         let transform = Transform::Redact;
-        let shown = VisibleData { transform, data: None, cvc: None, masked: None };
+        let visible = VisibleData { transform, data: None, cvc: None, masked: None };
         let detail = TokenDetail {
-            visible: shown,
+            visible,
             mask: None,
             card,
             network_token,
@@ -99,10 +100,10 @@ mod tests {
     #[test]
     fn enrichments_need_imported_bin_data() {
         let bins = BinData::default();
-        let of = |token_type, bins: &BinData| {
+        let enrichments_for = |token_type, bins: &BinData| {
             enrichments(&view(token_type, bins, TenantKind::Production), bins)
         };
-        assert_eq!(of(TokenType::Card, &bins), None);
+        assert_eq!(enrichments_for(TokenType::Card, &bins), None);
 
         let (brand, funding) = (Some(Brand::Visa), Some(Funding::Prepaid));
         let details =
@@ -115,23 +116,26 @@ mod tests {
             "pan_or_token": "pan"});
         let card_details = json!({"bin": "42424242", "last4": "4242"});
         let expected = json!({"bin_details": bin_details, "card_details": card_details});
-        assert_eq!(of(TokenType::Card, &bins), Some(expected));
+        assert_eq!(enrichments_for(TokenType::Card, &bins), Some(expected));
         bin_details["pan_or_token"] = "token".into();
-        assert_eq!(of(TokenType::NetworkToken, &bins).unwrap()["bin_details"], bin_details);
-        assert_eq!(of(TokenType::Token, &bins), None);
+        assert_eq!(
+            enrichments_for(TokenType::NetworkToken, &bins).unwrap()["bin_details"],
+            bin_details
+        );
+        assert_eq!(enrichments_for(TokenType::Token, &bins), None);
 
-        // What is not known is left out.
+        // Unknown attributes are absent.
         bins.replace_imported(Some(BinTable::default()));
         let bin_details = json!({"card_brand": "visa", "bin_length": 8, "pan_or_token": "pan"});
-        assert_eq!(of(TokenType::Card, &bins).unwrap()["bin_details"], bin_details);
+        assert_eq!(enrichments_for(TokenType::Card, &bins).unwrap()["bin_details"], bin_details);
     }
 
     #[test]
     fn sandbox_card_always_has_enrichments() {
         let bins = BinData::default();
-        let found = enrichments(&view(TokenType::Card, &bins, TenantKind::Test), &bins).unwrap();
-        assert_eq!(found["bin_details"]["type"], "credit");
-        assert_eq!(found["bin_details"]["prepaid"], false);
+        let result = enrichments(&view(TokenType::Card, &bins, TenantKind::Test), &bins).unwrap();
+        assert_eq!(result["bin_details"]["type"], "credit");
+        assert_eq!(result["bin_details"]["prepaid"], false);
     }
 
     #[test]

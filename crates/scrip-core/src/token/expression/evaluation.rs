@@ -1,6 +1,6 @@
-//! The expressions of a token, evaluated: its id, its fingerprint, its search indexes, its mask.
+//! Evaluates the expressions of a token: id, fingerprint, search indexes and mask.
 //!
-//! None of them ever sees a cvc: it is taken out of the data before anything is evaluated.
+//! No expression ever sees a CVC: it is removed from the data before any evaluation.
 
 use std::{borrow::Cow, sync::Arc};
 
@@ -28,29 +28,29 @@ use crate::{
 };
 
 pub(crate) const SEARCH_INDEXES_MAX: usize = 16;
-/// Every entry is one in the index of searches, in each of the token's containers.
+/// Every metadata entry is an entry of the search index, in each container of the token.
 const METADATA_MAX: usize = 50;
 
-/// What a token's expressions gave.
+/// The results of a token's expressions.
 pub(crate) struct EvaluationResult {
     pub(crate) fingerprint: Option<Fingerprint>,
     pub(crate) indexes: Vec<IndexDigest>,
-    /// How many of the indexes are of the data; the rest are of the metadata.
+    /// The number of indexes over the data; the others are over the metadata.
     pub(crate) data_indexes: usize,
-    /// What the fingerprint expression and the search indexes gave, for the guessing budget.
+    /// The texts of the fingerprint expression and the search indexes, for the guessing budget.
     pub(crate) texts: EvaluatedTexts,
 }
 
-/// What becomes of an expression that fails, or gives nothing, on this data.
+/// The reaction to an expression that fails, or gives no value, on this data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureMode {
-    /// The caller is told: it sent the data, or may read it.
+    /// Report an error to the caller, who sent the data or may read it.
     Report,
-    /// The write succeeds: whether an expression fails would tell of hidden data.
+    /// Let the write succeed, because an error would reveal something about hidden data.
     Hide,
 }
 
-/// A token's expressions and the data that they are evaluated on.
+/// A token's expressions and the data to evaluate them on.
 pub(crate) struct Evaluation<'a> {
     pub(crate) caller: &'a Caller,
     pub(crate) token_type: TokenType,
@@ -67,7 +67,7 @@ impl Evaluation<'_> {
         let mut indexes = self.compute_indexes(&mut texts.indexes)?;
         let data_indexes = indexes.len();
         indexes.extend(metadata_indexes(caller.tenant(), body)?);
-        // A mask sees a covered number; of other types it sees the data.
+        // The mask of a card sees a masked number; the masks of other types see the data.
         if body.mask.is_some() && (token_type.is_card() || self.failure_mode == FailureMode::Report)
         {
             self.check_mask()?;
@@ -79,7 +79,7 @@ impl Evaluation<'_> {
         let Self { caller, token_type, body, .. } = *self;
         let masked = reveal::apply_mask(caller.work(), token_type, body);
         let masked = masked.map_err(|error| FieldError::from_expression_error("mask", error))?;
-        // Not by an expression, which never sees it, but written out.
+        // The mask itself may contain the number as literal text, although its input does not.
         let number = card::card_number(body.data.expose()).filter(|_| token_type.is_card());
         if let (Some(masked), Some(number)) = (masked, number)
             && contains_number(masked.expose(), number)
@@ -89,8 +89,8 @@ impl Evaluation<'_> {
         Ok(())
     }
 
-    /// For a card, another number that looks like this one: what an expression does with it says
-    /// nothing about the hidden digits.
+    /// For a card, the data with another number that looks like this one. The result of an
+    /// expression on it reveals nothing about the hidden digits.
     fn lookalike_data(&self) -> Option<Plaintext> {
         let applies = self.vault.disclosure.applies(DisclosureRule::LookalikeAcceptance);
         (applies && self.token_type.is_card()).then(|| {
@@ -100,9 +100,10 @@ impl Evaluation<'_> {
         })
     }
 
-    /// Whether an expression is accepted is decided on a look-alike number where there is one, and
-    /// by the data itself otherwise. None when it is accepted and gives nothing on the data.
-    fn accepted_value(
+    /// Evaluates an expression on the data if it is accepted. A look-alike number decides whether
+    /// it is accepted if there is one, and the data otherwise. `None` when the expression is
+    /// accepted and gives no value on the data.
+    fn evaluate_if_accepted(
         &self,
         evaluate: &dyn Fn(&Value) -> Result<String, FieldError>,
     ) -> Result<Option<String>, FieldError> {
@@ -124,7 +125,7 @@ impl Evaluation<'_> {
     ) -> Result<Option<Fingerprint>, FieldError> {
         let Self { caller, token_type, body, .. } = *self;
         let (tenant, work) = (caller.tenant(), caller.work());
-        let own = match &body.fingerprint_expression {
+        let custom_expression = match &body.fingerprint_expression {
             Some(source) => Some(compile_deterministic_field(work, FINGERPRINT_FIELD, source)?),
             None if tenant.settings.fingerprint_tokens => None,
             None => return Ok(None),
@@ -132,30 +133,31 @@ impl Evaluation<'_> {
         if body.withheld.fingerprint {
             return Ok(None);
         }
-        let types_own = token_type.default_fingerprint();
-        let is_types_own =
-            own.as_ref().is_none_or(|it| it.canonical_text() == types_own.canonical_text());
-        let mut of_text = |text: String| {
+        let default_expression = token_type.default_fingerprint();
+        let is_from_type_expression = custom_expression
+            .as_ref()
+            .is_none_or(|it| it.canonical_text() == default_expression.canonical_text());
+        let mut digest_text = |text: String| {
             let fingerprint = tenant.keys.fingerprint(token_type.as_str(), text.as_bytes());
             let text = Zeroizing::new(text);
-            texts.fingerprint =
-                Some(FingerprintText { text, is_from_type_expression: is_types_own });
+            texts.fingerprint = Some(FingerprintText { text, is_from_type_expression });
             fingerprint
         };
-        let Some(expression) = own else {
-            let value = fingerprint_text(work, types_own, body.data.expose(), None);
+        let Some(expression) = custom_expression else {
+            let value = fingerprint_text(work, default_expression, body.data.expose(), None);
             return match (value, self.failure_mode) {
-                (Ok(value), _) => Ok(Some(of_text(value))),
+                (Ok(value), _) => Ok(Some(digest_text(value))),
                 (Err(_), FailureMode::Hide) => Ok(Some(self.random_fingerprint())),
                 (Err(error), FailureMode::Report) => Err(error),
             };
         };
-        // Only an expression of a request can name the metadata, so only then is it brought along.
+        // Only an expression from a request can use the metadata.
         let metadata = metadata_object(body);
-        let value = self
-            .accepted_value(&|data| fingerprint_text(work, &expression, data, Some(&metadata)))?;
-        // A token without a fingerprint would tell that the expression failed.
-        Ok(Some(value.map_or_else(|| self.random_fingerprint(), of_text)))
+        let value = self.evaluate_if_accepted(&|data| {
+            fingerprint_text(work, &expression, data, Some(&metadata))
+        })?;
+        // A token without a fingerprint would reveal that the expression failed.
+        Ok(Some(value.map_or_else(|| self.random_fingerprint(), digest_text)))
     }
 
     fn random_fingerprint(&self) -> Fingerprint {
@@ -176,14 +178,14 @@ impl Evaluation<'_> {
             return Err(FieldError::new("search_indexes", "must have at most 16 entries"));
         }
         let mut digests = Vec::with_capacity(sources.len());
-        for (at, source) in sources.iter().enumerate() {
-            let field = || format!("search_indexes[{at}]");
+        for (index, source) in sources.iter().enumerate() {
+            let field = || format!("search_indexes[{index}]");
             let expression = compile_deterministic_field(work, field(), source)?;
             if body.withheld.indexes.contains(source) {
                 continue;
             }
             let value =
-                self.accepted_value(&|data| index_value(work, &expression, data, &field))?;
+                self.evaluate_if_accepted(&|data| index_value(work, &expression, data, &field))?;
             let Some(value) = value else { continue };
             let digest = caller.tenant().keys.index_digest(value.as_bytes());
             if !digests.contains(&digest) {
@@ -217,18 +219,19 @@ fn index_value(
 ) -> Result<String, FieldError> {
     let value = evaluate_expression(work, expression, data, None, &ReplayableRandom::unseeded())
         .map_err(|error| FieldError::from_expression_error(field(), error))?;
-    let single =
+    let text =
         value_text(&value).filter(|it| !it.is_empty() && !value.is_array() && !value.is_object());
-    single.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
+    text.ok_or_else(|| FieldError::new(field(), "must give one value that is not empty"))
 }
 
+/// Whether a text or name in the value contains the number, also with separators.
 fn contains_number(value: &Value, number: &str) -> bool {
     match value {
         Value::Null | Value::Bool(_) => false,
         Value::Number(it) => it.to_string().contains(number),
         Value::String(text) => {
-            let plain: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
-            plain.contains(number)
+            let unseparated: String = text.chars().filter(|it| !" -._/".contains(*it)).collect();
+            unseparated.contains(number)
         }
         Value::Array(items) => items.iter().any(|it| contains_number(it, number)),
         Value::Object(object) => {
@@ -237,17 +240,18 @@ fn contains_number(value: &Value, number: &str) -> bool {
     }
 }
 
-/// One expression over one body, charged to the request.
+/// Evaluates one expression on one body and charges the request.
 fn evaluate_expression(
     work: &WorkMeter,
     expression: &Expression,
     data: &Value,
     metadata: Option<&Value>,
-    draw: &ReplayableRandom,
+    random: &ReplayableRandom,
 ) -> Result<Value, ExpressionError> {
     let attempt = work.run(|work_max| {
-        draw.rewind();
-        let scope = Scope::new(data, metadata).with_host_functions(draw).with_work_limit(work_max);
+        random.rewind();
+        let scope =
+            Scope::new(data, metadata).with_host_functions(random).with_work_limit(work_max);
         EvaluationAttempt { result: expression.evaluate(&scope), spent: scope.spent_work() }
     });
     attempt.result
@@ -258,7 +262,8 @@ fn metadata_object(body: &TokenBody) -> Value {
     Value::Object(pairs.map(|(name, value)| (name.clone(), value.clone().into())).collect())
 }
 
-/// Each entry is found without regard to case; who asks for an exact one is shown no other.
+/// The index entries of the metadata. They are in lower case; a search for an exact value filters
+/// the results.
 fn metadata_indexes(tenant: &Tenant, body: &TokenBody) -> Result<Vec<IndexDigest>, FieldError> {
     let Some(metadata) = &body.metadata else { return Ok(Vec::new()) };
     if metadata.len() > METADATA_MAX {
@@ -282,15 +287,15 @@ pub(crate) fn metadata_index_digest(tenant: &Tenant, name: &str, value: &str) ->
 /// The id of a new token.
 pub(crate) struct NewId {
     pub(crate) id: TokenId,
-    /// An expression that makes an alias gave it; another one may be free when this is taken.
+    /// An alias expression generated the id. Another alias may be free when this one is taken.
     pub(crate) is_alias: bool,
 }
 
-/// An id as it was given or computed. It stands in clear, so none may hold the secret.
+/// Evaluates or parses the id. Ids are stored in clear, so no id may contain the secret.
 ///
-/// One that is computed for a card is computed for another card that looks like it, and must be the
-/// same for a second one: then it tells nothing but BIN and last four. The number itself takes no
-/// part, so neither what comes out nor whether something does can be used to ask about its digits.
+/// The id expression of a card is evaluated on a look-alike card, and must give the same id for a
+/// second look-alike. Therefore the id depends only on BIN and last four. The number itself is not
+/// an input, so neither the result nor an error reveals anything about its digits.
 pub(crate) fn evaluate_token_id(
     work: &WorkMeter,
     source: &str,
@@ -309,13 +314,13 @@ pub(crate) fn evaluate_token_id(
         TokenId::parse(source)?
     };
     if id_contains_secret(&id, token_type, body) {
-        return Err(FieldError::new("id", "must not contain the number that it stands for"));
+        return Err(FieldError::new("id", "must not contain the number of the token"));
     }
     Ok(NewId { id, is_alias: false })
 }
 
-/// An alias is never the value it is drawn for, and is drawn for cards that only look like this one:
-/// by chance it is one of those, or the card itself. Then it is drawn again.
+/// Generates an alias. It never equals its input. But the input is a look-alike card, so the alias
+/// may by chance equal another look-alike or the card itself. Then another alias is generated.
 fn evaluate_alias(
     work: &WorkMeter,
     expression: &Expression,
@@ -323,9 +328,9 @@ fn evaluate_alias(
     body: &TokenBody,
     fill_random: fn(&mut [u8]),
 ) -> Result<NewId, FieldError> {
-    const DRAWS: usize = 16;
+    const ATTEMPTS_MAX: usize = 16;
     let mut last_error = None;
-    for _ in 0..DRAWS {
+    for _ in 0..ATTEMPTS_MAX {
         match compute_id(work, expression, token_type, body, &ReplayableRandom::new(fill_random)) {
             Ok(id) if id_contains_secret(&id, token_type, body) => last_error = None,
             Ok(id) => return Ok(NewId { id, is_alias: true }),
@@ -340,17 +345,17 @@ fn compute_id(
     expression: &Expression,
     token_type: TokenType,
     body: &TokenBody,
-    draw: &ReplayableRandom,
+    random: &ReplayableRandom,
 ) -> Result<TokenId, FieldError> {
-    let over = |fill: u8| {
+    let evaluate_with_fill = |fill: u8| {
         let data = reveal::replace_card_number(token_type, &body.data, |it| {
             card::make_lookalike(it, fill)
         });
-        evaluate_expression(work, expression, data.expose(), None, draw)
+        evaluate_expression(work, expression, data.expose(), None, random)
             .map_err(|error| FieldError::from_expression_error("id", error))
     };
-    let value = over(b'0')?;
-    if token_type.is_card() && over(b'7')? != value {
+    let value = evaluate_with_fill(b'0')?;
+    if token_type.is_card() && evaluate_with_fill(b'7')? != value {
         let rule = "must not show more of a card number than BIN and last four";
         return Err(FieldError::new("id", rule));
     }
@@ -358,11 +363,11 @@ fn compute_id(
     TokenId::parse(&text)
 }
 
-/// Numbers shorter than this stand in an id by accident.
+/// The minimum length of a secret number. Shorter numbers may occur in an id by accident.
 const SECRET_DIGITS_MIN: usize = 6;
 
-/// Whether the secret number of a type that has one can be read off the id, whatever stands
-/// between its digits.
+/// Whether the id contains the secret number of the type, whatever characters are between the
+/// digits.
 pub(crate) fn id_contains_secret(id: &TokenId, token_type: TokenType, body: &TokenBody) -> bool {
     if token_type == TokenType::Token {
         return false;
@@ -371,9 +376,9 @@ pub(crate) fn id_contains_secret(id: &TokenId, token_type: TokenType, body: &Tok
         None => Some(body.data.expose()),
         Some(property) => body.data.expose().get(property),
     };
-    let digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
-    let secret = secret.and_then(Value::as_str).map(digits).unwrap_or_default();
-    secret.len() >= SECRET_DIGITS_MIN && digits(id.as_str()).contains(&secret)
+    let extract_digits = |text: &str| text.chars().filter(char::is_ascii_digit).collect::<String>();
+    let secret = secret.and_then(Value::as_str).map(extract_digits).unwrap_or_default();
+    secret.len() >= SECRET_DIGITS_MIN && extract_digits(id.as_str()).contains(&secret)
 }
 
 fn compile_deterministic_field(
@@ -385,7 +390,7 @@ fn compile_deterministic_field(
         .map_err(|error| FieldError::from_expression_error(field, error))
 }
 
-/// What stands for a value in a digest: text is itself, anything else its compact JSON.
+/// The text of a value for a digest: text itself, or compact JSON for any other value.
 fn value_text(value: &Value) -> Option<String> {
     match value {
         Value::Null => None,

@@ -1,4 +1,4 @@
-//! The evaluation budget of a request, which all its expressions share.
+//! The evaluation budget of a request, shared by all its expressions.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 
@@ -6,32 +6,32 @@ use scrip_expression::SpentWork;
 
 use crate::error::Error;
 
-/// The charged work of all expressions of one request.
+/// The maximum charged work of all expressions of one request.
 ///
-/// Twice as much as a single expression may cost. The largest body can be fingerprinted and shown under its mask; sixteen indexes that each
-/// read it several times cannot be computed.
+/// The maximum is twice that of a single expression. It suffices to fingerprint the largest body
+/// and to apply its mask, but not for sixteen indexes that each read it several times.
 pub const REQUEST_WORK_MAX: usize = 16 * 1024 * 1024;
 
-/// The part of it that is done where the request arrived.
+/// The part of the budget that is evaluated on the async worker thread.
 ///
-/// It takes a few milliseconds; a worker that
-/// is held longer keeps other requests waiting.
+/// Such an evaluation takes a few milliseconds. A longer evaluation on the worker would delay other
+/// requests.
 pub const INLINE_WORK_MAX: usize = 1024 * 1024;
 
-/// Runs a long evaluation without holding up other requests, and returns when it is over. `false`
-/// if there are too many others; then it did not run.
+/// Runs a long evaluation without delaying other requests, and returns when it is done. Returns
+/// `false`, without running the evaluation, if too many others are running.
 pub type RunLongEvaluation = fn(&mut dyn FnMut()) -> bool;
 
-/// Counts the work of one request.
+/// Counts the evaluation work of one request.
 #[derive(Debug)]
 pub struct WorkMeter {
     remaining: AtomicUsize,
     run_long: RunLongEvaluation,
-    /// Whether an evaluation did not run because too many others did.
+    /// Whether an evaluation was rejected because too many others were running.
     rejected: AtomicBool,
 }
 
-/// What an evaluation gave, and what it cost.
+/// The result of an evaluation, and its cost.
 pub(crate) struct EvaluationAttempt<T> {
     pub(crate) result: T,
     pub(crate) spent: SpentWork,
@@ -51,8 +51,8 @@ fn run_inline(evaluate: &mut dyn FnMut()) -> bool {
 impl WorkMeter {
     #[must_use]
     pub fn new(run_long: RunLongEvaluation) -> Self {
-        let left = AtomicUsize::new(REQUEST_WORK_MAX);
-        Self { remaining: left, run_long, rejected: AtomicBool::new(false) }
+        let remaining = AtomicUsize::new(REQUEST_WORK_MAX);
+        Self { remaining, run_long, rejected: AtomicBool::new(false) }
     }
 
     /// The work charged so far.
@@ -61,20 +61,21 @@ impl WorkMeter {
         REQUEST_WORK_MAX.saturating_sub(self.remaining.load(Relaxed))
     }
 
-    /// Evaluates within the bound that `evaluate` is given, and charges what it spent.
+    /// Evaluates within the limit that is passed to `evaluate`, and charges the work.
     ///
-    /// The first call runs here with what is left of [`INLINE_WORK_MAX`]. If that is not enough,
-    /// the evaluation is repeated elsewhere with the whole budget, so it must give the same again.
+    /// The first attempt runs inline with the rest of [`INLINE_WORK_MAX`]. If that is not enough,
+    /// the evaluation is repeated by the long runner with the whole budget, so it must be
+    /// deterministic.
     pub(crate) fn run<T>(
         &self,
         mut evaluate: impl FnMut(usize) -> EvaluationAttempt<T>,
     ) -> EvaluationAttempt<T> {
-        let left = self.remaining.load(Relaxed);
-        let inline = INLINE_WORK_MAX.saturating_sub(self.spent()).min(left);
-        let mut attempt = evaluate(inline);
-        if attempt.spent.is_exhausted && left > inline {
-            if (self.run_long)(&mut || attempt = evaluate(left)) {
-                // Counted below.
+        let remaining = self.remaining.load(Relaxed);
+        let inline_max = INLINE_WORK_MAX.saturating_sub(self.spent()).min(remaining);
+        let mut attempt = evaluate(inline_max);
+        if attempt.spent.is_exhausted && remaining > inline_max {
+            if (self.run_long)(&mut || attempt = evaluate(remaining)) {
+                // The work of the repeated evaluation is charged below.
             } else {
                 self.rejected.store(true, Relaxed);
             }
@@ -83,22 +84,26 @@ impl WorkMeter {
         attempt
     }
 
-    /// Charges work that is no evaluation, such as reading an expression.
+    /// Charges work that is not an evaluation, such as parsing an expression.
     pub(crate) fn charge(&self, work: usize) {
         self.remaining.store(self.remaining.load(Relaxed).saturating_sub(work), Relaxed);
     }
 
-    /// For an attempt that starts again because another request was first: it is charged once.
+    /// Resets the meter for a retry after a conflict, so that the work is charged once.
     pub(crate) fn reset_to(&self, spent: usize) {
         self.remaining.store(REQUEST_WORK_MAX.saturating_sub(spent), Relaxed);
     }
 
+    /// Checks that no evaluation was rejected.
+    ///
     /// # Errors
-    /// An evaluation was rejected because too many others run. Nothing that was computed since then
-    /// may be stored or shown.
+    /// An evaluation was rejected because too many others were running. Nothing computed since then
+    /// may be stored or returned.
     pub fn check(&self) -> Result<(), Error> {
         if self.rejected.load(Relaxed) {
-            return Err(Error::Unavailable("too many expensive expressions at once".into()));
+            return Err(Error::Unavailable(
+                "too many expensive expressions at the same time".into(),
+            ));
         }
         Ok(())
     }
@@ -109,11 +114,11 @@ mod tests {
     use super::*;
 
     fn attempt(cost: usize) -> impl FnMut(usize) -> EvaluationAttempt<bool> {
-        move |bound| {
-            let ran_out = cost > bound;
+        move |work_max| {
+            let is_exhausted = cost > work_max;
             EvaluationAttempt {
-                result: !ran_out,
-                spent: SpentWork { work: cost.min(bound), is_exhausted: ran_out },
+                result: !is_exhausted,
+                spent: SpentWork { work: cost.min(work_max), is_exhausted },
             }
         }
     }
@@ -128,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluation_past_the_inline_bound_uses_the_long_runner() {
+    fn evaluation_over_the_inline_limit_uses_the_long_runner() {
         fn reject(_: &mut dyn FnMut()) -> bool {
             false
         }

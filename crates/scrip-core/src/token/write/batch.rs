@@ -1,5 +1,4 @@
-//! Tokens that are made together: planned, written in one transaction, and planned again around
-//! whatever stood in the way.
+//! A batch of tokens: planned, written in one transaction, and planned again after conflicts.
 
 use std::sync::Arc;
 
@@ -26,11 +25,13 @@ use crate::{
     },
 };
 
-/// Writers of one token take turns, and each turn one of them succeeds: this many at once do.
+/// The maximum number of attempts after conflicts. In each attempt, one of the concurrent writers
+/// of a token succeeds, so this many concurrent writers all succeed.
 pub(crate) const ATTEMPTS_MAX: usize = 256;
-/// A large batch is not tried as often as a single token is.
+/// The number of attempts of a large batch. A smaller batch gets more attempts.
 const LARGE_ATTEMPTS_MAX: usize = 16;
 
+/// The tokens of one request, before the write.
 pub(crate) struct PendingBatch<'a> {
     caller: &'a Caller,
     operation: Operation,
@@ -38,15 +39,16 @@ pub(crate) struct PendingBatch<'a> {
     now: Timestamp,
 }
 
-/// A token and how it is going to be written.
+/// A token and how it will be written.
 struct PendingWrite {
     pending: PendingToken,
     step: WriteStep,
 }
 
+/// The next attempt to write a token.
 enum WriteStep {
     Insert(Deduplicate),
-    /// The one that is there is updated instead. `shown_by` is what the answer may show of it.
+    /// Updates the existing token instead. `read_permit` limits what the response shows of it.
     Update {
         change: Box<PatchedToken>,
         read_permit: Permit,
@@ -61,19 +63,21 @@ impl<'a> PendingBatch<'a> {
         now: Timestamp,
     ) -> Self {
         let mut identities = Vec::new();
-        let entry = |draft: PendingToken| {
-            let identity = draft.duplicate_identity();
-            let again = identity.is_some() && identities.contains(&identity);
+        let to_pending_write = |pending: PendingToken| {
+            let identity = pending.duplicate_identity();
+            let is_repeat = identity.is_some() && identities.contains(&identity);
             identities.push(identity);
-            PendingWrite { step: first_step(caller, &draft, again), pending: draft }
+            PendingWrite { step: first_step(caller, &pending, is_repeat), pending }
         };
-        Self { caller, operation, entries: tokens.into_iter().map(entry).collect(), now }
+        let entries = tokens.into_iter().map(to_pending_write).collect();
+        Self { caller, operation, entries, now }
     }
 
-    /// All of them, or none. The claim in `remember` is held until they are on disk.
+    /// Writes all tokens or none. The idempotency claim in `recorder` is locked until they are on
+    /// disk.
     ///
     /// # Errors
-    /// An id is taken, or no rule lets the caller update what is there already.
+    /// An id is taken, or no rule allows the caller to update the existing token.
     pub(crate) async fn write(
         mut self,
         vault: &Vault,
@@ -84,16 +88,16 @@ impl<'a> PendingBatch<'a> {
         }
         let attempts = ATTEMPTS_MAX.checked_div(self.entries.len()).unwrap_or(1);
         for _ in 0..attempts.max(LARGE_ATTEMPTS_MAX) {
-            let render =
+            let build_record =
                 recorder.as_ref().map(|it| self.make_record_builder(vault, it)).transpose()?;
             let writes: Result<_, _> = self.entries.iter().map(|it| self.build_write(it)).collect();
-            let batch = TokenBatch { writes: writes?, build_record: render };
+            let batch = TokenBatch { writes: writes?, build_record };
             let lookup = self.caller.permit_lookup(Permission::TokenCreate)?;
             match vault.store.write_tokens(lookup, batch).await? {
                 BatchOutcome::Written(outcomes) => return self.finish(vault, outcomes).await,
-                BatchOutcome::Rejected(obstacles) => {
-                    for (at, obstacle) in obstacles {
-                        self.resolve_conflict(vault, at, obstacle)?;
+                BatchOutcome::Rejected(conflicts) => {
+                    for (index, conflict) in conflicts {
+                        self.resolve_conflict(vault, index, conflict)?;
                     }
                     self.resolve_cvcs(vault).await?;
                 }
@@ -117,50 +121,59 @@ impl<'a> PendingBatch<'a> {
     fn resolve_conflict(
         &mut self,
         vault: &Vault,
-        at: usize,
+        index: usize,
         conflict: WriteConflict,
     ) -> Result<(), Error> {
-        let (before, rest) = self.entries.split_at_mut_checked(at).unwrap_or_default();
-        let Some(entry) = rest.first_mut() else { return Ok(()) };
+        let (earlier_entries, later_entries) =
+            self.entries.split_at_mut_checked(index).unwrap_or_default();
+        let Some(entry) = later_entries.first_mut() else { return Ok(()) };
         match conflict {
             WriteConflict::IdTaken => {
-                // An alias that was drawn before makes way for an id that was asked for.
+                // An alias that was generated earlier in the batch gets a new value if a later
+                // token requests its id.
                 let id = &entry.pending.token.record.id;
-                let drawn = |it: &PendingWrite| it.inserts(id) && it.pending.has_alias_id();
-                let earlier =
-                    before.iter().position(drawn).filter(|_| !entry.pending.has_alias_id());
-                return self.assign_new_id(vault, earlier.unwrap_or(at));
+                let has_same_alias =
+                    |it: &PendingWrite| it.inserts(id) && it.pending.has_alias_id();
+                let earlier_index = earlier_entries
+                    .iter()
+                    .position(has_same_alias)
+                    .filter(|_| !entry.pending.has_alias_id());
+                return self.assign_new_id(vault, earlier_index.unwrap_or(index));
             }
             WriteConflict::IntentMissing => return Err(conversion::unknown_intent_error()),
             WriteConflict::UsedBySession => return Err(number_in_use_error()),
             WriteConflict::Stale => entry.step = first_step(self.caller, &entry.pending, false),
-            WriteConflict::Duplicate(found) => {
-                let ours = before.iter().any(|it| it.touches(&found.record.id));
-                entry.step = match entry.pending.patch.as_ref().filter(|_| !ours) {
+            WriteConflict::Duplicate(existing) => {
+                let is_in_batch = earlier_entries.iter().any(|it| it.touches(&existing.record.id));
+                entry.step = match entry.pending.patch.as_ref().filter(|_| !is_in_batch) {
                     None => WriteStep::Insert(Deduplicate::Yes),
-                    Some(_) => update_step(vault, self.caller, self.now, &entry.pending, *found)?,
+                    Some(_) => {
+                        update_step(vault, self.caller, self.now, &entry.pending, *existing)?
+                    }
                 };
             }
         }
         Ok(())
     }
 
-    /// Never to the id of another one of the batch: that would only move the obstacle, and a batch
-    /// full of short aliases would be tried for ever.
-    fn assign_new_id(&mut self, vault: &Vault, at: usize) -> Result<(), Error> {
+    /// Assigns an id that no other token of the batch has. Otherwise the conflict would only move,
+    /// and a batch of many short aliases would be retried without end.
+    fn assign_new_id(&mut self, vault: &Vault, index: usize) -> Result<(), Error> {
         loop {
-            let Some(entry) = self.entries.get_mut(at) else { return Ok(()) };
+            let Some(entry) = self.entries.get_mut(index) else { return Ok(()) };
             entry.pending.assign_new_id(vault)?;
             let id = entry.pending.token.record.id.clone();
-            let others = self.entries.iter().enumerate().filter(|(other, _)| *other != at);
+            let others =
+                self.entries.iter().enumerate().filter(|(other_index, _)| *other_index != index);
             if !others.map(|(_, it)| it).any(|it| it.inserts(&id)) {
                 return Ok(());
             }
         }
     }
 
-    /// The answer to remember. What is known beforehand is made beforehand: whoever waits for the
-    /// writer should not wait for this.
+    /// Makes the function that builds the stored response inside the transaction. All parts that do
+    /// not depend on the outcome are built before the transaction, so that other writers in the
+    /// queue wait less.
     fn make_record_builder(
         &self,
         vault: &Vault,
@@ -173,39 +186,42 @@ impl<'a> PendingBatch<'a> {
                     token: entry.pending.stored_response_view(audience)?,
                     deduplicated: None,
                 },
-                WriteStep::Update { change, read_permit: shown_by } => {
-                    change.written_token(shown_by, Some(UpdateExisting), audience)?
+                WriteStep::Update { change, read_permit } => {
+                    change.written_token(read_permit, Some(UpdateExisting), audience)?
                 }
             };
             Ok((entry.pending.permit.recheck()?, written))
         };
         let prepared: Result<Vec<_>, Error> = self.entries.iter().map(prepare).collect();
-        let (permits, mut written): (Vec<_>, Vec<_>) = prepared?.into_iter().unzip();
+        let (permits, mut written_tokens): (Vec<_>, Vec<_>) = prepared?.into_iter().unzip();
         let (render, digest) = (recorder.render.clone(), recorder.claim.digests);
         let (caller, now) = (self.caller.clone(), self.now);
         let bins = Arc::clone(&vault.bin_data);
         Ok(Box::new(move |outcomes| {
-            for ((outcome, permit), written) in outcomes.iter().zip(&permits).zip(&mut written) {
-                if let WriteOutcome::Existing(found) = outcome {
+            for ((outcome, permit), written) in
+                outcomes.iter().zip(&permits).zip(&mut written_tokens)
+            {
+                if let WriteOutcome::Existing(existing) = outcome {
                     *written = existing_token_result(
                         permit,
-                        found,
+                        existing,
                         Audience::StoredResponse { bins: &bins },
                     )
                     .ok()?;
                 }
             }
             let permission = Permission::TokenCreate;
-            let answering = ResponseSealer { caller: &caller, permission, digest, now };
-            answering.seal_record(&permits, &written, render(&written)).ok()
+            let sealer = ResponseSealer { caller: &caller, permission, digest, now };
+            sealer.seal_record(&permits, &written_tokens, render(&written_tokens)).ok()
         }))
     }
 
-    /// What an update leaves as it is may be a code that another node sealed, and is shown.
+    /// Loads the keys of CVCs that an update does not change. Another node may have sealed such a
+    /// CVC, and the response may show it.
     async fn resolve_cvcs(&mut self, vault: &Vault) -> Result<(), Error> {
         for entry in &mut self.entries {
-            if let WriteStep::Update { change, read_permit: shown_by } = &mut entry.step {
-                let (transform, now) = (shown_by.transform(), vault.clock.latest());
+            if let WriteStep::Update { change, read_permit } = &mut entry.step {
+                let (transform, now) = (read_permit.transform(), vault.clock.latest());
                 change.token.resolve_cvc(&vault.epoch_keys, transform, now).await?;
             }
         }
@@ -219,35 +235,39 @@ impl<'a> PendingBatch<'a> {
     ) -> Result<Vec<WrittenToken>, Error> {
         let now = vault.clock.latest();
         for (entry, outcome) in self.entries.iter().zip(&mut outcomes) {
-            if let WriteOutcome::Existing(found) = outcome {
-                found.resolve_cvc(&vault.epoch_keys, entry.pending.permit.transform(), now).await?;
+            if let WriteOutcome::Existing(existing) = outcome {
+                existing
+                    .resolve_cvc(&vault.epoch_keys, entry.pending.permit.transform(), now)
+                    .await?;
             }
         }
         let audience = Audience::Caller { vault, now };
-        let written = |(entry, outcome): (PendingWrite, WriteOutcome)| {
-            let PendingWrite { pending: draft, step } = entry;
+        let to_written_token = |(entry, outcome): (PendingWrite, WriteOutcome)| {
+            let PendingWrite { pending, step } = entry;
             match (outcome, step) {
-                (WriteOutcome::Existing(found), _) => {
-                    existing_token_result(&draft.permit, &found, audience)
+                (WriteOutcome::Existing(existing), _) => {
+                    existing_token_result(&pending.permit, &existing, audience)
                 }
                 (
                     WriteOutcome::New | WriteOutcome::Updated,
-                    WriteStep::Update { change, read_permit: shown_by },
-                ) => change.written_token(&shown_by, Some(UpdateExisting), audience),
+                    WriteStep::Update { change, read_permit },
+                ) => change.written_token(&read_permit, Some(UpdateExisting), audience),
                 (WriteOutcome::New | WriteOutcome::Updated, WriteStep::Insert(_)) => {
-                    Ok(WrittenToken { token: draft.into_view(audience)?, deduplicated: None })
+                    Ok(WrittenToken { token: pending.into_view(audience)?, deduplicated: None })
                 }
             }
         };
-        self.entries.into_iter().zip(outcomes).map(written).collect()
+        self.entries.into_iter().zip(outcomes).map(to_written_token).collect()
     }
 }
 
 impl PendingWrite {
+    /// Whether this entry inserts a token with this id.
     fn inserts(&self, id: &TokenId) -> bool {
         matches!(self.step, WriteStep::Insert(_)) && self.pending.token.record.id == *id
     }
 
+    /// Whether this entry inserts or updates the token with this id.
     fn touches(&self, id: &TokenId) -> bool {
         match &self.step {
             WriteStep::Insert(_) => self.pending.token.record.id == *id,
@@ -256,59 +276,65 @@ impl PendingWrite {
     }
 }
 
-/// A second one of the same request only reads what the first one made or found. Whoever may not
-/// update what is there need not be told of it: only the rules of sessions are about ids.
+/// The first attempt to write a token. A repeated token of the same request only reads the token
+/// that the first one created or found. A caller without the right to update also reads the
+/// existing token. Its rules do not depend on the id, so the right is known before the write;
+/// access sessions are the exception.
 fn first_step(caller: &Caller, pending: &PendingToken, is_repeat: bool) -> WriteStep {
     let containers = &pending.token.record.containers;
-    let may_update = || caller.transform(Permission::TokenUpdate, containers).is_some();
-    let updates = pending.patch.is_some()
+    let has_update_right = || caller.transform(Permission::TokenUpdate, containers).is_some();
+    let may_update_existing = pending.patch.is_some()
         && !is_repeat
-        && (caller.access_session().is_some() || may_update());
+        && (caller.access_session().is_some() || has_update_right());
     WriteStep::Insert(match pending.deduplicate {
-        Deduplicate::Yes if updates => Deduplicate::ReportExisting,
-        wanted @ (Deduplicate::Yes | Deduplicate::No | Deduplicate::ReportExisting) => wanted,
+        Deduplicate::Yes if may_update_existing => Deduplicate::ReportExisting,
+        deduplicate @ (Deduplicate::Yes | Deduplicate::No | Deduplicate::ReportExisting) => {
+            deduplicate
+        }
     })
 }
 
-/// Updating needs the permission to update, there; without it the existing token is read.
+/// The attempt after an existing token was found. An update needs `token:update` on the existing
+/// token; without this right, the existing token is read.
 fn update_step(
     vault: &Vault,
     caller: &Caller,
     now: Timestamp,
     pending: &PendingToken,
-    found: StoredToken,
+    existing: StoredToken,
 ) -> Result<WriteStep, Error> {
-    let may = caller.transform(Permission::TokenUpdate, &found.record);
-    let (Some(may), Some(patch)) = (may, &pending.patch) else {
+    let update_transform = caller.transform(Permission::TokenUpdate, &existing.record);
+    let (Some(update_transform), Some(patch)) = (update_transform, &pending.patch) else {
         return Ok(WriteStep::Insert(Deduplicate::Yes));
     };
-    if found.record.expressions.browser_chose_id {
+    if existing.record.expressions.browser_chose_id {
         return Ok(WriteStep::Insert(Deduplicate::Yes));
     }
-    // What the caller would change is not its to change, or cannot be: it is read, and nobody is told
-    // what it is that differs.
-    let intent_ends = pending.intent.as_ref().map(|it| it.expires_at);
-    let cause = PatchCause::Deduplication { intent_expires_at: intent_ends };
-    let change = match (PatchContext { vault, caller, now, cause }).apply(found, patch) {
+    // If the caller may not make the change, or the change is invalid, the existing token is read.
+    // The response does not reveal which attribute differs.
+    let intent_expires_at = pending.intent.as_ref().map(|it| it.expires_at);
+    let cause = PatchCause::Deduplication { intent_expires_at };
+    let change = match (PatchContext { vault, caller, now, cause }).apply(existing, patch) {
         Ok(change) if !change.identity_changed => change,
         Ok(_) | Err(Error::Forbidden(_) | Error::Invalid(_)) => {
             return Ok(WriteStep::Insert(Deduplicate::Yes));
         }
         Err(error) => return Err(error),
     };
-    let shown_by = change.read_permit(caller, may.min(pending.permit.transform()))?;
-    Ok(WriteStep::Update { change: Box::new(change), read_permit: shown_by })
+    let read_permit =
+        change.read_permit(caller, update_transform.min(pending.permit.transform()))?;
+    Ok(WriteStep::Update { change: Box::new(change), read_permit })
 }
 
 pub(crate) fn existing_token_result(
     permit: &Permit,
-    found: &StoredToken,
+    existing: &StoredToken,
     audience: Audience<'_>,
 ) -> Result<WrittenToken, Error> {
-    let token = reveal_existing(permit, found, audience)?;
+    let token = reveal_existing(permit, existing, audience)?;
     Ok(WrittenToken { token, deduplicated: Some(ReadExisting) })
 }
 
 pub(crate) fn contention_error() -> Error {
-    Error::Unavailable("too many writers of one token".into())
+    Error::Unavailable("too many concurrent writers of one token".into())
 }

@@ -1,4 +1,4 @@
-//! Making a token of an intent.
+//! Conversion of an intent to a token.
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -7,23 +7,22 @@ use crate::{
     token::{Containers, NewToken, Plaintext, TokenSource, TokenType, intent::IntentBody},
 };
 
-/// Where a draft's data comes from.
+/// The source of a pending token's data.
 pub(crate) struct TokenDataSource {
     pub(crate) token_type: TokenType,
     pub(crate) data: Plaintext,
-    /// The intent that ends with it.
+    /// The intent that the conversion deletes.
     pub(crate) intent: Option<SourceIntent>,
 }
 
-/// What a conversion needs to know of its intent.
+/// The properties of an intent that a conversion needs.
 pub(crate) struct SourceIntent {
     pub(crate) id: TokenIntentId,
     pub(crate) containers: Containers,
     pub(crate) expires_at: Timestamp,
 }
 
-/// Takes the data out of the request, or out of the intent that it names. The intent's code stays
-/// behind.
+/// Takes the data from the request or from the named intent. The CVC of the intent is not included.
 ///
 /// # Errors
 /// There is no such live intent.
@@ -32,8 +31,8 @@ pub(crate) async fn load_data_source(
     caller: &Caller,
     new: &mut NewToken,
 ) -> Result<TokenDataSource, Error> {
-    let taken = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
-    let text = match taken {
+    let source = std::mem::replace(&mut new.source, TokenSource::Intent(String::new()));
+    let text = match source {
         TokenSource::Data { token_type, data } => {
             return Ok(TokenDataSource { token_type, data, intent: None });
         }
@@ -41,13 +40,13 @@ pub(crate) async fn load_data_source(
     };
     let id = TokenIntentId::parse(&text).ok_or_else(unknown_intent_error)?;
     let lookup = caller.permit_lookup(Permission::TokenCreate)?;
-    let found = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
-    let record = found.ok_or_else(unknown_intent_error)?.record;
+    let stored = vault.store.find_token_intent(lookup, id, vault.clock.latest()).await?;
+    let record = stored.ok_or_else(unknown_intent_error)?.record;
     let body = IntentBody::open(caller.tenant(), &record)?;
     let intent = SourceIntent { id, containers: record.containers, expires_at: record.expires_at };
     Ok(TokenDataSource { token_type: record.token_type, data: body.data, intent: Some(intent) })
 }
 
 pub(crate) fn unknown_intent_error() -> Error {
-    FieldError::new("token_intent_id", "is no token intent of this tenant, or not any more").into()
+    FieldError::new("token_intent_id", "is not a live token intent of this tenant").into()
 }

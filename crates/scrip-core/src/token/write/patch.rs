@@ -1,4 +1,4 @@
-//! A patch applied to a token that was read: what would be written back, and what is shown of it.
+//! Applies a patch to a token that was read: the token to write, and its view for the response.
 
 use crate::{
     Error, FieldError, Timestamp, Vault,
@@ -31,9 +31,9 @@ pub(crate) struct PatchedToken {
     pub(crate) token: StoredToken,
     body: TokenBody,
     cvc: CvcEdit,
-    /// Whether it is a candidate for being somebody else's duplicate.
+    /// Whether the token may now be a duplicate of another token.
     pub(crate) identity_changed: bool,
-    /// What its expressions gave, where the guessing budget counts it.
+    /// The evaluated texts, if the guessing budget counts them.
     texts: Option<EvaluatedTexts>,
     reject_if_in_session_at: Option<Timestamp>,
 }
@@ -44,7 +44,7 @@ enum CvcEdit {
     Set,
 }
 
-/// Who patches, and how it came to that.
+/// The caller and the cause of a patch.
 #[derive(Clone, Copy)]
 pub(crate) struct PatchContext<'a> {
     pub(crate) vault: &'a Vault,
@@ -57,11 +57,16 @@ pub(crate) struct PatchContext<'a> {
 pub(crate) enum PatchCause {
     /// A PATCH request.
     Request,
-    /// A create that found this token, perhaps by converting an intent that ends then.
+    /// A create request that found this token, possibly by conversion of an intent with this
+    /// expiry.
     Deduplication { intent_expires_at: Option<Timestamp> },
 }
 
 impl PatchContext<'_> {
+    /// Patches, validates, evaluates and seals the token.
+    ///
+    /// # Errors
+    /// The patch is invalid, or the caller may not make this change.
     pub(crate) fn apply(
         self,
         stored: StoredToken,
@@ -69,7 +74,7 @@ impl PatchContext<'_> {
     ) -> Result<PatchedToken, Error> {
         let Self { vault, caller, now, .. } = self;
         let tenant = caller.tenant();
-        let StoredToken { record: before, cvc: mut kept_cvc } = stored;
+        let StoredToken { record: before, cvc: mut cvc_record } = stored;
         let token_type = before.token_type;
         let mut body = TokenBody::open(tenant, &before)?;
         let containers = self.resolve_containers(&before, patch)?;
@@ -77,17 +82,17 @@ impl PatchContext<'_> {
         let expires_at = self.resolve_expiry(&before, patch)?;
 
         let mut cvc = CvcEdit::Keep;
-        let mut failures = self.failure_mode(&before);
+        let mut failure_mode = self.failure_mode(&before);
         if let Some(data) = &patch.data {
             let data_before = body.data.duplicate();
-            let (patched, code) = patch_data(token_type, tenant.kind, &mut body.data, data)?;
-            if patched {
+            let (sets_cvc, new_cvc) = patch_data(token_type, tenant.kind, &mut body.data, data)?;
+            if sets_cvc {
                 cvc = CvcEdit::Set;
                 let seal = |it: Cvc| seal_cvc(&vault.epoch_keys, caller, &it, &before.id, now);
-                kept_cvc = code.map(seal).transpose()?;
+                cvc_record = new_cvc.map(seal).transpose()?;
             }
-            // The id stays, so a number that it happens to hold cannot become this card's.
-            // A patch that leaves the number alone must not ask about it.
+            // The id does not change, so the number must not become one that the id contains. A
+            // patch without the number must not reveal anything about it.
             if patch_has_secret(token_type, &data_before, data)
                 && id_contains_secret(&before.id, token_type, &body)
             {
@@ -95,7 +100,7 @@ impl PatchContext<'_> {
                 return Err(FieldError::new("data", rule).into());
             }
             patch_attributes(token_type, &mut body, patch)?;
-            failures = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
+            failure_mode = self.apply_disclosure_rules(&before, &mut body, &data_before, patch);
         } else {
             patch_attributes(token_type, &mut body, patch)?;
         }
@@ -103,15 +108,14 @@ impl PatchContext<'_> {
         if writes_number && !has_reveal_right(caller, &before) {
             body.number_version = Some(CardNumberVersion::random(vault.fill_random));
         }
-        let patched = ExpressionSet::patched(patch);
+        let patched_set = ExpressionSet::patched(patch);
         if has_reveal_right(caller, &before)
-            && !patched.is_empty()
-            && patched.covers_all_custom(caller.work(), token_type, &body)
+            && !patched_set.is_empty()
+            && patched_set.covers_all_custom(caller.work(), token_type, &body)
         {
             body.expressions_writer = Some(caller.application());
         }
-        let evaluation =
-            Evaluation { caller, token_type, body: &body, vault, failure_mode: failures };
+        let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
         let evaluated = evaluation.evaluate()?;
         let texts = is_guess(&before, patch, &evaluated).then_some(evaluated.texts);
         let identity_changed = evaluated.fingerprint != before.fingerprint
@@ -126,23 +130,16 @@ impl PatchContext<'_> {
             indexes: evaluated.indexes,
             ..before.clone()
         };
-        let trust = ExpressionTrust::after_patch(caller, &before, &record, &body, patched);
+        let trust = ExpressionTrust::after_patch(caller, &before, &record, &body, patched_set);
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         record.body = body.seal(tenant, &record)?;
-        let token = StoredToken { record, cvc: kept_cvc };
-        let unless_named = writes_number && caller.is_browser();
-        let unless_named = unless_named.then(|| vault.clock.latest());
-        Ok(PatchedToken {
-            token,
-            body,
-            cvc,
-            identity_changed,
-            texts,
-            reject_if_in_session_at: unless_named,
-        })
+        let token = StoredToken { record, cvc: cvc_record };
+        let must_reject_in_session = writes_number && caller.is_browser();
+        let reject_if_in_session_at = must_reject_in_session.then(|| vault.clock.latest());
+        Ok(PatchedToken { token, body, cvc, identity_changed, texts, reject_if_in_session_at })
     }
 
-    /// Where the token goes, which must be allowed and must not show the caller more of it.
+    /// Checks that the caller may move the token and sees no more of it in the new containers.
     fn resolve_containers(
         self,
         before: &TokenRecord,
@@ -150,14 +147,14 @@ impl PatchContext<'_> {
     ) -> Result<Containers, Error> {
         let caller = self.caller;
         let Some(containers) = &patch.containers else { return Ok(before.containers.clone()) };
-        let own = || Containers::from(before.token_type.default_container());
-        let containers = containers.clone().unwrap_or_else(own);
+        let default_containers = || Containers::from(before.token_type.default_container());
+        let containers = containers.clone().unwrap_or_else(default_containers);
         if containers.sorted_text() != before.containers.sorted_text() {
-            let there = AccessTarget { containers: &containers, id: Some(&before.id) };
-            caller.permit(Permission::TokenUpdate, there)?;
+            let target = AccessTarget { containers: &containers, id: Some(&before.id) };
+            caller.permit(Permission::TokenUpdate, target)?;
             check_public_move(caller, &before.containers, &containers)?;
             if self.vault.disclosure.applies(DisclosureRule::StrongerRight) {
-                check_no_added_rights(caller, before.token_type, before.into(), there)?;
+                check_no_added_rights(caller, before.token_type, before.into(), target)?;
             }
         }
         Ok(containers)
@@ -168,43 +165,43 @@ impl PatchContext<'_> {
         before: &TokenRecord,
         patch: &TokenPatch,
     ) -> Result<Option<Timestamp>, Error> {
-        let life = match (self.cause, patch.expires_at) {
+        let change = match (self.cause, patch.expires_at) {
             (PatchCause::Request, None) => return Ok(before.expires_at),
             (PatchCause::Request, Some(after)) => {
                 LifetimeChange::Patch { before: before.expires_at, after }
             }
-            (PatchCause::Deduplication { intent_expires_at: intent_ends }, requested) => {
+            (PatchCause::Deduplication { intent_expires_at }, requested) => {
                 let requested = requested.flatten();
                 LifetimeChange::Deduplication {
                     before: before.expires_at,
                     requested,
-                    intent_expires_at: intent_ends,
+                    intent_expires_at,
                 }
             }
         };
-        let ends = check_lifetime_change(self.caller, life)?;
+        let expires_at = check_lifetime_change(self.caller, change)?;
         if patch.expires_at.is_some() {
-            check_expiry(ends, self.now)?;
+            check_expiry(expires_at, self.now)?;
         }
-        Ok(ends)
+        Ok(expires_at)
     }
 
-    /// Whether 3-D Secure sessions have to take the number for another one. The numbers are not
-    /// compared: a session would tell a caller without a reveal right whether its guess is right. A
-    /// create that found this token by the type's own fingerprint brings the same number.
+    /// Whether 3-D Secure sessions must treat the number as changed. The numbers are not compared,
+    /// because a session would then confirm the guess of a caller without a reveal right. A create
+    /// request that found this token by the default fingerprint has the same number.
     fn replaces_number(self, before: &TokenRecord, body: &TokenBody, patch: &TokenPatch) -> bool {
         let (token_type, work) = (before.token_type, self.caller.work());
-        let is_found = matches!(self.cause, PatchCause::Deduplication { .. });
+        let is_deduplication = matches!(self.cause, PatchCause::Deduplication { .. });
         patch_has_card_number(token_type, patch)
-            && !(is_found && has_default_fingerprint_expression(work, token_type, body))
+            && !(is_deduplication && has_default_fingerprint_expression(work, token_type, body))
     }
 
-    /// Of data that the patch leaves as it is.
+    /// The failure mode for data that the patch does not change.
     fn failure_mode(self, before: &TokenRecord) -> FailureMode {
         if has_reveal_right(self.caller, before) { FailureMode::Report } else { FailureMode::Hide }
     }
 
-    /// What follows for the expressions when the patch changes data.
+    /// Applies the disclosure rules for expressions when the patch changes data.
     fn apply_disclosure_rules(
         self,
         before: &TokenRecord,
@@ -214,8 +211,8 @@ impl PatchContext<'_> {
     ) -> FailureMode {
         let Some(data) = &patch.data else { return self.failure_mode(before) };
         let (token_type, rules) = (before.token_type, self.vault.disclosure);
-        let (from, to) = (data_before.expose(), data.expose());
-        // A create that found this token has the same expressions, or they are trusted.
+        let (before_value, patch_value) = (data_before.expose(), data.expose());
+        // A create request that found this token has the same expressions, or they are trusted.
         let is_request = matches!(self.cause, PatchCause::Request);
         if is_request
             && patch_has_secret(token_type, data_before, data)
@@ -229,38 +226,40 @@ impl PatchContext<'_> {
             return FailureMode::Report;
         }
         let work = self.caller.work();
-        PartialPatch { token_type, before: from, patch: to, rules, work }.withhold(body);
-        match patch_coverage(token_type, &[Vec::new()], from, to) {
+        PartialPatch { token_type, before: before_value, patch: patch_value, rules, work }
+            .withhold(body);
+        match patch_coverage(token_type, &[Vec::new()], before_value, patch_value) {
             PatchCoverage::Complete => FailureMode::Report,
             PatchCoverage::Absent | PatchCoverage::Partial => FailureMode::Hide,
         }
     }
 }
 
-/// Whether a patch names the secret of the type, whatever value it gives.
+/// Whether a patch names the secret of the type, with any value.
 fn patch_has_secret(token_type: TokenType, before: &Plaintext, patch: &Plaintext) -> bool {
     let secret: Vec<&str> = token_type.secret_property().into_iter().collect();
     patch_coverage(token_type, &[secret], before.expose(), patch.expose()) != PatchCoverage::Absent
 }
 
-/// Whether the patch brings a number, or changes what an equal number would have the same of. What
-/// only changes metadata or an expiry tells nothing about numbers.
+/// Whether the patch contains a number, or changes a digest that depends on the number. A patch of
+/// only metadata or expiry reveals nothing about numbers.
 fn is_guess(before: &TokenRecord, patch: &TokenPatch, evaluated: &EvaluationResult) -> bool {
-    let own = ["number", "account_number", "routing_number"];
-    let brings = |data: &Plaintext| match data.expose().as_object() {
+    let number_properties = ["number", "account_number", "routing_number"];
+    let has_number = |data: &Plaintext| match data.expose().as_object() {
         Some(members) if before.token_type != TokenType::Token => {
-            own.iter().any(|it| members.contains_key(*it))
+            number_properties.iter().any(|it| members.contains_key(*it))
         }
         Some(_) | None => true,
     };
-    let mut of_data = evaluated.indexes.iter().take(evaluated.data_indexes);
-    patch.data.as_ref().is_some_and(brings)
+    let mut data_indexes = evaluated.indexes.iter().take(evaluated.data_indexes);
+    patch.data.as_ref().is_some_and(has_number)
         || evaluated.fingerprint != before.fingerprint
-        || of_data.any(|it| !before.indexes.contains(it))
+        || data_indexes.any(|it| !before.indexes.contains(it))
 }
 
 impl PatchedToken {
-    /// Before it is written: when a budget is spent, it has no fingerprint and no duplicate.
+    /// Charges the guessing budget before the write. If a budget is exhausted, the token has no
+    /// fingerprint and no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
@@ -281,14 +280,15 @@ impl PatchedToken {
         Ok(())
     }
 
-    /// The answer shows no more than the caller saw before the token moved, or sees after.
+    /// The permit for the response. It shows no more than the caller could see before the move and
+    /// can see after it.
     pub(crate) fn read_permit(&self, caller: &Caller, before: Transform) -> Result<Permit, Error> {
         let permit = caller.permit(Permission::TokenUpdate, &self.token.record)?;
         Ok(permit.limit_transform(before))
     }
 
-    /// What the answer shows of it. A token that was found is shown by the right to read it, not
-    /// only by the right to update.
+    /// The token for the response. A token that was found by deduplication also needs the right to
+    /// read, not only the right to update.
     pub(crate) fn written_token(
         &self,
         read_permit: &Permit,
@@ -302,7 +302,8 @@ impl PatchedToken {
         Ok(WrittenToken { token, deduplicated })
     }
 
-    /// A caller without the right to read gets an outline: the data and its mask are another's.
+    /// The view of the token after an update. A caller without the right to read gets an outline,
+    /// because data and mask may be from other callers.
     fn updated_view(
         &self,
         read_permit: &Permit,
@@ -340,7 +341,7 @@ impl PatchedToken {
     }
 }
 
-/// Whether the patch spoke of the cvc, and the code it gave.
+/// Merges a patch into the data. Returns whether the patch names the CVC, and the new CVC.
 fn patch_data(
     token_type: TokenType,
     kind: TenantKind,

@@ -1,4 +1,4 @@
-//! A token that was asked for, complete but for the store's word: checked, evaluated, named, sealed.
+//! A new token before the write: validated, evaluated, sealed, and with an id.
 
 use scrip_seal::{Fingerprint, Sealed};
 
@@ -26,36 +26,38 @@ use crate::{
     },
 };
 
+/// A new token that is ready to be written.
 pub(crate) struct PendingToken {
     pub(crate) token: StoredToken,
     pub(crate) permit: Permit,
-    /// The intent that it is made of.
+    /// The intent that becomes this token.
     pub(crate) intent: Option<SourceIntent>,
-    /// Whether one that is there already may take its place.
+    /// Whether an existing token may be used instead.
     pub(crate) deduplicate: Deduplicate,
-    /// What it would change of that one, where the tenant has it updated.
+    /// The changes to an existing token, if it is updated instead.
     pub(crate) patch: Option<TokenPatch>,
     body: TokenBody,
     cvc: Option<Cvc>,
     id_assignment: IdAssignment,
-    /// What its expressions gave, until the guessing budget has counted it.
+    /// The evaluated texts, until the guessing budget has counted them.
     texts: EvaluatedTexts,
 }
 
-/// What can be done when the id is taken.
+/// The reaction to an id that is taken.
 enum IdAssignment {
-    /// It was asked for: nothing.
+    /// The request named the id: report the conflict.
     Fixed,
-    /// Another one can be drawn, so many times. A short alias has only so many values.
-    Alias { source: String, draws_left: usize },
+    /// Generate another alias, at most `draws_remaining` times. Short aliases have few possible
+    /// values.
+    Alias { source: String, draws_remaining: usize },
 }
 
-/// How often an alias is drawn before the token gets an id like any other.
+/// The number of aliases to try before the token gets a random id.
 const ALIAS_DRAWS: usize = 8;
 
 impl PendingToken {
     /// # Errors
-    /// The request breaks a rule, or no rule lets the caller create the token.
+    /// The request is invalid, or no rule allows the caller to create the token.
     pub(crate) fn new(
         vault: &Vault,
         caller: &Caller,
@@ -65,22 +67,22 @@ impl PendingToken {
     ) -> Result<Self, Error> {
         let token_type = source.token_type;
         check_expiry(new.expires_at, now)?;
-        let assumed = || Containers::from(token_type.default_container());
-        let containers = new.containers.take().unwrap_or_else(assumed);
+        let default_containers = || Containers::from(token_type.default_container());
+        let containers = new.containers.take().unwrap_or_else(default_containers);
         let permit = caller.permit(Permission::TokenCreate, &containers)?;
         check_conversion(caller, &new, &source, &containers, vault.disclosure)?;
         let knows_data = source.intent.is_none() || has_reveal_right(caller, &containers);
         let TokenDataSource { mut data, intent, .. } = source;
-        // Data that the request did not bring is shown by the right to read it only.
+        // The caller did not send the data, so the response shows it only by the right to read.
         let permit = if intent.is_some() { permit.limit_to_read() } else { permit };
         token_type.check(data.expose_mut(), caller.tenant().kind).map_err(Error::Invalid)?;
 
         let cvc = take_cvc(token_type, &mut data);
-        // A conversion updates what is there already, whatever the tenant has for other creates.
+        // A conversion updates the existing token, whatever the tenant's setting for other creates.
         let patch = match (&intent, caller.tenant().settings.token_deduplication_behavior) {
             (None, ReadExisting) => None,
             (None, UpdateExisting) | (Some(_), _) => {
-                Some(existing_patch(&new, token_type, &data, cvc.as_ref()))
+                Some(build_existing_patch(&new, token_type, &data, cvc.as_ref()))
             }
         };
         let body = TokenBody {
@@ -91,7 +93,8 @@ impl PendingToken {
             fingerprint_expression: new.fingerprint_expression.take(),
             expressions_writer: Some(caller.application()),
             withheld: WithheldDigests::default(),
-            // Also under the id of a token that was deleted: sessions of that one stay with it.
+            // Random, also under the id of a deleted token: sessions of the deleted token stay
+            // bound to it.
             number_version: (token_type == TokenType::Card)
                 .then(|| CardNumberVersion::random(vault.fill_random)),
         };
@@ -99,9 +102,9 @@ impl PendingToken {
         let evaluation = Evaluation { caller, token_type, body: &body, vault, failure_mode };
         let EvaluationResult { fingerprint, indexes, texts, .. } = evaluation.evaluate()?;
         let chooses_id = new.id.is_some();
-        let (id, naming) = match new.id.take() {
+        let (id, id_assignment) = match new.id.take() {
             None => (TokenId::random(vault.fill_random), IdAssignment::Fixed),
-            // A caller that may not know the number is not told whether an id holds it.
+            // A caller without knowledge of the number must not learn whether an id contains it.
             Some(source) if !knows_data => (TokenId::parse(&source)?, IdAssignment::Fixed),
             Some(source) => {
                 resolve_id(caller.work(), source, token_type, &body, vault.fill_random)?
@@ -125,22 +128,14 @@ impl PendingToken {
         record.expressions = trust.to_provenance(caller, token_type, &body, vault.disclosure);
         let token = StoredToken { record, cvc: None };
         let deduplicate = resolve_deduplication(caller, new.deduplicate, fingerprint.is_some());
-        let mut draft = Self {
-            token,
-            permit,
-            intent,
-            deduplicate,
-            patch,
-            body,
-            cvc,
-            id_assignment: naming,
-            texts,
-        };
-        draft.seal()?;
-        Ok(draft)
+        let mut pending =
+            Self { token, permit, intent, deduplicate, patch, body, cvc, id_assignment, texts };
+        pending.seal()?;
+        Ok(pending)
     }
 
-    /// Before it is written: when a budget is spent, it has no fingerprint and no duplicate.
+    /// Charges the guessing budget before the write. If a budget is exhausted, the token has no
+    /// fingerprint and no duplicate.
     ///
     /// # Errors
     /// The counters cannot be read.
@@ -158,18 +153,18 @@ impl PendingToken {
         self.seal()
     }
 
-    /// Under the id that it has now.
+    /// Seals the body under the current id.
     fn seal(&mut self) -> Result<(), Error> {
         let record = &mut self.token.record;
         record.body = self.body.seal(self.permit.caller().tenant(), record)?;
         Ok(())
     }
 
-    /// The same for the code. Apart, and once all else is known to be good, since its key may have
-    /// to be asked for.
+    /// Loads the key and seals the CVC. This is a separate step after all other checks, because the
+    /// key may be on another node.
     ///
     /// # Errors
-    /// It cannot be asked for.
+    /// The key cannot be loaded.
     pub(crate) async fn load_key_and_seal_cvc(&mut self, vault: &Vault) -> Result<(), Error> {
         if self.cvc.is_some() {
             load_cvc_key(&vault.epoch_keys, self.permit.caller(), self.token.record.created_at)
@@ -178,7 +173,7 @@ impl PendingToken {
         self.reseal_cvc(vault)
     }
 
-    /// With a key that is at hand.
+    /// Seals the CVC with a key that is already loaded.
     fn reseal_cvc(&mut self, vault: &Vault) -> Result<(), Error> {
         let (caller, record) = (self.permit.caller(), &self.token.record);
         let seal = |it| seal_cvc(&vault.epoch_keys, caller, it, &record.id, record.created_at);
@@ -186,17 +181,17 @@ impl PendingToken {
         Ok(())
     }
 
-    /// Another id, when this one is taken.
+    /// Assigns another id after a conflict.
     ///
     /// # Errors
-    /// It has to be this one.
+    /// The request named the id.
     pub(crate) fn assign_new_id(&mut self, vault: &Vault) -> Result<(), Error> {
-        let IdAssignment::Alias { source, draws_left } = &mut self.id_assignment else {
+        let IdAssignment::Alias { source, draws_remaining } = &mut self.id_assignment else {
             return Err(Error::Conflict { reason: "a token with this id exists" });
         };
         let record = &mut self.token.record;
-        if let Some(left) = draws_left.checked_sub(1) {
-            *draws_left = left;
+        if let Some(draws) = draws_remaining.checked_sub(1) {
+            *draws_remaining = draws;
             let (work, token_type) = (self.permit.caller().work(), record.token_type);
             record.id =
                 evaluate_token_id(work, source, token_type, &self.body, vault.fill_random)?.id;
@@ -212,7 +207,7 @@ impl PendingToken {
         matches!(self.id_assignment, IdAssignment::Alias { .. })
     }
 
-    /// What a duplicate has the same of.
+    /// The properties that duplicates have in common.
     pub(crate) fn duplicate_identity(&self) -> Option<(TokenType, Fingerprint, String)> {
         let record = &self.token.record;
         let fingerprint = record.fingerprint.filter(|_| self.deduplicate != Deduplicate::No)?;
@@ -235,12 +230,13 @@ impl PendingToken {
         }))
     }
 
-    /// What an answer remembers of it when it is new.
+    /// The view for the stored response, if the token is new.
     pub(crate) fn stored_response_view(&self, audience: Audience<'_>) -> Result<TokenView, Error> {
         build_view(&self.permit, &self.token, self.body.duplicate(), audience)
     }
 
-    /// What its caller is told when it is new. The code is at hand, and need not be opened again.
+    /// The view for the caller, if the token is new. The CVC is still in memory and need not be
+    /// opened.
     pub(crate) fn into_view(mut self, audience: Audience<'_>) -> Result<TokenView, Error> {
         self.token.cvc = None;
         let mut view = build_view(&self.permit, &self.token, self.body, audience)?;
@@ -253,6 +249,7 @@ impl PendingToken {
     }
 }
 
+/// Evaluates the id of a request.
 fn resolve_id(
     work: &WorkMeter,
     source: String,
@@ -264,34 +261,35 @@ fn resolve_id(
     if !is_alias {
         return Ok((id, IdAssignment::Fixed));
     }
-    Ok((id, IdAssignment::Alias { source, draws_left: ALIAS_DRAWS.saturating_sub(1) }))
+    Ok((id, IdAssignment::Alias { source, draws_remaining: ALIAS_DRAWS.saturating_sub(1) }))
 }
 
-/// By chance, so that whoever read a token that was since deleted does not take a new one under the
-/// same id for it.
+/// The first revision of a token. It is random, so that a writer that has read a deleted token does
+/// not update a new token with the same id.
 fn first_revision(fill_random: fn(&mut [u8])) -> i64 {
     let mut bytes = [0; 8];
     fill_random(&mut bytes);
-    // Positive, with room to count.
+    // Positive, with enough range to increment.
     i64::from_be_bytes(bytes).unsigned_abs().checked_shr(2).unwrap_or(0).cast_signed()
 }
 
-/// What the request would change of a token that is already there.
-fn existing_patch(
+/// The changes of the request to an existing token.
+fn build_existing_patch(
     new: &NewToken,
     token_type: TokenType,
     data: &Plaintext,
     cvc: Option<&Cvc>,
 ) -> TokenPatch {
     let data = with_cvc(data.duplicate(), cvc);
-    // Open data with the fingerprint of the whole is the same data; merging it would drop nulls.
-    let same = token_type == TokenType::Token && new.fingerprint_expression.is_none();
+    // Two untyped tokens with the same default fingerprint have equal data. A merge would only drop
+    // nulls.
+    let is_equal_data = token_type == TokenType::Token && new.fingerprint_expression.is_none();
     TokenPatch {
-        data: (!same).then_some(data),
+        data: (!is_equal_data).then_some(data),
         metadata: new.metadata.as_ref().map(|it| serde_json::json!(it)),
         deduplicate: Some(false),
         expires_at: new.expires_at.map(Some),
-        // A token that may be updated has the same expressions, or ones that stay as they are.
+        // A token that may be updated has the same expressions, or expressions that do not change.
         ..TokenPatch::default()
     }
 }
@@ -306,8 +304,8 @@ pub(crate) fn check_expiry(expires_at: Option<Timestamp>, now: Timestamp) -> Res
 pub(crate) fn resolve_deduplication(
     caller: &Caller,
     requested: Option<bool>,
-    fingerprinted: bool,
+    has_fingerprint: bool,
 ) -> Deduplicate {
-    let wanted = requested.unwrap_or(caller.tenant().settings.deduplicate_tokens);
-    if wanted && fingerprinted { Deduplicate::Yes } else { Deduplicate::No }
+    let is_requested = requested.unwrap_or(caller.tenant().settings.deduplicate_tokens);
+    if is_requested && has_fingerprint { Deduplicate::Yes } else { Deduplicate::No }
 }

@@ -1,7 +1,8 @@
-//! What counts as a date.
+//! Parses date values.
 //!
-//! Liquid tries many forms, and lets through what is none. Here each form has one reading, and the
-//! rest is an error: the text 20291231, read as seconds, would be a day in 1970.
+//! Liquid tries many formats and passes through values that are not dates. Here each format has one
+//! interpretation, and everything else is an error: the text 20291231, read as seconds, would be a
+//! day in 1970.
 
 use jiff::{
     SignedDuration,
@@ -12,11 +13,11 @@ use jiff::{
 use serde_json::Value;
 
 const NOT_A_DATE: &str = "this is not a date";
-const NO_CLOCK: &str = "there is no clock: date takes neither now nor today";
+const NO_CLOCK: &str = "date does not support now and today";
 
-/// A time as it was written, and how far it is from UTC.
+/// A date and time as written, and its offset from UTC.
 pub(super) struct DateValue {
-    /// To the second.
+    /// With a precision of one second.
     pub(super) datetime: DateTime,
     pub(super) nanoseconds: u32,
     /// East is positive.
@@ -29,7 +30,7 @@ impl DateValue {
     pub(super) const EPOCH: Self = Self { datetime: EPOCH, nanoseconds: 0, offset_minutes: 0 };
 
     pub(super) fn from_value(value: &Value) -> Result<Self, &'static str> {
-        let parsed = match value {
+        let date = match value {
             Value::String(text)
                 if ["now", "today"].iter().any(|it| text.eq_ignore_ascii_case(it)) =>
             {
@@ -39,11 +40,12 @@ impl DateValue {
             Value::Number(number) => number.as_i64().and_then(from_unix_seconds),
             Value::Null | Value::Bool(_) | Value::Array(_) | Value::Object(_) => None,
         };
-        // The years that have four digits and a name: there is no year nought.
-        parsed.filter(|it| it.datetime.year() >= 1).ok_or(NOT_A_DATE)
+        // Years with four digits. There is no year 0.
+        date.filter(|it| it.datetime.year() >= 1).ok_or(NOT_A_DATE)
     }
 
-    /// As jiff writes it by codes. It can be no instant of jiff's: these end before the year 9999.
+    /// The date for jiff's formatter. It is not a jiff timestamp, because those end before the end
+    /// of the year 9999.
     pub(super) fn broken_down(&self) -> Option<BrokenDownTime> {
         let offset = Offset::from_seconds(self.offset_minutes.checked_mul(60)?).ok()?;
         let mut parts = BrokenDownTime::from(self.datetime);
@@ -59,11 +61,11 @@ impl DateValue {
 }
 
 fn from_unix_seconds(seconds: i64) -> Option<DateValue> {
-    let at = EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok()?;
-    Some(DateValue { datetime: at, ..DateValue::EPOCH })
+    let datetime = EPOCH.checked_add(SignedDuration::from_secs(seconds)).ok()?;
+    Some(DateValue { datetime, ..DateValue::EPOCH })
 }
 
-/// `2029-12-31`, with a time and an offset or without, or `12/31/2029`.
+/// `2029-12-31`, with or without a time and an offset, or `12/31/2029`.
 fn parse_text(text: &str) -> Option<DateValue> {
     let mut cursor = DateCursor { rest: text };
     let moment =
@@ -103,7 +105,7 @@ fn parse_iso(cursor: &mut DateCursor<'_>) -> Option<DateValue> {
     Some(moment)
 }
 
-/// `Z`, `+02:00` or `+0200`; a space may stand before it.
+/// `Z`, `+02:00` or `+0200`, optionally after a space.
 fn parse_offset(cursor: &mut DateCursor<'_>) -> Option<i32> {
     cursor.accept([' ']);
     if cursor.accept(['Z', 'z']) {
@@ -144,15 +146,16 @@ impl<'t> DateCursor<'t> {
         self.accept([sign]).then_some(self)
     }
 
-    /// As many as there are, up to the most.
-    fn digits(&mut self, least: usize, most: usize) -> Option<&'t str> {
-        let count = self.rest.bytes().take(most).take_while(u8::is_ascii_digit).count();
+    /// Reads as many digits as there are, up to `maximum`. Returns `None` if there are fewer than
+    /// `minimum`.
+    fn digits(&mut self, minimum: usize, maximum: usize) -> Option<&'t str> {
+        let count = self.rest.bytes().take(maximum).take_while(u8::is_ascii_digit).count();
         let (digits, rest) = self.rest.split_at_checked(count)?;
         self.rest = rest;
-        (count >= least).then_some(digits)
+        (count >= minimum).then_some(digits)
     }
 
-    fn number(&mut self, least: usize, most: usize) -> Option<i16> {
-        self.digits(least, most)?.parse().ok()
+    fn number(&mut self, minimum: usize, maximum: usize) -> Option<i16> {
+        self.digits(minimum, maximum)?.parse().ok()
     }
 }

@@ -1,4 +1,4 @@
-//! Which names mean something, and what.
+//! Resolves names.
 
 use crate::{
     filter,
@@ -8,10 +8,10 @@ use crate::{
 #[derive(Debug, Default)]
 pub(crate) struct NameTable<'s> {
     variables: Vec<Variable<'s>>,
-    /// The variables of the loops around, innermost last.
+    /// The variables of the enclosing loops, innermost last.
     loops: Vec<(&'s str, usize)>,
     slots: usize,
-    /// In a detokenization only its tokens can be named.
+    /// In a detokenization, only tokens can be named.
     forbids_names: bool,
 }
 
@@ -23,7 +23,7 @@ struct Variable<'s> {
     defined: bool,
 }
 
-/// Names with a meaning of their own.
+/// Names that variables cannot have.
 const RESERVED: &[&str] = &[
     "data", "metadata", "forloop", "true", "false", "nil", "null", "empty", "blank", "and", "or",
     "in", "contains",
@@ -47,7 +47,7 @@ impl<'s> NameTable<'s> {
         }
     }
 
-    /// For `assign` and `capture`. They may follow a use, in a loop.
+    /// For `assign` and `capture`. In a loop, the definition may follow a use.
     pub(crate) fn define(&mut self, name: &'s str, at: usize) -> Result<usize, SyntaxError> {
         check_name_is_free(name, at)?;
         Ok(self.slot_for_variable(name, at, true))
@@ -68,7 +68,7 @@ impl<'s> NameTable<'s> {
         !self.loops.is_empty()
     }
 
-    /// How many slots there are, once every name that was used has been defined.
+    /// The number of slots. Fails if a used name was never defined.
     pub(crate) fn slot_count(&self) -> Result<usize, SyntaxError> {
         match self.variables.iter().find(|it| !it.defined) {
             Some(unknown) => Err((unknown.first_use, "only data and metadata can be named here")),
@@ -93,10 +93,10 @@ impl<'s> NameTable<'s> {
     }
 }
 
-/// A variable with the name of a filter would make a comma mean two things.
+/// A variable with the name of a filter would make commas ambiguous.
 fn check_name_is_free(name: &str, at: usize) -> Result<(), SyntaxError> {
     if RESERVED.contains(&name) {
-        return Err((at, "this name has a meaning already"));
+        return Err((at, "this name is reserved"));
     }
     match filter::find_filter(name) {
         Some(_) => Err((at, "this is the name of a filter")),

@@ -1,12 +1,13 @@
-//! Which of two numbers is more, whatever their length.
+//! Orders numbers of any length.
 //!
-//! Total and exact, unlike arithmetic: sorting must not meet two numbers that have no order.
+//! The order is total and exact, unlike arithmetic, because sorting needs an order for any two
+//! numbers.
 
 use std::cmp::Ordering;
 
 use crate::inner_steps::count;
 
-/// A number by its sign, the place of its first digit and its digits. Zero has no digits.
+/// A number as its sign, the position of its first digit, and its digits. Zero has no digits.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct NumberRank {
     sign: i8,
@@ -15,7 +16,7 @@ pub(crate) struct NumberRank {
 }
 
 impl NumberRank {
-    /// Of a number as JSON writes it.
+    /// From a number in JSON notation.
     pub(crate) fn from_json_number(text: &str) -> Self {
         count(text.len());
         let (sign, unsigned) = text.strip_prefix('-').map_or((1, text), |it| (-1, it));
@@ -28,7 +29,7 @@ impl NumberRank {
         if digits.is_empty() {
             return Self { sign: 0, exponent: 0, digits };
         }
-        // An exponent past all numbers is as large as can be: the order stays total.
+        // An exponent that does not fit counts as the largest possible one: the order stays total.
         let limit = if exponent.starts_with('-') { i128::MIN } else { i128::MAX };
         let exponent: i128 = exponent.trim_start_matches('+').parse().unwrap_or(limit);
         let exponent_of = |count: usize| i128::try_from(count).unwrap_or(i128::MAX);
@@ -37,7 +38,7 @@ impl NumberRank {
         Self { sign, exponent, digits }
     }
 
-    /// How many digits a comparison reads at most.
+    /// The maximum number of digits that a comparison reads.
     pub(crate) fn digit_count(&self) -> usize {
         self.digits.len()
     }

@@ -1,4 +1,4 @@
-//! Aliases: random, of the same shape, and never what they stand for.
+//! Aliases: random, of the same shape, and never equal to the original.
 
 use std::{
     cell::Cell,
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::{FakeHost, assert_evaluates, assert_fails};
 
-/// A few hundred of them.
+/// A few hundred aliases of the value.
 fn aliases(source: &str, value: &str) -> Vec<String> {
     let (data, host) = (json!(value), FakeHost::new(7));
     let expression = Expression::parse(source).unwrap();
@@ -43,7 +43,7 @@ fn alias_preserve_format_keeps_character_classes() {
         assert!(alias.starts_with("12") && alias.ends_with("6789"), "{alias}");
         assert_eq!((alias.find('-'), alias.rfind('-'), alias.len()), (Some(3), Some(6), 11));
     }
-    // What would keep all keeps nothing.
+    // If everything would be kept, nothing is kept.
     assert!(
         aliases("{{ data | alias_preserve_format: 6 }}", "12345")
             .iter()
@@ -80,11 +80,11 @@ fn alias_card_keeps_length_and_luhn_validity() {
         assert!(alias.starts_with("3782 82") && is_luhn_valid(&alias), "{alias}");
         assert_eq!((alias.find(' '), alias.rfind(' ')), (Some(4), Some(11)));
     }
-    // A number without a right check digit has no reason for one.
+    // Without a valid check digit in the number, the alias needs none.
     assert!(
         aliases("{{ data | alias_card }}", "4242424242424241").iter().any(|it| !is_luhn_valid(it))
     );
-    // Too short for a card: nothing is kept.
+    // Too short for a card number: nothing is kept.
     assert!(
         aliases("{{ data | alias_card: 'true', 'true' }}", "12345678")
             .iter()
@@ -99,14 +99,18 @@ fn alias_of_null_is_null_and_of_empty_text_fails() {
     assert_fails(
         "{{ data | alias_preserve_format }}",
         json!("---"),
-        "there is nothing to make an alias of",
+        "the value has no character to replace",
     );
     assert_fails(
         "{{ data | alias_preserve_length }}",
         json!(""),
-        "there is nothing to make an alias of",
+        "the value has no character to replace",
     );
-    assert_fails("{{ data | alias_card: 'x' }}", json!("1"), "this argument is 'true' or 'false'");
+    assert_fails(
+        "{{ data | alias_card: 'x' }}",
+        json!("1"),
+        "this argument must be 'true' or 'false'",
+    );
     assert_fails(
         "{{ data | alias_preserve_format: 'x' }}",
         json!("1"),
@@ -114,7 +118,7 @@ fn alias_of_null_is_null_and_of_empty_text_fails() {
     );
 }
 
-/// Every byte in turn: what is fair comes out even.
+/// Returns every byte value in turn, so a uniform choice gives equal counts.
 struct CountingHost(Cell<u8>);
 
 impl HostFunctions for CountingHost {
@@ -136,7 +140,7 @@ fn alias_characters_are_uniformly_distributed() {
     for (filter, choices, each) in
         [("alias_preserve_format", 10, 25), ("alias_preserve_length", 62, 4)]
     {
-        // Ten times all bytes but those that are passed over.
+        // Ten times all byte values, except the skipped ones.
         let data = json!("5".repeat(choices * each * 10));
         let expression = Expression::parse(&format!("{{{{ data | {filter} }}}}")).unwrap();
         host.0.set(255);
@@ -154,9 +158,9 @@ fn alias_characters_are_uniformly_distributed() {
 #[test]
 fn alias_and_hmac_fail_without_host_functions() {
     for (source, expected) in [
-        ("{{ data | alias_card }}", "an alias cannot be made here"),
-        ("{{ data | alias_preserve_format }}", "an alias cannot be made here"),
-        ("{{ data | alias_preserve_length }}", "an alias cannot be made here"),
+        ("{{ data | alias_card }}", "aliases are not available here"),
+        ("{{ data | alias_preserve_format }}", "aliases are not available here"),
+        ("{{ data | alias_preserve_length }}", "aliases are not available here"),
         ("{{ data | hmac: 'sha-1', 'k' }}", "hmac is not available here"),
     ] {
         let data = json!("4242424242424242");

@@ -47,7 +47,7 @@ fn card_exp_formats_the_expiration_date() {
     let card = json!({"expiration_month": 12});
     assert_evaluates("{{ data | card_exp: 'MM' }}", card.clone(), json!("12"));
     assert_evaluates("{{ data | card_exp: 'MM/YY' }}", card.clone(), Value::Null);
-    assert_fails("{{ data | card_exp: 'M/Y' }}", card, "card_exp does not have this format");
+    assert_fails("{{ data | card_exp: 'M/Y' }}", card, "card_exp does not support this format");
     assert_fails("{{ data | card_exp: 'MM' }}", json!("12"), "card_exp takes a card");
     for month in [json!(0), json!(13), json!("x"), json!(1.5), json!(true)] {
         let card = json!({"expiration_month": month});
@@ -92,10 +92,14 @@ fn card_mask_masks_all_but_bin_and_last4() {
     );
     assert_evaluates("{{ data | card_mask: 'true', 'true' }}", json!(""), json!(""));
     assert_evaluates("{{ data | card_mask: 'true' }}", Value::Null, Value::Null);
-    assert_fails("{{ data | card_mask: 'yes' }}", number(), "this argument is 'true' or 'false'");
+    assert_fails(
+        "{{ data | card_mask: 'yes' }}",
+        number(),
+        "this argument must be 'true' or 'false'",
+    );
     assert_fails(
         "{{ data | card_mask: 'true', 'true', 'ab' }}",
         number(),
-        "card_mask covers with one character",
+        "card_mask takes a single mask character",
     );
 }

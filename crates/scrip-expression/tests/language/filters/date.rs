@@ -1,4 +1,4 @@
-//! The `date` filter: every code and flag, every form of a date, and what is neither.
+//! The `date` filter: every code and flag, every date format, and invalid values.
 
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::{assert_error, assert_evaluates, assert_fails, evaluate};
 
 const NOT_A_DATE: &str = "this is not a date";
-const UNKNOWN_CODE: &str = "date does not know a code of its format";
+const UNKNOWN_CODE: &str = "unknown code in the date format";
 const NO_FORMAT: &str = "date takes a format";
 
 #[track_caller]
@@ -87,9 +87,9 @@ fn date_formats_every_flag() {
         ("%^c", "FRI MAR  4 07:05:09 2005"),
         ("%:z", "+05:30"),
         ("%1N %3N %6N %9N", "0 012 012340 012340000"),
-        // Of no use, and no harm.
+        // Flags without an effect.
         ("%-a %^d %0B %-F %_z %-L", "Fri 04 March 2005-03-04 +0530 012"),
-        // The last of two wins.
+        // The last of two flags wins.
         ("%-0d %0-d %_-^b", "04 4 MAR"),
     ] {
         assert_date_format(format, json!("2005-03-04T07:05:09.01234+05:30"), expected);
@@ -146,7 +146,7 @@ fn date_accepts_unix_seconds_of_years_1_to_9999() {
     }
     assert_date_format("%s", json!("9999-12-31T23:59:59-12:00"), "253402343999");
     assert_date_format("%s", json!("0001-01-01T00:00:00+14:00"), "-62135647200");
-    // Before 1970 a second counts from its beginning too.
+    // Seconds before 1970 also count from their beginning.
     assert_date_format("%s %L", json!("1969-12-31T23:59:59.5Z"), "-1 500");
     let huge: Value = serde_json::from_str("1e3").unwrap();
     for given in [
@@ -227,7 +227,7 @@ fn invalid_dates_are_rejected() {
 #[test]
 fn date_rejects_now_and_today() {
     for given in ["now", "today", "NOW", "Today"] {
-        let problem = "there is no clock: date takes neither now nor today";
+        let problem = "date does not support now and today";
         assert_fails("{{ data | date: '%F' }}", json!(given), problem);
     }
 }
@@ -244,13 +244,13 @@ fn literal_date_format_is_checked_when_parsing() {
     for format in ["%q", "%", "a%", "%-", "%^", "%:", "%:d", "%::z", "%3d", "%10N", "%33N", "%é"] {
         let expected = format!("{UNKNOWN_CODE} (at character 11)");
         assert_error(&format!("{{{{ data | date: '{format}' }}}}"), &expected);
-        // Whether the branch is taken or not.
+        // Whether or not the branch is taken.
         let expected = format!("{UNKNOWN_CODE} (at character 25)");
         assert_error(
             &format!("{{% if false %}}{{{{ data | date: '{format}' }}}}{{% endif %}}"),
             &expected,
         );
-        // From elsewhere it is checked when it is there, and for null as well.
+        // A format from the data is checked during evaluation, also if the date is null.
         let data = json!({"format": format, "at": "2024-02-29"});
         assert_fails("{{ data.at | date: data.format }}", data.clone(), UNKNOWN_CODE);
         assert_fails("{{ data.none | date: data.format }}", data, UNKNOWN_CODE);
@@ -264,7 +264,7 @@ fn literal_date_format_is_checked_when_parsing() {
         assert_fails("{{ data.at | date: data.format }}", data, NO_FORMAT);
     }
     assert_fails("{{ data | date: empty }}", json!("2024-02-29"), NO_FORMAT);
-    let count = "this filter takes another number of arguments (at character 11)";
+    let count = "wrong number of arguments for this filter (at character 11)";
     assert_error("{{ data | date }}", count);
     assert_evaluates("{{ data | date: format: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
     assert_evaluates("{{ data, date: '%F' }}", json!("2/29/2024"), json!("2024-02-29"));
@@ -280,21 +280,21 @@ fn date_formats_are_bounded_in_length_and_steps() {
     assert_error(&format!("{{{{ data | date: '{longer}' }}}}"), expected);
     let data = json!({"format": longer, "at": "2024-02-29"});
     assert_fails("{{ data.at | date: data.format }}", data, "the format is too long");
-    // Every code is a step.
+    // Every code costs a step.
     let dates = |times| {
         format!(
             "{{% for i in (1..{times}) %}}{{% assign x = data | date: '{long}' %}}{{% endfor %}}"
         )
     };
     assert_evaluates(&dates(75), json!(0), json!(""));
-    assert_fails(&dates(78), json!(0), "this is too much to evaluate");
-    assert_fails(&dates(78), Value::Null, "this is too much to evaluate");
+    assert_fails(&dates(78), json!(0), "the expression exceeds the evaluation limit");
+    assert_fails(&dates(78), Value::Null, "the expression exceeds the evaluation limit");
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(512))]
 
-    /// Out and back in, through text and with any offset.
+    /// Formats and parses again, with any offset.
     #[test]
     fn date_round_trips_unix_seconds(
         seconds in -62_135_596_800_i64..=253_402_300_799,

@@ -1,4 +1,4 @@
-//! What the vectors of `oracle.rs` do not show: types, null, exact numbers, errors.
+//! Cases that the vectors of `oracle.rs` do not cover: types, null, exact numbers, errors.
 
 use serde_json::{Value, json};
 
@@ -145,6 +145,6 @@ fn markup_filters_escape_strip_and_decode() {
     assert_fails(
         "{{ data | base64_decode }}",
         json!("/w=="),
-        "what this base64 stands for is not text",
+        "the decoded base64 is not UTF-8 text",
     );
 }

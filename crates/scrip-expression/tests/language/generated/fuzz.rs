@@ -1,7 +1,7 @@
-//! Random and mutated sources and data, for as long as the clock says.
+//! Random and mutated sources and data, for a limited time.
 //!
-//! Nothing may panic, run past its bounds or give more than a mebibyte. The seed is printed; a
-//! failure is found again with `SCRIP_FUZZ_SEED`.
+//! No evaluation may panic, exceed its limits or return more than 1 MiB. The test prints its seed;
+//! set `SCRIP_FUZZ_SEED` to reproduce a failure.
 
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,12 @@ use crate::{
     shorten,
 };
 
-#[expect(clippy::disallowed_methods, reason = "real time bounds the loop, nothing else")]
+#[expect(clippy::disallowed_methods, reason = "only the duration of the loop uses real time")]
 fn now() -> Instant {
     Instant::now()
 }
 
-/// Cuts, doubles or swaps a piece.
+/// Removes, duplicates or swaps a part.
 fn mutate(random: &FakeHost, source: &str) -> String {
     let mut chars: Vec<char> = source.chars().collect();
     for _ in 0..=random.number_below(3) {
@@ -42,7 +42,7 @@ fn mutate(random: &FakeHost, source: &str) -> String {
     chars.into_iter().take(4500).collect()
 }
 
-/// What a value holds, as it lies in memory.
+/// The content of a value in memory, in bytes.
 fn value_bytes(value: &Value) -> usize {
     match value {
         Value::Null | Value::Bool(_) => 0,
@@ -55,7 +55,7 @@ fn value_bytes(value: &Value) -> usize {
     }
 }
 
-/// Whether anything came out.
+/// Returns whether any evaluation succeeded.
 fn evaluate_everywhere(random: &FakeHost, source: &str, data: &Value) -> bool {
     let host = FakeHost::new(random.next());
     let scope = Scope::new(data, Some(data)).with_host_functions(&host);
@@ -83,8 +83,8 @@ fn evaluate_everywhere(random: &FakeHost, source: &str, data: &Value) -> bool {
 }
 
 #[test]
-#[expect(clippy::print_stderr, reason = "says what was done, and how to do it again")]
-#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the program")]
+#[expect(clippy::print_stderr, reason = "reports the result and how to reproduce it")]
+#[expect(clippy::disallowed_methods, reason = "the test duration is not a setting of the program")]
 fn fuzzed_expressions_stay_within_bounds() {
     let long = std::env::var_os("SCRIP_TEST_LONG").is_some();
     let time = Duration::from_secs(if long { 60 } else { 6 });
@@ -108,7 +108,7 @@ fn fuzzed_expressions_stay_within_bounds() {
         executions += 1;
         evaluated += u64::from(has_result);
         if has_result && source.len() < 1000 {
-            // What works is worth changing.
+            // Valid sources are good starting points for mutations.
             let index = random.number_below(500);
             if index < corpus.len() {
                 corpus[index].clone_from(&source)
@@ -117,7 +117,7 @@ fn fuzzed_expressions_stay_within_bounds() {
             }
         }
         if elapsed > slowest {
-            // Once more: the machine may have been busy with something else.
+            // Measure again: the machine may have been busy.
             let started = now();
             evaluate_everywhere(&random, &source, &data);
             let elapsed = elapsed.min(started.elapsed());
@@ -128,5 +128,5 @@ fn fuzzed_expressions_stay_within_bounds() {
     }
     eprintln!("fuzz: {executions} executions, {evaluated} with a result");
     eprintln!("fuzz: slowest {slowest:?}: {slowest_source}");
-    assert!(evaluated > 100, "the generator makes too little that works");
+    assert!(evaluated > 100, "the generator creates too few valid expressions");
 }

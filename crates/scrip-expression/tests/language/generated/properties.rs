@@ -1,4 +1,4 @@
-//! What holds for every text.
+//! Properties of arbitrary text.
 
 use proptest::prelude::*;
 use scrip_expression::{Detokenization, Expression, Scope, Template};
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{FakeHost, evaluate};
 
-/// Filters that can follow any value, with their arguments.
+/// Filters with arguments that accept any value.
 const FILTER_CALLS: &[&str] = &[
     "last4",
     "upcase",
@@ -71,7 +71,7 @@ proptest! {
         prop_assert_eq!(evaluate(&source, &json!(1)), Ok(Value::String(source)));
     }
 
-    /// See `parse.rs`: the same tree, so never more than the pipe shows.
+    /// See `parse.rs`: both give the same tree, so a comma never shows more than a pipe.
     #[test]
     fn comma_before_a_filter_equals_a_pipe(
         chain in prop::collection::vec((0..FILTER_CALLS.len(), any::<bool>()), 1..5),
@@ -91,7 +91,7 @@ proptest! {
         }
     }
 
-    /// With an argument that is none, or a name that is none, a comma shows nothing at all.
+    /// With an invalid argument or name, a comma shows nothing.
     #[test]
     fn unknown_name_after_a_comma_is_an_error(name in "[a-z_]{1,12}", call in 0..FILTER_CALLS.len()) {
         let data = json!("4242424242424242");
@@ -110,12 +110,12 @@ proptest! {
         prop_assert_eq!(evaluate(&source, &data), evaluate(&source, &data));
     }
 
-    /// A mask shows no more than was asked for.
+    /// A mask shows no more characters than requested.
     #[test]
     fn reveal_shows_only_the_requested_characters(number in "[0-9]{5,19}", first in 0_usize..8, last in 0_usize..8) {
         let source = format!("{{{{ data | reveal: {first}, {last} }}}}");
-        let shown = evaluate(&source, &json!(number)).unwrap();
-        let digits = shown.as_str().unwrap().chars().filter(char::is_ascii_digit).count();
+        let masked = evaluate(&source, &json!(number)).unwrap();
+        let digits = masked.as_str().unwrap().chars().filter(char::is_ascii_digit).count();
         let expected = if first + last >= number.len() { 0 } else { first + last };
         prop_assert_eq!(digits, expected);
     }

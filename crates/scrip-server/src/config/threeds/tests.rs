@@ -1,4 +1,4 @@
-//! What the settings of 3-D Secure say when they are whole, and when they are not.
+//! Tests of valid and invalid 3-D Secure settings.
 
 use super::*;
 use crate::config::{SettingProblems, tests::load};
@@ -22,46 +22,47 @@ results_certificate = "results.pem"
 results_key = "results.key"
 "#;
 
-/// The whole of it, with one text in place of another.
+/// Returns complete settings with one text replaced by another.
 fn settings_with(from: &str, to: &str) -> String {
-    let whole = format!("{THREEDS}{VISA}");
-    assert!(whole.contains(from), "{from}");
-    whole.replace(from, to)
+    let complete = format!("{THREEDS}{VISA}");
+    assert!(complete.contains(from), "the settings do not contain {from}");
+    complete.replace(from, to)
 }
 
 #[track_caller]
 fn check_rejected(text: &str, expected: &str) {
     let SettingProblems(lines) = load(text, &[]).unwrap_err();
-    assert!(lines.iter().any(|it| it.contains(expected)), "{lines:?}");
+    assert!(lines.iter().any(|it| it.contains(expected)), "{expected} is not in {lines:?}");
 }
 
 #[test]
 fn scheme_section_connects_the_scheme() {
     let settings = load(&settings_with("", ""), &[]).unwrap();
-    let plan = settings.threeds_plan("http://127.0.0.1:1");
-    assert!(plan.test.is_empty() && plan.simulator.is_none());
-    assert_eq!(plan.production.len(), 1);
-    let visa = plan.production.first().unwrap();
+    let servers = settings.directory_servers_settings("http://127.0.0.1:1");
+    assert!(servers.test.is_empty() && servers.simulator.is_none());
+    assert_eq!(servers.production.len(), 1);
+    let visa = servers.production.first().unwrap();
     assert_eq!(visa.scheme, Scheme::Visa);
     assert_eq!(visa.transport.section, "threeds.production.visa");
     let hosts = visa.transport.urls.iter().map(|it| it.0.authority.as_str());
     assert_eq!(hosts.collect::<Vec<_>>(), ["a.example", "b.example:8443"]);
     assert_eq!(visa.connection.results_url, "https://results.example");
     assert_eq!(visa.connection.operator_id.as_deref(), Some("operator"));
-    assert_eq!(plan.settings.public_url, "https://vault.example");
-    let results = settings.results_plan().unwrap();
+    assert_eq!(servers.threeds.public_url, "https://vault.example");
+    let results = settings.results_listener_settings().unwrap();
     assert_eq!(results.schemes.len(), 1);
-    let output = settings.of_schemes.iter().find(|(path, _)| path.ends_with("visa.operator_id"));
-    assert_eq!(output.unwrap().1, "operator");
+    let operator_id =
+        settings.scheme_entries.iter().find(|(path, _)| path.ends_with("visa.operator_id"));
+    assert_eq!(operator_id.unwrap().1, "operator");
 }
 
 #[test]
 fn test_scheme_receives_results_at_the_public_url() {
     let text = "[threeds]\npublic_url = \"listen\"\n".to_owned() + VISA;
     let text = text.replace(".production.", ".test.").replace("results_url", "# ");
-    let plan = load(&text, &[]).unwrap().threeds_plan("http://127.0.0.1:1");
-    assert!(plan.production.is_empty());
-    assert_eq!(plan.test.first().unwrap().connection.results_url, "http://127.0.0.1:1");
+    let servers = load(&text, &[]).unwrap().directory_servers_settings("http://127.0.0.1:1");
+    assert!(servers.production.is_empty());
+    assert_eq!(servers.test.first().unwrap().connection.results_url, "http://127.0.0.1:1");
 }
 
 #[test]
@@ -82,9 +83,12 @@ fn incomplete_scheme_section_is_rejected() {
         &settings_with("\nresults_key", "\n# "),
         "threeds.results_key: set all of them, or none",
     );
-    let nowhere = settings_with("results_listen = \"127.0.0.1:4443\"", "");
-    check_rejected(&nowhere, "threeds.results_listen: is required where schemes of production are");
-    check_rejected(THREEDS, "threeds.results_listen: there is no section [threeds.production...]");
+    let without_listener = settings_with("results_listen = \"127.0.0.1:4443\"", "");
+    check_rejected(
+        &without_listener,
+        "threeds.results_listen: is required if a production scheme is connected",
+    );
+    check_rejected(THREEDS, "threeds.results_listen: requires a section [threeds.production...]");
     let simulator = "[threeds]\nsimulator_url = \"http://127.0.0.1:1\"";
     check_rejected(simulator, "threeds.public_url: is required");
     check_rejected(
@@ -97,23 +101,23 @@ fn incomplete_scheme_section_is_rejected() {
 fn invalid_threeds_settings_are_reported_with_line_and_column() {
     check_rejected(
         &settings_with("[threeds.production.visa]", "[threeds.production.viza]"),
-        "8:21: threeds.production.viza: is not a scheme; there are visa, mastercard,",
+        "8:21: threeds.production.viza: is not a scheme; schemes are visa, mastercard,",
     );
     check_rejected(
         &settings_with("roots", "root"),
-        "12:1: threeds.production.visa.root: is not a setting; there are urls,",
+        "12:1: threeds.production.visa.root: is not a setting; settings are urls,",
     );
     check_rejected(
         &settings_with("https://a.example", "http://a.example"),
-        "9:8: threeds.production.visa.urls: must be such as https://",
+        "9:8: threeds.production.visa.urls: must be a URL such as https://",
     );
     check_rejected(
         &settings_with(", https", ",, https"),
-        "threeds.production.visa.urls: must be such as https://",
+        "threeds.production.visa.urls: must be a URL such as https://",
     );
     check_rejected(
         &settings_with("\"visa.pem\"", "7"),
-        "client_certificate: must be text in quotes",
+        "client_certificate: must be a string in quotes",
     );
     check_rejected(
         &settings_with("https://results.example", "http://results.example"),
@@ -121,7 +125,7 @@ fn invalid_threeds_settings_are_reported_with_line_and_column() {
     );
     check_rejected(
         &settings_with("https://results.example", "https://results.example/"),
-        "visa.results_url: must be such as",
+        "visa.results_url: must be a URL such as",
     );
     check_rejected(
         &settings_with("https://vault.example", "http://vault.example"),
@@ -129,52 +133,54 @@ fn invalid_threeds_settings_are_reported_with_line_and_column() {
     );
     check_rejected(
         &settings_with("https://vault.example", "https://vault.example/"),
-        "threeds.public_url: must be such as https://vault.example, without a slash",
+        "threeds.public_url: must be a URL such as https://vault.example, without a slash",
     );
     check_rejected(
         &settings_with("https://vault.example", "vault.example"),
-        "threeds.public_url: must be such as",
+        "threeds.public_url: must be a URL such as",
     );
     check_rejected(
         "[threeds]\nsimulator_url = \"http://10.0.0.1:1\"",
-        "2:17: threeds.simulator_url: must be on this machine",
+        "2:17: threeds.simulator_url: must be a URL on this machine",
     );
     check_rejected(
         "[threeds]\nproduction = 1",
         "2:1: threeds.production: is not a setting; [threeds] has",
     );
     check_rejected("[threeds.production]\nvisa = 1", "threeds.production.visa: must be a section");
-    check_rejected("[threeds.production.visa]", "1:21: threeds.production.visa: has no settings");
+    check_rejected("[threeds.production.visa]", "1:21: threeds.production.visa: is empty");
     check_rejected("[threeds.live.visa]\nurls = \"\"", "threeds.live: is not a setting");
-    let long = "x".repeat(33);
+    let too_long = "x".repeat(33);
     check_rejected(
-        &settings_with("3DS_LOA_SER_TEST_020200_00001", &long),
+        &settings_with("3DS_LOA_SER_TEST_020200_00001", &too_long),
         "reference_number: must have 1 to 32 char",
     );
 }
 
-/// A session that waits for an answer is given up after a minute.
+/// A session that waits for a response is abandoned after a minute.
 #[test]
 fn timeouts_longer_than_an_authentication_are_rejected() {
-    let slow = |connect: u32, answer: u32| {
-        let settings =
-            format!("[threeds]\nconnect_deadline_ms = {connect}\nanswer_deadline_ms = {answer}\n");
+    let settings_with_timeouts = |connect: u32, response: u32| {
+        let settings = format!(
+            "[threeds]\nconnect_deadline_ms = {connect}\nresponse_deadline_ms = {response}\n"
+        );
         settings_with("[threeds]\n", &settings)
     };
-    assert!(load(&slow(10_000, 29_999), &[]).is_ok());
+    assert!(load(&settings_with_timeouts(10_000, 29_999), &[]).is_ok());
     check_rejected(
-        &slow(10_000, 30_000),
+        &settings_with_timeouts(10_000, 30_000),
         "threeds.production.visa.urls with threeds.connect_deadline_ms and \
-         threeds.answer_deadline_ms: an authentication may take 50000 ms in all, and must take less \
-         than 50000",
+         threeds.response_deadline_ms: an authentication may take up to 50000 ms; the limit is \
+         50000 ms",
     );
-    let alone = "[threeds]\nconnect_deadline_ms = 10000\nanswer_deadline_ms = 40000\n";
+    let timeouts_without_scheme =
+        "[threeds]\nconnect_deadline_ms = 10000\nresponse_deadline_ms = 40000\n";
     check_rejected(
-        alone,
-        "threeds.connect_deadline_ms and threeds.answer_deadline_ms: an authentication",
+        timeouts_without_scheme,
+        "threeds.connect_deadline_ms and threeds.response_deadline_ms: an authentication",
     );
-    assert!(load(&alone.replace("40000", "39999"), &[]).is_ok());
-    let settings = load(&slow(10_000, 20_000), &[]).unwrap();
+    assert!(load(&timeouts_without_scheme.replace("40000", "39999"), &[]).is_ok());
+    let settings = load(&settings_with_timeouts(10_000, 20_000), &[]).unwrap();
     assert_eq!(settings.authentication_time_max(), Duration::from_secs(40));
 }
 
@@ -188,13 +194,16 @@ fn production_requires_an_https_public_url() {
 
 #[test]
 fn public_url_length_is_limited_by_the_emv_maximum() {
-    let of = |length: usize| {
-        let name = format!("https://{}", "x".repeat(length - "https://".len()));
-        settings_with("https://vault.example", &name)
+    let settings_with_length = |length: usize| {
+        let url = format!("https://{}", "x".repeat(length - "https://".len()));
+        settings_with("https://vault.example", &url)
     };
     let path = "/3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/challenge-notification";
-    assert!(load(&of(256 - path.len()), &[]).is_ok());
-    check_rejected(&of(257 - path.len()), "threeds.public_url: must have at most 183 characters");
+    assert!(load(&settings_with_length(256 - path.len()), &[]).is_ok());
+    check_rejected(
+        &settings_with_length(257 - path.len()),
+        "threeds.public_url: must have at most 183 characters",
+    );
 }
 
 #[test]
@@ -202,7 +211,7 @@ fn production_scheme_must_not_use_the_simulator_url() {
     let text = settings_with("[threeds]", "[threeds]\nsimulator_url = \"http://127.0.0.1:4243\"");
     assert!(load(&text, &[]).is_ok());
     let text = text.replace("b.example:8443", "127.0.0.1:4243");
-    check_rejected(&text, "threeds.production.visa.urls: must not lead to threeds.simulator_url");
+    check_rejected(&text, "threeds.production.visa.urls: must not be threeds.simulator_url");
 }
 
 #[test]
@@ -212,11 +221,11 @@ fn results_subject_must_be_a_dns_name_for_production() {
         settings_with("operator_id = \"operator\"", &to)
     };
     let settings = load(&with_subject("ds.visa.example"), &[]).unwrap();
-    let results = settings.results_plan().unwrap();
-    let subject = results.schemes.first().unwrap().subject.clone().unwrap();
-    assert_eq!(subject.to_str(), "ds.visa.example");
-    for wrong in ["not a name", "127.0.0.1", "https://ds.visa.example"] {
-        check_rejected(&with_subject(wrong), "results_subject: must be a DNS name");
+    let results = settings.results_listener_settings().unwrap();
+    let name = results.schemes.first().unwrap().required_dns_name.clone().unwrap();
+    assert_eq!(name.to_str(), "ds.visa.example");
+    for text in ["not a name", "127.0.0.1", "https://ds.visa.example"] {
+        check_rejected(&with_subject(text), "results_subject: must be a DNS name");
     }
     let test = "[threeds]\npublic_url = \"listen\"\n".to_owned() + VISA;
     let test = test.replace(".production.", ".test.") + "results_subject = \"ds.example\"\n";

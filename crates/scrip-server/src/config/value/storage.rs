@@ -1,10 +1,10 @@
-//! The kind of value that names PostgreSQL.
+//! Type of the setting `storage.url`.
 
 use scrip_store::postgres::PostgresSettings;
 
 use crate::config::value::SettingValue;
 
-/// Where PostgreSQL is. It may hold a password, so its text goes nowhere.
+/// Address of PostgreSQL. It may contain a password, so it is printed only in redacted form.
 #[derive(Debug, Clone)]
 pub struct StorageUrl(pub(crate) PostgresSettings);
 
@@ -14,7 +14,7 @@ impl SettingValue for StorageUrl {
     }
 
     fn redact(text: &str) -> String {
-        // One that cannot be read is complained about, without a word of it.
+        // An invalid URL is reported without quoting it.
         Self::parse(text).map(|it| it.0.redacted().to_owned()).unwrap_or_default()
     }
 }

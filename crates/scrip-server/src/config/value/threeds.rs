@@ -1,4 +1,4 @@
-//! Kinds of values in the settings of 3-D Secure, and the sections of the schemes.
+//! Types of 3-D Secure settings, and the scheme sections.
 
 use hyper::Uri;
 use rustls::pki_types::ServerName;
@@ -8,18 +8,18 @@ use scrip_threeds::{code::Scheme, format::Text};
 use crate::{
     config::value::SettingValue,
     directory_servers::{
-        MutualTlsPlan,
+        MutualTlsSettings,
         address::{LoopbackUrl, SecureUrl},
         tenant_kind_name,
     },
 };
 
-/// Where browsers reach the vault.
+/// URL at which browsers reach the vault.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PublicUrl {
-    /// Where the server listens.
+    /// The listen address of the server.
     Listen,
-    At(BaseUrl),
+    Url(BaseUrl),
 }
 
 impl SettingValue for PublicUrl {
@@ -29,17 +29,17 @@ impl SettingValue for PublicUrl {
         }
         if text.len() > PUBLIC_URL_BYTES_MAX {
             let rule = format!("must have at most {PUBLIC_URL_BYTES_MAX} characters");
-            return Err(format!("{rule}: EMV has 256 for an address with a path behind it"));
+            return Err(format!("{rule}: EMV allows 256 for an address with its path"));
         }
-        BaseUrl::parse(text).map(Self::At)
+        BaseUrl::parse(text).map(Self::Url)
     }
 }
 
-/// What is left of EMV's 256 for the longest of the addresses that browsers come back to:
+/// EMV allows 256 characters. The longest path that is appended is
 /// `/3ds/sessions/{id}/challenge-notification`.
 const PUBLIC_URL_BYTES_MAX: usize = 256 - 73;
 
-/// What paths are put behind.
+/// A URL to which paths are appended, so without a slash at the end.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseUrl(pub(crate) String);
 
@@ -49,18 +49,18 @@ impl BaseUrl {
     }
 }
 
-/// More would not leave room for what a message adds.
+/// Longer URLs do not fit into EMV messages.
 const BASE_URL_BYTES_MAX: usize = 256;
 
 impl SettingValue for BaseUrl {
     fn parse(text: &str) -> Result<Self, String> {
-        let rule = "must be such as https://vault.example, without a slash at the end";
+        let rule = "must be a URL such as https://vault.example, without a slash at the end";
         let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
-        let known = ["https://", "http://"].iter().any(|it| text.starts_with(it));
-        let named = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
-        let plain = !text.ends_with('/') && !text.contains(['?', '#']);
-        let short = text.len() <= BASE_URL_BYTES_MAX;
-        if known && named && plain && short {
+        let has_http_scheme = ["https://", "http://"].iter().any(|it| text.starts_with(it));
+        let has_host = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
+        let can_append_path = !text.ends_with('/') && !text.contains(['?', '#']);
+        let fits_message = text.len() <= BASE_URL_BYTES_MAX;
+        if has_http_scheme && has_host && can_append_path && fits_message {
             Ok(Self(text.to_owned()))
         } else {
             Err(rule.to_owned())
@@ -74,7 +74,7 @@ impl SettingValue for LoopbackUrl {
     }
 }
 
-/// One after the other, in the order in which they are tried.
+/// URLs in the order in which they are tried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecureUrls(pub(crate) Vec<SecureUrl>);
 
@@ -88,16 +88,17 @@ impl SettingValue for SecureUrls {
 
 impl<const MAX: usize> SettingValue for Text<1, MAX> {
     fn parse(text: &str) -> Result<Self, String> {
-        Self::parse(text).map_err(|_| format!("must have 1 to {MAX} characters, none of control"))
+        Self::parse(text)
+            .map_err(|_| format!("must have 1 to {MAX} characters and no control characters"))
     }
 }
 
-/// What `[threeds.production.visa]` says.
+/// Settings of a section such as `[threeds.production.visa]`.
 #[derive(Debug, Clone)]
 pub struct SchemeSettings {
     pub(crate) kind: TenantKind,
     pub(crate) scheme: Scheme,
-    pub(crate) way: MutualTlsPlan,
+    pub(crate) transport: MutualTlsSettings,
     pub(crate) reference_number: Text<1, 32>,
     pub(crate) operator_id: Option<Text<1, 32>>,
     pub(crate) results_url: Option<BaseUrl>,
@@ -117,7 +118,7 @@ impl SettingValue for SubjectName {
     }
 }
 
-/// A setting of such a section, for the example and for complaints.
+/// A setting of a scheme section, for the example file and error messages.
 #[derive(Debug)]
 pub struct SchemeSetting {
     pub(crate) name: &'static str,
@@ -128,51 +129,54 @@ pub(crate) const SCHEME_SETTINGS: &[SchemeSetting] = &[
     SchemeSetting {
         name: "urls",
         description: &[
-            "The directory server, with TLS; several with commas between them are tried in order,",
-            "the next one only when the one before cannot be connected to.",
+            "URL of the directory server, with TLS. Several URLs, separated by commas, are tried in",
+            "order; the next one is used only if the previous one accepts no connection.",
         ],
     },
     SchemeSetting {
         name: "client_certificate",
-        description: &["The certificate that the scheme gave us, and its chain, a PEM file."],
+        description: &["Client certificate issued by the scheme, with its chain, a PEM file."],
     },
-    SchemeSetting { name: "client_key", description: &["Its private key, a PEM file."] },
+    SchemeSetting {
+        name: "client_key",
+        description: &["Private key of the client certificate, a PEM file."],
+    },
     SchemeSetting {
         name: "roots",
-        description: &[
-            "Whom to believe to be the scheme, and nobody else: certificates in a PEM file.",
-        ],
+        description: &["The only root certificates that are trusted for this scheme, a PEM file."],
     },
     SchemeSetting {
         name: "reference_number",
-        description: &["What EMVCo calls this 3DS server since its approval."],
+        description: &[
+            "Reference number that EMVCo assigned to this 3DS server with its approval.",
+        ],
     },
     SchemeSetting {
         name: "operator_id",
-        description: &["What the scheme calls us; may be left out."],
+        description: &["Operator id that the scheme assigned; optional."],
     },
     SchemeSetting {
         name: "results_url",
         description: &[
-            "Where the scheme reaches threeds.results_listen; for test tenants,",
-            "threeds.public_url unless it is said.",
+            "URL at which the scheme reaches threeds.results_listen; for test tenants the default",
+            "is threeds.public_url.",
         ],
     },
     SchemeSetting {
         name: "results_subject",
         description: &[
-            "A DNS name that the certificate must have with which the scheme sends results, for",
-            "production only; when left out, any certificate under the roots is accepted.",
+            "DNS name that the client certificate of the scheme must contain when it sends results,",
+            "for production only; if empty, every certificate signed by the roots is accepted.",
         ],
     },
 ];
 
-/// Both kinds of tenants, and every scheme.
+/// The sections of all schemes for both kinds of tenants.
 pub(crate) fn scheme_sections() -> impl Iterator<Item = (TenantKind, Scheme, String)> {
     let kinds = [TenantKind::Production, TenantKind::Test];
     kinds.into_iter().flat_map(|kind| {
-        let section =
+        let section_name =
             move |it: &Scheme| format!("threeds.{}.{}", tenant_kind_name(kind), it.slug());
-        Scheme::ALL.iter().map(move |it| (kind, *it, section(it)))
+        Scheme::ALL.iter().map(move |it| (kind, *it, section_name(it)))
     })
 }

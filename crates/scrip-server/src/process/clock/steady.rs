@@ -1,23 +1,23 @@
-//! A clock that is not carried away: the wall clock at the start, then carried by one that nobody
-//! can set, and brought back to the wall only slowly, or after the wall has had its say for long.
+//! A steady clock: it starts from the wall clock, advances with the boot clock, which cannot be
+//! set, and follows the wall clock only slowly, or after a difference has lasted long enough.
 //!
-//! Pure: the readings of both clocks are arguments. What is promised, and what is not, is in
-//! `docs/decisions/0023-a-steady-clock.md`.
+//! All readings are arguments. `docs/decisions/0023-a-steady-clock.md` has the guarantees and their
+//! limits.
 
 use std::time::Duration;
 
 use scrip_core::time::{ClockWatermark, Timestamp};
 
-/// Two clocks, read at one moment.
+/// Readings of both clocks at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClockReading {
-    /// Milliseconds of Unix time, as the machine believes.
+    /// Unix time in milliseconds, from the wall clock.
     pub wall_ms: i64,
-    /// Milliseconds since some start, which nobody can set; it counts while the machine sleeps.
+    /// Milliseconds of the boot clock, which cannot be set and advances while the machine sleeps.
     pub boot_ms: i64,
 }
 
-/// What the clock says, from the first that it can be to the last.
+/// The current time, with the earliest and latest possible time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TimeBounds {
     pub earliest: Timestamp,
@@ -25,58 +25,60 @@ pub struct TimeBounds {
     pub latest: Timestamp,
 }
 
-/// Whether a wall clock is believed at the start.
+/// Whether the wall clock is trusted at start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StartTrust {
-    /// Not before what the vault has seen; and nothing is destroyed on its word alone.
+    /// Never earlier than the watermark of the vault; nothing is destroyed based on the wall clock
+    /// alone.
     Cautious,
-    /// The operator has looked: it is right.
+    /// The operator has checked the wall clock.
     Wall,
 }
 
-/// What somebody should hear of.
+/// Events for the log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClockNotice {
-    /// The wall clock is this much ahead, or behind when negative, and is not followed.
+    /// The wall clock is ahead by this amount, or behind if negative, and is not followed.
     Diverged(i64),
-    /// It was this much ahead for so long that it is followed now.
+    /// The wall clock was ahead by this amount for so long that it is followed now.
     Followed(i64),
-    /// The two agree again.
+    /// Both clocks agree again.
     Converged,
 }
 
-/// Up to this much the wall clock is followed, slowly.
+/// Up to this difference the wall clock is followed slowly.
 pub const SLEW_WITHIN: Duration = Duration::from_secs(60);
-/// How slowly: by one part in so many of the time that passes.
+/// Slew rate: one part in this many of the elapsed time.
 const SLEW_PARTS: i64 = 500;
 const SLEW_EVERY_MS: i64 = 1000;
-/// A wall clock that is ahead for so long without a jump is right: the machine stood still, or had
-/// started with a wrong clock. Meanwhile what it would hide is hidden.
+/// A wall clock that stays ahead for this long without a jump is considered right: the machine was
+/// suspended, or started with a wrong clock. Until then, `latest` already hides expired data.
 pub const FOLLOW_AFTER: Duration = Duration::from_secs(5 * 60);
-/// The two agree for so long before anything is destroyed by a time that was not lived through.
+/// Both clocks must agree for this long before data is destroyed based on a time that this process
+/// did not observe.
 pub const DESTROY_AFTER: Duration = Duration::from_secs(30 * 60);
 
-/// A time is a difference to the clock that nobody can set.
+/// Time as an offset to the boot clock.
 #[derive(Debug, Clone)]
 pub struct SteadyTime {
     offset_ms: i64,
-    /// Of the earliest it can be, while that is not the same.
+    /// Offset of the earliest possible time, if it differs.
     earliest_ms: Option<i64>,
     wall_state: WallClockState,
-    /// When the wall clock was last looked at in earnest.
+    /// Boot clock at the last slew.
     checked_at_ms: i64,
-    /// What was said last: slewing back makes time stand for a moment, and never turn.
+    /// The last returned time: slewing back can stop time briefly, but never reverses it.
     last_returned_ms: i64,
 }
 
-/// How the wall clock stands to this one.
+/// Relation of the wall clock to this clock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WallClockState {
-    /// Since when.
+    /// Both agree, since this boot time.
     InSync {
         since: i64,
     },
-    /// Since when, and its difference to the clock that nobody can set.
+    /// The wall clock is ahead, since this boot time, with this offset to the boot clock.
     Ahead {
         since: i64,
         offset_ms: i64,
@@ -85,8 +87,8 @@ enum WallClockState {
 }
 
 impl SteadyTime {
-    /// `known` is what the store has seen. The time between it and the wall clock was not lived
-    /// through by anybody who could tell.
+    /// `watermark` is the latest time that the store has recorded. No process observed the time
+    /// between the watermark and the wall clock.
     #[must_use]
     pub fn start(
         reading: ClockReading,
@@ -95,9 +97,9 @@ impl SteadyTime {
     ) -> Self {
         let wall = reading.offset_ms();
         let offset = |it: Timestamp| it.unix_ms.saturating_sub(reading.boot_ms);
-        let known = watermark.filter(|_| trust == StartTrust::Cautious);
-        let offset_ms = known.map_or(wall, |it| offset(it.now).max(wall));
-        let earliest = known.map_or(wall, |it| offset(it.earliest).min(wall));
+        let trusted_watermark = watermark.filter(|_| trust == StartTrust::Cautious);
+        let offset_ms = trusted_watermark.map_or(wall, |it| offset(it.now).max(wall));
+        let earliest = trusted_watermark.map_or(wall, |it| offset(it.earliest).min(wall));
         let earliest_ms =
             Some(earliest).filter(|it| offset_ms.saturating_sub(*it) > to_ms(SLEW_WITHIN));
         let since = reading.boot_ms;
@@ -110,29 +112,34 @@ impl SteadyTime {
         }
     }
 
-    /// What time it is, by these readings and all before them.
+    /// Returns the time for this reading, and an event for the log.
     pub fn observe(&mut self, reading: ClockReading) -> (TimeBounds, Option<ClockNotice>) {
-        let ahead = reading.offset_ms().saturating_sub(self.offset_ms);
-        let passed = reading.boot_ms.saturating_sub(self.checked_at_ms);
-        if passed >= SLEW_EVERY_MS {
+        let ahead_ms = reading.offset_ms().saturating_sub(self.offset_ms);
+        let elapsed_ms = reading.boot_ms.saturating_sub(self.checked_at_ms);
+        if elapsed_ms >= SLEW_EVERY_MS {
             self.checked_at_ms = reading.boot_ms;
         }
-        let notice = if ahead.saturating_abs() <= to_ms(SLEW_WITHIN) {
-            self.slew(reading, ahead, passed)
-        } else if ahead > 0 {
-            self.handle_ahead(reading, ahead)
+        let notice = if ahead_ms.saturating_abs() <= to_ms(SLEW_WITHIN) {
+            self.slew(reading, ahead_ms, elapsed_ms)
+        } else if ahead_ms > 0 {
+            self.handle_ahead(reading, ahead_ms)
         } else {
-            let told = self.wall_state == WallClockState::Behind;
+            let was_behind = self.wall_state == WallClockState::Behind;
             self.wall_state = WallClockState::Behind;
-            (!told).then_some(ClockNotice::Diverged(ahead))
+            (!was_behind).then_some(ClockNotice::Diverged(ahead_ms))
         };
         (self.time_bounds(reading), notice)
     }
 
-    fn slew(&mut self, reading: ClockReading, ahead: i64, passed: i64) -> Option<ClockNotice> {
-        if passed >= SLEW_EVERY_MS {
-            let maximum = passed / SLEW_PARTS;
-            self.offset_ms = self.offset_ms.saturating_add(ahead.clamp(-maximum, maximum));
+    fn slew(
+        &mut self,
+        reading: ClockReading,
+        ahead_ms: i64,
+        elapsed_ms: i64,
+    ) -> Option<ClockNotice> {
+        if elapsed_ms >= SLEW_EVERY_MS {
+            let maximum = elapsed_ms / SLEW_PARTS;
+            self.offset_ms = self.offset_ms.saturating_add(ahead_ms.clamp(-maximum, maximum));
         }
         match self.wall_state {
             WallClockState::InSync { since } => {
@@ -148,40 +155,43 @@ impl SteadyTime {
         }
     }
 
-    fn handle_ahead(&mut self, reading: ClockReading, ahead: i64) -> Option<ClockNotice> {
-        let (boot, wall) = (reading.boot_ms, reading.offset_ms());
+    fn handle_ahead(&mut self, reading: ClockReading, ahead_ms: i64) -> Option<ClockNotice> {
+        let (boot_ms, wall_offset_ms) = (reading.boot_ms, reading.offset_ms());
         match self.wall_state {
             WallClockState::Ahead { since, offset_ms }
-                if wall.saturating_sub(offset_ms).saturating_abs() <= to_ms(SLEW_WITHIN) =>
+                if wall_offset_ms.saturating_sub(offset_ms).saturating_abs()
+                    <= to_ms(SLEW_WITHIN) =>
             {
-                if boot.saturating_sub(since) < to_ms(FOLLOW_AFTER) {
+                if boot_ms.saturating_sub(since) < to_ms(FOLLOW_AFTER) {
                     return None;
                 }
                 self.earliest_ms.get_or_insert(self.offset_ms);
-                self.offset_ms = wall;
-                self.wall_state = WallClockState::InSync { since: boot };
-                Some(ClockNotice::Followed(ahead))
+                self.offset_ms = wall_offset_ms;
+                self.wall_state = WallClockState::InSync { since: boot_ms };
+                Some(ClockNotice::Followed(ahead_ms))
             }
-            // A first jump, or another one: its time begins.
+            // A first or a further jump: restart the delay.
             WallClockState::Ahead { .. }
             | WallClockState::InSync { .. }
             | WallClockState::Behind => {
-                self.wall_state = WallClockState::Ahead { since: boot, offset_ms: wall };
-                Some(ClockNotice::Diverged(ahead))
+                self.wall_state =
+                    WallClockState::Ahead { since: boot_ms, offset_ms: wall_offset_ms };
+                Some(ClockNotice::Diverged(ahead_ms))
             }
         }
     }
 
     fn time_bounds(&mut self, reading: ClockReading) -> TimeBounds {
-        let at = |offset: i64| Timestamp { unix_ms: reading.boot_ms.saturating_add(offset) };
-        self.last_returned_ms = self.last_returned_ms.max(at(self.offset_ms).unix_ms);
+        let time_with_offset =
+            |offset: i64| Timestamp { unix_ms: reading.boot_ms.saturating_add(offset) };
+        self.last_returned_ms = self.last_returned_ms.max(time_with_offset(self.offset_ms).unix_ms);
         let now = Timestamp { unix_ms: self.last_returned_ms };
         let latest = match self.wall_state {
             WallClockState::Ahead { .. } => Timestamp { unix_ms: reading.wall_ms.max(now.unix_ms) },
             WallClockState::InSync { .. } | WallClockState::Behind => now,
         };
         TimeBounds {
-            earliest: at(self.earliest_ms.unwrap_or(self.offset_ms)).min(now),
+            earliest: time_with_offset(self.earliest_ms.unwrap_or(self.offset_ms)).min(now),
             now,
             latest,
         }

@@ -1,4 +1,4 @@
-//! The access log: reads that are recorded gather, and are written as one.
+//! The read log: queued records of reads are written by group commit.
 
 use scrip_core::{
     audit::{LogKind, ReadLogBatch},
@@ -21,91 +21,93 @@ use crate::{
     shared::clone_error,
 };
 
-/// Of one transaction; more would only make the first wait for the last.
-const BATCH_MAX: usize = 256;
-/// A record in the engine, more or less.
+/// Maximum number of queued writes per transaction. A larger group only delays the first write
+/// until the last one is done.
+const GROUP_MAX: usize = 256;
+/// Approximate size of a record in the database.
 const RECORD_BYTES: usize = 256;
 
 enum ReadLogWrite {
     Reads(ReadLogBatch),
-    /// Leaves no record.
+    /// Updates usage counters only; writes no log record.
     ActiveTokens(Vec<(Month, TokenId)>),
 }
 
 #[derive(Debug)]
 pub(crate) struct PostgresReadLog {
-    waiting: TenantQueues<ReadLogWrite, ()>,
+    queues: TenantQueues<ReadLogWrite, ()>,
     pool: ConnectionPool,
 }
 
 impl PostgresReadLog {
     pub(crate) fn new(pool: ConnectionPool) -> Self {
-        Self { waiting: TenantQueues::default(), pool }
+        Self { queues: TenantQueues::default(), pool }
     }
 
-    /// Answers once it is durable.
+    /// Returns when the batch is durable.
     pub(crate) async fn append(&self, batch: ReadLogBatch) -> Result<(), StoreError> {
         let (tenant, pool) = (batch.tenant, self.pool.clone());
         let bytes = batch.entries.len().saturating_mul(RECORD_BYTES);
-        self.waiting
-            .submit_and_wait(tenant, ReadLogWrite::Reads(batch), bytes, |turn| {
-                drain_queue(turn, pool)
+        self.queues
+            .submit_and_wait(tenant, ReadLogWrite::Reads(batch), bytes, |drain| {
+                drain_queue(drain, pool)
             })
             .await
     }
 
-    /// After a write that used them. Nobody waits for it. Should it come to nothing, a token is
-    /// counted one use later.
+    /// Queues the activity of tokens that a write used; the write does not wait. If the
+    /// queue rejects the activity, the token is counted at its next use.
     pub(crate) fn record_activity(&self, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
         if tokens.is_empty() {
             return;
         }
         let pool = self.pool.clone();
         let bytes = tokens.len().saturating_mul(RECORD_BYTES);
-        drop(self.waiting.submit(tenant, ReadLogWrite::ActiveTokens(tokens), bytes, |turn| {
-            drain_queue(turn, pool)
+        drop(self.queues.submit(tenant, ReadLogWrite::ActiveTokens(tokens), bytes, |drain| {
+            drain_queue(drain, pool)
         }));
     }
 
     pub(crate) fn metrics(&self) -> WriterMetrics {
-        self.waiting.metrics(LogKind::Read.as_str())
+        self.queues.metrics(LogKind::Read.as_str())
     }
 }
 
 async fn drain_queue(mut drain: Drain<ReadLogWrite, ()>, pool: ConnectionPool) {
-    while let Some(waiting) = drain.next_batch(BATCH_MAX) {
-        let (all, replies): (Vec<_>, Vec<_>) =
-            waiting.into_iter().map(|it| (it.work, it.reply)).unzip();
-        let written = write_batch(&pool, drain.tenant, &all).await;
-        drain.count_batch(written.is_ok().then_some(all.len()));
+    while let Some(group) = drain.next_group(GROUP_MAX) {
+        let (writes, replies): (Vec<_>, Vec<_>) =
+            group.into_iter().map(|it| (it.work, it.reply)).unzip();
+        let result = write_group(&pool, drain.tenant, &writes).await;
+        drain.count_transaction(result.is_ok().then_some(writes.len()));
         for reply in replies {
-            // A client that has gone away does not want to hear it; the record stays.
-            drop(reply.send(written.as_ref().copied().map_err(clone_error)));
+            // The client may have disconnected; the record stays.
+            drop(reply.send(result.as_ref().copied().map_err(clone_error)));
         }
     }
 }
 
-async fn write_batch(
+async fn write_group(
     pool: &ConnectionPool,
     tenant: TenantId,
-    batch: &[ReadLogWrite],
+    writes: &[ReadLogWrite],
 ) -> Result<(), StoreError> {
     let mut transaction =
         PostgresTransaction::begin(pool, TenantLog { log: LogKind::Read, tenant }, 0).await?;
-    let mut active = Vec::new();
-    for work in batch {
-        match work {
+    let mut active_tokens = Vec::new();
+    for write in writes {
+        match write {
             ReadLogWrite::Reads(batch) => {
-                for it in &batch.entries {
-                    transaction.append_record(&batch.audit, &it.entity, it.outcome);
-                    active.extend(batch.active_month(it).map(|month| (month, it.entity.as_str())));
+                for entry in &batch.entries {
+                    transaction.append_record(&batch.audit, &entry.entity, entry.outcome);
+                    let month = batch.active_month(entry);
+                    active_tokens.extend(month.map(|it| (it, entry.entity.as_str())));
                 }
             }
             ReadLogWrite::ActiveTokens(tokens) => {
-                active.extend(tokens.iter().map(|(month, it)| (*month, it.as_str())));
+                active_tokens.extend(tokens.iter().map(|(month, it)| (*month, it.as_str())));
             }
         }
     }
-    record_active_tokens(&transaction, &active).await?;
+    record_active_tokens(&transaction, &active_tokens).await?;
     transaction.commit().await
 }

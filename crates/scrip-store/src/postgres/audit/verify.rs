@@ -1,7 +1,7 @@
-//! A log read through, as it is at one instant, while others write: for verifying it.
+//! Verifies a log by reading all of it in one snapshot while other transactions write.
 //!
-//! It takes its time, during which no row version that it could see is vacuumed away; nobody waits
-//! for it.
+//! Verification takes long and blocks no other transaction, but VACUUM cannot remove row versions
+//! that its snapshot still sees.
 
 use deadpool_postgres::Transaction;
 use scrip_core::{
@@ -17,10 +17,10 @@ use crate::{
     shared::audit::log::{VerificationStart, begin_verification, verify_row},
 };
 
-/// Records that are asked for at once, and after which it is told how far it is.
+/// Records fetched per portal read. Progress is reported after each fetch.
 const PORTAL_ROWS: i32 = 4096;
 
-/// In a transaction that sees one instant.
+/// Verifies a log. The caller provides one read snapshot.
 pub(crate) async fn verify_log(
     transaction: &Transaction<'_>,
     log: LogKind,
@@ -28,19 +28,19 @@ pub(crate) async fn verify_log(
     mut report_progress: impl FnMut(u64, u64),
 ) -> Result<Verifier, StoreError> {
     let statements = PostgresStore::chain_statements(log);
-    let begun = begin_verification(transaction, statements, create_verifier).await?;
-    let VerificationStart { mut verifier, expected_records: all } = begun;
+    let start = begin_verification(transaction, statements, create_verifier).await?;
+    let VerificationStart { mut verifier, expected_records } = start;
     let statement =
         transaction.prepare_cached(statements.list_all_records).await.map_err(store_error)?;
-    let records = transaction.bind(&statement, &[]).await.map_err(store_error)?;
-    let mut done = 0_u64;
+    let portal = transaction.bind(&statement, &[]).await.map_err(store_error)?;
+    let mut verified_records = 0_u64;
     loop {
-        let rows = transaction.query_portal(&records, PORTAL_ROWS).await.map_err(store_error)?;
+        let rows = transaction.query_portal(&portal, PORTAL_ROWS).await.map_err(store_error)?;
         for row in &rows {
             verify_row(&mut verifier, row);
-            done = done.saturating_add(1);
+            verified_records = verified_records.saturating_add(1);
         }
-        report_progress(done, all);
+        report_progress(verified_records, expected_records);
         if rows.is_empty() {
             return Ok(verifier);
         }

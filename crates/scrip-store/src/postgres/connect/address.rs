@@ -1,7 +1,8 @@
-//! The address of a database: whether it is encrypted on the way, and what may be shown of it.
+//! The database address: how the connection is encrypted, and the redacted form for logs.
 //!
-//! The word `sslmode` is PostgreSQL's, and most of its values do not make sure who answers. Two of
-//! them say what they mean, and are taken; the others are refused, never read as something else.
+//! `sslmode` is an option of PostgreSQL addresses. Most of its values do not authenticate the
+//! server. `disable` and `verify-full` are accepted because they are unambiguous; all other values
+//! are rejected.
 
 use std::{net::IpAddr, str::FromStr};
 
@@ -9,12 +10,12 @@ use tokio_postgres::{Config, config::Host};
 
 use crate::postgres::connect::settings::InvalidAddress;
 
-/// What is between us and the server.
+/// Transport of the connection to the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PostgresTransport {
-    /// A socket, this machine, or what somebody said is good enough.
+    /// Unencrypted: a Unix socket, this machine, or `sslmode=disable`.
     Plain,
-    /// With the server's name and its certificate's chain looked at.
+    /// TLS with verification of the server's name and certificate chain.
     Tls,
 }
 
@@ -28,83 +29,89 @@ enum SslMode {
 pub(crate) struct PostgresAddress {
     pub(crate) config: Config,
     pub(crate) transport: PostgresTransport,
-    /// Without a password, and without options, which could be anything.
+    /// Address without the password and without options, because options can contain secrets.
     pub(crate) redacted: String,
 }
 
 const UNSUPPORTED_SSL_MODE: InvalidAddress = InvalidAddress(
-    "sslmode must be verify-full, which a host beyond this machine gets without saying, or disable. \
-     The others do not make sure who answers: write sslmode=verify-full, and set storage.ca_file \
-     if the certificate is of a CA of your own",
+    "sslmode must be verify-full (the default for remote hosts) or disable; other values do not \
+     authenticate the server: write sslmode=verify-full, and set storage.ca_file if your own CA \
+     signed the server's certificate",
 );
 
 impl PostgresAddress {
     pub(crate) fn parse(url: &str) -> Result<Self, InvalidAddress> {
-        let rest = ["postgres://", "postgresql://"].iter().find_map(|it| url.strip_prefix(it));
-        let rest = rest.ok_or(InvalidAddress("must begin with postgres://"))?;
-        // The driver looks for the first one too.
-        let (credentials, rest) = match rest.split_once('@') {
-            Some((credentials, rest)) => (Some(credentials), rest),
-            None => (None, rest),
+        let without_scheme =
+            ["postgres://", "postgresql://"].iter().find_map(|it| url.strip_prefix(it));
+        let without_scheme = without_scheme.ok_or(InvalidAddress("must start with postgres://"))?;
+        // The driver also splits at the first `@`.
+        let (credentials, target) = match without_scheme.split_once('@') {
+            Some((credentials, target)) => (Some(credentials), target),
+            None => (None, without_scheme),
         };
-        let (place, query) = rest.split_once('?').unwrap_or((rest, ""));
-        // An @ further behind, such as in a password among the options, makes a user of all before it.
+        let (host_and_path, query) = target.split_once('?').unwrap_or((target, ""));
+        // If a later part contains an unescaped `@`, such as a password in the options, the driver
+        // would read everything before it as the user.
         let user = credentials.and_then(|it| it.split(':').next()).unwrap_or_default();
-        if place.contains('@') || place.contains('#') || user.contains(['/', '?', '&', '=']) {
+        if host_and_path.contains('@')
+            || host_and_path.contains('#')
+            || user.contains(['/', '?', '&', '='])
+        {
             return Err(InvalidAddress(
-                "is not clear: write @ in a password as %40, # as %23, : as %3A, / as %2F, ? as %3F",
+                "is ambiguous: write @ in a password as %40, # as %23, : as %3A, / as %2F, ? as %3F",
             ));
         }
         let (ssl_mode, query) = take_ssl_mode(query)?;
-        let config = Config::from_str(&join_url(credentials, place, &query))
-            .map_err(|_| InvalidAddress("is not an address that PostgreSQL understands"))?;
+        let config = Config::from_str(&join_url(credentials, host_and_path, &query))
+            .map_err(|_| InvalidAddress("is not a valid PostgreSQL address"))?;
         let transport = choose_transport(&config, ssl_mode)?;
-        let user = credentials.map(|it| match it.split_once(':') {
+        let redacted_user = credentials.map(|it| match it.split_once(':') {
             Some((user, _)) => format!("{user}:***@"),
             None => format!("{it}@"),
         });
-        let ssl_mode = match ssl_mode {
+        let ssl_option = match ssl_mode {
             SslMode::Unspecified => "",
             SslMode::Disable => "?sslmode=disable",
             SslMode::VerifyFull => "?sslmode=verify-full",
         };
-        let redacted = format!("postgres://{}{place}{ssl_mode}", user.unwrap_or_default());
+        let redacted =
+            format!("postgres://{}{host_and_path}{ssl_option}", redacted_user.unwrap_or_default());
         Ok(Self { config, transport, redacted })
     }
 }
 
-/// What the driver is to read.
+/// Joins the parts to the URL that the driver parses.
 fn join_url(credentials: Option<&str>, host_and_path: &str, query: &str) -> String {
     let credentials = credentials.map(|it| format!("{it}@")).unwrap_or_default();
     format!("postgres://{credentials}{host_and_path}?{query}")
 }
 
-/// It, and the query without it.
+/// Extracts `sslmode` and returns it with the remaining query.
 fn take_ssl_mode(query: &str) -> Result<(SslMode, String), InvalidAddress> {
     let mut ssl_mode = SslMode::Unspecified;
-    let mut rest = Vec::new();
+    let mut remaining_pairs = Vec::new();
     for pair in query.split('&').filter(|it| !it.is_empty()) {
         let (name, value) = pair.split_once('=').unwrap_or((pair, ""));
         match (name, value) {
             ("sslmode", _) if ssl_mode != SslMode::Unspecified => {
-                return Err(InvalidAddress("must say sslmode once"));
+                return Err(InvalidAddress("must contain sslmode only once"));
             }
             ("sslmode", "disable") => ssl_mode = SslMode::Disable,
             ("sslmode", "verify-full") => ssl_mode = SslMode::VerifyFull,
             ("sslmode", _) => return Err(UNSUPPORTED_SSL_MODE),
             ("sslrootcert", _) => {
                 return Err(InvalidAddress(
-                    "must have no sslrootcert; that file goes into storage.ca_file",
+                    "must not contain sslrootcert; set storage.ca_file instead",
                 ));
             }
-            // A name in disguise would be read by the driver and not by us.
+            // The driver would decode a percent-encoded name that this check does not recognize.
             (name, _) if name.starts_with("ssl") || name.contains('%') => {
-                return Err(InvalidAddress("must say nothing of TLS but sslmode"));
+                return Err(InvalidAddress("must not contain TLS options other than sslmode"));
             }
-            (_, _) => rest.push(pair),
+            (_, _) => remaining_pairs.push(pair),
         }
     }
-    Ok((ssl_mode, rest.join("&")))
+    Ok((ssl_mode, remaining_pairs.join("&")))
 }
 
 fn choose_transport(
@@ -113,19 +120,19 @@ fn choose_transport(
 ) -> Result<PostgresTransport, InvalidAddress> {
     let hosts = config.get_hosts();
     if hosts.is_empty() && config.get_hostaddrs().is_empty() {
-        return Err(InvalidAddress("must name a host, or the folder of a socket as %2Frun%2F…"));
+        return Err(InvalidAddress("must name a host, or a socket directory as %2Frun%2F…"));
     }
     let has_socket = hosts.iter().any(|it| matches!(it, Host::Unix(_)));
-    let is_near = if config.get_hostaddrs().is_empty() {
+    let is_local = if config.get_hostaddrs().is_empty() {
         hosts.iter().all(is_local_host)
     } else {
         config.get_hostaddrs().iter().all(IpAddr::is_loopback)
     };
     match ssl_mode {
         SslMode::Disable => Ok(PostgresTransport::Plain),
-        SslMode::Unspecified if is_near => Ok(PostgresTransport::Plain),
+        SslMode::Unspecified if is_local => Ok(PostgresTransport::Plain),
         SslMode::Unspecified | SslMode::VerifyFull if has_socket => {
-            Err(InvalidAddress("must not ask for TLS on a socket, which has none"))
+            Err(InvalidAddress("must not require TLS on a Unix socket"))
         }
         SslMode::Unspecified | SslMode::VerifyFull => Ok(PostgresTransport::Tls),
     }
@@ -152,9 +159,9 @@ mod tests {
 
     #[track_caller]
     fn assert_rejected(url: &str, message: &str) {
-        let output = PostgresAddress::parse(url).map(|it| it.redacted).unwrap_err().to_string();
-        assert!(output.contains(message), "{output}");
-        assert!(!output.contains("4242"), "{output}");
+        let error = PostgresAddress::parse(url).map(|it| it.redacted).unwrap_err().to_string();
+        assert!(error.contains(message), "the error lacks {message:?}: {error}");
+        assert!(!error.contains("4242"), "the error quotes the address: {error}");
     }
 
     #[test]
@@ -173,10 +180,10 @@ mod tests {
         );
         assert_accepted("postgres://a@db/b?hostaddr=127.0.0.1", Plain, "postgres://a@db/b");
         assert_accepted("postgres://db", Tls, "postgres://db");
-        let full = "postgres://a@localhost/b?sslmode=verify-full";
-        assert_accepted(full, Tls, full);
-        let off = "postgres://a@db/b?sslmode=disable";
-        assert_accepted(off, Plain, off);
+        let verify_full = "postgres://a@localhost/b?sslmode=verify-full";
+        assert_accepted(verify_full, Tls, verify_full);
+        let disable = "postgres://a@db/b?sslmode=disable";
+        assert_accepted(disable, Plain, disable);
     }
 
     #[test]
@@ -191,10 +198,10 @@ mod tests {
         );
         assert_accepted("postgres://a@db/b?options=-c%20x%3D4242", Tls, "postgres://a@db/b");
         assert_rejected("postgres://a:42@42@db/b", "%40");
-        assert_rejected("postgres://a:x4242", "not an address");
+        assert_rejected("postgres://a:x4242", "not a valid PostgreSQL address");
         assert_rejected("postgres://db/b?user=a&password=42@42", "%40");
         assert_rejected("postgres://db?password=42:42@42", "%40");
-        assert_rejected("4242", "begin with postgres://");
+        assert_rejected("4242", "start with postgres://");
     }
 
     #[test]
@@ -206,11 +213,11 @@ mod tests {
             );
         }
         assert_rejected("postgres://a@db/b?sslmode=disable&sslmode=verify-full", "once");
-        assert_rejected("postgres://a@db/b?ssl%6Dode=require", "nothing of TLS");
-        assert_rejected("postgres://a@db/b?sslnegotiation=direct", "nothing of TLS");
+        assert_rejected("postgres://a@db/b?ssl%6Dode=require", "TLS options");
+        assert_rejected("postgres://a@db/b?sslnegotiation=direct", "TLS options");
         assert_rejected("postgres://a@db/b?sslrootcert=4242", "storage.ca_file");
-        assert_rejected("postgres://a@%2Frun/b?sslmode=verify-full", "on a socket");
-        assert_rejected("postgres://a@%2Frun,db/b", "on a socket");
+        assert_rejected("postgres://a@%2Frun/b?sslmode=verify-full", "on a Unix socket");
+        assert_rejected("postgres://a@%2Frun,db/b", "on a Unix socket");
         assert_rejected("postgres://a@/b", "name a host");
     }
 }

@@ -1,6 +1,6 @@
-//! Changes of the directory, heard of as they happen. This makes nodes faster, and is never the only
-//! means: they ask for the version as well, since `LISTEN` needs a session, which a pooler in
-//! transaction mode does not give, and an engine of another kind may not know it.
+//! Listens for `NOTIFY` when another node changes the directory. This only shortens the delay:
+//! nodes also poll the directory version. `LISTEN` needs a session, which a pooler in transaction
+//! mode does not provide, and other engines that speak the protocol may not support it.
 
 use std::{
     future::poll_fn,
@@ -16,19 +16,20 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use crate::postgres::engine::{error::store_error, pool::PooledConnection};
 
-/// Between one attempt and the next.
+/// Pause between two connection attempts.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 const LISTEN_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Where to listen, and who waits.
+/// Waits for notifications on a separate connection.
 #[derive(Debug)]
 pub(crate) struct DirectoryListener {
     target: ConnectionTarget,
     notified: Arc<Notify>,
-    /// Only a server listens, so not before the first that waits.
+    /// Started by the first call of `wait`, because only a server listens.
     task: OnceLock<JoinHandle<()>>,
 }
 
+/// Address and TLS configuration of the server.
 #[derive(Clone)]
 pub(crate) struct ConnectionTarget {
     pub(crate) config: Config,
@@ -37,7 +38,7 @@ pub(crate) struct ConnectionTarget {
 
 impl std::fmt::Debug for ConnectionTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Place")
+        f.write_str("ConnectionTarget")
     }
 }
 
@@ -54,78 +55,80 @@ impl DirectoryListener {
         Self { target, notified: Arc::default(), task: OnceLock::new() }
     }
 
-    /// Until somebody tells of a change. Several that come together are one.
+    /// Waits for a notification of a change. Several notifications may wake the caller once.
     pub(crate) async fn wait(&self) {
-        let (place, heard) = (&self.target, &self.notified);
-        self.task.get_or_init(|| tokio::spawn(listen(place.clone(), Arc::clone(heard))));
-        heard.notified().await;
+        let (target, notified) = (&self.target, &self.notified);
+        self.task.get_or_init(|| tokio::spawn(listen(target.clone(), Arc::clone(notified))));
+        notified.notified().await;
     }
 }
 
-/// As long as the store is there.
+/// Listens until the store is dropped.
 async fn listen(target: ConnectionTarget, notified: Arc<Notify>) {
-    let mut is_told = false;
+    let mut is_reported = false;
     loop {
-        let ended = match target.tls.clone() {
+        let end_reason = match target.tls.clone() {
             None => listen_once(&target.config, NoTls, &notified).await,
             Some(tls) => listen_once(&target.config, tls, &notified).await,
         };
-        if !is_told {
-            is_told = true;
+        if !is_reported {
+            is_reported = true;
             tracing::warn!(
-                why = ended,
-                "changes of rights on other nodes are not heard of, only looked for"
+                reason = end_reason,
+                "LISTEN unavailable: policy changes of other nodes are found by polling"
             );
         }
         tokio::time::sleep(RETRY_PAUSE).await;
     }
 }
 
-/// Until it ends, and why it did. The engine's own words may quote a value.
+/// Listens until the connection ends and returns the reason. The server's message may quote a
+/// value, so it is not part of the reason.
 async fn listen_once<T>(config: &Config, tls: T, notified: &Notify) -> &'static str
 where
     T: MakeTlsConnect<Socket>,
     T::Stream: Unpin,
 {
-    let connected = tokio::time::timeout(LISTEN_TIMEOUT, config.connect(tls)).await;
-    let Ok(Ok((client, mut connection))) = connected else { return "no connection" };
-    let messages = async {
+    let connect_result = tokio::time::timeout(LISTEN_TIMEOUT, config.connect(tls)).await;
+    let Ok(Ok((client, mut connection))) = connect_result else { return "connection failed" };
+    let receive_messages = async {
         while let Some(message) = poll_fn(|cx| connection.poll_message(cx)).await {
             match message {
                 Ok(AsyncMessage::Notification(_)) => notified.notify_one(),
                 Ok(_) => (),
-                Err(_) => return "the connection was lost",
+                Err(_) => return "connection lost",
             }
         }
-        "the connection was closed"
+        "connection closed by the server"
     };
-    let listening = async {
-        let listening = client.batch_execute("LISTEN scrip_directory");
-        let listening = tokio::time::timeout(LISTEN_TIMEOUT, listening).await;
-        listening.map_err(io::Error::other)?.map_err(io::Error::other)?;
-        // Before that there may have been some that nobody heard.
+    let start_listening = async {
+        let listen = client.batch_execute("LISTEN scrip_directory");
+        let result = tokio::time::timeout(LISTEN_TIMEOUT, listen).await;
+        result.map_err(io::Error::other)?.map_err(io::Error::other)?;
+        // Notifications sent before `LISTEN` were lost, so wake the caller once.
         notified.notify_one();
         std::future::pending::<Result<(), io::Error>>().await
     };
     tokio::select! {
-        ended = messages => ended,
-        _ = listening => "the engine does not know LISTEN, or did not answer",
+        reason = receive_messages => reason,
+        _ = start_listening => "LISTEN failed or timed out",
     }
 }
 
-/// Sent with the commit, and not if there is none. An engine that does not know it goes on without.
+/// Notifies other nodes. PostgreSQL sends the notification with the commit. The savepoint lets the
+/// transaction continue on an engine that does not support `NOTIFY`.
 pub(crate) async fn notify_directory_changed(
     connection: &PooledConnection,
 ) -> Result<(), StoreError> {
     let client = connection.client()?;
-    let notify = "SAVEPOINT told; NOTIFY scrip_directory; RELEASE SAVEPOINT told";
-    let told = async {
-        match client.batch_execute(notify).await {
+    let sql = "SAVEPOINT notify; NOTIFY scrip_directory; RELEASE SAVEPOINT notify";
+    let send_notification = async {
+        match client.batch_execute(sql).await {
             Err(error) if error.code().is_some() => {
-                client.batch_execute("ROLLBACK TO SAVEPOINT told").await
+                client.batch_execute("ROLLBACK TO SAVEPOINT notify").await
             }
-            told => told,
+            result => result,
         }
     };
-    connection.with_timeout(told).await?.map_err(store_error)
+    connection.with_timeout(send_notification).await?.map_err(store_error)
 }

@@ -1,17 +1,18 @@
-//! What an operator should know of the server that a vault is on.
+//! Properties of the database server that an operator should know.
 
 use scrip_core::store::StoreError;
 
-use crate::postgres::engine::{row::column, statement::PostgresClient};
+use crate::postgres::engine::{row::read_column, statement::PostgresClient};
 
-/// What it says of itself. An engine that only speaks PostgreSQL's protocol may not know some of it.
+/// Values that the server reports. An engine that only speaks PostgreSQL's protocol may not report
+/// all.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ServerHealth {
     /// `150004` for 15.4.
     pub version: i32,
-    /// Settings that decide what a commit is worth, where they are known: their names and values.
+    /// Names and values of the known settings that decide how durable a commit is.
     pub durability: Vec<(&'static str, String)>,
-    /// Whoever we are may see the rows of any tenant, whatever a transaction says it is about.
+    /// A superuser bypasses row-level security and sees the rows of all tenants.
     pub is_superuser: bool,
     pub connections_max: Option<i64>,
 }
@@ -29,13 +30,13 @@ pub(crate) async fn find_server_health(
     client: &impl PostgresClient,
 ) -> Result<ServerHealth, StoreError> {
     let rows = client.rows(FIND_SERVER_VERSION, &[]).await?;
-    let version = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
+    let version = rows.first().map(|row| read_column(row, 0)).transpose()?.unwrap_or_default();
     let mut durability = Vec::new();
     for name in ["synchronous_commit", "fsync"] {
         durability.extend(find_setting(client, name).await?.map(|it| (name, it)));
     }
     let rows = client.rows(IS_SUPERUSER, &[]).await?;
-    let is_superuser = rows.first().map(|row| column(row, 0)).transpose()?.unwrap_or_default();
+    let is_superuser = rows.first().map(|row| read_column(row, 0)).transpose()?.unwrap_or_default();
     let connections_max = find_setting(client, "max_connections").await?;
     let connections_max = connections_max.and_then(|it| it.parse().ok());
     Ok(ServerHealth { version, durability, is_superuser, connections_max })
@@ -46,5 +47,5 @@ async fn find_setting(
     name: &'static str,
 ) -> Result<Option<String>, StoreError> {
     let rows = client.rows(FIND_SETTING, &[&name]).await?;
-    rows.first().map_or(Ok(None), |row| column(row, 0))
+    rows.first().map_or(Ok(None), |row| read_column(row, 0))
 }

@@ -1,5 +1,5 @@
-//! Migrations: each once, whoever comes first. A row is the lock, so nothing is needed that a pooler
-//! or an engine like PostgreSQL may lack.
+//! Schema migrations. Each migration runs once, on the node that starts first. The lock is a row,
+//! so migrations work behind a pooler and on engines without advisory locks.
 
 use std::cmp::Ordering;
 
@@ -9,95 +9,96 @@ use tokio_postgres::error::SqlState;
 
 use crate::postgres::engine::error::store_error;
 
-/// In their order. One that was released is never changed.
+/// The migrations in order. A released migration never changes.
 const MIGRATIONS: [&str; 1] = [include_str!("../migrations/0001.sql")];
 
 const CREATE_SCHEMA_STATE: &str = "
-CREATE TABLE IF NOT EXISTS schema_state (one INTEGER PRIMARY KEY CHECK (one = 1), version BIGINT NOT NULL);
-    INSERT INTO schema_state (one, version) VALUES (1, 0) ON CONFLICT (one) DO NOTHING;";
+CREATE TABLE IF NOT EXISTS schema_state (singleton INTEGER PRIMARY KEY CHECK (singleton = 1), version BIGINT NOT NULL);
+    INSERT INTO schema_state (singleton, version) VALUES (1, 0) ON CONFLICT (singleton) DO NOTHING;";
 
-/// How often two that create the same table at once may get into each other's way.
-const ATTEMPTS: usize = 8;
+/// Maximum number of attempts, because two nodes may create the table at the same time.
+const CREATE_ATTEMPTS_MAX: usize = 8;
 
 pub(crate) const NEWEST_VERSION: i64 = 1;
 
-/// What became of a schema.
+/// Schema version before and after a migration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct MigrationResult {
-    /// Zero where there was none.
+    /// Zero for a new schema.
     pub from: i64,
     pub to: i64,
 }
 
-/// Brings the schema to the newest version, and says from which it came.
+/// Migrates the schema to the newest version. The result names the previous version.
 pub(crate) async fn migrate(client: &mut Client) -> Result<MigrationResult, StoreError> {
-    // What has nothing to do needs no right to do it.
+    // A role without the right to migrate can still start if the schema is current.
     if let Some(from @ NEWEST_VERSION..) = schema_version(client).await? {
         check_version(from)?;
         return Ok(MigrationResult { from, to: NEWEST_VERSION });
     }
     create_schema_state(client).await?;
     let transaction = client.transaction().await.map_err(store_error)?;
-    let sql = "SELECT version FROM schema_state WHERE one = 1 FOR UPDATE";
+    let sql = "SELECT version FROM schema_state WHERE singleton = 1 FOR UPDATE";
     let row = transaction.query_one(sql, &[]).await.map_err(store_error)?;
-    let from: i64 = row.try_get(0).map_err(|_| UNREADABLE)?;
+    let from: i64 = row.try_get(0).map_err(|_| INVALID_VERSION)?;
     if from > NEWEST_VERSION {
         check_version(from)?;
     }
-    let done = usize::try_from(from).map_err(|_| UNREADABLE)?;
-    for migration in MIGRATIONS.iter().skip(done) {
+    let applied = usize::try_from(from).map_err(|_| INVALID_VERSION)?;
+    for migration in MIGRATIONS.iter().skip(applied) {
         transaction.batch_execute(migration).await.map_err(store_error)?;
     }
     if from < NEWEST_VERSION {
-        let sql = "UPDATE schema_state SET version = $1 WHERE one = 1";
+        let sql = "UPDATE schema_state SET version = $1 WHERE singleton = 1";
         transaction.execute(sql, &[&NEWEST_VERSION]).await.map_err(store_error)?;
     }
     transaction.commit().await.map_err(store_error)?;
     Ok(MigrationResult { from, to: NEWEST_VERSION })
 }
 
-/// Whether a schema of this version is the one that we know.
+/// Checks that this program supports the schema version.
 pub(crate) fn check_version(version: i64) -> Result<(), StoreError> {
-    let output = match version.cmp(&NEWEST_VERSION) {
+    let message = match version.cmp(&NEWEST_VERSION) {
         Ordering::Equal => return Ok(()),
         Ordering::Less => format!(
-            "its schema is version {version}, and this program needs version {NEWEST_VERSION}; run: scrip \
-             migrate"
+            "the schema has version {version}, and this program needs version {NEWEST_VERSION}; run: \
+             scrip migrate"
         ),
         Ordering::Greater => format!(
-            "its schema is version {version}, and this program knows none after {NEWEST_VERSION}; run a \
-             newer scrip"
+            "the schema has version {version}, and this program supports versions up to \
+             {NEWEST_VERSION}; run a newer scrip"
         ),
     };
-    Err(StoreError::Unavailable(output.into()))
+    Err(StoreError::Unavailable(message.into()))
 }
 
-/// `IF NOT EXISTS` looks and creates in two steps, between which another node can create it.
+/// Creates the table of the schema version. `IF NOT EXISTS` checks and creates in two steps;
+/// another node can create the table in between.
 async fn create_schema_state(client: &Client) -> Result<(), StoreError> {
-    let mut left = ATTEMPTS;
+    let mut remaining_attempts = CREATE_ATTEMPTS_MAX;
     loop {
-        left = left.saturating_sub(1);
+        remaining_attempts = remaining_attempts.saturating_sub(1);
         match client.batch_execute(CREATE_SCHEMA_STATE).await {
-            Err(error) if left > 0 && is_creation_race(error.code()) => (),
-            created => return created.map_err(store_error),
+            Err(error) if remaining_attempts > 0 && is_creation_race(error.code()) => (),
+            result => return result.map_err(store_error),
         }
     }
 }
 
-/// By how far the other one came: its row, its table, or the type that goes with the table.
+/// The error code depends on what the other node created first: the row, the table or its type.
 fn is_creation_race(code: Option<&SqlState>) -> bool {
     let races = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
     code.is_some_and(|it| races.contains(it))
 }
 
-const UNREADABLE: StoreError = StoreError::Corrupt("the version of the schema is not one of ours");
+const INVALID_VERSION: StoreError = StoreError::Corrupt("the schema version is invalid");
 
-/// Nothing where there was never a vault.
+/// Reads the schema version; `None` if the database never had a vault.
 pub(crate) async fn schema_version(client: &impl GenericClient) -> Result<Option<i64>, StoreError> {
-    let sql = "SELECT version FROM schema_state WHERE one = 1";
+    let sql = "SELECT version FROM schema_state WHERE singleton = 1";
     match client.query_opt(sql, &[]).await {
         Ok(None) => Ok(None),
-        Ok(Some(row)) => row.try_get(0).map(Some).map_err(|_| UNREADABLE),
+        Ok(Some(row)) => row.try_get(0).map(Some).map_err(|_| INVALID_VERSION),
         Err(error) if error.code() == Some(&SqlState::UNDEFINED_TABLE) => Ok(None),
         Err(error) => Err(store_error(error)),
     }

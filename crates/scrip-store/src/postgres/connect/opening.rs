@@ -1,5 +1,5 @@
-//! From an address to a store: the schema, who may use it, and what is asked of a server only now and
-//! then.
+//! Opening a store from its settings: schema, roles, and operator commands that the server runs
+//! rarely.
 
 use scrip_core::{
     audit::{
@@ -26,36 +26,37 @@ use crate::{
 };
 
 impl PostgresStore {
-    /// Brings the schema to the newest version, or makes it. Any number of nodes may do so at once.
-    /// Another role that serves gets what it needs for that, and no more.
+    /// Creates the schema or migrates it to the newest version. Several nodes may call this at the
+    /// same time. A separate serving role gets exactly the rights that it needs.
     ///
     /// # Errors
-    /// It cannot be reached, does not let us, has a schema that is newer than we are, or no role of
-    /// that name.
+    /// The database is unreachable or denies access, its schema is too new, or the role is invalid.
     pub async fn migrate(settings: PostgresSettings) -> Result<MigrationResult, StoreError> {
-        let serving = settings.serve_role().map(str::to_owned);
+        let serve_role = settings.serve_role().map(str::to_owned);
         let pool = settings.with_connections(1).pool()?;
-        let mut client = pool.connection().await?;
-        let migrated = migrate::migrate(&mut client).await?;
-        if let Some(role) = serving {
+        let mut client = pool.acquire_without_response_timeout().await?;
+        let result = migrate::migrate(&mut client).await?;
+        if let Some(role) = serve_role {
             roles::grant_serve_role(&mut client, &role).await?;
         }
-        Ok(migrated)
+        Ok(result)
     }
 
-    /// The version of the schema; nothing where there was never a vault.
+    /// Returns the schema version; `None` if the database never had a vault.
     ///
     /// # Errors
-    /// It cannot be reached.
+    /// The database is unreachable.
     pub async fn schema_version(settings: PostgresSettings) -> Result<Option<i64>, StoreError> {
         let connection = settings.with_connections(1).pool()?.acquire().await?;
         connection.with_timeout(migrate::schema_version(connection.client()?)).await?
     }
 
+    /// Opens a vault.
+    ///
     /// # Errors
-    /// It cannot be reached, or its schema is not the one that we know.
+    /// The database is unreachable, or this program does not support its schema version.
     pub async fn open(settings: PostgresSettings) -> Result<Self, StoreError> {
-        let changes = DirectoryListener::new(settings.connection_target());
+        let directory_listener = DirectoryListener::new(settings.connection_target());
         let pool = settings.pool()?;
         let mut connection = pool.acquire().await?;
         let version = migrate::schema_version(connection.client()?);
@@ -65,27 +66,28 @@ impl PostgresStore {
         }
         transfer::check_no_unfinished_import(&connection).await?;
         connection.release();
-        let (access, writes) =
+        let (read_log, write_queue) =
             (PostgresReadLog::new(pool.clone()), TokenWriteQueue::new(pool.clone()));
         Ok(Self {
             pool,
-            read_log: access,
-            write_queue: writes,
+            read_log,
+            write_queue,
             claims: InFlightClaims::default(),
-            directory_listener: changes,
+            directory_listener,
         })
     }
 
-    /// What the operator should know of the server.
+    /// Reads properties of the server that an operator should know.
     ///
     /// # Errors
-    /// It does not answer.
+    /// The server does not respond.
     pub async fn health(&self) -> Result<ServerHealth, StoreError> {
         health::find_server_health(&self.without_tenant()).await
     }
 
-    /// Hands every record of a log to the verifier that `begin` makes of its heads and checkpoints,
-    /// all of one instant. `watch` hears how many there were so far, and how many there should be.
+    /// Passes every record of a log to the verifier that `create_verifier` creates from the heads
+    /// and checkpoints, all in one snapshot. `report_progress` receives the number of verified
+    /// records and the expected total.
     ///
     /// # Errors
     /// The database cannot be read.
@@ -95,11 +97,12 @@ impl PostgresStore {
         create_verifier: impl FnOnce(ChainAnchors) -> Verifier,
         report_progress: impl FnMut(u64, u64),
     ) -> Result<Verifier, StoreError> {
-        // Of all tenants, and for as long as it takes.
-        let mut client = self.pool.connection().await?;
-        let it = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
-        let it = it.read_only(true).start().await.map_err(store_error)?;
-        it.batch_execute(&RowScope::all_tenants().set_statement()).await.map_err(store_error)?;
-        verify::verify_log(&it, log, create_verifier, report_progress).await
+        // Covers all tenants and has no time limit.
+        let mut client = self.pool.acquire_without_response_timeout().await?;
+        let builder = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead);
+        let transaction = builder.read_only(true).start().await.map_err(store_error)?;
+        let set_scope = RowScope::all_tenants().set_statement();
+        transaction.batch_execute(&set_scope).await.map_err(store_error)?;
+        verify::verify_log(&transaction, log, create_verifier, report_progress).await
     }
 }

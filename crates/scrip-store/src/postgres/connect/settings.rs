@@ -1,4 +1,4 @@
-//! How PostgreSQL is reached: an address, what to trust, and how many connections.
+//! Connection settings of PostgreSQL: address, TLS and pool size.
 
 use std::{error::Error, fmt, time::Duration};
 
@@ -21,19 +21,19 @@ use crate::postgres::{
     },
 };
 
-/// How long a request waits for a connection. A client that waits for longer is better told so.
+/// How long a request waits for a pooled connection before it fails.
 const CONNECTION_WAIT_MAX: Duration = Duration::from_secs(5);
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Longer than the engine's own timeouts, in `scope.rs`.
+/// Longer than the server-side timeouts in `scope.rs`.
 const RESPONSE_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// How many of them have place behind each other inside the engine depends on its cores; more
-/// connections than this make a node slower, not faster.
+/// The useful number depends on the cores of the database server. More connections make a node
+/// slower.
 const DEFAULT_CONNECTIONS: usize = 32;
-/// For looking whether rights have changed, however busy the others are.
+/// Connections reserved for directory checks, so that load cannot delay them.
 const RESERVED_CONNECTIONS: usize = 2;
 
-/// Where a vault is.
+/// Address and connection settings of a vault.
 #[derive(Clone)]
 pub struct PostgresSettings {
     config: Config,
@@ -46,7 +46,8 @@ pub struct PostgresSettings {
     clock: DeletionClock,
 }
 
-/// What an address lacks. Never its text, which has a password.
+/// The reason why an address is invalid. Never contains the address, because it may include a
+/// password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct InvalidAddress(pub(crate) &'static str);
 
@@ -65,66 +66,68 @@ impl fmt::Debug for PostgresSettings {
 }
 
 impl PostgresSettings {
+    /// Parses an address.
+    ///
     /// # Errors
-    /// It is not the address of a PostgreSQL database.
+    /// The URL is not the address of a PostgreSQL database.
     pub fn parse(url: &str) -> Result<Self, InvalidAddress> {
-        let PostgresAddress { mut config, transport, redacted: shown } =
-            PostgresAddress::parse(url)?;
+        let PostgresAddress { mut config, transport, redacted } = PostgresAddress::parse(url)?;
         if config.get_application_name().is_none() {
             config.application_name("scrip");
         }
-        // All of them get their turn before whoever waits gives up, also where a name has two
-        // addresses, each of which takes as long.
-        let hosts = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
-        config.connect_timeout(CONNECT_TIMEOUT / hosts.saturating_mul(2));
-        // Of several hosts, the one that takes writes.
+        // Every host must be tried before the caller times out. A host name can have two addresses,
+        // and each attempt takes the whole connect timeout.
+        let host_count = u32::try_from(config.get_hosts().len()).unwrap_or(u32::MAX).max(1);
+        config.connect_timeout(CONNECT_TIMEOUT / host_count.saturating_mul(2));
+        // Of several hosts, use the one that accepts writes.
         config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         config.ssl_mode(match transport {
             PostgresTransport::Plain => SslMode::Disable,
             PostgresTransport::Tls => SslMode::Require,
         });
         set_keepalives(&mut config);
-        let (connections, answer_max) = (DEFAULT_CONNECTIONS, RESPONSE_TIMEOUT);
-        let (serving, tls) = (None, None);
-        let clock = DeletionClock::Database;
+        let (connections, response_timeout) = (DEFAULT_CONNECTIONS, RESPONSE_TIMEOUT);
+        let (serve_role, tls) = (None, None);
+        let clock = DeletionClock::EarlierOfBoth;
         Ok(Self {
             config,
             connections,
-            response_timeout: answer_max,
-            serve_role: serving,
+            response_timeout,
+            serve_role,
             transport,
             tls,
-            redacted: shown,
+            redacted,
             clock,
         })
     }
 
-    /// Whether whoever makes this has to say whom to trust.
+    /// Whether the caller must set trusted certificates with [`PostgresSettings::with_tls`].
     #[must_use]
     pub fn transport(&self) -> PostgresTransport {
         self.transport
     }
 
-    /// The address without its secrets.
+    /// The address without secrets.
     #[must_use]
     pub fn redacted(&self) -> &str {
         &self.redacted
     }
 
-    /// Whether a password is in the address.
+    /// Whether the address contains a password.
     #[must_use]
     pub fn has_password(&self) -> bool {
         self.config.get_password().is_some()
     }
 
-    /// For tests, which move the clock of a node and cannot move that of PostgreSQL.
+    /// Uses the node's clock for deletions. Only for tests, which cannot change PostgreSQL's clock.
     #[must_use]
     pub fn with_node_clock(mut self) -> Self {
         self.clock = DeletionClock::Node;
         self
     }
 
-    /// Never without TLS. Whom to trust is said by whoever makes this.
+    /// Sets the TLS configuration, which contains the trusted certificates. The connection is never
+    /// unencrypted.
     #[must_use]
     pub fn with_tls(mut self, tls: MakeRustlsConnect) -> Self {
         self.config.ssl_mode(SslMode::Require);
@@ -139,8 +142,8 @@ impl PostgresSettings {
         self
     }
 
-    /// The role that nodes serve as, where that is not the one that owns the schema: migrating gives
-    /// it its rights.
+    /// Sets the role of the serving nodes, if it does not own the schema. The migration grants its
+    /// rights.
     #[must_use]
     pub fn with_serve_role(mut self, role: &str) -> Self {
         self.serve_role = Some(role.to_owned());
@@ -151,28 +154,28 @@ impl PostgresSettings {
         self.serve_role.as_deref()
     }
 
-    /// How long a server that hangs is waited for, each time that it is asked something.
+    /// Sets the timeout of each request to the server.
     #[must_use]
     pub fn with_response_timeout(mut self, response_timeout: Duration) -> Self {
         self.response_timeout = response_timeout;
         self
     }
 
-    /// For a connection that is no part of the pool.
+    /// Returns the target of a connection outside the pool.
     pub(crate) fn connection_target(&self) -> ConnectionTarget {
         ConnectionTarget { config: self.config.clone(), tls: self.tls.clone() }
     }
 
     pub(crate) fn pool(self) -> Result<ConnectionPool, StoreError> {
-        let (connections, apart) =
+        let (connections, reserved) =
             (self.build_pool(self.connections)?, self.build_pool(RESERVED_CONNECTIONS)?);
-        Ok(ConnectionPool::new(connections, apart, self.response_timeout).with_clock(self.clock))
+        Ok(ConnectionPool::new(connections, reserved, self.response_timeout).with_clock(self.clock))
     }
 
-    /// None is connected before somebody needs it.
+    /// Builds a pool. Its connections are opened on first use.
     fn build_pool(&self, connections: usize) -> Result<deadpool_postgres::Pool, StoreError> {
         let settings = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        // Without it, one that must have TLS connects to nobody.
+        // Without a TLS configuration, an address that requires TLS fails to connect.
         let manager = match self.tls.clone() {
             None => Manager::from_config(self.config.clone(), NoTls, settings),
             Some(tls) => Manager::from_config(self.config.clone(), tls, settings),
@@ -184,12 +187,11 @@ impl PostgresSettings {
             .create_timeout(Some(CONNECT_TIMEOUT))
             .recycle_timeout(Some(CONNECT_TIMEOUT))
             .build()
-            .map_err(|_| unavailable("the pool of connections cannot be made"))
+            .map_err(|_| unavailable("the connection pool cannot be created"))
     }
 }
 
-/// A peer that is gone without a word is noticed by the system, also on a connection that only
-/// listens.
+/// TCP keepalives detect a peer that disappeared, also on the connection that only listens.
 fn set_keepalives(config: &mut Config) {
     config.keepalives(true).keepalives_idle(Duration::from_secs(10));
     config.keepalives_interval(Duration::from_secs(5)).keepalives_retries(3);

@@ -1,7 +1,8 @@
-//! Many rows as the engine takes them at once: an array for each column.
+//! Many rows for one statement: an array per column.
 
 use crate::{postgres::engine::statement::SqlValue, sql::Parameter};
 
+/// The values of many rows: an array per column.
 #[derive(Debug)]
 pub(crate) struct ColumnArrays<'a, const N: usize>([Vec<Parameter<'a>>; N]);
 
@@ -14,8 +15,8 @@ impl<'a, const N: usize> ColumnArrays<'a, N> {
         Self(columns)
     }
 
-    /// As the engine's client takes them.
-    pub(crate) fn raw(&self) -> impl Iterator<Item = SqlValue<'_>> {
+    /// Returns the arrays as parameters for the PostgreSQL driver.
+    pub(crate) fn driver_parameters(&self) -> impl Iterator<Item = SqlValue<'_>> {
         self.0.iter().map(|it| -> SqlValue<'_> { it })
     }
 }

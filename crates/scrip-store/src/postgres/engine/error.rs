@@ -1,4 +1,4 @@
-//! What can go wrong with the engine.
+//! Conversion of PostgreSQL errors.
 
 use scrip_core::store::StoreError;
 use tokio_postgres::error::SqlState;
@@ -7,11 +7,12 @@ pub(crate) fn unavailable(message: &'static str) -> StoreError {
     StoreError::Unavailable(message.into())
 }
 
-/// The engine's own message may quote a value; its code never does.
+/// Converts an error without the server's message, which may quote a value. The error code never
+/// does.
 pub(crate) fn store_error(error: tokio_postgres::Error) -> StoreError {
     match error.code() {
         Some(code) if *code == SqlState::LOCK_NOT_AVAILABLE => StoreError::Busy,
         Some(code) => StoreError::Unavailable(format!("PostgreSQL error {}", code.code()).into()),
-        None => unavailable("PostgreSQL did not answer"),
+        None => unavailable("PostgreSQL did not respond"),
     }
 }

@@ -1,5 +1,5 @@
-//! The connections of a node, and how one is used: for a bounded time, and never again once an answer
-//! stayed out.
+//! The connection pool of a node. Requests use connections with a timeout. A connection that did
+//! not respond in time is closed, not reused.
 
 use std::{error::Error, time::Duration};
 
@@ -9,23 +9,25 @@ use tokio_postgres::error::SqlState;
 
 use crate::postgres::engine::{error::unavailable, tenant_lock::TenantLocks};
 
-/// Which clock bounds what a node destroys because its time is over.
+/// The clock by which a node decides that data is expired and may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DeletionClock {
-    /// That of the database too, which all nodes share.
-    Database,
-    /// That of the node alone.
+    /// The earlier of two clocks: the node's own, and the database's, which is the same for all
+    /// nodes.
+    EarlierOfBoth,
+    /// Only the node's clock.
     Node,
 }
 
+/// The connections of a node.
 #[derive(Debug, Clone)]
 pub(crate) struct ConnectionPool {
     connections: deadpool_postgres::Pool,
-    /// For what must not wait behind requests.
+    /// For work that must not wait behind requests.
     reserved: deadpool_postgres::Pool,
     pub(crate) locks: TenantLocks,
-    /// The engine's own timeouts are shorter. This one is for an engine that hangs, or is not there
-    /// any more while nobody said so.
+    /// Longer than PostgreSQL's own timeout of a statement. It is for a server that hangs or has
+    /// disappeared without closing the connection.
     response_timeout: Duration,
     pub(crate) clock: DeletionClock,
 }
@@ -36,15 +38,15 @@ impl ConnectionPool {
         reserved: deadpool_postgres::Pool,
         response_timeout: Duration,
     ) -> Self {
-        let (lanes, clock) = (TenantLocks::default(), DeletionClock::Database);
-        Self { connections, reserved, locks: lanes, response_timeout, clock }
+        let (locks, clock) = (TenantLocks::default(), DeletionClock::EarlierOfBoth);
+        Self { connections, reserved, locks, response_timeout, clock }
     }
 
     pub(crate) fn with_clock(self, clock: DeletionClock) -> Self {
         Self { clock, ..self }
     }
 
-    /// The few that requests do not have.
+    /// Returns the pool of connections that requests cannot use.
     pub(crate) fn reserved(&self) -> Self {
         Self { connections: self.reserved.clone(), ..self.clone() }
     }
@@ -53,13 +55,15 @@ impl ConnectionPool {
         self.connections.status()
     }
 
-    /// As it is, for what is no request's.
-    pub(crate) async fn connection(&self) -> Result<Object, StoreError> {
-        connection(&self.connections).await
+    /// Takes a connection without the response timeout, for work that belongs to no request. The
+    /// wait for a free connection can still time out with [`StoreError::Busy`].
+    pub(crate) async fn acquire_without_response_timeout(&self) -> Result<Object, StoreError> {
+        wait_for_connection(&self.connections).await
     }
 
+    /// Takes a connection with the response timeout.
     pub(crate) async fn acquire(&self) -> Result<PooledConnection, StoreError> {
-        let client = self.connection().await?;
+        let client = self.acquire_without_response_timeout().await?;
         Ok(PooledConnection {
             client: Some(client),
             response_timeout: self.response_timeout,
@@ -68,9 +72,9 @@ impl ConnectionPool {
     }
 }
 
-/// A connection in use. Unless it is released, nobody uses it again: it is closed, and the engine
-/// takes back what it was in the middle of. That also goes for one that somebody stopped waiting
-/// for, since it may be that it will never answer.
+/// A connection in use. Unless it is released it is closed on drop, and the server rolls back its
+/// open transaction. The connection of a canceled request is also closed, not reused: the server
+/// may never respond on it.
 #[derive(Debug)]
 pub(crate) struct PooledConnection {
     client: Option<Object>,
@@ -86,28 +90,28 @@ impl Drop for PooledConnection {
 
 impl PooledConnection {
     pub(crate) fn client(&self) -> Result<&Object, StoreError> {
-        self.client.as_ref().ok_or(StoreError::Corrupt("a transaction is used after its end"))
+        self.client.as_ref().ok_or(StoreError::Corrupt("the transaction has already ended"))
     }
 
-    /// Back to the others.
+    /// Returns the connection to the pool.
     pub(crate) fn release(&mut self) {
         drop(self.client.take());
     }
 
-    /// For what takes long by its nature.
+    /// Raises the response timeout for long-running work.
     pub(crate) fn raise_response_timeout(&mut self, response_timeout: Duration) {
         self.response_timeout = self.response_timeout.max(response_timeout);
     }
 
-    /// What comes of it in time.
+    /// Runs the work with the response timeout.
     pub(crate) async fn with_timeout<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
-        let late = |_| unavailable("PostgreSQL did not answer in time");
-        tokio::time::timeout(self.response_timeout, work).await.map_err(late)
+        let timeout_error = |_| unavailable("PostgreSQL did not respond in time");
+        tokio::time::timeout(self.response_timeout, work).await.map_err(timeout_error)
     }
 }
 
-/// One of the pool's, once there is one.
-async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError> {
+/// Waits for a connection of the pool.
+async fn wait_for_connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError> {
     match pool.get().await {
         Ok(client) => Ok(client),
         Err(deadpool_postgres::PoolError::Timeout(deadpool_postgres::TimeoutType::Wait)) => {
@@ -118,16 +122,17 @@ async fn connection(pool: &deadpool_postgres::Pool) -> Result<Object, StoreError
     }
 }
 
-/// For the operator. What the server says in words may quote something; its codes, and what the
-/// system and TLS say, do not.
+/// Describes a connection error to the operator. Reports the server's error code, not its message,
+/// because the message may contain a secret value. Errors of the operating system and TLS contain
+/// none.
 fn connection_error(error: &tokio_postgres::Error) -> StoreError {
     let cause = match error.code() {
         Some(code) => {
-            format!("PostgreSQL lets nobody in: error {}{}", code.code(), explain_code(code))
+            format!("PostgreSQL denied the connection: error {}{}", code.code(), explain_code(code))
         }
         None => {
-            let cause = error.source().map(|it| format!(": {it}")).unwrap_or_default();
-            format!("PostgreSQL cannot be reached: {error}{cause}")
+            let source = error.source().map(|it| format!(": {it}")).unwrap_or_default();
+            format!("PostgreSQL cannot be reached: {error}{source}")
         }
     };
     StoreError::Unavailable(cause.into())
@@ -135,12 +140,12 @@ fn connection_error(error: &tokio_postgres::Error) -> StoreError {
 
 fn explain_code(code: &SqlState) -> &'static str {
     match code.code() {
-        "28P01" => " (the password is wrong, or there is no such user)",
-        "28000" => " (this user may not come in from here, or not in clear)",
-        "3D000" => " (there is no such database)",
+        "28P01" => " (wrong password or unknown user)",
+        "28000" => " (this user may not connect from this host or without TLS)",
+        "3D000" => " (unknown database)",
         "42501" => " (this user may not use the database)",
-        "53300" => " (it has too many connections)",
-        "57P03" => " (it is starting or stopping)",
+        "53300" => " (too many connections)",
+        "57P03" => " (the server is starting or stopping)",
         _ => "",
     }
 }

@@ -1,4 +1,4 @@
-//! Rows of PostgreSQL.
+//! Reads columns of PostgreSQL rows.
 
 use scrip_core::store::StoreError;
 use tokio_postgres::{Row, types::FromSql};
@@ -7,24 +7,24 @@ use uuid::Uuid;
 use crate::sql::{ColumnReader, MISSING_COLUMNS};
 
 impl ColumnReader for Row {
-    fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError> {
-        column(self, at)
+    fn uuid(&self, index: usize) -> Result<Option<Uuid>, StoreError> {
+        read_column(self, index)
     }
 
-    fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
-        column(self, at)
+    fn number(&self, index: usize) -> Result<Option<i64>, StoreError> {
+        read_column(self, index)
     }
 
-    fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
-        column(self, at)
+    fn text(&self, index: usize) -> Result<Option<&str>, StoreError> {
+        read_column(self, index)
     }
 
-    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
-        column(self, at)
+    fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError> {
+        read_column(self, index)
     }
 }
 
-/// Of a type that only this engine has.
-pub(crate) fn column<'a, T: FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, StoreError> {
-    row.try_get(at).map_err(|_| MISSING_COLUMNS)
+/// Reads a column of a type that only PostgreSQL has.
+pub(crate) fn read_column<'a, T: FromSql<'a>>(row: &'a Row, index: usize) -> Result<T, StoreError> {
+    row.try_get(index).map_err(|_| MISSING_COLUMNS)
 }

@@ -1,15 +1,16 @@
-//! Whose rows a transaction sees and writes: the second wall between tenants.
+//! The rows that a transaction may read and write: the second barrier between tenants.
 //!
-//! The first one is that every statement names the tenant. Policies in the schema let through only
-//! rows of the tenant that the transaction says it is about; where it says nothing, none. What is
-//! rightly about all tenants says so, by [`Scope::every_tenant`]: whoever looks for places where the
-//! wall is open looks for that.
+//! The first barrier is that every statement names the tenant. The second is row-level security:
+//! policies in the schema admit only rows of the tenant that the transaction has set, and no rows
+//! if it has set none. Work on all tenants uses [`RowScope::all_tenants`], so a search for that
+//! name finds every place without this barrier.
 //!
-//! It is said in each transaction and ends with it, for behind a pooler the next one is another's.
+//! `SET LOCAL` sets the scope in each transaction and ends with it, because a pooler gives the
+//! connection to another client afterwards.
 
 use scrip_core::id::TenantId;
 
-/// As the policies in the schema read it.
+/// The value that the row-level security policies read.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RowScope(TenantScope);
 
@@ -20,24 +21,25 @@ enum TenantScope {
     NoTenant,
 }
 
-/// A client that waits for longer gets no answer anyway.
+/// Server-side timeouts, which are shorter than the client's response timeout.
 macro_rules! timeouts {
     () => {
         "SET LOCAL lock_timeout = '5s'; SET LOCAL statement_timeout = '10s'; "
     };
 }
 
-/// The last keeps a node that hangs from holding a tenant.
+/// Begins a write transaction. The idle timeout ends the transaction of a node that hangs, so that
+/// the tenant is not blocked.
 const BEGIN_WRITE: &str = concat!(
     "BEGIN ISOLATION LEVEL READ COMMITTED; ",
     timeouts!(),
     "SET LOCAL idle_in_transaction_session_timeout = '10s'; "
 );
 
-/// Its end is sent with it, so it does not idle.
+/// Begins a transaction that is sent together with COMMIT, so it needs no idle timeout.
 const BEGIN_SINGLE: &str = concat!("BEGIN ISOLATION LEVEL READ COMMITTED; ", timeouts!());
 
-/// What goes through whole tables.
+/// Begins a transaction that scans whole tables.
 const BEGIN_LONG: &str =
     "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = '60s'; ";
 
@@ -52,48 +54,48 @@ impl RowScope {
         Self(TenantScope::Tenant(tenant))
     }
 
-    /// For what is found by something that names no tenant, or is the vault's own work.
+    /// Scope for rows that are found by a key without a tenant, and for background work.
     pub(crate) fn all_tenants() -> Self {
         Self(TenantScope::AllTenants)
     }
 
-    /// For tables that belong to nobody.
+    /// Scope for tables without tenant data.
     pub(crate) fn no_tenant() -> Self {
         Self(TenantScope::NoTenant)
     }
 
-    /// A UUID needs no quoting.
+    /// Returns the statement that sets the scope. A UUID needs no quoting.
     pub(crate) fn set_statement(self) -> String {
         match self.0 {
             TenantScope::Tenant(TenantId(id)) => format!("SET LOCAL scrip.tenant = '{id}'"),
-            TenantScope::AllTenants => "SET LOCAL scrip.tenant = 'every'".to_owned(),
-            // Not left out: somebody may have said something for the whole session.
+            TenantScope::AllTenants => "SET LOCAL scrip.tenant = 'all'".to_owned(),
+            // The empty value is also set, because the session may have an older value.
             TenantScope::NoTenant => "SET LOCAL scrip.tenant = ''".to_owned(),
         }
     }
 
     fn with_begin(self, begin: &str) -> String {
-        let mut begin = begin.to_owned();
-        begin.push_str(&self.set_statement());
-        begin
+        let mut statements = begin.to_owned();
+        statements.push_str(&self.set_statement());
+        statements
     }
 
-    /// A transaction that writes, of several statements.
+    /// Begins a write transaction of several statements.
     pub(crate) fn begin_write(self) -> String {
         self.with_begin(BEGIN_WRITE)
     }
 
-    /// A transaction of one statement.
+    /// Begins a transaction of one statement.
     pub(crate) fn begin_single(self) -> String {
         self.with_begin(BEGIN_SINGLE)
     }
 
-    /// One statement that may take its time.
+    /// Begins a transaction of one long-running statement.
     pub(crate) fn begin_long(self) -> String {
         self.with_begin(BEGIN_LONG)
     }
 
-    /// A transaction that reads, whose statements see the database as the first of them does.
+    /// Begins a read transaction in which all statements see the same snapshot.
     pub(crate) fn begin_snapshot(self) -> String {
         self.with_begin(BEGIN_SNAPSHOT)
     }

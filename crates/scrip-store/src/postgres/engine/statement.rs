@@ -1,4 +1,4 @@
-//! One statement, prepared once for each connection, and what can go wrong with it.
+//! Statements, prepared once per connection, and their errors.
 
 use std::{
     sync::{Mutex, PoisonError},
@@ -17,20 +17,20 @@ use crate::{
             scope::RowScope,
         },
     },
-    sql::{ColumnReader, Execute, Parameter, Statements, required},
+    sql::{ColumnReader, Execute, Parameter, Statements, read_required},
 };
 
-/// A parameter as the engine's client takes it.
+/// A parameter for the PostgreSQL driver.
 pub(crate) type SqlValue<'a> = &'a (dyn ToSql + Sync);
 
-/// What else is to be found out on the way in, once nobody of the tenant writes any more.
+/// A query that runs at the beginning of a transaction, after the tenant's lock is taken.
 #[derive(Clone, Copy)]
 pub(crate) struct ExtraQuery<'a> {
     pub(crate) sql: &'static str,
     pub(crate) parameters: &'a [SqlValue<'a>],
 }
 
-/// Where a statement goes: always into a transaction that has said whose rows it is about.
+/// Runs statements in a transaction with a row scope.
 pub(crate) trait PostgresClient: Sync {
     fn rows(
         &self,
@@ -39,7 +39,7 @@ pub(crate) trait PostgresClient: Sync {
     ) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
 }
 
-/// Shared code asks with parameters of both engines.
+/// Runs statements of shared code. Both engines accept its parameters.
 impl<C: PostgresClient> Statements for C {
     async fn query<T>(
         &self,
@@ -47,17 +47,17 @@ impl<C: PostgresClient> Statements for C {
         parameters: &[Parameter<'_>],
         decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        let rows = self.rows(sql, &raw(parameters)).await?;
+        let rows = self.rows(sql, &driver_parameters(parameters)).await?;
         rows.iter().map(|row| decode(row)).collect()
     }
 }
 
-/// Parameters as the engine's client takes them.
-pub(crate) fn raw<'a>(parameters: &'a [Parameter<'a>]) -> Vec<SqlValue<'a>> {
+/// Converts parameters for the PostgreSQL driver.
+pub(crate) fn driver_parameters<'a>(parameters: &'a [Parameter<'a>]) -> Vec<SqlValue<'a>> {
     parameters.iter().map(|it| -> SqlValue<'a> { it }).collect()
 }
 
-/// In a transaction that was begun, and is ended, by whoever holds the connection.
+/// The owner of the connection begins and ends the transaction.
 impl PostgresClient for PooledConnection {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let client = self.client()?;
@@ -71,15 +71,15 @@ impl PostgresClient for PooledConnection {
 
 impl Execute for PooledConnection {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await
+        self.execute_raw(sql, &driver_parameters(parameters)).await
     }
 }
 
 impl PooledConnection {
-    /// Statements without anything to fill in.
+    /// Runs statements without parameters.
     pub(crate) async fn batch(&self, sql: &str) -> Result<(), StoreError> {
-        let done = self.client()?.batch_execute(sql);
-        self.with_timeout(done).await?.map_err(store_error)
+        let batch = self.client()?.batch_execute(sql);
+        self.with_timeout(batch).await?.map_err(store_error)
     }
 
     pub(crate) async fn execute_raw(
@@ -88,15 +88,15 @@ impl PooledConnection {
         parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
         let client = self.client()?;
-        let done = async {
+        let execute = async {
             let statement = client.prepare_cached(sql).await?;
             client.execute(&statement, parameters).await
         };
-        self.with_timeout(done).await?.map(count).map_err(store_error)
+        self.with_timeout(execute).await?.map(to_row_count).map_err(store_error)
     }
 }
 
-/// For what goes on for as long as it takes.
+/// Runs statements without a time limit.
 impl PostgresClient for deadpool_postgres::Transaction<'_> {
     async fn rows(&self, sql: &str, parameters: &[SqlValue<'_>]) -> Result<Vec<Row>, StoreError> {
         let statement = self.prepare_cached(sql).await.map_err(store_error)?;
@@ -104,15 +104,15 @@ impl PostgresClient for deadpool_postgres::Transaction<'_> {
     }
 }
 
-/// Every statement is a transaction of its own, in one round trip: what begins it, the statement and
-/// what ends it are sent together.
+/// Runs every statement in a transaction of one round trip: BEGIN, the statement and COMMIT are
+/// pipelined.
 pub(crate) struct AutocommitClient<'a> {
     pool: &'a ConnectionPool,
     begin: String,
     response_timeout: Duration,
 }
 
-/// Longer than the engine's own, in `scope.rs`.
+/// Longer than the server-side timeout in `scope.rs`.
 const LONG_RESPONSE_TIMEOUT: Duration = Duration::from_secs(70);
 
 impl<'a> AutocommitClient<'a> {
@@ -120,7 +120,7 @@ impl<'a> AutocommitClient<'a> {
         Self { pool, begin: scope.begin_single(), response_timeout: Duration::ZERO }
     }
 
-    /// For statements that go through whole tables.
+    /// Creates a client for statements that scan whole tables.
     pub(crate) fn with_long_timeout(pool: &'a ConnectionPool, scope: RowScope) -> Self {
         Self { pool, begin: scope.begin_long(), response_timeout: LONG_RESPONSE_TIMEOUT }
     }
@@ -132,25 +132,25 @@ impl<'a> AutocommitClient<'a> {
     }
 }
 
-/// What one of these does.
+/// Runs one statement between BEGIN and COMMIT.
 macro_rules! autocommit {
     ($self:ident, $method:ident, $sql:ident, $parameters:ident) => {{
         let mut connection = $self.acquire().await?;
         let client = connection.client()?;
-        let done = async {
+        let run_statement = async {
             let statement = client.prepare_cached($sql).await?;
-            // Should one fail, the engine takes COMMIT for ROLLBACK.
-            let (_, done, _) = tokio::try_join!(
+            // If one statement fails, PostgreSQL treats COMMIT as ROLLBACK.
+            let (_, result, _) = tokio::try_join!(
                 biased;
                 client.batch_execute(&$self.begin),
                 client.$method(&statement, $parameters),
                 client.batch_execute("COMMIT"),
             )?;
-            Ok(done)
+            Ok(result)
         };
-        let done = connection.with_timeout(done).await?.map_err(store_error)?;
+        let result = connection.with_timeout(run_statement).await?.map_err(store_error)?;
         connection.release();
-        Ok(done)
+        Ok(result)
     }};
 }
 
@@ -162,22 +162,22 @@ impl PostgresClient for AutocommitClient<'_> {
 
 impl Execute for AutocommitClient<'_> {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await
+        self.execute_raw(sql, &driver_parameters(parameters)).await
     }
 }
 
 impl AutocommitClient<'_> {
-    /// How many rows it changed.
+    /// Returns the number of changed rows.
     pub(crate) async fn execute_raw(
         &self,
         sql: &str,
         parameters: &[SqlValue<'_>],
     ) -> Result<usize, StoreError> {
-        autocommit!(self, execute, sql, parameters).map(count)
+        autocommit!(self, execute, sql, parameters).map(to_row_count)
     }
 }
 
-/// Statements in it see the database as the first of them does.
+/// A read transaction in which all statements see the same snapshot.
 pub(crate) struct ReadSnapshot {
     connection: PooledConnection,
     /// Sent with the first statement.
@@ -190,7 +190,8 @@ impl ReadSnapshot {
         Ok(Self { connection: pool.acquire().await?, begin })
     }
 
-    /// What it gave. Where the engine did not give it, there is nothing to end.
+    /// Ends the transaction and returns the result. After an error of the server there is no
+    /// transaction to end.
     pub(crate) async fn end<T>(mut self, result: Result<T, StoreError>) -> Result<T, StoreError> {
         if let Ok(_) | Err(StoreError::Corrupt(_)) = result {
             self.connection.batch("COMMIT").await?;
@@ -222,7 +223,7 @@ const DATABASE_TIME: &str = "
 -- database_time
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
 
-/// The earlier of this time and that of the database's own clock.
+/// Returns the earlier of the given time and the database's clock.
 pub(crate) async fn cap_at_database_clock(
     client: &impl Statements,
     clock: DeletionClock,
@@ -231,28 +232,28 @@ pub(crate) async fn cap_at_database_clock(
     if clock == DeletionClock::Node {
         return Ok(at);
     }
-    let now = client.find(DATABASE_TIME, &[], |row| required(row, 0)).await?;
-    Ok(at.min(now.ok_or(StoreError::Corrupt("the database has no time"))?))
+    let now = client.find(DATABASE_TIME, &[], |row| read_required(row, 0)).await?;
+    Ok(at.min(now.ok_or(StoreError::Corrupt("the database returned no time"))?))
 }
 
-/// Rows that a statement changed.
-fn count(rows: u64) -> usize {
+/// Converts the number of changed rows.
+fn to_row_count(rows: u64) -> usize {
     usize::try_from(rows).unwrap_or(usize::MAX)
 }
 
 impl PostgresStore {
-    /// For single statements about one tenant.
+    /// Client for single statements about one tenant.
     pub(crate) fn for_tenant(&self, tenant: TenantId) -> AutocommitClient<'_> {
         AutocommitClient::new(&self.pool, RowScope::for_tenant(tenant))
     }
 
-    /// For what is found by something that names no tenant, and for the vault's own work. Nothing
-    /// that it finds is shown to anybody as it is: whose it is, its row says.
+    /// Client for rows that are found by a key without a tenant, and for background work. The row
+    /// names its tenant; callers must check it before they return the row.
     pub(crate) fn for_all_tenants(&self) -> AutocommitClient<'_> {
         AutocommitClient::new(&self.pool, RowScope::all_tenants())
     }
 
-    /// For tables that belong to nobody.
+    /// Client for tables without tenant data.
     pub(crate) fn without_tenant(&self) -> AutocommitClient<'_> {
         AutocommitClient::new(&self.pool, RowScope::no_tenant())
     }

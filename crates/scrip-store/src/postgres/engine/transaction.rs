@@ -1,10 +1,10 @@
-//! A transaction that writes: of one tenant and one of its logs, and the only one of these two at a
+//! A write transaction for one tenant and one of its logs. Only one such transaction runs at a
 //! time.
 //!
-//! The first statement changes the tenant's row in `lanes` and so waits for whoever did before, on
-//! whichever node. What is read after that is what they committed, since under READ COMMITTED every
-//! statement sees what is committed when it begins. Nothing else is locked before, so nobody waits
-//! in a circle.
+//! The first statement updates the tenant's row in `tenant_locks` and so waits for the previous
+//! transaction, on any node. Later statements see all data that the previous transaction committed,
+//! because under READ COMMITTED each statement sees the data committed before it began. Nothing
+//! else is locked earlier, so deadlocks cannot occur.
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
@@ -27,43 +27,46 @@ use crate::{
     shared::tokens::usage_delta::UsageDelta,
 };
 
-/// How often one is begun anew that the engine broke off before it had done anything.
-const ATTEMPTS: usize = 4;
+/// Maximum number of attempts to begin a transaction. The server may abort an attempt before it has
+/// an effect.
+const BEGIN_ATTEMPTS_MAX: usize = 4;
 
+/// A write transaction, which holds the lock of its tenant and log.
 #[derive(Debug)]
 pub(crate) struct PostgresTransaction {
     connection: PooledConnection,
-    /// Goes after the connection.
+    /// Dropped after the connection.
     _guard: TenantGuard,
     pub(crate) tenant: TenantId,
     tenant_exists: bool,
     log: LogKind,
-    /// Of the last token that has one.
+    /// Number of the tenant's newest token.
     last_number: i64,
     pub(crate) chain: PendingChain,
     pub(crate) usage: UsageDelta,
 }
 
-/// The newest number is at least that of a token that is there, whatever somebody did to the row.
+/// Locks the tenant and reserves token numbers. The result is at least the highest number of an
+/// existing token, even if the row was altered.
 pub(crate) const LOCK_TENANT: &str = "
--- enter
-INSERT INTO lanes (tenant, log, last_token)
+-- lock_tenant
+INSERT INTO tenant_locks (tenant, log, last_token_number)
 VALUES ($1, $2, coalesce((SELECT max(number) FROM tokens WHERE tenant = $1), 0) + $3)
 ON CONFLICT (tenant, log) DO UPDATE
-SET last_token = greatest(lanes.last_token + $3, excluded.last_token)
-RETURNING last_token";
+SET last_token_number = greatest(tenant_locks.last_token_number + $3, excluded.last_token_number)
+RETURNING last_token_number";
 
-/// Where what follows may be taken back to.
+/// A state of the transaction to which later work can be rolled back.
 #[derive(Debug)]
 pub(crate) struct Savepoint {
     records: usize,
     usage_changes: usize,
 }
 
-/// Why none was committed.
+/// The reason why a transaction was not committed.
 #[derive(Debug)]
 pub(crate) enum CommitError {
-    /// The engine did not take the rows of a set, so nothing of it is there.
+    /// The server rejected rows of a write set, so nothing of the set was written.
     RowsRejected,
     Failed(StoreError),
 }
@@ -77,7 +80,7 @@ impl From<StoreError> for CommitError {
 impl CommitError {
     pub(crate) fn into_store_error(self) -> StoreError {
         match self {
-            Self::RowsRejected => unavailable("PostgreSQL did not take the rows"),
+            Self::RowsRejected => unavailable("PostgreSQL rejected the rows"),
             Self::Failed(error) => error,
         }
     }
@@ -90,8 +93,8 @@ fn commit_error(error: tokio_postgres::Error) -> CommitError {
     }
 }
 
-/// Only what the engine itself says of rows: COMMIT is on its way behind them, and a pooler that
-/// lost the engine meanwhile has codes of its own, by which nobody knows how far it came.
+/// Whether the server itself reports an error about rows. COMMIT is pipelined after the rows: if a
+/// pooler lost the server, its error codes do not say whether the commit happened.
 fn is_row_error(code: &SqlState) -> bool {
     code.code().starts_with("23") || is_serialization_failure(code)
 }
@@ -100,9 +103,9 @@ fn is_serialization_failure(code: &SqlState) -> bool {
     [SqlState::T_R_SERIALIZATION_FAILURE, SqlState::T_R_DEADLOCK_DETECTED].contains(code)
 }
 
-/// Why none was begun.
+/// The reason why a transaction did not begin.
 enum BeginError {
-    /// The engine broke it off, and nothing was done.
+    /// The server aborted the transaction before it had an effect.
     Retry,
     Failed(StoreError),
 }
@@ -121,29 +124,29 @@ impl PostgresClient for PostgresTransaction {
 }
 
 impl PostgresTransaction {
-    /// For this many new tokens at most.
+    /// Begins a transaction for at most this many new tokens.
     pub(crate) async fn begin(
         pool: &ConnectionPool,
         tenant_log: TenantLog,
-        tokens: usize,
+        tokens_max: usize,
     ) -> Result<Self, StoreError> {
-        Self::begin_with_query(pool, tenant_log, tokens, None)
+        Self::begin_with_query(pool, tenant_log, tokens_max, None)
             .await
             .map(|(transaction, _)| transaction)
     }
 
-    /// The same, with the rows that answer a question.
+    /// Like `begin`; also returns the rows of an extra query.
     pub(crate) async fn begin_with_query(
         pool: &ConnectionPool,
         tenant_log: TenantLog,
-        tokens: usize,
+        tokens_max: usize,
         extra_query: Option<ExtraQuery<'_>>,
     ) -> Result<(Self, Vec<Row>), StoreError> {
-        let mut left = ATTEMPTS;
+        let mut remaining_attempts = BEGIN_ATTEMPTS_MAX;
         loop {
-            left = left.saturating_sub(1);
-            match Self::try_begin(pool, tenant_log, tokens, extra_query).await {
-                Err(BeginError::Retry) if left > 0 => (),
+            remaining_attempts = remaining_attempts.saturating_sub(1);
+            match Self::try_begin(pool, tenant_log, tokens_max, extra_query).await {
+                Err(BeginError::Retry) if remaining_attempts > 0 => (),
                 Err(BeginError::Retry) => return Err(StoreError::Busy),
                 Err(BeginError::Failed(error)) => return Err(error),
                 Ok(transaction) => return Ok(transaction),
@@ -151,7 +154,7 @@ impl PostgresTransaction {
         }
     }
 
-    /// One round trip, once the statements are prepared.
+    /// Begins a transaction in one round trip, if the statements are prepared.
     async fn try_begin(
         pool: &ConnectionPool,
         tenant_log: TenantLog,
@@ -159,56 +162,56 @@ impl PostgresTransaction {
         extra_query: Option<ExtraQuery<'_>>,
     ) -> Result<(Self, Vec<Row>), BeginError> {
         let TenantLog { log, tenant } = tenant_log;
-        // Before a connection: those who wait for one tenant must not have them all.
+        // The lock comes before the connection: waiters for one tenant must not use up the pool.
         let guard = pool.locks.acquire(tenant_log).await.map_err(BeginError::Failed)?;
         let connection = pool.acquire().await.map_err(BeginError::Failed)?;
         let client = connection.client().map_err(BeginError::Failed)?;
         let begin = RowScope::for_tenant(tenant).begin_write();
         let tokens = i64::try_from(tokens).unwrap_or(i64::MAX);
         let log_name = log.as_str();
-        let entered = async {
-            let enter = client.prepare_cached(LOCK_TENANT).await?;
-            let open = client.prepare_cached(chain::OPEN_CHAIN).await?;
-            let ask = match extra_query {
+        let begin_future = async {
+            let lock_tenant = client.prepare_cached(LOCK_TENANT).await?;
+            let open_chain = client.prepare_cached(chain::OPEN_CHAIN).await?;
+            let extra_statement = match extra_query {
                 Some(it) => Some(client.prepare_cached(it.sql).await?),
                 None => None,
             };
-            // They are sent in this order, none waiting for the one before.
+            // Pipelined in this order.
             tokio::try_join!(
                 biased;
                 client.batch_execute(&begin),
-                async { client.query_one(&enter, &[&tenant.0, &log_name, &tokens]).await },
-                async { client.query_one(&open, &[&tenant.0, &log_name]).await },
+                async { client.query_one(&lock_tenant, &[&tenant.0, &log_name, &tokens]).await },
+                async { client.query_one(&open_chain, &[&tenant.0, &log_name]).await },
                 async {
-                    match ask.as_ref().zip(extra_query) {
-                        Some((ask, it)) => client.query(ask, it.parameters).await,
+                    match extra_statement.as_ref().zip(extra_query) {
+                        Some((statement, it)) => client.query(statement, it.parameters).await,
                         None => Ok(Vec::new()),
                     }
                 },
             )
         };
-        let entered = connection.with_timeout(entered).await.map_err(BeginError::Failed)?;
-        let (_, entered, opened, answered) = entered.map_err(begin_error)?;
-        let unreadable = |_| BeginError::Failed(StoreError::Corrupt("a lane is not one of ours"));
-        let last: i64 = entered.try_get(0).map_err(unreadable)?;
-        let number = last.saturating_sub(tokens);
-        let chain = PendingChain::from_row(&opened);
-        let has_tenant = opened.try_get(8).map_err(unreadable)?;
+        let result = connection.with_timeout(begin_future).await.map_err(BeginError::Failed)?;
+        let (_, lock_row, chain_row, rows) = result.map_err(begin_error)?;
+        let invalid_lock = |_| BeginError::Failed(StoreError::Corrupt("a tenant lock is invalid"));
+        let last_reserved: i64 = lock_row.try_get(0).map_err(invalid_lock)?;
+        let last_number = last_reserved.saturating_sub(tokens);
+        let chain = PendingChain::from_row(&chain_row);
+        let tenant_exists = chain_row.try_get(8).map_err(invalid_lock)?;
         let usage = UsageDelta::default();
         let transaction = Self {
             connection,
             _guard: guard,
             tenant,
-            tenant_exists: has_tenant,
+            tenant_exists,
             log,
-            last_number: number,
+            last_number,
             chain,
             usage,
         };
-        Ok((transaction, answered))
+        Ok((transaction, rows))
     }
 
-    /// For statements.
+    /// Returns the connection for statements of this transaction.
     pub(crate) fn client(&self) -> Result<&PooledConnection, StoreError> {
         self.connection.client().map(|_| &self.connection)
     }
@@ -221,14 +224,14 @@ impl PostgresTransaction {
         self.connection.execute_raw(sql, parameters).await
     }
 
-    /// One that has to look at other tenants' rows, in one round trip.
+    /// Runs one query in the scope of all tenants, in one round trip.
     pub(crate) async fn query_all_tenants(
         &self,
         sql: &str,
         parameters: &[SqlValue<'_>],
     ) -> Result<Vec<Row>, StoreError> {
         let client = self.connection.client()?;
-        let (open, close) = (
+        let (set_all_tenants, set_tenant) = (
             RowScope::all_tenants().set_statement(),
             RowScope::for_tenant(self.tenant).set_statement(),
         );
@@ -236,49 +239,50 @@ impl PostgresTransaction {
             let statement = client.prepare_cached(sql).await?;
             let (_, rows, _) = tokio::try_join!(
                 biased;
-                client.batch_execute(&open),
+                client.batch_execute(&set_all_tenants),
                 client.query(&statement, parameters),
-                client.batch_execute(&close),
+                client.batch_execute(&set_tenant),
             )?;
             Ok(rows)
         };
         self.connection.with_timeout(query).await?.map_err(store_error)
     }
 
-    /// A request that began before its tenant was deleted must not write after.
+    /// Fails if the tenant was deleted: a request that began before the deletion must not write
+    /// after it.
     pub(crate) fn check_tenant_exists(&self) -> Result<(), StoreError> {
         if self.tenant_exists {
             return Ok(());
         }
-        Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
+        Err(StoreError::Unavailable("the tenant was deleted".into()))
     }
 
-    /// It writes for one tenant only.
+    /// Fails for another tenant: a transaction writes for one tenant only.
     pub(crate) fn check_tenant_matches(&self, tenant: TenantId) -> Result<(), StoreError> {
         if tenant == self.tenant {
             return Ok(());
         }
-        Err(StoreError::Corrupt("a transaction is of one tenant"))
+        Err(StoreError::Corrupt("a transaction can write for one tenant only"))
     }
 
-    /// The number of a new token.
+    /// Returns the number for a new token.
     pub(crate) fn next_number(&mut self) -> i64 {
         self.last_number = self.last_number.saturating_add(1);
         self.last_number
     }
 
-    /// One more record of the log; written with the others before the commit.
+    /// Adds a log record; all records are written together before the commit.
     pub(crate) fn append_record(
         &mut self,
         audit: &AuditRecord,
         entity: &str,
         outcome: &'static str,
     ) {
-        let entry = RecordSubject { log: self.log, tenant: self.tenant, entity, outcome };
-        self.chain.append(audit, entry);
+        let subject = RecordSubject { log: self.log, tenant: self.tenant, entity, outcome };
+        self.chain.append(audit, subject);
     }
 
-    /// Before a piece of work that may be taken back without the others.
+    /// Creates a savepoint before work that may be rolled back alone.
     pub(crate) async fn savepoint(&self) -> Result<Savepoint, StoreError> {
         self.connection.batch("SAVEPOINT work").await?;
         Ok(Savepoint {
@@ -291,7 +295,7 @@ impl PostgresTransaction {
         self.connection.batch("RELEASE SAVEPOINT work").await
     }
 
-    /// What was done since then leaves nothing.
+    /// Rolls back all work since the savepoint.
     pub(crate) async fn roll_back_to(&mut self, savepoint: Savepoint) -> Result<(), StoreError> {
         self.chain.truncate(savepoint.records);
         self.usage.truncate(savepoint.usage_changes);
@@ -299,48 +303,51 @@ impl PostgresTransaction {
         self.connection.batch(sql).await
     }
 
-    /// The rows of a set, while there is more to come.
+    /// Writes the rows of a set; the transaction continues.
     pub(crate) async fn put(&self, set: &WriteSet<'_>) -> Result<(), CommitError> {
         let client = self.connection.client()?;
-        let done = async {
+        let put_rows = async {
             let statements = set.prepare(client).await?;
             set.put(client, self.tenant, statements).await.map_err(commit_error)
         };
-        self.connection.with_timeout(done).await?
+        self.connection.with_timeout(put_rows).await?
     }
 
     pub(crate) async fn commit(self) -> Result<(), StoreError> {
         self.commit_with(&WriteSet::default()).await.map_err(CommitError::into_store_error)
     }
 
-    /// The rows of a set, the records, the counts and the end: one round trip.
+    /// Writes the rows of a set, the log records and the usage counters, and commits: one round
+    /// trip.
     pub(crate) async fn commit_with(mut self, set: &WriteSet<'_>) -> Result<(), CommitError> {
-        let of = TenantLog { log: self.log, tenant: self.tenant };
-        self.chain.recover_lost_head(&self.connection, of).await?;
+        let tenant_log = TenantLog { log: self.log, tenant: self.tenant };
+        self.chain.recover_lost_head(&self.connection, tenant_log).await?;
         let client = self.connection.client()?;
-        let links = self.chain.chain_rows(of);
-        let counts = UsageColumns::new(&self.usage);
-        let done = async {
-            let rows = set.prepare(client).await?;
-            let records = links.prepare(client).await?;
-            let counting = counts.prepare(client).await?;
-            // Should one fail, the engine takes COMMIT for ROLLBACK.
+        let chain_rows = self.chain.chain_rows(tenant_log);
+        let usage_columns = UsageColumns::new(&self.usage);
+        let put_and_commit = async {
+            let set_statements = set.prepare(client).await?;
+            let chain_statements = chain_rows.prepare(client).await?;
+            let usage_statements = usage_columns.prepare(client).await?;
+            // If one statement fails, PostgreSQL treats COMMIT as ROLLBACK.
             Ok::<_, StoreError>(tokio::join!(
                 biased;
-                set.put(client, self.tenant, rows),
-                links.put(client, records),
-                counts.put(client, self.tenant, counting),
+                set.put(client, self.tenant, set_statements),
+                chain_rows.put(client, chain_statements),
+                usage_columns.put(client, self.tenant, usage_statements),
                 client.batch_execute("COMMIT"),
             ))
         };
-        let (put, linked, counted, committed) = self.connection.with_timeout(done).await??;
-        // Either way the transaction is over, and others may have the connection.
-        if committed.is_ok() {
+        let (set_result, chain_result, usage_result, commit_result) =
+            self.connection.with_timeout(put_and_commit).await??;
+        // COMMIT or ROLLBACK: in both cases the transaction has ended, and the connection can be
+        // reused.
+        if commit_result.is_ok() {
             self.connection.release();
         }
-        put.map_err(commit_error)?;
-        linked.and(counted)?;
-        committed.map_err(|error| CommitError::Failed(store_error(error)))
+        set_result.map_err(commit_error)?;
+        chain_result.and(usage_result)?;
+        commit_result.map_err(|error| CommitError::Failed(store_error(error)))
     }
 
     pub(crate) async fn roll_back(mut self) -> Result<(), StoreError> {
@@ -354,14 +361,14 @@ impl PostgresTransaction {
 mod tests {
     use super::*;
 
-    /// Otherwise a write that was committed would be done twice.
+    /// A retry after any other error could apply a committed write twice.
     #[test]
     fn only_row_errors_are_retried_individually() {
         for code in ["23505", "23503", "23502", "40001", "40P01"] {
-            assert!(is_row_error(&SqlState::from_code(code)), "{code}");
+            assert!(is_row_error(&SqlState::from_code(code)), "{code} must be a row error");
         }
         for code in ["08P01", "08006", "57P01", "58000", "40003", "53300", "25P02", "XX000"] {
-            assert!(!is_row_error(&SqlState::from_code(code)), "{code}");
+            assert!(!is_row_error(&SqlState::from_code(code)), "{code} must not be a row error");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The counts of tokens, put once before the commit.
+//! Usage counters of tokens, written once before the commit.
 
 use deadpool_postgres::Object;
 use scrip_core::{id::TenantId, store::StoreError};
@@ -9,7 +9,7 @@ use crate::{
     shared::tokens::usage_delta::{UsageDelta, UsageTotals},
 };
 
-/// The sums of a transaction, which is of one tenant, as columns.
+/// The changes of one transaction, which belong to one tenant, as columns.
 #[derive(Debug, Default)]
 pub(crate) struct UsageColumns {
     types: Vec<&'static str>,
@@ -21,8 +21,8 @@ pub(crate) struct UsageColumns {
     created: Vec<i64>,
 }
 
-/// Raises where something was made, and lowers only what is there: what a deleted tenant leaves to be
-/// swept has no counts any more.
+/// Increments counters, and inserts missing ones. Decrements change existing rows only, because the
+/// remaining rows of a deleted tenant have no counters.
 pub(crate) const PUT_TYPES: &str = "
 -- put_usage_types
 INSERT INTO usage_types (tenant, type, count, last_created_at)
@@ -31,7 +31,7 @@ ON CONFLICT (tenant, type) DO UPDATE SET count = usage_types.count + excluded.co
     last_created_at = greatest(usage_types.last_created_at, excluded.last_created_at)";
 
 const DECREASE_TYPES: &str = "
--- lower_usage_types
+-- decrease_usage_types
 UPDATE usage_types AS it SET count = it.count - gone.count
 FROM unnest($2::text[], $3::bigint[]) AS gone (type, count)
 WHERE it.tenant = $1 AND it.type = gone.type";
@@ -46,22 +46,22 @@ impl UsageColumns {
     pub(crate) fn new(usage: &UsageDelta) -> Self {
         let UsageTotals { types, months } = usage.totals();
         let mut columns = Self::default();
-        for ((_, of), sum) in types {
-            if sum.created > 0 {
-                columns.types.push(of.as_str());
-                columns.counts.push(sum.created.saturating_sub(sum.removed));
-                columns.last_created.push(sum.last_created_ms);
+        for ((_, token_type), type_totals) in types {
+            if type_totals.created > 0 {
+                columns.types.push(token_type.as_str());
+                columns.counts.push(type_totals.created.saturating_sub(type_totals.removed));
+                columns.last_created.push(type_totals.last_created_ms);
             } else {
-                columns.decreased.push(of.as_str());
-                columns.decreased_by.push(sum.removed);
+                columns.decreased.push(token_type.as_str());
+                columns.decreased_by.push(type_totals.removed);
             }
         }
         (columns.months, columns.created) =
-            months.into_iter().map(|((month, _), made)| (month.0, made)).unzip();
+            months.into_iter().map(|((month, _), created)| (month.0, created)).unzip();
         columns
     }
 
-    /// Nothing where there is nothing to put.
+    /// Prepares the statements; `None` if there are no changes.
     pub(crate) async fn prepare(
         &self,
         client: &Object,
@@ -69,39 +69,35 @@ impl UsageColumns {
         if self.types.is_empty() && self.decreased.is_empty() {
             return Ok(None);
         }
-        let types = client.prepare_cached(PUT_TYPES).await.map_err(store_error)?;
-        let lower = client.prepare_cached(DECREASE_TYPES).await.map_err(store_error)?;
-        let months = client.prepare_cached(PUT_MONTHS).await.map_err(store_error)?;
-        Ok(Some([types, lower, months]))
+        let put_types = client.prepare_cached(PUT_TYPES).await.map_err(store_error)?;
+        let decrease_types = client.prepare_cached(DECREASE_TYPES).await.map_err(store_error)?;
+        let put_months = client.prepare_cached(PUT_MONTHS).await.map_err(store_error)?;
+        Ok(Some([put_types, decrease_types, put_months]))
     }
 
-    /// All are sent before any is answered.
+    /// Pipelines all statements: sends them before it waits for a result.
     pub(crate) async fn put(
         &self,
         client: &Object,
         TenantId(tenant): TenantId,
         statements: Option<[Statement; 3]>,
     ) -> Result<(), StoreError> {
-        let Some([put_types, lower, put_months]) = statements else { return Ok(()) };
-        let Self {
-            types,
-            counts,
-            last_created: lasts,
-            decreased: lowered,
-            decreased_by: lowered_by,
-            months,
-            created: made,
-        } = self;
+        let Some([put_types, decrease_types, put_months]) = statements else { return Ok(()) };
+        let Self { types, counts, last_created, decreased, decreased_by, months, created } = self;
         tokio::try_join!(
             biased;
-            async { client.execute(&put_types, &[&tenant, types, counts, lasts]).await },
+            async { client.execute(&put_types, &[&tenant, types, counts, last_created]).await },
             async {
-                match lowered.is_empty() {
+                match decreased.is_empty() {
                     true => Ok(0),
-                    false => client.execute(&lower, &[&tenant, lowered, lowered_by]).await,
+                    false => {
+                        client
+                            .execute(&decrease_types, &[&tenant, decreased, decreased_by])
+                            .await
+                    }
                 }
             },
-            async { client.execute(&put_months, &[&tenant, months, made]).await },
+            async { client.execute(&put_months, &[&tenant, months, created]).await },
         )
         .map(drop)
         .map_err(store_error)

@@ -1,5 +1,5 @@
-//! Work of one tenant gathers while what came before it is made durable, and is then done as one:
-//! the more there is, the less each piece costs.
+//! Group commit: writes of one tenant wait in a queue while the previous group is made durable, and
+//! then share the next transaction. The longer the queue, the less each write costs.
 
 use std::{
     collections::{HashMap, VecDeque, hash_map::Entry},
@@ -17,20 +17,20 @@ use tokio::{sync::oneshot, time::Instant};
 
 use crate::postgres::engine::error::unavailable;
 
-/// Past this a tenant's next piece of work is refused at once.
+/// Maximum length of a tenant's queue. Further writes are rejected immediately.
 const QUEUE_MAX: usize = 4096;
-/// Whoever waited for longer is refused when its turn comes: its client does not wait any more, or
-/// asks again.
+/// A write that was queued for longer is rejected when its group starts: its client has timed out
+/// or retries.
 const QUEUE_TIME_MAX: Duration = Duration::from_secs(5);
-/// Of what is done together, except where one piece alone has more.
-const BATCH_BYTES_MAX: usize = 4 * 1024 * 1024;
+/// Maximum number of bytes per group. A single larger write gets a group alone.
+const GROUP_BYTES_MAX: usize = 4 * 1024 * 1024;
 
-/// Up to a tenant's whole queue.
-const BATCH_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 256, 4096];
+/// Histogram bounds of group sizes, up to the length of a full queue.
+const GROUP_SIZE_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 256, 4096];
 
 pub(crate) type Reply<R> = oneshot::Sender<Result<R, StoreError>>;
 
-/// A piece of work, and whoever wants to hear what became of it.
+/// A queued write and the channel for its result.
 pub(crate) struct QueuedWrite<T, R> {
     pub(crate) work: T,
     pub(crate) bytes: usize,
@@ -38,20 +38,20 @@ pub(crate) struct QueuedWrite<T, R> {
     queued_at: Instant,
 }
 
-/// What waits for one log, of all tenants.
+/// Queued writes of all tenants for one log.
 pub(crate) struct TenantQueues<T, R>(Arc<QueueState<T, R>>);
 
 struct QueueState<T, R> {
-    /// A tenant is in it while somebody works for it.
+    /// A tenant has an entry while a drain runs for it.
     queues: Mutex<HashMap<TenantId, VecDeque<QueuedWrite<T, R>>>>,
     rejected: Counter,
     failed: Counter,
-    batch: Histogram<9>,
+    group_sizes: Histogram<9>,
 }
 
 impl<T, R> fmt::Debug for TenantQueues<T, R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Gathering")
+        f.write_str("TenantQueues")
     }
 }
 
@@ -61,7 +61,7 @@ impl<T, R> Default for TenantQueues<T, R> {
             queues: Mutex::default(),
             rejected: Counter::default(),
             failed: Counter::default(),
-            batch: Histogram::new(BATCH_BOUNDS),
+            group_sizes: Histogram::new(GROUP_SIZE_BOUNDS),
         }))
     }
 }
@@ -71,19 +71,19 @@ impl<T, R> QueueState<T, R> {
         self.queues.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether nobody works for this tenant yet.
-    fn push(&self, tenant: TenantId, waiting: QueuedWrite<T, R>) -> Result<bool, StoreError> {
+    /// Returns whether the caller must start a drain for this tenant.
+    fn push(&self, tenant: TenantId, queued_write: QueuedWrite<T, R>) -> Result<bool, StoreError> {
         match self.lock().entry(tenant) {
             Entry::Occupied(it) if it.get().len() >= QUEUE_MAX => {
                 self.rejected.increment();
                 Err(StoreError::Busy)
             }
             Entry::Occupied(mut it) => {
-                it.get_mut().push_back(waiting);
+                it.get_mut().push_back(queued_write);
                 Ok(false)
             }
             Entry::Vacant(it) => {
-                it.insert(VecDeque::from([waiting]));
+                it.insert(VecDeque::from([queued_write]));
                 Ok(true)
             }
         }
@@ -91,7 +91,8 @@ impl<T, R> QueueState<T, R> {
 }
 
 impl<T: Send + 'static, R: Send + 'static> TenantQueues<T, R> {
-    /// Answers once it is durable. `run` works for a tenant, until its turn is over.
+    /// Returns when the write is durable. `run_drain` writes the groups of a tenant until its
+    /// queue is empty.
     pub(crate) async fn submit_and_wait<F>(
         &self,
         tenant: TenantId,
@@ -106,8 +107,7 @@ impl<T: Send + 'static, R: Send + 'static> TenantQueues<T, R> {
         receiver.await.map_err(|_| unavailable("the server is stopping"))?
     }
 
-    /// The same, for one who does not wait for it: what became of it is told to whoever wants to
-    /// hear.
+    /// Queues a write and does not wait. The receiver gets the result.
     pub(crate) fn submit<F>(
         &self,
         tenant: TenantId,
@@ -121,27 +121,28 @@ impl<T: Send + 'static, R: Send + 'static> TenantQueues<T, R> {
         let (reply, receiver) = oneshot::channel();
         if self.0.push(tenant, QueuedWrite { work, bytes, reply, queued_at: Instant::now() })? {
             let drain = Drain { state: Arc::clone(&self.0), tenant, is_finished: false };
-            // Not by the one who asked: should that go away, the others would wait for nobody.
+            // A separate task: if it ran in the request, a disconnecting client would stop the
+            // drain for all others.
             drop(tokio::spawn(run_drain(drain)));
         }
         Ok(receiver)
     }
 
     pub(crate) fn metrics(&self, log: &'static str) -> WriterMetrics {
-        let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+        let to_u64 = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
         WriterMetrics {
             log,
-            queued: self.0.lock().values().map(|it| number(it.len())).sum(),
-            queue_capacity: number(QUEUE_MAX),
+            queued: self.0.lock().values().map(|it| to_u64(it.len())).sum(),
+            queue_capacity: to_u64(QUEUE_MAX),
             rejected: self.0.rejected.get(),
-            batch_sizes: self.0.batch.snapshot(),
+            batch_sizes: self.0.group_sizes.snapshot(),
             unknown_outcomes: self.0.failed.get(),
             ..WriterMetrics::default()
         }
     }
 }
 
-/// Somebody works for this tenant, until nothing waits.
+/// Writes the queue of one tenant until it is empty.
 pub(crate) struct Drain<T, R> {
     state: Arc<QueueState<T, R>>,
     pub(crate) tenant: TenantId,
@@ -149,56 +150,57 @@ pub(crate) struct Drain<T, R> {
 }
 
 impl<T, R> Drain<T, R> {
-    /// What has waited longest, so many at most; nothing, and the turn is over, when nothing does.
-    pub(crate) fn next_batch(&mut self, batch_max: usize) -> Option<Vec<QueuedWrite<T, R>>> {
-        self.next_batch_at(Instant::now(), batch_max)
+    /// Takes the writes that have waited longest, at most `writes_max`; `None` ends the drain
+    /// because the queue is empty.
+    pub(crate) fn next_group(&mut self, writes_max: usize) -> Option<Vec<QueuedWrite<T, R>>> {
+        self.next_group_at(Instant::now(), writes_max)
     }
 
-    fn next_batch_at(&mut self, now: Instant, batch_max: usize) -> Option<Vec<QueuedWrite<T, R>>> {
-        let mut tenants = self.state.lock();
-        if let Some(queue) = tenants.get_mut(&self.tenant) {
-            while let Some(late) =
+    fn next_group_at(&mut self, now: Instant, writes_max: usize) -> Option<Vec<QueuedWrite<T, R>>> {
+        let mut queues = self.state.lock();
+        if let Some(queue) = queues.get_mut(&self.tenant) {
+            while let Some(expired) =
                 queue.pop_front_if(|it| now.duration_since(it.queued_at) > QUEUE_TIME_MAX)
             {
                 self.state.rejected.increment();
-                drop(late.reply.send(Err(StoreError::Busy)));
+                drop(expired.reply.send(Err(StoreError::Busy)));
             }
         }
-        let (mut taken, mut bytes) = (Vec::new(), 0_usize);
-        while taken.len() < batch_max
-            && let Some(queue) = tenants.get_mut(&self.tenant)
+        let (mut group, mut bytes) = (Vec::new(), 0_usize);
+        while group.len() < writes_max
+            && let Some(queue) = queues.get_mut(&self.tenant)
             && let Some(first) = queue.front()
-            && (taken.is_empty() || bytes.saturating_add(first.bytes) <= BATCH_BYTES_MAX)
+            && (group.is_empty() || bytes.saturating_add(first.bytes) <= GROUP_BYTES_MAX)
         {
             bytes = bytes.saturating_add(first.bytes);
-            taken.extend(queue.pop_front());
+            group.extend(queue.pop_front());
         }
-        if taken.is_empty() {
-            tenants.remove(&self.tenant);
+        if group.is_empty() {
+            queues.remove(&self.tenant);
             self.is_finished = true;
             return None;
         }
-        Some(taken)
+        Some(group)
     }
 
-    /// What there was no room for, before all that waits.
+    /// Returns writes that did not fit into the transaction to the front of the queue.
     pub(crate) fn requeue(&self, unfinished: Vec<QueuedWrite<T, R>>) {
-        let mut tenants = self.state.lock();
-        let queue = tenants.entry(self.tenant).or_default();
+        let mut queues = self.state.lock();
+        let queue = queues.entry(self.tenant).or_default();
         unfinished.into_iter().rev().for_each(|it| queue.push_front(it));
     }
 
-    /// One transaction that did this many, or of which nobody knows what became.
-    pub(crate) fn count_batch(&self, committed: Option<usize>) {
+    /// Counts one transaction: the number of its writes, or `None` if its outcome is unknown.
+    pub(crate) fn count_transaction(&self, committed: Option<usize>) {
         match committed {
-            Some(size) => self.state.batch.record(u64::try_from(size).unwrap_or(u64::MAX)),
+            Some(size) => self.state.group_sizes.record(u64::try_from(size).unwrap_or(u64::MAX)),
             None => self.state.failed.increment(),
         }
     }
 }
 
-/// When the work is broken off, nobody is left waiting for it. After its end the tenant may be
-/// somebody else's.
+/// Replies to all waiting writes if the drain is cancelled. After a normal end, another drain may
+/// already own the tenant's queue.
 impl<T, R> Drop for Drain<T, R> {
     fn drop(&mut self) {
         if !self.is_finished {
@@ -219,94 +221,98 @@ mod tests {
         QueuedWrite { work, bytes, reply: oneshot::channel().0, queued_at: Instant::now() }
     }
 
-    fn work_ids(batch: Option<Vec<QueuedWrite<usize, ()>>>) -> Vec<usize> {
-        batch.into_iter().flatten().map(|it| it.work).collect()
+    fn work_ids(group: Option<Vec<QueuedWrite<usize, ()>>>) -> Vec<usize> {
+        group.into_iter().flatten().map(|it| it.work).collect()
     }
 
     #[test]
-    fn batch_is_bounded_by_count_and_bytes() {
-        let all = TenantQueues::<usize, ()>::default();
-        let sizes = [0, 0, 0, BATCH_BYTES_MAX, 1, BATCH_BYTES_MAX.saturating_mul(2), 1];
+    fn group_is_limited_by_count_and_bytes() {
+        let queues = TenantQueues::<usize, ()>::default();
+        let sizes = [0, 0, 0, GROUP_BYTES_MAX, 1, GROUP_BYTES_MAX.saturating_mul(2), 1];
         for (work, bytes) in sizes.into_iter().enumerate() {
-            assert_eq!(all.0.push(TENANT, queued_write(work, bytes)).ok(), Some(work == 0));
+            assert_eq!(queues.0.push(TENANT, queued_write(work, bytes)).ok(), Some(work == 0));
         }
-        let mut drain = Drain { state: Arc::clone(&all.0), tenant: TENANT, is_finished: false };
-        assert_eq!(work_ids(drain.next_batch(2)), [0, 1]);
-        // One may have more than all together; then it is by itself.
-        assert_eq!(work_ids(drain.next_batch(9)), [2, 3]);
-        assert_eq!(work_ids(drain.next_batch(9)), [4]);
-        assert_eq!(work_ids(drain.next_batch(9)), [5]);
-        assert_eq!(work_ids(drain.next_batch(9)), [6]);
-        assert!(drain.next_batch(9).is_none());
+        let mut drain = Drain { state: Arc::clone(&queues.0), tenant: TENANT, is_finished: false };
+        assert_eq!(work_ids(drain.next_group(2)), [0, 1]);
+        // A single write may exceed the byte limit; it gets a group alone.
+        assert_eq!(work_ids(drain.next_group(9)), [2, 3]);
+        assert_eq!(work_ids(drain.next_group(9)), [4]);
+        assert_eq!(work_ids(drain.next_group(9)), [5]);
+        assert_eq!(work_ids(drain.next_group(9)), [6]);
+        assert!(drain.next_group(9).is_none());
     }
 
     #[test]
     fn write_queued_too_long_is_rejected_as_busy() {
-        let all = TenantQueues::<usize, ()>::default();
-        let began = Instant::now();
-        let after = |seconds| began + Duration::from_secs(seconds);
-        let mut responses = Vec::new();
+        let queues = TenantQueues::<usize, ()>::default();
+        let start = Instant::now();
+        let seconds_later = |seconds| start + Duration::from_secs(seconds);
+        let mut receivers = Vec::new();
         for (work, seconds) in [0, 1, 2].into_iter().enumerate() {
             let (reply, receiver) = oneshot::channel();
-            let waiting = QueuedWrite { work, bytes: 0, reply, queued_at: after(seconds) };
-            assert!(all.0.push(TENANT, waiting).is_ok());
-            responses.push(receiver);
+            let queued_write =
+                QueuedWrite { work, bytes: 0, reply, queued_at: seconds_later(seconds) };
+            assert!(queues.0.push(TENANT, queued_write).is_ok());
+            receivers.push(receiver);
         }
-        let mut drain = Drain { state: Arc::clone(&all.0), tenant: TENANT, is_finished: false };
-        // Two of them are late; the third is done.
-        let mut taken = drain.next_batch_at(after(7), 9).unwrap();
-        assert_eq!(taken.iter().map(|it| it.work).collect::<Vec<_>>(), [2]);
-        let [first, second, third] = responses.as_mut_slice() else { panic!("there are three") };
-        for late in [first, second] {
-            assert!(matches!(late.try_recv(), Ok(Err(StoreError::Busy))));
+        let mut drain = Drain { state: Arc::clone(&queues.0), tenant: TENANT, is_finished: false };
+        // Two writes waited too long; the third is in the group.
+        let mut group = drain.next_group_at(seconds_later(7), 9).unwrap();
+        assert_eq!(group.iter().map(|it| it.work).collect::<Vec<_>>(), [2]);
+        let [first, second, third] = receivers.as_mut_slice() else {
+            panic!("expected three receivers")
+        };
+        for receiver in [first, second] {
+            assert!(matches!(receiver.try_recv(), Ok(Err(StoreError::Busy))));
         }
         assert!(third.try_recv().is_err());
-        assert_eq!(all.metrics("audit").rejected, 2);
-        // What there was no room for keeps its time.
-        drain.requeue(taken.split_off(0));
-        assert!(drain.next_batch_at(after(8), 9).is_none());
+        assert_eq!(queues.metrics("audit").rejected, 2);
+        // A requeued write keeps its queue time.
+        drain.requeue(group.split_off(0));
+        assert!(drain.next_group_at(seconds_later(8), 9).is_none());
         assert!(matches!(third.try_recv(), Ok(Err(StoreError::Busy))));
     }
 
     #[test]
-    fn requeued_writes_come_before_the_rest_of_the_queue() {
-        let all = TenantQueues::<usize, ()>::default();
+    fn requeued_writes_come_before_the_other_writes_of_the_queue() {
+        let queues = TenantQueues::<usize, ()>::default();
         for work in 0..4 {
-            assert!(all.0.push(TENANT, queued_write(work, 0)).is_ok());
+            assert!(queues.0.push(TENANT, queued_write(work, 0)).is_ok());
         }
-        let mut drain = Drain { state: Arc::clone(&all.0), tenant: TENANT, is_finished: false };
-        let mut taken = drain.next_batch(3).unwrap();
-        drain.requeue(taken.split_off(1));
-        assert_eq!(work_ids(drain.next_batch(9)), [1, 2, 3]);
+        let mut drain = Drain { state: Arc::clone(&queues.0), tenant: TENANT, is_finished: false };
+        let mut group = drain.next_group(3).unwrap();
+        drain.requeue(group.split_off(1));
+        assert_eq!(work_ids(drain.next_group(9)), [1, 2, 3]);
     }
 
     #[test]
     fn finished_drain_does_not_remove_the_next_drains_queue() {
-        let all = TenantQueues::<usize, ()>::default();
-        let drain = || Drain { state: Arc::clone(&all.0), tenant: TENANT, is_finished: false };
-        assert!(all.0.push(TENANT, queued_write(1, 0)).is_ok_and(|is_first| is_first));
-        let mut first = drain();
-        assert_eq!(work_ids(first.next_batch(9)), [1]);
-        assert!(first.next_batch(9).is_none());
-        assert!(all.0.push(TENANT, queued_write(2, 0)).is_ok_and(|is_first| is_first));
+        let queues = TenantQueues::<usize, ()>::default();
+        let new_drain =
+            || Drain { state: Arc::clone(&queues.0), tenant: TENANT, is_finished: false };
+        assert!(queues.0.push(TENANT, queued_write(1, 0)).is_ok_and(|is_first| is_first));
+        let mut first = new_drain();
+        assert_eq!(work_ids(first.next_group(9)), [1]);
+        assert!(first.next_group(9).is_none());
+        assert!(queues.0.push(TENANT, queued_write(2, 0)).is_ok_and(|is_first| is_first));
         drop(first);
-        let mut second = drain();
-        assert_eq!(work_ids(second.next_batch(9)), [2]);
-        // One that is broken off leaves nobody waiting.
-        assert!(all.0.push(TENANT, queued_write(3, 0)).is_ok_and(|is_first| !is_first));
+        let mut second = new_drain();
+        assert_eq!(work_ids(second.next_group(9)), [2]);
+        // A cancelled drain leaves no write waiting.
+        assert!(queues.0.push(TENANT, queued_write(3, 0)).is_ok_and(|is_first| !is_first));
         drop(second);
-        assert!(all.0.push(TENANT, queued_write(4, 0)).is_ok_and(|is_first| is_first));
+        assert!(queues.0.push(TENANT, queued_write(4, 0)).is_ok_and(|is_first| is_first));
     }
 
     #[test]
     fn tenant_queue_rejects_writes_when_full() {
-        let all = TenantQueues::<usize, ()>::default();
+        let queues = TenantQueues::<usize, ()>::default();
         for work in 0..QUEUE_MAX {
-            assert!(all.0.push(TENANT, queued_write(work, 0)).is_ok());
+            assert!(queues.0.push(TENANT, queued_write(work, 0)).is_ok());
         }
-        assert!(matches!(all.0.push(TENANT, queued_write(0, 0)), Err(StoreError::Busy)));
-        assert!(all.0.push(TenantId(Uuid::max()), queued_write(0, 0)).is_ok());
-        let measures = all.metrics("audit");
-        assert_eq!((measures.queued, measures.queue_capacity, measures.rejected), (4097, 4096, 1));
+        assert!(matches!(queues.0.push(TENANT, queued_write(0, 0)), Err(StoreError::Busy)));
+        assert!(queues.0.push(TenantId(Uuid::max()), queued_write(0, 0)).is_ok());
+        let metrics = queues.metrics("audit");
+        assert_eq!((metrics.queued, metrics.queue_capacity, metrics.rejected), (4097, 4096, 1));
     }
 }

@@ -1,4 +1,4 @@
-//! The rows of many writes that do not touch each other, put by one statement for each table.
+//! Rows of many independent writes, inserted with one statement per table.
 
 use std::{collections::HashSet, iter};
 
@@ -20,7 +20,7 @@ use crate::{
     postgres::engine::{
         columns::ColumnArrays,
         error::store_error,
-        row::column,
+        row::read_column,
         statement::{ExtraQuery, SqlValue},
     },
     shared::tokens::{
@@ -30,13 +30,13 @@ use crate::{
     sql::parameters,
 };
 
-/// Whatever has such an id or such a duplicate key, live or not. Whoever is found here
-/// only looks as if it were in the way; that is told apart where each write is done by itself.
+/// Finds tokens with the same id or duplicate key, live or expired. A hit is only a possible
+/// conflict: the write is then done individually, which decides.
 ///
-/// Scalar subqueries are never made a join, which an engine that has not counted its rows yet
-/// would do by going through all of them.
+/// Scalar subqueries are never planned as a join. A server without table statistics would run a
+/// join as a full scan.
 pub(crate) const FIND_CONFLICTS: &str = "
--- find_obstacles
+-- find_conflicts
 SELECT it.at FROM unnest($2::bigint[], $3::text[]) AS it (at, id)
 WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.id = it.id) IS NOT NULL
 UNION ALL
@@ -48,7 +48,7 @@ UNION ALL
 WHERE (SELECT number FROM tokens WHERE tenant = $1 AND tokens.duplicate_read_key = it.key
     LIMIT 1) IS NOT NULL";
 
-/// What must not be there when tokens are inserted.
+/// Ids and duplicate keys that must be free before the tokens are inserted.
 #[derive(Debug, Default)]
 pub(crate) struct ConflictLookup<'a> {
     ids: (Vec<i64>, Vec<&'a str>),
@@ -57,19 +57,19 @@ pub(crate) struct ConflictLookup<'a> {
 }
 
 impl<'a> ConflictLookup<'a> {
-    /// `at` is by what it is told again.
+    /// Adds the keys of an insert. The query returns `position` if the insert may conflict.
     pub(crate) fn add(&mut self, position: usize, insert: &'a InsertToken) {
-        let at = i64::try_from(position).unwrap_or(i64::MAX);
+        let index = i64::try_from(position).unwrap_or(i64::MAX);
         let record = &insert.token.record;
-        self.ids.0.push(at);
+        self.ids.0.push(index);
         self.ids.1.push(record.id.as_str());
         let Some(lookup) = DuplicateLookup::for_write(record, insert.deduplicate) else { return };
         for DuplicateKey(key) in lookup.keys {
-            self.keys.0.push(at);
+            self.keys.0.push(index);
             self.keys.1.push(key.to_vec());
         }
         if let Some(DuplicateKey(key)) = lookup.read_key {
-            self.read_keys.0.push(at);
+            self.read_keys.0.push(index);
             self.read_keys.1.push(key.to_vec());
         }
     }
@@ -79,45 +79,46 @@ impl<'a> ConflictLookup<'a> {
         [tenant, &self.ids.0, &self.ids.1, &keys.0, &keys.1, &read_keys.0, &read_keys.1]
     }
 
-    /// Nothing, where there is nothing to ask.
+    /// Returns the query; `None` if no key was added.
     pub(crate) fn query<'b>(&self, parameters: &'b [SqlValue<'b>; 7]) -> Option<ExtraQuery<'b>> {
         (!self.ids.0.is_empty()).then_some(ExtraQuery { sql: FIND_CONFLICTS, parameters })
     }
 }
 
-/// Those that have something in their way.
-pub(crate) fn conflicting(rows: &[Row]) -> Result<HashSet<usize>, StoreError> {
-    let at = |row| column::<i64>(row, 0).map(|it| usize::try_from(it).unwrap_or(usize::MAX));
-    rows.iter().map(at).collect()
+/// Decodes the positions of the inserts that may conflict.
+pub(crate) fn decode_conflicts(rows: &[Row]) -> Result<HashSet<usize>, StoreError> {
+    let decode_position =
+        |row| read_column::<i64>(row, 0).map(|it| usize::try_from(it).unwrap_or(usize::MAX));
+    rows.iter().map(decode_position).collect()
 }
 
-/// Columns of one transaction. Nobody else of the tenant writes, and nothing was in the way: so a
-/// key that is there already is an error, and takes all of it back.
+/// Rows that one transaction inserts. The tenant is locked and no conflict was found, so an
+/// existing key is an error that rolls back the whole set.
 #[derive(Debug, Default)]
 pub(crate) struct WriteSet<'a> {
     tokens: Vec<(i64, &'a StoredToken)>,
     intents: Vec<&'a StoredTokenIntent>,
-    /// Each with the numbers of the tokens that it shows.
+    /// Records, each with the numbers of the tokens in its response.
     idempotency_records: Vec<(&'a IdempotencyRecord, Vec<i64>)>,
 }
 
 pub(crate) const INSERT_TOKENS: &str = concat!(
-    "-- insert_tokens\nWITH made AS (INSERT INTO tokens (",
+    "-- insert_tokens\nWITH inserted AS (INSERT INTO tokens (",
     insert_token_columns!(),
     ", number)
     SELECT $1, * FROM unnest($2::text[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
         $7::bigint[], $8::bigint[], $9::bigint[], $10::bytea[], $11::bytea[], $12::bytea[],
         $13::bytea[], $14::bytea[], $15::bigint[])
-), coded AS (
+), inserted_cvcs AS (
     INSERT INTO cvcs (tenant, token, expires_at, sealed)
     SELECT $1, * FROM unnest($16::bigint[], $17::bigint[], $18::bytea[])
 )
-    INSERT INTO filed (tenant, facet, container, created_at, token)
+    INSERT INTO token_index (tenant, facet, container, created_at, token)
     SELECT $1, * FROM unnest($19::bytea[], $20::text[], $21::bigint[], $22::bigint[])"
 );
 
 const INSERT_INTENTS: &str = concat!(
-    "-- insert_token_intents\nWITH made AS (INSERT INTO token_intents (",
+    "-- insert_token_intents\nWITH inserted AS (INSERT INTO token_intents (",
     insert_intent_columns!(),
     ")
     SELECT $1, * FROM unnest($2::uuid[], $3::text[], $4::bytea[], $5::text[], $6::uuid[],
@@ -128,15 +129,15 @@ const INSERT_INTENTS: &str = concat!(
 );
 
 const INSERT_IDEMPOTENCY_RECORDS: &str = "
--- insert_answers
-WITH answered AS (
-    INSERT INTO answers (tenant, digest, created_at, head)
+-- insert_idempotency_records
+WITH inserted_records AS (
+    INSERT INTO idempotency_records (tenant, digest, created_at, head)
     SELECT $1, * FROM unnest($2::bytea[], $3::bigint[], $4::bytea[])
 )
-    INSERT INTO answer_data (tenant, digest, at, token, sealed)
+    INSERT INTO response_token_data (tenant, digest, write_index, token, sealed)
     SELECT $1, * FROM unnest($5::bytea[], $6::bigint[], $7::bigint[], $8::bytea[])";
 
-/// Those of a set that it needs.
+/// The statements that a write set needs.
 #[derive(Debug)]
 pub(crate) struct WriteSetStatements {
     tokens: Option<Statement>,
@@ -155,14 +156,14 @@ impl<'a> WriteSet<'a> {
 
     pub(crate) fn add_idempotency_record(
         &mut self,
-        answer: &'a IdempotencyRecord,
+        record: &'a IdempotencyRecord,
         numbers: Vec<i64>,
     ) {
-        self.idempotency_records.push((answer, numbers));
+        self.idempotency_records.push((record, numbers));
     }
 
     pub(crate) async fn prepare(&self, client: &Object) -> Result<WriteSetStatements, StoreError> {
-        let prepare = async |needs: bool, sql| match needs {
+        let prepare = async |is_needed: bool, sql| match is_needed {
             true => client.prepare_cached(sql).await.map(Some).map_err(store_error),
             false => Ok(None),
         };
@@ -177,19 +178,19 @@ impl<'a> WriteSet<'a> {
         })
     }
 
-    /// All are sent before any is answered.
+    /// Pipelines all statements: sends them before it waits for a result.
     pub(crate) async fn put(
         &self,
         client: &Object,
         tenant: TenantId,
         statements: WriteSetStatements,
     ) -> Result<(), tokio_postgres::Error> {
-        let WriteSetStatements { tokens, intents, idempotency_records: answers } = &statements;
+        let WriteSetStatements { tokens, intents, idempotency_records } = &statements;
         tokio::try_join!(
             biased;
             self.put_tokens(client, tenant, tokens.as_ref()),
             self.put_intents(client, tenant, intents.as_ref()),
-            self.put_idempotency_records(client, tenant, answers.as_ref()),
+            self.put_idempotency_records(client, tenant, idempotency_records.as_ref()),
         )
         .map(drop)
     }
@@ -201,24 +202,28 @@ impl<'a> WriteSet<'a> {
         statement: Option<&Statement>,
     ) -> Result<(), tokio_postgres::Error> {
         let Some(statement) = statement else { return Ok(()) };
-        let all = || self.tokens.iter();
+        let tokens = || self.tokens.iter();
         let rows = ColumnArrays::from_rows(
-            all().map(|(_, it)| insert_token_parameters(tenant, &it.record)),
+            tokens().map(|(_, it)| insert_token_parameters(tenant, &it.record)),
         );
-        let numbers = ColumnArrays::from_rows(all().map(|(number, _)| parameters![*number]));
-        let cvcs = ColumnArrays::from_rows(all().filter_map(|(number, it)| {
-            let code = it.cvc.as_ref()?;
-            Some(parameters![*number, code.expires_at, &code.sealed])
+        let numbers = ColumnArrays::from_rows(tokens().map(|(number, _)| parameters![*number]));
+        let cvcs = ColumnArrays::from_rows(tokens().filter_map(|(number, it)| {
+            let cvc = it.cvc.as_ref()?;
+            Some(parameters![*number, cvc.expires_at, &cvc.sealed])
         }));
         let index_entries =
-            ColumnArrays::from_rows(all().flat_map(|(number, StoredToken { record, .. })| {
-                let entry =
+            ColumnArrays::from_rows(tokens().flat_map(|(number, StoredToken { record, .. })| {
+                let build_entry =
                     |(facet, container)| parameters![facet, container, record.created_at, *number];
-                index_entries(record).map(entry)
+                index_entries(record).map(build_entry)
             }));
-        let own =
-            rows.raw().skip(1).chain(numbers.raw()).chain(cvcs.raw()).chain(index_entries.raw());
-        execute_with_columns(client, statement, &tenant, own).await
+        let columns = rows
+            .driver_parameters()
+            .skip(1)
+            .chain(numbers.driver_parameters())
+            .chain(cvcs.driver_parameters())
+            .chain(index_entries.driver_parameters());
+        execute_with_columns(client, statement, &tenant, columns).await
     }
 
     async fn put_intents(
@@ -228,14 +233,21 @@ impl<'a> WriteSet<'a> {
         statement: Option<&Statement>,
     ) -> Result<(), tokio_postgres::Error> {
         let Some(statement) = statement else { return Ok(()) };
-        let all = || self.intents.iter();
-        let rows =
-            ColumnArrays::from_rows(all().map(|it| insert_intent_parameters(tenant, &it.record)));
-        let cvcs = ColumnArrays::from_rows(all().filter_map(|it| {
-            let code = it.cvc.as_ref()?;
-            Some(parameters![it.record.id, code.expires_at, &code.sealed])
+        let intents = || self.intents.iter();
+        let rows = ColumnArrays::from_rows(
+            intents().map(|it| insert_intent_parameters(tenant, &it.record)),
+        );
+        let cvcs = ColumnArrays::from_rows(intents().filter_map(|it| {
+            let cvc = it.cvc.as_ref()?;
+            Some(parameters![it.record.id, cvc.expires_at, &cvc.sealed])
         }));
-        execute_with_columns(client, statement, &tenant, rows.raw().skip(1).chain(cvcs.raw())).await
+        execute_with_columns(
+            client,
+            statement,
+            &tenant,
+            rows.driver_parameters().skip(1).chain(cvcs.driver_parameters()),
+        )
+        .await
     }
 
     async fn put_idempotency_records(
@@ -250,20 +262,31 @@ impl<'a> WriteSet<'a> {
                 .iter()
                 .map(|(it, _)| parameters![&it.digest, it.created_at, &it.head]),
         );
-        let parts = ColumnArrays::from_rows(self.idempotency_records.iter().flat_map(
-            |(answer, numbers)| {
-                // Without a number the engine takes none of it.
-                let number = |at: usize| numbers.get(at).copied();
-                answer.token_data.iter().map(move |it| {
-                    parameters![&answer.digest, it.write_index, number(it.write_index), &it.sealed]
+        let token_data = ColumnArrays::from_rows(self.idempotency_records.iter().flat_map(
+            |(record, numbers)| {
+                // Without a number, PostgreSQL rejects the whole set.
+                let find_number = |index: usize| numbers.get(index).copied();
+                record.token_data.iter().map(move |it| {
+                    parameters![
+                        &record.digest,
+                        it.write_index,
+                        find_number(it.write_index),
+                        &it.sealed
+                    ]
                 })
             },
         ));
-        execute_with_columns(client, statement, &tenant, heads.raw().chain(parts.raw())).await
+        execute_with_columns(
+            client,
+            statement,
+            &tenant,
+            heads.driver_parameters().chain(token_data.driver_parameters()),
+        )
+        .await
     }
 }
 
-/// The tenant, and a column for each of the others.
+/// Executes a statement. Parameters: the tenant, then an array per column.
 async fn execute_with_columns<'a>(
     client: &Object,
     statement: &Statement,

@@ -1,4 +1,4 @@
-//! A transaction of PostgreSQL, as shared code writes to it.
+//! A PostgreSQL transaction, as shared code writes to it.
 
 use scrip_core::{
     audit::AuditRecord, id::TenantId, idempotency::IdempotencyRecord, store::StoreError,
@@ -6,40 +6,40 @@ use scrip_core::{
 
 use crate::{
     postgres::engine::{
-        statement::{PostgresClient, raw},
+        statement::{PostgresClient, driver_parameters},
         transaction::PostgresTransaction,
     },
-    shared::idempotency::token_number_of,
-    sql::{Execute, NO_LAST_EVENT, Parameter, WriteTransaction, parameters, required},
+    shared::idempotency::find_token_number,
+    sql::{Execute, NO_LAST_EVENT, Parameter, WriteTransaction, parameters, read_required},
 };
 
-/// The row is what makes a request be answered once: whoever comes second, on whichever node, finds
-/// it there and is taken back.
+/// Inserts the row that makes a request idempotent across nodes: a second request with the same key
+/// finds the row and is rolled back.
 const INSERT_IDEMPOTENCY_RECORD: &str = "
--- insert_answer
-WITH answered AS (
-    INSERT INTO answers (tenant, digest, created_at, head) VALUES ($1, $2, $3, $4)
+-- insert_idempotency_record
+WITH inserted_record AS (
+    INSERT INTO idempotency_records (tenant, digest, created_at, head) VALUES ($1, $2, $3, $4)
     ON CONFLICT (tenant, digest) DO NOTHING
     RETURNING digest
-), shown AS (
-    INSERT INTO answer_data (tenant, digest, at, token, sealed)
-    SELECT $1, answered.digest, it.at, it.token, it.sealed
-    FROM answered
-    CROSS JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS it (at, token, sealed)
+), token_data AS (
+    INSERT INTO response_token_data (tenant, digest, write_index, token, sealed)
+    SELECT $1, inserted_record.digest, it.write_index, it.token, it.sealed
+    FROM inserted_record
+    CROSS JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[]) AS it (write_index, token, sealed)
 )
-    SELECT 1 FROM answered";
+    SELECT 1 FROM inserted_record";
 
-/// The row is locked until the commit, so numbers are seen in their order. Behind all that there
-/// are, also where somebody set the number back.
+/// Increments the counter. Its row stays locked until the commit, so numbers become visible in
+/// order. A new number is higher than all existing ones, even if the stored counter was set back.
 const RESERVE_EVENT_NUMBERS: &str = "
--- next_events
-UPDATE event_state
-SET last = greatest(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
-WHERE one = 1 RETURNING last";
+-- reserve_event_numbers
+UPDATE threeds_event_state
+SET last_seq = greatest(last_seq, coalesce((SELECT max(seq) FROM threeds_events), 0)) + $1
+WHERE singleton = 1 RETURNING last_seq";
 
 impl Execute for PostgresTransaction {
     async fn execute(&self, sql: &str, parameters: &[Parameter<'_>]) -> Result<usize, StoreError> {
-        self.execute_raw(sql, &raw(parameters)).await
+        self.execute_raw(sql, &driver_parameters(parameters)).await
     }
 }
 
@@ -64,29 +64,30 @@ impl WriteTransaction for PostgresTransaction {
     async fn try_insert_idempotency_record(
         &self,
         tenant: TenantId,
-        answer: &IdempotencyRecord,
-        tokens: &[i64],
+        record: &IdempotencyRecord,
+        token_numbers: &[i64],
     ) -> Result<bool, StoreError> {
-        let IdempotencyRecord { digest, created_at, head, token_data: parts } = answer;
-        let at: Vec<_> =
-            parts.iter().map(|it| i64::try_from(it.write_index).unwrap_or(i64::MAX)).collect();
-        let shown = parts.iter().map(|it| token_number_of(it, tokens));
-        let shown = shown.collect::<Result<Vec<_>, _>>()?;
-        let sealed: Vec<_> = parts.iter().map(|it| it.sealed.as_bytes()).collect();
+        let IdempotencyRecord { digest, created_at, head, token_data } = record;
+        let write_indexes: Vec<_> =
+            token_data.iter().map(|it| i64::try_from(it.write_index).unwrap_or(i64::MAX)).collect();
+        let numbers = token_data.iter().map(|it| find_token_number(it, token_numbers));
+        let numbers = numbers.collect::<Result<Vec<_>, _>>()?;
+        let sealed: Vec<_> = token_data.iter().map(|it| it.sealed.as_bytes()).collect();
         let (digest, head) = (digest.as_slice(), head.as_bytes());
         let created_at = created_at.unix_ms;
         let rows = self
             .rows(
                 INSERT_IDEMPOTENCY_RECORD,
-                &[&tenant.0, &digest, &created_at, &head, &at, &shown, &sealed],
+                &[&tenant.0, &digest, &created_at, &head, &write_indexes, &numbers, &sealed],
             )
             .await?;
         Ok(!rows.is_empty())
     }
 
-    async fn reserve_event_numbers(&self, many: usize) -> Result<i64, StoreError> {
-        let many = parameters![many];
-        let rows = self.query_all_tenants(RESERVE_EVENT_NUMBERS, &raw(&many)).await?;
-        rows.first().map_or(Err(NO_LAST_EVENT), |row| required(row, 0))
+    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError> {
+        let parameters = parameters![count];
+        let rows =
+            self.query_all_tenants(RESERVE_EVENT_NUMBERS, &driver_parameters(&parameters)).await?;
+        rows.first().map_or(Err(NO_LAST_EVENT), |row| read_required(row, 0))
     }
 }

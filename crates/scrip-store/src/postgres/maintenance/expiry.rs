@@ -1,5 +1,5 @@
-//! What leaves because its time is over. Each step is a transaction of one tenant, as every write is,
-//! so any number of nodes can sweep: whoever comes second finds others, or another tenant's.
+//! Deletes expired rows. Each transaction is for one tenant, like every write, so any number of
+//! nodes can delete at the same time: a later node finds other rows or another tenant.
 
 use scrip_core::{
     audit::{AuditRecord, LogKind},
@@ -14,32 +14,33 @@ use crate::{
         engine::{
             pool::ConnectionPool,
             scope::RowScope,
-            statement::{AutocommitClient, PostgresClient, raw},
+            statement::{AutocommitClient, PostgresClient, driver_parameters},
             tenant_lock::TenantLog,
             transaction::PostgresTransaction,
         },
         tokens::writes::{delete_token_row, select_tokens},
     },
     shared::tokens::{rows::decode_numbered_token, writes::TokenTransaction},
-    sql::{Execute, delete_some, parameters, required},
+    sql::{Execute, delete_batch, parameters, read_required},
 };
 
-/// Whoever else writes for the tenant waits for all of them.
-const DELETE_BATCH: i64 = 32;
-const ERASE_BATCH: i64 = 256;
+/// Maximum number of rows per transaction. Other writes of the tenant wait for the whole batch.
+const DELETE_BATCH_SIZE: i64 = 32;
+/// Maximum number of CVCs per statement.
+const ERASE_BATCH_SIZE: i64 = 256;
 
-/// The tenant of what ended first, without those that are in the way.
-macro_rules! find_expired {
-    ($name:literal, $table:literal, $end:literal) => {
+/// Statement that finds the tenant of the row that expired first. The excluded tenants are skipped.
+macro_rules! find_expired_tenant {
+    ($name:literal, $table:literal, $expiry:literal) => {
         concat!(
-            "-- find_ended_",
+            "-- find_expired_",
             $name,
             "\nSELECT tenant FROM ",
             $table,
             " WHERE ",
-            $end,
+            $expiry,
             " <= $1 AND tenant <> ALL ($2) ORDER BY ",
-            $end,
+            $expiry,
             " LIMIT 1"
         )
     };
@@ -47,26 +48,30 @@ macro_rules! find_expired {
 
 fn find_tenant_statement(kind: ExpiringEntity) -> &'static str {
     match kind {
-        ExpiringEntity::Token => find_expired!("token", "tokens", "expires_at"),
-        ExpiringEntity::TokenIntent => find_expired!("token_intent", "token_intents", "expires_at"),
-        ExpiringEntity::ThreeDsSession => find_expired!("session", "sessions", "ends_at"),
+        ExpiringEntity::Token => find_expired_tenant!("token", "tokens", "expires_at"),
+        ExpiringEntity::TokenIntent => {
+            find_expired_tenant!("token_intent", "token_intents", "expires_at")
+        }
+        ExpiringEntity::ThreeDsSession => {
+            find_expired_tenant!("threeds_session", "threeds_sessions", "deletes_at")
+        }
     }
 }
 
 const LIST_EXPIRED_TOKENS: &str = concat!(
-    "-- list_ended_tokens\n",
+    "-- list_expired_tokens\n",
     select_tokens!(),
     " WHERE tokens.tenant = $1 AND tokens.expires_at <= $2
       ORDER BY tokens.expires_at, tokens.number LIMIT $3"
 );
 
 const LIST_EXPIRED_INTENTS: &str = "
--- list_ended_token_intents
+-- list_expired_token_intents
 SELECT id FROM token_intents WHERE tenant = $1 AND expires_at <= $2 ORDER BY expires_at LIMIT $3";
 
 const LIST_EXPIRED_SESSIONS: &str = "
--- list_ended_sessions
-SELECT id FROM sessions WHERE tenant = $1 AND ends_at <= $2 ORDER BY ends_at LIMIT $3";
+-- list_expired_threeds_sessions
+SELECT id FROM threeds_sessions WHERE tenant = $1 AND deletes_at <= $2 ORDER BY deletes_at LIMIT $3";
 
 fn list_statement(kind: ExpiringEntity) -> &'static str {
     match kind {
@@ -77,14 +82,14 @@ fn list_statement(kind: ExpiringEntity) -> &'static str {
 }
 
 const DELETE_EXPIRED_INTENT: &str = "
--- delete_ended_token_intent
+-- delete_expired_token_intent
 DELETE FROM token_intents WHERE tenant = $1 AND id = $2";
 
 const DELETE_EXPIRED_SESSION: &str = "
--- delete_ended_session
-DELETE FROM sessions WHERE tenant = $1 AND id = $2";
+-- delete_expired_threeds_session
+DELETE FROM threeds_sessions WHERE tenant = $1 AND id = $2";
 
-/// Removes one, and leaves a record of it.
+/// Deletes one row and appends an audit record.
 async fn delete_expired_row(
     transaction: &mut PostgresTransaction,
     kind: ExpiringEntity,
@@ -92,69 +97,70 @@ async fn delete_expired_row(
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
-    let entity = match kind {
+    let entity_id = match kind {
         ExpiringEntity::Token => {
-            let number = required(row, 0)?;
+            let number = read_required(row, 0)?;
             match decode_numbered_token(row) {
                 Ok(it) => transaction.remove_token(tenant, number, &it.token.record).await?,
-                // Whoever altered a row must not keep it here, nor those behind it.
+                // An altered row must not prevent its own deletion or the deletion of later rows.
                 Err(_) => delete_token_row(transaction, number).await?,
             }
-            required(row, 1)?
+            read_required(row, 1)?
         }
         ExpiringEntity::TokenIntent => {
-            let id: TokenIntentId = required(row, 0)?;
+            let id: TokenIntentId = read_required(row, 0)?;
             transaction.execute(DELETE_EXPIRED_INTENT, &parameters![tenant, id]).await?;
             id.to_string()
         }
         ExpiringEntity::ThreeDsSession => {
-            let id: ThreeDsSessionId = required(row, 0)?;
+            let id: ThreeDsSessionId = read_required(row, 0)?;
             transaction.execute(DELETE_EXPIRED_SESSION, &parameters![tenant, id]).await?;
             id.to_string()
         }
     };
-    transaction.append_record(audit, &entity, "expired");
+    transaction.append_record(audit, &entity_id, "expired");
     Ok(())
 }
 
-/// Some of one tenant's. What of a tenant cannot be ended stays, and the others' goes.
+/// Deletes a batch of one tenant. If a tenant's rows cannot be deleted, they stay and the next
+/// tenant is tried.
 pub(crate) async fn delete_expired_rows(
     pool: &ConnectionPool,
     kind: ExpiringEntity,
-    expired_by: Timestamp,
+    cutoff: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let mut left_out = Vec::new();
-    let mut failed = None;
+    let mut excluded_tenants = Vec::new();
+    let mut last_error = None;
     loop {
-        let every = AutocommitClient::new(pool, RowScope::all_tenants());
-        let found =
-            every.rows(find_tenant_statement(kind), &[&expired_by.unix_ms, &left_out]).await?;
-        let Some(row) = found.first() else { return failed.map_or(Ok(0), Err) };
-        let tenant: TenantId = required(row, 0)?;
-        match delete_expired_of_tenant(pool, kind, tenant, expired_by, audit).await {
-            // Somebody else was there first.
+        let client = AutocommitClient::new(pool, RowScope::all_tenants());
+        let sql = find_tenant_statement(kind);
+        let rows = client.rows(sql, &[&cutoff.unix_ms, &excluded_tenants]).await?;
+        let Some(row) = rows.first() else { return last_error.map_or(Ok(0), Err) };
+        let tenant: TenantId = read_required(row, 0)?;
+        match delete_expired_rows_of_tenant(pool, kind, tenant, cutoff, audit).await {
+            // Another node deleted the rows first.
             Ok(0) => (),
-            Ok(some) => return Ok(some),
+            Ok(deleted) => return Ok(deleted),
             Err(error) => {
-                left_out.push(tenant.0);
-                failed = Some(error);
+                excluded_tenants.push(tenant.0);
+                last_error = Some(error);
             }
         }
     }
 }
 
-async fn delete_expired_of_tenant(
+async fn delete_expired_rows_of_tenant(
     pool: &ConnectionPool,
     kind: ExpiringEntity,
     tenant: TenantId,
-    expired_by: Timestamp,
+    cutoff: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
     let mut transaction =
         PostgresTransaction::begin(pool, TenantLog { log: LogKind::Audit, tenant }, 0).await?;
-    let some = parameters![tenant, expired_by, DELETE_BATCH];
-    let rows = transaction.rows(list_statement(kind), &raw(&some)).await?;
+    let parameters = parameters![tenant, cutoff, DELETE_BATCH_SIZE];
+    let rows = transaction.rows(list_statement(kind), &driver_parameters(&parameters)).await?;
     for row in &rows {
         delete_expired_row(&mut transaction, kind, row, audit).await?;
     }
@@ -162,11 +168,11 @@ async fn delete_expired_of_tenant(
     Ok(rows.len())
 }
 
-macro_rules! sweep_cvcs {
+macro_rules! erase_expired_cvcs {
     ($table:literal, $key:literal) => {
-        delete_some!(
+        delete_batch!(
             postgres,
-            concat!("sweep_", $table),
+            concat!("erase_expired_", $table),
             $table,
             "expires_at <= $1 ORDER BY expires_at",
             $key
@@ -174,17 +180,19 @@ macro_rules! sweep_cvcs {
     };
 }
 
-const ERASE_EXPIRED_CVCS: [&str; 2] =
-    [sweep_cvcs!("cvcs", "tenant, token"), sweep_cvcs!("intent_cvcs", "tenant, intent")];
+const ERASE_EXPIRED_CVCS: [&str; 2] = [
+    erase_expired_cvcs!("cvcs", "tenant, token"),
+    erase_expired_cvcs!("intent_cvcs", "tenant, intent"),
+];
 
 pub(crate) async fn erase_expired_cvcs(
     client: &AutocommitClient<'_>,
-    expired_by: Timestamp,
+    cutoff: Timestamp,
 ) -> Result<usize, StoreError> {
     let mut erased = 0_usize;
     for sql in ERASE_EXPIRED_CVCS {
-        let some = client.execute(sql, &parameters![expired_by, ERASE_BATCH]).await?;
-        erased = erased.saturating_add(some);
+        let count = client.execute(sql, &parameters![cutoff, ERASE_BATCH_SIZE]).await?;
+        erased = erased.saturating_add(count);
     }
     Ok(erased)
 }

@@ -1,5 +1,5 @@
-//! The counts of the guessing budget and the search budget. Nodes add to them without waiting for the
-//! tenant's turn: a count is kept by its number, and the later time wins.
+//! Counters of the guessing budget and the search budget. Nodes update them without the tenant's
+//! lock: a count is stored under its number, and the later time wins.
 
 use scrip_core::{
     audit::LogKind,
@@ -23,14 +23,14 @@ use crate::{
 
 const FIND_GUESSES: &str = "
 -- find_guesses
-SELECT bucket, number, counted_at, expires_at FROM guesses
+SELECT bucket, number_digest, counted_at, expires_at FROM guesses
 WHERE tenant = $1 AND bucket = ANY ($2) AND expires_at > $3";
 
 const INSERT_GUESSES: &str = "
 -- insert_guesses
-INSERT INTO guesses (tenant, bucket, number, counted_at, expires_at)
+INSERT INTO guesses (tenant, bucket, number_digest, counted_at, expires_at)
     SELECT $1, * FROM unnest($2::bytea[], $3::bytea[], $4::bigint[], $5::bigint[])
-ON CONFLICT (tenant, bucket, number) DO UPDATE SET
+ON CONFLICT (tenant, bucket, number_digest) DO UPDATE SET
     counted_at = greatest(guesses.counted_at, excluded.counted_at),
     expires_at = greatest(guesses.expires_at, excluded.expires_at)";
 
@@ -49,8 +49,7 @@ impl GuessStore for PostgresStore {
         })
     }
 
-    /// In the order of their keys, so that two nodes that write the same ones do not wait for each
-    /// other in a circle.
+    /// Sorted by key, so that two nodes that write the same rows cannot deadlock.
     fn insert_guesses(
         &self,
         tenant: TenantId,
@@ -62,12 +61,13 @@ impl GuessStore for PostgresStore {
                 parameters![&it.bucket.0, &it.number_digest, it.counted_at, it.expires_at]
             }));
             let tenant_parameter: SqlValue<'_> = &tenant.0;
-            let columns: Vec<_> = std::iter::once(tenant_parameter).chain(rows.raw()).collect();
+            let columns: Vec<_> =
+                std::iter::once(tenant_parameter).chain(rows.driver_parameters()).collect();
             self.for_tenant(tenant).execute_raw(INSERT_GUESSES, &columns).await.map(drop)
         })
     }
 
-    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_GUESSES, expired_by))
+    fn delete_expired_guesses(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_EXPIRED_GUESSES, cutoff))
     }
 }

@@ -1,4 +1,4 @@
-//! Remembered answers.
+//! Idempotency records.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -11,58 +11,63 @@ use scrip_core::{
 use crate::{
     postgres::{PostgresStore, engine::error::unavailable},
     shared::idempotency::{decode_stored_response, decode_stored_token_data},
-    sql::{ColumnReader, Statements, optional, parameters},
+    sql::{ColumnReader, Statements, parameters, read_optional},
 };
 
-/// What is to be remembered of a write. It is made once, and of what became of it then.
+/// The idempotency record of a write. It is built once, from the first outcome of the write.
 pub(crate) enum PendingIdempotencyRecord {
     None,
     NotBuilt(BuildIdempotencyRecord),
     Built(Vec<WriteOutcome>, Option<IdempotencyRecord>),
-    /// Whoever should have made it panicked.
+    /// Building the record panicked.
     Panicked,
 }
 
 impl PendingIdempotencyRecord {
-    pub(crate) fn new(render: Option<BuildIdempotencyRecord>) -> Self {
-        render.map_or(Self::None, Self::NotBuilt)
+    pub(crate) fn new(build_record: Option<BuildIdempotencyRecord>) -> Self {
+        build_record.map_or(Self::None, Self::NotBuilt)
     }
 
-    /// A write that is done a second time, because the first was taken back, may end in another
-    /// way. Then its client asks again.
+    /// Returns the record for these outcomes and builds it at the first call. A write that is
+    /// retried after a rollback may have another outcome. Then the error is `Busy`, and the client
+    /// retries.
     pub(crate) fn build_for(
         &mut self,
         outcomes: &[WriteOutcome],
     ) -> Result<Option<&IdempotencyRecord>, StoreError> {
         if let Self::NotBuilt(_) = self
-            && let Self::NotBuilt(render) = std::mem::replace(self, Self::Panicked)
-            // One that panics has company that must not suffer from it.
-            && let Ok(created) = catch_unwind(AssertUnwindSafe(|| render(outcomes)))
+            && let Self::NotBuilt(build_record) = std::mem::replace(self, Self::Panicked)
+            // A panic must not affect the other writes of the group.
+            && let Ok(record) = catch_unwind(AssertUnwindSafe(|| build_record(outcomes)))
         {
-            *self = Self::Built(outcomes.to_vec(), created);
+            *self = Self::Built(outcomes.to_vec(), record);
         }
         match self {
             Self::None => Ok(None),
-            Self::Built(key, answer) if key.as_slice() == outcomes => Ok(answer.as_ref()),
+            Self::Built(built_outcomes, record) if built_outcomes.as_slice() == outcomes => {
+                Ok(record.as_ref())
+            }
             Self::Built(..) => Err(StoreError::Busy),
-            Self::NotBuilt(_) | Self::Panicked => Err(unavailable("an answer was not made")),
+            Self::NotBuilt(_) | Self::Panicked => Err(unavailable("building the response failed")),
         }
     }
 }
 
-/// One row for each part, and one without any where there is none to show.
+/// One row per token in the response, or one row without token data.
 const FIND_RESPONSE: &str = "
--- find_answer
-SELECT answers.head, answers.created_at, shown.at, shown.id, shown.containers, shown.sealed
-FROM answers LEFT JOIN LATERAL (
-    SELECT answer_data.at, tokens.id, tokens.containers, answer_data.sealed
-    FROM answer_data
-    JOIN tokens ON tokens.tenant = answer_data.tenant AND tokens.number = answer_data.token
-    WHERE answer_data.tenant = answers.tenant AND answer_data.digest = answers.digest
+-- find_stored_response
+SELECT it.head, it.created_at, token_data.write_index, token_data.id, token_data.containers,
+    token_data.sealed
+FROM idempotency_records AS it LEFT JOIN LATERAL (
+    SELECT response_token_data.write_index, tokens.id, tokens.containers, response_token_data.sealed
+    FROM response_token_data
+    JOIN tokens ON tokens.tenant = response_token_data.tenant
+        AND tokens.number = response_token_data.token
+    WHERE response_token_data.tenant = it.tenant AND response_token_data.digest = it.digest
         AND (tokens.expires_at IS NULL OR tokens.expires_at > $4)
-) AS shown ON true
-WHERE answers.tenant = $1 AND answers.digest = $2 AND answers.created_at > $3
-ORDER BY shown.at";
+) AS token_data ON true
+WHERE it.tenant = $1 AND it.digest = $2 AND it.created_at > $3
+ORDER BY token_data.write_index";
 
 impl PostgresStore {
     pub(crate) async fn find_stored_response(
@@ -70,15 +75,16 @@ impl PostgresStore {
         lookup: IdempotencyLookup,
     ) -> Result<Option<StoredResponse>, StoreError> {
         let IdempotencyLookup { tenant, digest, now, since } = lookup;
-        let answer = |row: &dyn ColumnReader| {
-            let part =
-                optional::<i64>(row, 2)?.map(|_| decode_stored_token_data(row, 2)).transpose()?;
-            Ok((decode_stored_response(row, digest)?, part))
+        let decode = |row: &dyn ColumnReader| {
+            let token_data = read_optional::<i64>(row, 2)?
+                .map(|_| decode_stored_token_data(row, 2))
+                .transpose()?;
+            Ok((decode_stored_response(row, digest)?, token_data))
         };
         let key = parameters![tenant, &digest, since, now];
-        let rows = self.for_tenant(tenant).query(FIND_RESPONSE, &key, answer).await?;
-        let (mut responses, parts): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
-        let parts = parts.into_iter().flatten().collect();
-        Ok(responses.pop().map(|answer| StoredResponse { token_data: parts, ..answer }))
+        let rows = self.for_tenant(tenant).query(FIND_RESPONSE, &key, decode).await?;
+        let (mut responses, token_data): (Vec<_>, Vec<_>) = rows.into_iter().unzip();
+        let token_data = token_data.into_iter().flatten().collect();
+        Ok(responses.pop().map(|response| StoredResponse { token_data, ..response }))
     }
 }

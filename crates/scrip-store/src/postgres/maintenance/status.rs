@@ -1,4 +1,4 @@
-//! What there is in the database, for the operator, and what is done in the background.
+//! Row counts for the operator and metrics of background work.
 
 use scrip_core::{
     audit::{AuditRecord, SignedWatermark},
@@ -22,32 +22,32 @@ use crate::{
         clock_watermark::{load_watermark, save_watermark},
         status::{list_counts, list_key_versions, query_number},
     },
-    sql::{Statements, required},
+    sql::{Statements, read_required},
 };
 
-/// Without going through them: numbers have no gaps. A number that somebody made too large to add is
-/// no error.
+/// Counts the records of a log without a scan: sequence numbers have no gaps, so their differences
+/// are the counts. A value that was altered to overflow the sum is not an error.
 macro_rules! count_records {
     ($log:literal) => {
         concat!(
             "-- count_records
-    SELECT least(greatest(coalesce(sum(it.n::numeric - coalesce(pruned.n, 0)), 0), 0),
+    SELECT least(greatest(coalesce(sum(it.sequence::numeric - coalesce(pruned.sequence, 0)), 0), 0),
     9223372036854775807)::bigint
-FROM heads AS it LEFT JOIN checkpoints AS pruned USING (tenant, log) WHERE log = '",
+FROM chain_heads AS it LEFT JOIN chain_checkpoints AS pruned USING (tenant, log) WHERE log = '",
             $log,
             "'"
         )
     };
 }
 
-const FIND_SCHEMA_VERSION: &str = "-- schema\nSELECT version FROM schema_state WHERE one = 1";
+const FIND_SCHEMA_VERSION: &str = "-- schema\nSELECT version FROM schema_state WHERE singleton = 1";
 
 const FIND_DATABASE_SIZE: &str = "-- size\nSELECT pg_database_size(current_database())";
 
 async fn find_status(client: &impl Statements) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(client).await?;
     counts.push(("audit_records", query_number(client, count_records!("audit")).await?));
-    counts.push(("access_records", query_number(client, count_records!("access")).await?));
+    counts.push(("read_log_records", query_number(client, count_records!("read")).await?));
     let key_versions = list_key_versions(client).await?;
     let schema = query_number(client, FIND_SCHEMA_VERSION).await?;
     Ok(StoreStatus {
@@ -61,41 +61,41 @@ async fn find_status(client: &impl Statements) -> Result<StoreStatus, StoreError
 
 const CHECK_READY: &str = "
 -- check_ready
-SELECT current_setting('transaction_read_only') FROM directory_state WHERE one = 1";
+SELECT current_setting('transaction_read_only') FROM directory_state WHERE singleton = 1";
 
-/// A standby answers, and takes no writes.
+/// A standby responds to reads, but is not ready for writes.
 async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
     let is_read_only: Option<String> =
-        client.find(CHECK_READY, &[], |row| required(row, 0)).await?;
+        client.find(CHECK_READY, &[], |row| read_required(row, 0)).await?;
     match is_read_only.as_deref() {
         Some("off") => Ok(()),
-        Some(_) | None => Err(unavailable("PostgreSQL takes no writes")),
+        Some(_) | None => Err(unavailable("PostgreSQL is read-only")),
     }
 }
 
-/// Connections are counted as those of readers, for every one of them may read.
+/// All pooled connections are reported as readers, because each of them may read.
 fn connection_metrics(pool: &ConnectionPool) -> ReaderPoolMetrics {
     let status = pool.status();
-    let number = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
+    let to_u64 = |it: usize| u64::try_from(it).unwrap_or(u64::MAX);
     ReaderPoolMetrics {
-        busy: number(status.size.saturating_sub(status.available)),
-        idle: number(status.available),
-        opened: number(status.size),
+        busy: to_u64(status.size.saturating_sub(status.available)),
+        idle: to_u64(status.available),
+        opened: to_u64(status.size),
     }
 }
 
 impl Maintenance for PostgresStore {
     fn delete_expired(
         &self,
-        ending: ExpiringEntity,
-        expired_by: Timestamp,
+        entity: ExpiringEntity,
+        cutoff: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(async move { delete_expired_rows(&self.pool, ending, expired_by, &audit).await })
+        Box::pin(async move { delete_expired_rows(&self.pool, entity, cutoff, &audit).await })
     }
 
-    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(async move { erase_expired_cvcs(&self.for_all_tenants(), expired_by).await })
+    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(async move { erase_expired_cvcs(&self.for_all_tenants(), cutoff).await })
     }
 
     fn cap_at_shared_clock(&self, at: Timestamp) -> StoreFuture<'_, Timestamp> {
@@ -117,8 +117,8 @@ impl Maintenance for PostgresStore {
     }
 
     fn metrics(&self) -> StoreMetrics {
-        let logs = vec![self.write_queue.metrics(), self.read_log.metrics()];
-        StoreMetrics { writers: logs, readers: connection_metrics(&self.pool) }
+        let writers = vec![self.write_queue.metrics(), self.read_log.metrics()];
+        StoreMetrics { writers, readers: connection_metrics(&self.pool) }
     }
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {

@@ -1,15 +1,15 @@
-//! What a tenant uses. What tokens there are is counted as they come and go (`tally.rs`); what is
-//! active is noted in the transaction of the record of the read.
+//! Usage of a tenant. Token counts change with each write (`usage_columns.rs`); active tokens are
+//! recorded in the transaction of the read-log record.
 
 use scrip_core::{id::TenantId, store::StoreError, time::Month, token::TenantUsage};
 
 use crate::{
     postgres::{PostgresStore, engine::transaction::PostgresTransaction},
     shared::usage::{decode_count, decode_type_usage},
-    sql::{ColumnReader, Statements, optional, parameters},
+    sql::{ColumnReader, Statements, parameters, read_optional},
 };
 
-/// One row for each type, and one for the month.
+/// One row per token type, and one for the month.
 const FIND_USAGE: &str = "
 -- find_usage
 SELECT type, count, last_created_at FROM usage_types WHERE tenant = $1
@@ -18,20 +18,20 @@ UNION ALL SELECT NULL,
     coalesce((SELECT active FROM active_months WHERE tenant = $1 AND month = $2), 0)
 ORDER BY 1";
 
-/// Once for each token and month.
+/// One row per token and month.
 const INSERT_ACTIVE_TOKENS: &str = "
--- note_active
-WITH used AS (
+-- insert_active_tokens
+WITH inserted_active AS (
     INSERT INTO active_tokens (tenant, month, token)
     SELECT DISTINCT $1::uuid, * FROM unnest($2::bigint[], $3::text[])
     ON CONFLICT (tenant, month, token) DO NOTHING
     RETURNING month
 )
     INSERT INTO active_months (tenant, month, active)
-    SELECT $1, month, count(*) FROM used GROUP BY month
+    SELECT $1, month, count(*) FROM inserted_active GROUP BY month
 ON CONFLICT (tenant, month) DO UPDATE SET active = active_months.active + excluded.active";
 
-/// Only ever by whoever writes to the access log.
+/// Records active tokens. Only the writer of the read log calls this function.
 pub(crate) async fn record_active_tokens(
     transaction: &PostgresTransaction,
     tokens: &[(Month, &str)],
@@ -40,26 +40,26 @@ pub(crate) async fn record_active_tokens(
         return Ok(());
     }
     let (months, tokens): (Vec<_>, Vec<_>) =
-        tokens.iter().map(|(it, token)| (it.0, *token)).unzip();
+        tokens.iter().map(|(month, token)| (month.0, *token)).unzip();
     let tenant = transaction.tenant.0;
     transaction.execute_raw(INSERT_ACTIVE_TOKENS, &[&tenant, &months, &tokens]).await.map(drop)
 }
 
 impl PostgresStore {
-    pub(crate) async fn usage(
+    pub(crate) async fn load_usage(
         &self,
         tenant: TenantId,
         month: Month,
     ) -> Result<TenantUsage, StoreError> {
-        let row = |row: &dyn ColumnReader| match optional::<&str>(row, 0)? {
+        let decode_row = |row: &dyn ColumnReader| match read_optional::<&str>(row, 0)? {
             None => Ok(Err((decode_count(row, 1)?, decode_count(row, 2)?))),
             Some(_) => decode_type_usage(row).map(Ok),
         };
         let key = parameters![tenant, month];
         let mut usage = TenantUsage { types: Vec::new(), created: 0, active: 0 };
-        for row in self.for_tenant(tenant).query(FIND_USAGE, &key, row).await? {
+        for row in self.for_tenant(tenant).query(FIND_USAGE, &key, decode_row).await? {
             match row {
-                Ok(of_type) => usage.types.push(of_type),
+                Ok(type_usage) => usage.types.push(type_usage),
                 Err((created, active)) => usage = TenantUsage { created, active, ..usage },
             }
         }

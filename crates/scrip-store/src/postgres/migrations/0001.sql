@@ -1,53 +1,53 @@
--- Everything that speaks about a person is inside a sealed body. What stands beside it in clear is
--- bound to it, and is here because a query needs it.
+-- All personal data is inside a sealed body. Clear columns are authenticated with the body and
+-- exist because queries need them.
 --
--- The tenant is the first column of every key that must be unique, but for the id of a 3-D Secure
--- session, and no number comes from a sequence, so that engines which spread rows over machines can
--- serve this, too. What is compared or ordered by its bytes has the collation "C".
+-- The tenant is the first column of every unique key, except the id of a 3DS session, and no number
+-- comes from a sequence, so that distributed engines can run this schema too. Columns that are
+-- compared or ordered by bytes have the collation "C".
 --
--- At the end stand the policies: a row is seen and written only by a transaction that said it is about
--- its tenant.
+-- The row-level security policies are at the end: a transaction reads and writes only rows of the
+-- tenant that it has set.
 
 CREATE TABLE system_keys (
     name    TEXT PRIMARY KEY,
     wrapped BYTEA NOT NULL
 );
 
--- Grows with every change of what follows, so that other nodes see that there was one.
+-- Incremented with every policy change, so that other nodes detect the change.
 CREATE TABLE directory_state (
-    one     INTEGER PRIMARY KEY CHECK (one = 1),
-    version BIGINT NOT NULL
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    version   BIGINT NOT NULL
 );
 
-INSERT INTO directory_state (one, version) VALUES (1, 0);
+INSERT INTO directory_state (singleton, version) VALUES (1, 0);
 
--- How late it was when a server last looked, so that none starts before it.
-CREATE TABLE clock_state (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
-    now      BIGINT NOT NULL,
-    earliest BIGINT NOT NULL,
-    mac      BYTEA NOT NULL
+-- The clock watermark: a server does not start with an earlier clock.
+CREATE TABLE clock_watermark (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    now       BIGINT NOT NULL,
+    earliest  BIGINT NOT NULL,
+    mac       BYTEA NOT NULL
 );
 
--- How far an import has come that has not ended. While there is a row, nobody serves this vault.
+-- The progress of an unfinished import. While the row exists, the vault cannot be served.
 CREATE TABLE import_state (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
-    file     BYTEA NOT NULL,
-    portions BIGINT NOT NULL,
-    sum      BYTEA NOT NULL
+    singleton     INTEGER PRIMARY KEY CHECK (singleton = 1),
+    file_checksum BYTEA NOT NULL,
+    portions      BIGINT NOT NULL,
+    checksum      BYTEA NOT NULL
 );
 
--- Whoever writes to a tenant's rows or to one of its logs first changes its row here, and so waits
--- for whoever did so before. It is also where tokens get their numbers from.
-CREATE TABLE lanes (
-    tenant     UUID NOT NULL,
-    log        TEXT NOT NULL,
-    last_token BIGINT NOT NULL,
+-- Every write to a tenant's rows or logs first updates this row, and so waits for the previous
+-- write. The row also assigns the numbers of tokens.
+CREATE TABLE tenant_locks (
+    tenant            UUID NOT NULL,
+    log               TEXT NOT NULL,
+    last_token_number BIGINT NOT NULL,
     PRIMARY KEY (tenant, log)
 ) WITH (fillfactor = 50);
 
--- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
--- one over the macs of all of its policy, with a counter.
+-- Policy is stored in clear, so every row has a MAC over all its columns. A tenant's row also has a
+-- MAC over the MACs of its whole policy and a counter.
 CREATE TABLE tenants (
     id             UUID PRIMARY KEY,
     name           TEXT NOT NULL,
@@ -58,7 +58,7 @@ CREATE TABLE tenants (
     created_at     BIGINT NOT NULL,
     modified_by    UUID,
     modified_at    BIGINT,
-    -- When its keys are destroyed, for a tenant that was deleted.
+    -- When the keys of a deleted tenant are destroyed.
     deletes_at     BIGINT,
     mac            BYTEA NOT NULL,
     policy_counter BIGINT NOT NULL,
@@ -72,7 +72,7 @@ CREATE TABLE tenant_keys (
     PRIMARY KEY (tenant, version)
 );
 
-CREATE TABLE lasting_keys (
+CREATE TABLE permanent_keys (
     tenant  UUID PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE,
     wrapped BYTEA NOT NULL
 );
@@ -91,7 +91,8 @@ CREATE TABLE applications (
     PRIMARY KEY (tenant, id)
 );
 
--- That no two tenants have one digest is checked under the lock on the version of the directory.
+-- A policy change checks, under the lock of the directory version, that digests are unique across
+-- tenants.
 CREATE TABLE api_keys (
     tenant      UUID NOT NULL,
     application UUID NOT NULL,
@@ -106,7 +107,8 @@ CREATE TABLE api_keys (
 
 CREATE INDEX api_keys_by_digest ON api_keys (digest);
 
--- Tenants whose tokens are still to be removed. Their keys are gone, so none of it opens.
+-- Deleted tenants with rows that are not purged yet. Their keys are destroyed, so the rows cannot
+-- be decrypted.
 CREATE TABLE deleted_tenants (
     id         UUID PRIMARY KEY,
     deleted_at BIGINT NOT NULL,
@@ -130,9 +132,9 @@ CREATE TABLE access_sessions (
 );
 
 CREATE INDEX access_sessions_by_digest ON access_sessions (digest);
-CREATE INDEX access_sessions_by_end ON access_sessions (expires_at);
+CREATE INDEX access_sessions_by_expiry ON access_sessions (expires_at);
 
--- A number tells apart what one instant made; it rises within a tenant.
+-- The number orders tokens with the same creation time; it increases within a tenant.
 CREATE TABLE tokens (
     tenant      UUID NOT NULL,
     number      BIGINT NOT NULL,
@@ -148,17 +150,17 @@ CREATE TABLE tokens (
     modified_at BIGINT,
     expires_at  BIGINT,
     revision    BIGINT NOT NULL,
-    -- Digests of 16 bytes each, one after the other.
+    -- Concatenated digests of 16 bytes each.
     indexes     BYTEA NOT NULL,
     body        BYTEA NOT NULL,
-    -- By which a later token with the same data finds this one; they repeat what other columns say.
+    -- Lookup keys for deduplication, derived from other columns.
     duplicate_key      BYTEA,
     duplicate_read_key BYTEA,
     PRIMARY KEY (tenant, number),
     UNIQUE (tenant, id)
 );
 
--- The longest-lived comes first, so a search for a duplicate never walks expired rows.
+-- The latest expiry comes first, so a search for a duplicate never scans expired rows.
 CREATE INDEX tokens_by_duplicate_key
     ON tokens (tenant, duplicate_key, (coalesce(expires_at, 9223372036854775807)) DESC, created_at, number)
     WHERE duplicate_key IS NOT NULL;
@@ -166,15 +168,15 @@ CREATE INDEX tokens_by_duplicate_read_key
     ON tokens (tenant, duplicate_read_key, (coalesce(expires_at, 9223372036854775807)) DESC, created_at, number)
     WHERE duplicate_read_key IS NOT NULL;
 
--- A sealed body is random: to compress it would cost time and save nothing.
+-- A sealed body is random: compression would cost time and save nothing.
 ALTER TABLE tokens ALTER COLUMN body SET STORAGE EXTERNAL;
 
--- Costs nothing for a token that never expires.
-CREATE INDEX tokens_by_end ON tokens (expires_at, tenant) WHERE expires_at IS NOT NULL;
+-- Partial: a token that never expires has no entry.
+CREATE INDEX tokens_by_expiry ON tokens (expires_at, tenant) WHERE expires_at IS NOT NULL;
 
--- By what a token can be asked for: its type, its fingerprint and its indexes, in each of its
--- containers and in the order of lists.
-CREATE TABLE filed (
+-- The token index: an entry per facet (type, fingerprint, index digests) and container, in list
+-- order.
+CREATE TABLE token_index (
     tenant     UUID NOT NULL,
     facet      BYTEA NOT NULL,
     container  TEXT COLLATE "C" NOT NULL,
@@ -183,7 +185,7 @@ CREATE TABLE filed (
     PRIMARY KEY (tenant, facet, container, created_at, token)
 );
 
--- Codes are not in the write-ahead log, nor on a standby, nor there after a crash: see
+-- Unlogged: CVCs are not in the WAL, not on a standby, and lost after a crash. See
 -- docs/decisions/0034-postgresql.md.
 CREATE UNLOGGED TABLE cvcs (
     tenant     UUID NOT NULL,
@@ -194,10 +196,9 @@ CREATE UNLOGGED TABLE cvcs (
     FOREIGN KEY (tenant, token) REFERENCES tokens (tenant, number) ON DELETE CASCADE
 );
 
-CREATE INDEX cvcs_by_end ON cvcs (expires_at);
+CREATE INDEX cvcs_by_expiry ON cvcs (expires_at);
 
--- How many tokens of each type a tenant has, and how many it made in each month. Changed once in
--- each transaction.
+-- Tokens per type and created tokens per month. Updated once per transaction.
 CREATE TABLE usage_types (
     tenant          UUID NOT NULL,
     type            TEXT COLLATE "C" NOT NULL,
@@ -213,7 +214,8 @@ CREATE TABLE usage_months (
     PRIMARY KEY (tenant, month)
 ) WITH (fillfactor = 50);
 
--- Which tokens of an earlier month were used in one, and how many: the first only while it lasts.
+-- Tokens of earlier months that were used in a month, and their number. The list exists only during
+-- the month.
 CREATE TABLE active_tokens (
     tenant UUID NOT NULL,
     month  BIGINT NOT NULL,
@@ -230,7 +232,7 @@ CREATE TABLE active_months (
     PRIMARY KEY (tenant, month)
 ) WITH (fillfactor = 50);
 
--- Data that waits to become a token. It is asked for by its id only, and ends by itself.
+-- Data that can be converted to a token. It is found by its id only, and expires.
 CREATE TABLE token_intents (
     tenant      UUID NOT NULL,
     id          UUID NOT NULL,
@@ -245,7 +247,7 @@ CREATE TABLE token_intents (
 );
 
 ALTER TABLE token_intents ALTER COLUMN body SET STORAGE EXTERNAL;
-CREATE INDEX token_intents_by_end ON token_intents (expires_at, tenant);
+CREATE INDEX token_intents_by_expiry ON token_intents (expires_at, tenant);
 
 CREATE UNLOGGED TABLE intent_cvcs (
     tenant     UUID NOT NULL,
@@ -256,21 +258,21 @@ CREATE UNLOGGED TABLE intent_cvcs (
     FOREIGN KEY (tenant, intent) REFERENCES token_intents (tenant, id) ON DELETE CASCADE
 );
 
-CREATE INDEX intent_cvcs_by_end ON intent_cvcs (expires_at);
+CREATE INDEX intent_cvcs_by_expiry ON intent_cvcs (expires_at);
 
--- 3-D Secure sessions. A directory server that posts a result names no tenant, so they are found by
--- their id alone, which no two tenants may have.
-CREATE TABLE sessions (
+-- 3DS sessions. A directory server that posts a result names no tenant, so sessions are found by
+-- their id alone, which is unique across tenants.
+CREATE TABLE threeds_sessions (
     tenant     UUID NOT NULL,
     id         UUID NOT NULL,
     created_by UUID NOT NULL,
     created_at BIGINT NOT NULL,
-    ends_at    BIGINT,
+    deletes_at BIGINT,
     revision   BIGINT NOT NULL,
-    -- The card: a token, or an intent that may be converted into one.
+    -- The card: a token, or an intent that may be converted to one.
     token      TEXT,
     intent     UUID,
-    -- Written by the conversion, with a mac of its own.
+    -- Written by the conversion, with a separate MAC.
     converted_containers TEXT,
     converted_number_version UUID,
     converted_mac BYTEA,
@@ -278,48 +280,48 @@ CREATE TABLE sessions (
     PRIMARY KEY (tenant, id)
 );
 
-CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
-CREATE INDEX sessions_by_token ON sessions (tenant, token) WHERE token IS NOT NULL;
-CREATE INDEX sessions_by_intent ON sessions (tenant, intent) WHERE intent IS NOT NULL;
-CREATE INDEX sessions_by_end ON sessions (ends_at, tenant) WHERE ends_at IS NOT NULL;
+CREATE UNIQUE INDEX threeds_sessions_by_id ON threeds_sessions (id);
+CREATE INDEX threeds_sessions_by_token ON threeds_sessions (tenant, token) WHERE token IS NOT NULL;
+CREATE INDEX threeds_sessions_by_intent ON threeds_sessions (tenant, intent) WHERE intent IS NOT NULL;
+CREATE INDEX threeds_sessions_by_expiry ON threeds_sessions (deletes_at, tenant) WHERE deletes_at IS NOT NULL;
 
--- What is to be told of sessions, in the order of commits.
-CREATE TABLE session_events (
-    tenant UUID NOT NULL,
-    seq    BIGINT NOT NULL,
-    id     UUID NOT NULL,
-    at     BIGINT NOT NULL,
-    body   BYTEA NOT NULL,
+-- Events of 3DS sessions, in commit order.
+CREATE TABLE threeds_events (
+    tenant      UUID NOT NULL,
+    seq         BIGINT NOT NULL,
+    id          UUID NOT NULL,
+    occurred_at BIGINT NOT NULL,
+    body        BYTEA NOT NULL,
     PRIMARY KEY (tenant, seq)
 );
 
-CREATE INDEX session_events_by_seq ON session_events (seq);
-CREATE INDEX session_events_by_time ON session_events (at);
+CREATE INDEX threeds_events_by_seq ON threeds_events (seq);
+CREATE INDEX threeds_events_by_time ON threeds_events (occurred_at);
 
--- The number of the last event. Whoever delivers them remembers a number and goes on behind it, so
--- none may be given twice, and a lower one must not be seen after a higher one: the row is locked
--- until the commit.
-CREATE TABLE event_state (
-    one  INTEGER PRIMARY KEY CHECK (one = 1),
-    last BIGINT NOT NULL
+-- The number of the last event. A consumer continues after the last number that it read. So a
+-- number is never reused, and a lower number must not become visible after a higher one: the row is
+-- locked until the commit.
+CREATE TABLE threeds_event_state (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    last_seq  BIGINT NOT NULL
 ) WITH (fillfactor = 50);
 
-INSERT INTO event_state (one, last) VALUES (1, 0);
+INSERT INTO threeds_event_state (singleton, last_seq) VALUES (1, 0);
 
--- Numbers that callers without a reveal right had evaluated, and searches without a result. All names
--- are keyed digests; the first byte of a bucket says who shares it and what it counts.
+-- Card numbers that callers without the right to reveal had evaluated, and searches without a
+-- result. Bucket and number are keyed digests; the first byte of a bucket is its kind.
 CREATE TABLE guesses (
-    tenant     UUID NOT NULL,
-    bucket     BYTEA NOT NULL,
-    number     BYTEA NOT NULL,
-    counted_at BIGINT NOT NULL,
-    expires_at BIGINT NOT NULL,
-    PRIMARY KEY (tenant, bucket, number)
+    tenant        UUID NOT NULL,
+    bucket        BYTEA NOT NULL,
+    number_digest BYTEA NOT NULL,
+    counted_at    BIGINT NOT NULL,
+    expires_at    BIGINT NOT NULL,
+    PRIMARY KEY (tenant, bucket, number_digest)
 );
 
-CREATE INDEX guesses_by_end ON guesses (expires_at);
+CREATE INDEX guesses_by_expiry ON guesses (expires_at);
 
-CREATE TABLE answers (
+CREATE TABLE idempotency_records (
     tenant     UUID NOT NULL,
     digest     BYTEA NOT NULL,
     created_at BIGINT NOT NULL,
@@ -327,28 +329,28 @@ CREATE TABLE answers (
     PRIMARY KEY (tenant, digest)
 );
 
-CREATE INDEX answers_by_time ON answers (created_at);
+CREATE INDEX idempotency_records_by_time ON idempotency_records (created_at);
 
--- What an answer shows of each token. However a token goes, no remembered answer keeps its data.
-CREATE TABLE answer_data (
-    tenant UUID NOT NULL,
-    digest BYTEA NOT NULL,
-    at     BIGINT NOT NULL,
-    token  BIGINT NOT NULL,
-    sealed BYTEA NOT NULL,
-    PRIMARY KEY (tenant, digest, at),
-    FOREIGN KEY (tenant, digest) REFERENCES answers (tenant, digest) ON DELETE CASCADE,
+-- The token data of a stored response. Any deletion of a token also deletes its data here.
+CREATE TABLE response_token_data (
+    tenant      UUID NOT NULL,
+    digest      BYTEA NOT NULL,
+    write_index BIGINT NOT NULL,
+    token       BIGINT NOT NULL,
+    sealed      BYTEA NOT NULL,
+    PRIMARY KEY (tenant, digest, write_index),
+    FOREIGN KEY (tenant, digest) REFERENCES idempotency_records (tenant, digest) ON DELETE CASCADE,
     FOREIGN KEY (tenant, token) REFERENCES tokens (tenant, number) ON DELETE CASCADE
 );
 
-CREATE INDEX answer_data_by_token ON answer_data (tenant, token);
+CREATE INDEX response_token_data_by_token ON response_token_data (tenant, token);
 
--- What was done and what was seen, by whom: one chain for each tenant and log. Numbers rise by one
--- from 1; a link is a mac over every column and the link before it.
-CREATE TABLE records (
+-- Audit log and read log: one hash chain per tenant and log. Sequence numbers start at 1 without
+-- gaps; a link is a MAC over every column and the previous link.
+CREATE TABLE log_records (
     tenant     UUID NOT NULL,
     log        TEXT NOT NULL,
-    n          BIGINT NOT NULL,
+    sequence   BIGINT NOT NULL,
     at         BIGINT NOT NULL,
     actor_kind TEXT NOT NULL,
     actor      UUID,
@@ -361,133 +363,133 @@ CREATE TABLE records (
     os_user    TEXT,
     repeats    BIGINT,
     link       BYTEA NOT NULL,
-    PRIMARY KEY (tenant, log, n)
+    PRIMARY KEY (tenant, log, sequence)
 );
 
--- Where each chain ends, also when its tenant is deleted, or all of it pruned.
-CREATE TABLE heads (
+-- The head of each chain. It stays when the tenant is deleted or all records are pruned.
+CREATE TABLE chain_heads (
     tenant            UUID NOT NULL,
     log               TEXT NOT NULL,
-    n                 BIGINT NOT NULL,
+    sequence          BIGINT NOT NULL,
     at                BIGINT NOT NULL,
     link              BYTEA NOT NULL,
-    -- How long the records of a deleted tenant are kept; only in the audit log, for both.
+    -- Retention of a deleted tenant's records; only the audit log has it, for both logs.
     retention_seconds BIGINT,
     mac               BYTEA NOT NULL,
     PRIMARY KEY (tenant, log)
 ) WITH (fillfactor = 50);
 
--- Up to where it was pruned.
-CREATE TABLE checkpoints (
-    tenant UUID NOT NULL,
-    log    TEXT NOT NULL,
-    n      BIGINT NOT NULL,
-    link   BYTEA NOT NULL,
-    at     BIGINT NOT NULL,
-    mac    BYTEA NOT NULL,
+-- The last pruned record of each chain.
+CREATE TABLE chain_checkpoints (
+    tenant   UUID NOT NULL,
+    log      TEXT NOT NULL,
+    sequence BIGINT NOT NULL,
+    link     BYTEA NOT NULL,
+    at       BIGINT NOT NULL,
+    mac      BYTEA NOT NULL,
     PRIMARY KEY (tenant, log)
 );
 
--- The second wall between tenants (postgres/scope.rs). Also for the owner of the tables; never for a
--- superuser. What goes with a row by a foreign key goes past it. Compared as text, since what was
--- said may be nothing, or the word for every tenant, which are no UUIDs.
+-- Row-level security: the second barrier between tenants (postgres/engine/scope.rs). It applies to
+-- the owner of the tables too, but not to a superuser and not to cascading deletes. The values are
+-- compared as text, because the setting can be empty or mean all tenants, and neither is a UUID.
 
-ALTER TABLE lanes ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON lanes USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE tenant_locks ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON tenant_locks USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON tenants USING (id::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON tenants USING (id::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE tenant_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON tenant_keys USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON tenant_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE lasting_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON lasting_keys USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE permanent_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON permanent_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE applications ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON applications USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON applications USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE api_keys ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON api_keys USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON api_keys USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE deleted_tenants ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON deleted_tenants USING (id::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON deleted_tenants USING (id::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE access_sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON access_sessions USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON access_sessions USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON tokens USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON tokens USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE filed ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON filed USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE token_index ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON token_index USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE cvcs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON cvcs USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON cvcs USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE usage_types ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON usage_types USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON usage_types USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE usage_months ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON usage_months USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON usage_months USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE active_tokens ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON active_tokens USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON active_tokens USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE active_months ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON active_months USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON active_months USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE token_intents ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON token_intents USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON token_intents USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE intent_cvcs ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON intent_cvcs USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON intent_cvcs USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON sessions USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE threeds_sessions ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON threeds_sessions USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE session_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON session_events USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE threeds_events ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON threeds_events USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
 ALTER TABLE guesses ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON guesses USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+CREATE POLICY tenant_isolation ON guesses USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE answers ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON answers USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE idempotency_records ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON idempotency_records USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE answer_data ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON answer_data USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE response_token_data ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON response_token_data USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE records ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON records USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE log_records ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON log_records USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE heads ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON heads USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE chain_heads ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON chain_heads USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');
 
-ALTER TABLE checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
-CREATE POLICY of_tenant ON checkpoints USING (tenant::text = current_setting('scrip.tenant', true)
-    OR current_setting('scrip.tenant', true) = 'every');
+ALTER TABLE chain_checkpoints ENABLE ROW LEVEL SECURITY, FORCE ROW LEVEL SECURITY;
+CREATE POLICY tenant_isolation ON chain_checkpoints USING (tenant::text = current_setting('scrip.tenant', true)
+    OR current_setting('scrip.tenant', true) = 'all');

@@ -1,4 +1,4 @@
-//! Changes of policy.
+//! Policy changes.
 
 use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::StoreError};
 use scrip_seal::WrappedTenantKeys;
@@ -7,7 +7,7 @@ use crate::{
     postgres::{
         PostgresStore,
         connect::directory_listener::notify_directory_changed,
-        engine::{statement::raw, transaction::PostgresTransaction},
+        engine::{statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::policy::{
         changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
@@ -22,9 +22,9 @@ INSERT INTO tenant_keys (tenant, version, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant, version) DO UPDATE SET wrapped = $3 WHERE tenant_keys.wrapped <> $3";
 
 const PUT_PERMANENT_KEY: &str = "
--- put_lasting_key
-INSERT INTO lasting_keys (tenant, wrapped) VALUES ($1, $2)
-ON CONFLICT (tenant) DO UPDATE SET wrapped = $2 WHERE lasting_keys.wrapped <> $2";
+-- put_permanent_key
+INSERT INTO permanent_keys (tenant, wrapped) VALUES ($1, $2)
+ON CONFLICT (tenant) DO UPDATE SET wrapped = $2 WHERE permanent_keys.wrapped <> $2";
 
 impl PolicyTransaction for PostgresTransaction {
     const KEYS: KeyTables = POSTGRES_KEYS;
@@ -41,8 +41,8 @@ impl PolicyTransaction for PostgresTransaction {
     }
 
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let other = parameters![&api_key.digest, api_key.id];
-        Ok(!self.query_all_tenants(FIND_API_KEY, &raw(&other)).await?.is_empty())
+        let parameters = parameters![&api_key.digest, api_key.id];
+        Ok(!self.query_all_tenants(FIND_API_KEY, &driver_parameters(&parameters)).await?.is_empty())
     }
 
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
@@ -55,7 +55,7 @@ impl PolicyTransaction for PostgresTransaction {
 }
 
 impl PostgresStore {
-    /// PostgreSQL recycles its log by itself.
+    /// Does nothing: PostgreSQL recycles its WAL.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The policy of every tenant, read whole.
+//! Reads the policy of every tenant.
 
 use scrip_core::{
     policy::{DirectoryRecords, SystemKeys},
@@ -22,9 +22,10 @@ use crate::{
 impl DirectoryStore for PostgresStore {
     fn load_directory(&self) -> StoreFuture<'_, DirectoryRecords> {
         Box::pin(async move {
-            let it = ReadSnapshot::new(&self.pool.reserved(), RowScope::all_tenants()).await?;
-            let loaded = load_directory(&it, &POSTGRES_KEYS).await;
-            it.end(loaded).await
+            let snapshot =
+                ReadSnapshot::new(&self.pool.reserved(), RowScope::all_tenants()).await?;
+            let result = load_directory(&snapshot, &POSTGRES_KEYS).await;
+            snapshot.end(result).await
         })
     }
 

@@ -1,4 +1,4 @@
-//! The entries by which tokens are found: one for each facet in each container.
+//! Entries of the token index: one per facet and container.
 
 use scrip_core::{store::StoreError, token::TokenRecord};
 
@@ -9,32 +9,32 @@ use crate::{
 };
 
 const INSERT_INDEX_ENTRIES: &str = "
--- file
-INSERT INTO filed (tenant, facet, container, created_at, token)
+-- insert_index_entries
+INSERT INTO token_index (tenant, facet, container, created_at, token)
     SELECT $1, it.facet, it.container, $4, $5
 FROM unnest($2::bytea[], $3::text[]) AS it (facet, container)";
 
 pub(crate) const DELETE_INDEX_ENTRIES: &str = "
--- unfile
-DELETE FROM filed USING unnest($2::bytea[], $3::text[]) AS it (facet, container)
-WHERE filed.tenant = $1 AND filed.facet = it.facet AND filed.container = it.container
-    AND filed.created_at = $4 AND filed.token = $5";
+-- delete_index_entries
+DELETE FROM token_index USING unnest($2::bytea[], $3::text[]) AS it (facet, container)
+WHERE token_index.tenant = $1 AND token_index.facet = it.facet AND token_index.container = it.container
+    AND token_index.created_at = $4 AND token_index.token = $5";
 
-/// Most updates change nothing that a token is found by.
+/// Replaces the index entries of a token if they changed. Most updates do not change them.
 pub(crate) async fn replace_index_entries(
     transaction: &PostgresTransaction,
-    before: &NumberedToken,
-    after: &TokenRecord,
+    previous: &NumberedToken,
+    updated: &TokenRecord,
 ) -> Result<(), StoreError> {
-    let NumberedToken { number, token } = before;
-    if has_same_index_entries(&token.record, after) {
+    let NumberedToken { number, token } = previous;
+    if has_same_index_entries(&token.record, updated) {
         return Ok(());
     }
     execute_for_entries(transaction, DELETE_INDEX_ENTRIES, *number, &token.record).await?;
-    execute_for_entries(transaction, INSERT_INDEX_ENTRIES, *number, after).await
+    execute_for_entries(transaction, INSERT_INDEX_ENTRIES, *number, updated).await
 }
 
-/// Inserts or removes the entries of a token.
+/// Inserts or deletes the index entries of a token.
 pub(crate) async fn execute_for_entries(
     transaction: &PostgresTransaction,
     sql: &str,

@@ -9,7 +9,7 @@ use scrip_core::{
 use crate::{
     postgres::{
         PostgresStore,
-        engine::{statement::raw, transaction::PostgresTransaction},
+        engine::{statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::{
         idempotency::insert_commit_extras,
@@ -19,14 +19,14 @@ use crate::{
 };
 
 const INSERT_TOKEN_INTENT: &str = concat!(
-    "-- insert_token_intent\nWITH made AS (INSERT INTO token_intents (",
+    "-- insert_token_intent\nWITH inserted AS (INSERT INTO token_intents (",
     insert_intent_columns!(),
     ")
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)
     RETURNING id
 )
     INSERT INTO intent_cvcs (tenant, intent, expires_at, sealed)
-    SELECT $1, id, $10::bigint, $11::bytea FROM made WHERE $10::bigint IS NOT NULL"
+    SELECT $1, id, $10::bigint, $11::bytea FROM inserted WHERE $10::bigint IS NOT NULL"
 );
 
 pub(crate) async fn insert_token_intent(
@@ -36,10 +36,10 @@ pub(crate) async fn insert_token_intent(
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
     let row = insert_intent_parameters(tenant, &intent.record);
-    let code = intent.cvc.as_ref();
-    let code = parameters![code.map(|it| it.expires_at), code.map(|it| &it.sealed)];
-    let mut columns = raw(&row);
-    columns.extend(raw(&code));
+    let cvc = intent.cvc.as_ref();
+    let cvc_columns = parameters![cvc.map(|it| it.expires_at), cvc.map(|it| &it.sealed)];
+    let mut columns = driver_parameters(&row);
+    columns.extend(driver_parameters(&cvc_columns));
     transaction.execute_raw(INSERT_TOKEN_INTENT, &columns).await?;
     insert_commit_extras(transaction, tenant, extras, "created").await
 }

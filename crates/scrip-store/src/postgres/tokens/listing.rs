@@ -1,4 +1,4 @@
-//! The entries of lists.
+//! Index scans for token lists.
 
 use scrip_core::{
     id::TenantId,
@@ -15,20 +15,24 @@ use crate::{
         listing::{ChunkRequest, INDEX_MISMATCH, IndexedToken, TokenScanReader},
         rows::{decode_numbered_token, token_columns},
     },
-    sql::{optional, required},
+    sql::{read_optional, read_required},
 };
 
-/// For each facet one seek and a walk; then the tokens of those that come first.
+/// One index seek and a range scan per facet, then the tokens of the first entries.
 const LIST_ENTRIES: &str = concat!(
     "-- list_entries\nSELECT ",
     token_columns!("number"),
     ", it.container, it.created_at, it.token, it.facet
      FROM (
-         SELECT entries.* FROM unnest($2::bytea[]) AS asked (facet) CROSS JOIN LATERAL (
-             SELECT filed.facet, filed.container, filed.created_at, filed.token FROM filed
-             WHERE filed.tenant = $1 AND filed.facet = asked.facet AND filed.container >= $3
-                 AND (filed.container, filed.created_at, filed.token) < ($4, $5::bigint, $6::bigint)
-             ORDER BY filed.container DESC, filed.created_at DESC, filed.token DESC
+         SELECT entries.* FROM unnest($2::bytea[]) AS requested (facet) CROSS JOIN LATERAL (
+             SELECT token_index.facet, token_index.container, token_index.created_at,
+                 token_index.token
+             FROM token_index
+             WHERE token_index.tenant = $1 AND token_index.facet = requested.facet
+                 AND token_index.container >= $3
+                 AND (token_index.container, token_index.created_at, token_index.token)
+                     < ($4, $5::bigint, $6::bigint)
+             ORDER BY token_index.container DESC, token_index.created_at DESC, token_index.token DESC
              LIMIT $7
          ) AS entries
          ORDER BY entries.container DESC, entries.created_at DESC, entries.token DESC
@@ -39,7 +43,7 @@ const LIST_ENTRIES: &str = concat!(
      ORDER BY it.container DESC, it.created_at DESC, it.token DESC"
 );
 
-/// An entry with the token that it leads to.
+/// An index entry with its token.
 pub(crate) struct PostgresListingEntry {
     position: ListPosition,
     facet: Vec<u8>,
@@ -59,13 +63,13 @@ impl TokenScanReader for ReadSnapshot {
         scan: &TokenScan,
         request: &ChunkRequest<'_>,
     ) -> Result<Vec<PostgresListingEntry>, StoreError> {
-        let ChunkRequest { from, container, created_at, number, entries_max: most } = *request;
-        let asked: Vec<_> = facets_or_all_types(scan.facet).iter().map(encode_facet).collect();
-        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let ChunkRequest { from, container, created_at, number, entries_max } = *request;
+        let facets: Vec<_> = facets_or_all_types(scan.facet).iter().map(encode_facet).collect();
+        let entries_max = i64::try_from(entries_max).unwrap_or(i64::MAX);
         let rows = self
             .rows(
                 LIST_ENTRIES,
-                &[&tenant.0, &asked, &from, &container, &created_at, &number, &most],
+                &[&tenant.0, &facets, &from, &container, &created_at, &number, &entries_max],
             )
             .await?;
         rows.iter().map(decode_entry).collect()
@@ -78,22 +82,22 @@ impl TokenScanReader for ReadSnapshot {
         PostgresListingEntry { position, facet, token }: PostgresListingEntry,
     ) -> Result<Option<IndexedToken>, StoreError> {
         let Some(token) = token.filter(|it| it.record.is_live(scan.now)) else { return Ok(None) };
-        let is_it = |it: &Facet| it.matches(&token.record) && encode_facet(it) == facet;
-        let facet = facets_or_all_types(scan.facet).into_iter().find(is_it);
+        let is_facet_of_entry = |it: &Facet| it.matches(&token.record) && encode_facet(it) == facet;
+        let facet = facets_or_all_types(scan.facet).into_iter().find(is_facet_of_entry);
         Ok(Some(IndexedToken { position, facet, token }))
     }
 }
 
 fn decode_entry(row: &Row) -> Result<PostgresListingEntry, StoreError> {
     let position = ListPosition {
-        container: required(row, 16).map_err(|_| INDEX_MISMATCH)?,
-        created_at: required(row, 17)?,
-        row_number: required(row, 18)?,
+        container: read_required(row, 16).map_err(|_| INDEX_MISMATCH)?,
+        created_at: read_required(row, 17)?,
+        row_number: read_required(row, 18)?,
     };
-    let token = optional::<i64>(row, 0)?.map(|_| decode_numbered_token(row)).transpose()?;
+    let token = read_optional::<i64>(row, 0)?.map(|_| decode_numbered_token(row)).transpose()?;
     Ok(PostgresListingEntry {
         position,
-        facet: required(row, 19)?,
+        facet: read_required(row, 19)?,
         token: token.map(|it| it.token),
     })
 }

@@ -1,4 +1,4 @@
-//! The entries of a survey.
+//! Index scans for offset pages: the newest tokens.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,17 @@ use crate::{
     shared::tokens::newest_tokens::{
         EntryPosition, IndexedOutline, NewestTokensReader, StreamName,
     },
-    sql::{ColumnReader, Statements, optional, parameters, required},
+    sql::{ColumnReader, Statements, parameters, read_optional, read_required},
 };
 
-const ENTRIES_BATCH: i64 = 256;
+/// Maximum number of entries per statement.
+const ENTRIES_BATCH_SIZE: i64 = 256;
 
 const LIST_NEWEST: &str = "
 -- list_newest
 SELECT it.created_at, it.token, tokens.id, tokens.containers, tokens.indexes
 FROM (
-    SELECT created_at, token FROM filed
+    SELECT created_at, token FROM token_index
     WHERE tenant = $1 AND facet = $2 AND container = $3
         AND (created_at, token) < ($4::bigint, $5::bigint)
     ORDER BY created_at DESC, token DESC
@@ -33,22 +34,23 @@ LEFT JOIN tokens ON tokens.tenant = $1 AND tokens.number = it.token
     AND (tokens.expires_at IS NULL OR tokens.expires_at > $7)
 ORDER BY it.created_at DESC, it.token DESC";
 
-/// Each found by one seek behind the one before, however many tokens lie in it.
+/// Finds each container with one index seek after the previous container, independent of the number
+/// of tokens.
 const LIST_CONTAINERS: &str = "
 -- list_containers
-WITH RECURSIVE it (container, n) AS (
-    SELECT (SELECT container FROM filed
+WITH RECURSIVE it (container, count) AS (
+    SELECT (SELECT container FROM token_index
         WHERE tenant = $1 AND facet = $2 AND container >= $3 AND container < $4
         ORDER BY container DESC LIMIT 1), CAST(1 AS bigint)
-    UNION ALL SELECT (SELECT filed.container FROM filed
-        WHERE tenant = $1 AND facet = $2 AND filed.container >= $3
-            AND filed.container < it.container
-        ORDER BY filed.container DESC LIMIT 1), it.n + 1
-    FROM it WHERE it.container IS NOT NULL AND it.n <= $5
+    UNION ALL SELECT (SELECT token_index.container FROM token_index
+        WHERE tenant = $1 AND facet = $2 AND token_index.container >= $3
+            AND token_index.container < it.container
+        ORDER BY token_index.container DESC LIMIT 1), it.count + 1
+    FROM it WHERE it.container IS NOT NULL AND it.count <= $5
 )
     SELECT container FROM it WHERE container IS NOT NULL";
 
-/// An entry with the token that it leads to.
+/// An index entry with its token.
 pub(crate) struct PostgresNewestEntry {
     position: EntryPosition,
     outline: Option<IndexedOutline>,
@@ -65,10 +67,10 @@ impl NewestTokensReader for ReadSnapshot {
         &self,
         tenant: TenantId,
         facet: &[u8],
-        span: &ContainerRange,
+        range: &ContainerRange,
     ) -> Result<Vec<String>, StoreError> {
-        let key = parameters![tenant, facet, span.from(), span.to(), NEWEST_CONTAINERS_MAX];
-        self.query(LIST_CONTAINERS, &key, |row| required(row, 0)).await
+        let key = parameters![tenant, facet, range.from(), range.to(), NEWEST_CONTAINERS_MAX];
+        self.query(LIST_CONTAINERS, &key, |row| read_required(row, 0)).await
     }
 
     async fn list_newest(
@@ -80,9 +82,9 @@ impl NewestTokensReader for ReadSnapshot {
     ) -> Result<VecDeque<PostgresNewestEntry>, StoreError> {
         let StreamName { facet, container } = name;
         let EntryPosition { created_at, number } = after;
-        let bounds =
-            parameters![tenant, facet, container, created_at, number, ENTRIES_BATCH, scan.now];
-        self.query(LIST_NEWEST, &bounds, decode_entry).await.map(VecDeque::from)
+        let parameters =
+            parameters![tenant, facet, container, created_at, number, ENTRIES_BATCH_SIZE, scan.now];
+        self.query(LIST_NEWEST, &parameters, decode_entry).await.map(VecDeque::from)
     }
 
     async fn outline(
@@ -96,8 +98,9 @@ impl NewestTokensReader for ReadSnapshot {
 }
 
 fn decode_entry(row: &dyn ColumnReader) -> Result<PostgresNewestEntry, StoreError> {
-    let place = EntryPosition { created_at: required(row, 0)?, number: required(row, 1)? };
-    let id: Option<&str> = optional(row, 2)?;
+    let position =
+        EntryPosition { created_at: read_required(row, 0)?, number: read_required(row, 1)? };
+    let id: Option<&str> = read_optional(row, 2)?;
     let outline = id.map(|_| IndexedOutline::decode(row, 2)).transpose()?;
-    Ok(PostgresNewestEntry { position: place, outline })
+    Ok(PostgresNewestEntry { position, outline })
 }

@@ -1,9 +1,9 @@
-//! Writes of one tenant that share a transaction.
+//! Group commit of one tenant's writes.
 //!
-//! Those that have nothing to do with each other, nor with what is there, are put by one statement
-//! for each table. Every other is done by itself behind a savepoint, so that its refusal or its
-//! error touches nobody else. Nobody hears of success before the commit; should that fail, all of
-//! them hear so.
+//! Writes without a conflict, neither with each other nor with stored tokens, are inserted with one
+//! statement per table. Every other write runs individually in a savepoint, so that its rejection
+//! or error does not affect the others. Success is reported only after the commit; if the commit
+//! fails, all writes of the group fail.
 
 use std::collections::HashSet;
 
@@ -27,7 +27,7 @@ use crate::{
             tenant_lock::TenantLog,
             transaction::{CommitError, PostgresTransaction},
             write_queue::{Drain, QueuedWrite, Reply, TenantQueues},
-            write_set::{ConflictLookup, WriteSet, conflicting},
+            write_set::{ConflictLookup, WriteSet, decode_conflicts},
         },
         maintenance::idempotency::PendingIdempotencyRecord,
         tokens::intents::insert_token_intent,
@@ -39,13 +39,14 @@ use crate::{
     },
 };
 
-/// As many as there are clients on a busy node; more would only make the first wait for the last.
+/// Maximum number of writes per group: about the number of clients of a busy node. A larger group
+/// only delays the first write until the last one is done.
 const GROUP_MAX: usize = 64;
-/// Writes that are done one by one in a transaction. What is left then is the next one's: a tenant
-/// is not held for longer.
+/// Maximum number of individual writes per transaction. The remaining writes wait for the next
+/// transaction, which limits how long the tenant is locked.
 const INDIVIDUAL_MAX: usize = 128;
 
-/// One write that is kept as a whole or not at all.
+/// A write that is committed completely or not at all.
 pub(crate) enum AtomicWrite {
     Tokens(Vec<TokenWrite>, PendingIdempotencyRecord),
     Intent(Box<StoredTokenIntent>, CommitExtras),
@@ -53,18 +54,18 @@ pub(crate) enum AtomicWrite {
 
 type GroupMember = QueuedWrite<AtomicWrite, BatchOutcome>;
 
-/// What one is told after the commit.
+/// A result and its channel, sent after the commit.
 type PendingReply = (Reply<BatchOutcome>, Result<BatchOutcome, StoreError>);
 
 #[derive(Debug)]
 pub(crate) struct TokenWriteQueue {
-    waiting: TenantQueues<AtomicWrite, BatchOutcome>,
+    queues: TenantQueues<AtomicWrite, BatchOutcome>,
     pool: ConnectionPool,
 }
 
 impl TokenWriteQueue {
     pub(crate) fn new(pool: ConnectionPool) -> Self {
-        Self { waiting: TenantQueues::default(), pool }
+        Self { queues: TenantQueues::default(), pool }
     }
 
     pub(crate) async fn write_tokens(
@@ -72,15 +73,15 @@ impl TokenWriteQueue {
         tenant: TenantId,
         batch: TokenBatch,
     ) -> Result<BatchOutcome, StoreError> {
-        let body = |it: &TokenWrite| match it {
+        let body_size = |it: &TokenWrite| match it {
             TokenWrite::Insert(it) => it.token.record.body.as_bytes().len(),
             TokenWrite::Update(it) => it.token.body.as_bytes().len(),
         };
-        let bytes = batch.writes.iter().map(body).sum();
+        let bytes = batch.writes.iter().map(body_size).sum();
         let work =
             AtomicWrite::Tokens(batch.writes, PendingIdempotencyRecord::new(batch.build_record));
         let pool = self.pool.clone();
-        self.waiting.submit_and_wait(tenant, work, bytes, |turn| drain_queue(turn, pool)).await
+        self.queues.submit_and_wait(tenant, work, bytes, |drain| drain_queue(drain, pool)).await
     }
 
     pub(crate) async fn insert_token_intent(
@@ -92,44 +93,46 @@ impl TokenWriteQueue {
         let bytes = intent.record.body.as_bytes().len();
         let work = AtomicWrite::Intent(Box::new(intent), extras);
         let pool = self.pool.clone();
-        self.waiting
-            .submit_and_wait(tenant, work, bytes, |turn| drain_queue(turn, pool))
+        self.queues
+            .submit_and_wait(tenant, work, bytes, |drain| drain_queue(drain, pool))
             .await
             .map(drop)
     }
 
     pub(crate) fn metrics(&self) -> WriterMetrics {
-        // Called as the embedded engine's is, so that one dashboard does for both.
-        self.waiting.metrics("vault")
+        // Same name as in SQLite, so that one dashboard fits both engines.
+        self.queues.metrics("vault")
     }
 }
 
 async fn drain_queue(mut drain: Drain<AtomicWrite, BatchOutcome>, pool: ConnectionPool) {
-    while let Some(members) = drain.next_batch(GROUP_MAX) {
+    while let Some(members) = drain.next_group(GROUP_MAX) {
         let size = members.len();
         let mut group = WriteGroup::new(members, drain.tenant);
-        let mut ended = group.write(&pool, drain.tenant).await;
-        if let Err(CommitError::RowsRejected) = ended {
+        let mut result = group.write(&pool, drain.tenant).await;
+        if let Err(CommitError::RowsRejected) = result {
             group.make_individual();
-            ended = group.write(&pool, drain.tenant).await;
+            result = group.write(&pool, drain.tenant).await;
         }
-        let left = if ended.is_ok() { std::mem::take(&mut group.individual) } else { Vec::new() };
-        // Before anybody hears of it: whoever then asks finds his write counted.
-        drain.count_batch(ended.is_ok().then_some(size.saturating_sub(left.len())));
-        for (reply, outcome) in group.into_replies(ended) {
-            // A client that has gone away does not want to hear it; the effect stays.
+        let remaining =
+            if result.is_ok() { std::mem::take(&mut group.individual) } else { Vec::new() };
+        // Counted before the reply, so that a client that has its reply finds its write in the
+        // metrics.
+        drain.count_transaction(result.is_ok().then_some(size.saturating_sub(remaining.len())));
+        for (reply, outcome) in group.into_replies(result) {
+            // The client may have disconnected; the effect stays.
             drop(reply.send(outcome));
         }
-        drain.requeue(left);
+        drain.requeue(remaining);
     }
 }
 
-/// Those that share a transaction.
+/// Writes that share a transaction.
 struct WriteGroup {
-    /// Put as a set.
+    /// Inserted as one write set.
     grouped: Vec<GroupMember>,
     individual: Vec<GroupMember>,
-    /// What is known of those that are done, should the transaction be committed.
+    /// Results of the finished writes, valid if the transaction commits.
     replies: Vec<PendingReply>,
 }
 
@@ -137,182 +140,193 @@ impl WriteGroup {
     fn new(members: Vec<GroupMember>, tenant: TenantId) -> Self {
         let mut conflict_set =
             ConflictSet { tenant, ids: HashSet::new(), fingerprints: HashSet::new() };
-        let (plain, alone) = members.into_iter().partition(|it| conflict_set.try_add(&it.work));
-        Self { grouped: plain, individual: alone, replies: Vec::new() }
+        let (grouped, individual) =
+            members.into_iter().partition(|it| conflict_set.try_add(&it.work));
+        Self { grouped, individual, replies: Vec::new() }
     }
 
-    /// Each by itself, from now on.
+    /// Moves all writes to individual execution.
     fn make_individual(&mut self) {
         self.individual.append(&mut self.grouped);
     }
 
-    /// Some of those that are done alone may be left.
+    /// Writes the group in one transaction. Individual writes may remain for the next transaction.
     async fn write(&mut self, pool: &ConnectionPool, tenant: TenantId) -> Result<(), CommitError> {
-        let mut it = self.begin(pool, tenant).await?;
-        if let Err(error) = it.check_tenant_exists() {
-            it.roll_back().await?;
+        let mut transaction = self.begin(pool, tenant).await?;
+        if let Err(error) = transaction.check_tenant_exists() {
+            transaction.roll_back().await?;
             return Err(CommitError::Failed(error));
         }
         self.build_idempotency_records();
         let outcomes = match (self.grouped.as_slice(), self.individual.as_mut_slice()) {
-            ([], [lone]) => vec![write_individual(it, &mut lone.work).await?],
-            (plain, []) => {
-                let write_set = build_write_set(&mut it, plain);
-                it.commit_with(&write_set).await?;
+            ([], [member]) => vec![write_individual(transaction, &mut member.work).await?],
+            (grouped, []) => {
+                let write_set = build_write_set(&mut transaction, grouped);
+                transaction.commit_with(&write_set).await?;
                 Vec::new()
             }
-            (plain, alone) => {
-                let write_set = build_write_set(&mut it, plain);
-                it.put(&write_set).await?;
-                let (mut outcomes, mut writes) = (Vec::with_capacity(alone.len()), 0_usize);
-                for member in alone {
+            (grouped, individual) => {
+                let write_set = build_write_set(&mut transaction, grouped);
+                transaction.put(&write_set).await?;
+                let (mut outcomes, mut writes) = (Vec::with_capacity(individual.len()), 0_usize);
+                for member in individual {
                     if writes >= INDIVIDUAL_MAX {
                         break;
                     }
                     writes = writes.saturating_add(member.work.write_count());
-                    outcomes.push(write_in_savepoint(&mut it, &mut member.work).await?);
+                    outcomes.push(write_in_savepoint(&mut transaction, &mut member.work).await?);
                 }
-                it.commit().await?;
+                transaction.commit().await?;
                 outcomes
             }
         };
-        let done = self.individual.drain(..outcomes.len());
-        self.replies.extend(done.map(|it| it.reply).zip(outcomes));
+        let finished = self.individual.drain(..outcomes.len());
+        self.replies.extend(finished.map(|it| it.reply).zip(outcomes));
         self.replies
-            .extend(self.grouped.drain(..).map(|it| (it.reply, Ok(it.work.written_result()))));
+            .extend(self.grouped.drain(..).map(|it| (it.reply, Ok(it.work.grouped_outcome()))));
         Ok(())
     }
 
-    /// Those that have something in their way are put aside.
+    /// Begins the transaction and moves writes with a possible conflict to individual execution.
     async fn begin(
         &mut self,
         pool: &ConnectionPool,
         tenant: TenantId,
     ) -> Result<PostgresTransaction, StoreError> {
-        let all = self.grouped.iter().chain(&self.individual);
-        let tokens = all.map(|it| it.work.numbers_needed()).sum();
+        let members = self.grouped.iter().chain(&self.individual);
+        let tokens_max = members.map(|it| it.work.numbers_needed()).sum();
         let mut conflicts = ConflictLookup::default();
-        for (at, member) in self.grouped.iter().enumerate() {
-            member.work.inserts().for_each(|it| conflicts.add(at, it));
+        for (index, member) in self.grouped.iter().enumerate() {
+            member.work.inserts().for_each(|it| conflicts.add(index, it));
         }
         let parameters = conflicts.parameters(&tenant.0);
         let query = conflicts.query(&parameters);
-        let (it, rows) = PostgresTransaction::begin_with_query(
+        let (transaction, rows) = PostgresTransaction::begin_with_query(
             pool,
             TenantLog { log: LogKind::Audit, tenant },
-            tokens,
+            tokens_max,
             query,
         )
         .await?;
-        let conflicting = conflicting(&rows)?;
-        for (at, member) in std::mem::take(&mut self.grouped).into_iter().enumerate() {
-            let place =
-                if conflicting.contains(&at) { &mut self.individual } else { &mut self.grouped };
-            place.push(member);
+        let conflicting = decode_conflicts(&rows)?;
+        for (index, member) in std::mem::take(&mut self.grouped).into_iter().enumerate() {
+            let target =
+                if conflicting.contains(&index) { &mut self.individual } else { &mut self.grouped };
+            target.push(member);
         }
-        Ok(it)
+        Ok(transaction)
     }
 
-    /// What became of those that are left is known: all of them are new.
+    /// Builds the records of the grouped writes. Their outcome is known: all their tokens are new.
     fn build_idempotency_records(&mut self) {
         let mut digests = HashSet::new();
         for mut member in std::mem::take(&mut self.grouped) {
-            let tokens = member.work.inserts().count();
-            let fits = |answer: &IdempotencyRecord| {
-                answer.token_data.iter().all(|it| it.write_index < tokens)
-                    && digests.insert(answer.digest)
+            let insert_count = member.work.inserts().count();
+            let can_be_grouped = |record: &IdempotencyRecord| {
+                record.token_data.iter().all(|it| it.write_index < insert_count)
+                    && digests.insert(record.digest)
             };
-            match member.work.build_idempotency_record().map(|it| it.is_none_or(fits)) {
+            match member.work.build_idempotency_record().map(|it| it.is_none_or(can_be_grouped)) {
                 Ok(true) => self.grouped.push(member),
-                // Another of the set answers the same request: one of them comes second.
+                // Another write of the set has the same idempotency key, so one of the two is a
+                // repetition.
                 Ok(false) => self.individual.push(member),
                 Err(error) => self.replies.push((member.reply, Err(error))),
             }
         }
     }
 
-    /// What everybody hears.
+    /// Returns the replies, which depend on the commit.
     fn into_replies(self, committed: Result<(), CommitError>) -> Vec<PendingReply> {
-        let Err(ended) = committed else { return self.replies };
-        let error = ended.into_store_error();
-        let done = self.replies.into_iter().map(|(reply, _)| reply);
-        let undone = self.grouped.into_iter().chain(self.individual).map(|it| it.reply);
-        done.chain(undone).map(|reply| (reply, Err(clone_error(&error)))).collect()
+        let Err(commit_error) = committed else { return self.replies };
+        let error = commit_error.into_store_error();
+        let finished = self.replies.into_iter().map(|(reply, _)| reply);
+        let unfinished = self.grouped.into_iter().chain(self.individual).map(|it| it.reply);
+        finished.chain(unfinished).map(|reply| (reply, Err(clone_error(&error)))).collect()
     }
 }
 
-/// Tokens one by one. Whoever calls takes back what a refused batch did.
+/// Writes tokens one by one. The caller rolls back a rejected batch.
 async fn write_batch(
-    it: &mut PostgresTransaction,
+    transaction: &mut PostgresTransaction,
     writes: &[TokenWrite],
-    answer: &mut PendingIdempotencyRecord,
+    record: &mut PendingIdempotencyRecord,
 ) -> Result<BatchOutcome, StoreError> {
-    let tenant = it.tenant;
-    let BatchAttempt { outcome: batched, numbers } = write_tokens(it, tenant, writes).await?;
-    if let BatchOutcome::Written(outcomes) = &batched
-        && let Some(answer) = answer.build_for(outcomes)?
+    let tenant = transaction.tenant;
+    let BatchAttempt { outcome, numbers } = write_tokens(transaction, tenant, writes).await?;
+    if let BatchOutcome::Written(outcomes) = &outcome
+        && let Some(record) = record.build_for(outcomes)?
     {
-        insert_idempotency_record(it, tenant, answer, &numbers).await?;
+        insert_idempotency_record(transaction, tenant, record, &numbers).await?;
     }
-    Ok(batched)
+    Ok(outcome)
 }
 
-/// Nobody else is in the transaction.
+/// Runs the only write of a transaction and ends the transaction.
 async fn write_individual(
-    mut it: PostgresTransaction,
+    mut transaction: PostgresTransaction,
     work: &mut AtomicWrite,
 ) -> Result<Result<BatchOutcome, StoreError>, StoreError> {
-    let outcome = work.attempt(&mut it).await;
+    let outcome = work.attempt(&mut transaction).await;
     match &outcome {
-        Ok(BatchOutcome::Written(_)) => it.commit().await?,
-        Ok(BatchOutcome::Rejected(_)) => it.roll_back().await?,
-        // Should this fail, too, the connection is closed, and all is taken back as well.
-        Err(_) => drop(it.roll_back().await),
+        Ok(BatchOutcome::Written(_)) => transaction.commit().await?,
+        Ok(BatchOutcome::Rejected(_)) => transaction.roll_back().await?,
+        // If the rollback also fails, the connection is closed, which rolls back the transaction
+        // too.
+        Err(_) => drop(transaction.roll_back().await),
     }
     Ok(outcome)
 }
 
-/// The others of the transaction know nothing of it.
+/// Runs a write in a savepoint. A failure does not affect the other writes of the transaction.
 async fn write_in_savepoint(
-    it: &mut PostgresTransaction,
+    transaction: &mut PostgresTransaction,
     work: &mut AtomicWrite,
 ) -> Result<Result<BatchOutcome, StoreError>, StoreError> {
-    let savepoint = it.savepoint().await?;
-    let outcome = work.attempt(it).await;
+    let savepoint = transaction.savepoint().await?;
+    let outcome = work.attempt(transaction).await;
     match &outcome {
-        Ok(BatchOutcome::Written(_)) => it.release(savepoint).await?,
-        Ok(BatchOutcome::Rejected(_)) | Err(_) => it.roll_back_to(savepoint).await?,
+        Ok(BatchOutcome::Written(_)) => transaction.release(savepoint).await?,
+        Ok(BatchOutcome::Rejected(_)) | Err(_) => transaction.roll_back_to(savepoint).await?,
     }
     Ok(outcome)
 }
 
-/// Their rows, numbered, recorded and counted.
-fn build_write_set<'a>(it: &mut PostgresTransaction, members: &'a [GroupMember]) -> WriteSet<'a> {
+/// Assigns numbers, appends audit records and counts usage for the rows of the members.
+fn build_write_set<'a>(
+    transaction: &mut PostgresTransaction,
+    members: &'a [GroupMember],
+) -> WriteSet<'a> {
     let mut write_set = WriteSet::default();
     for member in members {
         let mut numbers = Vec::new();
         for insert in member.work.inserts() {
             let record = &insert.token.record;
-            let number = it.next_number();
+            let number = transaction.next_number();
             numbers.push(number);
             write_set.add_token(number, &insert.token);
-            it.usage.count_created(it.tenant, record.token_type, record.created_at);
-            it.append_record(&insert.audit, record.id.as_str(), CREATED);
+            transaction.usage.count_created(
+                transaction.tenant,
+                record.token_type,
+                record.created_at,
+            );
+            transaction.append_record(&insert.audit, record.id.as_str(), CREATED);
         }
-        if let AtomicWrite::Intent(intent, written) = &member.work {
+        if let AtomicWrite::Intent(intent, extras) = &member.work {
             write_set.add_intent(intent);
-            it.append_record(&written.audit, &written.entity, CREATED);
+            transaction.append_record(&extras.audit, &extras.entity, CREATED);
         }
-        if let Some(answer) = member.work.built_idempotency_record() {
-            write_set.add_idempotency_record(answer, numbers);
+        if let Some(record) = member.work.built_idempotency_record() {
+            write_set.add_idempotency_record(record, numbers);
         }
     }
     write_set
 }
 
+/// Outcome in the audit record.
 const CREATED: &str = "created";
 
-/// Those that are in a set so far.
+/// Ids and fingerprints of the writes in a write set.
 struct ConflictSet {
     tenant: TenantId,
     ids: HashSet<TokenId>,
@@ -320,7 +334,7 @@ struct ConflictSet {
 }
 
 impl ConflictSet {
-    /// Only inserts, none of which could meet another one of the set.
+    /// Accepts only inserts that cannot conflict with another insert of the set.
     fn try_add(&mut self, work: &AtomicWrite) -> bool {
         match work {
             AtomicWrite::Intent(..) => true,
@@ -333,11 +347,11 @@ impl ConflictSet {
 
     fn try_add_insert(&mut self, insert: &InsertToken) -> bool {
         let record = &insert.token.record;
-        let is_first = |it: Fingerprint| self.fingerprints.insert(it.0);
-        let is_other = record.fingerprint.is_none_or(is_first);
+        let is_new = |it: Fingerprint| self.fingerprints.insert(it.0);
+        let has_new_fingerprint = record.fingerprint.is_none_or(is_new);
         insert.intent.is_none()
             && check_permit(insert.permit.tenant().id, self.tenant).is_ok()
-            && (is_other || insert.deduplicate == Deduplicate::No)
+            && (has_new_fingerprint || insert.deduplicate == Deduplicate::No)
             && self.ids.insert(record.id.clone())
     }
 }
@@ -361,45 +375,49 @@ impl AtomicWrite {
         }
     }
 
-    /// How many numbers it may need: an id that has expired is tried twice.
+    /// Returns the number of token numbers that the write may use: an insert that replaces an
+    /// expired token is tried twice.
     fn numbers_needed(&self) -> usize {
         self.inserts().count().saturating_mul(2)
     }
 
-    async fn attempt(&mut self, it: &mut PostgresTransaction) -> Result<BatchOutcome, StoreError> {
+    async fn attempt(
+        &mut self,
+        transaction: &mut PostgresTransaction,
+    ) -> Result<BatchOutcome, StoreError> {
         match self {
-            Self::Tokens(writes, answer) => write_batch(it, writes, answer).await,
-            Self::Intent(intent, written) => {
-                insert_token_intent(it, intent, written).await?;
+            Self::Tokens(writes, record) => write_batch(transaction, writes, record).await,
+            Self::Intent(intent, extras) => {
+                insert_token_intent(transaction, intent, extras).await?;
                 Ok(BatchOutcome::Written(Vec::new()))
             }
         }
     }
 
-    /// Of one that is put in a set.
-    fn written_result(&self) -> BatchOutcome {
+    /// Returns the outcome of a write in a set.
+    fn grouped_outcome(&self) -> BatchOutcome {
         BatchOutcome::Written(self.inserts().map(|_| WriteOutcome::New).collect())
     }
 
     fn build_idempotency_record(&mut self) -> Result<Option<&IdempotencyRecord>, StoreError> {
-        let new: Vec<_> = self.inserts().map(|_| WriteOutcome::New).collect();
+        let outcomes: Vec<_> = self.inserts().map(|_| WriteOutcome::New).collect();
         match self {
-            Self::Tokens(_, answer) => answer.build_for(&new),
-            Self::Intent(_, written) => Ok(written.idempotency.as_ref()),
+            Self::Tokens(_, record) => record.build_for(&outcomes),
+            Self::Intent(_, extras) => Ok(extras.idempotency.as_ref()),
         }
     }
 
-    /// The answer, once it was made.
+    /// Returns the idempotency record, if it is built.
     fn built_idempotency_record(&self) -> Option<&IdempotencyRecord> {
         match self {
-            Self::Tokens(_, PendingIdempotencyRecord::Built(_, answer)) => answer.as_ref(),
+            Self::Tokens(_, PendingIdempotencyRecord::Built(_, record)) => record.as_ref(),
             Self::Tokens(
                 _,
                 PendingIdempotencyRecord::None
                 | PendingIdempotencyRecord::NotBuilt(_)
                 | PendingIdempotencyRecord::Panicked,
             ) => None,
-            Self::Intent(_, written) => written.idempotency.as_ref(),
+            Self::Intent(_, extras) => extras.idempotency.as_ref(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Tokens: found, written and removed.
+//! Finds, inserts, updates and deletes tokens.
 
 use scrip_core::{
     id::{TenantId, TokenId},
@@ -16,7 +16,7 @@ use crate::{
     postgres::{
         PostgresStore,
         engine::{
-            statement::{PostgresClient, cap_at_database_clock, raw},
+            statement::{PostgresClient, cap_at_database_clock, driver_parameters},
             transaction::PostgresTransaction,
         },
         tokens::index_entries::{DELETE_INDEX_ENTRIES, execute_for_entries, replace_index_entries},
@@ -28,11 +28,11 @@ use crate::{
         },
         writes::{TokenTransaction, delete_token, find_token},
     },
-    sql::{Execute, Statements, parameters, required},
+    sql::{Execute, Statements, parameters, read_required},
     token_activity::TokenActivity,
 };
 
-/// A token's row with its code.
+/// Selects tokens with their CVCs.
 macro_rules! select_tokens {
     () => {
         concat!(
@@ -59,7 +59,8 @@ const FIND_TOKENS: &str = concat!(
       AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
-/// One seek: the longest-lived, then the oldest.
+/// Finds the preferred duplicate with one index seek: the token with the latest expiry, then the
+/// oldest.
 macro_rules! seek_duplicate {
     ($column:literal, $key:literal) => {
         concat!(
@@ -90,23 +91,23 @@ const FIND_DUPLICATE_TO_READ: &str = concat!(
     seek_duplicate!("duplicate_read_key", "$3")
 );
 
-/// With its code and its entries: nothing of it where a token has the id.
+/// Inserts a token with its CVC and its index entries. Inserts nothing if a token has the same id.
 const INSERT_TOKEN: &str = concat!(
-    "-- insert_token\nWITH made AS (INSERT INTO tokens (",
+    "-- insert_token\nWITH inserted AS (INSERT INTO tokens (",
     insert_token_columns!(),
     ", number)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
     ON CONFLICT (tenant, id) DO NOTHING
     RETURNING number
-), coded AS (
+), inserted_cvc AS (
     INSERT INTO cvcs (tenant, token, expires_at, sealed)
-    SELECT $1, number, $16::bigint, $17::bytea FROM made WHERE $16::bigint IS NOT NULL
-), entered AS (
-    INSERT INTO filed (tenant, facet, container, created_at, token)
-    SELECT $1, it.facet, it.container, $7, made.number
-    FROM made CROSS JOIN unnest($18::bytea[], $19::text[]) AS it (facet, container)
+    SELECT $1, number, $16::bigint, $17::bytea FROM inserted WHERE $16::bigint IS NOT NULL
+), inserted_index_entries AS (
+    INSERT INTO token_index (tenant, facet, container, created_at, token)
+    SELECT $1, it.facet, it.container, $7, inserted.number
+    FROM inserted CROSS JOIN unnest($18::bytea[], $19::text[]) AS it (facet, container)
 )
-    SELECT number FROM made"
+    SELECT number FROM inserted"
 );
 
 const PUT_CVC: &str = "
@@ -132,12 +133,12 @@ impl TokenTransaction for PostgresTransaction {
         tenant: TenantId,
         lookup: &DuplicateLookup,
         now: Timestamp,
-        own_id: &str,
+        excluded_id: &str,
     ) -> Result<Vec<NumberedToken>, StoreError> {
         let DuplicateLookup { keys: [first, second], read_key } = lookup;
         let sql = if read_key.is_some() { FIND_DUPLICATE_TO_READ } else { FIND_DUPLICATE };
         let second = read_key.as_ref().unwrap_or(second);
-        let key = parameters![tenant, first, second, now, own_id];
+        let key = parameters![tenant, first, second, now, excluded_id];
         self.query(sql, &key, decode_numbered_token).await
     }
 
@@ -148,11 +149,12 @@ impl TokenTransaction for PostgresTransaction {
     ) -> Result<Option<i64>, StoreError> {
         let number = self.next_number();
         let row = insert_token_parameters(tenant, record);
-        let code = cvc.as_ref();
-        let more = parameters![number, code.map(|it| it.expires_at), code.map(|it| &it.sealed)];
+        let cvc = cvc.as_ref();
+        let number_and_cvc =
+            parameters![number, cvc.map(|it| it.expires_at), cvc.map(|it| &it.sealed)];
         let (facets, containers) = index_entry_columns(record);
-        let mut columns = raw(&row);
-        columns.extend(raw(&more));
+        let mut columns = driver_parameters(&row);
+        columns.extend(driver_parameters(&number_and_cvc));
         columns.push(&facets);
         columns.push(&containers);
         if self.rows(INSERT_TOKEN, &columns).await?.is_empty() {
@@ -165,12 +167,12 @@ impl TokenTransaction for PostgresTransaction {
     async fn replace_token(
         &self,
         tenant: TenantId,
-        before: &NumberedToken,
-        after: &TokenRecord,
+        previous: &NumberedToken,
+        updated: &TokenRecord,
         cvc: &CvcChange,
     ) -> Result<(), StoreError> {
-        let number = before.number;
-        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, number, after)).await?;
+        let number = previous.number;
+        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, number, updated)).await?;
         match cvc {
             CvcChange::Keep => 0,
             CvcChange::Remove => self.execute(DELETE_CVC, &parameters![tenant, number]).await?,
@@ -179,10 +181,10 @@ impl TokenTransaction for PostgresTransaction {
                 self.execute(PUT_CVC, &row).await?
             }
         };
-        replace_index_entries(self, before, after).await
+        replace_index_entries(self, previous, updated).await
     }
 
-    /// The code and the data in remembered answers go with the row, by the schema.
+    /// Foreign keys cascade to the CVC and to the token data of stored responses.
     async fn remove_token(
         &mut self,
         _: TenantId,
@@ -198,17 +200,19 @@ impl TokenTransaction for PostgresTransaction {
     }
 }
 
-/// Without the entries by which it was found, which lead nowhere then. The only way out for a row of
-/// a tenant that has counts: it is taken from those it says it is in.
+/// Deletes a token's row and leaves the index entries, which then point to no token. Every deletion
+/// of a token row must use this function while the tenant has usage counters: it decreases the
+/// counter of the row's type.
 pub(crate) async fn delete_token_row(
     transaction: &mut PostgresTransaction,
     number: i64,
 ) -> Result<(), StoreError> {
     let tenant = transaction.tenant;
     let key = parameters![tenant, number];
-    let gone = transaction.query(DELETE_TOKEN, &key, |row| Ok(required::<TokenType>(row, 0).ok()));
-    for key in gone.await?.into_iter().flatten() {
-        transaction.usage.count_removed(tenant, key);
+    let deleted_types =
+        transaction.query(DELETE_TOKEN, &key, |row| Ok(read_required::<TokenType>(row, 0).ok()));
+    for token_type in deleted_types.await?.into_iter().flatten() {
+        transaction.usage.count_removed(tenant, token_type);
     }
     Ok(())
 }
@@ -221,10 +225,10 @@ impl TokenStore for PostgresStore {
     ) -> StoreFuture<'_, BatchOutcome> {
         Box::pin(async move {
             let tenant = lookup.tenant().id;
-            let uses = TokenActivity::from_batch(&batch);
-            let batched = self.write_queue.write_tokens(tenant, batch).await?;
-            self.read_log.record_activity(tenant, uses.active_tokens(&batched));
-            Ok(batched)
+            let activity = TokenActivity::from_batch(&batch);
+            let outcome = self.write_queue.write_tokens(tenant, batch).await?;
+            self.read_log.record_activity(tenant, activity.active_tokens(&outcome));
+            Ok(outcome)
         })
     }
 
@@ -236,12 +240,12 @@ impl TokenStore for PostgresStore {
     ) -> StoreFuture<'a, Option<StoredToken>> {
         Box::pin(async move {
             let tenant = lookup.tenant().id;
-            let found = find_token(&self.for_tenant(tenant), FIND_TOKEN, tenant, id, now).await?;
-            Ok(found.map(|it| it.token))
+            let token = find_token(&self.for_tenant(tenant), FIND_TOKEN, tenant, id, now).await?;
+            Ok(token.map(|it| it.token))
         })
     }
 
-    /// Each where its id stands. One statement sees one instant.
+    /// Returns each token at the position of its id. One statement reads one snapshot.
     fn find_tokens<'a>(
         &'a self,
         lookup: LookupPermit,
@@ -250,13 +254,13 @@ impl TokenStore for PostgresStore {
     ) -> StoreFuture<'a, Vec<Option<StoredToken>>> {
         Box::pin(async move {
             let tenant = lookup.tenant().id;
-            let texts: Vec<_> = ids.iter().map(TokenId::as_str).collect();
+            let id_texts: Vec<_> = ids.iter().map(TokenId::as_str).collect();
             let client = self.for_tenant(tenant);
-            let rows = client.rows(FIND_TOKENS, &[&tenant.0, &texts, &now.unix_ms]).await?;
-            let found = rows.iter().map(|row| decode_numbered_token(row).map(|it| it.token));
-            let found = found.collect::<Result<Vec<_>, _>>()?;
-            let key = |id: &TokenId| found.iter().find(|it| it.record.id == *id).cloned();
-            Ok(ids.iter().map(key).collect())
+            let rows = client.rows(FIND_TOKENS, &[&tenant.0, &id_texts, &now.unix_ms]).await?;
+            let tokens = rows.iter().map(|row| decode_numbered_token(row).map(|it| it.token));
+            let tokens = tokens.collect::<Result<Vec<_>, _>>()?;
+            let find_by_id = |id: &TokenId| tokens.iter().find(|it| it.record.id == *id).cloned();
+            Ok(ids.iter().map(find_by_id).collect())
         })
     }
 

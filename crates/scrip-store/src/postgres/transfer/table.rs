@@ -1,170 +1,177 @@
-//! Where PostgreSQL has each kind of rows.
+//! PostgreSQL tables of each kind of row.
 
 use crate::transfer::{
     ColumnType, RowColumn, RowKind,
     table::{
-        ID, JoinedTable, NAME, SEQ, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER, TENANT_ID,
-        TENANT_TYPE, TENANT_VERSION, TransferTable, column_names, key_column,
+        ID_KEY, NAME_KEY, RowSource, SEQ_KEY, TENANT_APPLICATION_ID_KEY, TENANT_BUCKET_NUMBER_KEY,
+        TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY, TransferTable,
+        column_names, key_column,
     },
 };
 
-/// A table, and a column that every row of this kind has alike, and no other row has.
+/// A table, and a column that has the same value in all rows of this kind.
 #[derive(Debug)]
 pub(super) struct PostgresTable {
     pub(super) table: TransferTable,
-    constant: Option<PostgresConstant>,
+    fixed_column: Option<PostgresFixedColumn>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct PostgresConstant {
+struct PostgresFixedColumn {
     column: &'static str,
+    /// SQL literal.
     value: &'static str,
+    /// SQL condition that selects the rows with this value.
     condition: &'static str,
 }
 
-const SINGLETON: PostgresConstant =
-    PostgresConstant { column: "one", value: "1", condition: "one = 1" };
-const AUDIT: PostgresConstant =
-    PostgresConstant { column: "log", value: "'audit'", condition: "log = 'audit'" };
-const READ: PostgresConstant =
-    PostgresConstant { column: "log", value: "'access'", condition: "log = 'access'" };
+const SINGLETON_COLUMN: PostgresFixedColumn =
+    PostgresFixedColumn { column: "singleton", value: "1", condition: "singleton = 1" };
+const AUDIT_LOG_COLUMN: PostgresFixedColumn =
+    PostgresFixedColumn { column: "log", value: "'audit'", condition: "log = 'audit'" };
+const READ_LOG_COLUMN: PostgresFixedColumn =
+    PostgresFixedColumn { column: "log", value: "'read'", condition: "log = 'read'" };
 
-const TENANT_MONTH: &[RowColumn] =
+const TENANT_MONTH_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("month", ColumnType::Number)];
-const TENANT_MONTH_TOKEN: &[RowColumn] = &[
+const TENANT_MONTH_TOKEN_KEY: &[RowColumn] = &[
     key_column("tenant", ColumnType::Id),
     key_column("month", ColumnType::Number),
     key_column("token", ColumnType::Text),
 ];
-const TENANT_DIGEST: &[RowColumn] =
+const TENANT_DIGEST_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("digest", ColumnType::Bytes)];
-const TENANT_NUMBER: &[RowColumn] =
+const TENANT_NUMBER_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("number", ColumnType::Number)];
-const TENANT_LOG: &[RowColumn] =
+const TENANT_LOG_KEY: &[RowColumn] =
     &[key_column("tenant", ColumnType::Id), key_column("log", ColumnType::Text)];
-const TENANT_LOG_N: &[RowColumn] = &[
+const TENANT_LOG_SEQUENCE_KEY: &[RowColumn] = &[
     key_column("tenant", ColumnType::Id),
     key_column("log", ColumnType::Text),
-    key_column("n", ColumnType::Number),
+    key_column("sequence", ColumnType::Number),
 ];
-const VERSION: &[RowColumn] = &[key_column("version", ColumnType::Number)];
-const LAST: &[RowColumn] = &[key_column("last", ColumnType::Number)];
-const NOW: &[RowColumn] = &[key_column("now", ColumnType::Number)];
-/// The embedded engine forgets them in the order in which they came in.
-const TIME_TENANT_DIGEST: &[RowColumn] = &[
+const VERSION_KEY: &[RowColumn] = &[key_column("version", ColumnType::Number)];
+const LAST_SEQ_KEY: &[RowColumn] = &[key_column("last_seq", ColumnType::Number)];
+const NOW_KEY: &[RowColumn] = &[key_column("now", ColumnType::Number)];
+/// SQLite deletes expired records in order of insertion, so the export keeps that order.
+const TIME_TENANT_DIGEST_KEY: &[RowColumn] = &[
     key_column("created_at", ColumnType::Number),
     key_column("tenant", ColumnType::Id),
     key_column("digest", ColumnType::Bytes),
 ];
 const RESPONSE_TOKEN_DATA_KEY: &[RowColumn] = &[
-    key_column("answer_data.tenant", ColumnType::Id),
-    key_column("answer_data.digest", ColumnType::Bytes),
-    key_column("answer_data.at", ColumnType::Number),
+    key_column("response_token_data.tenant", ColumnType::Id),
+    key_column("response_token_data.digest", ColumnType::Bytes),
+    key_column("response_token_data.write_index", ColumnType::Number),
 ];
 
-const RESPONSE_TOKEN_DATA: JoinedTable = JoinedTable {
-    from: "answer_data JOIN tokens ON tokens.tenant = answer_data.tenant \
-           AND tokens.number = answer_data.token",
-    columns: "answer_data.tenant, answer_data.digest, answer_data.at, tokens.id, answer_data.sealed",
+const RESPONSE_TOKEN_DATA_SOURCE: RowSource = RowSource {
+    from: "response_token_data JOIN tokens ON tokens.tenant = response_token_data.tenant \
+           AND tokens.number = response_token_data.token",
+    columns: "response_token_data.tenant, response_token_data.digest, \
+              response_token_data.write_index, tokens.id, response_token_data.sealed",
 };
 
 const INSERT_RESPONSE_TOKEN_DATA: &str = "
--- import_answer_data
-INSERT INTO answer_data (tenant, digest, at, token, sealed)
-    SELECT it.tenant, it.digest, it.at, tokens.number, it.sealed
+-- import_response_token_data
+INSERT INTO response_token_data (tenant, digest, write_index, token, sealed)
+    SELECT it.tenant, it.digest, it.write_index, tokens.number, it.sealed
 FROM unnest($1::uuid[], $2::bytea[], $3::bigint[], $4::text[], $5::bytea[])
-    AS it (tenant, digest, at, token, sealed)
+    AS it (tenant, digest, write_index, token, sealed)
     JOIN tokens ON tokens.tenant = it.tenant AND tokens.id = it.token";
 
 impl PostgresTable {
+    /// Returns the table of a kind.
     pub(super) fn for_kind(kind: RowKind) -> Self {
-        let table = |name, key| Self { table: TransferTable::new(name, key), constant: None };
-        let constant = |of: PostgresConstant, name, key| Self {
-            table: TransferTable::new(name, key).with_condition(of.condition),
-            constant: Some(of),
+        let table = |name, key| Self { table: TransferTable::new(name, key), fixed_column: None };
+        let fixed_table = |fixed_column: PostgresFixedColumn, name, key| Self {
+            table: TransferTable::new(name, key).with_condition(fixed_column.condition),
+            fixed_column: Some(fixed_column),
         };
-        let single = |name, key| constant(SINGLETON, name, key);
-        let audit = |name, key| constant(AUDIT, name, key);
-        let access = |name, key| constant(READ, name, key);
+        let singleton_table = |name, key| fixed_table(SINGLETON_COLUMN, name, key);
+        let audit_table = |name, key| fixed_table(AUDIT_LOG_COLUMN, name, key);
+        let read_log_table = |name, key| fixed_table(READ_LOG_COLUMN, name, key);
         match kind {
-            RowKind::Clock => single("clock_state", NOW),
-            RowKind::DirectoryVersion => single("directory_state", VERSION),
-            RowKind::LastEvent => single("event_state", LAST),
-            RowKind::Tenants => table("tenants", ID),
-            RowKind::TenantKeys => table("tenant_keys", TENANT_VERSION),
-            RowKind::LastingKeys => table("lasting_keys", TENANT),
-            RowKind::Applications => table("applications", TENANT_ID),
-            RowKind::ApiKeys => table("api_keys", TENANT_APPLICATION_ID),
-            RowKind::DeletedTenants => table("deleted_tenants", ID),
-            RowKind::AccessSessions => table("access_sessions", TENANT_DIGEST),
-            RowKind::Tokens => table("tokens", TENANT_NUMBER),
-            RowKind::UsageTypes => table("usage_types", TENANT_TYPE),
-            RowKind::UsageMonths => table("usage_months", TENANT_MONTH),
-            RowKind::TokenIntents => table("token_intents", TENANT_ID),
-            RowKind::Sessions => table("sessions", TENANT_ID),
-            RowKind::SessionEvents => table("session_events", SEQ),
-            RowKind::Guesses => table("guesses", TENANT_BUCKET_NUMBER),
-            RowKind::Answers => table("answers", TIME_TENANT_DIGEST),
-            RowKind::AnswerData => Self {
-                table: table("answer_data", RESPONSE_TOKEN_DATA_KEY)
+            RowKind::Clock => singleton_table("clock_watermark", NOW_KEY),
+            RowKind::DirectoryVersion => singleton_table("directory_state", VERSION_KEY),
+            RowKind::LastEvent => singleton_table("threeds_event_state", LAST_SEQ_KEY),
+            RowKind::Tenants => table("tenants", ID_KEY),
+            RowKind::TenantKeys => table("tenant_keys", TENANT_VERSION_KEY),
+            RowKind::PermanentKeys => table("permanent_keys", TENANT_KEY),
+            RowKind::Applications => table("applications", TENANT_ID_KEY),
+            RowKind::ApiKeys => table("api_keys", TENANT_APPLICATION_ID_KEY),
+            RowKind::DeletedTenants => table("deleted_tenants", ID_KEY),
+            RowKind::AccessSessions => table("access_sessions", TENANT_DIGEST_KEY),
+            RowKind::Tokens => table("tokens", TENANT_NUMBER_KEY),
+            RowKind::UsageTypes => table("usage_types", TENANT_TYPE_KEY),
+            RowKind::UsageMonths => table("usage_months", TENANT_MONTH_KEY),
+            RowKind::TokenIntents => table("token_intents", TENANT_ID_KEY),
+            RowKind::ThreeDsSessions => table("threeds_sessions", TENANT_ID_KEY),
+            RowKind::ThreeDsEvents => table("threeds_events", SEQ_KEY),
+            RowKind::Guesses => table("guesses", TENANT_BUCKET_NUMBER_KEY),
+            RowKind::IdempotencyRecords => table("idempotency_records", TIME_TENANT_DIGEST_KEY),
+            RowKind::ResponseTokenData => Self {
+                table: table("response_token_data", RESPONSE_TOKEN_DATA_KEY)
                     .table
-                    .join(RESPONSE_TOKEN_DATA),
-                constant: None,
+                    .with_source(RESPONSE_TOKEN_DATA_SOURCE),
+                fixed_column: None,
             },
-            RowKind::AuditRecords => audit("records", TENANT_LOG_N),
-            RowKind::AuditHeads => audit("heads", TENANT_LOG),
-            RowKind::AuditCheckpoints => audit("checkpoints", TENANT_LOG),
-            RowKind::AccessRecords => access("records", TENANT_LOG_N),
-            RowKind::AccessHeads => access("heads", TENANT_LOG),
-            RowKind::AccessCheckpoints => access("checkpoints", TENANT_LOG),
-            RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN),
-            RowKind::ActiveMonths => table("active_months", TENANT_MONTH),
-            RowKind::SystemKeys => table("system_keys", NAME),
+            RowKind::AuditRecords => audit_table("log_records", TENANT_LOG_SEQUENCE_KEY),
+            RowKind::AuditHeads => audit_table("chain_heads", TENANT_LOG_KEY),
+            RowKind::AuditCheckpoints => audit_table("chain_checkpoints", TENANT_LOG_KEY),
+            RowKind::ReadLogRecords => read_log_table("log_records", TENANT_LOG_SEQUENCE_KEY),
+            RowKind::ReadLogHeads => read_log_table("chain_heads", TENANT_LOG_KEY),
+            RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_LOG_KEY),
+            RowKind::ActiveTokens => table("active_tokens", TENANT_MONTH_TOKEN_KEY),
+            RowKind::ActiveMonths => table("active_months", TENANT_MONTH_KEY),
+            RowKind::SystemKeys => table("system_keys", NAME_KEY),
         }
     }
 
-    /// Of a row that there is one of at most.
-    pub(crate) fn update(&self, kind: RowKind) -> String {
-        let (name, own) = (self.table.name, column_names(kind.columns()));
+    /// Statement that updates the row of a kind with at most one row.
+    pub(crate) fn update_statement(&self, kind: RowKind) -> String {
+        let (name, columns) = (self.table.name, column_names(kind.columns()));
         let arrays = array_parameters(kind.columns());
         format!(
-            "-- import_{name}\nUPDATE {name} SET ({own}) = (SELECT it.* FROM unnest({arrays}) AS it)"
+            "-- import_{name}\nUPDATE {name} SET ({columns}) = \
+             (SELECT it.* FROM unnest({arrays}) AS it)"
         )
     }
 
-    /// With an array for each column of the kind; behind them the numbers of tokens.
-    pub(crate) fn insert(&self, kind: RowKind) -> String {
-        if kind == RowKind::AnswerData {
+    /// Statement that inserts rows. Parameters: an array per column of the kind, then the token
+    /// numbers.
+    pub(crate) fn insert_statement(&self, kind: RowKind) -> String {
+        if kind == RowKind::ResponseTokenData {
             return INSERT_RESPONSE_TOKEN_DATA.to_owned();
         }
         let mut columns = kind.columns().to_vec();
         if kind == RowKind::Tokens {
             columns.push(key_column("number", ColumnType::Number));
         }
-        let own = column_names(&columns);
+        let column_list = column_names(&columns);
         let arrays = array_parameters(&columns);
-        let (column, value) = self.constant.map_or_else(
+        let (column, value) = self.fixed_column.map_or_else(
             || (String::new(), String::new()),
             |it| (format!("{}, ", it.column), format!("{}, ", it.value)),
         );
         let name = self.table.name;
         format!(
-            "-- import_{name}\nINSERT INTO {name} ({column}{own}) \
+            "-- import_{name}\nINSERT INTO {name} ({column}{column_list}) \
              SELECT {value}it.* FROM unnest({arrays}) AS it"
         )
     }
 }
 
-/// A parameter for each, of its form.
+/// SQL list with a typed array parameter per column.
 fn array_parameters(columns: &[RowColumn]) -> String {
-    let array = |(at, column): (usize, &RowColumn)| {
-        let form = match column.column_type {
+    let array_parameter = |(index, column): (usize, &RowColumn)| {
+        let sql_type = match column.column_type {
             ColumnType::Id => "uuid",
             ColumnType::Number => "bigint",
             ColumnType::Text => "text",
             ColumnType::Bytes => "bytea",
         };
-        format!("${}::{form}[]", at.saturating_add(1))
+        format!("${}::{sql_type}[]", index.saturating_add(1))
     };
-    columns.iter().enumerate().map(array).collect::<Vec<_>>().join(", ")
+    columns.iter().enumerate().map(array_parameter).collect::<Vec<_>>().join(", ")
 }

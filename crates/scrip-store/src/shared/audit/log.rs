@@ -1,7 +1,7 @@
-//! The chains of a log: their records, heads and checkpoints, read and pruned.
+//! The chains of a log: their records, heads and checkpoints.
 //!
-//! The embedded engine has a database for each log, and PostgreSQL tables for both. So an engine
-//! names its tables, and what is done with them is the same.
+//! SQLite has a database per log, PostgreSQL has tables for both logs. Each engine supplies its
+//! statements; the logic is shared.
 
 use scrip_core::{
     audit::{
@@ -13,62 +13,65 @@ use scrip_core::{
 };
 use scrip_seal::Mac;
 
-use crate::sql::{ColumnReader, Execute, Parameter, Statements, optional, parameters, required};
+use crate::sql::{
+    ColumnReader, Execute, Parameter, Statements, parameters, read_optional, read_required,
+};
 
-/// An engine's statements about one log. The first parameter of those about one chain is its tenant.
+/// An engine's statements for one log. If a statement is about one chain, its first parameter is
+/// the tenant.
 #[derive(Debug)]
 pub(crate) struct ChainStatements {
     pub(crate) list_heads: &'static str,
-    /// Heads, each with the time of the oldest record. One statement sees one instant.
+    /// Heads with the time of their oldest record, read in one snapshot.
     pub(crate) list_chains: &'static str,
     pub(crate) list_checkpoints: &'static str,
-    /// Of every chain, in their order.
+    /// Records of all chains, in chain order.
     pub(crate) list_all_records: &'static str,
-    /// Behind a number, so many at most.
+    /// Records after a number, with a limit.
     pub(crate) list_records: &'static str,
-    /// From a number to before another, so many at most, the last first.
+    /// Records from a number to before another, in descending order, with a limit.
     pub(crate) scan_records: &'static str,
-    /// The first number and the last.
+    /// The first and the last sequence number.
     pub(crate) find_first_and_last: &'static str,
-    /// The earliest time and the latest of so many records from a number on.
+    /// The earliest and the latest time of a limited number of records from a sequence number on.
     pub(crate) find_time_range: &'static str,
     pub(crate) find_checkpoint: &'static str,
-    /// Number, link, time and mac.
+    /// Parameters: tenant, number, link, time and MAC.
     pub(crate) put_checkpoint: &'static str,
-    /// Up to a number.
+    /// Deletes records up to a number.
     pub(crate) delete_pruned: &'static str,
 }
 
-/// In the order that [`log_row`] reads them.
+/// The columns in the order in which [`decode_log_row`] reads them.
 macro_rules! record_columns {
     () => {
-        "tenant, n, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
+        "tenant, sequence, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
          os_user, repeats, link"
     };
 }
 pub(crate) use record_columns;
 
-/// Any row gives a value or an error.
+/// Decodes a record. Never panics: a malformed row is an error.
 pub(crate) fn decode_log_row(row: &dyn ColumnReader) -> Result<LogRow<'_>, StoreError> {
     Ok(LogRow {
-        tenant: required(row, 0)?,
-        sequence: required(row, 1)?,
-        at: required(row, 2)?,
-        actor_kind: required(row, 3)?,
-        actor: optional(row, 4)?,
-        operation: required(row, 5)?,
-        entity: required(row, 6)?,
-        outcome: required(row, 7)?,
-        trace: required(row, 8)?,
-        address: required(row, 9)?,
-        api_key: optional(row, 10)?,
-        os_user: optional(row, 11)?,
-        repeats: optional(row, 12)?,
-        link: required(row, 13)?,
+        tenant: read_required(row, 0)?,
+        sequence: read_required(row, 1)?,
+        at: read_required(row, 2)?,
+        actor_kind: read_required(row, 3)?,
+        actor: read_optional(row, 4)?,
+        operation: read_required(row, 5)?,
+        entity: read_required(row, 6)?,
+        outcome: read_required(row, 7)?,
+        trace: read_required(row, 8)?,
+        address: read_required(row, 9)?,
+        api_key: read_optional(row, 10)?,
+        os_user: read_optional(row, 11)?,
+        repeats: read_optional(row, 12)?,
+        link: read_required(row, 13)?,
     })
 }
 
-/// In the same order.
+/// Returns the parameters in the order of `record_columns!`.
 pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 14] {
     parameters![
         row.tenant,
@@ -88,43 +91,45 @@ pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 14]
     ]
 }
 
-/// Nobody must be able to stop a vault by a head that is missing, unreadable or of another time.
-/// The chain goes on behind its last record, and never has a valid head again: verifying finds it.
-pub(crate) fn report_lost_head(tenant: TenantId, n: i64, link: Option<Mac>) -> ChainHead {
+/// Logs the loss of a head and returns a placeholder. A missing, unreadable or outdated head must
+/// not stop the vault: the chain continues after its last record. The chain never has a valid head
+/// again, so verification reports it.
+pub(crate) fn report_lost_head(tenant: TenantId, sequence: i64, link: Option<Mac>) -> ChainHead {
     tracing::error!(
         %tenant,
-        "the head of a chain of records is missing or altered; run: scrip audit verify"
+        "chain head missing or altered; run: scrip audit verify"
     );
-    ChainHead::placeholder(tenant, n, link)
+    ChainHead::placeholder(tenant, sequence, link)
 }
 
-/// In the order that [`head`] reads them.
+/// The columns in the order in which [`decode_head`] reads them.
 macro_rules! head_columns {
     () => {
-        "it.tenant, it.n, it.at, it.link, it.retention_seconds, it.mac"
+        "it.tenant, it.sequence, it.at, it.link, it.retention_seconds, it.mac"
     };
 }
 pub(crate) use head_columns;
 
 pub(crate) fn decode_head(row: &dyn ColumnReader) -> Result<ChainHead, StoreError> {
     Ok(ChainHead {
-        tenant: required(row, 0)?,
-        sequence: required(row, 1)?,
-        at: required(row, 2)?,
-        link: required(row, 3)?,
-        retention_seconds: optional(row, 4)?,
-        mac: required(row, 5)?,
+        tenant: read_required(row, 0)?,
+        sequence: read_required(row, 1)?,
+        at: read_required(row, 2)?,
+        link: read_required(row, 3)?,
+        retention_seconds: read_optional(row, 4)?,
+        mac: read_required(row, 5)?,
     })
 }
 
-/// In the order that [`checkpoint`] reads them.
+/// The columns in the order in which [`decode_checkpoint`] reads them.
 macro_rules! checkpoint_columns {
     () => {
-        "tenant, n, link, at, mac"
+        "tenant, sequence, link, at, mac"
     };
 }
 
-/// What stands behind a name of a table is which of its rows are of the log.
+/// Builds the statements of a log. Each argument starts with a table name and may end with a
+/// condition that selects the rows of the log.
 macro_rules! chain_statements {
     ($records:literal, $heads:literal, $checkpoints:literal, $put_checkpoint:literal) => {
         ChainStatements {
@@ -139,11 +144,11 @@ macro_rules! chain_statements {
                 head_columns!(),
                 ", (SELECT min(at) FROM (SELECT * FROM (SELECT at",
                 $records,
-                " AND tenant = it.tenant ORDER BY n LIMIT 1) AS first
+                " AND tenant = it.tenant ORDER BY sequence LIMIT 1) AS first
     UNION ALL SELECT * FROM (SELECT at",
                 $records,
                 " AND tenant = it.tenant AND actor_kind <> 'operator'
-        ORDER BY n LIMIT 1) AS first_of_others) AS oldest)",
+        ORDER BY sequence LIMIT 1) AS first_of_others) AS oldest)",
                 $heads,
                 " ORDER BY it.tenant"
             ),
@@ -157,31 +162,31 @@ macro_rules! chain_statements {
                 "-- list_all_records\nSELECT ",
                 record_columns!(),
                 $records,
-                " ORDER BY tenant, n"
+                " ORDER BY tenant, sequence"
             ),
             list_records: concat!(
                 "-- list_records\nSELECT ",
                 record_columns!(),
                 $records,
-                " AND tenant = $1 AND n > $2 ORDER BY n LIMIT $3"
+                " AND tenant = $1 AND sequence > $2 ORDER BY sequence LIMIT $3"
             ),
             scan_records: concat!(
-                "-- walk_records\nSELECT ",
+                "-- scan_records\nSELECT ",
                 record_columns!(),
                 $records,
-                " AND tenant = $1 AND n >= $2 AND n < $3 ORDER BY n DESC LIMIT $4"
+                " AND tenant = $1 AND sequence >= $2 AND sequence < $3 ORDER BY sequence DESC LIMIT $4"
             ),
             find_first_and_last: concat!(
-                "-- find_ends\nSELECT (SELECT n",
+                "-- find_first_and_last\nSELECT (SELECT sequence",
                 $records,
-                " AND tenant = $1 ORDER BY n LIMIT 1), (SELECT n",
+                " AND tenant = $1 ORDER BY sequence LIMIT 1), (SELECT sequence",
                 $records,
-                " AND tenant = $1 ORDER BY n DESC LIMIT 1)"
+                " AND tenant = $1 ORDER BY sequence DESC LIMIT 1)"
             ),
             find_time_range: concat!(
-                "-- find_times\nSELECT min(at), max(at) FROM (SELECT at",
+                "-- find_time_range\nSELECT min(at), max(at) FROM (SELECT at",
                 $records,
-                " AND tenant = $1 AND n >= $2 ORDER BY n LIMIT $3) AS it"
+                " AND tenant = $1 AND sequence >= $2 ORDER BY sequence LIMIT $3) AS it"
             ),
             find_checkpoint: concat!(
                 "-- find_checkpoint\nSELECT ",
@@ -192,49 +197,49 @@ macro_rules! chain_statements {
             put_checkpoint: concat!(
                 "-- put_checkpoint\n",
                 $put_checkpoint,
-                " DO UPDATE SET n = $2, link = $3, at = $4, mac = $5"
+                " DO UPDATE SET sequence = $2, link = $3, at = $4, mac = $5"
             ),
             delete_pruned: concat!(
                 "-- delete_pruned\nDELETE",
                 $records,
-                " AND tenant = $1 AND n <= $2"
+                " AND tenant = $1 AND sequence <= $2"
             ),
         }
     };
 }
 
-/// Each log has a database of its own.
+/// SQLite has a database per log.
 pub(crate) const SQLITE_LOG: ChainStatements = chain_statements!(
-    " FROM audit WHERE true",
-    " FROM audit_heads AS it WHERE true",
-    " FROM audit_checkpoints WHERE true",
-    "INSERT INTO audit_checkpoints (tenant, n, link, at, mac) VALUES ($1, $2, $3, $4, $5)
+    " FROM log_records WHERE true",
+    " FROM chain_heads AS it WHERE true",
+    " FROM chain_checkpoints WHERE true",
+    "INSERT INTO chain_checkpoints (tenant, sequence, link, at, mac) VALUES ($1, $2, $3, $4, $5)
 ON CONFLICT (tenant)"
 );
 
 pub(crate) const POSTGRES_AUDIT_LOG: ChainStatements = chain_statements!(
-    " FROM records WHERE log = 'audit'",
-    " FROM heads AS it WHERE it.log = 'audit'",
-    " FROM checkpoints WHERE log = 'audit'",
-    "INSERT INTO checkpoints (tenant, log, n, link, at, mac) VALUES ($1, 'audit', $2, $3, $4, $5)
+    " FROM log_records WHERE log = 'audit'",
+    " FROM chain_heads AS it WHERE it.log = 'audit'",
+    " FROM chain_checkpoints WHERE log = 'audit'",
+    "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'audit', $2, $3, $4, $5)
 ON CONFLICT (tenant, log)"
 );
 
-pub(crate) const POSTGRES_ACCESS_LOG: ChainStatements = chain_statements!(
-    " FROM records WHERE log = 'access'",
-    " FROM heads AS it WHERE it.log = 'access'",
-    " FROM checkpoints WHERE log = 'access'",
-    "INSERT INTO checkpoints (tenant, log, n, link, at, mac) VALUES ($1, 'access', $2, $3, $4, $5)
+pub(crate) const POSTGRES_READ_LOG: ChainStatements = chain_statements!(
+    " FROM log_records WHERE log = 'read'",
+    " FROM chain_heads AS it WHERE it.log = 'read'",
+    " FROM chain_checkpoints WHERE log = 'read'",
+    "INSERT INTO chain_checkpoints (tenant, log, sequence, link, at, mac) VALUES ($1, 'read', $2, $3, $4, $5)
 ON CONFLICT (tenant, log)"
 );
 
 pub(crate) fn decode_checkpoint(row: &dyn ColumnReader) -> Result<Checkpoint, StoreError> {
     Ok(Checkpoint {
-        tenant: required(row, 0)?,
-        sequence: required(row, 1)?,
-        link: required(row, 2)?,
-        at: required(row, 3)?,
-        mac: required(row, 4)?,
+        tenant: read_required(row, 0)?,
+        sequence: read_required(row, 1)?,
+        link: read_required(row, 2)?,
+        at: read_required(row, 3)?,
+        mac: read_required(row, 4)?,
     })
 }
 
@@ -245,64 +250,69 @@ pub(crate) async fn list_records(
     after: i64,
     records_max: usize,
 ) -> Result<Vec<LogRecord>, StoreError> {
-    let record = |row: &dyn ColumnReader| decode_log_row(row).map(|it| it.to_record());
-    let bounds = parameters![tenant, after, records_max];
-    client.query(statements.list_records, &bounds, record).await
+    let decode_record = |row: &dyn ColumnReader| decode_log_row(row).map(|it| it.to_record());
+    let parameters = parameters![tenant, after, records_max];
+    client.query(statements.list_records, &parameters, decode_record).await
 }
 
-/// Records lie beside each other, so this is a few pages.
-const PRUNE_BATCH: usize = 128;
+/// Maximum number of records per transaction. Adjacent records share pages, so a batch touches few
+/// pages.
+const PRUNE_BATCH_SIZE: usize = 128;
 
-/// Nobody else writes to this chain meanwhile, nor prunes it.
+/// Deletes the oldest records of a chain and stores a checkpoint after them. The caller ensures
+/// that no other transaction writes or prunes this chain.
 pub(crate) async fn prune_chain(
     client: &impl Execute,
     statements: &ChainStatements,
     prune: &PruneChain,
 ) -> Result<usize, StoreError> {
     let tenant = prune.tenant;
-    let before =
+    let previous =
         client.find(statements.find_checkpoint, &parameters![tenant], decode_checkpoint).await?;
-    let records = list_records(client, statements, tenant, i64::MIN, PRUNE_BATCH).await?;
-    let broken = |_| StoreError::Corrupt("a chain was altered, and is not pruned");
-    let Some(created) = prune.checkpoint(before.as_ref(), &records).map_err(broken)? else {
+    let records = list_records(client, statements, tenant, i64::MIN, PRUNE_BATCH_SIZE).await?;
+    let altered_chain = |_| StoreError::Corrupt("an altered chain is not pruned");
+    let Some(checkpoint) = prune.checkpoint(previous.as_ref(), &records).map_err(altered_chain)?
+    else {
         return Ok(0);
     };
-    let put = parameters![tenant, created.sequence, &created.link, created.at, &created.mac];
-    client.execute(statements.put_checkpoint, &put).await?;
-    client.execute(statements.delete_pruned, &parameters![tenant, created.sequence]).await
+    let row =
+        parameters![tenant, checkpoint.sequence, &checkpoint.link, checkpoint.at, &checkpoint.mac];
+    client.execute(statements.put_checkpoint, &row).await?;
+    client.execute(statements.delete_pruned, &parameters![tenant, checkpoint.sequence]).await
 }
 
-/// What a log is verified against, and how many records there should be.
+/// The verifier of a log and the expected number of records.
 pub(crate) struct VerificationStart {
     pub(crate) verifier: Verifier,
     pub(crate) expected_records: u64,
 }
 
-/// Reads heads and checkpoints, and tells the verifier whose cannot be read.
+/// Reads heads and checkpoints. Reports rows that cannot be decoded to the verifier.
 pub(crate) async fn begin_verification(
     client: &impl Statements,
     statements: &ChainStatements,
     create_verifier: impl FnOnce(ChainAnchors) -> Verifier,
 ) -> Result<VerificationStart, StoreError> {
-    let found = |row: &dyn ColumnReader| Ok(decode_head(row).map_err(|_| decode_tenant_id(row)));
+    let decode = |row: &dyn ColumnReader| Ok(decode_head(row).map_err(|_| decode_tenant_id(row)));
     let (heads, mut unreadable) =
-        split_readable(client.query(statements.list_heads, &[], found).await?);
-    let found =
+        split_readable(client.query(statements.list_heads, &[], decode).await?);
+    let decode =
         |row: &dyn ColumnReader| Ok(decode_checkpoint(row).map_err(|_| decode_tenant_id(row)));
-    let (checkpoints, more) =
-        split_readable(client.query(statements.list_checkpoints, &[], found).await?);
-    unreadable.extend(more);
-    let pruned: i64 = checkpoints.iter().fold(0, |sum, it| sum.saturating_add(it.sequence));
-    let all = heads.iter().fold(0_i64, |sum, it| sum.saturating_add(it.sequence));
-    let records = u64::try_from(all.saturating_sub(pruned)).unwrap_or_default();
+    let (checkpoints, unreadable_checkpoints) =
+        split_readable(client.query(statements.list_checkpoints, &[], decode).await?);
+    unreadable.extend(unreadable_checkpoints);
+    let pruned_records: i64 = checkpoints.iter().fold(0, |sum, it| sum.saturating_add(it.sequence));
+    let all_records = heads.iter().fold(0_i64, |sum, it| sum.saturating_add(it.sequence));
+    let expected_records =
+        u64::try_from(all_records.saturating_sub(pruned_records)).unwrap_or_default();
     let mut verifier = create_verifier(ChainAnchors { heads, checkpoints });
     for tenant in unreadable {
         verifier.report_unreadable(tenant);
     }
-    Ok(VerificationStart { verifier, expected_records: records })
+    Ok(VerificationStart { verifier, expected_records })
 }
 
-/// Hands a record to the verifier, or tells whose cannot be read.
+/// Passes a record to the verifier, or reports that it cannot be decoded.
 pub(crate) fn verify_row(verifier: &mut Verifier, row: &dyn ColumnReader) {
     match decode_log_row(row) {
         Ok(record) => verifier.verify_record(&record),
@@ -310,20 +320,20 @@ pub(crate) fn verify_row(verifier: &mut Verifier, row: &dyn ColumnReader) {
     }
 }
 
-/// What can be read, and whose it is that cannot.
+/// Decoded rows, and the tenants of rows that cannot be decoded.
 type SplitRows<T> = (Vec<T>, Vec<Option<TenantId>>);
 
 fn split_readable<T>(rows: Vec<Result<T, Option<TenantId>>>) -> SplitRows<T> {
-    let (mut found, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut decoded, mut unreadable) = (Vec::new(), Vec::new());
     for row in rows {
         match row {
-            Ok(it) => found.push(it),
+            Ok(it) => decoded.push(it),
             Err(tenant) => unreadable.push(tenant),
         }
     }
-    (found, unreadable)
+    (decoded, unreadable)
 }
 
 fn decode_tenant_id(row: &dyn ColumnReader) -> Option<TenantId> {
-    required(row, 0).ok()
+    read_required(row, 0).ok()
 }

@@ -1,5 +1,5 @@
-//! Changes of policy. Each raises the version by which other nodes and processes see that something
-//! changed. What returns an error inside, or finds nothing to change, is taken back by the engine.
+//! Policy changes. Each change increments the version that other nodes and processes poll. The
+//! engine rolls back a change that returns an error or that finds no row to change.
 
 use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
@@ -20,32 +20,33 @@ use crate::{
         policy::directory::{KeyTables, NO_VERSION, load_policy},
     },
     sql::{
-        ColumnReader, Execute, Parameter, Statements, WriteTransaction, optional, parameters,
-        required,
+        ColumnReader, Execute, Parameter, Statements, WriteTransaction, parameters, read_optional,
+        read_required,
     },
 };
 
-/// A request that began before the deletion may still leave rows after it.
+/// A request that began before the deletion of its tenant may write rows for this long after it.
 pub(crate) const LATE_WRITES_MS: i64 = 60_000;
 
-/// What engines do differently when policy changes.
+/// Steps of a policy change that differ between the engines.
 pub(crate) trait PolicyTransaction: WriteTransaction {
     const KEYS: KeyTables;
 
-    /// A key that is there already is not written again: one copy of it is enough.
+    /// Stores keys that are not stored yet. An existing key is not written again, so that only one
+    /// copy exists.
     async fn put_keys(&self, tenant: TenantId, keys: &WrappedTenantKeys) -> Result<(), StoreError>;
 
-    /// Tells others that the version has changed, if they can be told.
+    /// Notifies other nodes of the new version, if the engine supports that.
     async fn notify_version_changed(&self) -> Result<(), StoreError>;
 
-    /// Whether any tenant has another API key with this digest.
+    /// Whether another API key of any tenant has this digest.
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError>;
 
-    /// Deletes a tenant's row, and with it its keys and its policy; how many rows.
+    /// Deletes a tenant's row with its keys and policy. Returns the number of deleted rows.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError>;
 
-    /// The tenant's last record is written: its chain is then kept for so long, and its tokens are
-    /// not counted any more.
+    /// Appends the tenant's final record, sets the retention of its chain, and stops counting its
+    /// tokens.
     fn record_tenant_end(&mut self, tenant: TenantId, audit: &AuditRecord, retention: Option<i64>);
 }
 
@@ -65,8 +66,8 @@ const RAISE_VERSION: &str = "
 -- raise_version
 UPDATE directory_state SET version = version + 1";
 
-/// Whoever changes any policy waits here for whoever did before, so that what must be unique across
-/// tenants can be looked for.
+/// Increments the version. Policy changes wait for each other at this row, so that uniqueness
+/// checks across tenants are safe.
 async fn raise_version<T: PolicyTransaction>(transaction: &T) -> Result<(), StoreError> {
     match transaction.execute(RAISE_VERSION, &[]).await? {
         1 => transaction.notify_version_changed().await,
@@ -86,14 +87,14 @@ pub(crate) async fn insert_tenant<T: PolicyTransaction>(
     transaction.append_audit_record(id, audit, &id.to_string(), "done").await
 }
 
-/// The policy as it is now, or why it cannot be changed.
+/// Loads the current policy, or returns the reason why it cannot be changed.
 async fn load_policy_or_error<T: PolicyTransaction>(
     transaction: &T,
     tenant: TenantId,
 ) -> Result<Result<Option<PolicyRecords>, Error>, StoreError> {
     match load_policy(transaction, &T::KEYS, tenant).await {
-        Ok(found) => Ok(Ok(found)),
-        Err(StoreError::Corrupt(what)) => Ok(Err(Error::Unavailable(what.into()))),
+        Ok(records) => Ok(Ok(records)),
+        Err(StoreError::Corrupt(reason)) => Ok(Err(Error::Unavailable(reason.into()))),
         Err(
             error @ (StoreError::Busy | StoreError::AlreadyCompleted | StoreError::Unavailable(_)),
         ) => Err(error),
@@ -110,7 +111,7 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
         Ok(None) => return Ok(Err(Error::NotFound)),
         Err(error) => return Ok(Err(error)),
     };
-    let PolicyEdit { writes, seal, extras: written } = match decide(records) {
+    let PolicyEdit { writes, seal, extras } = match decide(records) {
         Ok(edit) => edit,
         Err(error) => return Ok(Err(error)),
     };
@@ -124,11 +125,11 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
         apply_write(transaction, tenant, write).await?;
     }
     put_seal(transaction, tenant, seal).await?;
-    insert_commit_extras(transaction, tenant, &written, "done").await?;
+    insert_commit_extras(transaction, tenant, &extras, "done").await?;
     Ok(Ok(()))
 }
 
-/// The query by which an engine finds another API key with a digest.
+/// Finds another API key with the same digest.
 pub(crate) const FIND_API_KEY: &str = "
 -- find_api_key
 SELECT 1 FROM api_keys WHERE digest = $1 AND id <> $2";
@@ -159,12 +160,12 @@ async fn apply_write<T: PolicyTransaction>(
     }
 }
 
-/// The two columns of a stamp.
+/// Returns the two columns of a change stamp.
 fn stamp_parameters<'a>(stamp: Option<ChangeStamp>) -> [Parameter<'a>; 2] {
     parameters![stamp.and_then(|it| it.by), stamp.map(|it| it.at)]
 }
 
-/// The macs of the whole policy come after it, by [`put_seal`].
+/// The MACs over the whole policy are written afterwards, by [`put_seal`].
 const PUT_TENANT: &str = "
 -- put_tenant
 INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, modified_by,
@@ -265,8 +266,8 @@ async fn put_api_key(
 }
 
 const DELETE_USAGE: [&str; 2] = [
-    "-- forget_usage_types\nDELETE FROM usage_types WHERE tenant = $1",
-    "-- forget_usage_months\nDELETE FROM usage_months WHERE tenant = $1",
+    "-- delete_usage_types\nDELETE FROM usage_types WHERE tenant = $1",
+    "-- delete_usage_months\nDELETE FROM usage_months WHERE tenant = $1",
 ];
 
 const INSERT_DELETED_TENANT: &str = "
@@ -280,12 +281,12 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
 ) -> Result<Result<ChangeOutcome, Error>, StoreError> {
     let tenant = deletion.tenant();
     if deletion.requires_policy_check() {
-        let checked = match load_policy_or_error(transaction, tenant).await? {
+        let check_result = match load_policy_or_error(transaction, tenant).await? {
             Ok(Some(records)) => deletion.check(&records),
             Ok(None) => return Ok(Ok(ChangeOutcome::Stale)),
             Err(error) => Err(error),
         };
-        if let Err(error) = checked {
+        if let Err(error) = check_result {
             return Ok(Err(error));
         }
     }
@@ -296,32 +297,32 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
     if transaction.delete_tenant_row(tenant).await? == 0 {
         return Ok(Ok(ChangeOutcome::Stale));
     }
-    let deleted = audit.sign_deleted_tenant(tenant);
-    let row = parameters![tenant, deleted.deleted_at, &deleted.mac];
+    let deleted_tenant = audit.sign_deleted_tenant(tenant);
+    let row = parameters![tenant, deleted_tenant.deleted_at, &deleted_tenant.mac];
     transaction.execute(INSERT_DELETED_TENANT, &row).await?;
     transaction.append_audit_record(tenant, audit, &tenant.to_string(), "done").await?;
     transaction.record_tenant_end(tenant, audit, deletion.retention_seconds());
     Ok(Ok(ChangeOutcome::Done))
 }
 
-/// The statement by which an engine deletes a tenant's row.
+/// Deletes a tenant's row.
 pub(crate) const DELETE_TENANT: &str = "-- delete_tenant\nDELETE FROM tenants WHERE id = $1";
 
 const LIST_DELETED_TENANTS: &str = "
 -- list_deleted_tenants
 SELECT id, deleted_at, mac FROM deleted_tenants";
 
-/// Rows that cannot be read were not written by us, and are passed over. A mac that cannot be read is
-/// no mac of ours.
+/// Lists deleted tenants. Skips rows that cannot be decoded, because Scrip did not write them. A
+/// MAC that cannot be decoded becomes an invalid MAC.
 pub(crate) async fn list_deleted_tenants(
     client: &impl Statements,
 ) -> Result<Vec<DeletedTenant>, StoreError> {
-    let deleted = |row: &dyn ColumnReader| {
-        let Ok(tenant) = required(row, 0) else { return Ok(None) };
-        let deleted_at = optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
-        let mac = required(row, 2).unwrap_or(Mac([0; 32]));
+    let decode_deleted_tenant = |row: &dyn ColumnReader| {
+        let Ok(tenant) = read_required(row, 0) else { return Ok(None) };
+        let deleted_at = read_optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
+        let mac = read_required(row, 2).unwrap_or(Mac([0; 32]));
         Ok(Some(DeletedTenant { tenant, deleted_at, mac }))
     };
-    let rows = client.query(LIST_DELETED_TENANTS, &[], deleted).await?;
+    let rows = client.query(LIST_DELETED_TENANTS, &[], decode_deleted_tenant).await?;
     Ok(rows.into_iter().flatten().collect())
 }

@@ -1,5 +1,5 @@
-//! The policy of every tenant, read whole. A row that we could not have written is reported, and
-//! the others are read on.
+//! Reads the policy of every tenant. A row that Scrip cannot have written is reported, and the
+//! other rows are still read.
 
 use std::collections::HashMap;
 
@@ -13,10 +13,12 @@ use scrip_core::{
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
 
-use crate::sql::{ColumnReader, MISSING_COLUMNS, Statements, optional, parameters, required};
+use crate::sql::{
+    ColumnReader, MISSING_COLUMNS, Statements, parameters, read_optional, read_required,
+};
 
-/// In a transaction that sees one instant: rows from before and after a change would not be one
-/// policy.
+/// Loads the policy of all tenants. The caller provides one read snapshot: a mix of rows from
+/// before and after a change would not be a valid policy.
 pub(crate) async fn load_directory(
     client: &impl Statements,
     keys: &KeyTables,
@@ -36,11 +38,11 @@ SELECT (SELECT wrapped FROM system_keys WHERE name = 'pepper'),
 pub(crate) async fn find_system_keys(
     client: &impl Statements,
 ) -> Result<Option<SystemKeys>, StoreError> {
-    let keys = |row: &dyn ColumnReader| Ok((optional(row, 0)?, optional(row, 1)?));
-    match client.find(FIND_SYSTEM_KEYS, &[], keys).await?.unwrap_or_default() {
+    let decode_keys = |row: &dyn ColumnReader| Ok((read_optional(row, 0)?, read_optional(row, 1)?));
+    match client.find(FIND_SYSTEM_KEYS, &[], decode_keys).await?.unwrap_or_default() {
         (Some(pepper), Some(audit_key)) => Ok(Some(SystemKeys { pepper, audit_key })),
         (None, None) => Ok(None),
-        (_, _) => Err(StoreError::Corrupt("one of the vault's own keys is missing")),
+        (_, _) => Err(StoreError::Corrupt("a vault key is missing")),
     }
 }
 
@@ -49,24 +51,23 @@ const DIRECTORY_VERSION: &str = "
 SELECT version FROM directory_state";
 
 pub(crate) async fn directory_version(client: &impl Statements) -> Result<i64, StoreError> {
-    client.find(DIRECTORY_VERSION, &[], |row| required(row, 0)).await?.ok_or(NO_VERSION)
+    client.find(DIRECTORY_VERSION, &[], |row| read_required(row, 0)).await?.ok_or(NO_VERSION)
 }
 
-pub(crate) const NO_VERSION: StoreError =
-    StoreError::Corrupt("the version of the directory is not one of ours");
+pub(crate) const NO_VERSION: StoreError = StoreError::Corrupt("the directory version is invalid");
 
-/// Of one tenant, inside the transaction that will change it.
+/// Loads the policy of one tenant in the transaction that changes it.
 pub(crate) async fn load_policy(
     client: &impl Statements,
     keys: &KeyTables,
     tenant: TenantId,
 ) -> Result<Option<PolicyRecords>, StoreError> {
     let mut unreadable = Vec::new();
-    let mut found = load_policies(client, keys, Some(tenant), &mut unreadable).await?;
+    let mut policies = load_policies(client, keys, Some(tenant), &mut unreadable).await?;
     if !unreadable.is_empty() {
-        return Err(StoreError::Corrupt("a policy row is not one of ours"));
+        return Err(StoreError::Corrupt("a policy row is invalid"));
     }
-    Ok(found.pop())
+    Ok(policies.pop())
 }
 
 async fn load_policies(
@@ -75,39 +76,39 @@ async fn load_policies(
     only_tenant: Option<TenantId>,
     unreadable: &mut Vec<PolicyAlteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
-    let sealing =
+    let sealing_keys =
         read_table(client, &keys.tenant_keys, only_tenant, unreadable, decode_tenant_key).await?;
-    let mut sealing = group_by_tenant(sealing);
-    let lasting =
+    let mut sealing_keys = group_by_tenant(sealing_keys);
+    let permanent_keys =
         read_table(client, &keys.permanent_keys, only_tenant, unreadable, decode_wrapped_key)
             .await?;
-    let mut lasting = lasting.into_iter().collect::<HashMap<_, _>>();
+    let mut permanent_keys = permanent_keys.into_iter().collect::<HashMap<_, _>>();
     let applications =
         read_table(client, &APPLICATIONS, only_tenant, unreadable, decode_application).await?;
     let mut applications = group_by_tenant(applications);
     let api_keys = read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?;
     let mut api_keys = group_by_tenant(api_keys);
-    let mut found = Vec::new();
+    let mut policies = Vec::new();
     for (id, (mut tenant, seal)) in
         read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?
     {
-        let mut keys = sealing.remove(&id).unwrap_or_default();
-        keys.sort_by_key(|(version, _)| *version);
-        tenant.record.keys.sealing = keys;
-        // Without one nothing opens, and whoever opens it says so.
-        if let Some(key) = lasting.remove(&id) {
+        let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
+        tenant_keys.sort_by_key(|(version, _)| *version);
+        tenant.record.keys.sealing = tenant_keys;
+        // If the key is missing, opening a sealed value reports the error.
+        if let Some(key) = permanent_keys.remove(&id) {
             tenant.record.keys.permanent = key;
         }
         let applications = applications.remove(&id).unwrap_or_default();
         let api_keys = api_keys.remove(&id).unwrap_or_default();
-        found.push(PolicyRecords { tenant, applications, api_keys, seal });
+        policies.push(PolicyRecords { tenant, applications, api_keys, seal });
     }
-    let alone = applications.into_keys().chain(api_keys.into_keys());
-    for id in alone.chain(sealing.into_keys()).chain(lasting.into_keys()) {
-        let what = "it has policy, and no row of its own".to_owned();
-        unreadable.push(PolicyAlteration { tenant: Some(id), description: what });
+    let orphans = applications.into_keys().chain(api_keys.into_keys());
+    for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
+        let description = "policy rows exist, but the tenant's row is missing".to_owned();
+        unreadable.push(PolicyAlteration { tenant: Some(id), description });
     }
-    Ok(found)
+    Ok(policies)
 }
 
 fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
@@ -118,48 +119,49 @@ fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
     groups
 }
 
-/// How the rows of a table are read. Two texts, for a condition that may not hold would keep the
-/// engine from using an index.
+/// The statements that read a table. There are two statements, because a conditional filter would
+/// prevent the use of an index.
 struct PolicyTable {
     kind: &'static str,
     all_tenants: &'static str,
     one_tenant: &'static str,
 }
 
-/// The tables of tenants' keys, which the embedded engine keeps apart from other rows. Columns:
-/// tenant, key, and the version of a sealing key.
+/// The tables of tenant keys. SQLite stores them on separate pages. Columns: tenant, key, and the
+/// version of a sealing key.
 pub(crate) struct KeyTables {
     tenant_keys: PolicyTable,
     permanent_keys: PolicyTable,
 }
 
-/// The rows of a table that can be read, each with its tenant, which is its first column.
+/// Reads the decodable rows of a table, each with its tenant, which is the first column. Adds the
+/// other rows to `unreadable`.
 async fn read_table<T>(
     client: &impl Statements,
     table: &PolicyTable,
     only_tenant: Option<TenantId>,
     unreadable: &mut Vec<PolicyAlteration>,
-    parse: fn(&dyn ColumnReader) -> Result<T, StoreError>,
+    decode: fn(&dyn ColumnReader) -> Result<T, StoreError>,
 ) -> Result<Vec<(TenantId, T)>, StoreError> {
-    let row = |row: &dyn ColumnReader| Ok((required(row, 0).ok(), parse(row).ok()));
+    let decode_row = |row: &dyn ColumnReader| Ok((read_required(row, 0).ok(), decode(row).ok()));
     let rows = match only_tenant {
-        None => client.query(table.all_tenants, &[], row).await?,
-        Some(tenant) => client.query(table.one_tenant, &parameters![tenant], row).await?,
+        None => client.query(table.all_tenants, &[], decode_row).await?,
+        Some(tenant) => client.query(table.one_tenant, &parameters![tenant], decode_row).await?,
     };
-    let mut found = Vec::new();
+    let mut decoded_rows = Vec::new();
     for (tenant, row) in rows {
         match tenant.zip(row) {
-            Some(row) => found.push(row),
+            Some(decoded_row) => decoded_rows.push(decoded_row),
             None => {
-                let what = format!("a row of kind {} cannot be read", table.kind);
-                unreadable.push(PolicyAlteration { tenant, description: what });
+                let description = format!("a row of kind {} cannot be read", table.kind);
+                unreadable.push(PolicyAlteration { tenant, description });
             }
         }
     }
-    Ok(found)
+    Ok(decoded_rows)
 }
 
-/// A table's two texts, which differ at the end.
+/// Builds the two statements of a table. Only the statement of one tenant has a condition.
 macro_rules! policy_table {
     ($kind:literal, $sql:expr, $tenant:literal) => {
         PolicyTable {
@@ -183,26 +185,30 @@ macro_rules! key_tables {
                 "tenant"
             ),
             permanent_keys: policy_table!(
-                "lasting key",
-                concat!("-- list_lasting_keys\nSELECT tenant, ", $wrapped, " FROM lasting_keys"),
+                "permanent key",
+                concat!(
+                    "-- list_permanent_keys\nSELECT tenant, ",
+                    $wrapped,
+                    " FROM permanent_keys"
+                ),
                 "tenant"
             ),
         }
     };
 }
 
-/// A row in which something else stands before the key cannot be read.
+/// Reads the key as NULL if the padding before it was altered, so that the row cannot be decoded.
 pub(crate) const SQLITE_KEYS: KeyTables =
-    key_tables!("CASE WHEN apart = zeroblob(1024) THEN wrapped END");
+    key_tables!("CASE WHEN padding = zeroblob(1024) THEN wrapped END");
 
 pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped");
 
 fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
-    Ok((required(row, 2)?, decode_wrapped_key(row)?))
+    Ok((read_required(row, 2)?, decode_wrapped_key(row)?))
 }
 
 fn decode_wrapped_key(row: &dyn ColumnReader) -> Result<Sealed, StoreError> {
-    required(row, 1)
+    read_required(row, 1)
 }
 
 const TENANTS: PolicyTable = policy_table!(
@@ -218,21 +224,21 @@ FROM tenants",
 fn decode_tenant(
     row: &dyn ColumnReader,
 ) -> Result<(SignedRow<TenantRecord>, PolicySeal), StoreError> {
-    let none =
+    let no_keys =
         WrappedTenantKeys { sealing: Vec::new(), permanent: Sealed::from_stored(Vec::new()) };
     let record = TenantRecord {
-        id: required(row, 0)?,
-        name: required(row, 1)?,
-        kind: required(row, 2)?,
-        settings: required(row, 3)?,
-        quotas: required(row, 4)?,
-        keys: none,
+        id: read_required(row, 0)?,
+        name: read_required(row, 1)?,
+        kind: read_required(row, 2)?,
+        settings: read_required(row, 3)?,
+        quotas: read_required(row, 4)?,
+        keys: no_keys,
         created: decode_stamp(row, 8)?.ok_or(MISSING_COLUMNS)?,
         modified: decode_stamp(row, 10)?,
-        deletes_at: optional(row, 12)?,
+        deletes_at: read_optional(row, 12)?,
     };
-    let seal = PolicySeal { counter: required(row, 6)?, mac: required(row, 7)? };
-    Ok((SignedRow { record, mac: required(row, 5)? }, seal))
+    let seal = PolicySeal { counter: read_required(row, 6)?, mac: read_required(row, 7)? };
+    Ok((SignedRow { record, mac: read_required(row, 5)? }, seal))
 }
 
 const APPLICATIONS: PolicyTable = policy_table!(
@@ -246,15 +252,15 @@ FROM applications",
 
 fn decode_application(row: &dyn ColumnReader) -> Result<SignedRow<ApplicationRecord>, StoreError> {
     let record = ApplicationRecord {
-        id: required(row, 1)?,
-        tenant: required(row, 0)?,
-        name: required(row, 2)?,
-        kind: required(row, 3)?,
-        access: required(row, 4)?,
+        id: read_required(row, 1)?,
+        tenant: read_required(row, 0)?,
+        name: read_required(row, 2)?,
+        kind: read_required(row, 3)?,
+        access: read_required(row, 4)?,
         created: decode_stamp(row, 6)?.ok_or(MISSING_COLUMNS)?,
         modified: decode_stamp(row, 8)?,
     };
-    Ok(SignedRow { record, mac: required(row, 5)? })
+    Ok(SignedRow { record, mac: read_required(row, 5)? })
 }
 
 const API_KEYS: PolicyTable = policy_table!(
@@ -268,18 +274,18 @@ FROM api_keys",
 
 fn decode_api_key(row: &dyn ColumnReader) -> Result<SignedRow<ApiKeyRecord>, StoreError> {
     let record = ApiKeyRecord {
-        id: required(row, 2)?,
-        tenant: required(row, 0)?,
-        application: required(row, 1)?,
-        digest: required(row, 3)?,
+        id: read_required(row, 2)?,
+        tenant: read_required(row, 0)?,
+        application: read_required(row, 1)?,
+        digest: read_required(row, 3)?,
         created: decode_stamp(row, 5)?.ok_or(MISSING_COLUMNS)?,
     };
-    Ok(SignedRow { record, mac: required(row, 4)? })
+    Ok(SignedRow { record, mac: read_required(row, 4)? })
 }
 
-/// Two columns. An operator's stamp has a time only.
-fn decode_stamp(row: &dyn ColumnReader, at: usize) -> Result<Option<ChangeStamp>, StoreError> {
-    match (optional(row, at)?, optional(row, at.saturating_add(1))?) {
+/// Decodes the two columns of a change stamp. A stamp of an operator has only a time.
+fn decode_stamp(row: &dyn ColumnReader, index: usize) -> Result<Option<ChangeStamp>, StoreError> {
+    match (read_optional(row, index)?, read_optional(row, index.saturating_add(1))?) {
         (None, None) => Ok(None),
         (Some(_), None) => Err(MISSING_COLUMNS),
         (by, Some(at)) => Ok(Some(ChangeStamp { by, at })),

@@ -9,10 +9,11 @@ use scrip_core::{
 
 use crate::{
     shared::tokens::rows::decode_cvc,
-    sql::{ColumnReader, Parameter, WriteTransaction, optional, parameters, required},
+    sql::{ColumnReader, Parameter, WriteTransaction, parameters, read_optional, read_required},
 };
 
-/// In the order that [`stored_token_intent`] reads them, of a row called `it` and its code.
+/// The columns in the order in which [`decode_token_intent`] reads them. The row has the alias
+/// `it`; its CVC is joined.
 macro_rules! intent_columns {
     () => {
         "it.type, it.fingerprint, it.created_by, it.created_at, it.expires_at, it.body, \
@@ -21,11 +22,11 @@ macro_rules! intent_columns {
 }
 pub(crate) use intent_columns;
 
-pub(crate) fn stored_token_intent(
+pub(crate) fn decode_token_intent(
     row: &dyn ColumnReader,
     id: TokenIntentId,
 ) -> Result<StoredTokenIntent, StoreError> {
-    decode_columns(row, id).map_err(|_| StoreError::Corrupt("an intent's row is not one of ours"))
+    decode_columns(row, id).map_err(|_| StoreError::Corrupt("a token intent's row is invalid"))
 }
 
 fn decode_columns(
@@ -34,18 +35,18 @@ fn decode_columns(
 ) -> Result<StoredTokenIntent, StoreError> {
     let record = TokenIntentRecord {
         id,
-        token_type: required(row, 0)?,
-        fingerprint: optional(row, 1)?,
-        containers: required(row, 8)?,
-        created_by: required(row, 2)?,
-        created_at: required(row, 3)?,
-        expires_at: required(row, 4)?,
-        body: required(row, 5)?,
+        token_type: read_required(row, 0)?,
+        fingerprint: read_optional(row, 1)?,
+        containers: read_required(row, 8)?,
+        created_by: read_required(row, 2)?,
+        created_at: read_required(row, 3)?,
+        expires_at: read_required(row, 4)?,
+        body: read_required(row, 5)?,
     };
     Ok(StoredTokenIntent { record, cvc: decode_cvc(row, 6)? })
 }
 
-/// In the order of [`inserted_intent`].
+/// The columns in the order of [`insert_intent_parameters`].
 macro_rules! insert_intent_columns {
     () => {
         "tenant, id, type, fingerprint, containers, created_by, created_at, expires_at, body"
@@ -74,7 +75,8 @@ const DELETE_TOKEN_INTENT: &str = "
 -- delete_token_intent
 DELETE FROM token_intents WHERE tenant = $1 AND id = $2 AND expires_at > $3";
 
-/// Deletes it, or makes a token of it in the same transaction: whoever comes second finds it gone.
+/// Deletes an intent. A conversion to a token calls this function in its transaction. A second
+/// request does not find the intent.
 pub(crate) async fn consume_token_intent<T: WriteTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -82,8 +84,8 @@ pub(crate) async fn consume_token_intent<T: WriteTransaction>(
     audit: &AuditRecord,
     outcome: &'static str,
 ) -> Result<ChangeOutcome, StoreError> {
-    let live = parameters![tenant, id, audit.at];
-    if transaction.execute(DELETE_TOKEN_INTENT, &live).await? == 0 {
+    let key = parameters![tenant, id, audit.at];
+    if transaction.execute(DELETE_TOKEN_INTENT, &key).await? == 0 {
         return Ok(ChangeOutcome::Stale);
     }
     transaction.append_audit_record(tenant, audit, &id.to_string(), outcome).await?;

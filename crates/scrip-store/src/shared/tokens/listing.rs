@@ -1,4 +1,4 @@
-//! Lists: stretches of the entries of one facet, or of every type side by side.
+//! Token lists: merges chunks of the index entries of one facet, or of all token types.
 
 use scrip_core::{
     id::TenantId,
@@ -8,16 +8,16 @@ use scrip_core::{
 };
 
 pub(crate) const INDEX_MISMATCH: StoreError =
-    StoreError::Corrupt("a token is filed under what it is not");
+    StoreError::Corrupt("an index entry does not match its token");
 
-/// How an engine reads the entries of lists. Its statements see one instant.
+/// Reads index entries for lists. All statements read one snapshot.
 pub(crate) trait TokenScanReader {
-    /// An entry that leads to a token.
+    /// An index entry that points to a token.
     type Entry;
 
     fn position(entry: &Self::Entry) -> &ListPosition;
 
-    /// The first entries behind a place in a span, so many at most, in the order of lists.
+    /// Lists the first entries after a position in a container range, with a limit, in list order.
     async fn list_chunk(
         &self,
         tenant: TenantId,
@@ -25,7 +25,7 @@ pub(crate) trait TokenScanReader {
         request: &ChunkRequest<'_>,
     ) -> Result<Vec<Self::Entry>, StoreError>;
 
-    /// The live token that an entry leads to, and the facet under which it is filed.
+    /// Finds the live token of an entry, and the facet of the entry.
     async fn find_token(
         &self,
         tenant: TenantId,
@@ -34,16 +34,16 @@ pub(crate) trait TokenScanReader {
     ) -> Result<Option<IndexedToken>, StoreError>;
 }
 
-/// A token that an entry led to. An entry stands in clear and is bound to nothing; the row that it
-/// leads to is.
+/// A token that was found through an index entry. Entries are not authenticated; the token's row
+/// is.
 pub(crate) struct IndexedToken {
     pub(crate) position: ListPosition,
-    /// Nothing where the entry has none of those that were asked for.
+    /// `None` if the entry has none of the requested facets.
     pub(crate) facet: Option<Facet>,
     pub(crate) token: StoredToken,
 }
 
-/// Where entries begin, and how many are wanted.
+/// The start and the maximum number of entries of a chunk.
 pub(crate) struct ChunkRequest<'a> {
     pub(crate) from: &'a str,
     pub(crate) container: &'a str,
@@ -53,14 +53,14 @@ pub(crate) struct ChunkRequest<'a> {
 }
 
 impl<'a> ChunkRequest<'a> {
-    /// From the beginning of a span, or behind the position if that lies in it.
-    fn new(span: &'a ContainerRange, scan: &'a TokenScan, entries_max: usize) -> Self {
-        let after = scan.after.as_ref().filter(|it| it.container.as_str() < span.to());
-        let (container, created_at, number) = match after {
-            None => (span.to(), i64::MIN, i64::MIN),
+    /// Starts at the beginning of a range, or after the position if it is inside the range.
+    fn new(range: &'a ContainerRange, scan: &'a TokenScan, entries_max: usize) -> Self {
+        let position = scan.after.as_ref().filter(|it| it.container.as_str() < range.to());
+        let (container, created_at, number) = match position {
+            None => (range.to(), i64::MIN, i64::MIN),
             Some(it) => (it.container.as_str(), it.created_at.unix_ms, it.row_number),
         };
-        Self { from: span.from(), container, created_at, number, entries_max }
+        Self { from: range.from(), container, created_at, number, entries_max }
     }
 }
 
@@ -70,28 +70,30 @@ pub(crate) async fn scan_tokens<R: TokenScanReader>(
     scan: &TokenScan,
 ) -> Result<ScannedTokens, StoreError> {
     let mut listing = ScannedTokens::default();
-    let (mut left, mut bytes) = (scan.entries_max, 0_usize);
-    for span in scan.ranges.iter() {
-        let entries = reader.list_chunk(tenant, scan, &ChunkRequest::new(span, scan, left)).await?;
-        left = left.saturating_sub(entries.len());
-        let last = entries.last().map(|it| R::position(it).clone());
+    let (mut remaining_entries, mut bytes) = (scan.entries_max, 0_usize);
+    for range in scan.ranges.iter() {
+        let entries = reader
+            .list_chunk(tenant, scan, &ChunkRequest::new(range, scan, remaining_entries))
+            .await?;
+        remaining_entries = remaining_entries.saturating_sub(entries.len());
+        let last_position = entries.last().map(|it| R::position(it).clone());
         for entry in entries {
             let Some(found) = reader.find_token(tenant, scan, entry).await? else { continue };
             check_entry(&found)?;
             let IndexedToken { position, token, .. } = found;
             bytes = bytes.saturating_add(token.record.body.as_bytes().len());
-            let rest = (bytes > SCAN_BYTES_MAX).then(|| position.clone());
-            // In several containers, and shown under one of them.
+            let resume_after = (bytes > SCAN_BYTES_MAX).then(|| position.clone());
+            // A token in several containers is listed under only one of them.
             if scan.ranges.listed_container(&token.record.containers) == Some(&position.container) {
                 listing.tokens.push((position, token));
             }
-            if rest.is_some() {
-                listing.resume_after = rest;
+            if resume_after.is_some() {
+                listing.resume_after = resume_after;
                 return Ok(listing);
             }
         }
-        if left == 0 {
-            listing.resume_after = last;
+        if remaining_entries == 0 {
+            listing.resume_after = last_position;
             return Ok(listing);
         }
     }
@@ -100,8 +102,8 @@ pub(crate) async fn scan_tokens<R: TokenScanReader>(
 
 fn check_entry(IndexedToken { position, facet, token }: &IndexedToken) -> Result<(), StoreError> {
     let record = &token.record;
-    let is_filed = facet.is_some_and(|it| it.matches(record))
+    let is_consistent = facet.is_some_and(|it| it.matches(record))
         && record.created_at == position.created_at
         && record.containers.iter().any(|it| *it == position.container);
-    if is_filed { Ok(()) } else { Err(INDEX_MISMATCH) }
+    if is_consistent { Ok(()) } else { Err(INDEX_MISMATCH) }
 }

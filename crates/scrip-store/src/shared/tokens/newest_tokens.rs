@@ -1,4 +1,4 @@
-//! The newest tokens first, whatever their container: the entries of every container side by side.
+//! The newest tokens of all containers: merges the index entries of each container.
 
 use std::{
     cmp::Ordering,
@@ -19,26 +19,26 @@ use scrip_seal::IndexDigest;
 use crate::{
     facets::{encode_facet, facets_or_all_types},
     shared::tokens::rows::NO_TOKEN,
-    sql::{ColumnReader, required},
+    sql::{ColumnReader, read_required},
 };
 
-/// How an engine reads the entries of a survey. Its statements see one instant.
+/// Reads index entries for offset pages. All statements read one snapshot.
 pub(crate) trait NewestTokensReader {
-    /// An entry that leads to a token.
+    /// An index entry that points to a token.
     type Entry;
 
     fn position(entry: &Self::Entry) -> EntryPosition;
 
-    /// The containers of a span that have entries of a facet, the last first. One more than there
-    /// may be tells that there are too many.
+    /// Lists the containers of a range that have entries of a facet, in descending order. One more
+    /// than the maximum means that there are too many.
     async fn list_containers(
         &self,
         tenant: TenantId,
         facet: &[u8],
-        span: &ContainerRange,
+        range: &ContainerRange,
     ) -> Result<Vec<String>, StoreError>;
 
-    /// Some entries of one facet in one container behind a place, the newest first.
+    /// Lists entries of one facet in one container after a position, newest first.
     async fn list_newest(
         &self,
         tenant: TenantId,
@@ -47,7 +47,7 @@ pub(crate) trait NewestTokensReader {
         after: EntryPosition,
     ) -> Result<VecDeque<Self::Entry>, StoreError>;
 
-    /// The token that an entry leads to, if that is live.
+    /// Finds the token of an entry, if it is live.
     async fn outline(
         &self,
         tenant: TenantId,
@@ -56,7 +56,7 @@ pub(crate) trait NewestTokensReader {
     ) -> Result<Option<IndexedOutline>, StoreError>;
 }
 
-/// When a token was made, and its number.
+/// Creation time and number of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct EntryPosition {
     pub(crate) created_at: i64,
@@ -75,7 +75,7 @@ pub(crate) struct StreamName {
     pub(crate) container: String,
 }
 
-/// The next entry of a stream, and those behind it that were read with it.
+/// The next entry of a stream, and the entries that were read with it.
 struct EntryStream<E> {
     position: EntryPosition,
     name: StreamName,
@@ -83,7 +83,7 @@ struct EntryStream<E> {
     buffered: VecDeque<E>,
 }
 
-/// The newest first. Two with one place are of one token.
+/// Newest first. Entries with the same position belong to the same token.
 impl<E> Ord for EntryStream<E> {
     fn cmp(&self, other: &Self) -> Ordering {
         (self.position, &self.name).cmp(&(other.position, &other.name))
@@ -109,44 +109,44 @@ pub(crate) async fn find_newest_tokens<R: NewestTokensReader>(
     tenant: TenantId,
     scan: &NewestTokensScan,
 ) -> Result<NewestTokens, StoreError> {
-    let mut heap = BinaryHeap::new();
-    let beginning = EntryPosition { created_at: i64::MAX, number: i64::MAX };
+    let mut streams = BinaryHeap::new();
+    let before_first = EntryPosition { created_at: i64::MAX, number: i64::MAX };
     for facet in facets_or_all_types(scan.facets.first().copied()) {
         let facet = encode_facet(&facet);
-        for span in scan.ranges.iter() {
-            for container in reader.list_containers(tenant, &facet, span).await? {
-                if heap.len() >= NEWEST_CONTAINERS_MAX {
+        for range in scan.ranges.iter() {
+            for container in reader.list_containers(tenant, &facet, range).await? {
+                if streams.len() >= NEWEST_CONTAINERS_MAX {
                     return Ok(NewestTokens::TooManyToScan);
                 }
                 let name = StreamName { facet: facet.clone(), container };
-                let ready = reader.list_newest(tenant, scan, &name, beginning).await?;
-                heap.extend(next_stream::<R>(name, ready));
+                let entries = reader.list_newest(tenant, scan, &name, before_first).await?;
+                streams.extend(next_stream::<R>(name, entries));
             }
         }
     }
-    let mut found = Vec::new();
-    let mut entries_left = NEWEST_ENTRIES_MAX;
-    while let Some(EntryStream { position: place, name, entry, buffered: mut ready }) = heap.pop() {
-        entries_left = match entries_left.checked_sub(1) {
-            Some(left) => left,
+    let mut outlines = Vec::new();
+    let mut remaining_entries = NEWEST_ENTRIES_MAX;
+    while let Some(EntryStream { position, name, entry, mut buffered }) = streams.pop() {
+        remaining_entries = match remaining_entries.checked_sub(1) {
+            Some(remaining) => remaining,
             None => return Ok(NewestTokens::TooManyToScan),
         };
         let outline = reader.outline(tenant, scan, entry).await?;
         if let Some(outline) = outline.and_then(|it| it.filter(scan, &name.container)) {
-            found.push(outline);
-            if found.len() >= NEWEST_TOKENS_MAX {
+            outlines.push(outline);
+            if outlines.len() >= NEWEST_TOKENS_MAX {
                 break;
             }
         }
-        if ready.is_empty() {
-            ready = reader.list_newest(tenant, scan, &name, place).await?;
+        if buffered.is_empty() {
+            buffered = reader.list_newest(tenant, scan, &name, position).await?;
         }
-        heap.extend(next_stream::<R>(name, ready));
+        streams.extend(next_stream::<R>(name, buffered));
     }
-    Ok(NewestTokens::Found(found))
+    Ok(NewestTokens::Found(outlines))
 }
 
-/// Nothing at its end.
+/// Takes the next entry of a stream; `None` at the end of the stream.
 fn next_stream<R: NewestTokensReader>(
     name: StreamName,
     mut buffered: VecDeque<R::Entry>,
@@ -156,28 +156,31 @@ fn next_stream<R: NewestTokensReader>(
 }
 
 impl IndexedOutline {
-    /// Three columns: id, containers and indexes.
+    /// Decodes three columns: id, containers and indexes.
     pub(crate) fn decode(row: &dyn ColumnReader, first_column: usize) -> Result<Self, StoreError> {
         let column = |offset: usize| first_column.saturating_add(offset);
-        let decoded = || {
+        let decode = || {
             let outline = TokenOutline {
-                id: required(row, column(0))?,
-                containers: required(row, column(1))?,
+                id: read_required(row, column(0))?,
+                containers: read_required(row, column(1))?,
             };
-            Ok(Self { outline, indexes: required(row, column(2))? })
+            Ok(Self { outline, indexes: read_required(row, column(2))? })
         };
-        decoded().map_err(|_: StoreError| NO_TOKEN)
+        decode().map_err(|_: StoreError| NO_TOKEN)
     }
 
-    /// Nothing for a token that is shown under another container, or lacks a facet.
+    /// Returns `None` for a token that is listed under another container or lacks a facet.
     fn filter(self, scan: &NewestTokensScan, container: &str) -> Option<TokenOutline> {
         let Self { outline, indexes } = self;
-        let is_here = scan.ranges.listed_container(&outline.containers)?.as_str() == container;
-        (is_here && scan.facets.iter().all(|it| matches_facet(&indexes, it))).then_some(outline)
+        let is_listed_here =
+            scan.ranges.listed_container(&outline.containers)?.as_str() == container;
+        (is_listed_here && scan.facets.iter().all(|it| matches_facet(&indexes, it)))
+            .then_some(outline)
     }
 }
 
-/// The first facet is the one that led here; only indexes are asked for together.
+/// Whether a token matches another facet of the scan. Only index digests can be combined; a type or
+/// a fingerprint is the lookup key.
 fn matches_facet(indexes: &[IndexDigest], facet: &Facet) -> bool {
     match facet {
         Facet::Index(digest) => indexes.contains(digest),

@@ -1,4 +1,4 @@
-//! A token's row, to and from its record.
+//! Conversion between a token's row and its record.
 
 use scrip_core::{
     id::TenantId,
@@ -10,9 +10,11 @@ use scrip_core::{
 };
 use scrip_seal::IndexDigest;
 
-use crate::sql::{ColumnReader, MISSING_COLUMNS, Parameter, optional, parameters, required};
+use crate::sql::{
+    ColumnReader, MISSING_COLUMNS, Parameter, parameters, read_optional, read_required,
+};
 
-pub(crate) const NO_TOKEN: StoreError = StoreError::Corrupt("a token's row is not one of ours");
+pub(crate) const NO_TOKEN: StoreError = StoreError::Corrupt("a token's row is invalid");
 
 /// A token and the number of its row.
 #[derive(Debug, Clone)]
@@ -21,7 +23,8 @@ pub(crate) struct NumberedToken {
     pub(crate) token: StoredToken,
 }
 
-/// In the order that [`numbered_token`] reads them. The number is a column of the engine's own.
+/// The columns in the order in which [`decode_numbered_token`] reads them. Each engine has its own
+/// number column.
 macro_rules! token_columns {
     ($number:literal) => {
         concat!(
@@ -36,49 +39,50 @@ macro_rules! token_columns {
 }
 pub(crate) use token_columns;
 
-/// Any row gives a value or an error.
+/// Decodes a token. Never panics: a malformed row is an error.
 pub(crate) fn decode_numbered_token(row: &dyn ColumnReader) -> Result<NumberedToken, StoreError> {
     let token = StoredToken { record: decode_token_record(row)?, cvc: decode_cvc(row, 14)? };
-    Ok(NumberedToken { number: required(row, 0)?, token })
+    Ok(NumberedToken { number: read_required(row, 0)?, token })
 }
 
-/// From the second column on.
+/// Decodes a token from the second column on.
 pub(crate) fn decode_token_record(row: &dyn ColumnReader) -> Result<TokenRecord, StoreError> {
     decode_columns(row).map_err(|_| NO_TOKEN)
 }
 
 fn decode_columns(row: &dyn ColumnReader) -> Result<TokenRecord, StoreError> {
-    let modified = match (optional(row, 7)?, optional(row, 8)?) {
+    let modified = match (read_optional(row, 7)?, read_optional(row, 8)?) {
         (Some(by), Some(at)) => Some(TokenModification { by, at }),
         (None, None) => None,
         (Some(_), None) | (None, Some(_)) => return Err(MISSING_COLUMNS),
     };
     Ok(TokenRecord {
-        id: required(row, 1)?,
-        token_type: required(row, 2)?,
-        fingerprint: optional(row, 3)?,
-        containers: required(row, 4)?,
-        created_by: required(row, 5)?,
-        created_at: required(row, 6)?,
+        id: read_required(row, 1)?,
+        token_type: read_required(row, 2)?,
+        fingerprint: read_optional(row, 3)?,
+        containers: read_required(row, 4)?,
+        created_by: read_required(row, 5)?,
+        created_at: read_required(row, 6)?,
         modified,
-        expires_at: optional(row, 9)?,
-        revision: required(row, 10)?,
-        indexes: required(row, 11)?,
-        body: required(row, 12)?,
-        expressions: required(row, 13)?,
+        expires_at: read_optional(row, 9)?,
+        revision: read_required(row, 10)?,
+        indexes: read_required(row, 11)?,
+        body: read_required(row, 12)?,
+        expressions: read_required(row, 13)?,
     })
 }
 
-/// Two columns, which are empty where there is no code.
+/// Decodes two columns, which are NULL if there is no CVC.
 pub(crate) fn decode_cvc(
     row: &dyn ColumnReader,
     first_column: usize,
 ) -> Result<Option<CvcRecord>, StoreError> {
-    let code = optional(row, first_column)?.zip(optional(row, first_column.saturating_add(1))?);
-    Ok(code.map(|(expires_at, sealed)| CvcRecord { expires_at, sealed }))
+    let columns =
+        read_optional(row, first_column)?.zip(read_optional(row, first_column.saturating_add(1))?);
+    Ok(columns.map(|(expires_at, sealed)| CvcRecord { expires_at, sealed }))
 }
 
-/// In the order of [`inserted_token`].
+/// The columns in the order of [`insert_token_parameters`].
 macro_rules! insert_token_columns {
     () => {
         "tenant, id, type, fingerprint, containers, created_by, created_at, expires_at, \
@@ -111,7 +115,7 @@ pub(crate) fn insert_token_parameters(
     ]
 }
 
-/// Replaces what an update may change.
+/// Statement that updates the columns that may change.
 macro_rules! update_token {
     ($number:literal) => {
         concat!(
@@ -128,7 +132,7 @@ WHERE tenant = $12 AND ",
 }
 pub(crate) use update_token;
 
-/// The columns of a token that is there, of [`update_token`].
+/// The parameters of `update_token!`.
 pub(crate) fn update_token_parameters(
     tenant: TenantId,
     number: i64,
@@ -156,7 +160,7 @@ fn encode_duplicate_key(key: DuplicateKey) -> Vec<u8> {
     key.0.to_vec()
 }
 
-/// As the column keeps them.
+/// Encodes index digests as the column stores them.
 pub(crate) fn encode_indexes(indexes: &[IndexDigest]) -> Vec<u8> {
     indexes.iter().flat_map(|it| it.0).collect()
 }

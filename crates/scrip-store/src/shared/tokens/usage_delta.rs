@@ -1,5 +1,5 @@
-//! What the tokens of a transaction change of the counts: kept until its commit, since most of them
-//! are of the same tenant, type and month.
+//! Changes of the usage counters in a transaction. They are collected until the commit, because
+//! most of them have the same tenant, type and month.
 
 use std::collections::HashMap;
 
@@ -9,7 +9,7 @@ use scrip_core::{
     token::TokenType,
 };
 
-/// In their order, so that a savepoint takes back the last ones.
+/// The changes of a transaction in order, so that a savepoint can roll back the latest ones.
 #[derive(Debug, Default)]
 pub(crate) struct UsageDelta {
     changes: Vec<UsageChange>,
@@ -19,18 +19,18 @@ pub(crate) struct UsageDelta {
 enum UsageChange {
     Created(TenantId, TokenType, Timestamp),
     Removed(TenantId, TokenType),
-    /// Its counts were removed, and what came before does not bring them back.
+    /// The tenant's counters were deleted; earlier changes do not restore them.
     TenantRemoved(TenantId),
 }
 
-/// What is added up in a commit.
+/// The sums of the changes, which a commit writes.
 #[derive(Debug, Default)]
 pub(crate) struct UsageTotals {
     pub(crate) types: HashMap<(TenantId, TokenType), TypeTotals>,
     pub(crate) months: HashMap<(Month, TenantId), i64>,
 }
 
-/// Of one type.
+/// Totals of one token type.
 #[derive(Debug, Default)]
 pub(crate) struct TypeTotals {
     pub(crate) created: i64,
@@ -51,30 +51,31 @@ impl UsageDelta {
         self.changes.push(UsageChange::TenantRemoved(tenant));
     }
 
-    /// How many there are: up to where a savepoint takes them back.
+    /// Returns the number of changes, to which a savepoint can roll back.
     pub(crate) fn change_count(&self) -> usize {
         self.changes.len()
     }
 
-    pub(crate) fn truncate(&mut self, to: usize) {
-        self.changes.truncate(to);
+    pub(crate) fn truncate(&mut self, change_count: usize) {
+        self.changes.truncate(change_count);
     }
 
     pub(crate) fn totals(&self) -> UsageTotals {
         let UsageTotals { mut types, mut months } = UsageTotals::default();
         for change in &self.changes {
             match *change {
-                UsageChange::Created(tenant, of, at) => {
-                    let sum: &mut TypeTotals = types.entry((tenant, of)).or_default();
-                    sum.created = sum.created.saturating_add(1);
-                    sum.last_created_ms = sum.last_created_ms.max(at.unix_ms);
-                    let created: &mut i64 =
+                UsageChange::Created(tenant, token_type, at) => {
+                    let type_totals: &mut TypeTotals =
+                        types.entry((tenant, token_type)).or_default();
+                    type_totals.created = type_totals.created.saturating_add(1);
+                    type_totals.last_created_ms = type_totals.last_created_ms.max(at.unix_ms);
+                    let month_total: &mut i64 =
                         months.entry((Month::from_timestamp(at), tenant)).or_default();
-                    *created = created.saturating_add(1);
+                    *month_total = month_total.saturating_add(1);
                 }
-                UsageChange::Removed(tenant, of) => {
-                    let sum = types.entry((tenant, of)).or_default();
-                    sum.removed = sum.removed.saturating_add(1);
+                UsageChange::Removed(tenant, token_type) => {
+                    let type_totals = types.entry((tenant, token_type)).or_default();
+                    type_totals.removed = type_totals.removed.saturating_add(1);
                 }
                 UsageChange::TenantRemoved(tenant) => {
                     types.retain(|(it, _), _| *it != tenant);

@@ -1,5 +1,5 @@
-//! The rules of a write of tokens, for both engines: which duplicate answers, and what stands in the
-//! way. An engine says what is there and puts the rows.
+//! Rules of token writes for both engines: duplicates and conflicts. An engine looks up tokens and
+//! writes rows.
 
 use std::cmp::Reverse;
 
@@ -25,40 +25,40 @@ use crate::{
     sql::{Statements, WriteTransaction, parameters},
 };
 
-/// What an engine knows of tokens, and does with them, inside a transaction of one tenant. No other
-/// transaction of the tenant writes at the same time.
+/// Token lookups and writes in a transaction of one tenant. No other transaction of the tenant
+/// writes at the same time.
 pub(crate) trait TokenTransaction: WriteTransaction {
-    /// Finds a token by tenant and id that is live at a time.
+    /// Statement that finds a token by tenant and id that is live at the given time.
     const FIND_TOKEN: &'static str;
 
-    /// Tokens that are live and have a key of the lookup, without the one that has this id: at least
-    /// the one of each key that comes first.
+    /// Finds live tokens with a key of the lookup, except the token with the given id. Returns at
+    /// least the preferred token of each key.
     async fn find_duplicates(
         &self,
         tenant: TenantId,
         lookup: &DuplicateLookup,
         now: Timestamp,
-        own_id: &str,
+        excluded_id: &str,
     ) -> Result<Vec<NumberedToken>, StoreError>;
 
-    /// Puts the row with its code and its entries, and counts it. Nothing of it where another token
-    /// has the id, whether or not that is live.
+    /// Inserts the row with its CVC and index entries, and counts it. Inserts nothing if another
+    /// token, live or expired, has the id.
     async fn insert_token(
         &mut self,
         tenant: TenantId,
         token: &StoredToken,
     ) -> Result<Option<i64>, StoreError>;
 
-    /// Replaces the row, and what changes of its code and its entries.
+    /// Updates the row, and its CVC and index entries if they changed.
     async fn replace_token(
         &self,
         tenant: TenantId,
-        before: &NumberedToken,
-        after: &TokenRecord,
+        previous: &NumberedToken,
+        updated: &TokenRecord,
         cvc: &CvcChange,
     ) -> Result<(), StoreError>;
 
-    /// Removes the row with all that belongs to it, and counts that.
+    /// Deletes the row with all dependent rows, and counts the deletion.
     async fn remove_token(
         &mut self,
         tenant: TenantId,
@@ -66,21 +66,21 @@ pub(crate) trait TokenTransaction: WriteTransaction {
         record: &TokenRecord,
     ) -> Result<(), StoreError>;
 
-    /// The earlier of this time and that of a clock which all nodes share, if there is one.
+    /// Returns the earlier of the given time and the clock that all nodes share, if there is one.
     async fn cap_at_shared_clock(&self, at: Timestamp) -> Result<Timestamp, StoreError>;
 }
 
-/// What became of a batch, and the numbers of the tokens that it made or met.
+/// The outcome of a batch, and the numbers of the tokens that it created or found.
 pub(crate) struct BatchAttempt {
     pub(crate) outcome: BatchOutcome,
     pub(crate) numbers: Vec<i64>,
 }
 
-/// What one write did, and the number of its token.
+/// The outcome of one write, and the number of its token.
 type WriteAttempt = Result<(WriteOutcome, i64), WriteConflict>;
 
-/// A batch that is refused has still been tried to its end, so that all that stands in its way is
-/// told at once. Whoever calls takes back what it did.
+/// Writes a batch. After a conflict the remaining writes are still tried, so that all conflicts are
+/// reported together. The caller rolls back a rejected batch.
 pub(crate) async fn write_tokens<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -88,7 +88,7 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
 ) -> Result<BatchAttempt, StoreError> {
     let (mut outcomes, mut numbers) = (Vec::new(), Vec::new());
     let mut conflicts = Vec::new();
-    for (at, write) in writes.iter().enumerate() {
+    for (index, write) in writes.iter().enumerate() {
         let attempt = match write {
             TokenWrite::Insert(insert) => insert_token(transaction, tenant, insert).await?,
             TokenWrite::Update(update) => update_token(transaction, tenant, update).await?,
@@ -101,14 +101,14 @@ pub(crate) async fn write_tokens<T: TokenTransaction>(
                 outcomes.push(outcome);
                 numbers.push(number);
             }
-            Err(obstacle) => conflicts.push((at, obstacle)),
+            Err(conflict) => conflicts.push((index, conflict)),
         }
     }
-    let batched = match conflicts.is_empty() {
+    let outcome = match conflicts.is_empty() {
         true => BatchOutcome::Written(outcomes),
         false => BatchOutcome::Rejected(conflicts),
     };
-    Ok(BatchAttempt { outcome: batched, numbers })
+    Ok(BatchAttempt { outcome, numbers })
 }
 
 async fn insert_token<T: TokenTransaction>(
@@ -138,44 +138,39 @@ async fn update_token<T: TokenTransaction>(
     tenant: TenantId,
     update: &UpdateToken,
 ) -> Result<WriteAttempt, StoreError> {
-    let UpdateToken {
-        permit,
-        token,
-        cvc,
-        intent,
-        deduplicate,
-        reject_if_in_session_at: unless_named,
-        audit,
-    } = update;
+    let UpdateToken { permit, token, cvc, intent, deduplicate, reject_if_in_session_at, audit } =
+        update;
     check_permit(permit.tenant().id, tenant)?;
     if !convert_intent(transaction, tenant, *intent, audit).await? {
         return Ok(Err(WriteConflict::IntentMissing));
     }
     let current = find_token(transaction, T::FIND_TOKEN, tenant, &token.id, audit.at).await?;
-    let is_before =
+    let is_previous_revision =
         |it: &NumberedToken| it.token.record.revision.saturating_add(1) == token.revision;
-    let Some(before) = current.filter(is_before) else { return Ok(Err(WriteConflict::Stale)) };
-    if let Some(now) = unless_named
+    let Some(previous) = current.filter(is_previous_revision) else {
+        return Ok(Err(WriteConflict::Stale));
+    };
+    if let Some(now) = reject_if_in_session_at
         && is_used_by_threeds_session(transaction, tenant, &token.id, *now).await?
     {
         return Ok(Err(WriteConflict::UsedBySession));
     }
-    let own_id = token.id.as_str();
+    let token_id = token.id.as_str();
     let duplicate =
-        find_duplicate(transaction, tenant, token, *deduplicate, audit.at, own_id).await?;
+        find_duplicate(transaction, tenant, token, *deduplicate, audit.at, token_id).await?;
     if let Some(duplicate) = duplicate {
         if *deduplicate != Deduplicate::ReportExisting {
-            transaction.append_audit_record(tenant, audit, own_id, "deduplicated").await?;
+            transaction.append_audit_record(tenant, audit, token_id, "deduplicated").await?;
         }
-        // The answer shows the other one.
+        // The response contains the existing token.
         return resolve_duplicate(transaction, tenant, *deduplicate, duplicate, audit).await;
     }
-    transaction.replace_token(tenant, &before, token, cvc).await?;
-    transaction.append_audit_record(tenant, audit, own_id, "updated").await?;
-    Ok(Ok((WriteOutcome::Updated, before.number)))
+    transaction.replace_token(tenant, &previous, token, cvc).await?;
+    transaction.append_audit_record(tenant, audit, token_id, "updated").await?;
+    Ok(Ok((WriteOutcome::Updated, previous.number)))
 }
 
-/// Another token is what a write would have made: it takes its place, or stands in its way.
+/// Handles an equal token that exists: depending on `Deduplicate`, it is the result or a conflict.
 async fn resolve_duplicate<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -193,7 +188,7 @@ async fn resolve_duplicate<T: TokenTransaction>(
     Ok(Ok((WriteOutcome::Existing(Box::new(token)), number)))
 }
 
-/// Whether the intent that a write is made of was still there; it is not any more.
+/// Consumes the intent of a write. Returns whether it still existed.
 async fn convert_intent<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -202,42 +197,43 @@ async fn convert_intent<T: TokenTransaction>(
 ) -> Result<bool, StoreError> {
     let Some(intent) = intent else { return Ok(true) };
     let audit = audit.with_operation(Operation::ConvertTokenIntent);
-    let ended = consume_token_intent(transaction, tenant, intent, &audit, "converted").await?;
-    Ok(ended == ChangeOutcome::Done)
+    let outcome = consume_token_intent(transaction, tenant, intent, &audit, "converted").await?;
+    Ok(outcome == ChangeOutcome::Done)
 }
 
-pub(crate) fn check_permit(permitted: TenantId, tenant: TenantId) -> Result<(), StoreError> {
-    if permitted == tenant {
+pub(crate) fn check_permit(permitted_tenant: TenantId, tenant: TenantId) -> Result<(), StoreError> {
+    if permitted_tenant == tenant {
         return Ok(());
     }
-    Err(StoreError::Corrupt("a batch is of one tenant"))
+    Err(StoreError::Corrupt("a batch can write for one tenant only"))
 }
 
-/// A live token that may answer for this one, itself aside.
+/// Finds a live token other than this one that counts as its duplicate.
 async fn find_duplicate<T: TokenTransaction>(
     transaction: &T,
     tenant: TenantId,
     token: &TokenRecord,
     deduplicate: Deduplicate,
     now: Timestamp,
-    own_id: &str,
+    excluded_id: &str,
 ) -> Result<Option<NumberedToken>, StoreError> {
     let Some(lookup) = DuplicateLookup::for_write(token, deduplicate) else { return Ok(None) };
-    let found = transaction.find_duplicates(tenant, &lookup, now, own_id).await?;
-    if !found.iter().all(|it| lookup.matches(&it.token.record)) {
-        return Err(StoreError::Corrupt("a token's duplicate key is not one of ours"));
+    let duplicates = transaction.find_duplicates(tenant, &lookup, now, excluded_id).await?;
+    if !duplicates.iter().all(|it| lookup.matches(&it.token.record)) {
+        return Err(StoreError::Corrupt("a token's duplicate key is invalid"));
     }
-    Ok(found.into_iter().min_by_key(preference))
+    Ok(duplicates.into_iter().min_by_key(preference_key))
 }
 
-/// The longest-lived first, then the oldest.
-fn preference(found: &NumberedToken) -> (Reverse<i64>, i64, i64) {
-    let record = &found.token.record;
-    let ends = record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
-    (Reverse(ends), record.created_at.unix_ms, found.number)
+/// Sort key of the preferred duplicate: the latest expiry, then the earliest creation.
+fn preference_key(duplicate: &NumberedToken) -> (Reverse<i64>, i64, i64) {
+    let record = &duplicate.token.record;
+    let expires_at_ms = record.expires_at.map_or(i64::MAX, |it| it.unix_ms);
+    (Reverse(expires_at_ms), record.created_at.unix_ms, duplicate.number)
 }
 
-/// Nothing when a live token has the id. One that has expired gives it up, and leaves a record.
+/// Inserts a token; `None` if a live token has the id. An expired token with the id is deleted with
+/// an audit record.
 async fn insert_or_replace_expired<T: TokenTransaction>(
     transaction: &mut T,
     tenant: TenantId,
@@ -247,20 +243,21 @@ async fn insert_or_replace_expired<T: TokenTransaction>(
     if let Some(number) = transaction.insert_token(tenant, token).await? {
         return Ok(Some(number));
     }
-    // Whatever has the id, live or not.
-    let ever = Timestamp { unix_ms: i64::MIN };
-    let found = find_token(transaction, T::FIND_TOKEN, tenant, &token.record.id, ever).await?;
-    let Some(NumberedToken { number, token: StoredToken { record, .. } }) = found else {
+    // Finds the token with the id, live or expired.
+    let any_time = Timestamp { unix_ms: i64::MIN };
+    let existing_token =
+        find_token(transaction, T::FIND_TOKEN, tenant, &token.record.id, any_time).await?;
+    let Some(NumberedToken { number, token: StoredToken { record, .. } }) = existing_token else {
         return Ok(None);
     };
-    // The clock of this node may be ahead, and others still serve it.
+    // The clock of this node may be ahead while other nodes still serve the token.
     if record.is_live(audit.at) || record.is_live(transaction.cap_at_shared_clock(audit.at).await?)
     {
         return Ok(None);
     }
     transaction.remove_token(tenant, number, &record).await?;
-    let expired = audit.as_vault(Operation::ExpireToken);
-    transaction.append_audit_record(tenant, &expired, record.id.as_str(), "expired").await?;
+    let expiry_audit = audit.as_vault(Operation::ExpireToken);
+    transaction.append_audit_record(tenant, &expiry_audit, record.id.as_str(), "expired").await?;
     transaction.insert_token(tenant, token).await
 }
 
@@ -270,15 +267,17 @@ pub(crate) async fn delete_token<T: TokenTransaction>(
     delete: &DeleteToken,
 ) -> Result<ChangeOutcome, StoreError> {
     let DeleteToken { id, revision, audit } = delete;
-    let found = find_token(transaction, T::FIND_TOKEN, tenant, id, audit.at).await?;
-    let found = found.filter(|it| it.token.record.revision == *revision);
-    let Some(NumberedToken { number, token }) = found else { return Ok(ChangeOutcome::Stale) };
+    let stored_token = find_token(transaction, T::FIND_TOKEN, tenant, id, audit.at).await?;
+    let stored_token = stored_token.filter(|it| it.token.record.revision == *revision);
+    let Some(NumberedToken { number, token }) = stored_token else {
+        return Ok(ChangeOutcome::Stale);
+    };
     transaction.remove_token(tenant, number, &token.record).await?;
     transaction.append_audit_record(tenant, audit, id.as_str(), "deleted").await?;
     Ok(ChangeOutcome::Done)
 }
 
-/// By an engine's own statement.
+/// Finds a token with the statement of the engine.
 pub(crate) async fn find_token(
     client: &impl Statements,
     sql: &str,

@@ -1,7 +1,6 @@
-//! The access log: a file of its own with a writer of its own.
+//! The read log: a separate database file with its own writer.
 //!
-//! Whatever waits is written as one piece of work. So the more reads there are, the less each of
-//! them costs.
+//! All queued reads are written as one task, so the cost per read falls with the load.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -32,10 +31,10 @@ use crate::{
     },
 };
 
-/// Past this a read is refused at once.
+/// Maximum length of the queue. Further reads are rejected immediately.
 const QUEUE_MAX: usize = 4096;
 
-/// Fields end in this order, as those of the vault do.
+/// The database of the read log. Fields are dropped in the same order as those of the vault.
 #[derive(Debug)]
 pub(crate) struct SqliteReadLog {
     _checkpointer: Option<Checkpointer>,
@@ -50,68 +49,69 @@ struct QueuedRead {
     reply: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// Where it is: beside the vault.
+/// Returns the path of the read log, which is in the same directory as the vault.
 pub(crate) fn read_log_path(vault: &Path) -> PathBuf {
-    vault.with_file_name("access.db")
+    vault.with_file_name("read_log.db")
 }
 
 impl SqliteReadLog {
     pub(crate) fn start(
         path: &Path,
-        pages: PageMode,
-        ticks: MonotonicClock,
+        page_mode: PageMode,
+        clock: MonotonicClock,
         connection: Connection,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             _checkpointer: None,
-            readers: Readers::new(path, pages)?,
-            writer: Writer::start(connection, ticks)?,
+            readers: Readers::new(path, page_mode)?,
+            writer: Writer::start(connection, clock)?,
             queue: Arc::default(),
         })
     }
 
-    /// For a server: nobody else moves the log into the file.
+    /// Starts the checkpointer. Only for a server, which is the only process that checkpoints the
+    /// WAL.
     pub(crate) fn start_checkpointer(&mut self, path: &Path) -> Result<(), StoreError> {
         self._checkpointer = Some(Checkpointer::start(path, Arc::clone(&self.writer.progress))?);
         Ok(())
     }
 
-    /// Answers once it is on disk.
+    /// Returns when the batch is durable.
     pub(crate) async fn append(&self, batch: ReadLogBatch) -> Result<(), StoreError> {
         let (reply, receiver) = oneshot::channel();
         let is_first = {
-            let mut waiting = lock(&self.queue);
-            if waiting.len() >= QUEUE_MAX {
+            let mut queue = lock(&self.queue);
+            if queue.len() >= QUEUE_MAX {
                 return Err(StoreError::Busy);
             }
-            waiting.push(QueuedRead { batch, reply });
-            waiting.len() == 1
+            queue.push(QueuedRead { batch, reply });
+            queue.len() == 1
         };
         if is_first {
-            // Whoever comes before the writer does is taken along.
-            let group = ReadLogTask(Some(Arc::clone(&self.queue)));
-            self.writer.submit(Box::new(move |transaction| group.write(transaction)))?;
+            // The task also writes reads that are queued before it runs.
+            let task = ReadLogTask(Some(Arc::clone(&self.queue)));
+            self.writer.submit(Box::new(move |transaction| task.write(transaction)))?;
         }
         receiver.await.map_err(|_| writer_stopped())?
     }
 
-    /// After a write that used them, which waits for no second disk: should the process end before
-    /// it comes to this, or have too much to do, a token is counted one use later.
+    /// Queues the activity of tokens that a write used; the write does not wait for a second disk.
+    /// If the process stops first or the queue is full, the token is counted at its next use.
     pub(crate) fn record_activity(&self, tenant: TenantId, tokens: Vec<(Month, TokenId)>) {
         if tokens.is_empty() {
             return;
         }
-        let work = move |connection: &mut SqliteTransaction<'_>| {
-            let mut notes = tokens.iter();
-            let noted = notes.try_for_each(|(month, token)| {
-                record_active_token(connection, tenant, *month, token.as_str())
+        let task = move |transaction: &mut SqliteTransaction<'_>| {
+            let mut active_tokens = tokens.iter();
+            let result = active_tokens.try_for_each(|(month, token)| {
+                record_active_token(transaction, tenant, *month, token.as_str())
             });
-            TaskResult { keep: noted.is_ok(), notify: Box::new(drop) }
+            TaskResult { should_commit: result.is_ok(), notify: Box::new(drop) }
         };
-        drop(self.writer.submit(Box::new(work)));
+        drop(self.writer.submit(Box::new(task)));
     }
 
-    /// Whether a read would be taken now.
+    /// Whether the queue accepts a read now.
     pub(crate) fn accepts_work(&self) -> bool {
         self.writer.accepts_work() && lock(&self.queue).len() < QUEUE_MAX
     }
@@ -121,50 +121,50 @@ fn lock(queue: &Mutex<Vec<QueuedRead>>) -> MutexGuard<'_, Vec<QueuedRead>> {
     queue.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// All that wait, until the writer takes them.
+/// Writes all reads that are queued when it runs.
 struct ReadLogTask(Option<Arc<Mutex<Vec<QueuedRead>>>>);
 
 impl ReadLogTask {
     fn write(mut self, transaction: &mut SqliteTransaction<'_>) -> TaskResult {
-        let waiting = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
-        let (all, replies): (Vec<_>, Vec<_>) =
-            waiting.unwrap_or_default().into_iter().map(|it| (it.batch, it.reply)).unzip();
-        let outcomes = match write_reads(transaction, &all.iter().collect::<Vec<_>>()) {
-            Ok(()) => all.iter().map(|_| Ok(())).collect(),
-            Err(error) => write_by_tenant(transaction, &all, &error),
+        let queued = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
+        let (batches, replies): (Vec<_>, Vec<_>) =
+            queued.unwrap_or_default().into_iter().map(|it| (it.batch, it.reply)).unzip();
+        let outcomes = match write_reads(transaction, &batches.iter().collect::<Vec<_>>()) {
+            Ok(()) => batches.iter().map(|_| Ok(())).collect(),
+            Err(error) => write_by_tenant(transaction, &batches, &error),
         };
-        let keep = outcomes.iter().any(Result::is_ok);
-        let tell = move |commit: Result<(), StoreError>| {
+        let should_commit = outcomes.iter().any(Result::is_ok);
+        let notify = move |commit: Result<(), StoreError>| {
             for (reply, outcome) in replies.into_iter().zip(outcomes) {
-                // A client that has gone away does not want to hear it; the record stays.
+                // The client may have disconnected; the record stays.
                 drop(reply.send(commit.as_ref().copied().map_err(clone_error).and(outcome)));
             }
         };
-        TaskResult { keep, notify: Box::new(tell) }
+        TaskResult { should_commit, notify: Box::new(notify) }
     }
 }
 
-/// When the writer never came to it, nobody is left waiting.
+/// If the task never ran, all waiting reads get an error.
 impl Drop for ReadLogTask {
     fn drop(&mut self) {
-        if let Some(waiting) = self.0.take() {
-            lock(&waiting).clear();
+        if let Some(queue) = self.0.take() {
+            lock(&queue).clear();
         }
     }
 }
 
-/// All or nothing; whoever calls takes back what was written when it fails.
+/// Writes all reads or none; the caller rolls back on an error.
 fn write_reads(
     transaction: &mut SqliteTransaction<'_>,
-    batch: &[&ReadLogBatch],
+    batches: &[&ReadLogBatch],
 ) -> Result<(), StoreError> {
-    for access in batch {
-        let ReadLogBatch { tenant, audit, entries: seen } = access;
-        for it in seen {
-            let (entity, outcome) = (&*it.entity, it.outcome);
-            let entry = RecordSubject { log: LogKind::Read, tenant: *tenant, entity, outcome };
-            transaction.append_entry(audit, entry)?;
-            if let Some(month) = access.active_month(it) {
+    for batch in batches {
+        let ReadLogBatch { tenant, audit, entries } = batch;
+        for entry in entries {
+            let (entity, outcome) = (&*entry.entity, entry.outcome);
+            let subject = RecordSubject { log: LogKind::Read, tenant: *tenant, entity, outcome };
+            transaction.append_record(audit, subject)?;
+            if let Some(month) = batch.active_month(entry) {
                 record_active_token(transaction, *tenant, month, entity)?;
             }
         }
@@ -172,23 +172,24 @@ fn write_reads(
     Ok(())
 }
 
-/// Each tenant's by itself, after all together failed: what is wrong with one must not fail the
-/// others that share its commit.
+/// Retries each tenant separately after the combined write failed, so that an error of one tenant
+/// does not affect the others of the commit.
 fn write_by_tenant(
     transaction: &mut SqliteTransaction<'_>,
-    batch: &[ReadLogBatch],
+    batches: &[ReadLogBatch],
     error: &StoreError,
 ) -> Vec<Result<(), StoreError>> {
     if transaction.roll_back_work().is_err() {
-        return batch.iter().map(|_| Err(clone_error(error))).collect();
+        return batches.iter().map(|_| Err(clone_error(error))).collect();
     }
-    let tenants: HashSet<_> = batch.iter().map(|it| it.tenant).collect();
-    let of = |tenant| batch.iter().filter(|it| it.tenant == tenant).collect::<Vec<_>>();
-    let write = |tenant| (tenant, transaction.in_savepoint(|it| write_reads(it, &of(tenant))));
-    let outcomes: HashMap<_, _> = tenants.into_iter().map(write).collect();
-    let outcome = |it: &ReadLogBatch| match outcomes.get(&it.tenant) {
+    let tenants: HashSet<_> = batches.iter().map(|it| it.tenant).collect();
+    let reads_of = |tenant| batches.iter().filter(|it| it.tenant == tenant).collect::<Vec<_>>();
+    let write_tenant =
+        |tenant| (tenant, transaction.in_savepoint(|it| write_reads(it, &reads_of(tenant))));
+    let outcomes: HashMap<_, _> = tenants.into_iter().map(write_tenant).collect();
+    let find_outcome = |it: &ReadLogBatch| match outcomes.get(&it.tenant) {
         Some(outcome) => outcome.as_ref().copied().map_err(clone_error),
         None => Err(clone_error(error)),
     };
-    batch.iter().map(outcome).collect()
+    batches.iter().map(find_outcome).collect()
 }

@@ -1,4 +1,4 @@
-//! A log read through, as it is at one instant, while others write: for verifying it.
+//! Verifies a log by reading all of it in one snapshot while other transactions write.
 
 use std::{fs, path::Path};
 
@@ -12,7 +12,7 @@ use scrip_core::{
 
 use crate::{
     shared::audit::log::{SQLITE_LOG, VerificationStart, begin_verification, verify_row},
-    sql::run_ready,
+    sql::run_sync_future,
     sqlite::{
         audit::read_log::read_log_path,
         engine::{
@@ -22,16 +22,19 @@ use crate::{
     },
 };
 
-const PROGRESS_EVERY: u64 = 4096;
+/// Number of records between two progress reports.
+const PROGRESS_INTERVAL: u64 = 4096;
 
-/// Hands every record to the verifier that `begin` makes of the log's heads and checkpoints.
-/// `watch` hears how many there were so far, and how many there should be.
+/// Passes every record of a log to the verifier that `create_verifier` creates from the heads and
+/// checkpoints of the log.
 ///
-/// The log of the database cannot start over while this reads, so it gives up when that is longer
-/// than a bound: a full disk is worse than a trail that is verified later.
+/// `report_progress` receives the number of verified records and the expected total.
+///
+/// The WAL cannot restart during this read. Verification stops if the WAL exceeds a limit, because
+/// a full disk is worse than a later verification.
 ///
 /// # Errors
-/// The database cannot be read, or its log has grown too long.
+/// The database cannot be read, or its WAL grew too long.
 pub fn verify_log(
     vault: &Path,
     log: LogKind,
@@ -45,21 +48,21 @@ pub fn verify_log(
     };
     let connection = open_reader(&path, PageMode::Mapped)?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
-    let begun = begin_verification(&*transaction, &SQLITE_LOG, create_verifier);
-    let VerificationStart { mut verifier, expected_records: all } = run_ready(begun)?;
+    let start = begin_verification(&*transaction, &SQLITE_LOG, create_verifier);
+    let VerificationStart { mut verifier, expected_records } = run_sync_future(start)?;
     let mut statement = transaction.prepare(SQLITE_LOG.list_all_records).map_err(store_error)?;
     let mut rows = statement.query([]).map_err(store_error)?;
-    let mut done = 0_u64;
+    let mut verified_records = 0_u64;
     check_wal_length(&path, wal_bytes_max)?;
     while let Some(row) = rows.next().map_err(store_error)? {
         verify_row(&mut verifier, row);
-        done = done.saturating_add(1);
-        if done.is_multiple_of(PROGRESS_EVERY) {
+        verified_records = verified_records.saturating_add(1);
+        if verified_records.is_multiple_of(PROGRESS_INTERVAL) {
             check_wal_length(&path, wal_bytes_max)?;
-            report_progress(done, all);
+            report_progress(verified_records, expected_records);
         }
     }
-    report_progress(done, all);
+    report_progress(verified_records, expected_records);
     Ok(verifier)
 }
 
@@ -67,8 +70,8 @@ fn check_wal_length(path: &Path, wal_bytes_max: u64) -> Result<(), StoreError> {
     let length = fs::metadata(path.with_extension("db-wal")).map_or(0, |it| it.len());
     if length > wal_bytes_max {
         return Err(StoreError::Unavailable(
-            "the log of the database has grown past the bound, because so much was written \
-             meanwhile; allow a longer one, or try when there is less to do"
+            "the WAL exceeded its size limit because of concurrent writes; raise the limit, or \
+             try again when there is less load"
                 .into(),
         ));
     }

@@ -1,4 +1,4 @@
-//! Moves the write-ahead log into the database file while nobody waits for it.
+//! Checkpoints the WAL in the background, so that no request waits for it.
 
 use std::{
     path::Path,
@@ -15,11 +15,14 @@ use crate::sqlite::engine::{
     writer::{WriterProgress, truncate_wal},
 };
 
+/// Pause between two checkpoints.
 const INTERVAL: Duration = Duration::from_millis(250);
-/// Under unbroken load a passive checkpoint never reaches the end of the log, which would grow
-/// without bound. At this many pages the writer lets it start over.
+/// Under continuous load a passive checkpoint never reaches the end of the WAL, which would then
+/// grow without limit. Above this number of pages the writer restarts the WAL.
 const WAL_PAGES_MAX: i64 = 16 * 1024;
+/// Maximum number of repeated checkpoints.
 const PASSES_MAX: usize = 4;
+/// A repeated checkpoint that copies fewer pages is the last one.
 const PASS_PAGES_MIN: i64 = 256;
 
 #[derive(Debug)]
@@ -54,61 +57,65 @@ fn checkpoint_loop(
     stopped: &mpsc::Receiver<()>,
     progress: &WriterProgress,
 ) {
-    let (mut seen, mut last) = (0, WalState { pages: 0, checkpointed: 0 });
+    let (mut checkpointed_commits, mut last_state) = (0, WalState { pages: 0, checkpointed: 0 });
     while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
         if progress.truncate_due.load(Ordering::Relaxed) {
-            // Without waiting: whoever waits for readers keeps writers waiting.
+            // No busy timeout: while this connection waits for readers, writers would wait too.
             drop(connection.busy_timeout(Duration::ZERO));
             progress.truncate_due.store(!truncate_wal(connection), Ordering::Relaxed);
             drop(connection.busy_timeout(BUSY_TIMEOUT));
         }
         let commits = progress.commits.load(Ordering::Relaxed);
-        if commits == seen {
+        if commits == checkpointed_commits {
             continue;
         }
         match checkpoint_until_short(connection) {
-            Ok(log) => {
-                let waiting = log.pages.saturating_sub(log.checkpointed);
-                progress.pages_pending.set(waiting.try_into().unwrap_or_default());
-                progress.restart_due.store(should_restart_wal(&last, &log), Ordering::Relaxed);
-                // Until every page is moved, readers have to look for it in the log: try again.
-                if log.checkpointed == log.pages {
-                    seen = commits;
+            Ok(state) => {
+                let pending = state.pages.saturating_sub(state.checkpointed);
+                progress.pages_pending.set(pending.try_into().unwrap_or_default());
+                progress
+                    .restart_due
+                    .store(should_restart_wal(&last_state, &state), Ordering::Relaxed);
+                // Until all pages are checkpointed, readers must search the WAL, so try again.
+                if state.checkpointed == state.pages {
+                    checkpointed_commits = commits;
                 }
-                last = log;
+                last_state = state;
             }
             Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
         }
     }
 }
 
+/// Number of pages in the WAL, and how many of them are in the database file.
 struct WalState {
     pages: i64,
     checkpointed: i64,
 }
 
-/// While somebody reads for long, such as a backup, nothing behind what he sees can be moved. The
-/// log cannot start over then, and to let the writer try would only keep everybody waiting.
+/// Whether the writer should restart the WAL. A long read, such as a backup, blocks checkpoints
+/// past its snapshot. Then the WAL cannot restart, and an attempt by the writer would only delay
+/// all writes.
 fn should_restart_wal(last: &WalState, now: &WalState) -> bool {
-    let is_held = now.checkpointed < now.pages && now.checkpointed == last.checkpointed;
-    now.pages > WAL_PAGES_MAX && !is_held
+    let is_blocked = now.checkpointed < now.pages && now.checkpointed == last.checkpointed;
+    now.pages > WAL_PAGES_MAX && !is_blocked
 }
 
-/// Before the writer is told to start over, the log is moved again until little is left of it:
-/// what is left, the writer has to move while everybody waits.
+/// Repeats checkpoints until the WAL is short before the writer restarts it, because the writer
+/// blocks all writes while it checkpoints the remaining pages.
 fn checkpoint_until_short(connection: &Connection) -> rusqlite::Result<WalState> {
-    let mut log = checkpoint_passive(connection)?;
+    let mut state = checkpoint_passive(connection)?;
     for _ in 0..PASSES_MAX {
-        let before = log.checkpointed;
-        if log.pages <= WAL_PAGES_MAX {
+        let previous_checkpointed = state.checkpointed;
+        if state.pages <= WAL_PAGES_MAX {
             break;
         }
-        log = checkpoint_passive(connection)?;
-        if log.checkpointed.saturating_sub(before) < PASS_PAGES_MIN {
+        state = checkpoint_passive(connection)?;
+        if state.checkpointed.saturating_sub(previous_checkpointed) < PASS_PAGES_MIN {
             break;
         }
     }
-    Ok(log)
+    Ok(state)
 }
 
 fn checkpoint_passive(connection: &Connection) -> rusqlite::Result<WalState> {
@@ -123,26 +130,26 @@ mod tests {
 
     #[test]
     fn writer_restarts_the_wal_only_when_no_reader_holds_it() {
-        const LONG: i64 = WAL_PAGES_MAX + 1_000;
-        let check = |last: (i64, i64), now: (i64, i64), expected| {
+        const LONG_WAL: i64 = WAL_PAGES_MAX + 1_000;
+        let assert_restart = |last: (i64, i64), now: (i64, i64), expected| {
             let [last, now] =
-                [last, now].map(|(pages, moved)| WalState { pages, checkpointed: moved });
+                [last, now].map(|(pages, checkpointed)| WalState { pages, checkpointed });
             assert_eq!(
                 should_restart_wal(&last, &now),
                 expected,
-                "{} {}",
+                "{} pages, {} of them checkpointed",
                 now.pages,
                 now.checkpointed
             );
         };
-        check((0, 0), (WAL_PAGES_MAX, WAL_PAGES_MAX), false);
-        check((0, 0), (LONG, LONG), true);
-        // Under load there is always something left to move.
-        check((LONG, LONG - 900), (LONG + 500, LONG - 300), true);
-        // Nobody writes any more.
-        check((LONG, LONG), (LONG, LONG), true);
-        // Somebody reads, and has since the last time.
-        check((LONG, LONG - 900), (LONG + 500, LONG - 900), false);
-        check((100, 100), (LONG, 100), false);
+        assert_restart((0, 0), (WAL_PAGES_MAX, WAL_PAGES_MAX), false);
+        assert_restart((0, 0), (LONG_WAL, LONG_WAL), true);
+        // Under load some pages are always pending.
+        assert_restart((LONG_WAL, LONG_WAL - 900), (LONG_WAL + 500, LONG_WAL - 300), true);
+        // All pages are checkpointed, and there are no new writes.
+        assert_restart((LONG_WAL, LONG_WAL), (LONG_WAL, LONG_WAL), true);
+        // A reader has blocked checkpoints since the last pass.
+        assert_restart((LONG_WAL, LONG_WAL - 900), (LONG_WAL + 500, LONG_WAL - 900), false);
+        assert_restart((100, 100), (LONG_WAL, 100), false);
     }
 }

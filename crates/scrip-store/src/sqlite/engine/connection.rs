@@ -1,4 +1,4 @@
-//! Opening the database file: settings, schema, and who may have it open.
+//! Opens the database file: settings, schema and the lock of the data directory.
 
 use std::{
     fs::{self, File, OpenOptions},
@@ -12,17 +12,17 @@ use scrip_core::store::StoreError;
 
 use crate::sqlite::engine::statement::store_error;
 
-/// How readers see the pages of the file.
+/// How readers access the pages of the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PageMode {
-    /// Mapped: no copy, and the kernel forgets what it needs to.
+    /// Memory-mapped: no copies, and the kernel can evict pages.
     Mapped,
-    /// Copied into a cache: for a process whose memory is locked, where a mapped page would stay
-    /// for good.
+    /// Copied into a cache, for a process with locked memory, where mapped pages could never be
+    /// evicted.
     Cached,
 }
 
-/// What kind of database a file is.
+/// The kind of a database file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum DatabaseKind {
     Vault,
@@ -30,17 +30,17 @@ pub(crate) enum DatabaseKind {
 }
 
 impl DatabaseKind {
-    /// One for each schema version, in order. A released one never changes. The two kinds have the
-    /// same versions: a backup has both, and says one.
+    /// The migrations, one per schema version, in order. A released migration never changes. Both
+    /// kinds have the same versions, because a backup contains both and stores one version.
     fn migrations(self) -> &'static [&'static str] {
         match self {
             Self::Vault => &[include_str!("../migrations/0004.sql")],
-            Self::ReadLog => &[include_str!("../migrations/access-0004.sql")],
+            Self::ReadLog => &[include_str!("../migrations/read-log-0004.sql")],
         }
     }
 
-    /// What its writer keeps of it. Tokens are found and filed all over the vault; a log is written
-    /// at its end.
+    /// Sets the page cache of the writer. Token writes touch pages of the whole vault; the read log
+    /// is only appended to.
     fn cache_pragma(self) -> &'static str {
         match self {
             Self::Vault => "PRAGMA cache_size = -16384;",
@@ -48,7 +48,7 @@ impl DatabaseKind {
         }
     }
 
-    /// Marks the file as ours: "scrp" and "scra".
+    /// Identifies the file as a Scrip database: "scrp" and "scra".
     fn application_id(self) -> i32 {
         match self {
             Self::Vault => 0x7363_7270,
@@ -57,14 +57,14 @@ impl DatabaseKind {
     }
 }
 
-/// The version before the first migration. Files of it, and of those before, were never released:
-/// their policy has no macs, or their rows lack columns of this schema.
+/// The version before the first migration. Files with this version or an older one were never
+/// released: their policy has no MACs, or their rows lack columns of this schema.
 const VERSION_BEFORE_FIRST: usize = 3;
 
-/// `synchronous = FULL` makes a commit durable. The log is checkpointed by a thread of its own and
-/// not shortened: overwriting it is many times cheaper than appending to it. Only what it grew
-/// while somebody read for long, such as a backup, is given back when it starts over: the limit is
-/// twice the mark at which it does. The page size counts for a new file only.
+/// `synchronous = FULL` makes a commit durable. A background thread checkpoints the WAL and does
+/// not shrink it, because overwriting is much cheaper than appending. Only a WAL that grew during a
+/// long read, such as a backup, is truncated at its next restart: the size limit is twice the
+/// restart threshold. The page size applies to a new file only.
 const CONNECTION_PRAGMAS: &str = "
     PRAGMA page_size = 4096;
     PRAGMA journal_mode = WAL;
@@ -76,13 +76,13 @@ const CONNECTION_PRAGMAS: &str = "
     PRAGMA temp_store = MEMORY;
 ";
 
-/// What the schema reckons with, where it says how keys are kept apart.
+/// The schema relies on this size to place each key on a separate page.
 const PAGE_BYTES: u32 = 4096;
 
-/// How long one process waits for another's transaction.
+/// How long one process waits for the transaction of another process.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Statements kept prepared by each connection: more than the engine has.
+/// Maximum number of cached statements per connection: more than the engine has.
 const STATEMENTS_MAX: usize = 128;
 
 pub(crate) fn open_writer(path: &Path, kind: DatabaseKind) -> Result<Connection, StoreError> {
@@ -93,7 +93,7 @@ pub(crate) fn open_writer(path: &Path, kind: DatabaseKind) -> Result<Connection,
     Ok(connection)
 }
 
-/// Beside a server that has the file open already, and has brought its schema up to date.
+/// Opens a file that a server has open. The server has already migrated the schema.
 pub(crate) fn open_writer_alongside_server(
     path: &Path,
     kind: DatabaseKind,
@@ -101,7 +101,7 @@ pub(crate) fn open_writer_alongside_server(
     let connection = open(path)?;
     if schema_version(&connection)? != kind.migrations().len().saturating_add(VERSION_BEFORE_FIRST)
     {
-        return Err(StoreError::Corrupt("the server has another version of this program"));
+        return Err(StoreError::Corrupt("the server runs another version of this program"));
     }
     Ok(connection)
 }
@@ -112,10 +112,10 @@ pub(crate) fn schema_version(connection: &Connection) -> Result<usize, StoreErro
     Ok(usize::try_from(version).unwrap_or(usize::MAX))
 }
 
-pub(crate) fn open_reader(path: &Path, pages: PageMode) -> Result<Connection, StoreError> {
+pub(crate) fn open_reader(path: &Path, page_mode: PageMode) -> Result<Connection, StoreError> {
     let connection = open(path)?;
-    let settings = match pages {
-        // Mapped pages are the kernel's, so a reader needs next to no cache of its own.
+    let pragmas = match page_mode {
+        // The kernel caches mapped pages, so a reader needs almost no cache.
         PageMode::Mapped => {
             "PRAGMA query_only = ON; PRAGMA mmap_size = 17179869184; PRAGMA cache_size = -512;"
         }
@@ -123,7 +123,7 @@ pub(crate) fn open_reader(path: &Path, pages: PageMode) -> Result<Connection, St
             "PRAGMA query_only = ON; PRAGMA mmap_size = 0; PRAGMA cache_size = -8192;"
         }
     };
-    connection.execute_batch(settings).map_err(store_error)?;
+    connection.execute_batch(pragmas).map_err(store_error)?;
     Ok(connection)
 }
 
@@ -136,13 +136,14 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
     let connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
     connection.execute_batch(CONNECTION_PRAGMAS).map_err(store_error)?;
-    // Without it a kept statement is compiled again at every new bound value: a third of a read.
+    // Without this setting SQLite recompiles a cached statement for each new value, a third of the
+    // cost of a read.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
 }
 
-/// Work in which what is unlinked is overwritten with zeros, also where nothing else is written.
+/// Runs work that overwrites deleted content with zeros (`secure_delete`).
 pub(crate) fn with_secure_delete<T>(
     connection: &Connection,
     work: impl FnOnce() -> Result<T, StoreError>,
@@ -153,14 +154,16 @@ pub(crate) fn with_secure_delete<T>(
     result
 }
 
-/// The log and its index get the mode of the file they belong to.
+/// Creates a file that only its owner can read. The WAL and its index get the same mode.
 fn create_private(path: &Path) -> Result<(), StoreError> {
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
     file.map(drop).map_err(|error| StoreError::Unavailable(error.into()))
 }
 
-/// Held as long as a server has the store open: two of them would share no queue and no claims.
-/// Nothing when somebody else holds it for longer than an operator's command takes to begin.
+/// Locks the data directory. A server holds the lock while it has the store open, because two
+/// servers would not share their write queue and idempotency claims. Returns `None` if another
+/// process still holds the lock after the timeout, which is longer than an operator command takes
+/// to start.
 pub(crate) fn lock_data_directory(
     path: &Path,
     timeout: Duration,
@@ -168,9 +171,9 @@ pub(crate) fn lock_data_directory(
     let owner = fs::metadata(path).ok();
     let path = path.with_extension("lock");
     let file = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(path);
-    let unavailable = |_| StoreError::Unavailable("the lock file cannot be opened".into());
-    let file = file.map_err(unavailable)?;
-    // A command that root ran must not leave a file that the server cannot open.
+    let lock_file_error = |_| StoreError::Unavailable("the lock file cannot be opened".into());
+    let file = file.map_err(lock_file_error)?;
+    // A command run as root must not leave a file that the server cannot open.
     if let Some(owner) = owner {
         drop(fchown(&file, Some(owner.uid()), Some(owner.gid())));
     }
@@ -185,28 +188,29 @@ pub(crate) fn lock_data_directory(
     Ok(Some(file))
 }
 
+/// Pause between two attempts to lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(50);
 
-/// How many migrations are behind a database that we can use; refuses any other.
+/// Returns the number of applied migrations. An unsupported database is an error.
 fn applied_migrations(connection: &Connection, kind: DatabaseKind) -> Result<usize, StoreError> {
     let version = schema_version(connection)?;
-    let application: i32 =
+    let application_id: i32 =
         connection.query_row("PRAGMA application_id", [], |row| row.get(0)).map_err(store_error)?;
-    let tables: u32 = connection
+    let table_count: u32 = connection
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(store_error)?;
-    // A database of somebody else need not have a version, but it has something in it.
-    let is_new = version == 0 && application == 0 && tables == 0;
-    if !is_new && application != kind.application_id() {
-        return Err(StoreError::Corrupt("the database file is not one of ours"));
+    // A database of another program may have no version, but it has tables.
+    let is_new = version == 0 && application_id == 0 && table_count == 0;
+    if !is_new && application_id != kind.application_id() {
+        return Err(StoreError::Corrupt("the file is not a Scrip database"));
     }
     if !is_new && version <= VERSION_BEFORE_FIRST {
         return Err(StoreError::Corrupt(
-            "the database is of an early version that was never released; make a new one",
+            "the database has an early version that was never released; create a new one",
         ));
     }
-    let done = version.saturating_sub(VERSION_BEFORE_FIRST);
-    if done > kind.migrations().len() {
+    let applied = version.saturating_sub(VERSION_BEFORE_FIRST);
+    if applied > kind.migrations().len() {
         return Err(StoreError::Corrupt(
             "the database was written by a newer version of this program; use that one",
         ));
@@ -215,30 +219,32 @@ fn applied_migrations(connection: &Connection, kind: DatabaseKind) -> Result<usi
         connection.query_row("PRAGMA page_size", [], |row| row.get(0)).map_err(store_error)?;
     if page_bytes != PAGE_BYTES {
         return Err(StoreError::Corrupt(
-            "the database has pages of another size; a backup of it, restored, has the right one",
+            "the database has an unsupported page size; back it up and restore the backup",
         ));
     }
-    Ok(done)
+    Ok(applied)
 }
 
-/// Whether a database, which has to be one of ours and not newer than this program, is as new.
+/// Whether a database has the newest schema. It must be a Scrip database and not newer than this
+/// program.
 pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
     match applied_migrations(connection, DatabaseKind::Vault)? {
         0 => Err(StoreError::Corrupt("the database is empty")),
-        done => Ok(done == DatabaseKind::Vault.migrations().len()),
+        applied => Ok(applied == DatabaseKind::Vault.migrations().len()),
     }
 }
 
 pub(crate) fn migrate(connection: &mut Connection, kind: DatabaseKind) -> Result<(), StoreError> {
-    let done = applied_migrations(connection, kind)?;
+    let applied = applied_migrations(connection, kind)?;
     let application_id = kind.application_id();
-    for (step, sql) in kind.migrations().iter().enumerate().skip(done) {
+    for (index, sql) in kind.migrations().iter().enumerate().skip(applied) {
         let transaction = connection.transaction().map_err(store_error)?;
-        let after = VERSION_BEFORE_FIRST.saturating_add(step).saturating_add(1);
-        let mark =
-            format!("PRAGMA user_version = {after}; PRAGMA application_id = {application_id};");
+        let new_version = VERSION_BEFORE_FIRST.saturating_add(index).saturating_add(1);
+        let pragmas = format!(
+            "PRAGMA user_version = {new_version}; PRAGMA application_id = {application_id};"
+        );
         transaction.execute_batch(sql).map_err(store_error)?;
-        transaction.execute_batch(&mark).map_err(store_error)?;
+        transaction.execute_batch(&pragmas).map_err(store_error)?;
         transaction.commit().map_err(store_error)?;
     }
     Ok(())

@@ -1,5 +1,5 @@
-//! The chains that a transaction goes on with. Their records are written at once, and their heads
-//! once for all of those, before the commit.
+//! The hash chains that a transaction extends. Records are written immediately; each head is
+//! written once, before the commit.
 
 use std::collections::HashMap;
 
@@ -15,18 +15,19 @@ use crate::{
     shared::audit::log::{
         decode_head, head_columns, log_row_parameters, record_columns, report_lost_head,
     },
-    sql::{ColumnReader, Statements, parameters, required, run_ready},
+    sql::{ColumnReader, Statements, parameters, read_required, run_sync_future},
     sqlite::engine::statement::{put_or_report, try_insert_unique},
 };
 
+/// The chains that the transaction has changed.
 #[derive(Debug, Default)]
 pub(crate) struct OpenChains {
     chains: HashMap<TenantId, OpenChain>,
-    /// What a chain was before each change: nothing where it was not open.
+    /// The state of a chain before each change; `None` if it was not open.
     changes: Vec<(TenantId, Option<OpenChain>)>,
 }
 
-/// Its head before the transaction, and where it has come to.
+/// The head before the transaction, and the current tip.
 #[derive(Debug, Clone)]
 struct OpenChain {
     log: LogKind,
@@ -36,52 +37,52 @@ struct OpenChain {
 }
 
 impl OpenChains {
-    /// One more record.
+    /// Appends a record to the chain of its tenant.
     pub(crate) fn append(
         &mut self,
         connection: &Connection,
         audit: &AuditRecord,
-        entry: RecordSubject<'_>,
+        subject: RecordSubject<'_>,
     ) -> Result<(), StoreError> {
-        let mut chain = match self.chains.get(&entry.tenant) {
-            Some(open) => open.clone(),
-            None => OpenChain::open(connection, audit, entry)?,
+        let mut chain = match self.chains.get(&subject.tenant) {
+            Some(chain) => chain.clone(),
+            None => OpenChain::open(connection, audit, subject)?,
         };
-        chain.append(connection, audit, entry)?;
-        self.replace(entry.tenant, chain);
+        chain.append(connection, audit, subject)?;
+        self.replace(subject.tenant, chain);
         Ok(())
     }
 
-    /// With the last record of a tenant, whose chain is then kept for so long.
+    /// Sets the retention in the head of a deleted tenant's chain. The final record is appended before.
     pub(crate) fn set_tenant_end(
         &mut self,
         tenant: TenantId,
         audit: &AuditRecord,
         retention_seconds: Option<i64>,
     ) {
-        if let Some(open) = self.chains.get(&tenant) {
-            let before = Some(audit.close_chain(open.head(tenant), open.log, retention_seconds));
-            let ended = OpenChain { previous_head: before, ..open.clone() };
-            self.replace(tenant, ended);
+        if let Some(chain) = self.chains.get(&tenant) {
+            let head = audit.close_chain(chain.head(tenant), chain.log, retention_seconds);
+            let closed_chain = OpenChain { previous_head: Some(head), ..chain.clone() };
+            self.replace(tenant, closed_chain);
         }
     }
 
     fn replace(&mut self, tenant: TenantId, chain: OpenChain) {
-        let before = self.chains.insert(tenant, chain);
-        self.changes.push((tenant, before));
+        let previous = self.chains.insert(tenant, chain);
+        self.changes.push((tenant, previous));
     }
 
-    /// How many there were: up to where a savepoint takes them back.
+    /// Returns the number of changes so far. A savepoint passes it to [`Self::roll_back_to`].
     pub(crate) fn change_count(&self) -> usize {
         self.changes.len()
     }
 
     pub(crate) fn roll_back_to(&mut self, change_count: usize) {
         while self.changes.len() > change_count
-            && let Some((tenant, before)) = self.changes.pop()
+            && let Some((tenant, previous)) = self.changes.pop()
         {
-            match before {
-                Some(before) => self.chains.insert(tenant, before),
+            match previous {
+                Some(chain) => self.chains.insert(tenant, chain),
                 None => self.chains.remove(&tenant),
             };
         }
@@ -98,10 +99,11 @@ impl OpenChain {
         audit: &AuditRecord,
         RecordSubject { log, tenant, .. }: RecordSubject<'_>,
     ) -> Result<Self, StoreError> {
-        let before = match find_head(connection, tenant) {
+        let previous_head = match find_head(connection, tenant) {
             Ok(Some(head)) if head.sequence < i64::MAX => Some(head),
-            // A new chain; or somebody took its head away.
+            // No head and no records: a new chain.
             Ok(None) if !has_records(connection, tenant)? => None,
+            // The head was deleted, is damaged, or has the highest number.
             Ok(_) | Err(StoreError::Corrupt(_)) => Some(recover_head(connection, tenant)?),
             Err(
                 error @ (StoreError::Busy
@@ -111,27 +113,28 @@ impl OpenChain {
                 return Err(error);
             }
         };
-        let (tip, signer) = (ChainTip::from_head(before.as_ref()), audit.head_signer());
-        Ok(Self { log, previous_head: before, tip, signer })
+        let (tip, signer) = (ChainTip::from_head(previous_head.as_ref()), audit.head_signer());
+        Ok(Self { log, previous_head, tip, signer })
     }
 
-    /// Nobody else writes meanwhile: whose number is taken follows a head that was put back, and
-    /// goes on behind the others.
+    /// Appends a record. No other transaction writes at the same time, so a number that is taken
+    /// means that the head was set back. Then the record is appended after the last one.
     fn append(
         &mut self,
         connection: &Connection,
         audit: &AuditRecord,
-        entry: RecordSubject<'_>,
+        subject: RecordSubject<'_>,
     ) -> Result<(), StoreError> {
-        if insert_record(connection, &audit.link_to_chain(&mut self.tip, entry))? {
+        if insert_record(connection, &audit.link_to_chain(&mut self.tip, subject))? {
             return Ok(());
         }
-        let lost = recover_head(connection, entry.tenant)?;
-        (self.previous_head, self.tip) = (Some(lost), ChainTip::from_head(Some(&lost)));
-        if insert_record(connection, &audit.link_to_chain(&mut self.tip, entry))? {
+        let recovered_head = recover_head(connection, subject.tenant)?;
+        (self.previous_head, self.tip) =
+            (Some(recovered_head), ChainTip::from_head(Some(&recovered_head)));
+        if insert_record(connection, &audit.link_to_chain(&mut self.tip, subject))? {
             return Ok(());
         }
-        Err(StoreError::Corrupt("a chain has no free number"))
+        Err(StoreError::Corrupt("the chain has no free sequence number"))
     }
 
     fn head(&self, tenant: TenantId) -> ChainHead {
@@ -141,44 +144,46 @@ impl OpenChain {
 
 const HAS_RECORDS: &str = "
 -- has_records
-SELECT 1 WHERE EXISTS (SELECT 1 FROM audit WHERE tenant = $1)
-    OR EXISTS (SELECT 1 FROM audit_checkpoints WHERE tenant = $1)";
+SELECT 1 WHERE EXISTS (SELECT 1 FROM log_records WHERE tenant = $1)
+    OR EXISTS (SELECT 1 FROM chain_checkpoints WHERE tenant = $1)";
 
 fn has_records(connection: &Connection, tenant: TenantId) -> Result<bool, StoreError> {
-    let found = run_ready(connection.find(HAS_RECORDS, &parameters![tenant], |_| Ok(())))?;
-    Ok(found.is_some())
+    let row = run_sync_future(connection.find(HAS_RECORDS, &parameters![tenant], |_| Ok(())))?;
+    Ok(row.is_some())
 }
 
-/// The last record that has a free number behind it: somebody may have used up the highest. Where
-/// no record is left, what the checkpoint says.
-const FIND_LAST_FREE_NUMBER: &str = "
--- find_free
-SELECT n, link FROM audit AS it WHERE tenant = $1 AND n < 9223372036854775807
-    AND NOT EXISTS (SELECT 1 FROM audit WHERE tenant = $1 AND n = it.n + 1)
-ORDER BY n DESC LIMIT 1";
+/// Finds the last record with a free number after it, because an attacker may have used the highest
+/// number.
+const FIND_LAST_RECORD_BEFORE_GAP: &str = "
+-- find_last_record_before_gap
+SELECT sequence, link FROM log_records AS it WHERE tenant = $1 AND sequence < 9223372036854775807
+    AND NOT EXISTS (SELECT 1 FROM log_records WHERE tenant = $1 AND sequence = it.sequence + 1)
+ORDER BY sequence DESC LIMIT 1";
+/// Finds the position of the checkpoint, if no record is left.
 const FIND_CHECKPOINT_END: &str = "
--- find_pruned
-SELECT n, link FROM audit_checkpoints WHERE tenant = $1 AND n < 9223372036854775807";
+-- find_checkpoint_end
+SELECT sequence, link FROM chain_checkpoints WHERE tenant = $1 AND sequence < 9223372036854775807";
 
-/// The chain goes on behind its last record.
+/// Creates a placeholder for a lost head, so that the chain continues after its last record.
 fn recover_head(connection: &Connection, tenant: TenantId) -> Result<ChainHead, StoreError> {
-    let last = |row: &dyn ColumnReader| Ok((required(row, 0)?, required::<Mac>(row, 1).ok()));
-    let find = |sql| run_ready(connection.find(sql, &parameters![tenant], last));
-    let last = match find(FIND_LAST_FREE_NUMBER)? {
+    let decode_position =
+        |row: &dyn ColumnReader| Ok((read_required(row, 0)?, read_required::<Mac>(row, 1).ok()));
+    let find = |sql| run_sync_future(connection.find(sql, &parameters![tenant], decode_position));
+    let last_position = match find(FIND_LAST_RECORD_BEFORE_GAP)? {
         None => find(FIND_CHECKPOINT_END)?,
-        some => some,
+        found => found,
     };
-    let (n, link) = last.unwrap_or((0, None));
-    Ok(report_lost_head(tenant, n, link))
+    let (sequence, link) = last_position.unwrap_or((0, None));
+    Ok(report_lost_head(tenant, sequence, link))
 }
 
 const INSERT_RECORD: &str = concat!(
-    "-- insert_record\nINSERT INTO audit (",
+    "-- insert_record\nINSERT INTO log_records (",
     record_columns!(),
     ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
 );
 
-/// Whether its number was free.
+/// Returns whether the number was free.
 fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, StoreError> {
     try_insert_unique(connection, INSERT_RECORD, &log_row_parameters(row))
 }
@@ -186,24 +191,24 @@ fn insert_record(connection: &Connection, row: &LogRow<'_>) -> Result<bool, Stor
 const FIND_HEAD: &str = concat!(
     "-- find_head\nSELECT ",
     head_columns!(),
-    " FROM audit_heads AS it WHERE it.tenant = $1"
+    " FROM chain_heads AS it WHERE it.tenant = $1"
 );
 
 fn find_head(connection: &Connection, tenant: TenantId) -> Result<Option<ChainHead>, StoreError> {
-    run_ready(connection.find(FIND_HEAD, &parameters![tenant], decode_head))
+    run_sync_future(connection.find(FIND_HEAD, &parameters![tenant], decode_head))
 }
 
 const PUT_HEAD: &str = "
 -- put_head
-INSERT INTO audit_heads (tenant, n, at, link, retention_seconds, mac)
+INSERT INTO chain_heads (tenant, sequence, at, link, retention_seconds, mac)
 VALUES ($1, $2, $3, $4, $5, $6)
-ON CONFLICT (tenant) DO UPDATE SET n = $2, at = $3, link = $4, retention_seconds = $5, mac = $6";
+ON CONFLICT (tenant) DO UPDATE SET sequence = $2, at = $3, link = $4, retention_seconds = $5, mac = $6";
 
 fn put_head(connection: &Connection, head: &ChainHead) -> Result<(), StoreError> {
-    let ChainHead { tenant, sequence: n, at, link, retention_seconds, mac } = head;
-    let row = parameters![*tenant, *n, *at, link, *retention_seconds, mac];
-    // Verifying finds it, for the records are there.
+    let ChainHead { tenant, sequence, at, link, retention_seconds, mac } = head;
+    let row = parameters![*tenant, *sequence, *at, link, *retention_seconds, mac];
+    // If the head is not written, verification detects records after the old head.
     put_or_report(connection, PUT_HEAD, &row, || {
-        tracing::error!(%tenant, "the head of a chain of records cannot be written");
+        tracing::error!(%tenant, "chain head cannot be written; run: scrip audit verify");
     })
 }

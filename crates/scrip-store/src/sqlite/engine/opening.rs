@@ -1,4 +1,4 @@
-//! Opening a vault, as a server or beside one.
+//! Opens a vault for a server, or for a command next to a running server.
 
 use std::{path::Path, sync::Arc, time::Duration};
 
@@ -20,35 +20,35 @@ use crate::{
     transfer::UNFINISHED_IMPORT,
 };
 
-/// Where nobody asks how long commits take: they take no time.
-const UNTIMED: MonotonicClock = || Duration::ZERO;
+/// A clock for callers that do not measure commit times.
+const STOPPED_CLOCK: MonotonicClock = || Duration::ZERO;
 
-/// An operator's command holds the lock only to begin; a server waits for that long.
+/// How long a server waits for the lock. An operator command holds it only while it starts.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(3);
 
 impl SqliteStore {
-    /// Opens or creates the file, and brings its schema up to date.
+    /// Opens or creates the file and migrates its schema.
     ///
     /// # Errors
-    /// The file cannot be used, is open elsewhere, or was written by a newer version.
+    /// The file cannot be used, is open in another process, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
-        Self::open_with(path, PageMode::Mapped, UNTIMED)
+        Self::open_with(path, PageMode::Mapped, STOPPED_CLOCK)
     }
 
-    /// The same, with a choice of how pages are read, and a clock by which commits are timed.
+    /// Like [`SqliteStore::open`], with the given page mode and a clock that measures commit times.
     ///
     /// # Errors
-    /// As [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn open_with(
         path: &Path,
-        pages: PageMode,
-        ticks: MonotonicClock,
+        page_mode: PageMode,
+        clock: MonotonicClock,
     ) -> Result<Self, StoreError> {
         let lock = connection::lock_data_directory(path, LOCK_TIMEOUT)?;
-        let busy =
+        let in_use_error =
             || StoreError::Unavailable("another process has this data directory open".into());
-        let lock = lock.ok_or_else(busy)?;
-        let mut store = Self::start(path, pages, ticks, connection::open_writer)?;
+        let lock = lock.ok_or_else(in_use_error)?;
+        let mut store = Self::start(path, page_mode, clock, connection::open_writer)?;
         store.read_log.start_checkpointer(&read_log::read_log_path(path))?;
         let progress = Arc::clone(&store.writer.progress);
         store._checkpointer = Some(Checkpointer::start(path, progress)?);
@@ -56,20 +56,22 @@ impl SqliteStore {
         Ok(store)
     }
 
-    /// For an operator's command, beside a running server or without one. The engine's own locks
-    /// keep the two apart for each transaction.
+    /// Opens a vault for an operator command, with or without a running server. SQLite's locks
+    /// isolate the transactions of the two processes.
     ///
     /// # Errors
-    /// As for [`SqliteStore::open`].
+    /// Same as [`SqliteStore::open`].
     pub fn open_for_command(path: &Path) -> Result<Self, StoreError> {
         match connection::lock_data_directory(path, Duration::ZERO)? {
-            // Nobody is there, so the schema is ours to bring up to date; and then the lock is
-            // free again for a server to start.
-            Some(_lock) => Self::start(path, PageMode::Mapped, UNTIMED, connection::open_writer),
+            // No server runs, so this process migrates the schema. The lock is released afterwards,
+            // so that a server can start.
+            Some(_lock) => {
+                Self::start(path, PageMode::Mapped, STOPPED_CLOCK, connection::open_writer)
+            }
             None => Self::start(
                 path,
                 PageMode::Mapped,
-                UNTIMED,
+                STOPPED_CLOCK,
                 connection::open_writer_alongside_server,
             ),
         }
@@ -77,25 +79,25 @@ impl SqliteStore {
 
     fn start(
         path: &Path,
-        pages: PageMode,
-        ticks: MonotonicClock,
+        page_mode: PageMode,
+        clock: MonotonicClock,
         open: fn(&Path, DatabaseKind) -> Result<rusqlite::Connection, StoreError>,
     ) -> Result<Self, StoreError> {
         let vault = open(path, DatabaseKind::Vault)?;
         if has_unfinished_import(&vault)? {
             return Err(StoreError::Unavailable(UNFINISHED_IMPORT.into()));
         }
-        let writer = Writer::start(vault, ticks)?;
-        let access = read_log::read_log_path(path);
+        let writer = Writer::start(vault, clock)?;
+        let read_log_path = read_log::read_log_path(path);
         Ok(Self {
             _checkpointer: None,
             read_log: SqliteReadLog::start(
-                &access,
-                pages,
-                ticks,
-                open(&access, DatabaseKind::ReadLog)?,
+                &read_log_path,
+                page_mode,
+                clock,
+                open(&read_log_path, DatabaseKind::ReadLog)?,
             )?,
-            readers: Readers::new(path, pages)?,
+            readers: Readers::new(path, page_mode)?,
             writer,
             claims: InFlightClaims::default(),
             path: path.to_owned(),

@@ -1,4 +1,4 @@
-//! Connections for reads: as many as read at once, none of them ever behind the writer.
+//! Read connections: one per concurrent read. Readers never wait for the writer.
 
 use std::{
     path::{Path, PathBuf},
@@ -12,39 +12,40 @@ use scrip_core::{
 };
 
 use crate::{
-    sql::{ColumnReader, Parameter, Statements, run_ready},
+    sql::{ColumnReader, Parameter, Statements, run_sync_future},
     sqlite::engine::connection::{PageMode, open_reader},
 };
 
-/// Idle connections that are kept; more are opened when more threads read at once.
+/// Maximum number of idle connections that are kept. If more threads read at the same time, more
+/// connections are opened, and closed after the read.
 const IDLE_MAX: usize = 8;
 
 #[derive(Debug)]
 pub(crate) struct Readers {
     path: PathBuf,
-    pages: PageMode,
+    page_mode: PageMode,
     idle: Mutex<Vec<Connection>>,
     busy: Gauge,
     opened: Counter,
 }
 
 impl Readers {
-    pub(crate) fn new(path: &Path, pages: PageMode) -> Result<Self, StoreError> {
-        let idle = Mutex::new(vec![open_reader(path, pages)?]);
+    pub(crate) fn new(path: &Path, page_mode: PageMode) -> Result<Self, StoreError> {
+        let idle = Mutex::new(vec![open_reader(path, page_mode)?]);
         let (busy, opened) = (Gauge::default(), Counter::default());
         opened.increment();
-        Ok(Self { path: path.to_owned(), pages, idle, busy, opened })
+        Ok(Self { path: path.to_owned(), page_mode, idle, busy, opened })
     }
 
-    /// Reads on the calling thread. A lookup takes microseconds, less than handing it to another
-    /// thread would.
+    /// Reads on the calling thread: a lookup takes microseconds, less than a switch to another
+    /// thread.
     pub(crate) fn read<T>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         let _span = tracing::info_span!(target: SPAN_TARGET, "store_read").entered();
-        let idle = self.lock().pop();
-        let connection = idle.map_or_else(|| self.open(), Ok)?;
+        let idle_connection = self.lock().pop();
+        let connection = idle_connection.map_or_else(|| self.open(), Ok)?;
         let _busy = BusyReader::new(&self.busy);
         let result = work(&connection);
         let mut idle = self.lock();
@@ -56,7 +57,7 @@ impl Readers {
 
     fn open(&self) -> Result<Connection, StoreError> {
         self.opened.increment();
-        open_reader(&self.path, self.pages)
+        open_reader(&self.path, self.page_mode)
     }
 
     pub(crate) fn metrics(&self) -> ReaderPoolMetrics {
@@ -69,7 +70,7 @@ impl Readers {
     }
 }
 
-/// Each statement on a connection by itself.
+/// Each statement may run on a different connection.
 impl Statements for &Readers {
     async fn query<T>(
         &self,
@@ -77,17 +78,17 @@ impl Statements for &Readers {
         parameters: &[Parameter<'_>],
         decode: impl Fn(&dyn ColumnReader) -> Result<T, StoreError>,
     ) -> Result<Vec<T>, StoreError> {
-        self.read(|it| run_ready(it.query(sql, parameters, decode)))
+        self.read(|it| run_sync_future(it.query(sql, parameters, decode)))
     }
 }
 
-/// Somebody reads; also one whose read panics has ended.
+/// Counts an active read. Drop also runs after a panic.
 struct BusyReader<'a>(&'a Gauge);
 
 impl<'a> BusyReader<'a> {
-    fn new(level: &'a Gauge) -> Self {
-        level.increment();
-        Self(level)
+    fn new(busy: &'a Gauge) -> Self {
+        busy.increment();
+        Self(busy)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Statements on a connection of the embedded engine, as shared code runs them.
+//! Runs statements of shared code on a SQLite connection.
 
 use rusqlite::{
     CachedStatement, Connection, ErrorCode, Row, ffi::SQLITE_CONSTRAINT_UNIQUE, params_from_iter,
@@ -18,11 +18,11 @@ impl Statements for Connection {
     ) -> Result<Vec<T>, StoreError> {
         let mut statement = prepare(self, sql)?;
         let mut rows = statement.query(params_from_iter(parameters)).map_err(store_error)?;
-        let mut found = Vec::new();
+        let mut decoded = Vec::new();
         while let Some(row) = rows.next().map_err(store_error)? {
-            found.push(decode(row)?);
+            decoded.push(decode(row)?);
         }
-        Ok(found)
+        Ok(decoded)
     }
 }
 
@@ -32,7 +32,7 @@ impl Execute for Connection {
     }
 }
 
-/// How many rows a statement changed.
+/// Executes a statement and returns the number of changed rows.
 pub(crate) fn execute(
     connection: &Connection,
     sql: &str,
@@ -41,7 +41,7 @@ pub(crate) fn execute(
     prepare(connection, sql)?.execute(params_from_iter(parameters)).map_err(store_error)
 }
 
-/// The number of a new row.
+/// Inserts a row and returns its number.
 pub(crate) fn insert(
     connection: &Connection,
     sql: &str,
@@ -50,7 +50,7 @@ pub(crate) fn insert(
     prepare(connection, sql)?.insert(params_from_iter(parameters)).map_err(store_error)
 }
 
-/// The number of a new row; nothing where another row has what must be unique.
+/// Inserts a row and returns its number; `None` if a unique constraint failed.
 pub(crate) fn try_insert(
     connection: &Connection,
     sql: &str,
@@ -63,7 +63,8 @@ pub(crate) fn try_insert(
     }
 }
 
-/// Whether a row had no number or key that another row has. Any other conflict is an error.
+/// Inserts a row and returns whether its unique values were free. Any other constraint violation is
+/// an error.
 pub(crate) fn try_insert_unique(
     connection: &Connection,
     sql: &str,
@@ -80,8 +81,8 @@ fn is_unique_violation(error: &rusqlite::Error) -> bool {
     error.sqlite_error().is_some_and(|it| it.extended_code == SQLITE_CONSTRAINT_UNIQUE)
 }
 
-/// What is put once for all who share a commit. Where somebody altered the file so that it cannot be,
-/// that must not stop everybody: it is told, and left as it is.
+/// Writes a row once for all writes of a commit. If the file was altered so that the row cannot be
+/// written, that must not stop all writes: the failure is logged and the row stays as it is.
 pub(crate) fn put_or_report(
     connection: &Connection,
     sql: &str,
@@ -93,7 +94,7 @@ pub(crate) fn put_or_report(
             report();
             Ok(())
         }
-        put => put.map(drop).map_err(store_error),
+        result => result.map(drop).map_err(store_error),
     }
 }
 
@@ -101,19 +102,19 @@ fn is_constraint_violation(error: &rusqlite::Error) -> bool {
     error.sqlite_error_code() == Some(ErrorCode::ConstraintViolation)
 }
 
-/// Statements inside see the database as the first of them does.
+/// Runs work in a read transaction in which all statements see the same snapshot.
 pub(crate) fn with_snapshot<T>(
     connection: &Connection,
     read: impl FnOnce() -> Result<T, StoreError>,
 ) -> Result<T, StoreError> {
     let snapshot = connection.unchecked_transaction().map_err(store_error)?;
     let result = read();
-    // Nothing was written; ending it either way is the same.
+    // This is a read transaction: commit and rollback have the same effect.
     snapshot.finish().map_err(store_error)?;
     result
 }
 
-/// The engine's own message may quote a value; its code never does.
+/// Converts an error without SQLite's message, which may quote a value. The error code never does.
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error() {
         Some(error) => {
@@ -129,31 +130,31 @@ fn prepare<'a>(connection: &'a Connection, sql: &str) -> Result<CachedStatement<
     Ok(statement)
 }
 
-/// Whether each parameter has the number that its name says. The engine takes `$1` for a name, and
-/// numbers names by their first appearance.
+/// Whether each parameter has the number in its name. SQLite reads `$1` as a name and numbers names
+/// by first appearance.
 fn has_ordered_parameters(statement: &CachedStatement<'_>) -> bool {
-    (1..=statement.parameter_count()).all(|at| {
-        let name = statement.parameter_name(at);
-        name.is_some_and(|it| it.trim_start_matches(['$', '?']) == at.to_string())
+    (1..=statement.parameter_count()).all(|index| {
+        let name = statement.parameter_name(index);
+        name.is_some_and(|it| it.trim_start_matches(['$', '?']) == index.to_string())
     })
 }
 
 impl ColumnReader for Row<'_> {
-    fn uuid(&self, at: usize) -> Result<Option<Uuid>, StoreError> {
-        let uuid = |it: &[u8]| Uuid::from_slice(it).map_err(|_| MISSING_COLUMNS);
-        self.bytes(at)?.map(uuid).transpose()
+    fn uuid(&self, index: usize) -> Result<Option<Uuid>, StoreError> {
+        let to_uuid = |it: &[u8]| Uuid::from_slice(it).map_err(|_| MISSING_COLUMNS);
+        self.bytes(index)?.map(to_uuid).transpose()
     }
 
-    fn number(&self, at: usize) -> Result<Option<i64>, StoreError> {
-        self.get(at).map_err(store_error)
+    fn number(&self, index: usize) -> Result<Option<i64>, StoreError> {
+        self.get(index).map_err(store_error)
     }
 
-    fn text(&self, at: usize) -> Result<Option<&str>, StoreError> {
-        self.get_ref(at).map_err(store_error)?.as_str_or_null().map_err(|_| MISSING_COLUMNS)
+    fn text(&self, index: usize) -> Result<Option<&str>, StoreError> {
+        self.get_ref(index).map_err(store_error)?.as_str_or_null().map_err(|_| MISSING_COLUMNS)
     }
 
-    fn bytes(&self, at: usize) -> Result<Option<&[u8]>, StoreError> {
-        match self.get_ref(at).map_err(store_error)? {
+    fn bytes(&self, index: usize) -> Result<Option<&[u8]>, StoreError> {
+        match self.get_ref(index).map_err(store_error)? {
             ValueRef::Null => Ok(None),
             ValueRef::Blob(bytes) => Ok(Some(bytes)),
             ValueRef::Integer(_) | ValueRef::Real(_) | ValueRef::Text(_) => Err(MISSING_COLUMNS),
@@ -164,22 +165,24 @@ impl ColumnReader for Row<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sql::{parameters, required, run_ready};
+    use crate::sql::{parameters, read_required, run_sync_future};
 
-    fn sum(sql: &str) -> Result<Option<i64>, StoreError> {
+    fn query_sum(sql: &str) -> Result<Option<i64>, StoreError> {
         let connection = Connection::open_in_memory().unwrap();
-        run_ready(connection.find(sql, &parameters![20_i64, 1_i64], |row| required(row, 0)))
+        run_sync_future(
+            connection.find(sql, &parameters![20_i64, 1_i64], |row| read_required(row, 0)),
+        )
     }
 
     #[test]
     fn shared_statement_parameters_are_bound_by_their_numbers() {
-        assert_eq!(sum("SELECT $1 - $2 + $1").unwrap(), Some(39));
-        assert_eq!(sum("SELECT ?1 - ?2 + ?1").unwrap(), Some(39));
+        assert_eq!(query_sum("SELECT $1 - $2 + $1").unwrap(), Some(39));
+        assert_eq!(query_sum("SELECT ?1 - ?2 + ?1").unwrap(), Some(39));
     }
 
     #[test]
     #[should_panic(expected = "parameters are not in order")]
     fn statement_with_parameters_out_of_order_is_rejected() {
-        drop(sum("SELECT $2 - $1"));
+        drop(query_sum("SELECT $2 - $1"));
     }
 }

@@ -1,8 +1,9 @@
-//! A transaction of the writer, which many pieces of work share.
+//! A transaction of the writer, shared by many queued writes (group commit). The code calls a
+//! queued write a task.
 //!
-//! Each of them would read, sign and write the head of the same chain and raise the same two counts.
-//! So that is kept here and put once, before the commit. Every piece has a savepoint of its own, and
-//! what is kept goes back with it.
+//! Each task would read, sign and write the same chain head and update the same two counters. So
+//! these values are collected here and written once, before the commit. Every task has a savepoint;
+//! a rollback also reverts its collected values.
 
 use std::ops::Deref;
 
@@ -17,26 +18,26 @@ use crate::{
     sqlite::engine::{open_chains::OpenChains, statement::store_error, usage::put_usage},
 };
 
-/// Statements are run on the connection that it stands for.
+/// A write transaction. It derefs to the connection, on which statements run.
 pub(crate) struct SqliteTransaction<'a> {
     connection: &'a Connection,
     pub(crate) chains: OpenChains,
     pub(crate) usage: UsageDelta,
-    /// What was kept when the piece of work began.
+    /// Collected values at the start of the task.
     work_start: TransactionMark,
     rollback_target: RollbackTarget,
 }
 
-/// Where a piece of work is taken back to.
+/// The state that a task is rolled back to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RollbackTarget {
-    /// The transaction as a whole: the first piece of work is alone in it.
+    /// The whole transaction, because the task is the first one.
     WholeTransaction,
-    /// One of its own. The engine copies every page that is changed behind it.
+    /// A savepoint. SQLite then copies every page that the task changes.
     Savepoint,
 }
 
-/// How many changes of each.
+/// The number of collected changes of each kind.
 #[derive(Debug, Clone, Copy, Default)]
 struct TransactionMark {
     chains: usize,
@@ -64,23 +65,23 @@ impl<'a> SqliteTransaction<'a> {
         })
     }
 
-    /// After a full disk the engine may have ended it by itself.
+    /// Whether the transaction has ended. SQLite may end it when the disk is full.
     pub(crate) fn is_ended(&self) -> bool {
         self.connection.is_autocommit()
     }
 
-    /// One piece of work, with what it gives when it is to be kept; else it leaves nothing.
+    /// Runs one task and returns its result. Rolls back the task if `should_commit` is false.
     pub(crate) fn attempt<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> T,
-        should_keep: impl FnOnce(&T) -> bool,
+        should_commit: impl FnOnce(&T) -> bool,
     ) -> Result<T, StoreError> {
         if self.rollback_target == RollbackTarget::Savepoint {
             execute_cached(self.connection, "SAVEPOINT work")?;
         }
         self.work_start = self.mark();
         let result = work(self);
-        if !should_keep(&result) {
+        if !should_commit(&result) {
             drop(self.roll_back_work());
         }
         if self.rollback_target == RollbackTarget::Savepoint && !self.is_ended() {
@@ -90,7 +91,7 @@ impl<'a> SqliteTransaction<'a> {
         Ok(result)
     }
 
-    /// All that the piece of work did so far is undone, and it may begin anew.
+    /// Rolls back the current task, which may start again.
     pub(crate) fn roll_back_work(&mut self) -> Result<(), StoreError> {
         self.roll_back_to_mark(self.work_start);
         match self.rollback_target {
@@ -102,13 +103,13 @@ impl<'a> SqliteTransaction<'a> {
         }
     }
 
-    /// One more record of a chain.
-    pub(crate) fn append_entry(
+    /// Appends a record to a chain.
+    pub(crate) fn append_record(
         &mut self,
         audit: &AuditRecord,
-        entry: RecordSubject<'_>,
+        subject: RecordSubject<'_>,
     ) -> Result<(), StoreError> {
-        self.chains.append(self.connection, audit, entry)
+        self.chains.append(self.connection, audit, subject)
     }
 
     fn mark(&self) -> TransactionMark {
@@ -120,44 +121,44 @@ impl<'a> SqliteTransaction<'a> {
         self.usage.truncate(mark.usage);
     }
 
-    /// A part of a piece of work that leaves nothing when it fails.
+    /// Runs a part of a task that is rolled back alone if it fails.
     pub(crate) fn in_savepoint<T>(
         &mut self,
         work: impl FnOnce(&mut Self) -> Result<T, StoreError>,
     ) -> Result<T, StoreError> {
         self.check_active()?;
         execute_cached(self.connection, "SAVEPOINT part")?;
-        let before = self.mark();
-        let outcome = work(self);
-        // A part of what the engine has ended would be a transaction of its own.
+        let mark = self.mark();
+        let result = work(self);
+        // If SQLite has ended the transaction, the savepoint would begin a new one.
         self.check_active()?;
-        if outcome.is_err() {
-            self.roll_back_to_mark(before);
+        if result.is_err() {
+            self.roll_back_to_mark(mark);
             execute_cached(self.connection, "ROLLBACK TO part")?;
         }
         execute_cached(self.connection, "RELEASE part")?;
-        outcome
+        result
     }
 
-    /// Puts what was kept, and makes all of it durable.
+    /// Writes the collected values and commits.
     pub(crate) fn commit(self) -> Result<(), StoreError> {
-        let committed = self.put_pending().and_then(|()| execute_cached(self.connection, "COMMIT"));
-        if committed.is_err() && !self.is_ended() {
+        let result = self.put_pending().and_then(|()| execute_cached(self.connection, "COMMIT"));
+        if result.is_err() && !self.is_ended() {
             drop(execute_cached(self.connection, "ROLLBACK"));
         }
-        committed
+        result
     }
 
-    /// After a full disk the engine may have ended all of it by itself.
+    /// Fails if SQLite has ended the transaction.
     fn check_active(&self) -> Result<(), StoreError> {
         if self.is_ended() {
-            return Err(StoreError::Unavailable("the engine has ended the transaction".into()));
+            return Err(StoreError::Unavailable("SQLite has ended the transaction".into()));
         }
         Ok(())
     }
 
     fn put_pending(&self) -> Result<(), StoreError> {
-        // What is put now would be a transaction of its own.
+        // If SQLite has ended the transaction, these writes would begin a new one.
         self.check_active()?;
         self.chains.put_heads(self.connection)?;
         put_usage(self.connection, &self.usage)

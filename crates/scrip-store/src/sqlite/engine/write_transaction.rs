@@ -1,4 +1,4 @@
-//! A transaction of the embedded engine, as shared code writes to it.
+//! A SQLite transaction, as shared code writes to it.
 
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
@@ -8,10 +8,10 @@ use scrip_core::{
 };
 
 use crate::{
-    shared::idempotency::token_number_of,
+    shared::idempotency::find_token_number,
     sql::{
         ColumnReader, Execute, NO_LAST_EVENT, Parameter, Statements, WriteTransaction, parameters,
-        required,
+        read_required,
     },
     sqlite::engine::{
         statement::{execute, try_insert},
@@ -33,19 +33,20 @@ impl Statements for SqliteTransaction<'_> {
 const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
 
 const INSERT_IDEMPOTENCY_RECORD: &str = "
--- insert_answer
-INSERT INTO answers (tenant, digest, created_at, head) VALUES ($1, $2, $3, $4)";
+-- insert_idempotency_record
+INSERT INTO idempotency_records (tenant, digest, created_at, head) VALUES ($1, $2, $3, $4)";
 
 const INSERT_RESPONSE_TOKEN_DATA: &str = "
--- insert_part
-INSERT INTO answer_data (answer, at, token, sealed) VALUES ($1, $2, $3, $4)";
+-- insert_response_token_data
+INSERT INTO response_token_data (record, write_index, token, sealed) VALUES ($1, $2, $3, $4)";
 
-/// Behind all that there are, also where somebody set the number back.
+/// Increments the counter. A new number is higher than all existing ones, even if the stored
+/// counter was set back.
 const RESERVE_EVENT_NUMBERS: &str = "
--- next_events
-UPDATE event_state
-SET last = max(last, coalesce((SELECT max(seq) FROM session_events), 0)) + $1
-WHERE one = 1 RETURNING last";
+-- reserve_event_numbers
+UPDATE threeds_event_state
+SET last_seq = max(last_seq, coalesce((SELECT max(seq) FROM threeds_events), 0)) + $1
+WHERE singleton = 1 RETURNING last_seq";
 
 pub(crate) const STATEMENTS: &[&str] =
     &[FIND_TENANT, INSERT_IDEMPOTENCY_RECORD, INSERT_RESPONSE_TOKEN_DATA, RESERVE_EVENT_NUMBERS];
@@ -64,39 +65,40 @@ impl WriteTransaction for SqliteTransaction<'_> {
         entity: &str,
         outcome: &'static str,
     ) -> Result<(), StoreError> {
-        self.append_entry(audit, RecordSubject { log: LogKind::Audit, tenant, entity, outcome })
+        self.append_record(audit, RecordSubject { log: LogKind::Audit, tenant, entity, outcome })
     }
 
     async fn check_tenant(&self, tenant: TenantId) -> Result<(), StoreError> {
-        let found = self.find(FIND_TENANT, &parameters![tenant], |_| Ok(())).await?;
-        found.ok_or_else(|| StoreError::Unavailable("the tenant was deleted meanwhile".into()))
+        let tenant_row = self.find(FIND_TENANT, &parameters![tenant], |_| Ok(())).await?;
+        tenant_row.ok_or_else(|| StoreError::Unavailable("the tenant was deleted".into()))
     }
 
     async fn try_insert_idempotency_record(
         &self,
         tenant: TenantId,
-        answer: &IdempotencyRecord,
-        tokens: &[i64],
+        record: &IdempotencyRecord,
+        token_numbers: &[i64],
     ) -> Result<bool, StoreError> {
-        let IdempotencyRecord { digest, created_at, head, token_data: parts } = answer;
+        let IdempotencyRecord { digest, created_at, head, token_data } = record;
         let row = parameters![tenant, digest, *created_at, head];
         let Some(seq) = try_insert(self, INSERT_IDEMPOTENCY_RECORD, &row)? else {
             return Ok(false);
         };
-        for part in parts {
-            let token = token_number_of(part, tokens)?;
+        for item in token_data {
+            let token_number = find_token_number(item, token_numbers)?;
             execute(
                 self,
                 INSERT_RESPONSE_TOKEN_DATA,
-                &parameters![seq, part.write_index, token, &part.sealed],
+                &parameters![seq, item.write_index, token_number, &item.sealed],
             )?;
         }
         Ok(true)
     }
 
-    async fn reserve_event_numbers(&self, many: usize) -> Result<i64, StoreError> {
-        let last =
-            self.find(RESERVE_EVENT_NUMBERS, &parameters![many], |row| required(row, 0)).await?;
-        last.ok_or(NO_LAST_EVENT)
+    async fn reserve_event_numbers(&self, count: usize) -> Result<i64, StoreError> {
+        let last_number = self
+            .find(RESERVE_EVENT_NUMBERS, &parameters![count], |row| read_required(row, 0))
+            .await?;
+        last_number.ok_or(NO_LAST_EVENT)
     }
 }

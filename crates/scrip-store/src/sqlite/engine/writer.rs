@@ -1,7 +1,7 @@
-//! The one writer: groups whatever is waiting into one durable commit.
+//! The writer: commits all queued writes together (group commit).
 //!
-//! Every piece of work has a savepoint of its own, so one that fails takes nothing with it; and
-//! nobody hears of success before the commit is on disk.
+//! Every queued write (task) can be rolled back alone, so a failed task does not affect the others.
+//! Success is reported only after the commit is durable.
 
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
@@ -27,20 +27,23 @@ use crate::sqlite::engine::{
     connection::BUSY_TIMEOUT, transaction::SqliteTransaction, writer_metrics::WriterCounts,
 };
 
-/// Past this a write is refused at once: waiting longer than a client does helps nobody.
+/// Maximum length of the queue. Further writes are rejected immediately: clients would time out
+/// before their turn.
 pub(crate) const QUEUE_MAX: usize = 4096;
-/// Enough to spread the cost of a sync; few enough that no one waits long for the others.
-const BATCH_MAX: usize = 256;
+/// Maximum number of tasks per commit: large enough to share the cost of a sync, small enough to
+/// keep the delay short.
+const GROUP_MAX: usize = 256;
 
 pub(crate) type WriterTask = Box<dyn FnOnce(&mut SqliteTransaction<'_>) -> TaskResult + Send>;
 
-/// What became of a piece of work, and how to say so after the commit.
+/// The result of a task, and how to report it after the commit.
 pub(crate) struct TaskResult {
-    pub(crate) keep: bool,
+    /// Whether the task commits; otherwise it is rolled back.
+    pub(crate) should_commit: bool,
     pub(crate) notify: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }
 
-/// What whoever waits is told when nobody will come to it any more.
+/// Returns the error for writes that the writer will not run any more.
 pub(crate) fn writer_stopped() -> StoreError {
     StoreError::Unavailable("the writer has stopped".into())
 }
@@ -53,36 +56,38 @@ pub(crate) struct Writer {
     counts: Arc<WriterCounts>,
 }
 
-/// What the writer and the checkpointer tell each other.
+/// State that the writer and the checkpointer share.
 #[derive(Debug, Default)]
 pub(crate) struct WriterProgress {
-    /// Commits so far.
+    /// Number of commits.
     pub(crate) commits: AtomicU64,
-    /// The log has grown past its mark, and only the writer can make it start over.
+    /// The WAL exceeds its threshold, and only the writer can restart it.
     pub(crate) restart_due: AtomicBool,
-    /// What was in the log must not stay there: it is to be moved and cut to nothing, by the
-    /// writer, before it tells anybody of its next commit.
+    /// The WAL may contain deleted keys. The writer must checkpoint and truncate it before it
+    /// reports its next commit.
     pub(crate) truncate_requested: AtomicBool,
-    /// The writer could not; now the checkpointer tries.
+    /// The writer could not truncate the WAL, so the checkpointer retries.
     pub(crate) truncate_due: AtomicBool,
-    /// Pages of the log that are not in the file yet, as the checkpointer last saw it.
+    /// WAL pages that the checkpointer had not copied to the database at its last pass.
     pub(crate) pages_pending: Gauge,
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, ticks: MonotonicClock) -> Result<Self, StoreError> {
-        let (queue, waiting) = mpsc::channel(QUEUE_MAX);
+    pub(crate) fn start(connection: Connection, clock: MonotonicClock) -> Result<Self, StoreError> {
+        let (queue, receiver) = mpsc::channel(QUEUE_MAX);
         let progress = Arc::new(WriterProgress::default());
         let counts = Arc::new(WriterCounts::default());
-        let shared = (Arc::clone(&progress), Arc::clone(&counts));
+        let thread_state = (Arc::clone(&progress), Arc::clone(&counts));
         let thread = Builder::new()
             .name("scrip-writer".to_owned())
-            .spawn(move || writer_loop(&connection, waiting, &shared.0, &shared.1, ticks))
+            .spawn(move || {
+                writer_loop(&connection, receiver, &thread_state.0, &thread_state.1, clock)
+            })
             .map_err(|error| StoreError::Unavailable(error.into()))?;
         Ok(Self { queue: Some(queue), thread: Some(thread), progress, counts })
     }
 
-    /// Runs the work in the next commit, and answers once that is durable.
+    /// Runs the work in the next commit and returns when it is durable.
     pub(crate) async fn write<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
@@ -90,27 +95,28 @@ impl Writer {
         self.write_if(work, |_| true).await
     }
 
-    /// The same, where some outcomes take back what the work did.
+    /// Like [`Writer::write`], but some outcomes roll back the work.
     pub(crate) async fn write_if<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut SqliteTransaction<'_>) -> Result<T, StoreError> + Send + 'static,
-        should_keep: fn(&T) -> bool,
+        should_commit: fn(&T) -> bool,
     ) -> Result<T, StoreError> {
         let (reply, receiver) = oneshot::channel();
-        let work: WriterTask = Box::new(move |transaction| {
+        let task: WriterTask = Box::new(move |transaction| {
             let outcome = work(transaction);
-            let keep = outcome.as_ref().is_ok_and(should_keep);
-            // A client that has gone away does not want to hear it; the effect stays.
-            let tell = move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
-            TaskResult { keep, notify: Box::new(tell) }
+            let should_commit = outcome.as_ref().is_ok_and(should_commit);
+            // The client may have disconnected; the effect stays.
+            let notify =
+                move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
+            TaskResult { should_commit, notify: Box::new(notify) }
         });
-        self.submit(work)?;
-        // From here to the commit: waiting, working, syncing.
+        self.submit(task)?;
+        // Covers queueing, execution and sync.
         let span = tracing::info_span!(target: SPAN_TARGET, "store_write");
         receiver.instrument(span).await.map_err(|_| writer_stopped())?
     }
 
-    /// For the next commit.
+    /// Queues a task for the next commit.
     pub(crate) fn submit(&self, task: WriterTask) -> Result<(), StoreError> {
         let queue = self.queue.as_ref().ok_or_else(writer_stopped)?;
         queue.try_send(task).map_err(|error| match error {
@@ -122,27 +128,27 @@ impl Writer {
         })
     }
 
-    /// Whether a write would be taken now.
+    /// Whether the queue accepts a write now.
     pub(crate) fn accepts_work(&self) -> bool {
         self.queue.as_ref().is_some_and(|it| !it.is_closed() && it.capacity() > 0)
     }
 }
 
 impl Writer {
-    /// What it has counted; `path` is its database file.
+    /// Returns the writer's metrics; `path` is its database file.
     pub(crate) fn metrics(&self, log: &'static str, path: &Path) -> WriterMetrics {
-        let waiting =
+        let queue_length =
             |it: &mpsc::Sender<WriterTask>| it.max_capacity().saturating_sub(it.capacity());
         WriterMetrics {
             log,
-            queued: self.queue.as_ref().map_or(0, waiting).try_into().unwrap_or(u64::MAX),
+            queued: self.queue.as_ref().map_or(0, queue_length).try_into().unwrap_or(u64::MAX),
             wal_pages_pending: self.progress.pages_pending.get(),
             ..self.counts.metrics(path)
         }
     }
 }
 
-/// What was accepted is finished before the thread ends.
+/// The thread finishes all accepted work before it ends.
 impl Drop for Writer {
     fn drop(&mut self) {
         self.queue = None;
@@ -157,105 +163,117 @@ fn writer_loop(
     mut queue: mpsc::Receiver<WriterTask>,
     progress: &WriterProgress,
     counts: &WriterCounts,
-    ticks: MonotonicClock,
+    clock: MonotonicClock,
 ) {
-    let mut batch = Vec::with_capacity(BATCH_MAX);
-    while queue.blocking_recv_many(&mut batch, BATCH_MAX) > 0 {
+    let mut tasks = Vec::with_capacity(GROUP_MAX);
+    while queue.blocking_recv_many(&mut tasks, GROUP_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             restart_wal(connection);
         }
-        let started = ticks();
-        let (done, committed) = commit_batch(connection, &mut batch, &mut queue);
-        let took = ticks().saturating_sub(started);
-        // Not before the commit began: whoever asked may have joined it later.
+        let started_at = clock();
+        let (results, commit_result) = commit_group(connection, &mut tasks, &mut queue);
+        let duration = clock().saturating_sub(started_at);
+        // Read after the commit, because the requesting task may have joined the group late.
         if progress.truncate_requested.swap(false, Ordering::Relaxed)
             && !truncate_wal_with_retries(connection)
         {
-            tracing::warn!("somebody reads the database all the while; its log is cut later");
-            // Nobody else is to wait for it.
+            tracing::warn!("WAL truncation deferred: a reader is still active");
+            // The checkpointer retries, so that no other write waits for it.
             progress.truncate_due.store(true, Ordering::Relaxed);
         }
-        // Before anybody hears of it: whoever then asks finds his write counted.
-        counts.record_commit(committed.is_ok().then_some(done.len()), took);
-        for worked in done.into_iter().flatten() {
-            (worked.notify)(if committed.is_ok() { Ok(()) } else { Err(commit_outcome_unknown()) });
+        // Counted before the reply, so that a client that has its reply finds its write in the
+        // metrics.
+        counts.record_commit(commit_result.is_ok().then_some(results.len()), duration);
+        for result in results.into_iter().flatten() {
+            (result.notify)(if commit_result.is_ok() {
+                Ok(())
+            } else {
+                Err(commit_outcome_unknown())
+            });
         }
         progress.commits.fetch_add(1, Ordering::Relaxed);
     }
 }
 
-/// Everybody who writes waits for as long.
-const RESTART_WAIT: Duration = Duration::from_millis(100);
+/// How long the writer waits for a restart of the WAL. All writes wait during this time.
+const RESTART_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Readers are short; should one be in the way, the next mark tries again.
+/// Restarts the WAL. Reads are usually short. If a read blocks the restart, the next checkpoint
+/// pass requests it again.
 fn restart_wal(connection: &Connection) {
-    drop(connection.busy_timeout(RESTART_WAIT));
+    drop(connection.busy_timeout(RESTART_TIMEOUT));
     let busy = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0));
     if busy != Ok(0_i64) {
-        tracing::debug!("the log could not start over");
+        tracing::debug!("WAL restart failed: a reader is still active");
     }
     drop(connection.busy_timeout(BUSY_TIMEOUT));
 }
 
-/// Many short attempts, not a long one: a reader from before the last commit is in the way of one
-/// and not of the next, and whoever else moves the log at the moment the engine does not wait for.
-/// He may sync to a slow disk: the pauses grow, to two and a half seconds all together.
+/// The writer makes many short attempts instead of a long one: a reader older than the last commit
+/// blocks one attempt and not the next, and SQLite does not wait for a concurrent checkpoint, which
+/// may sync to a slow disk. The pauses grow to two and a half seconds in total.
 const TRUNCATE_ATTEMPTS: u32 = 50;
 const TRUNCATE_BUSY_TIMEOUT: Duration = Duration::from_millis(50);
 const TRUNCATE_PAUSE_STEP: Duration = Duration::from_millis(2);
 
-/// Says whether the log is empty now.
+/// Truncates the WAL and returns whether it is empty now.
 fn truncate_wal_with_retries(connection: &Connection) -> bool {
     drop(connection.busy_timeout(TRUNCATE_BUSY_TIMEOUT));
-    let done = (0..TRUNCATE_ATTEMPTS).any(|attempt| {
+    let is_truncated = (0..TRUNCATE_ATTEMPTS).any(|attempt| {
         std::thread::sleep(TRUNCATE_PAUSE_STEP.saturating_mul(attempt));
         truncate_wal(connection)
     });
     drop(connection.busy_timeout(BUSY_TIMEOUT));
-    done
+    is_truncated
 }
 
-/// Moves the log into the database and cuts it to nothing, if nobody is in the way.
+/// Checkpoints and truncates the WAL. Returns false if a reader or another checkpoint blocks it.
 pub(crate) fn truncate_wal(connection: &Connection) -> bool {
     let busy = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
     busy == Ok(0_i64)
 }
 
-/// All that is in it, and whether it is durable; nobody has been told.
-fn commit_batch(
+/// Runs tasks and commits them. Returns the results, which are not yet reported, and whether the
+/// commit is durable.
+fn commit_group(
     connection: &Connection,
-    batch: &mut Vec<WriterTask>,
+    tasks: &mut Vec<WriterTask>,
     queue: &mut mpsc::Receiver<WriterTask>,
 ) -> (Vec<Option<TaskResult>>, Result<(), StoreError>) {
-    let mut done = Vec::with_capacity(batch.len());
+    let mut results = Vec::with_capacity(tasks.len());
     let mut transaction = match SqliteTransaction::begin(connection) {
-        Ok(started) => started,
+        Ok(transaction) => transaction,
         Err(error) => {
-            batch.clear();
-            return (done, Err(error));
+            tasks.clear();
+            return (results, Err(error));
         }
     };
-    for work in batch.drain(..) {
-        done.push(run_task(&mut transaction, work));
+    for task in tasks.drain(..) {
+        results.push(run_task(&mut transaction, task));
     }
-    // What arrived meanwhile shares the sync that is about to be paid for.
-    while done.len() < BATCH_MAX
-        && let Ok(work) = queue.try_recv()
+    // Tasks that arrived in the meantime share the sync of this commit.
+    while results.len() < GROUP_MAX
+        && let Ok(task) = queue.try_recv()
     {
-        done.push(run_task(&mut transaction, work));
+        results.push(run_task(&mut transaction, task));
     }
-    (done, transaction.commit())
+    (results, transaction.commit())
 }
 
 fn commit_outcome_unknown() -> StoreError {
-    StoreError::Unavailable("the commit failed; what became of it is unknown".into())
+    StoreError::Unavailable("the commit failed; its outcome is unknown".into())
 }
 
-/// Nothing when the work could not even say what became of it; whoever waits is told so.
+/// Runs a task; `None` if SQLite has ended the transaction or the task panicked. Dropping the reply
+/// channel then reports an error to the caller.
 fn run_task(transaction: &mut SqliteTransaction<'_>, task: WriterTask) -> Option<TaskResult> {
     if transaction.is_ended() {
         return None;
     }
-    let caught = |it: &mut SqliteTransaction<'_>| catch_unwind(AssertUnwindSafe(|| task(it))).ok();
-    transaction.attempt(caught, |it| it.as_ref().is_some_and(|it| it.keep)).ok().flatten()
+    let run_and_catch =
+        |it: &mut SqliteTransaction<'_>| catch_unwind(AssertUnwindSafe(|| task(it))).ok();
+    transaction
+        .attempt(run_and_catch, |it| it.as_ref().is_some_and(|it| it.should_commit))
+        .ok()
+        .flatten()
 }

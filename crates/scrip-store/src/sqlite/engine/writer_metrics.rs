@@ -1,4 +1,4 @@
-//! What a writer counts of its commits.
+//! Metrics of a writer.
 
 use std::{fs, path::Path, time::Duration};
 
@@ -6,14 +6,14 @@ use scrip_core::metrics::{Counter, Histogram, MICROS_BOUNDS, WriterMetrics};
 
 use crate::sqlite::engine::writer::QUEUE_MAX;
 
-/// Up to the largest batch there is.
-const BATCH_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
+/// Histogram bounds of group sizes, up to the largest group.
+const GROUP_SIZE_BOUNDS: &[u64; 9] = &[1, 2, 4, 8, 16, 32, 64, 128, 256];
 
 #[derive(Debug)]
 pub(crate) struct WriterCounts {
-    /// Writes that found the queue full.
+    /// Writes rejected because the queue was full.
     pub(crate) rejected: Counter,
-    batch: Histogram<9>,
+    group_sizes: Histogram<9>,
     commit_micros: Histogram<16>,
     failed: Counter,
 }
@@ -22,7 +22,7 @@ impl Default for WriterCounts {
     fn default() -> Self {
         Self {
             rejected: Counter::default(),
-            batch: Histogram::new(BATCH_BOUNDS),
+            group_sizes: Histogram::new(GROUP_SIZE_BOUNDS),
             commit_micros: Histogram::new(MICROS_BOUNDS),
             failed: Counter::default(),
         }
@@ -30,10 +30,10 @@ impl Default for WriterCounts {
 }
 
 impl WriterCounts {
-    /// One commit: how many writes it has, or that it failed.
+    /// Records one commit: its number of writes, or `None` if it failed.
     pub(crate) fn record_commit(&self, committed: Option<usize>, duration: Duration) {
         let Some(size) = committed else { return self.failed.increment() };
-        self.batch.record(size.try_into().unwrap_or(u64::MAX));
+        self.group_sizes.record(size.try_into().unwrap_or(u64::MAX));
         self.commit_micros.record(duration.as_micros().try_into().unwrap_or(u64::MAX));
     }
 
@@ -42,7 +42,7 @@ impl WriterCounts {
         WriterMetrics {
             queue_capacity: QUEUE_MAX.try_into().unwrap_or(u64::MAX),
             rejected: self.rejected.get(),
-            batch_sizes: self.batch.snapshot(),
+            batch_sizes: self.group_sizes.snapshot(),
             commit_micros: self.commit_micros.snapshot(),
             unknown_outcomes: self.failed.get(),
             wal_bytes: wal.map(|it| it.len()).unwrap_or_default(),

@@ -1,8 +1,8 @@
-//! A copy of the database as it is at one instant, made while others write, and a look at one.
+//! Backup: copies one snapshot of the database while other transactions write, and examines a copy.
 //!
-//! Table by table, inside one read transaction, into a new file. So there is nothing in the copy
-//! that is not a row: no page that was freed, no rest of what was deleted; and what does not
-//! belong into a copy is never written to it.
+//! Rows are copied table by table, inside one read transaction, into a new file. So the copy
+//! contains nothing but rows: no freed pages and no remains of deleted data. Excluded data is never
+//! written to it.
 
 use std::{
     fs::{self, File},
@@ -16,7 +16,7 @@ use scrip_core::{policy::DirectoryRecords, store::StoreError};
 
 use crate::{
     shared::policy::directory::find_system_keys,
-    sql::run_ready,
+    sql::run_sync_future,
     sqlite::{
         audit::read_log::read_log_path,
         engine::{
@@ -27,91 +27,92 @@ use crate::{
     },
 };
 
-/// Tables that come out empty. Card verification codes are sealed under keys that live in memory
-/// for little more than an hour: in a backup they would only lie around.
+/// Tables that are empty in the copy. CVCs are encrypted with keys that stay in memory for little
+/// more than an hour, so a backup of them would be useless.
 pub const EXCLUDED_TABLES: [&str; 2] = ["cvcs", "intent_cvcs"];
 
-/// The access log is another database; in a copy its tables stand beside the others, under names of
-/// their own, each first as it is there.
+/// The read log is a separate database. The copy contains its tables under other names: (name in
+/// the read log, name in the copy).
 pub const READ_LOG_TABLES: [(&str, &str); 5] = [
-    ("audit", "access_records"),
-    ("audit_heads", "access_heads"),
-    ("audit_checkpoints", "access_checkpoints"),
+    ("log_records", "read_log_records"),
+    ("chain_heads", "read_log_heads"),
+    ("chain_checkpoints", "read_log_checkpoints"),
     ("active_tokens", "active_tokens"),
     ("active_months", "active_months"),
 ];
 
-/// How far a copy has come.
+/// Progress of a copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BackupProgress {
     pub done_bytes: u64,
-    /// About: a copy has no free pages, and fuller ones.
+    /// Estimate: a copy has no free pages, and its pages are fuller.
     pub total_bytes: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CopyResult {
     pub schema: u32,
-    /// How many each table has.
+    /// Number of rows per table.
     pub rows: Vec<(String, u64)>,
 }
 
-/// Instructions of the engine between two looks at how far it is: about a millisecond.
+/// SQLite virtual machine instructions between two progress checks: about a millisecond.
 const PROGRESS_INSTRUCTIONS: i32 = 10_000;
 
-/// Copies a vault, which others may have open, into an empty file. The copy is not synced.
+/// Copies a vault, which other processes may have open, into an empty file. The copy is not synced.
 ///
-/// The access log is read after the database, so that it has whoever saw what the copy has.
+/// The read log is read after the database, so that it covers all reads of the copied data.
 ///
-/// The log cannot start over while this reads, so it gives up when the log is longer than a bound:
-/// a full disk is worse than no backup.
+/// The WAL cannot restart during this read. The backup stops if the WAL exceeds a limit, because a
+/// full disk is worse than a missing backup.
 ///
 /// # Errors
-/// Either file cannot be used, the database is not one of ours or newer than this program, or the
-/// log has grown too long.
+/// A file cannot be used, the source is not a supported database, or the WAL grew too long.
 pub fn copy_database(
-    from: &Path,
-    to: &Path,
+    source: &Path,
+    target: &Path,
     wal_bytes_max: u64,
     report_progress: impl FnMut(BackupProgress) + Send + 'static,
 ) -> Result<CopyResult, StoreError> {
-    let mut connection = open_copy(from, to)?;
+    let mut connection = open_copy(source, target)?;
     let watch = Arc::new(Mutex::new(ProgressWatch {
         total_bytes: 0,
         report: report_progress,
         is_wal_too_long: false,
     }));
-    let look = {
-        let logs = [from, &read_log_path(from)].map(|it| it.with_extension("db-wal"));
-        let (to, watch) = (to.to_owned(), Arc::clone(&watch));
+    let check_progress = {
+        let wal_paths = [source, &read_log_path(source)].map(|it| it.with_extension("db-wal"));
+        let (target, watch) = (target.to_owned(), Arc::clone(&watch));
         move || {
             let mut watch = lock_watch(&watch);
-            watch.report_bytes(file_size(&to));
-            watch.is_wal_too_long = logs.iter().any(|it| file_size(it) > wal_bytes_max);
+            watch.report_bytes(file_size(&target));
+            watch.is_wal_too_long = wal_paths.iter().any(|it| file_size(it) > wal_bytes_max);
             watch.is_wal_too_long
         }
     };
-    connection.progress_handler(PROGRESS_INSTRUCTIONS, Some(look)).map_err(store_error)?;
-    let beside = file_size(&read_log_path(from));
-    let copied = copy_tables(&connection, |all_bytes| {
+    connection
+        .progress_handler(PROGRESS_INSTRUCTIONS, Some(check_progress))
+        .map_err(store_error)?;
+    let read_log_bytes = file_size(&read_log_path(source));
+    let result = copy_tables(&connection, |vault_bytes| {
         let mut watch = lock_watch(&watch);
-        watch.total_bytes = all_bytes.saturating_add(beside);
+        watch.total_bytes = vault_bytes.saturating_add(read_log_bytes);
         watch.report_bytes(0);
     });
-    let copied = copied.and_then(|copied| copy_read_log(&connection, from, copied));
+    let result = result.and_then(|it| copy_read_log(&connection, source, it));
     if lock_watch(&watch).is_wal_too_long {
         return Err(StoreError::Unavailable(
-            "the log of the database has grown past the bound, because so much was written \
-             meanwhile; allow a longer one, or try when there is less to do"
+            "the WAL exceeded its size limit because of concurrent writes; raise the limit, or \
+             try again when there is less load"
                 .into(),
         ));
     }
     connection.progress_handler(0, None::<fn() -> bool>).map_err(store_error)?;
     connection.close().map_err(|(_, error)| store_error(error))?;
-    copied
+    result
 }
 
-/// What looks at a copy from within the engine, and from without.
+/// Tracks progress through SQLite's progress handler and through the file size.
 struct ProgressWatch<F> {
     total_bytes: u64,
     report: F,
@@ -132,8 +133,8 @@ fn file_size(path: &Path) -> u64 {
     fs::metadata(path).map(|it| it.len()).unwrap_or_default()
 }
 
-/// The copy is `main`, so that statements which make tables are run as they were written. It has
-/// no journal and is not synced: until it is whole and has its name, it is nobody's database.
+/// The copy is `main`, so that its schema statements run unchanged. It has no journal and is not
+/// synced: an unfinished copy is never used.
 const COPY_PRAGMAS: &str = "
     PRAGMA page_size = 4096;
     PRAGMA journal_mode = OFF;
@@ -143,47 +144,48 @@ const COPY_PRAGMAS: &str = "
     PRAGMA cache_size = -16384;
 ";
 
-fn open_copy(from: &Path, to: &Path) -> Result<Connection, StoreError> {
-    // Neither is ever created here.
+fn open_copy(source: &Path, target: &Path) -> Result<Connection, StoreError> {
+    // Both files must already exist.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(to, flags).map_err(store_error)?;
+    let connection = Connection::open_with_flags(target, flags).map_err(store_error)?;
     connection.busy_timeout(BUSY_TIMEOUT).map_err(store_error)?;
     connection.execute_batch(COPY_PRAGMAS).map_err(store_error)?;
-    attach(&connection, from, "vault")?;
+    attach(&connection, source, "vault")?;
     Ok(connection)
 }
 
 fn attach(connection: &Connection, path: &Path, name: &'static str) -> Result<(), StoreError> {
     let path = absolute(path).map_err(|error| StoreError::Unavailable(error.into()))?;
-    let path = path.to_str().ok_or(StoreError::Corrupt("its path is no text"))?;
+    let path = path.to_str().ok_or(StoreError::Corrupt("the path is not valid UTF-8"))?;
     connection.execute(&format!("ATTACH ?1 AS {name}"), [path]).map(drop).map_err(store_error)
 }
 
-/// One transaction: what is read is of one instant, whatever others commit meanwhile.
-/// `begun` hears how much there is once that instant is chosen.
+/// Copies in one transaction, which reads one snapshot. `report_size` receives the total size when
+/// the snapshot is taken.
 fn copy_tables(
     connection: &Connection,
     report_size: impl FnOnce(u64),
 ) -> Result<CopyResult, StoreError> {
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
-    let number = |name: &str| -> Result<i64, StoreError> {
+    let read_pragma = |name: &str| -> Result<i64, StoreError> {
         let sql = format!("PRAGMA vault.{name}");
         transaction.query_row(&sql, [], |row| row.get(0)).map_err(store_error)
     };
-    let pages = number("page_count")?.saturating_sub(number("freelist_count")?);
-    let bytes = pages.saturating_mul(number("page_size")?);
+    let pages = read_pragma("page_count")?.saturating_sub(read_pragma("freelist_count")?);
+    let bytes = pages.saturating_mul(read_pragma("page_size")?);
     report_size(bytes.unsigned_abs());
 
-    let (tables, later): (Vec<_>, Vec<_>) = list_schema(&transaction)?
+    let (tables, triggers): (Vec<_>, Vec<_>) = list_schema(&transaction)?
         .into_iter()
         .partition(|it| matches!(&*it.kind, "table" | "index"));
-    for made in &tables {
-        transaction.execute_batch(&made.sql).map_err(store_error)?;
+    for object in &tables {
+        transaction.execute_batch(&object.sql).map_err(store_error)?;
     }
-    let (version, application) = (number("user_version")?, number("application_id")?);
-    let marks = format!("PRAGMA user_version = {version}; PRAGMA application_id = {application};");
-    transaction.execute_batch(&marks).map_err(store_error)?;
-    // Older than this program is as good: it is copied as it is.
+    let (version, application) = (read_pragma("user_version")?, read_pragma("application_id")?);
+    let pragmas =
+        format!("PRAGMA user_version = {version}; PRAGMA application_id = {application};");
+    transaction.execute_batch(&pragmas).map_err(store_error)?;
+    // An older schema is also copied unchanged.
     is_current(&transaction)?;
 
     let mut rows = Vec::new();
@@ -197,64 +199,64 @@ fn copy_tables(
 -- copy_table
 INSERT INTO main.\"{name}\" SELECT * FROM vault.\"{name}\""
         );
-        let copied = transaction.execute(&sql, []).map_err(store_error)?;
-        rows.push((table.name, u64::try_from(copied).unwrap_or(u64::MAX)));
+        let row_count = transaction.execute(&sql, []).map_err(store_error)?;
+        rows.push((table.name, u64::try_from(row_count).unwrap_or(u64::MAX)));
     }
-    // Triggers come last: they speak of changes, and a copy is none.
-    for made in &later {
-        transaction.execute_batch(&made.sql).map_err(store_error)?;
+    // Triggers come last, because the copied rows must not fire them.
+    for object in &triggers {
+        transaction.execute_batch(&object.sql).map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)?;
     Ok(CopyResult { schema: u32::try_from(version).unwrap_or_default(), rows })
 }
 
-/// Without keys and indexes, which a database of its own has again.
+/// Copies the rows of the read log. Keys and indexes are created when the read log is extracted.
 fn copy_read_log(
     connection: &Connection,
     vault: &Path,
     mut copied: CopyResult,
 ) -> Result<CopyResult, StoreError> {
-    attach(connection, &read_log_path(vault), "access")?;
+    attach(connection, &read_log_path(vault), "read_log")?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
-    for (name, own) in READ_LOG_TABLES {
-        let sql = format!("CREATE TABLE main.{own} AS SELECT * FROM access.{name}");
+    for (name, copy_name) in READ_LOG_TABLES {
+        let sql = format!("CREATE TABLE main.{copy_name} AS SELECT * FROM read_log.{name}");
         transaction.execute_batch(&sql).map_err(store_error)?;
-        let sql = format!("SELECT count(*) FROM main.{own}");
+        let sql = format!("SELECT count(*) FROM main.{copy_name}");
         let rows: i64 = transaction.query_row(&sql, [], |row| row.get(0)).map_err(store_error)?;
-        copied.rows.push((own.to_owned(), rows.unsigned_abs()));
+        copied.rows.push((copy_name.to_owned(), rows.unsigned_abs()));
     }
     transaction.commit().map_err(store_error)?;
     Ok(copied)
 }
 
-/// Moves the access log out of a copy, which nobody has open, into a database of its own, which is
-/// made; and syncs both.
+/// Moves the read log from a copy, which no process has open, into a new database, and syncs both.
 ///
 /// # Errors
-/// The copy has none, or either cannot be written.
+/// The copy has no read log, or a file cannot be written.
 pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> {
     let connection = connection::open_writer(read_log, DatabaseKind::ReadLog)?;
     attach(&connection, copy, "copy")?;
     let transaction = connection.unchecked_transaction().map_err(store_error)?;
-    for (name, own) in READ_LOG_TABLES {
-        let sql = format!("INSERT INTO main.{name} SELECT * FROM copy.{own}");
+    for (name, copy_name) in READ_LOG_TABLES {
+        let sql = format!("INSERT INTO main.{name} SELECT * FROM copy.{copy_name}");
         transaction.execute_batch(&sql).map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)?;
-    for (_, own) in READ_LOG_TABLES {
-        connection.execute_batch(&format!("DROP TABLE copy.{own}")).map_err(store_error)?;
+    for (_, copy_name) in READ_LOG_TABLES {
+        connection.execute_batch(&format!("DROP TABLE copy.{copy_name}")).map_err(store_error)?;
     }
     connection.close().map_err(|(_, error)| store_error(error))
 }
 
-/// A table, an index or a trigger, as it was made.
+/// A table, an index or a trigger, with its SQL text.
 struct SchemaObject {
     kind: String,
     name: String,
     sql: String,
 }
 
-/// What the engine keeps for itself, such as statistics, it makes again when it needs them.
+/// Lists all objects except SQLite's internal tables, such as statistics, which SQLite creates when
+/// needed.
 const LIST_SCHEMA: &str = "
 -- list_schema
 SELECT type, name, sql FROM vault.sqlite_schema
@@ -269,46 +271,49 @@ fn list_schema(connection: &Connection) -> Result<Vec<SchemaObject>, StoreError>
     rows.and_then(Iterator::collect).map_err(store_error)
 }
 
-/// What was found in a copy.
+/// Content of an examined copy.
 #[derive(Debug)]
 pub struct ExaminedBackup {
     pub schema: u32,
     pub is_current: bool,
-    /// Of an older schema the vault's own keys only: the rest is read once it has been brought up to date.
+    /// For an older schema only the system keys. The other records are read after the upgrade.
     pub directory: DirectoryRecords,
 }
 
-/// Reads a copy through and through, and changes nothing. `watch` is called all the while.
+/// Reads a whole copy and changes nothing. `on_progress` is called repeatedly.
 ///
 /// # Errors
-/// It is not one of ours or newer than this program, or it is damaged.
+/// The file is not a Scrip database, is newer than this program, or is damaged.
 pub fn examine(
     path: &Path,
     mut on_progress: impl FnMut() + Send + 'static,
 ) -> Result<ExaminedBackup, StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
-    let look = move || {
+    let check_progress = move || {
         on_progress();
         false
     };
-    connection.progress_handler(PROGRESS_INSTRUCTIONS, Some(look)).map_err(store_error)?;
+    connection
+        .progress_handler(PROGRESS_INSTRUCTIONS, Some(check_progress))
+        .map_err(store_error)?;
     let is_current = is_current(&connection)?;
-    let sound: String = connection
+    let integrity: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(store_error)?;
-    if sound != "ok" {
+    if integrity != "ok" {
         return Err(StoreError::Corrupt("the database is damaged"));
     }
-    let mut torn = connection.prepare("PRAGMA foreign_key_check").map_err(store_error)?;
-    if torn.exists([]).map_err(store_error)? {
-        return Err(StoreError::Corrupt("rows of the database belong to others that are missing"));
+    let mut broken_references =
+        connection.prepare("PRAGMA foreign_key_check").map_err(store_error)?;
+    if broken_references.exists([]).map_err(store_error)? {
+        return Err(StoreError::Corrupt("rows of the database refer to missing rows"));
     }
     let directory = if is_current {
         load_directory(&connection)?
     } else {
         DirectoryRecords {
-            system_keys: run_ready(find_system_keys(&connection))?,
+            system_keys: run_sync_future(find_system_keys(&connection))?,
             ..DirectoryRecords::default()
         }
     };
@@ -316,10 +321,10 @@ pub fn examine(
     Ok(ExaminedBackup { schema, is_current, directory })
 }
 
-/// Brings a copy, which nobody has open, up to date, and syncs it.
+/// Migrates a copy, which no process has open, to the newest schema and syncs it.
 ///
 /// # Errors
-/// It cannot be written, or is not one of ours.
+/// The copy cannot be written, or is not a Scrip database.
 pub fn upgrade(path: &Path) -> Result<(), StoreError> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(path, flags).map_err(store_error)?;
@@ -327,18 +332,19 @@ pub fn upgrade(path: &Path) -> Result<(), StoreError> {
     connection.close().map_err(|(_, error)| store_error(error))
 }
 
-/// Held by whoever may put a database in place: no server has it open, and none can start.
+/// Allows its holder to replace the database: no server has the database open, and no server can
+/// start.
 #[derive(Debug)]
 pub struct ExclusiveLock {
     _lock: File,
 }
 
-/// Nothing when a server has this database open.
+/// Returns `None` if a server has this database open.
 ///
 /// # Errors
-/// The lock cannot be made.
+/// The lock cannot be created.
 pub fn lock_exclusively(path: &Path) -> Result<Option<ExclusiveLock>, StoreError> {
-    // A command that begins holds it for a moment.
+    // A command holds the lock for a moment when it starts.
     const LOCK_TIMEOUT: Duration = Duration::from_millis(500);
     Ok(connection::lock_data_directory(path, LOCK_TIMEOUT)?.map(|_lock| ExclusiveLock { _lock }))
 }

@@ -1,6 +1,6 @@
-//! What leaves the file because its time is over. Each function is one small piece of work, so that
-//! no writer waits long behind it; and since it looks and removes in one transaction, any number of
-//! processes can sweep one file.
+//! Deletes expired rows. Each function is one small queued write, so that no other write waits
+//! long. Each function finds and deletes rows in one transaction, so any number of processes can
+//! run it on one file.
 
 use rusqlite::{Connection, Row, params_from_iter};
 use scrip_core::{
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{
     shared::tokens::{rows::decode_numbered_token, writes::TokenTransaction},
-    sql::{Statements, WriteTransaction, delete_some, parameters, run_ready},
+    sql::{Statements, WriteTransaction, delete_batch, parameters, run_sync_future},
     sqlite::{
         engine::{
             connection::with_secure_delete,
@@ -24,35 +24,36 @@ use crate::{
     },
 };
 
-/// A token has half a dozen entries in as many places of the file, and whoever shares the commit
-/// waits for all of them.
-const DELETE_BATCH: i64 = 8;
-/// A code lies beside its neighbours.
-const ERASE_BATCH: i64 = 128;
+/// Maximum number of rows per transaction. A token has about six index entries on different pages,
+/// and all writes of the same commit wait for their deletion.
+const DELETE_BATCH_SIZE: i64 = 8;
+/// Maximum number of CVCs per statement. Adjacent CVCs share pages, so a larger batch is fast.
+const ERASE_BATCH_SIZE: i64 = 128;
 
-/// What has ended, without tenants that are in the way.
+/// Statement that lists expired rows, except rows of the excluded tenants.
 macro_rules! list_expired {
-    ($name:literal, $table:literal, $end:literal) => {
+    ($name:literal, $table:literal, $expiry:literal) => {
         concat!(
             "-- ",
             $name,
             "\nSELECT seq, tenant, id FROM ",
             $table,
             " WHERE ",
-            $end,
+            $expiry,
             " <= $1 AND instr($2, hex(tenant)) = 0 ORDER BY ",
-            $end,
+            $expiry,
             " LIMIT $3"
         )
     };
 }
 
-const LIST_EXPIRED_TOKENS: &str = list_expired!("list_ended_tokens", "tokens", "expires_at");
+const LIST_EXPIRED_TOKENS: &str = list_expired!("list_expired_tokens", "tokens", "expires_at");
 const LIST_EXPIRED_INTENTS: &str =
-    list_expired!("list_ended_intents", "token_intents", "expires_at");
-const LIST_EXPIRED_SESSIONS: &str = list_expired!("list_ended_sessions", "sessions", "ends_at");
+    list_expired!("list_expired_intents", "token_intents", "expires_at");
+const LIST_EXPIRED_SESSIONS: &str =
+    list_expired!("list_expired_threeds_sessions", "threeds_sessions", "deletes_at");
 
-/// A row's number, its tenant as the row has it, and its id.
+/// A row's number, its stored tenant, and its id.
 struct ExpiredRow {
     seq: i64,
     tenant: Vec<u8>,
@@ -72,17 +73,17 @@ fn uuid_or_nil(bytes: &[u8]) -> Uuid {
 fn list_expired(
     connection: &Connection,
     kind: ExpiringEntity,
-    ended: Timestamp,
-    left_out: &[String],
+    cutoff: Timestamp,
+    excluded_tenants: &[String],
 ) -> Result<Vec<ExpiredRow>, StoreError> {
     let sql = match kind {
         ExpiringEntity::Token => LIST_EXPIRED_TOKENS,
         ExpiringEntity::TokenIntent => LIST_EXPIRED_INTENTS,
         ExpiringEntity::ThreeDsSession => LIST_EXPIRED_SESSIONS,
     };
-    let some = parameters![ended, left_out.join(" "), DELETE_BATCH];
+    let parameters = parameters![cutoff, excluded_tenants.join(" "), DELETE_BATCH_SIZE];
     let mut statement = connection.prepare_cached(sql).map_err(store_error)?;
-    let rows = statement.query_map(params_from_iter(&some), |row: &Row<'_>| {
+    let rows = statement.query_map(params_from_iter(&parameters), |row: &Row<'_>| {
         let (tenant, id) = (row.get(1)?, row.get_ref(2)?.as_bytes()?.to_vec());
         Ok(ExpiredRow { seq: row.get(0)?, tenant, id })
     });
@@ -90,17 +91,17 @@ fn list_expired(
 }
 
 const FIND_EXPIRED_TOKEN: &str =
-    concat!("-- find_ended\n", select_tokens!(), " WHERE tokens.seq = $1");
+    concat!("-- find_expired_token\n", select_tokens!(), " WHERE tokens.seq = $1");
 
 const DELETE_EXPIRED_INTENT: &str = "
--- delete_ended_token_intent
+-- delete_expired_token_intent
 DELETE FROM token_intents WHERE seq = $1";
 
 const DELETE_EXPIRED_SESSION: &str = "
--- delete_ended_session
-DELETE FROM sessions WHERE seq = $1";
+-- delete_expired_threeds_session
+DELETE FROM threeds_sessions WHERE seq = $1";
 
-/// Removes one, and leaves a record of it.
+/// Deletes one row and appends an audit record.
 async fn delete_expired_row(
     transaction: &mut SqliteTransaction<'_>,
     kind: ExpiringEntity,
@@ -108,7 +109,7 @@ async fn delete_expired_row(
     audit: &AuditRecord,
 ) -> Result<(), StoreError> {
     let (tenant, ExpiredRow { seq, id, .. }) = (row.tenant(), row);
-    let entity = match kind {
+    let entity_id = match kind {
         ExpiringEntity::Token => {
             delete_expired_token(transaction, tenant, *seq).await?;
             String::from_utf8_lossy(id).into_owned()
@@ -122,7 +123,7 @@ async fn delete_expired_row(
             ThreeDsSessionId(uuid_or_nil(id)).to_string()
         }
     };
-    transaction.append_audit_record(tenant, audit, &entity, "expired").await
+    transaction.append_audit_record(tenant, audit, &entity_id, "expired").await
 }
 
 async fn delete_expired_token(
@@ -132,7 +133,7 @@ async fn delete_expired_token(
 ) -> Result<(), StoreError> {
     match transaction.find(FIND_EXPIRED_TOKEN, &parameters![seq], decode_numbered_token).await {
         Ok(Some(it)) => transaction.remove_token(tenant, seq, &it.token.record).await,
-        // Whoever altered a row must not keep it here, nor those behind it.
+        // An altered row must not prevent its own deletion or the deletion of later rows.
         Ok(None) | Err(StoreError::Corrupt(_)) => delete_token_row(transaction, seq).await,
         Err(
             error @ (StoreError::Busy | StoreError::AlreadyCompleted | StoreError::Unavailable(_)),
@@ -140,40 +141,41 @@ async fn delete_expired_token(
     }
 }
 
-/// Some of them, all at once. Should that fail, then one by one, and without those of tenants who
-/// are in the way: what of theirs cannot be recorded stays, and the others' goes.
+/// Deletes a batch. If that fails, deletes rows one by one and excludes each tenant with a row that
+/// cannot be deleted: no row is deleted without an audit record, and the rows of other tenants are
+/// deleted.
 pub(crate) fn delete_expired_rows(
     transaction: &mut SqliteTransaction<'_>,
     kind: ExpiringEntity,
-    expired_by: Timestamp,
+    cutoff: Timestamp,
     audit: &AuditRecord,
 ) -> Result<usize, StoreError> {
-    let end = |within: &mut SqliteTransaction<'_>, it: &ExpiredRow| {
-        run_ready(delete_expired_row(within, kind, it, audit))
+    let delete = |transaction: &mut SqliteTransaction<'_>, row: &ExpiredRow| {
+        run_sync_future(delete_expired_row(transaction, kind, row, audit))
     };
-    let some = list_expired(transaction, kind, expired_by, &[])?;
-    let Err(mut error) = some.iter().try_for_each(|it| end(transaction, it)) else {
-        return Ok(some.len());
+    let rows = list_expired(transaction, kind, cutoff, &[])?;
+    let Err(mut last_error) = rows.iter().try_for_each(|it| delete(transaction, it)) else {
+        return Ok(rows.len());
     };
     transaction.roll_back_work()?;
-    let mut left_out: Vec<String> = Vec::new();
+    let mut excluded_tenants: Vec<String> = Vec::new();
     loop {
-        let some = list_expired(transaction, kind, expired_by, &left_out)?;
-        let mut removed = 0_usize;
-        for it in &some {
-            match transaction.in_savepoint(|within| end(within, it)) {
-                Ok(()) => removed = removed.saturating_add(1),
-                Err(why) => {
-                    left_out.push(encode_hex(&it.tenant));
-                    error = why;
+        let rows = list_expired(transaction, kind, cutoff, &excluded_tenants)?;
+        let mut deleted = 0_usize;
+        for row in &rows {
+            match transaction.in_savepoint(|transaction| delete(transaction, row)) {
+                Ok(()) => deleted = deleted.saturating_add(1),
+                Err(error) => {
+                    excluded_tenants.push(encode_hex(&row.tenant));
+                    last_error = error;
                 }
             }
         }
-        if removed > 0 {
-            return Ok(removed);
+        if deleted > 0 {
+            return Ok(deleted);
         }
-        if some.is_empty() {
-            return Err(error);
+        if rows.is_empty() {
+            return Err(last_error);
         }
     }
 }
@@ -182,12 +184,17 @@ fn encode_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|it| format!("{it:02X}")).collect()
 }
 
-const ERASE_EXPIRED_CVCS: &str =
-    delete_some!(sqlite, "sweep_cvcs", "cvcs", "expires_at <= $1 ORDER BY expires_at", "token");
-
-const ERASE_EXPIRED_INTENT_CVCS: &str = delete_some!(
+const ERASE_EXPIRED_CVCS: &str = delete_batch!(
     sqlite,
-    "sweep_intent_cvcs",
+    "erase_expired_cvcs",
+    "cvcs",
+    "expires_at <= $1 ORDER BY expires_at",
+    "token"
+);
+
+const ERASE_EXPIRED_INTENT_CVCS: &str = delete_batch!(
+    sqlite,
+    "erase_expired_intent_cvcs",
     "intent_cvcs",
     "expires_at <= $1 ORDER BY expires_at",
     "intent"
@@ -206,9 +213,9 @@ pub(crate) const STATEMENTS: &[&str] = &[
 
 pub(crate) fn erase_expired_cvcs(
     connection: &Connection,
-    expired_by: Timestamp,
+    cutoff: Timestamp,
 ) -> Result<usize, StoreError> {
-    let erase = |sql| execute(connection, sql, &parameters![expired_by, ERASE_BATCH]);
+    let erase = |sql| execute(connection, sql, &parameters![cutoff, ERASE_BATCH_SIZE]);
     with_secure_delete(connection, || {
         Ok(erase(ERASE_EXPIRED_CVCS)?.saturating_add(erase(ERASE_EXPIRED_INTENT_CVCS)?))
     })

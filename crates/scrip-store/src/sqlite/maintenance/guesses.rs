@@ -1,4 +1,4 @@
-//! The counts of the guessing budget and the search budget.
+//! Counters of the guessing budget and the search budget.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -11,19 +11,19 @@ use scrip_core::{
 
 use crate::{
     shared::usage::{DELETE_EXPIRED_GUESSES, decode_guess},
-    sql::{Statements, parameters, run_ready},
+    sql::{Statements, parameters, run_sync_future},
     sqlite::{SqliteStore, engine::statement::execute},
 };
 
 const FIND_GUESSES: &str = "
 -- find_guesses
-SELECT bucket, number, counted_at, expires_at FROM guesses
+SELECT bucket, number_digest, counted_at, expires_at FROM guesses
 WHERE tenant = $1 AND bucket = $2 AND expires_at > $3";
 
 const INSERT_GUESS: &str = "
 -- insert_guess
-INSERT INTO guesses (tenant, bucket, number, counted_at, expires_at) VALUES ($1, $2, $3, $4, $5)
-ON CONFLICT (tenant, bucket, number) DO UPDATE SET
+INSERT INTO guesses (tenant, bucket, number_digest, counted_at, expires_at) VALUES ($1, $2, $3, $4, $5)
+ON CONFLICT (tenant, bucket, number_digest) DO UPDATE SET
     counted_at = max(counted_at, $4), expires_at = max(expires_at, $5)";
 
 fn find_guesses(
@@ -32,12 +32,12 @@ fn find_guesses(
     buckets: &[GuessBucket],
     now: Timestamp,
 ) -> Result<Vec<GuessRecord>, StoreError> {
-    let mut found = Vec::new();
+    let mut records = Vec::new();
     for bucket in buckets {
         let key = parameters![tenant, &bucket.0, now];
-        found.extend(run_ready(connection.query(FIND_GUESSES, &key, decode_guess))?);
+        records.extend(run_sync_future(connection.query(FIND_GUESSES, &key, decode_guess))?);
     }
-    Ok(found)
+    Ok(records)
 }
 
 fn insert_guesses(
@@ -45,8 +45,8 @@ fn insert_guesses(
     tenant: TenantId,
     records: &[GuessRecord],
 ) -> Result<(), StoreError> {
-    for GuessRecord { bucket, number_digest: number, counted_at: at, expires_at } in records {
-        let row = parameters![tenant, &bucket.0, number, *at, *expires_at];
+    for GuessRecord { bucket, number_digest, counted_at, expires_at } in records {
+        let row = parameters![tenant, &bucket.0, number_digest, *counted_at, *expires_at];
         execute(connection, INSERT_GUESS, &row)?;
     }
     Ok(())
@@ -66,7 +66,7 @@ impl GuessStore for SqliteStore {
         Box::pin(self.writer.write(move |it| insert_guesses(it, tenant, &records)))
     }
 
-    fn delete_expired_guesses(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.delete_some(LogKind::Audit, &DELETE_EXPIRED_GUESSES, expired_by))
+    fn delete_expired_guesses(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.delete_batch(LogKind::Audit, &DELETE_EXPIRED_GUESSES, cutoff))
     }
 }

@@ -1,4 +1,4 @@
-//! Remembered answers.
+//! Idempotency records.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -8,40 +8,41 @@ use scrip_core::{
 
 use crate::{
     shared::idempotency::{decode_stored_response, decode_stored_token_data},
-    sql::{Statements, parameters, run_ready},
+    sql::{Statements, parameters, run_sync_future},
     sqlite::SqliteStore,
 };
 
 const FIND_RESPONSE: &str = "
--- find_answer
-SELECT head, created_at FROM answers WHERE digest = $1 AND tenant = $2 AND created_at > $3";
+-- find_stored_response
+SELECT head, created_at FROM idempotency_records
+WHERE digest = $1 AND tenant = $2 AND created_at > $3";
 
-/// Named by digest and time, not by its row: should it be replaced between the two statements, it
-/// has no parts, rather than another's.
+/// Selects by digest and time instead of row number: if the record is replaced between the two
+/// statements, the result is empty and never belongs to another record.
 const FIND_RESPONSE_TOKEN_DATA: &str = "
--- find_parts
-SELECT answer_data.at, tokens.id, tokens.containers, answer_data.sealed
-FROM answers JOIN answer_data ON answer_data.answer = answers.seq
-    JOIN tokens ON tokens.seq = answer_data.token AND tokens.tenant = answers.tenant
-WHERE answers.digest = $1 AND answers.tenant = $2 AND answers.created_at = $3
+-- find_response_token_data
+SELECT response_token_data.write_index, tokens.id, tokens.containers, response_token_data.sealed
+FROM idempotency_records AS it JOIN response_token_data ON response_token_data.record = it.seq
+    JOIN tokens ON tokens.seq = response_token_data.token AND tokens.tenant = it.tenant
+WHERE it.digest = $1 AND it.tenant = $2 AND it.created_at = $3
     AND (tokens.expires_at IS NULL OR tokens.expires_at > $4)
-ORDER BY answer_data.at";
+ORDER BY response_token_data.write_index";
 
-/// On one connection.
+/// Finds a stored response and its token data with two statements on one connection.
 async fn find_stored_response(
     connection: &Connection,
     lookup: IdempotencyLookup,
 ) -> Result<Option<StoredResponse>, StoreError> {
     let IdempotencyLookup { tenant, digest, now, since } = lookup;
     let key = parameters![&digest, tenant, since];
-    let found =
+    let response_row =
         connection.find(FIND_RESPONSE, &key, |row| decode_stored_response(row, digest)).await?;
-    let Some(response) = found else { return Ok(None) };
+    let Some(response) = response_row else { return Ok(None) };
     let key = parameters![&digest, tenant, response.created_at, now];
-    let parts = connection
+    let token_data = connection
         .query(FIND_RESPONSE_TOKEN_DATA, &key, |row| decode_stored_token_data(row, 0))
         .await?;
-    Ok(Some(StoredResponse { token_data: parts, ..response }))
+    Ok(Some(StoredResponse { token_data, ..response }))
 }
 
 impl SqliteStore {
@@ -49,6 +50,6 @@ impl SqliteStore {
         &self,
         lookup: IdempotencyLookup,
     ) -> Result<Option<StoredResponse>, StoreError> {
-        self.readers.read(|it| run_ready(find_stored_response(it, lookup)))
+        self.readers.read(|it| run_sync_future(find_stored_response(it, lookup)))
     }
 }

@@ -1,4 +1,4 @@
-//! What there is in the file, for the operator, and what is done in the background.
+//! Row counts for the operator and metrics of background work.
 
 use std::{fs, path::Path};
 
@@ -15,7 +15,7 @@ use crate::{
         clock_watermark::{load_watermark, save_watermark},
         status::{list_counts, list_key_versions, query_number},
     },
-    sql::run_ready,
+    sql::run_sync_future,
     sqlite::{
         SqliteStore,
         audit::read_log::read_log_path,
@@ -24,23 +24,26 @@ use crate::{
     },
 };
 
-/// Without going through them: numbers have no gaps. A number that somebody made too large to add
-/// is no error.
+/// Counts the records of a log without a scan: sequence numbers have no gaps, so their differences
+/// are the counts. A value that was altered to overflow the sum is not an error.
 const COUNT_RECORDS: &str = "
 -- count_records
-SELECT CAST(total(it.n - coalesce(pruned.n, 0)) AS INTEGER)
-FROM audit_heads AS it LEFT JOIN audit_checkpoints AS pruned ON pruned.tenant = it.tenant";
+SELECT CAST(total(it.sequence - coalesce(pruned.sequence, 0)) AS INTEGER)
+FROM chain_heads AS it LEFT JOIN chain_checkpoints AS pruned ON pruned.tenant = it.tenant";
 
 async fn find_status(connection: &Connection, path: &Path) -> Result<StoreStatus, StoreError> {
     let mut counts = list_counts(connection).await?;
     counts.push(("audit_records", query_number(connection, COUNT_RECORDS).await?));
-    let bytes = |extension| file_size(&path.with_extension(extension));
+    let size_of_file = |extension| file_size(&path.with_extension(extension));
     Ok(StoreStatus {
         engine: "embedded",
         schema: u32::try_from(schema_version(connection)?).unwrap_or_default(),
         key_versions: list_key_versions(connection).await?,
         counts,
-        sizes_bytes: vec![("database", bytes("db")), ("write_ahead_log", bytes("db-wal"))],
+        sizes_bytes: vec![
+            ("database", size_of_file("db")),
+            ("write_ahead_log", size_of_file("db-wal")),
+        ],
     })
 }
 
@@ -51,19 +54,19 @@ fn file_size(path: &Path) -> u64 {
 impl Maintenance for SqliteStore {
     fn delete_expired(
         &self,
-        ending: ExpiringEntity,
-        expired_by: Timestamp,
+        entity: ExpiringEntity,
+        cutoff: Timestamp,
         audit: AuditRecord,
     ) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| delete_expired_rows(it, ending, expired_by, &audit)))
+        Box::pin(self.writer.write(move |it| delete_expired_rows(it, entity, cutoff, &audit)))
     }
 
-    fn erase_expired_cvcs(&self, expired_by: Timestamp) -> StoreFuture<'_, usize> {
-        Box::pin(self.writer.write(move |it| erase_expired_cvcs(it, expired_by)))
+    fn erase_expired_cvcs(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
+        Box::pin(self.writer.write(move |it| erase_expired_cvcs(it, cutoff)))
     }
 
     fn save_watermark(&self, watermark: SignedWatermark) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| run_ready(save_watermark(it, watermark))))
+        Box::pin(self.writer.write(move |it| run_sync_future(save_watermark(it, watermark))))
     }
 
     fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>> {
@@ -72,21 +75,22 @@ impl Maintenance for SqliteStore {
 
     fn status(&self) -> StoreFuture<'_, StoreStatus> {
         Box::pin(async move {
-            let mut status = self.readers.read(|it| run_ready(find_status(it, &self.path)))?;
-            let count = |it: &Connection| run_ready(query_number(it, COUNT_RECORDS));
-            status.counts.push(("access_records", self.read_log.readers.read(count)?));
+            let mut status =
+                self.readers.read(|it| run_sync_future(find_status(it, &self.path)))?;
+            let count_records = |it: &Connection| run_sync_future(query_number(it, COUNT_RECORDS));
+            status.counts.push(("read_log_records", self.read_log.readers.read(count_records)?));
             let path = read_log_path(&self.path);
-            status.sizes_bytes.push(("access_log", file_size(&path)));
-            let log = file_size(&path.with_extension("db-wal"));
-            status.sizes_bytes.push(("access_write_ahead_log", log));
+            status.sizes_bytes.push(("read_log", file_size(&path)));
+            let wal_size = file_size(&path.with_extension("db-wal"));
+            status.sizes_bytes.push(("read_log_wal", wal_size));
             Ok(status)
         })
     }
 
     fn metrics(&self) -> StoreMetrics {
-        let access = self.read_log.writer.metrics("access", &read_log_path(&self.path));
-        let logs = vec![self.writer.metrics("vault", &self.path), access];
-        StoreMetrics { writers: logs, readers: self.readers.metrics() }
+        let read_log = self.read_log.writer.metrics("read", &read_log_path(&self.path));
+        let writers = vec![self.writer.metrics("vault", &self.path), read_log];
+        StoreMetrics { writers, readers: self.readers.metrics() }
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
@@ -94,7 +98,9 @@ impl Maintenance for SqliteStore {
             if !self.writer.accepts_work() || !self.read_log.accepts_work() {
                 return Err(StoreError::Busy);
             }
-            self.readers.read(|it| run_ready(query_number(it, "-- ready\nSELECT 1"))).map(drop)
+            self.readers
+                .read(|it| run_sync_future(query_number(it, "-- ready\nSELECT 1")))
+                .map(drop)
         })
     }
 }

@@ -1,29 +1,29 @@
--- Everything that speaks about a person is inside a sealed body. What stands beside it in clear is
--- bound to it, and is here because a query needs it.
+-- All personal data is inside a sealed body. Clear columns are authenticated with the body and
+-- exist because queries need them.
 
 CREATE TABLE system_keys (
     name    TEXT NOT NULL PRIMARY KEY,
     wrapped BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Grows with every change of what follows, so that other processes see that there was one.
+-- Incremented with every policy change, so that other processes detect the change.
 CREATE TABLE directory_state (
-    one     INTEGER PRIMARY KEY CHECK (one = 1),
-    version INTEGER NOT NULL
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    version   INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO directory_state (one, version) VALUES (1, 0);
+INSERT INTO directory_state (singleton, version) VALUES (1, 0);
 
--- How late it was when a server last looked, so that none starts before it.
-CREATE TABLE clock_state (
-    one      INTEGER PRIMARY KEY CHECK (one = 1),
-    now      INTEGER NOT NULL,
-    earliest INTEGER NOT NULL,
-    mac      BLOB NOT NULL
+-- The clock watermark: a server does not start with an earlier clock.
+CREATE TABLE clock_watermark (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    now       INTEGER NOT NULL,
+    earliest  INTEGER NOT NULL,
+    mac       BLOB NOT NULL
 ) STRICT;
 
--- Policy stands in clear, so every row has a mac over all of its columns, and a tenant's row has
--- one over the macs of all of its policy, with a counter.
+-- Policy is stored in clear, so every row has a MAC over all its columns. A tenant's row also has a
+-- MAC over the MACs of its whole policy and a counter.
 CREATE TABLE tenants (
     id             BLOB NOT NULL PRIMARY KEY,
     name           TEXT NOT NULL,
@@ -34,30 +34,30 @@ CREATE TABLE tenants (
     created_at     INTEGER NOT NULL,
     modified_by    BLOB,
     modified_at    INTEGER,
-    -- When its keys are destroyed, for a tenant that was deleted.
+    -- When the keys of a deleted tenant are destroyed.
     deletes_at     INTEGER,
     mac            BLOB NOT NULL,
     policy_counter INTEGER NOT NULL,
     policy_mac     BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Keys are destroyed by overwriting them, so there must be one copy of each. But the engine moves
--- rows between pages as others come and go, and leaves what it moved where it was, `secure_delete` or
--- not. What it never moves is the part of a long row that does not fit on the row's page: that has
--- pages of its own, which are overwritten when they are freed. Of a row that is too long at most 1002
--- bytes stay, with pages of 4096 bytes, and no others are used. Those are the beginning of the row,
--- which ends before what stands `apart` does; so what comes after that is never moved.
+-- Keys are destroyed by overwriting them, so only one copy of each may exist. SQLite moves rows
+-- between pages when other rows change, and leaves the old bytes in place, even with
+-- `secure_delete`. It never moves the part of a long row that does not fit on the row's page: that
+-- part is on overflow pages, which are overwritten when they are freed. With pages of 4096 bytes,
+-- the only size in use, at most the first 1002 bytes of a long row stay on the row's page. They end
+-- inside of the `padding` column, so the key after it is never moved.
 CREATE TABLE tenant_keys (
     tenant  BLOB NOT NULL REFERENCES tenants (id) ON DELETE CASCADE,
     version INTEGER NOT NULL,
-    apart   BLOB NOT NULL CHECK (apart = zeroblob(1024)),
+    padding BLOB NOT NULL CHECK (padding = zeroblob(1024)),
     wrapped BLOB NOT NULL,
     PRIMARY KEY (tenant, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TABLE lasting_keys (
+CREATE TABLE permanent_keys (
     tenant  BLOB NOT NULL PRIMARY KEY REFERENCES tenants (id) ON DELETE CASCADE,
-    apart   BLOB NOT NULL CHECK (apart = zeroblob(1024)),
+    padding BLOB NOT NULL CHECK (padding = zeroblob(1024)),
     wrapped BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
@@ -87,7 +87,8 @@ CREATE TABLE api_keys (
     FOREIGN KEY (tenant, application) REFERENCES applications (tenant, id) ON DELETE CASCADE
 ) STRICT, WITHOUT ROWID;
 
--- Tenants whose tokens are still to be removed. Their keys are gone, so none of it opens.
+-- Deleted tenants with rows that are not purged yet. Their keys are destroyed, so the rows cannot
+-- be decrypted.
 CREATE TABLE deleted_tenants (
     id         BLOB NOT NULL PRIMARY KEY,
     deleted_at INTEGER NOT NULL,
@@ -109,10 +110,10 @@ CREATE TABLE access_sessions (
     mac           BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX access_sessions_by_end ON access_sessions (expires_at);
+CREATE INDEX access_sessions_by_expiry ON access_sessions (expires_at);
 
--- Page writes are what an insert costs, and a random index entry is a page of its own. So rows lie
--- in the order of their making, and only what the contract needs is indexed.
+-- The cost of an insert is its page writes, and an index entry at a random position costs a page.
+-- So rows are stored in order of creation, and there are only the indexes that the API needs.
 CREATE TABLE tokens (
     seq           INTEGER PRIMARY KEY,
     tenant        BLOB NOT NULL,
@@ -128,29 +129,28 @@ CREATE TABLE tokens (
     modified_at   INTEGER,
     expires_at    INTEGER,
     revision      INTEGER NOT NULL,
-    -- Digests of 16 bytes each, one after the other.
+    -- Concatenated digests of 16 bytes each.
     indexes       BLOB NOT NULL,
     body          BLOB NOT NULL,
-    -- By which a later token with the same data finds this one; they repeat what other columns say.
+    -- Lookup keys for deduplication, derived from other columns.
     duplicate_key      BLOB,
     duplicate_read_key BLOB
 ) STRICT;
 
 CREATE UNIQUE INDEX tokens_by_id ON tokens (tenant, id);
--- The longest-lived comes first, so a search for a duplicate never walks expired rows.
+-- The latest expiry comes first, so a search for a duplicate never scans expired rows.
 CREATE INDEX tokens_by_duplicate_key
     ON tokens (tenant, duplicate_key, ifnull(expires_at, 9223372036854775807) DESC, created_at)
     WHERE duplicate_key IS NOT NULL;
 CREATE INDEX tokens_by_duplicate_read_key
     ON tokens (tenant, duplicate_read_key, ifnull(expires_at, 9223372036854775807) DESC, created_at)
     WHERE duplicate_read_key IS NOT NULL;
--- Costs nothing for a token that never expires.
-CREATE INDEX tokens_by_end ON tokens (expires_at) WHERE expires_at IS NOT NULL;
+-- Partial: a token that never expires has no entry.
+CREATE INDEX tokens_by_expiry ON tokens (expires_at) WHERE expires_at IS NOT NULL;
 
--- By what a token can be asked for: its type, its fingerprint and its indexes, in each of its
--- containers and in the order of lists. A token's row says all of its entries, so that they are
--- removed without another index.
-CREATE TABLE filed (
+-- The token index: an entry per facet (type, fingerprint, index digests) and container, in list
+-- order. The entries of a token are derived from its row, so deleting them needs no other index.
+CREATE TABLE token_index (
     tenant     BLOB NOT NULL,
     facet      BLOB NOT NULL,
     container  TEXT NOT NULL,
@@ -165,12 +165,12 @@ CREATE TABLE cvcs (
     sealed     BLOB NOT NULL
 ) STRICT;
 
--- Almost in the order of their making, since every code of a tenant is kept equally long: an insert
--- goes to the end, to a page that the commit writes anyway.
-CREATE INDEX cvcs_by_end ON cvcs (expires_at);
+-- Almost in order of creation, because all CVCs of a tenant have the same retention: an insert
+-- appends to a page that the commit writes anyway.
+CREATE INDEX cvcs_by_expiry ON cvcs (expires_at);
 
--- How many tokens of each type a tenant has, and how many it made in each month. Changed once in each
--- commit, for all the tokens that came and went in it.
+-- Tokens per type and created tokens per month. Updated once per commit, for all tokens that it
+-- created and deleted.
 CREATE TABLE usage_types (
     tenant          BLOB NOT NULL,
     type            TEXT NOT NULL,
@@ -186,7 +186,7 @@ CREATE TABLE usage_months (
     PRIMARY KEY (month, tenant)
 ) STRICT, WITHOUT ROWID;
 
--- Data that waits to become a token. It is asked for by its id only, and ends by itself.
+-- Data that can be converted to a token. It is found by its id only, and expires.
 CREATE TABLE token_intents (
     seq         INTEGER PRIMARY KEY,
     tenant      BLOB NOT NULL,
@@ -201,7 +201,7 @@ CREATE TABLE token_intents (
 ) STRICT;
 
 CREATE UNIQUE INDEX token_intents_by_id ON token_intents (tenant, id);
-CREATE INDEX token_intents_by_end ON token_intents (expires_at);
+CREATE INDEX token_intents_by_expiry ON token_intents (expires_at);
 
 CREATE TABLE intent_cvcs (
     intent     INTEGER PRIMARY KEY REFERENCES token_intents (seq) ON DELETE CASCADE,
@@ -209,70 +209,71 @@ CREATE TABLE intent_cvcs (
     sealed     BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX intent_cvcs_by_end ON intent_cvcs (expires_at);
+CREATE INDEX intent_cvcs_by_expiry ON intent_cvcs (expires_at);
 
--- 3-D Secure sessions. A directory server that posts a result names no tenant, so ids are of all.
-CREATE TABLE sessions (
+-- 3DS sessions. A directory server that posts a result names no tenant, so ids are unique across
+-- tenants.
+CREATE TABLE threeds_sessions (
     seq        INTEGER PRIMARY KEY,
     tenant     BLOB NOT NULL,
     id         BLOB NOT NULL,
     created_by BLOB NOT NULL,
     created_at INTEGER NOT NULL,
-    ends_at    INTEGER,
+    deletes_at INTEGER,
     revision   INTEGER NOT NULL,
-    -- The card: a token, or an intent that may be converted into one.
+    -- The card: a token, or an intent that may be converted to one.
     token      TEXT,
     intent     BLOB,
-    -- Written by the conversion, with a mac of its own.
+    -- Written by the conversion, with a separate MAC.
     converted_containers TEXT,
     converted_number_version BLOB,
     converted_mac BLOB,
     body       BLOB NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX sessions_by_id ON sessions (id);
-CREATE INDEX sessions_by_token ON sessions (tenant, token) WHERE token IS NOT NULL;
-CREATE INDEX sessions_by_intent ON sessions (tenant, intent) WHERE intent IS NOT NULL;
--- Costs nothing for a session that was authenticated, which is kept.
-CREATE INDEX sessions_by_end ON sessions (ends_at) WHERE ends_at IS NOT NULL;
--- For what a deleted tenant leaves.
-CREATE INDEX sessions_by_tenant ON sessions (tenant);
+CREATE UNIQUE INDEX threeds_sessions_by_id ON threeds_sessions (id);
+CREATE INDEX threeds_sessions_by_token ON threeds_sessions (tenant, token) WHERE token IS NOT NULL;
+CREATE INDEX threeds_sessions_by_intent ON threeds_sessions (tenant, intent) WHERE intent IS NOT NULL;
+-- Partial: an authenticated session does not expire and has no entry.
+CREATE INDEX threeds_sessions_by_expiry ON threeds_sessions (deletes_at) WHERE deletes_at IS NOT NULL;
+-- For the purge of deleted tenants.
+CREATE INDEX threeds_sessions_by_tenant ON threeds_sessions (tenant);
 
--- What is to be told of sessions, in the order of commits.
-CREATE TABLE session_events (
-    seq    INTEGER PRIMARY KEY,
-    tenant BLOB NOT NULL,
-    id     BLOB NOT NULL,
-    at     INTEGER NOT NULL,
-    body   BLOB NOT NULL
+-- Events of 3DS sessions, in commit order.
+CREATE TABLE threeds_events (
+    seq         INTEGER PRIMARY KEY,
+    tenant      BLOB NOT NULL,
+    id          BLOB NOT NULL,
+    occurred_at INTEGER NOT NULL,
+    body        BLOB NOT NULL
 ) STRICT;
 
-CREATE INDEX session_events_by_time ON session_events (at);
-CREATE INDEX session_events_by_tenant ON session_events (tenant);
+CREATE INDEX threeds_events_by_time ON threeds_events (occurred_at);
+CREATE INDEX threeds_events_by_tenant ON threeds_events (tenant);
 
--- The number of the last event. Whoever delivers them remembers a number and goes on behind it, so
--- none may be given twice, also when all events are gone.
-CREATE TABLE event_state (
-    one  INTEGER PRIMARY KEY CHECK (one = 1),
-    last INTEGER NOT NULL
+-- The number of the last event. A consumer continues after the last number that it read. So a
+-- number is never reused, even after all events are deleted.
+CREATE TABLE threeds_event_state (
+    singleton INTEGER PRIMARY KEY CHECK (singleton = 1),
+    last_seq  INTEGER NOT NULL
 ) STRICT;
 
-INSERT INTO event_state (one, last) VALUES (1, 0);
+INSERT INTO threeds_event_state (singleton, last_seq) VALUES (1, 0);
 
--- Numbers that callers without a reveal right had evaluated, and searches without a result. All names
--- are keyed digests; the first byte of a bucket says who shares it and what it counts.
+-- Card numbers that callers without the right to reveal had evaluated, and searches without a
+-- result. Bucket and number are keyed digests; the first byte of a bucket is its kind.
 CREATE TABLE guesses (
-    tenant     BLOB NOT NULL,
-    bucket     BLOB NOT NULL,
-    number     BLOB NOT NULL,
-    counted_at INTEGER NOT NULL,
-    expires_at INTEGER NOT NULL,
-    PRIMARY KEY (tenant, bucket, number)
+    tenant        BLOB NOT NULL,
+    bucket        BLOB NOT NULL,
+    number_digest BLOB NOT NULL,
+    counted_at    INTEGER NOT NULL,
+    expires_at    INTEGER NOT NULL,
+    PRIMARY KEY (tenant, bucket, number_digest)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX guesses_by_end ON guesses (expires_at);
+CREATE INDEX guesses_by_expiry ON guesses (expires_at);
 
-CREATE TABLE answers (
+CREATE TABLE idempotency_records (
     seq        INTEGER PRIMARY KEY,
     tenant     BLOB NOT NULL,
     digest     BLOB NOT NULL,
@@ -280,24 +281,24 @@ CREATE TABLE answers (
     head       BLOB NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX answers_by_digest ON answers (digest);
+CREATE UNIQUE INDEX idempotency_records_by_digest ON idempotency_records (digest);
 
--- What an answer shows of each token. However a token goes, no remembered answer keeps its data.
-CREATE TABLE answer_data (
-    answer INTEGER NOT NULL REFERENCES answers (seq) ON DELETE CASCADE,
-    at     INTEGER NOT NULL,
-    token  INTEGER NOT NULL REFERENCES tokens (seq) ON DELETE CASCADE,
-    sealed BLOB NOT NULL,
-    PRIMARY KEY (answer, at)
+-- The token data of a stored response. Any deletion of a token also deletes its data here.
+CREATE TABLE response_token_data (
+    record      INTEGER NOT NULL REFERENCES idempotency_records (seq) ON DELETE CASCADE,
+    write_index INTEGER NOT NULL,
+    token       INTEGER NOT NULL REFERENCES tokens (seq) ON DELETE CASCADE,
+    sealed      BLOB NOT NULL,
+    PRIMARY KEY (record, write_index)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX answer_data_by_token ON answer_data (token);
+CREATE INDEX response_token_data_by_token ON response_token_data (token);
 
--- What was done, by whom: one chain for each tenant. Numbers rise by one from 1; a link is a mac over
--- every column and the link before it.
-CREATE TABLE audit (
+-- The audit log: one hash chain per tenant. Sequence numbers start at 1 without gaps; a link is a
+-- MAC over every column and the previous link.
+CREATE TABLE log_records (
     tenant     BLOB NOT NULL,
-    n          INTEGER NOT NULL,
+    sequence   INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     actor_kind TEXT NOT NULL,
     actor      BLOB,
@@ -312,24 +313,24 @@ CREATE TABLE audit (
     link       BLOB NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX audit_by_number ON audit (tenant, n);
+CREATE UNIQUE INDEX log_records_by_sequence ON log_records (tenant, sequence);
 
--- Where each chain ends, also when its tenant is deleted, or all of it pruned.
-CREATE TABLE audit_heads (
+-- The head of each chain. It stays when the tenant is deleted or all records are pruned.
+CREATE TABLE chain_heads (
     tenant            BLOB NOT NULL PRIMARY KEY,
-    n                 INTEGER NOT NULL,
+    sequence          INTEGER NOT NULL,
     at                INTEGER NOT NULL,
     link              BLOB NOT NULL,
-    -- How long the records of a deleted tenant are kept.
+    -- Retention of a deleted tenant's records.
     retention_seconds INTEGER,
     mac               BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Up to where it was pruned.
-CREATE TABLE audit_checkpoints (
-    tenant BLOB NOT NULL PRIMARY KEY,
-    n      INTEGER NOT NULL,
-    link   BLOB NOT NULL,
-    at     INTEGER NOT NULL,
-    mac    BLOB NOT NULL
+-- The last pruned record of each chain.
+CREATE TABLE chain_checkpoints (
+    tenant   BLOB NOT NULL PRIMARY KEY,
+    sequence INTEGER NOT NULL,
+    link     BLOB NOT NULL,
+    at       INTEGER NOT NULL,
+    mac      BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -1,4 +1,4 @@
-//! Changes of policy.
+//! Policy changes.
 
 use std::sync::atomic::Ordering;
 
@@ -22,12 +22,12 @@ use crate::{
 
 const PUT_TENANT_KEY: &str = "
 -- put_tenant_key
-INSERT INTO tenant_keys (tenant, version, apart, wrapped) VALUES ($1, $2, $3, $4)
+INSERT INTO tenant_keys (tenant, version, padding, wrapped) VALUES ($1, $2, $3, $4)
 ON CONFLICT (tenant, version) DO UPDATE SET wrapped = $4 WHERE wrapped <> $4";
 
 const PUT_PERMANENT_KEY: &str = "
--- put_lasting_key
-INSERT INTO lasting_keys (tenant, apart, wrapped) VALUES ($1, $2, $3)
+-- put_permanent_key
+INSERT INTO permanent_keys (tenant, padding, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 impl PolicyTransaction for SqliteTransaction<'_> {
@@ -43,18 +43,18 @@ impl PolicyTransaction for SqliteTransaction<'_> {
         })
     }
 
-    /// Other processes look for it.
+    /// Does nothing: other processes poll the version.
     async fn notify_version_changed(&self) -> Result<(), StoreError> {
         Ok(())
     }
 
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let other = parameters![&api_key.digest, api_key.id];
-        Ok(self.find(FIND_API_KEY, &other, |_| Ok(())).await?.is_some())
+        let parameters = parameters![&api_key.digest, api_key.id];
+        Ok(self.find(FIND_API_KEY, &parameters, |_| Ok(())).await?.is_some())
     }
 
-    /// The keys are overwritten with zeros, not only unlinked; so is the log, once the caller has let
-    /// it be moved and cut.
+    /// Deletes the row and overwrites the keys with zeros (`secure_delete`). The WAL still contains
+    /// the keys until the caller truncates it.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
         with_secure_delete(self, || execute(self, DELETE_TENANT, &parameters![tenant]))
     }
@@ -66,8 +66,8 @@ impl PolicyTransaction for SqliteTransaction<'_> {
 }
 
 impl SqliteStore {
-    /// The keys are gone from the tables; the log that had them is cut before the answer, unless
-    /// a reader is active for longer than a client waits.
+    /// Truncates the WAL, which still contains the keys that were deleted from the tables. Returns
+    /// after the truncation, unless a reader stays active for longer than a client waits.
     pub(crate) async fn erase_log(&self) -> Result<(), StoreError> {
         self.writer.progress.truncate_requested.store(true, Ordering::Relaxed);
         self.writer.write(|_| Ok(())).await

@@ -1,4 +1,4 @@
-//! The policy of every tenant, read whole.
+//! Reads the policy of every tenant.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -11,16 +11,18 @@ use crate::{
         changes::insert_system_keys,
         directory::{self, SQLITE_KEYS, directory_version},
     },
-    sql::run_ready,
+    sql::run_sync_future,
     sqlite::{SqliteStore, engine::statement::with_snapshot},
 };
 
-/// What stands before a key in its row, so that the key lies on a page of its own: see the schema.
+/// Padding before a key in its row, so that each key is on a separate page; see the schema.
 pub(crate) const KEY_PADDING: [u8; 1024] = [0; 1024];
 
-/// As it is at one instant.
+/// Loads the policy of all tenants in one snapshot.
 pub(crate) fn load_directory(connection: &Connection) -> Result<DirectoryRecords, StoreError> {
-    with_snapshot(connection, || run_ready(directory::load_directory(connection, &SQLITE_KEYS)))
+    with_snapshot(connection, || {
+        run_sync_future(directory::load_directory(connection, &SQLITE_KEYS))
+    })
 }
 
 impl DirectoryStore for SqliteStore {
@@ -33,6 +35,6 @@ impl DirectoryStore for SqliteStore {
     }
 
     fn insert_system_keys(&self, keys: SystemKeys) -> StoreFuture<'_, ()> {
-        Box::pin(self.writer.write(move |it| run_ready(insert_system_keys(it, &keys))))
+        Box::pin(self.writer.write(move |it| run_sync_future(insert_system_keys(it, &keys))))
     }
 }

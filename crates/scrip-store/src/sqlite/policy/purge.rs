@@ -1,11 +1,11 @@
-//! Rows that a deleted tenant left.
+//! Deletes the leftover rows of deleted tenants.
 
 use rusqlite::Connection;
 use scrip_core::{id::TenantId, store::StoreError, time::Timestamp};
 
 use crate::{
     shared::policy::changes::LATE_WRITES_MS,
-    sql::{Statements, delete_some, parameters, run_ready},
+    sql::{Statements, delete_batch, parameters, run_sync_future},
     sqlite::{
         SqliteStore,
         engine::{statement::execute, transaction::SqliteTransaction},
@@ -13,58 +13,61 @@ use crate::{
     },
 };
 
-const PURGE_BATCH: i64 = 256;
+/// Maximum number of rows per statement.
+const PURGE_BATCH_SIZE: i64 = 256;
 
-/// Some rows of a table that belong to a tenant.
+/// Statement that deletes a batch of rows of a tenant.
 macro_rules! purge {
     ($table:literal, $key:literal) => {
-        delete_some!(sqlite, concat!("purge_", $table), $table, "tenant = $1", $key)
+        delete_batch!(sqlite, concat!("purge_", $table), $table, "tenant = $1", $key)
     };
 }
 
 const PURGE_STATEMENTS: [&str; 6] = [
     purge!("tokens", "seq"),
-    purge!("filed", "tenant, facet, container, created_at, token"),
+    purge!("token_index", "tenant, facet, container, created_at, token"),
     purge!("token_intents", "seq"),
-    purge!("sessions", "seq"),
-    purge!("session_events", "seq"),
-    purge!("guesses", "tenant, bucket, number"),
+    purge!("threeds_sessions", "seq"),
+    purge!("threeds_events", "seq"),
+    purge!("guesses", "tenant, bucket, number_digest"),
 ];
 
 const FIND_TENANT: &str = "-- find_tenant\nSELECT 1 FROM tenants WHERE id = $1";
 
-/// Those of these tenants that have no row any more.
+/// Returns the given tenants that have no row.
 fn list_tenants_without_row(
     connection: &Connection,
     tenants: &[TenantId],
 ) -> Result<Vec<TenantId>, StoreError> {
-    let mut deleted = Vec::new();
+    let mut deleted_tenants = Vec::new();
     for tenant in tenants {
         let key = parameters![*tenant];
-        let found = connection.find(FIND_TENANT, &key, |_| Ok(()));
-        if run_ready(found)?.is_none() {
-            deleted.push(*tenant);
+        let tenant_row = connection.find(FIND_TENANT, &key, |_| Ok(()));
+        if run_sync_future(tenant_row)?.is_none() {
+            deleted_tenants.push(*tenant);
         }
     }
-    Ok(deleted)
+    Ok(deleted_tenants)
 }
 
 const DELETE_PURGED_TENANT: &str = "
--- forget_deleted_tenant
+-- delete_purged_tenant
 DELETE FROM deleted_tenants WHERE id = $1 AND deleted_at <= $2";
 
 impl SqliteStore {
+    /// Deletes a batch of rows and returns their number. The activity in the read log is deleted
+    /// first.
     pub(crate) async fn purge(
         &self,
         tenants: Vec<TenantId>,
         now: Timestamp,
     ) -> Result<usize, StoreError> {
         let tenants = self.readers.read(|it| list_tenants_without_row(it, &tenants))?;
-        let deleted = tenants.clone();
-        let forget = move |it: &mut SqliteTransaction<'_>| delete_activity(it, &deleted);
-        match self.read_log.writer.write(forget).await? {
+        let deleted_tenants = tenants.clone();
+        let delete = move |it: &mut SqliteTransaction<'_>| delete_activity(it, &deleted_tenants);
+        match self.read_log.writer.write(delete).await? {
             0 => self.writer.write(move |it| purge_tenants(it, &tenants, now)).await,
-            some => Ok(some),
+            deleted_rows => Ok(deleted_rows),
         }
     }
 }
@@ -74,17 +77,17 @@ fn purge_tenants(
     tenants: &[TenantId],
     now: Timestamp,
 ) -> Result<usize, StoreError> {
-    let mut purged = 0_usize;
+    let mut purged_rows = 0_usize;
     for tenant in tenants {
         for sql in PURGE_STATEMENTS {
-            let rows = execute(connection, sql, &parameters![*tenant, PURGE_BATCH])?;
-            purged = purged.saturating_add(rows);
+            let deleted_rows = execute(connection, sql, &parameters![*tenant, PURGE_BATCH_SIZE])?;
+            purged_rows = purged_rows.saturating_add(deleted_rows);
         }
-        if purged > 0 {
-            return Ok(purged);
+        if purged_rows > 0 {
+            return Ok(purged_rows);
         }
-        let before = now.unix_ms.saturating_sub(LATE_WRITES_MS);
-        execute(connection, DELETE_PURGED_TENANT, &parameters![*tenant, before])?;
+        let cutoff = now.unix_ms.saturating_sub(LATE_WRITES_MS);
+        execute(connection, DELETE_PURGED_TENANT, &parameters![*tenant, cutoff])?;
     }
-    Ok(purged)
+    Ok(purged_rows)
 }

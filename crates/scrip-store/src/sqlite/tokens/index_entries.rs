@@ -1,4 +1,4 @@
-//! The entries by which tokens are found: one for each facet in each container.
+//! Entries of the token index: one per facet and container.
 
 use rusqlite::Connection;
 use scrip_core::{id::TenantId, store::StoreError, token::TokenRecord};
@@ -11,32 +11,32 @@ use crate::{
 };
 
 pub(crate) const INSERT_INDEX_ENTRY: &str = "
--- file
-INSERT INTO filed (tenant, facet, container, created_at, token) VALUES ($1, $2, $3, $4, $5)";
+-- insert_index_entries
+INSERT INTO token_index (tenant, facet, container, created_at, token) VALUES ($1, $2, $3, $4, $5)";
 
 pub(crate) const DELETE_INDEX_ENTRY: &str = "
--- unfile
-DELETE FROM filed
+-- delete_index_entries
+DELETE FROM token_index
 WHERE tenant = $1 AND facet = $2 AND container = $3 AND created_at = $4 AND token = $5";
 
 pub(crate) const STATEMENTS: &[&str] = &[INSERT_INDEX_ENTRY, DELETE_INDEX_ENTRY];
 
-/// Most updates change nothing that a token is found by.
+/// Replaces the index entries of a token if they changed. Most updates do not change them.
 pub(crate) fn replace_index_entries(
     connection: &Connection,
     tenant: TenantId,
-    before: &NumberedToken,
-    after: &TokenRecord,
+    previous: &NumberedToken,
+    updated: &TokenRecord,
 ) -> Result<(), StoreError> {
-    let NumberedToken { number, token } = before;
-    if has_same_index_entries(&token.record, after) {
+    let NumberedToken { number, token } = previous;
+    if has_same_index_entries(&token.record, updated) {
         return Ok(());
     }
     execute_for_entries(connection, DELETE_INDEX_ENTRY, tenant, *number, &token.record)?;
-    execute_for_entries(connection, INSERT_INDEX_ENTRY, tenant, *number, after)
+    execute_for_entries(connection, INSERT_INDEX_ENTRY, tenant, *number, updated)
 }
 
-/// Inserts or removes the entries of a token.
+/// Inserts or deletes the index entries of a token.
 pub(crate) fn execute_for_entries(
     connection: &Connection,
     sql: &str,

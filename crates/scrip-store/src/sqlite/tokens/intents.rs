@@ -42,7 +42,7 @@ impl SqliteStore {
         intent: StoredTokenIntent,
         extras: CommitExtras,
     ) -> Result<(), StoreError> {
-        let put = async move |it: &mut SqliteTransaction<'_>| {
+        let insert_intent = async move |it: &mut SqliteTransaction<'_>| {
             it.check_tenant(tenant).await?;
             let row = insert_intent_parameters(tenant, &intent.record);
             let seq = insert(it, INSERT_TOKEN_INTENT, &row)?;
@@ -52,6 +52,6 @@ impl SqliteStore {
             }
             insert_commit_extras(it, tenant, &extras, "created").await
         };
-        self.write(tenant, put).await
+        self.write(tenant, insert_intent).await
     }
 }

@@ -1,4 +1,4 @@
-//! The entries of a survey.
+//! Index scans for offset pages: the newest tokens.
 
 use std::collections::VecDeque;
 
@@ -14,21 +14,22 @@ use crate::{
     shared::tokens::newest_tokens::{
         EntryPosition, IndexedOutline, NewestTokensReader, StreamName,
     },
-    sql::{ColumnReader, Statements, parameters, required},
+    sql::{ColumnReader, Statements, parameters, read_required},
 };
 
-const ENTRIES_BATCH: i64 = 64;
+/// Maximum number of entries per statement.
+const ENTRIES_BATCH_SIZE: i64 = 64;
 
 const LIST_NEWEST: &str = "
 -- list_newest
-SELECT created_at, token FROM filed
+SELECT created_at, token FROM token_index
 WHERE tenant = $1 AND facet = $2 AND container = $3 AND (created_at, token) < ($4, $5)
 ORDER BY created_at DESC, token DESC
 LIMIT $6";
 
-const LAST_CONTAINER: &str = "
+const FIND_LAST_CONTAINER: &str = "
 -- last_container
-SELECT container FROM filed
+SELECT container FROM token_index
 WHERE tenant = $1 AND facet = $2 AND container >= $3 AND container < $4
 ORDER BY container DESC
 LIMIT 1";
@@ -38,9 +39,9 @@ const FIND_OUTLINE: &str = "
 SELECT id, containers, indexes FROM tokens
 WHERE seq = $1 AND tenant = $2 AND (expires_at IS NULL OR expires_at > $3)";
 
-pub(crate) const STATEMENTS: &[&str] = &[LIST_NEWEST, LAST_CONTAINER, FIND_OUTLINE];
+pub(crate) const STATEMENTS: &[&str] = &[LIST_NEWEST, FIND_LAST_CONTAINER, FIND_OUTLINE];
 
-/// The token that an entry leads to is found when its turn comes.
+/// The token of an entry is loaded when it is needed.
 impl NewestTokensReader for Connection {
     type Entry = EntryPosition;
 
@@ -52,18 +53,18 @@ impl NewestTokensReader for Connection {
         &self,
         tenant: TenantId,
         facet: &[u8],
-        span: &ContainerRange,
+        range: &ContainerRange,
     ) -> Result<Vec<String>, StoreError> {
-        let (mut found, mut before) = (Vec::new(), span.to().to_owned());
-        while found.len() <= NEWEST_CONTAINERS_MAX {
-            let below = parameters![tenant, facet, span.from(), &before];
-            let last: Option<String> =
-                self.find(LAST_CONTAINER, &below, |row| required(row, 0)).await?;
-            let Some(container) = last else { break };
-            before.clone_from(&container);
-            found.push(container);
+        let (mut containers, mut upper_limit) = (Vec::new(), range.to().to_owned());
+        while containers.len() <= NEWEST_CONTAINERS_MAX {
+            let key = parameters![tenant, facet, range.from(), &upper_limit];
+            let last_container: Option<String> =
+                self.find(FIND_LAST_CONTAINER, &key, |row| read_required(row, 0)).await?;
+            let Some(container) = last_container else { break };
+            upper_limit.clone_from(&container);
+            containers.push(container);
         }
-        Ok(found)
+        Ok(containers)
     }
 
     async fn list_newest(
@@ -74,12 +75,18 @@ impl NewestTokensReader for Connection {
         after: EntryPosition,
     ) -> Result<VecDeque<EntryPosition>, StoreError> {
         let StreamName { facet, container } = name;
-        let bounds =
-            parameters![tenant, facet, container, after.created_at, after.number, ENTRIES_BATCH];
-        let place = |row: &dyn ColumnReader| {
-            Ok(EntryPosition { created_at: required(row, 0)?, number: required(row, 1)? })
+        let parameters = parameters![
+            tenant,
+            facet,
+            container,
+            after.created_at,
+            after.number,
+            ENTRIES_BATCH_SIZE
+        ];
+        let decode_position = |row: &dyn ColumnReader| {
+            Ok(EntryPosition { created_at: read_required(row, 0)?, number: read_required(row, 1)? })
         };
-        self.query(LIST_NEWEST, &bounds, place).await.map(VecDeque::from)
+        self.query(LIST_NEWEST, &parameters, decode_position).await.map(VecDeque::from)
     }
 
     async fn outline(

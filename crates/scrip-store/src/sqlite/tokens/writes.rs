@@ -1,4 +1,4 @@
-//! Tokens: found, written and removed.
+//! Finds, inserts, updates and deletes tokens.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -23,7 +23,10 @@ use crate::{
             writes::{BatchAttempt, TokenTransaction, delete_token, find_token, write_tokens},
         },
     },
-    sql::{ColumnReader, Execute, Statements, WriteTransaction, parameters, required, run_ready},
+    sql::{
+        ColumnReader, Execute, Statements, WriteTransaction, parameters, read_required,
+        run_sync_future,
+    },
     sqlite::{
         SqliteStore,
         engine::{
@@ -37,7 +40,7 @@ use crate::{
     token_activity::TokenActivity,
 };
 
-/// A token's row with its code.
+/// Selects tokens with their CVCs.
 macro_rules! select_tokens {
     () => {
         concat!(
@@ -56,7 +59,8 @@ pub(crate) const FIND_TOKEN: &str = concat!(
       AND (tokens.expires_at IS NULL OR tokens.expires_at > $3)"
 );
 
-/// One seek: the longest-lived, then the oldest.
+/// Finds the preferred duplicate with one index seek: the token with the latest expiry, then the
+/// oldest.
 macro_rules! find_duplicate {
     ($name:literal, $column:literal) => {
         concat!(
@@ -117,7 +121,7 @@ impl TokenTransaction for SqliteTransaction<'_> {
         tenant: TenantId,
         lookup: &DuplicateLookup,
         now: Timestamp,
-        own_id: &str,
+        excluded_id: &str,
     ) -> Result<Vec<NumberedToken>, StoreError> {
         let DuplicateLookup { keys: [first, second], read_key } = lookup;
         let second = (second != first).then_some(second);
@@ -126,13 +130,13 @@ impl TokenTransaction for SqliteTransaction<'_> {
             (FIND_DUPLICATE, second),
             (FIND_DUPLICATE_TO_READ, read_key.as_ref()),
         ];
-        let mut found = Vec::new();
+        let mut duplicates = Vec::new();
         for (sql, key) in seeks {
             let Some(DuplicateKey(key)) = key else { continue };
-            let key_parameters = parameters![tenant, key, now, own_id];
-            found.extend(self.find(sql, &key_parameters, decode_numbered_token).await?);
+            let key_parameters = parameters![tenant, key, now, excluded_id];
+            duplicates.extend(self.find(sql, &key_parameters, decode_numbered_token).await?);
         }
-        Ok(found)
+        Ok(duplicates)
     }
 
     async fn insert_token(
@@ -156,12 +160,12 @@ impl TokenTransaction for SqliteTransaction<'_> {
     async fn replace_token(
         &self,
         tenant: TenantId,
-        before: &NumberedToken,
-        after: &TokenRecord,
+        previous: &NumberedToken,
+        updated: &TokenRecord,
         cvc: &CvcChange,
     ) -> Result<(), StoreError> {
-        let seq = before.number;
-        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, seq, after)).await?;
+        let seq = previous.number;
+        self.execute(UPDATE_TOKEN, &update_token_parameters(tenant, seq, updated)).await?;
         match cvc {
             CvcChange::Keep => 0,
             CvcChange::Remove => self.execute(DELETE_CVC, &parameters![seq]).await?,
@@ -169,10 +173,10 @@ impl TokenTransaction for SqliteTransaction<'_> {
                 self.execute(PUT_CVC, &parameters![seq, cvc.expires_at, &cvc.sealed]).await?
             }
         };
-        replace_index_entries(self, tenant, before, after)
+        replace_index_entries(self, tenant, previous, updated)
     }
 
-    /// The cvc and the data in remembered answers go with the row, by the schema.
+    /// Foreign keys cascade to the CVC and to the token data of stored responses.
     async fn remove_token(
         &mut self,
         tenant: TenantId,
@@ -188,38 +192,39 @@ impl TokenTransaction for SqliteTransaction<'_> {
     }
 }
 
-/// Without the entries by which it was found, which lead nowhere then. The only way out for a row of
-/// a tenant that has counts: it is taken from those it says it is in, whatever else is altered in it.
+/// Deletes a token's row and leaves the index entries, which then point to no token. Every deletion
+/// of a token row must use this function while the tenant has usage counters: it decreases the
+/// counter of the row's type, even if other columns were altered.
 pub(crate) async fn delete_token_row(
     transaction: &mut SqliteTransaction<'_>,
     seq: i64,
 ) -> Result<(), StoreError> {
-    let counted = |row: &dyn ColumnReader| {
-        let tenant = required::<TenantId>(row, 0).ok();
-        Ok(tenant.zip(required::<TokenType>(row, 1).ok()))
+    let decode_usage_key = |row: &dyn ColumnReader| {
+        let tenant = read_required::<TenantId>(row, 0).ok();
+        Ok(tenant.zip(read_required::<TokenType>(row, 1).ok()))
     };
-    let gone = transaction.query(DELETE_TOKEN, &parameters![seq], counted).await?;
-    for (tenant, key_parameters) in gone.into_iter().flatten() {
-        transaction.usage.count_removed(tenant, key_parameters);
+    let deleted_rows = transaction.query(DELETE_TOKEN, &parameters![seq], decode_usage_key).await?;
+    for (tenant, token_type) in deleted_rows.into_iter().flatten() {
+        transaction.usage.count_removed(tenant, token_type);
     }
     Ok(())
 }
 
-/// The work of one savepoint.
+/// Writes a batch. The caller rolls back a rejected batch.
 async fn write_batch(
     transaction: &mut SqliteTransaction<'_>,
     tenant: TenantId,
     batch: TokenBatch,
 ) -> Result<BatchOutcome, StoreError> {
     transaction.check_tenant(tenant).await?;
-    let BatchAttempt { outcome: batched, numbers } =
+    let BatchAttempt { outcome, numbers } =
         write_tokens(transaction, tenant, &batch.writes).await?;
-    if let BatchOutcome::Written(outcomes) = &batched
-        && let Some(response) = batch.build_record.and_then(|it| it(outcomes))
+    if let BatchOutcome::Written(outcomes) = &outcome
+        && let Some(record) = batch.build_record.and_then(|it| it(outcomes))
     {
-        insert_idempotency_record(transaction, tenant, &response, &numbers).await?;
+        insert_idempotency_record(transaction, tenant, &record, &numbers).await?;
     }
-    Ok(batched)
+    Ok(outcome)
 }
 
 fn find_stored_token(
@@ -228,8 +233,8 @@ fn find_stored_token(
     id: &TokenId,
     now: Timestamp,
 ) -> Result<Option<StoredToken>, StoreError> {
-    let found = run_ready(find_token(connection, FIND_TOKEN, tenant, id, now))?;
-    Ok(found.map(|it| it.token))
+    let token = run_sync_future(find_token(connection, FIND_TOKEN, tenant, id, now))?;
+    Ok(token.map(|it| it.token))
 }
 
 impl TokenStore for SqliteStore {
@@ -239,13 +244,14 @@ impl TokenStore for SqliteStore {
         batch: TokenBatch,
     ) -> StoreFuture<'_, BatchOutcome> {
         let tenant = lookup.tenant().id;
-        let uses = TokenActivity::from_batch(&batch);
-        let work = move |it: &mut SqliteTransaction<'_>| run_ready(write_batch(it, tenant, batch));
-        let written = self.writer.write_if(work, |it| matches!(it, BatchOutcome::Written(_)));
+        let activity = TokenActivity::from_batch(&batch);
+        let work =
+            move |it: &mut SqliteTransaction<'_>| run_sync_future(write_batch(it, tenant, batch));
+        let write = self.writer.write_if(work, |it| matches!(it, BatchOutcome::Written(_)));
         Box::pin(async move {
-            let written = written.await?;
-            self.read_log.record_activity(tenant, uses.active_tokens(&written));
-            Ok(written)
+            let outcome = write.await?;
+            self.read_log.record_activity(tenant, activity.active_tokens(&outcome));
+            Ok(outcome)
         })
     }
 
@@ -259,7 +265,7 @@ impl TokenStore for SqliteStore {
         self.read(move |it| find_stored_token(it, tenant, id, now))
     }
 
-    /// Each where its id stands, all as of one instant.
+    /// Returns each token at the position of its id, all from one snapshot.
     fn find_tokens<'a>(
         &'a self,
         lookup: LookupPermit,

@@ -1,118 +1,129 @@
-//! Where the embedded engine has each kind of rows.
+//! SQLite tables of each kind of row.
 
 use crate::transfer::{
     ColumnType, RowColumn, RowKind,
     table::{
-        ID, JoinedTable, NAME, SEQ, SINGLETON, TENANT, TENANT_APPLICATION_ID, TENANT_BUCKET_NUMBER,
-        TENANT_ID, TENANT_TYPE, TENANT_VERSION, TransferTable, column_names, key_column,
-        parameter_list,
+        ID_KEY, NAME_KEY, RowSource, SEQ_KEY, SINGLETON_KEY, TENANT_APPLICATION_ID_KEY,
+        TENANT_BUCKET_NUMBER_KEY, TENANT_ID_KEY, TENANT_KEY, TENANT_TYPE_KEY, TENANT_VERSION_KEY,
+        TransferTable, column_names, key_column, parameter_list,
     },
 };
 
+/// The database file that contains a table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum TransferDatabase {
     Vault,
     ReadLog,
 }
 
-/// A table, the database that has it, and a column that every row has alike.
+/// A table, its database, and a column that has the same value in all rows.
 #[derive(Debug)]
 pub(super) struct SqliteTable {
     pub(super) database: TransferDatabase,
     pub(super) table: TransferTable,
-    constant: Option<SqliteConstant>,
+    fixed_column: Option<SqliteFixedColumn>,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct SqliteConstant {
+struct SqliteFixedColumn {
     column: &'static str,
+    /// SQL expression.
     value: &'static str,
 }
 
-const MONTH_TENANT: &[RowColumn] =
+const MONTH_TENANT_KEY: &[RowColumn] =
     &[key_column("month", ColumnType::Number), key_column("tenant", ColumnType::Id)];
-const MONTH_TENANT_TOKEN: &[RowColumn] = &[
+const MONTH_TENANT_TOKEN_KEY: &[RowColumn] = &[
     key_column("month", ColumnType::Number),
     key_column("tenant", ColumnType::Id),
     key_column("token", ColumnType::Text),
 ];
-const TENANT_N: &[RowColumn] =
-    &[key_column("tenant", ColumnType::Id), key_column("n", ColumnType::Number)];
+const TENANT_SEQUENCE_KEY: &[RowColumn] =
+    &[key_column("tenant", ColumnType::Id), key_column("sequence", ColumnType::Number)];
 const RESPONSE_TOKEN_DATA_KEY: &[RowColumn] = &[
-    key_column("answer_data.answer", ColumnType::Number),
-    key_column("answer_data.at", ColumnType::Number),
+    key_column("response_token_data.record", ColumnType::Number),
+    key_column("response_token_data.write_index", ColumnType::Number),
 ];
 
-/// The engine goes through a cross join in the order in which it is written.
-const RESPONSE_TOKEN_DATA: JoinedTable = JoinedTable {
-    from: "answer_data CROSS JOIN answers ON answers.seq = answer_data.answer \
-           CROSS JOIN tokens ON tokens.seq = answer_data.token",
-    columns: "answers.tenant, answers.digest, answer_data.at, tokens.id, answer_data.sealed",
+/// SQLite executes a cross join in the written order.
+const RESPONSE_TOKEN_DATA_SOURCE: RowSource = RowSource {
+    from: "response_token_data \
+           CROSS JOIN idempotency_records ON idempotency_records.seq = response_token_data.record \
+           CROSS JOIN tokens ON tokens.seq = response_token_data.token",
+    columns: "idempotency_records.tenant, idempotency_records.digest, \
+              response_token_data.write_index, tokens.id, response_token_data.sealed",
 };
 
-/// The columns of the kind are the parameters.
+/// The parameters are the columns of the kind.
 const INSERT_RESPONSE_TOKEN_DATA: &str = "
--- import_answer_data
-INSERT INTO answer_data (answer, at, token, sealed)
-    SELECT answers.seq, ?3, tokens.seq, ?5
-FROM answers JOIN tokens ON tokens.tenant = ?1 AND tokens.id = ?4
-WHERE answers.digest = ?2 AND answers.tenant = ?1";
+-- import_response_token_data
+INSERT INTO response_token_data (record, write_index, token, sealed)
+    SELECT idempotency_records.seq, ?3, tokens.seq, ?5
+FROM idempotency_records JOIN tokens ON tokens.tenant = ?1 AND tokens.id = ?4
+WHERE idempotency_records.digest = ?2 AND idempotency_records.tenant = ?1";
 
 impl SqliteTable {
+    /// Returns the table of a kind.
     pub(super) fn for_kind(kind: RowKind) -> Self {
-        let vault = |name, key| Self {
+        let vault_table = |name, key| Self {
             database: TransferDatabase::Vault,
             table: TransferTable::new(name, key),
-            constant: None,
+            fixed_column: None,
         };
-        let access = |name, key| Self { database: TransferDatabase::ReadLog, ..vault(name, key) };
-        let one = SqliteConstant { column: "one", value: "1" };
-        let single = |name| Self { constant: Some(one), ..vault(name, SINGLETON) };
-        let zeros = SqliteConstant { column: "apart", value: "zeroblob(1024)" };
-        let apart = |name, key| Self { constant: Some(zeros), ..vault(name, key) };
+        let read_log_table =
+            |name, key| Self { database: TransferDatabase::ReadLog, ..vault_table(name, key) };
+        let singleton_column = SqliteFixedColumn { column: "singleton", value: "1" };
+        let singleton_table = |name| Self {
+            fixed_column: Some(singleton_column),
+            ..vault_table(name, SINGLETON_KEY)
+        };
+        let padding_column = SqliteFixedColumn { column: "padding", value: "zeroblob(1024)" };
+        let padded_table =
+            |name, key| Self { fixed_column: Some(padding_column), ..vault_table(name, key) };
         match kind {
-            RowKind::Clock => single("clock_state"),
-            RowKind::DirectoryVersion => single("directory_state"),
-            RowKind::LastEvent => single("event_state"),
-            RowKind::Tenants => vault("tenants", ID),
-            RowKind::TenantKeys => apart("tenant_keys", TENANT_VERSION),
-            RowKind::LastingKeys => apart("lasting_keys", TENANT),
-            RowKind::Applications => vault("applications", TENANT_ID),
-            RowKind::ApiKeys => vault("api_keys", TENANT_APPLICATION_ID),
-            RowKind::DeletedTenants => vault("deleted_tenants", ID),
-            RowKind::AccessSessions => vault("access_sessions", SEQ),
-            RowKind::Tokens => vault("tokens", SEQ),
-            RowKind::UsageTypes => vault("usage_types", TENANT_TYPE),
-            RowKind::UsageMonths => vault("usage_months", MONTH_TENANT),
-            RowKind::TokenIntents => vault("token_intents", SEQ),
-            RowKind::Sessions => vault("sessions", SEQ),
-            RowKind::SessionEvents => vault("session_events", SEQ),
-            RowKind::Guesses => vault("guesses", TENANT_BUCKET_NUMBER),
-            RowKind::Answers => vault("answers", SEQ),
-            RowKind::AnswerData => {
-                let table = TransferTable::new("answer_data", RESPONSE_TOKEN_DATA_KEY)
-                    .join(RESPONSE_TOKEN_DATA);
-                Self { table, ..vault("answer_data", RESPONSE_TOKEN_DATA_KEY) }
+            RowKind::Clock => singleton_table("clock_watermark"),
+            RowKind::DirectoryVersion => singleton_table("directory_state"),
+            RowKind::LastEvent => singleton_table("threeds_event_state"),
+            RowKind::Tenants => vault_table("tenants", ID_KEY),
+            RowKind::TenantKeys => padded_table("tenant_keys", TENANT_VERSION_KEY),
+            RowKind::PermanentKeys => padded_table("permanent_keys", TENANT_KEY),
+            RowKind::Applications => vault_table("applications", TENANT_ID_KEY),
+            RowKind::ApiKeys => vault_table("api_keys", TENANT_APPLICATION_ID_KEY),
+            RowKind::DeletedTenants => vault_table("deleted_tenants", ID_KEY),
+            RowKind::AccessSessions => vault_table("access_sessions", SEQ_KEY),
+            RowKind::Tokens => vault_table("tokens", SEQ_KEY),
+            RowKind::UsageTypes => vault_table("usage_types", TENANT_TYPE_KEY),
+            RowKind::UsageMonths => vault_table("usage_months", MONTH_TENANT_KEY),
+            RowKind::TokenIntents => vault_table("token_intents", SEQ_KEY),
+            RowKind::ThreeDsSessions => vault_table("threeds_sessions", SEQ_KEY),
+            RowKind::ThreeDsEvents => vault_table("threeds_events", SEQ_KEY),
+            RowKind::Guesses => vault_table("guesses", TENANT_BUCKET_NUMBER_KEY),
+            RowKind::IdempotencyRecords => vault_table("idempotency_records", SEQ_KEY),
+            RowKind::ResponseTokenData => {
+                let table = TransferTable::new("response_token_data", RESPONSE_TOKEN_DATA_KEY)
+                    .with_source(RESPONSE_TOKEN_DATA_SOURCE);
+                Self { table, ..vault_table("response_token_data", RESPONSE_TOKEN_DATA_KEY) }
             }
-            RowKind::AuditRecords => vault("audit", TENANT_N),
-            RowKind::AuditHeads => vault("audit_heads", TENANT),
-            RowKind::AuditCheckpoints => vault("audit_checkpoints", TENANT),
-            RowKind::AccessRecords => access("audit", TENANT_N),
-            RowKind::AccessHeads => access("audit_heads", TENANT),
-            RowKind::AccessCheckpoints => access("audit_checkpoints", TENANT),
-            RowKind::ActiveTokens => access("active_tokens", MONTH_TENANT_TOKEN),
-            RowKind::ActiveMonths => access("active_months", MONTH_TENANT),
-            RowKind::SystemKeys => vault("system_keys", NAME),
+            RowKind::AuditRecords => vault_table("log_records", TENANT_SEQUENCE_KEY),
+            RowKind::AuditHeads => vault_table("chain_heads", TENANT_KEY),
+            RowKind::AuditCheckpoints => vault_table("chain_checkpoints", TENANT_KEY),
+            RowKind::ReadLogRecords => read_log_table("log_records", TENANT_SEQUENCE_KEY),
+            RowKind::ReadLogHeads => read_log_table("chain_heads", TENANT_KEY),
+            RowKind::ReadLogCheckpoints => read_log_table("chain_checkpoints", TENANT_KEY),
+            RowKind::ActiveTokens => read_log_table("active_tokens", MONTH_TENANT_TOKEN_KEY),
+            RowKind::ActiveMonths => read_log_table("active_months", MONTH_TENANT_KEY),
+            RowKind::SystemKeys => vault_table("system_keys", NAME_KEY),
         }
     }
 
-    pub(super) fn clear(&self) -> String {
+    /// Statement that deletes all rows.
+    pub(super) fn clear_statement(&self) -> String {
         format!("-- clear\nDELETE FROM {}", self.table.name)
     }
 
-    /// With the columns of the kind as parameters; behind them a token's number.
-    pub(super) fn insert(&self, kind: RowKind) -> String {
-        if kind == RowKind::AnswerData {
+    /// Statement that inserts a row. Parameters: the columns of the kind, then a token's number.
+    pub(super) fn insert_statement(&self, kind: RowKind) -> String {
+        if kind == RowKind::ResponseTokenData {
             return INSERT_RESPONSE_TOKEN_DATA.to_owned();
         }
         let (mut columns, mut values) =
@@ -121,15 +132,16 @@ impl SqliteTable {
             columns += ", seq";
             values = parameter_list(kind.columns().len().saturating_add(1));
         }
-        if let Some(SqliteConstant { column, value }) = self.constant {
+        if let Some(SqliteFixedColumn { column, value }) = self.fixed_column {
             columns = format!("{column}, {columns}");
             values = format!("{value}, {values}");
         }
-        let again = match self.database {
+        // The read log may contain the row already: the import crashed before it saved its state.
+        let on_conflict = match self.database {
             TransferDatabase::Vault => "",
             TransferDatabase::ReadLog => " OR IGNORE",
         };
         let name = self.table.name;
-        format!("-- import_{name}\nINSERT{again} INTO {name} ({columns}) VALUES ({values})")
+        format!("-- import_{name}\nINSERT{on_conflict} INTO {name} ({columns}) VALUES ({values})")
     }
 }

@@ -1,4 +1,4 @@
-//! Whoever damages the end of one chain stops nobody, and is found.
+//! A damaged end of one chain blocks no writes and is detected.
 
 use std::{collections::BTreeSet, future::ready, path::PathBuf, sync::Arc, time::Duration};
 
@@ -27,30 +27,30 @@ use scrip_testing::{
 };
 use serde_json::json;
 
-use crate::audit::log_tampering::verify_logs;
+use crate::audit::log_files::verify_logs;
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 const MINUTE: Duration = Duration::from_secs(60);
-const INTENTS: &[Permission] = &[Permission::TokenIntentCreate];
+const INTENT_PERMISSIONS: &[Permission] = &[Permission::TokenIntentCreate];
 
-/// What is done to the chain of one tenant. `kept.heads` are those of a while before.
+/// Statements that damage the chain of the first tenant. `older.chain_heads` contains older heads.
 const DAMAGES: &[&str] = &[
-    "DELETE FROM audit_heads WHERE tenant = {one}",
-    "UPDATE audit_heads SET tenant = x'00' WHERE tenant = {one}",
-    "REPLACE INTO audit_heads SELECT * FROM kept.heads WHERE tenant = {one}",
-    "UPDATE audit_heads SET link = x'00' WHERE tenant = {one}",
-    "UPDATE audit_heads SET mac = x'' WHERE tenant = {one}",
-    "UPDATE audit_heads SET n = 9223372036854775807 WHERE tenant = {one}",
-    "UPDATE audit_heads SET n = 9223372036854775805 WHERE tenant = {one}",
-    "UPDATE audit_heads SET n = -9223372036854775808 WHERE tenant = {one}",
-    "UPDATE audit SET n = 9223372036854775807 \
-     WHERE tenant = {one} AND n = (SELECT max(n) FROM audit WHERE tenant = {one}); \
-     DELETE FROM audit_heads WHERE tenant = {one}",
-    "UPDATE audit SET link = x'00' WHERE tenant = {one}; DELETE FROM audit_heads WHERE tenant = {one}",
-    "REPLACE INTO audit_checkpoints VALUES ({one}, 0, x'00', 0, x'00')",
-    "REPLACE INTO audit_checkpoints VALUES ({one}, 9223372036854775807, zeroblob(32), 0, zeroblob(32))",
-    "REPLACE INTO audit_checkpoints VALUES ({one}, 9223372036854775807, zeroblob(32), 0, zeroblob(32)); \
-     DELETE FROM audit WHERE tenant = {one}; DELETE FROM audit_heads WHERE tenant = {one}",
+    "DELETE FROM chain_heads WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET tenant = x'00' WHERE tenant = {tenant}",
+    "REPLACE INTO chain_heads SELECT * FROM older.chain_heads WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET link = x'00' WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET mac = x'' WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET sequence = 9223372036854775807 WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET sequence = 9223372036854775805 WHERE tenant = {tenant}",
+    "UPDATE chain_heads SET sequence = -9223372036854775808 WHERE tenant = {tenant}",
+    "UPDATE log_records SET sequence = 9223372036854775807 \
+     WHERE tenant = {tenant} AND sequence = (SELECT max(sequence) FROM log_records WHERE tenant = {tenant}); \
+     DELETE FROM chain_heads WHERE tenant = {tenant}",
+    "UPDATE log_records SET link = x'00' WHERE tenant = {tenant}; DELETE FROM chain_heads WHERE tenant = {tenant}",
+    "REPLACE INTO chain_checkpoints VALUES ({tenant}, 0, x'00', 0, x'00')",
+    "REPLACE INTO chain_checkpoints VALUES ({tenant}, 9223372036854775807, zeroblob(32), 0, zeroblob(32))",
+    "REPLACE INTO chain_checkpoints VALUES ({tenant}, 9223372036854775807, zeroblob(32), 0, zeroblob(32)); \
+     DELETE FROM log_records WHERE tenant = {tenant}; DELETE FROM chain_heads WHERE tenant = {tenant}",
 ];
 
 struct DamagedChainHarness {
@@ -69,7 +69,7 @@ impl DamagedChainHarness {
         let rules = || {
             [
                 access_rule("/", Transform::Reveal, TOKENS),
-                access_rule("/", Transform::Mask, INTENTS),
+                access_rule("/", Transform::Mask, INTENT_PERMISSIONS),
             ]
         };
         let callers = [
@@ -82,21 +82,22 @@ impl DamagedChainHarness {
     fn file(&self, log: LogKind) -> PathBuf {
         self.vault_harness.file().with_file_name(match log {
             LogKind::Audit => "scrip.db",
-            LogKind::Read => "access.db",
+            LogKind::Read => "read_log.db",
         })
     }
 
-    fn fill_tenant(&self, sql: &str) -> String {
-        sql.replace("{one}", &format!("x'{}'", self.tenants[0].id.0.simple()))
+    fn insert_tenant_id(&self, sql: &str) -> String {
+        sql.replace("{tenant}", &format!("x'{}'", self.tenants[0].id.0.simple()))
     }
 
     async fn create(&self, caller: &Caller, lifetime: Duration) -> Result<TokenId, Error> {
         let expires_at = Some(self.vault_harness.clock.now().plus(lifetime));
-        let new = NewToken { expires_at, ..card(VISA) };
-        Ok(create(&self.vault_harness.vault, caller, new).await?.token.id)
+        let new_card = NewToken { expires_at, ..card(VISA) };
+        Ok(create(&self.vault_harness.vault, caller, new_card).await?.token.id)
     }
 
-    /// What clients do, and what their time leaves to be swept.
+    /// Runs client operations for every tenant: creates, reads and deletes a token, and creates a
+    /// token and an intent that expire.
     async fn use_all_tenants(&self) -> Result<(), Error> {
         let vault = &self.vault_harness.vault;
         for caller in &self.callers {
@@ -105,47 +106,51 @@ impl DamagedChainHarness {
             delete_token(vault, caller, &token).await?;
             self.create(caller, MINUTE).await?;
             let data = Plaintext::new(json!({"number": VISA}));
-            let new = NewTokenIntent {
+            let new_intent = NewTokenIntent {
                 token_type: TokenType::Card,
                 data,
                 containers: None,
                 authentication: None,
             };
-            create_token_intent(vault, caller, new, None).await?;
+            create_token_intent(vault, caller, new_intent, None).await?;
         }
         Ok(())
     }
 
-    async fn sweep(&self) {
+    async fn delete_expired(&self) {
         while expire_token(&self.vault_harness.vault).await.unwrap() > 0 {}
         while expire_token_intent(&self.vault_harness.vault).await.unwrap() > 0 {}
     }
 
-    fn remaining_tenants(&self, table: &str) -> Vec<TenantId> {
-        let file = Connection::open(self.vault_harness.file()).unwrap();
-        let mut statement = file.prepare(&format!("SELECT tenant FROM {table}")).unwrap();
+    fn list_row_tenants(&self, table: &str) -> Vec<TenantId> {
+        let connection = Connection::open(self.vault_harness.file()).unwrap();
+        let mut statement = connection.prepare(&format!("SELECT tenant FROM {table}")).unwrap();
         let bytes = statement.query_map([], |row| row.get::<_, [u8; 16]>(0)).unwrap();
         bytes.map(|it| TenantId(uuid::Uuid::from_bytes(it.unwrap()))).collect()
     }
 
-    /// Whose chains verifying complains about.
-    fn tenants_with_faults(&self) -> BTreeSet<Option<TenantId>> {
+    /// Lists the tenants with chains that verification reports.
+    fn list_damaged_tenants(&self) -> BTreeSet<Option<TenantId>> {
         let folder = self.vault_harness.file().parent().unwrap().to_owned();
-        let existing = self.tenants.each_ref().map(|it| it.id);
+        let existing_tenants = self.tenants.each_ref().map(|it| it.id);
         let key = self.vault_harness.vault.audit_trail.key().unwrap();
-        verify_logs(&folder, key, &existing, &[]).problems.iter().map(|it| it.tenant).collect()
+        verify_logs(&folder, key, &existing_tenants, &[])
+            .problems
+            .iter()
+            .map(|it| it.tenant)
+            .collect()
     }
 
-    /// Of the neighbour, in both logs.
+    /// Prunes both logs of the second tenant, which is not damaged.
     async fn prune(&self) -> usize {
-        let mut pruned = 0;
-        let all = prune_logs(&self.vault_harness.vault, &self.vault_harness.directory().await)
+        let mut pruned_count = 0;
+        let chains = prune_logs(&self.vault_harness.vault, &self.vault_harness.directory().await)
             .await
             .unwrap();
-        for chain in all.into_iter().filter(|it| it.tenant == self.tenants[1].id) {
-            pruned += self.vault_harness.vault.store.prune_chain(chain).await.unwrap();
+        for chain in chains.into_iter().filter(|it| it.tenant == self.tenants[1].id) {
+            pruned_count += self.vault_harness.vault.store.prune_chain(chain).await.unwrap();
         }
-        pruned
+        pruned_count
     }
 }
 
@@ -153,31 +158,40 @@ async fn check_damage(log: LogKind, damage: &str) {
     let harness = DamagedChainHarness::open().await;
     harness.use_all_tenants().await.unwrap();
     let attacker = Connection::open(harness.file(log)).unwrap();
-    let keep = "ATTACH ':memory:' AS kept; CREATE TABLE kept.heads AS SELECT * FROM audit_heads";
-    attacker.execute_batch(keep).unwrap();
+    let save_heads =
+        "ATTACH ':memory:' AS older; CREATE TABLE older.chain_heads AS SELECT * FROM chain_heads";
+    attacker.execute_batch(save_heads).unwrap();
     harness.use_all_tenants().await.unwrap();
-    assert_eq!(harness.tenants_with_faults(), BTreeSet::new());
-    attacker.execute_batch(&harness.fill_tenant(damage)).unwrap();
-    assert!(!harness.tenants_with_faults().is_empty(), "before anybody goes on");
+    assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
+    attacker.execute_batch(&harness.insert_tenant_id(damage)).unwrap();
+    assert!(!harness.list_damaged_tenants().is_empty(), "not detected before the next write");
 
     let store = &harness.vault_harness.vault.store;
-    let listed = |heads: Vec<TenantId>| assert!(heads.contains(&harness.tenants[1].id));
+    let assert_lists_other_tenant =
+        |heads: Vec<TenantId>| assert!(heads.contains(&harness.tenants[1].id));
     for _ in 0..3 {
-        listed(store.list_heads(log).await.unwrap().iter().map(|it| it.tenant).collect());
-        listed(store.list_chains(log).await.unwrap().iter().map(|it| it.head.tenant).collect());
+        assert_lists_other_tenant(
+            store.list_heads(log).await.unwrap().iter().map(|it| it.tenant).collect(),
+        );
+        assert_lists_other_tenant(
+            store.list_chains(log).await.unwrap().iter().map(|it| it.head.tenant).collect(),
+        );
         store.status().await.unwrap();
-        let lived = harness.use_all_tenants().await;
-        lived.unwrap_or_else(|error| panic!("{log:?} {damage}: {error:?}"));
+        let outcome = harness.use_all_tenants().await;
+        outcome.unwrap_or_else(|error| panic!("{log:?} {damage}: {error:?}"));
         harness.vault_harness.clock.advance(DAY);
-        harness.sweep().await;
+        harness.delete_expired().await;
         assert_eq!(
-            (harness.remaining_tenants("tokens"), harness.remaining_tenants("token_intents")),
+            (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents")),
             (vec![], vec![])
         );
-        let found = harness.tenants_with_faults();
-        let others = [Some(harness.tenants[0].id), None];
-        assert!(found.contains(&others[0]), "{found:?}");
-        assert!(found.iter().all(|it| others.contains(it)), "{found:?}");
+        let damaged_tenants = harness.list_damaged_tenants();
+        let expected_tenants = [Some(harness.tenants[0].id), None];
+        assert!(damaged_tenants.contains(&expected_tenants[0]), "{damaged_tenants:?}");
+        assert!(
+            damaged_tenants.iter().all(|it| expected_tenants.contains(it)),
+            "{damaged_tenants:?}"
+        );
     }
     assert!(harness.prune().await > 0);
 }
@@ -191,70 +205,74 @@ async fn damaged_chain_end_is_detected_and_blocks_no_tenant() {
     }
 }
 
-/// Nothing of this tenant's can be recorded in this log.
+/// A trigger that rejects all records of the first tenant in a log.
 const REJECT_RECORDS_TRIGGER: &str =
-    "CREATE TRIGGER refused BEFORE INSERT ON audit WHEN NEW.tenant = {one}
+    "CREATE TRIGGER refused BEFORE INSERT ON log_records WHEN NEW.tenant = {tenant}
     BEGIN SELECT RAISE(ABORT, 'refused'); END";
 
 #[tokio::test]
 async fn unrecordable_read_fails_alone_in_a_shared_commit() {
     let harness = DamagedChainHarness::open().await;
-    let [one, two] = &harness.callers;
-    let tokens = [harness.create(one, DAY).await.unwrap(), harness.create(two, DAY).await.unwrap()];
+    let [first_caller, second_caller] = &harness.callers;
+    let tokens = [
+        harness.create(first_caller, DAY).await.unwrap(),
+        harness.create(second_caller, DAY).await.unwrap(),
+    ];
     let attacker = Connection::open(harness.file(LogKind::Read)).unwrap();
-    attacker.execute_batch(&harness.fill_tenant(REJECT_RECORDS_TRIGGER)).unwrap();
+    attacker.execute_batch(&harness.insert_tenant_id(REJECT_RECORDS_TRIGGER)).unwrap();
     let vault = &harness.vault_harness.vault;
-    // Nobody can commit, so both are waiting when the writer comes to them.
+    // The lock blocks commits, so both writes are queued when the writer runs.
     attacker.execute_batch("BEGIN IMMEDIATE").unwrap();
-    let both = async {
+    let reads = async {
         tokio::join!(
-            get_token(vault, two, &tokens[1]),
-            get_token(vault, one, &tokens[0]),
-            get_token(vault, two, &tokens[1])
+            get_token(vault, second_caller, &tokens[1]),
+            get_token(vault, first_caller, &tokens[0]),
+            get_token(vault, second_caller, &tokens[1])
         )
     };
-    tokio::pin!(both);
+    tokio::pin!(reads);
     tokio::select! {
         biased;
-        _ = &mut both => panic!("nobody could write"),
+        _ = &mut reads => panic!("the lock should block all writes"),
         () = ready(()) => (),
     }
     attacker.execute_batch("COMMIT").unwrap();
-    let (first, rejected, last) = both.await;
+    let (first, rejected, last) = reads.await;
     assert!(first.is_ok() && last.is_ok(), "{first:?} {last:?}");
     assert!(matches!(rejected, Err(Error::Unavailable(_))), "{rejected:?}");
-    let count = "SELECT count(*) FROM audit WHERE operation = 'get_token'";
-    assert_eq!(attacker.query_row(count, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
-    assert_eq!(harness.tenants_with_faults(), BTreeSet::new());
+    let count_query = "SELECT count(*) FROM log_records WHERE operation = 'get_token'";
+    assert_eq!(attacker.query_row(count_query, [], |row| row.get::<_, i64>(0)).unwrap(), 2);
+    assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
 }
 
-/// More of them than one step looks at, and before all others.
+/// The first tenant has more expired tokens than one step reads, and they expired before those of
+/// the second tenant.
 #[tokio::test]
 async fn unrecordable_expired_tokens_stay_and_do_not_block_other_tenants() {
     let harness = DamagedChainHarness::open().await;
-    let [one, two] = &harness.callers;
+    let [first_caller, second_caller] = &harness.callers;
     for _ in 0..20 {
-        harness.create(one, MINUTE).await.unwrap();
+        harness.create(first_caller, MINUTE).await.unwrap();
     }
     harness.use_all_tenants().await.unwrap();
-    harness.create(two, 2 * MINUTE).await.unwrap();
+    harness.create(second_caller, 2 * MINUTE).await.unwrap();
     let attacker = Connection::open(harness.file(LogKind::Audit)).unwrap();
-    attacker.execute_batch(&harness.fill_tenant(REJECT_RECORDS_TRIGGER)).unwrap();
+    attacker.execute_batch(&harness.insert_tenant_id(REJECT_RECORDS_TRIGGER)).unwrap();
     harness.vault_harness.clock.advance(DAY);
     let vault = &harness.vault_harness.vault;
     while let Ok(1..) = expire_token(vault).await {}
     while let Ok(1..) = expire_token_intent(vault).await {}
-    assert!(expire_token(vault).await.is_err(), "what is left is told");
-    assert!(expire_token_intent(vault).await.is_err(), "what is left is told");
-    let ours = harness.tenants[0].id;
-    assert_eq!(harness.remaining_tenants("tokens"), [ours; 21]);
-    assert_eq!(harness.remaining_tenants("token_intents"), [ours]);
-    assert_eq!(harness.tenants_with_faults(), BTreeSet::new());
+    assert!(expire_token(vault).await.is_err(), "the remaining rows should be reported");
+    assert!(expire_token_intent(vault).await.is_err(), "the remaining rows should be reported");
+    let tenant = harness.tenants[0].id;
+    assert_eq!(harness.list_row_tenants("tokens"), [tenant; 21]);
+    assert_eq!(harness.list_row_tenants("token_intents"), [tenant]);
+    assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
     attacker.execute_batch("DROP TRIGGER refused").unwrap();
-    harness.sweep().await;
+    harness.delete_expired().await;
     assert_eq!(
-        (harness.remaining_tenants("tokens"), harness.remaining_tenants("token_intents")),
+        (harness.list_row_tenants("tokens"), harness.list_row_tenants("token_intents")),
         (vec![], vec![])
     );
-    assert_eq!(harness.tenants_with_faults(), BTreeSet::new());
+    assert_eq!(harness.list_damaged_tenants(), BTreeSet::new());
 }

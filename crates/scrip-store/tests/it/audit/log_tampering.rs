@@ -1,171 +1,29 @@
-//! Whatever somebody else does to the trail is found, and nothing is found that nobody did.
+//! Verification detects every manipulation of a log, and reports no fault without one.
 
-use std::{fs, path::Path, sync::Arc, time::Duration};
+use std::{fs, sync::Arc};
 
 use rusqlite::{Connection, types::Value};
 use scrip_core::{
     audit::{
         LogKind, SavedHead,
         head_file::chain_contains,
-        verify::{ChainFault, VerificationReport, Verifier},
+        verify::{ChainFault, Verifier},
     },
-    id::TenantId,
-    operations::{logs::prune_logs::prune_logs, tokens::delete_token::delete_token},
-    policy::{Caller, TenantSettings, Transform},
-    store::Store,
+    operations::logs::prune_logs::prune_logs,
+    policy::{TenantSettings, Transform},
 };
-use scrip_seal::{AuditKey, Mac};
+use scrip_seal::Mac;
 use scrip_store::sqlite::verify::verify_log;
 use scrip_testing::{
     policy::{TOKENS, access_rule, access_with_rules},
-    requests::{VISA, card, create, get},
     vault_harness::{Engine, VaultHarness},
 };
-use tempfile::TempDir;
 
-const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-const FILES: [&str; 2] = ["scrip.db", "access.db"];
-const TABLES: [&str; 3] = ["audit", "audit_heads", "audit_checkpoints"];
+use crate::audit::log_files::{
+    DAY, FILES, LogFiles, create_read_and_delete_token, list_saved_heads, prune, verify_logs,
+};
 
-/// The files of a vault that was lived in, and what it takes to verify copies of them.
-struct LogFiles {
-    key: Arc<AuditKey>,
-    tenants: [TenantId; 2],
-    /// Kept apart at the end.
-    saved_heads: Vec<SavedHead>,
-    files: [Vec<u8>; 2],
-    /// As they were a while before.
-    earlier_files: [Vec<u8>; 2],
-    folder: TempDir,
-}
-
-async fn create_read_and_delete_token(harness: &VaultHarness, caller: &Caller) {
-    let token = create(&harness.vault, caller, card(VISA)).await.unwrap().token.id;
-    get(&harness.vault, caller, &token).await;
-    delete_token(&harness.vault, caller, &token).await.unwrap();
-}
-
-/// In as many steps as it takes; how many records went.
-async fn prune(harness: &VaultHarness) -> usize {
-    let mut pruned = 0;
-    for chain in prune_logs(&harness.vault, &harness.directory().await).await.unwrap() {
-        while let some @ 1.. = harness.vault.store.prune_chain(chain.clone()).await.unwrap() {
-            pruned += some;
-        }
-    }
-    pruned
-}
-
-async fn list_saved_heads(store: &dyn Store) -> Vec<SavedHead> {
-    let mut kept = Vec::new();
-    for log in LogKind::ALL {
-        let heads = store.list_heads(log).await.unwrap();
-        kept.extend(heads.iter().map(|it| SavedHead::from_head(log, it)));
-    }
-    kept
-}
-
-/// The bytes of both files, while nobody writes.
-fn read_files(folder: &Path) -> [Vec<u8>; 2] {
-    FILES.map(|it| {
-        let connection = Connection::open(folder.join(it)).unwrap();
-        let cut = "PRAGMA wal_checkpoint(TRUNCATE)";
-        // The store's own checkpointer may be at it.
-        while connection.query_row(cut, [], |row| row.get::<_, i64>(0)).unwrap() != 0 {}
-        fs::read(folder.join(it)).unwrap()
-    })
-}
-
-pub(crate) fn verify_logs(
-    folder: &Path,
-    key: &Arc<AuditKey>,
-    existing_tenants: &[TenantId],
-    saved_heads: &[SavedHead],
-) -> VerificationReport {
-    let mut all = LogKind::ALL.map(|log| {
-        let begin = |ends| Verifier::new(log, Arc::clone(key), ends, saved_heads);
-        verify_log(&folder.join("scrip.db"), log, u64::MAX, begin, |_, _| ())
-            .unwrap()
-            .finish(existing_tenants)
-    });
-    let [audit, access] = &mut all;
-    audit.problems.append(&mut access.problems);
-    let [audit, access] = all;
-    VerificationReport { records: audit.records + access.records, ..audit }
-}
-
-impl LogFiles {
-    async fn open() -> Self {
-        let harness = VaultHarness::open(Engine::Sqlite).await;
-        let (mut callers, mut tenants) = (Vec::new(), Vec::new());
-        for _ in 0..2 {
-            let tenant = harness.tenant(TenantSettings::default()).await;
-            let rights = access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]);
-            callers.push(harness.caller(&tenant, rights).await);
-            tenants.push(tenant.id);
-        }
-        for caller in &callers {
-            create_read_and_delete_token(&harness, caller).await;
-        }
-        harness.clock.advance(2 * DAY);
-        for caller in &callers {
-            create_read_and_delete_token(&harness, caller).await;
-            create_read_and_delete_token(&harness, caller).await;
-        }
-        assert_eq!(prune(&harness).await, 2 * 5);
-        let earlier = read_files(harness.file().parent().unwrap());
-        for caller in &callers {
-            create_read_and_delete_token(&harness, caller).await;
-        }
-        Self {
-            key: Arc::clone(harness.vault.audit_trail.key().unwrap()),
-            tenants: tenants.try_into().unwrap(),
-            saved_heads: list_saved_heads(&*harness.vault.store).await,
-            files: read_files(harness.file().parent().unwrap()),
-            earlier_files: earlier,
-            folder: tempfile::tempdir().unwrap(),
-        }
-    }
-
-    fn write_files(&self, files: &[Vec<u8>; 2]) {
-        for (name, bytes) in FILES.iter().zip(files) {
-            for end in ["-wal", "-shm"] {
-                drop(fs::remove_file(self.folder.path().join(format!("{name}{end}"))));
-            }
-            fs::write(self.folder.path().join(name), bytes).unwrap();
-        }
-    }
-
-    /// A connection to a fresh copy of a log; the other one is attached as `other`.
-    fn open_copy(&self, log: LogKind) -> Connection {
-        self.write_files(&self.files);
-        let [audit, access] = FILES.map(|it| self.folder.path().join(it));
-        let (file, other) = match log {
-            LogKind::Audit => (audit, access),
-            LogKind::Read => (access, audit),
-        };
-        let connection = Connection::open(file).unwrap();
-        connection.execute("ATTACH ?1 AS other", [other.to_str().unwrap()]).unwrap();
-        connection
-    }
-
-    fn verify(&self) -> VerificationReport {
-        verify_logs(self.folder.path(), &self.key, &self.tenants, &self.saved_heads)
-    }
-
-    /// Does this to a log, and what it finds then.
-    fn faults_after(&self, log: LogKind, sql: &str) -> Vec<ChainFault> {
-        let connection = self.open_copy(log);
-        let [one, two] = self.tenants.map(|it| format!("x'{}'", it.0.simple()));
-        let sql = sql.replace("{one}", &one).replace("{two}", &two);
-        connection.execute_batch(&sql).unwrap_or_else(|error| panic!("{sql}: {error}"));
-        drop(connection);
-        let mut faults: Vec<_> = self.verify().problems.iter().map(|it| it.fault).collect();
-        faults.sort();
-        faults.dedup();
-        faults
-    }
-}
+const TABLES: [&str; 3] = ["log_records", "chain_heads", "chain_checkpoints"];
 
 #[tokio::test]
 async fn untouched_logs_verify_without_faults() {
@@ -173,12 +31,12 @@ async fn untouched_logs_verify_without_faults() {
     trail.write_files(&trail.files);
     let verified = trail.verify();
     assert_eq!(verified.problems, []);
-    // Of each tenant: two creations of policy and two changes of a token were pruned of one log, and
-    // a read of the other; three times two changes and one read are left.
+    // Per tenant, pruning deleted two policy records and two token records from the audit log, and
+    // one record from the read log. Three times two changes and one read remain.
     assert_eq!(verified.records, 2 * 3 * 3);
 }
 
-/// Another value of the same kind for every column of every row.
+/// Replaces every column of every row with another value of the same type.
 #[tokio::test]
 async fn altering_any_column_of_any_log_row_is_detected() {
     let trail = LogFiles::open().await;
@@ -216,7 +74,7 @@ async fn altering_any_column_of_any_log_row_is_detected() {
     assert!(altered > 400, "{altered}");
 }
 
-/// One row after the other; how many could be altered so.
+/// Alters one row after the other. Returns the number of rows that could be altered.
 fn check_altered_rows_are_detected(
     log_files: &LogFiles,
     log: LogKind,
@@ -231,11 +89,13 @@ fn check_altered_rows_are_detected(
     let count = rows(&log_files.open_copy(log));
     for at in 0..count {
         let connection = log_files.open_copy(log);
-        let of = "SELECT tenant, n FROM {table} ORDER BY tenant, n LIMIT 1 OFFSET {at}";
+        let of =
+            "SELECT tenant, sequence FROM {table} ORDER BY tenant, sequence LIMIT 1 OFFSET {at}";
         let of = of.replace("{table}", table).replace("{at}", &at.to_string());
-        let sql = format!("UPDATE {table} SET {column} = {value} WHERE (tenant, n) = ({of})");
+        let sql =
+            format!("UPDATE {table} SET {column} = {value} WHERE (tenant, sequence) = ({of})");
         let before = contents(&connection, table);
-        // Another row may have the number.
+        // The alteration is impossible if another row has the number.
         if connection.execute(&sql, []).is_err() || contents(&connection, table) == before {
             continue;
         }
@@ -253,11 +113,12 @@ fn contents(connection: &Connection, table: &str) -> Vec<Vec<Value>> {
     statement.query_map([], row).unwrap().map(Result::unwrap).collect()
 }
 
-/// A statement, and what is found after it in the audit log and in the access log.
+/// A statement, and the faults after it in the audit log and in the read log.
 type Tampering = (&'static str, &'static [ChainFault], &'static [ChainFault]);
 
-const LAST: &str = "(SELECT max(n) FROM audit WHERE tenant = {one} AND n < 1000)";
-const FIRST: &str = "(SELECT min(n) FROM audit WHERE tenant = {one})";
+const LAST: &str =
+    "(SELECT max(sequence) FROM log_records WHERE tenant = {one} AND sequence < 1000)";
+const FIRST: &str = "(SELECT min(sequence) FROM log_records WHERE tenant = {one})";
 
 const MISSING: &[ChainFault] = &[ChainFault::Missing];
 const TRUNCATED: &[ChainFault] = &[ChainFault::Truncated, ChainFault::RolledBack];
@@ -270,39 +131,39 @@ const OTHER_CHECKPOINT: &[ChainFault] = &[ChainFault::Altered, ChainFault::Check
 
 #[rustfmt::skip]
 const TAMPERINGS: &[Tampering] = &[
-    ("DELETE FROM audit WHERE tenant = {one} AND n = {first}", MISSING, MISSING),
-    ("DELETE FROM audit WHERE tenant = {one} AND n = {first} + 1", MISSING, MISSING),
-    ("DELETE FROM audit WHERE tenant = {one} AND n = {last}", TRUNCATED, TRUNCATED),
-    ("DELETE FROM audit WHERE tenant = {one} AND n > {first}", TRUNCATED, TRUNCATED),
-    ("DELETE FROM audit WHERE tenant = {one}", TRUNCATED, TRUNCATED),
-    ("DELETE FROM audit_heads WHERE tenant = {one}", &[ChainFault::HeadMissing, ChainFault::ChainMissing], &[ChainFault::HeadMissing]),
-    ("DELETE FROM audit_checkpoints WHERE tenant = {one}", MISSING, MISSING),
-    // The chain of a tenant, with all that knows of it.
-    ("DELETE FROM audit WHERE tenant = {one}; DELETE FROM audit_heads WHERE tenant = {one}; \
-      DELETE FROM audit_checkpoints WHERE tenant = {one}",
+    ("DELETE FROM log_records WHERE tenant = {one} AND sequence = {first}", MISSING, MISSING),
+    ("DELETE FROM log_records WHERE tenant = {one} AND sequence = {first} + 1", MISSING, MISSING),
+    ("DELETE FROM log_records WHERE tenant = {one} AND sequence = {last}", TRUNCATED, TRUNCATED),
+    ("DELETE FROM log_records WHERE tenant = {one} AND sequence > {first}", TRUNCATED, TRUNCATED),
+    ("DELETE FROM log_records WHERE tenant = {one}", TRUNCATED, TRUNCATED),
+    ("DELETE FROM chain_heads WHERE tenant = {one}", &[ChainFault::HeadMissing, ChainFault::ChainMissing], &[ChainFault::HeadMissing]),
+    ("DELETE FROM chain_checkpoints WHERE tenant = {one}", MISSING, MISSING),
+    // The chain of a tenant, with its head and checkpoint.
+    ("DELETE FROM log_records WHERE tenant = {one}; DELETE FROM chain_heads WHERE tenant = {one}; \
+      DELETE FROM chain_checkpoints WHERE tenant = {one}",
       &[ChainFault::ChainMissing, ChainFault::RolledBack], &[ChainFault::RolledBack]),
-    // All records, and that there ever were any that were pruned.
-    ("DELETE FROM audit WHERE tenant = {one}; DELETE FROM audit_checkpoints WHERE tenant = {one}", TRUNCATED, TRUNCATED),
-    // The last two change places.
-    ("UPDATE audit SET n = n + 1000 WHERE tenant = {one} AND n = {last} - 1; \
-      UPDATE audit SET n = n - 1 WHERE tenant = {one} AND n = {last}; \
-      UPDATE audit SET n = n - 999 WHERE n > 1000", REORDERED, REORDERED),
-    // To another tenant, from the other log, from itself.
-    ("UPDATE audit SET tenant = {two}, n = (SELECT max(n) + 1 FROM audit WHERE tenant = {two}) \
-      WHERE tenant = {one} AND n = {last}", MOVED, MOVED),
-    ("INSERT INTO main.audit SELECT tenant, (SELECT max(n) + 1 FROM main.audit WHERE tenant = {one}), at, actor_kind, \
-      actor, operation, entity, outcome, trace, address, api_key, os_user, repeats, link FROM other.audit WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
-    ("INSERT INTO main.audit SELECT tenant, n + 1, at, actor_kind, actor, operation, entity, outcome, trace, address, \
-      api_key, os_user, repeats, link FROM main.audit WHERE tenant = {one} ORDER BY n DESC LIMIT 1", ADDED, ADDED),
-    ("UPDATE audit_checkpoints SET (n, link, at, mac) = \
-      (SELECT n, link, at, mac FROM audit_checkpoints WHERE tenant = {two}) WHERE tenant = {one}",
+    // All records, and the checkpoint that proves earlier pruning.
+    ("DELETE FROM log_records WHERE tenant = {one}; DELETE FROM chain_checkpoints WHERE tenant = {one}", TRUNCATED, TRUNCATED),
+    // Swaps the last two records.
+    ("UPDATE log_records SET sequence = sequence + 1000 WHERE tenant = {one} AND sequence = {last} - 1; \
+      UPDATE log_records SET sequence = sequence - 1 WHERE tenant = {one} AND sequence = {last}; \
+      UPDATE log_records SET sequence = sequence - 999 WHERE sequence > 1000", REORDERED, REORDERED),
+    // Moves records to another tenant, from the other log, and within the chain.
+    ("UPDATE log_records SET tenant = {two}, sequence = (SELECT max(sequence) + 1 FROM log_records WHERE tenant = {two}) \
+      WHERE tenant = {one} AND sequence = {last}", MOVED, MOVED),
+    ("INSERT INTO main.log_records SELECT tenant, (SELECT max(sequence) + 1 FROM main.log_records WHERE tenant = {one}), at, actor_kind, \
+      actor, operation, entity, outcome, trace, address, api_key, os_user, repeats, link FROM other.log_records WHERE tenant = {one} LIMIT 1", ADDED, ADDED),
+    ("INSERT INTO main.log_records SELECT tenant, sequence + 1, at, actor_kind, actor, operation, entity, outcome, trace, address, \
+      api_key, os_user, repeats, link FROM main.log_records WHERE tenant = {one} ORDER BY sequence DESC LIMIT 1", ADDED, ADDED),
+    ("UPDATE chain_checkpoints SET (sequence, link, at, mac) = \
+      (SELECT sequence, link, at, mac FROM chain_checkpoints WHERE tenant = {two}) WHERE tenant = {one}",
       OTHER_CHECKPOINT, OTHER_CHECKPOINT),
-    ("UPDATE audit_heads SET (n, at, link, mac) = \
-      (SELECT n, at, link, mac FROM audit_heads WHERE tenant = {two}) WHERE tenant = {one}",
+    ("UPDATE chain_heads SET (sequence, at, link, mac) = \
+      (SELECT sequence, at, link, mac FROM chain_heads WHERE tenant = {two}) WHERE tenant = {one}",
       &[ChainFault::HeadAltered], &[ChainFault::HeadAltered]),
-    ("UPDATE audit_heads SET mac = (SELECT mac FROM other.audit_heads AS it WHERE it.tenant = audit_heads.tenant)",
+    ("UPDATE chain_heads SET mac = (SELECT mac FROM other.chain_heads AS it WHERE it.tenant = chain_heads.tenant)",
       &[ChainFault::HeadAltered], &[ChainFault::HeadAltered]),
-    ("UPDATE audit_checkpoints SET mac = (SELECT mac FROM other.audit_checkpoints AS it WHERE it.tenant = {one}) \
+    ("UPDATE chain_checkpoints SET mac = (SELECT mac FROM other.chain_checkpoints AS it WHERE it.tenant = {one}) \
       WHERE tenant = {one}", &[ChainFault::CheckpointAltered], &[ChainFault::CheckpointAltered]),
 ];
 
@@ -316,7 +177,7 @@ async fn removing_swapping_and_moving_log_rows_is_detected() {
     }
 }
 
-/// Every row of it was once as it is: only what was kept apart tells.
+/// Every row is authentic, so only the saved heads reveal the rollback.
 #[tokio::test]
 async fn rollback_of_a_log_is_detected_by_saved_heads() {
     let trail = LogFiles::open().await;
@@ -327,7 +188,7 @@ async fn rollback_of_a_log_is_detected_by_saved_heads() {
     let all = LogKind::ALL.into_iter().flat_map(|it| [(it, ChainFault::RolledBack); 2]);
     assert_eq!(faults(), all.collect::<Vec<_>>());
 
-    // One chain of one log: its last records, and the head that it had before them.
+    // One chain of one log: removes its last records and restores an earlier head.
     let [audit, access] = FILES.map(|it| trail.folder.path().join(it).with_extension("earlier"));
     for (log, file, bytes) in [
         (LogKind::Audit, audit, &trail.earlier_files[0]),
@@ -337,10 +198,10 @@ async fn rollback_of_a_log_is_detected_by_saved_heads() {
         fs::write(&file, bytes).unwrap();
         connection.execute("ATTACH ?1 AS earlier", [file.to_str().unwrap()]).unwrap();
         let one = format!("x'{}'", trail.tenants[0].0.simple());
-        let sql = "DELETE FROM audit WHERE tenant = {one} AND n >
-                (SELECT n FROM earlier.audit_heads WHERE tenant = {one});
-            UPDATE audit_heads SET (n, at, link, mac) =
-                (SELECT n, at, link, mac FROM earlier.audit_heads WHERE tenant = {one})
+        let sql = "DELETE FROM log_records WHERE tenant = {one} AND sequence >
+                (SELECT sequence FROM earlier.chain_heads WHERE tenant = {one});
+            UPDATE chain_heads SET (sequence, at, link, mac) =
+                (SELECT sequence, at, link, mac FROM earlier.chain_heads WHERE tenant = {one})
                 WHERE tenant = {one}";
         connection.execute_batch(&sql.replace("{one}", &one)).unwrap();
         drop(connection);
@@ -349,7 +210,7 @@ async fn rollback_of_a_log_is_detected_by_saved_heads() {
     }
 }
 
-/// Whoever removes records and lets the vault write over it.
+/// Removes records and lets the vault continue the chain.
 #[tokio::test]
 async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
@@ -359,8 +220,8 @@ async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
         .await;
     create_read_and_delete_token(&harness, &caller).await;
     let attacker = Connection::open(harness.file()).unwrap();
-    let sql = "DELETE FROM audit WHERE n = (SELECT n FROM audit_heads);
-        UPDATE audit_heads SET n = n - 1, link = (SELECT link FROM audit ORDER BY n DESC LIMIT 1)";
+    let sql = "DELETE FROM log_records WHERE sequence = (SELECT sequence FROM chain_heads);
+        UPDATE chain_heads SET sequence = sequence - 1, link = (SELECT link FROM log_records ORDER BY sequence DESC LIMIT 1)";
     attacker.execute_batch(sql).unwrap();
     create_read_and_delete_token(&harness, &caller).await;
     create_read_and_delete_token(&harness, &caller).await;
@@ -370,7 +231,7 @@ async fn records_written_after_an_altered_head_do_not_restore_a_valid_head() {
     assert_eq!(found.iter().map(|it| it.fault).collect::<Vec<_>>(), [ChainFault::HeadAltered]);
 }
 
-/// A checkpoint over what was altered would hide it.
+/// A checkpoint over altered records would hide the alteration.
 #[tokio::test]
 async fn altered_chain_is_not_pruned() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
@@ -385,14 +246,16 @@ async fn altered_chain_is_not_pruned() {
     let store = &harness.vault.store;
     for (file, chain) in FILES.iter().zip(chains) {
         let attacker = Connection::open(harness.file().with_file_name(file)).unwrap();
-        attacker.execute_batch("UPDATE audit SET outcome = 'masked' WHERE n = 1").unwrap();
+        attacker
+            .execute_batch("UPDATE log_records SET outcome = 'masked' WHERE sequence = 1")
+            .unwrap();
         assert!(store.prune_chain(chain.clone()).await.is_err());
-        attacker.execute_batch("UPDATE audit SET n = n + 9").unwrap();
+        attacker.execute_batch("UPDATE log_records SET sequence = sequence + 9").unwrap();
         assert!(store.prune_chain(chain).await.is_err());
     }
 }
 
-/// A chain that goes on has what was its last record, or has pruned it.
+/// A chain that advanced still contains its former last record, or has pruned it.
 #[tokio::test]
 async fn chain_that_advanced_is_distinguished_from_a_fork() {
     for engine in [Engine::Memory, Engine::Sqlite] {
@@ -420,7 +283,7 @@ async fn chain_that_advanced_is_distinguished_from_a_fork() {
             let created = store.find_checkpoint(it.log, it.tenant).await.unwrap().unwrap();
             assert_eq!((created.sequence, created.link), (last.sequence, last.link));
             assert!(chain_contains(store, key, it).await.unwrap());
-            // The checkpoint knows its own record, and none before.
+            // The checkpoint contains the link of its own record only.
             assert!(chain_contains(store, key, last).await.unwrap());
             assert!(!chain_contains(store, key, &fork(last)).await.unwrap());
         }
@@ -442,7 +305,7 @@ async fn altered_checkpoint_does_not_prove_a_saved_head() {
     for (file, it) in FILES.iter().zip(&then) {
         assert!(chain_contains(store, key, it).await.unwrap());
         let attacker = Connection::open(harness.file().with_file_name(file)).unwrap();
-        attacker.execute_batch("UPDATE audit_checkpoints SET n = n + 1").unwrap();
+        attacker.execute_batch("UPDATE chain_checkpoints SET sequence = sequence + 1").unwrap();
         assert!(!chain_contains(store, key, it).await.unwrap());
     }
 }
@@ -467,12 +330,12 @@ async fn logs_verify_while_they_are_written() {
         tokio::task::yield_now().await;
     }
     assert_eq!(verifying.await.unwrap(), 0);
-    let kept = list_saved_heads(&*harness.vault.store).await;
+    let saved = list_saved_heads(&*harness.vault.store).await;
     create_read_and_delete_token(&harness, &caller).await;
-    assert_eq!(verify_logs(&folder, &key, &[tenant.id], &kept).problems, []);
+    assert_eq!(verify_logs(&folder, &key, &[tenant.id], &saved).problems, []);
 }
 
-/// While it is read the log of the database cannot start over.
+/// The WAL cannot restart during verification.
 #[tokio::test]
 async fn verification_fails_when_the_wal_exceeds_its_bound() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
@@ -490,7 +353,7 @@ async fn verification_fails_when_the_wal_exceeds_its_bound() {
             verify_log(&harness.file(), log, bytes_max, begin, |_, _| ())
         };
         let rejected = walk(length - 1).unwrap_err();
-        assert!(format!("{rejected:?}").contains("grown past the bound"), "{rejected:?}");
+        assert!(format!("{rejected:?}").contains("exceeded its size limit"), "{rejected:?}");
         assert_eq!(walk(length).unwrap().finish(&[tenant.id]).problems, []);
     }
 }

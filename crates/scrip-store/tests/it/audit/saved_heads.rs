@@ -1,4 +1,4 @@
-//! The heads that are kept apart: what their file says, and what became of a chain since.
+//! Saved heads: the format of their file, and the changes of a chain since they were saved.
 
 use scrip_core::{
     audit::{LogKind, SavedHead, SavedHeads, head_file::HeadChange},
@@ -15,30 +15,30 @@ use uuid::Uuid;
 async fn saved_heads_file_is_signed_and_head_changes_are_classified() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let key = harness.vault.audit_trail.key().unwrap();
-    let head = |log, n| {
+    let saved_head = |log, sequence| {
         let tenant = TenantId(Uuid::from_bytes([7; 16]));
-        SavedHead { log, tenant, sequence: n, link: Mac([9; 32]) }
+        SavedHead { log, tenant, sequence, link: Mac([9; 32]) }
     };
-    let heads = vec![head(LogKind::Audit, 7), head(LogKind::Read, 1)];
-    let written = SavedHeads { saved_at: START, heads };
-    let text = written.to_text(key);
-    assert_eq!(SavedHeads::parse(key, &text), Some(written));
-    for at in 0..text.len() {
+    let heads = vec![saved_head(LogKind::Audit, 7), saved_head(LogKind::Read, 1)];
+    let saved_heads = SavedHeads { saved_at: START, heads };
+    let text = saved_heads.to_text(key);
+    assert_eq!(SavedHeads::parse(key, &text), Some(saved_heads));
+    for index in 0..text.len() {
         let mut altered = text.clone().into_bytes();
-        altered[at] ^= 1;
+        altered[index] ^= 1;
         let altered = String::from_utf8(altered).unwrap();
-        assert_eq!(SavedHeads::parse(key, &altered), None, "byte {at}");
-        assert_eq!(SavedHeads::parse(key, &text[..at]), None, "cut at {at}");
+        assert_eq!(SavedHeads::parse(key, &altered), None, "byte {index}");
+        assert_eq!(SavedHeads::parse(key, &text[..index]), None, "truncated at {index}");
     }
-    let then = head(LogKind::Audit, 7);
-    let replaced = SavedHead { link: Mac([8; 32]), ..then };
-    for (now, expected) in [
-        (Some(then), HeadChange::Unchanged),
-        (Some(head(LogKind::Audit, 8)), HeadChange::Advanced),
-        (Some(head(LogKind::Audit, 6)), HeadChange::RolledBack),
+    let saved = saved_head(LogKind::Audit, 7);
+    let replaced = SavedHead { link: Mac([8; 32]), ..saved };
+    for (current, expected) in [
+        (Some(saved), HeadChange::Unchanged),
+        (Some(saved_head(LogKind::Audit, 8)), HeadChange::Advanced),
+        (Some(saved_head(LogKind::Audit, 6)), HeadChange::RolledBack),
         (Some(replaced), HeadChange::RolledBack),
         (None, HeadChange::RolledBack),
     ] {
-        assert_eq!(then.change_to(now.as_ref()), expected, "{now:?}");
+        assert_eq!(saved.change_to(current.as_ref()), expected, "{current:?}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a store lists, walked through from end to end, stretch by stretch.
+//! Lists of a store, read completely in chunks.
 
 use scrip_core::{
     listing::{Facet, ListPosition, NewestTokensScan, TokenScan},
@@ -14,29 +14,30 @@ fn facets() -> Vec<Option<Facet>> {
     let indexes = (0..3).chain(8..11).map(|it| Facet::Index(IndexDigest([it; 16])));
     let fingerprints = (0..3).map(|it| Facet::Fingerprint(Fingerprint([it; 32])));
     let types = [TokenType::Card, TokenType::Token, TokenType::Bank].map(Facet::Type);
-    let all = indexes.chain(fingerprints).chain(types).map(Some);
-    std::iter::once(None).chain(all).collect()
+    let single_facets = indexes.chain(fingerprints).chain(types).map(Some);
+    std::iter::once(None).chain(single_facets).collect()
 }
 
-/// Every list that can be asked for, with the ids in their order.
+/// Describes all possible lists, with the ids in order.
 pub(crate) async fn describe_all_lists(harness: &StoreHarness) -> String {
-    let mut all = String::new();
-    for place in CONTAINERS {
-        let container = place.map(|it| Container::parse(it).unwrap());
+    let mut description = String::new();
+    for container_name in CONTAINERS {
+        let container = container_name.map(|it| Container::parse(it).unwrap());
         let ranges =
             harness.caller.container_ranges(Permission::TokenRead, container.as_ref()).unwrap();
         for facet in facets() {
-            let walked = list_all(harness, facet, &ranges, 2).await;
-            all += &format!("{place:?} {facet:?} {walked:?}\n");
+            let tokens = list_all(harness, facet, &ranges, 2).await;
+            description += &format!("{container_name:?} {facet:?} {tokens:?}\n");
             if let None | Some(Facet::Index(_)) = facet {
                 let facets = facet.into_iter().collect();
-                all += &format!("newest {:?}\n", collect_newest(harness, facets, &ranges).await);
+                description +=
+                    &format!("newest {:?}\n", collect_newest(harness, facets, &ranges).await);
             }
         }
     }
-    let both = [1, 9].map(|it| Facet::Index(IndexDigest([it; 16]))).to_vec();
+    let two_indexes = [1, 9].map(|it| Facet::Index(IndexDigest([it; 16]))).to_vec();
     let ranges = harness.caller.container_ranges(Permission::TokenRead, None).unwrap();
-    all + &format!("both {:?}", collect_newest(harness, both, &ranges).await)
+    description + &format!("two indexes {:?}", collect_newest(harness, two_indexes, &ranges).await)
 }
 
 pub(crate) async fn list_all(
@@ -45,7 +46,7 @@ pub(crate) async fn list_all(
     ranges: &ContainerRanges,
     entries_max: usize,
 ) -> Vec<(String, String)> {
-    let mut walked = Vec::new();
+    let mut tokens = Vec::new();
     let mut after: Option<ListPosition> = None;
     loop {
         let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
@@ -55,10 +56,10 @@ pub(crate) async fn list_all(
         assert!(listing.tokens.len() <= entries_max);
         for (position, token) in listing.tokens {
             let container = position.container.as_str().to_owned();
-            walked.push((container, token.record.id.as_str().to_owned()));
+            tokens.push((container, token.record.id.as_str().to_owned()));
         }
-        let Some(rest) = listing.resume_after else { return walked };
-        after = Some(rest);
+        let Some(position) = listing.resume_after else { return tokens };
+        after = Some(position);
     }
 }
 

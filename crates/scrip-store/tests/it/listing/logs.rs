@@ -1,4 +1,4 @@
-//! What is shown of the logs: every record that was there throughout once, the newest first.
+//! Lists of log records: every record that exists throughout is listed once, newest first.
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
@@ -29,9 +29,9 @@ on_every_engine! {
     new_records_do_not_shift_cursor_pages_of_logs
     log_cursor_is_rejected_with_another_filter
     records_past_retention_are_not_listed
-    log_search_past_the_scan_bound_continues_on_the_next_page
-    log_page_number_past_the_scan_bound_is_rejected
-    records_with_an_operators_wrong_clock_hide_no_others
+    log_search_past_the_scan_limit_continues_on_the_next_page
+    log_page_number_past_the_scan_limit_is_rejected
+    operator_records_with_a_wrong_time_hide_no_other_log_records
 }
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -50,11 +50,11 @@ impl LogListHarness {
         let access = access_without_rules(&[Permission::LogRead]);
         let manager =
             harness.vault_harness.caller_of_kind(tenant, ApplicationKind::Management, access).await;
-        // Pages that are read would be among the records that the tests look for.
+        // Recording is off, because reads of pages would add records.
         let key = Arc::clone(harness.vault_harness.vault.audit_trail.key().unwrap());
         harness.vault_harness.vault.audit_trail = Arc::new(AuditTrail::new(ReadRecording::Off));
         harness.vault_harness.vault.audit_trail.set_key(&key);
-        // What it took to come so far is recorded too; a day and it is not shown any more.
+        // The setup wrote records too; one day later the lists do not include them.
         harness.advance(scrip_testing::store_harness::DAY + SECOND);
         Self { store_harness: harness, manager }
     }
@@ -90,51 +90,52 @@ impl LogListHarness {
         list_logs(&self.store_harness.vault_harness.vault, &self.manager, query).await
     }
 
-    /// From cursor to cursor, and how many pages that were.
+    /// Lists by cursor. Also returns the number of pages.
     async fn list_by_cursor(
         &self,
         filter: &RecordFilter,
         size: usize,
     ) -> (Vec<ListedRecord>, usize) {
-        let (mut all, mut start, mut pages) = (Vec::new(), None, 0);
+        let (mut records, mut start, mut page_count) = (Vec::new(), None, 0);
         loop {
             let page = self.page(filter, start, None, size).await.unwrap();
             assert!(page.records.len() <= size);
-            all.extend(page.records);
-            pages += 1;
+            records.extend(page.records);
+            page_count += 1;
             start = page.next;
             if start.is_none() {
-                return (all, pages);
+                return (records, page_count);
             }
         }
     }
 
-    /// As a client that counts pages until one is empty.
+    /// Lists by page number, like a client that requests pages until one is empty.
     async fn list_by_page_number(&self, filter: &RecordFilter, size: usize) -> Vec<ListedRecord> {
-        let mut all = Vec::new();
+        let mut records = Vec::new();
         for number in 1.. {
             let page = self.page(filter, None, Some(number), size).await.unwrap();
             if page.records.is_empty() {
                 break;
             }
-            all.extend(page.records);
+            records.extend(page.records);
         }
-        all
+        records
     }
 
-    /// What there is, without any way of looking for it.
+    /// The expected records, computed without the list functions.
     async fn expected_records(&self, filter: &RecordFilter) -> BTreeSet<(LogKind, i64)> {
         let tenant = self.store_harness.caller.tenant().id;
-        let kept = self.store_harness.now().minus(scrip_testing::store_harness::DAY);
-        let mut all = BTreeSet::new();
+        let retention_start = self.store_harness.now().minus(scrip_testing::store_harness::DAY);
+        let mut expected = BTreeSet::new();
         for log in LogKind::ALL {
             let records = self.store_harness.store().list_records(log, tenant, 0, usize::MAX).await;
-            let listed = |it: &LogRecord| filter.matches(&it.as_row()) && it.at >= kept;
-            all.extend(
-                records.unwrap().iter().filter(|it| listed(it)).map(|it| (log, it.sequence)),
+            let is_listed =
+                |it: &LogRecord| filter.matches(&it.as_row()) && it.at >= retention_start;
+            expected.extend(
+                records.unwrap().iter().filter(|it| is_listed(it)).map(|it| (log, it.sequence)),
             );
         }
-        all
+        expected
     }
 }
 
@@ -155,54 +156,55 @@ async fn audit_and_read_log_are_merged_by_time(it: LogListHarness) {
     it.read("six", timestamp_after(6)).await;
     let order = ["six", "five", "four", "three", "two", "one"];
     for size in [1, 2, 3, 5, 6, 7, 100] {
-        let (listed, pages) = it.list_by_cursor(&RecordFilter::default(), size).await;
+        let (listed, page_count) = it.list_by_cursor(&RecordFilter::default(), size).await;
         assert_eq!(entities(&listed), order);
-        assert_eq!(pages, 6_usize.div_ceil(size), "no page is empty");
-        let counted = it.list_by_page_number(&RecordFilter::default(), size).await;
-        assert_eq!(entities(&counted), order);
+        assert_eq!(page_count, 6_usize.div_ceil(size), "no page should be empty");
+        let listed_by_number = it.list_by_page_number(&RecordFilter::default(), size).await;
+        assert_eq!(entities(&listed_by_number), order);
     }
-    // Numbers are counted from a cursor, too.
+    // Page numbers also work relative to a cursor.
     let first = it.page(&RecordFilter::default(), None, None, 1).await.unwrap();
     let third = it.page(&RecordFilter::default(), first.next, Some(2), 2).await.unwrap();
     assert_eq!(entities(&third.records), ["three", "two"]);
-    let beyond = it.page(&RecordFilter::default(), None, Some(usize::MAX), 2).await.unwrap();
-    assert!(beyond.records.is_empty() && beyond.next.is_none());
+    let page_past_the_end =
+        it.page(&RecordFilter::default(), None, Some(usize::MAX), 2).await.unwrap();
+    assert!(page_past_the_end.records.is_empty() && page_past_the_end.next.is_none());
 }
 
 async fn log_filters_combine(it: LogListHarness) {
-    for at in 0..10 {
-        it.write(&format!("token-{at}"), timestamp_after(at * 2)).await;
-        it.read(&format!("token-{at}"), timestamp_after(at * 2 + 1)).await;
+    for number in 0..10 {
+        it.write(&format!("token-{number}"), timestamp_after(number * 2)).await;
+        it.read(&format!("token-{number}"), timestamp_after(number * 2 + 1)).await;
     }
-    let all = RecordFilter::default();
-    let by_name = RecordFilter { entity: Some("token-3".to_owned()), ..all.clone() };
-    let of_type = |it| RecordFilter { entity_type: Some(it), ..by_name.clone() };
-    let dated = RecordFilter {
+    let no_filter = RecordFilter::default();
+    let entity_filter = RecordFilter { entity: Some("token-3".to_owned()), ..no_filter.clone() };
+    let type_filter = |it| RecordFilter { entity_type: Some(it), ..entity_filter.clone() };
+    let time_filter = RecordFilter {
         from: Some(timestamp_after(4)),
         to: Some(timestamp_after(8)),
-        ..all.clone()
+        ..no_filter.clone()
     };
     let actor = Some(it.store_harness.caller.application());
-    let strange = Some(it.store_harness.stranger.application());
+    let other_actor = Some(it.store_harness.stranger.application());
     for (filter, expected) in [
-        (all.clone(), 20),
-        (by_name.clone(), 2),
-        (of_type(EntityType::Token), 2),
-        (of_type(EntityType::Tenant), 0),
-        (dated.clone(), 4),
-        (RecordFilter { operation: Some(Operation::GetToken), ..dated.clone() }, 2),
-        (RecordFilter { outcome: Some("created"), ..dated.clone() }, 2),
-        (RecordFilter { outcome: Some("revealed"), ..dated }, 0),
-        (RecordFilter { actor, ..all.clone() }, 20),
-        (RecordFilter { actor: strange, ..all.clone() }, 0),
-        (RecordFilter { from: Some(timestamp_after(20)), ..all.clone() }, 0),
-        (RecordFilter { to: Some(timestamp_after(0)), ..all }, 0),
+        (no_filter.clone(), 20),
+        (entity_filter.clone(), 2),
+        (type_filter(EntityType::Token), 2),
+        (type_filter(EntityType::Tenant), 0),
+        (time_filter.clone(), 4),
+        (RecordFilter { operation: Some(Operation::GetToken), ..time_filter.clone() }, 2),
+        (RecordFilter { outcome: Some("created"), ..time_filter.clone() }, 2),
+        (RecordFilter { outcome: Some("revealed"), ..time_filter }, 0),
+        (RecordFilter { actor, ..no_filter.clone() }, 20),
+        (RecordFilter { actor: other_actor, ..no_filter.clone() }, 0),
+        (RecordFilter { from: Some(timestamp_after(20)), ..no_filter.clone() }, 0),
+        (RecordFilter { to: Some(timestamp_after(0)), ..no_filter }, 0),
     ] {
         let (listed, _) = it.list_by_cursor(&filter, 3).await;
         assert_eq!(listed.len(), expected, "{filter:?}");
         assert_eq!(it.list_by_page_number(&filter, 3).await, listed, "{filter:?}");
     }
-    // Of another tenant nothing.
+    // No records of another tenant are listed.
     let LogListHarness { store_harness: harness, manager } = it;
     let it = LogListHarness { store_harness: harness.with_callers_swapped(), manager };
     it.write("theirs", timestamp_after(50)).await;
@@ -210,72 +212,76 @@ async fn log_filters_combine(it: LogListHarness) {
 }
 
 async fn new_records_do_not_shift_cursor_pages_of_logs(it: LogListHarness) {
-    for at in 0..8 {
-        it.write(&format!("write-{at}"), timestamp_after(at)).await;
-        it.read(&format!("read-{at}"), timestamp_after(at)).await;
+    for number in 0..8 {
+        it.write(&format!("write-{number}"), timestamp_after(number)).await;
+        it.read(&format!("read-{number}"), timestamp_after(number)).await;
     }
     let (expected, _) = it.list_by_cursor(&RecordFilter::default(), 100).await;
-    let (mut entries, mut start) = (Vec::new(), None);
-    for at in 100.. {
+    let (mut listed, mut start) = (Vec::new(), None);
+    for number in 100.. {
         let page = it.page(&RecordFilter::default(), start, None, 3).await.unwrap();
-        entries.extend(page.records);
-        it.write(&format!("write-{at}"), timestamp_after(at)).await;
-        it.read(&format!("read-{at}"), timestamp_after(at)).await;
+        listed.extend(page.records);
+        it.write(&format!("write-{number}"), timestamp_after(number)).await;
+        it.read(&format!("read-{number}"), timestamp_after(number)).await;
         start = page.next;
         if start.is_none() {
             break;
         }
     }
-    assert_eq!(entries, expected);
+    assert_eq!(listed, expected);
 }
 
 async fn log_cursor_is_rejected_with_another_filter(it: LogListHarness) {
-    for at in 0..4 {
-        it.write(&format!("token-{at}"), timestamp_after(at)).await;
+    for number in 0..4 {
+        it.write(&format!("token-{number}"), timestamp_after(number)).await;
     }
-    let all = RecordFilter::default();
-    let next = || async { it.page(&all, None, None, 1).await.unwrap().next };
-    let dated = RecordFilter { from: Some(timestamp_after(0)), ..all.clone() };
-    let named = RecordFilter { entity: Some(String::new()), ..all.clone() };
-    for other in [dated, named] {
-        let rejected = it.page(&other, next().await, None, 1).await;
-        assert!(matches!(rejected, Err(Error::Invalid(_))), "{other:?}");
+    let no_filter = RecordFilter::default();
+    let next_cursor = || async { it.page(&no_filter, None, None, 1).await.unwrap().next };
+    let time_filter = RecordFilter { from: Some(timestamp_after(0)), ..no_filter.clone() };
+    let entity_filter = RecordFilter { entity: Some(String::new()), ..no_filter.clone() };
+    for other_filter in [time_filter, entity_filter] {
+        let rejected = it.page(&other_filter, next_cursor().await, None, 1).await;
+        assert!(matches!(rejected, Err(Error::Invalid(_))), "{other_filter:?}");
     }
-    let strange = Sealed::from_stored(vec![1; 80]);
-    assert!(matches!(it.page(&all, Some(strange), None, 1).await, Err(Error::Invalid(_))));
-    assert!(it.page(&all, next().await, None, 1).await.is_ok());
+    let invalid_cursor = Sealed::from_stored(vec![1; 80]);
+    assert!(matches!(
+        it.page(&no_filter, Some(invalid_cursor), None, 1).await,
+        Err(Error::Invalid(_))
+    ));
+    assert!(it.page(&no_filter, next_cursor().await, None, 1).await.is_ok());
 }
 
 async fn records_past_retention_are_not_listed(it: LogListHarness) {
     it.write("first", timestamp_after(0)).await;
     it.read("second", timestamp_after(10)).await;
-    let listed = async |expected: &[&str]| {
+    let assert_listed = async |expected: &[&str]| {
         let (listed, _) = it.list_by_cursor(&RecordFilter::default(), 100).await;
         assert_eq!(entities(&listed), expected);
     };
     it.store_harness.advance(scrip_testing::store_harness::DAY);
-    listed(&["second", "first"]).await;
+    assert_listed(&["second", "first"]).await;
     it.store_harness.advance(Duration::from_millis(1));
-    listed(&["second"]).await;
-    // Asking for more does not bring it back.
-    let (older, _) =
+    assert_listed(&["second"]).await;
+    // A longer time range does not return the record.
+    let (longer_range, _) =
         it.list_by_cursor(&RecordFilter { from: Some(START), ..RecordFilter::default() }, 9).await;
-    assert_eq!(entities(&older), ["second"]);
+    assert_eq!(entities(&longer_range), ["second"]);
     it.store_harness.advance(SECOND * 10);
-    listed(&[]).await;
+    assert_listed(&[]).await;
 }
 
-/// More than one request looks at.
-const MANY: u32 = 51_000;
+/// A number of records that is larger than the number that one request scans.
+const RECORD_COUNT: u32 = 51_000;
 
 async fn insert_many_records(it: &LogListHarness) {
     it.read("first", timestamp_after(0)).await;
-    let entries = vec![ReadLogEntry::new("other", "masked"); usize::try_from(MANY).unwrap()];
+    let entries =
+        vec![ReadLogEntry::new("other", "masked"); usize::try_from(RECORD_COUNT).unwrap()];
     it.read_all(entries, timestamp_after(1)).await;
     it.write("last", timestamp_after(2)).await;
 }
 
-async fn log_search_past_the_scan_bound_continues_on_the_next_page(it: LogListHarness) {
+async fn log_search_past_the_scan_limit_continues_on_the_next_page(it: LogListHarness) {
     insert_many_records(&it).await;
     let filter = RecordFilter { entity: Some("first".to_owned()), ..RecordFilter::default() };
     let page = it.page(&filter, None, None, 10).await.unwrap();
@@ -287,36 +293,36 @@ async fn log_search_past_the_scan_bound_continues_on_the_next_page(it: LogListHa
     assert_eq!(entities(&page.records), ["last"]);
 }
 
-async fn log_page_number_past_the_scan_bound_is_rejected(it: LogListHarness) {
+async fn log_page_number_past_the_scan_limit_is_rejected(it: LogListHarness) {
     insert_many_records(&it).await;
     let filter = RecordFilter { entity: Some("first".to_owned()), ..RecordFilter::default() };
-    let all = RecordFilter::default();
-    for (filter, page) in [(&filter, 1), (&all, 510), (&all, usize::MAX)] {
+    let no_filter = RecordFilter::default();
+    for (filter, page) in [(&filter, 1), (&no_filter, 510), (&no_filter, usize::MAX)] {
         let rejected = it.page(filter, None, Some(page), 100).await;
         assert!(matches!(rejected, Err(Error::Unprocessable { .. })), "{page}");
     }
-    let page = it.page(&all, None, Some(450), 100).await.unwrap();
+    let page = it.page(&no_filter, None, Some(450), 100).await.unwrap();
     assert_eq!(page.records.len(), 100);
 }
 
-/// Commands take the wall clock as it is.
-async fn records_with_an_operators_wrong_clock_hide_no_others(it: LogListHarness) {
-    let minutes = |it: u32| timestamp_after(it * 60);
-    for at in 0..64 {
-        // Wherever the halving begins, one that is wrong is there.
-        let time = match at % 4 {
-            0 => minutes(0),
-            2 => minutes(1000),
-            _ => minutes(at * 10),
+/// The times of operator commands are not checked, so they can be wrong.
+async fn operator_records_with_a_wrong_time_hide_no_other_log_records(it: LogListHarness) {
+    let after_minutes = |it: u32| timestamp_after(it * 60);
+    for number in 0..64 {
+        // Puts a record with a wrong time at every start of the binary search.
+        let time = match number % 4 {
+            0 => after_minutes(0),
+            2 => after_minutes(1000),
+            _ => after_minutes(number * 10),
         };
-        it.read(&format!("{at}"), time).await;
+        it.read(&format!("{number}"), time).await;
     }
     it.store_harness.advance(Duration::from_secs(64 * 600));
-    for at in (1..64).step_by(2) {
-        let (from, to) = (Some(minutes(at * 10)), Some(minutes(at * 10 + 1)));
+    for number in (1..64).step_by(2) {
+        let (from, to) = (Some(after_minutes(number * 10)), Some(after_minutes(number * 10 + 1)));
         let filter = RecordFilter { from, to, ..RecordFilter::default() };
         let (listed, _) = it.list_by_cursor(&filter, 100).await;
-        assert_eq!(entities(&listed), [at.to_string()]);
+        assert_eq!(entities(&listed), [number.to_string()]);
     }
 }
 
@@ -324,50 +330,58 @@ async fn records_with_an_operators_wrong_clock_hide_no_others(it: LogListHarness
 struct GeneratedRecord {
     is_read: bool,
     name: u8,
-    /// After the one before, and how far out of order, in seconds.
     seconds_after_previous: u32,
+    /// The time of the record is this many seconds too early.
     seconds_early: u32,
 }
 
-fn generated_record() -> impl Strategy<Value = GeneratedRecord> {
+fn record_strategy() -> impl Strategy<Value = GeneratedRecord> {
     let early = prop_oneof![4 => Just(0_u32), 1 => 0..9_u32];
     let after = prop_oneof![6 => 0..2_u32, 1 => 200..900_u32];
-    (any::<bool>(), 0..4_u8, after, early).prop_map(|(reads, name, after, early)| GeneratedRecord {
-        is_read: reads,
-        name,
-        seconds_after_previous: after,
-        seconds_early: early,
+    (any::<bool>(), 0..4_u8, after, early).prop_map(|(is_read, name, after, early)| {
+        GeneratedRecord { is_read, name, seconds_after_previous: after, seconds_early: early }
     })
 }
 
 async fn check_every_record_once(
     engine: Engine,
-    drawn: &[GeneratedRecord],
+    generated: &[GeneratedRecord],
     filter: RecordFilter,
     size: usize,
 ) {
     let it = LogListHarness::open(engine).await;
     let mut seconds = 10;
-    for (at, record) in drawn.iter().enumerate() {
+    for (index, record) in generated.iter().enumerate() {
         seconds += record.seconds_after_previous;
         let time = timestamp_after(seconds - record.seconds_early);
         if record.is_read {
             it.read(&format!("{}", record.name), time).await;
         } else {
-            it.write(&format!("{}-{at}", record.name), time).await;
+            it.write(&format!("{}-{index}", record.name), time).await;
         }
     }
     let (listed, _) = it.list_by_cursor(&filter, size).await;
     let numbers: BTreeSet<_> = listed.iter().map(|(log, it)| (*log, it.sequence)).collect();
-    assert_eq!(numbers.len(), listed.len(), "none twice");
-    assert_eq!(numbers, it.expected_records(&filter).await, "and all");
+    assert_eq!(numbers.len(), listed.len(), "a record is listed twice");
+    assert_eq!(numbers, it.expected_records(&filter).await, "a record is missing");
     for log in LogKind::ALL {
-        let own: Vec<_> = listed.iter().filter(|it| it.0 == log).map(|it| it.1.sequence).collect();
-        assert!(own.is_sorted_by(|one, next| one > next), "the newest first");
+        let sequences: Vec<_> =
+            listed.iter().filter(|it| it.0 == log).map(|it| it.1.sequence).collect();
+        assert!(
+            sequences.is_sorted_by(|previous, next| previous > next),
+            "not sorted newest first"
+        );
     }
-    let time = |it: &ListedRecord| it.1.at.unix_ms;
-    assert!(listed.is_sorted_by(|one, next| time(one) + 10_000 >= time(next)), "nearly by time");
-    assert_eq!(it.list_by_page_number(&filter, size).await, listed, "by number as by cursor");
+    let unix_ms = |it: &ListedRecord| it.1.at.unix_ms;
+    assert!(
+        listed.is_sorted_by(|previous, next| unix_ms(previous) + 10_000 >= unix_ms(next)),
+        "not sorted nearly by time"
+    );
+    assert_eq!(
+        it.list_by_page_number(&filter, size).await,
+        listed,
+        "pages by number differ from pages by cursor"
+    );
 }
 
 #[test]
@@ -376,14 +390,15 @@ fn generated_log_lists_show_every_record_once() {
     let config = ProptestConfig { cases: 24, failure_persistence: None, ..Default::default() };
     let entity = prop_oneof![2 => Just(None), 1 => (0..4_u8).prop_map(|it| Some(it.to_string()))];
     let times = (proptest::option::of(0..6000_u32), proptest::option::of(0..6000_u32));
-    let strategy = (vec(generated_record(), 0..80), entity, times, 1..12_usize);
-    let outcome = TestRunner::new(config).run(&strategy, |(drawn, entity, (from, to), size)| {
-        let (from, to) = (from.map(timestamp_after), to.map(timestamp_after));
-        let filter = RecordFilter { entity, from, to, ..RecordFilter::default() };
-        for engine in [Engine::Memory, Engine::Sqlite, Engine::Postgres] {
-            runtime.block_on(check_every_record_once(engine, &drawn, filter.clone(), size));
-        }
-        Ok(())
-    });
+    let strategy = (vec(record_strategy(), 0..80), entity, times, 1..12_usize);
+    let outcome =
+        TestRunner::new(config).run(&strategy, |(generated, entity, (from, to), size)| {
+            let (from, to) = (from.map(timestamp_after), to.map(timestamp_after));
+            let filter = RecordFilter { entity, from, to, ..RecordFilter::default() };
+            for engine in [Engine::Memory, Engine::Sqlite, Engine::Postgres] {
+                runtime.block_on(check_every_record_once(engine, &generated, filter.clone(), size));
+            }
+            Ok(())
+        });
     outcome.unwrap();
 }

@@ -1,4 +1,4 @@
-//! The bounds of lists by page number. The model has no such bounds.
+//! Limits of lists by page number. The in-memory model has no such limits.
 
 use std::ops::Range;
 
@@ -13,50 +13,50 @@ use scrip_testing::{
     vault_harness::{Engine, containers},
 };
 
-/// Tokens in as many containers, in one batch.
-async fn fill_containers(desk: &StoreHarness, numbers: Range<usize>) {
-    let insert = |number: usize| {
+/// Inserts one token per container, in one batch.
+async fn fill_containers(harness: &StoreHarness, numbers: Range<usize>) {
+    let build_insert = |number: usize| {
         let containers = containers(&[&format!("/shop-{number}/")]);
         let token = token_record(&format!("token-{number}"));
         let token = without_cvc(TokenRecord { containers, fingerprint: None, ..token });
         TokenWrite::Insert(InsertToken {
-            permit: desk.permit(Permission::TokenCreate),
+            permit: harness.permit(Permission::TokenCreate),
             token,
             intent: None,
             deduplicate: Deduplicate::No,
-            audit: desk.audit(Operation::CreateToken),
+            audit: harness.audit(Operation::CreateToken),
         })
     };
-    let batch = TokenBatch { writes: numbers.map(insert).collect(), build_record: None };
-    let written = desk.store().write_tokens(desk.lookup_permit(), batch).await.unwrap();
-    assert!(matches!(written, BatchOutcome::Written(_)), "{written:?}");
+    let batch = TokenBatch { writes: numbers.map(build_insert).collect(), build_record: None };
+    let outcome = harness.store().write_tokens(harness.lookup_permit(), batch).await.unwrap();
+    assert!(matches!(outcome, BatchOutcome::Written(_)), "{outcome:?}");
 }
 
-/// How many tokens a list by page number counts; nothing when it is refused.
-async fn count(desk: &StoreHarness) -> Option<usize> {
-    let spans = desk.caller.container_ranges(Permission::TokenRead, None).unwrap();
-    let survey = NewestTokensScan { facets: Vec::new(), ranges: spans, now: desk.now() };
-    let inquiry = desk.caller.permit_lookup(Permission::TokenRead).unwrap();
-    match desk.store().find_newest_tokens(inquiry, survey).await.unwrap() {
-        NewestTokens::Found(found) => Some(found.len()),
+/// Counts the tokens of a list by page number. Returns `None` if the list is rejected.
+async fn count_listed(harness: &StoreHarness) -> Option<usize> {
+    let ranges = harness.caller.container_ranges(Permission::TokenRead, None).unwrap();
+    let scan = NewestTokensScan { facets: Vec::new(), ranges, now: harness.now() };
+    let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
+    match harness.store().find_newest_tokens(lookup, scan).await.unwrap() {
+        NewestTokens::Found(tokens) => Some(tokens.len()),
         NewestTokens::TooManyToScan => None,
     }
 }
 
-async fn check_bound_of_containers(engine: Engine) {
-    let desk = StoreHarness::open(engine).await;
-    fill_containers(&desk, 0..NEWEST_CONTAINERS_MAX).await;
-    assert_eq!(count(&desk).await, Some(NEWEST_CONTAINERS_MAX));
-    fill_containers(&desk, NEWEST_CONTAINERS_MAX..NEWEST_CONTAINERS_MAX + 1).await;
-    assert_eq!(count(&desk).await, None);
+async fn check_container_limit(engine: Engine) {
+    let harness = StoreHarness::open(engine).await;
+    fill_containers(&harness, 0..NEWEST_CONTAINERS_MAX).await;
+    assert_eq!(count_listed(&harness).await, Some(NEWEST_CONTAINERS_MAX));
+    fill_containers(&harness, NEWEST_CONTAINERS_MAX..NEWEST_CONTAINERS_MAX + 1).await;
+    assert_eq!(count_listed(&harness).await, None);
 }
 
 #[tokio::test]
-async fn sqlite_refuses_a_list_by_page_number_over_too_many_containers() {
-    check_bound_of_containers(Engine::Sqlite).await;
+async fn sqlite_rejects_a_list_by_page_number_over_too_many_containers() {
+    check_container_limit(Engine::Sqlite).await;
 }
 
 #[tokio::test]
-async fn postgres_refuses_a_list_by_page_number_over_too_many_containers() {
-    check_bound_of_containers(Engine::Postgres).await;
+async fn postgres_rejects_a_list_by_page_number_over_too_many_containers() {
+    check_container_limit(Engine::Postgres).await;
 }

@@ -1,4 +1,5 @@
-//! Paging while others insert, delete and move: what was there throughout, unmoved, is seen once.
+//! Paging during concurrent inserts, deletes and moves: a token that exists throughout and does not
+//! move is listed exactly once.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -36,19 +37,21 @@ enum PagingStep {
         containers: usize,
     },
     Tick,
-    /// The next page of one of the walks.
+    /// Reads the next page of one of the walks.
     NextPage {
         walk: usize,
         size: usize,
     },
 }
 
-fn paging_step() -> impl Strategy<Value = PagingStep> {
-    let places = || 0..CONTAINERS.len();
+fn paging_step_strategy() -> impl Strategy<Value = PagingStep> {
+    let containers_index = || 0..CONTAINERS.len();
     prop_oneof![
-        5 => (places(), 0..3_u8).prop_map(|(containers, colour)| PagingStep::Insert { containers, colour }),
+        5 => (containers_index(), 0..3_u8)
+            .prop_map(|(containers, colour)| PagingStep::Insert { containers, colour }),
         2 => (0..64_usize).prop_map(PagingStep::Delete),
-        2 => (0..64_usize, places()).prop_map(|(index, containers)| PagingStep::Move { index, containers }),
+        2 => (0..64_usize, containers_index())
+            .prop_map(|(index, containers)| PagingStep::Move { index, containers }),
         2 => Just(PagingStep::Tick),
         6 => (0..WALKS, 1..4_usize).prop_map(|(walk, size)| PagingStep::NextPage { walk, size }),
     ]
@@ -56,22 +59,24 @@ fn paging_step() -> impl Strategy<Value = PagingStep> {
 
 const WALKS: usize = 5;
 
-/// What each walk asks for: of all, of a container, of a type, of metadata, of both.
+/// The query of each walk: all tokens, a container, a type, metadata, or container and metadata.
 fn walk_query(walk: usize, start: Option<Sealed>, size: usize) -> ListTokensQuery {
-    let place = |text: &str| Some(containers(&[text]).iter().next().unwrap().clone());
-    let red = || TokenFilter::Metadata { name: "colour".to_owned(), value: "1".to_owned() };
+    let parse_container = |text: &str| Some(containers(&[text]).iter().next().unwrap().clone());
+    let colour_filter =
+        || TokenFilter::Metadata { name: "colour".to_owned(), value: "1".to_owned() };
     let (container, filter) = match walk {
         0 => (None, TokenFilter::All),
-        1 => (place("/a/"), TokenFilter::All),
+        1 => (parse_container("/a/"), TokenFilter::All),
         2 => (None, TokenFilter::Type(TokenType::Token)),
-        3 => (None, red()),
-        _ => (place("/b/"), red()),
+        3 => (None, colour_filter()),
+        _ => (parse_container("/b/"), colour_filter()),
     };
     ListTokensQuery { container, filter, start, size }
 }
 
-/// One engine with its caller, who cannot read what is also in /secret/, and its walks.
-struct PagingSide {
+/// One engine, and the cursors of its walks. The reader cannot read tokens that are also in
+/// `/secret/`.
+struct PagingEngine {
     vault_harness: VaultHarness,
     owner: Caller,
     reader: Caller,
@@ -79,7 +84,7 @@ struct PagingSide {
     ids: Vec<String>,
 }
 
-impl PagingSide {
+impl PagingEngine {
     async fn open(engine: Engine) -> Self {
         Self::with_vault(VaultHarness::open(engine).await).await
     }
@@ -97,29 +102,29 @@ impl PagingSide {
         Self { vault_harness: harness, owner, reader, cursors: vec![None; WALKS], ids: Vec::new() }
     }
 
-    async fn apply_step(&mut self, at: usize, step: &PagingStep) -> Vec<String> {
+    async fn apply_step(&mut self, step_number: usize, step: &PagingStep) -> Vec<String> {
         let vault = &self.vault_harness.vault;
         match step {
-            PagingStep::Insert { containers: place, colour } => {
-                let id = format!("token-{at}");
-                let mut new = new_token(TokenType::Token, json!(at));
-                new.id = Some(id.clone());
-                new.containers = Some(containers(CONTAINERS[*place]));
-                new.metadata = Some(BTreeMap::from([("colour".to_owned(), colour.to_string())]));
-                create(vault, &self.owner, new).await.unwrap();
+            PagingStep::Insert { containers: containers_index, colour } => {
+                let id = format!("token-{step_number}");
+                let mut token = new_token(TokenType::Token, json!(step_number));
+                token.id = Some(id.clone());
+                token.containers = Some(containers(CONTAINERS[*containers_index]));
+                token.metadata = Some(BTreeMap::from([("colour".to_owned(), colour.to_string())]));
+                create(vault, &self.owner, token).await.unwrap();
                 self.ids.push(id);
                 Vec::new()
             }
-            PagingStep::Delete(which) => {
-                if let Some(id) = take_id(&mut self.ids, *which) {
+            PagingStep::Delete(index) => {
+                if let Some(id) = take_id(&mut self.ids, *index) {
                     delete_token(vault, &self.owner, &token_id(&id)).await.unwrap();
                 }
                 Vec::new()
             }
-            PagingStep::Move { index: which, containers: place } => {
-                if let Some(id) = take_id(&mut self.ids, *which) {
+            PagingStep::Move { index, containers: containers_index } => {
+                if let Some(id) = take_id(&mut self.ids, *index) {
                     let patch = TokenPatch {
-                        containers: Some(Some(containers(CONTAINERS[*place]))),
+                        containers: Some(Some(containers(CONTAINERS[*containers_index]))),
                         ..TokenPatch::default()
                     };
                     update(vault, &self.owner, &token_id(&id), patch).await.unwrap();
@@ -146,87 +151,94 @@ fn take_id(ids: &mut Vec<String>, index: usize) -> Option<String> {
     (!ids.is_empty()).then(|| ids.remove(index % ids.len()))
 }
 
-/// What a walk has seen since it began, and what has not been touched since then.
+/// The tokens that existed at the start of a walk and have not moved since then, and the tokens
+/// that the walk has listed.
 #[derive(Default)]
 struct PagingWalk {
     unmoved: BTreeSet<String>,
-    seen: Vec<String>,
+    listed: Vec<String>,
 }
 
 async fn compare_with_model(engine: Engine, steps: Vec<PagingStep>) {
-    let mut model = PagingSide::with_vault(VaultHarness::open_model(engine).await).await;
-    let mut tried = PagingSide::open(engine).await;
+    let mut model = PagingEngine::with_vault(VaultHarness::open_model(engine).await).await;
+    let mut engine_under_test = PagingEngine::open(engine).await;
     let mut walks: Vec<PagingWalk> = (0..WALKS).map(|_| PagingWalk::default()).collect();
-    // Every walk ends before the test does.
-    let rest =
+    // Completes every walk before the test ends.
+    let final_steps =
         (0..WALKS).flat_map(|walk| vec![PagingStep::NextPage { walk, size: 3 }; steps.len()]);
-    for (at, step) in steps.iter().cloned().chain(rest).enumerate() {
+    for (step_number, step) in steps.iter().cloned().chain(final_steps).enumerate() {
         if let PagingStep::NextPage { walk, .. } = &step
-            && tried.cursors[*walk].is_none()
+            && engine_under_test.cursors[*walk].is_none()
         {
             walks[*walk] = PagingWalk::default();
-            walks[*walk].unmoved = list_whole(&tried, *walk).await.into_iter().collect();
+            walks[*walk].unmoved =
+                list_all_of_walk(&engine_under_test, *walk).await.into_iter().collect();
         }
-        if let PagingStep::Delete(which) | PagingStep::Move { index: which, .. } = &step
-            && let Some(id) = take_id(&mut tried.ids.clone(), *which)
+        if let PagingStep::Delete(index) | PagingStep::Move { index, .. } = &step
+            && let Some(id) = take_id(&mut engine_under_test.ids.clone(), *index)
         {
             for walk in &mut walks {
                 walk.unmoved.remove(&id);
             }
         }
-        let (expected, actual) =
-            (model.apply_step(at, &step).await, tried.apply_step(at, &step).await);
-        assert_eq!(actual, expected, "step {at}: {step:?}");
-        if let PagingStep::NextPage { walk: which, .. } = &step {
-            let walk = &mut walks[*which];
-            walk.seen.extend(actual);
-            if tried.cursors[*which].is_none() {
+        let (expected, actual) = (
+            model.apply_step(step_number, &step).await,
+            engine_under_test.apply_step(step_number, &step).await,
+        );
+        assert_eq!(actual, expected, "step {step_number}: {step:?}");
+        if let PagingStep::NextPage { walk: walk_number, .. } = &step {
+            let walk = &mut walks[*walk_number];
+            walk.listed.extend(actual);
+            if engine_under_test.cursors[*walk_number].is_none() {
                 for id in &walk.unmoved {
-                    let times = walk.seen.iter().filter(|it| *it == id).count();
-                    assert_eq!(times, 1, "walk {which} saw {id} {times} times");
+                    let count = walk.listed.iter().filter(|it| *it == id).count();
+                    assert_eq!(count, 1, "walk {walk_number} listed {id} {count} times");
                 }
             }
         }
     }
 }
 
-/// All that a walk would see now.
-async fn list_whole(side: &PagingSide, walk: usize) -> Vec<String> {
-    let page = list_tokens(&side.vault_harness.vault, &side.reader, walk_query(walk, None, 100))
-        .await
-        .unwrap();
+/// Lists all tokens of the query of a walk at this moment.
+async fn list_all_of_walk(engine: &PagingEngine, walk: usize) -> Vec<String> {
+    let page =
+        list_tokens(&engine.vault_harness.vault, &engine.reader, walk_query(walk, None, 100))
+            .await
+            .unwrap();
     assert!(page.next.is_none());
     page.tokens.iter().map(|it| it.id.as_str().to_owned()).collect()
 }
 
-#[expect(clippy::disallowed_methods, reason = "how long a test runs is no setting of the program")]
-fn cases() -> u32 {
+#[expect(clippy::disallowed_methods, reason = "a test's length is not a setting of the program")]
+fn case_count() -> u32 {
     if std::env::var("SCRIP_TEST_LONG").is_ok() { 320 } else { 32 }
 }
 
 #[test]
 fn sqlite_pages_agree_with_the_model_and_miss_no_token() {
-    check_agreement(Engine::Sqlite);
+    check_engine_matches_model(Engine::Sqlite);
 }
 
 #[test]
 fn postgres_pages_agree_with_the_model_and_miss_no_token() {
-    check_agreement(Engine::Postgres);
+    check_engine_matches_model(Engine::Postgres);
 }
 
-fn check_agreement(engine: Engine) {
+fn check_engine_matches_model(engine: Engine) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    // A database for each, which takes longer than all that is done in it.
-    let cases = if matches!(engine, Engine::Postgres) { cases() / 4 } else { cases() };
-    let config = ProptestConfig { cases, failure_persistence: None, ..Default::default() };
-    let outcome = TestRunner::new(config).run(&vec(paging_step(), 60), |steps| {
+    // Each case creates a database, which takes longer than the steps themselves.
+    let case_count =
+        if matches!(engine, Engine::Postgres) { case_count() / 4 } else { case_count() };
+    let config =
+        ProptestConfig { cases: case_count, failure_persistence: None, ..Default::default() };
+    let outcome = TestRunner::new(config).run(&vec(paging_step_strategy(), 60), |steps| {
         runtime.block_on(compare_with_model(engine, steps));
         Ok(())
     });
     outcome.unwrap();
 }
 
-/// The same with writers that do not wait for the pager.
+/// Writers create, move and delete tokens while pages are listed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn sqlite_paging_with_concurrent_writers_lists_each_remaining_token_once() {
     page_with_concurrent_writers(Engine::Sqlite).await;
@@ -238,51 +250,56 @@ async fn postgres_paging_with_concurrent_writers_lists_each_remaining_token_once
 }
 
 async fn page_with_concurrent_writers(engine: Engine) {
-    let mut side = PagingSide::open(engine).await;
-    for at in 0..200 {
-        let place = at % 4;
-        side.apply_step(at, &PagingStep::Insert { containers: place, colour: 1 }).await;
-        side.apply_step(at, &PagingStep::Tick).await;
+    let mut engine_under_test = PagingEngine::open(engine).await;
+    for number in 0..200 {
+        let containers_index = number % 4;
+        engine_under_test
+            .apply_step(number, &PagingStep::Insert { containers: containers_index, colour: 1 })
+            .await;
+        engine_under_test.apply_step(number, &PagingStep::Tick).await;
     }
-    let staying: BTreeSet<_> = side.ids.iter().cloned().collect();
-    let (vault, owner) = (side.vault_harness.vault.clone(), side.owner.clone());
-    let stop = AtomicBool::new(false);
-    let churn = async {
-        let mut at = 0_usize;
-        while !stop.load(Ordering::Relaxed) {
-            let mut new = new_token(TokenType::Token, json!(at));
-            new.id = Some(format!("passing-{at}"));
-            new.containers = Some(containers(CONTAINERS[at % 4]));
-            let id = create(&vault, &owner, new).await.unwrap().token.id;
+    let remaining_ids: BTreeSet<_> = engine_under_test.ids.iter().cloned().collect();
+    let (vault, owner) =
+        (engine_under_test.vault_harness.vault.clone(), engine_under_test.owner.clone());
+    let is_stopped = AtomicBool::new(false);
+    let write_tokens = async {
+        let mut number = 0_usize;
+        while !is_stopped.load(Ordering::Relaxed) {
+            let mut token = new_token(TokenType::Token, json!(number));
+            token.id = Some(format!("passing-{number}"));
+            token.containers = Some(containers(CONTAINERS[number % 4]));
+            let id = create(&vault, &owner, token).await.unwrap().token.id;
             let patch = TokenPatch {
-                containers: Some(Some(containers(CONTAINERS[(at + 1) % 4]))),
+                containers: Some(Some(containers(CONTAINERS[(number + 1) % 4]))),
                 ..TokenPatch::default()
             };
             update(&vault, &owner, &id, patch).await.unwrap();
             delete_token(&vault, &owner, &id).await.unwrap();
-            at += 1;
+            number += 1;
         }
-        at
+        number
     };
-    let pager = async {
+    let list_pages = async {
         for _ in 0..5 {
-            let (mut seen, mut start) = (Vec::new(), None);
+            let (mut listed_ids, mut start) = (Vec::new(), None);
             loop {
-                let page =
-                    list_tokens(&vault, &side.reader, walk_query(0, start, 7)).await.unwrap();
-                seen.extend(page.tokens.iter().map(|it| it.id.as_str().to_owned()));
+                let page = list_tokens(&vault, &engine_under_test.reader, walk_query(0, start, 7))
+                    .await
+                    .unwrap();
+                listed_ids.extend(page.tokens.iter().map(|it| it.id.as_str().to_owned()));
                 start = page.next;
                 if start.is_none() {
                     break;
                 }
                 tokio::task::yield_now().await;
             }
-            let stayed: Vec<_> = seen.into_iter().filter(|it| staying.contains(it)).collect();
-            assert_eq!(stayed.len(), staying.len());
-            assert_eq!(stayed.into_iter().collect::<BTreeSet<_>>(), staying);
+            let listed_remaining: Vec<_> =
+                listed_ids.into_iter().filter(|it| remaining_ids.contains(it)).collect();
+            assert_eq!(listed_remaining.len(), remaining_ids.len());
+            assert_eq!(listed_remaining.into_iter().collect::<BTreeSet<_>>(), remaining_ids);
         }
-        stop.store(true, Ordering::Relaxed);
+        is_stopped.store(true, Ordering::Relaxed);
     };
-    let (churned, ()) = tokio::join!(churn, pager);
-    assert!(churned > 0);
+    let (write_count, ()) = tokio::join!(write_tokens, list_pages);
+    assert!(write_count > 0, "no token was written while pages were listed");
 }

@@ -1,4 +1,4 @@
-//! Only what the caller may read has a part in what it is shown: pages, cursors and counts.
+//! Only tokens that the caller may read affect its lists: pages, cursors and counts.
 
 use std::time::Duration;
 
@@ -39,20 +39,21 @@ impl ListingHarness {
         Self { vault_harness: harness, tenant, owner }
     }
 
-    async fn put(&self, id: &str, places: &[&str]) {
-        let mut new = new_token(TokenType::Token, json!(id));
-        new.id = Some(id.to_owned());
-        new.containers = Some(containers(places));
+    async fn put(&self, id: &str, container_names: &[&str]) {
+        let mut token = new_token(TokenType::Token, json!(id));
+        token.id = Some(id.to_owned());
+        token.containers = Some(containers(container_names));
         let metadata = [("Who", id), ("all", "Same")];
-        new.metadata = Some(metadata.map(|(k, v)| (k.to_owned(), v.to_owned())).into());
-        new.search_indexes = Some(vec!["{{ data }}".to_owned()]);
-        create(&self.vault_harness.vault, &self.owner, new).await.unwrap();
+        token.metadata =
+            Some(metadata.map(|(name, value)| (name.to_owned(), value.to_owned())).into());
+        token.search_indexes = Some(vec!["{{ data }}".to_owned()]);
+        create(&self.vault_harness.vault, &self.owner, token).await.unwrap();
         self.vault_harness.clock.advance(Duration::from_millis(1));
     }
 
     async fn reader(&self, rules: &[(&str, Transform)]) -> Caller {
-        let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
-        let rules = rules.iter().map(|(place, it)| access_rule(place, *it, may));
+        let permissions: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+        let rules = rules.iter().map(|(container, it)| access_rule(container, *it, permissions));
         self.vault_harness.caller(&self.tenant, access_with_rules(rules)).await
     }
 
@@ -104,8 +105,8 @@ on_every_engine! {
 }
 
 async fn tokens_are_listed_by_container_then_creation(harness: ListingHarness) {
-    for (id, place) in [("a-1", "/a/"), ("b-1", "/b/"), ("a-2", "/a/"), ("ab1", "/a/b/")] {
-        harness.put(id, &[place]).await;
+    for (id, container) in [("a-1", "/a/"), ("b-1", "/b/"), ("a-2", "/a/"), ("ab1", "/a/b/")] {
+        harness.put(id, &[container]).await;
     }
     let page = harness.list(&harness.owner, query_all()).await.unwrap();
     assert_eq!(ids(&page.tokens), ["b-1", "ab1", "a-2", "a-1"]);
@@ -118,9 +119,9 @@ async fn tokens_are_listed_by_container_then_creation(harness: ListingHarness) {
 async fn listing_a_container_without_a_rule_is_denied(harness: ListingHarness) {
     harness.put("one", &["/pci/high/"]).await;
     let reader = harness.reader(&[("/pci/high/", Transform::Mask)]).await;
-    let none = Denial::NoRule(Permission::TokenRead);
-    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/pci/")).await), none);
-    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/other/")).await), none);
+    let denial = Denial::NoRule(Permission::TokenRead);
+    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/pci/")).await), denial);
+    assert_eq!(expect_denial(harness.list(&reader, query_in_container("/other/")).await), denial);
     let page = harness.list(&reader, query_in_container("/pci/high/")).await.unwrap();
     assert_eq!(ids(&page.tokens), ["one"]);
     assert_eq!(
@@ -137,7 +138,7 @@ async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHar
     let reader = harness.reader(&[("/a/", Transform::Mask), ("/b/", Transform::Mask)]).await;
     let page = harness.list(&reader, query_all()).await.unwrap();
     assert_eq!(ids(&page.tokens), ["wide", "mine"]);
-    // Under the container that was asked for, and once.
+    // Listed once, under the requested container.
     let page = harness.list(&reader, query_in_container("/a/")).await.unwrap();
     assert_eq!(ids(&page.tokens), ["wide", "mine"]);
     assert_eq!(harness.count(&reader, OffsetPageQuery::default()).await.1, 2);
@@ -149,47 +150,49 @@ async fn token_also_in_an_unreadable_container_is_not_listed(harness: ListingHar
 
 async fn page_is_filled_past_unreadable_tokens(harness: ListingHarness) {
     harness.put("old", &["/a/"]).await;
-    for at in 0..60 {
-        harness.put(&format!("hidden-{at}"), &["/a/", "/secret/"]).await;
+    for number in 0..60 {
+        harness.put(&format!("hidden-{number}"), &["/a/", "/secret/"]).await;
     }
-    for at in 0..3 {
-        harness.put(&format!("new-{at}"), &["/a/"]).await;
+    for number in 0..3 {
+        harness.put(&format!("new-{number}"), &["/a/"]).await;
     }
     let reader = harness.reader(&[("/a/", Transform::Mask)]).await;
     let page = harness.list(&reader, ListTokensQuery { size: 4, ..query_all() }).await.unwrap();
     assert_eq!(ids(&page.tokens), ["new-2", "new-1", "new-0", "old"]);
-    // Hidden ones lie behind, and are no reason for another page.
+    // Hidden tokens follow, and do not cause another page.
     assert!(page.next.is_none());
     let page = harness.list(&reader, ListTokensQuery { size: 3, ..query_all() }).await.unwrap();
     assert!(page.next.is_some());
 }
 
 async fn each_listed_token_has_the_transform_of_its_container(harness: ListingHarness) {
-    for (id, place) in [("clear", "/a/"), ("masked", "/b/"), ("redacted", "/c/")] {
-        let mut new = card(VISA);
-        (new.id, new.containers) = (Some(id.to_owned()), Some(containers(&[place])));
-        create(&harness.vault_harness.vault, &harness.owner, new).await.unwrap();
+    for (id, container) in [("clear", "/a/"), ("masked", "/b/"), ("redacted", "/c/")] {
+        let mut token = card(VISA);
+        (token.id, token.containers) = (Some(id.to_owned()), Some(containers(&[container])));
+        create(&harness.vault_harness.vault, &harness.owner, token).await.unwrap();
     }
     let rules = [("/a/", Transform::Reveal), ("/b/", Transform::Mask), ("/c/", Transform::Redact)];
     let page = harness.list(&harness.reader(&rules).await, query_all()).await.unwrap();
-    let shown: Vec<Option<Value>> = page.tokens.iter().map(visible_data).collect();
+    let visible: Vec<Option<Value>> = page.tokens.iter().map(visible_data).collect();
     let masked = json!({"number": "XXXXXXXXXXXX4242"});
-    assert_eq!(shown, [None, Some(masked), Some(json!({"number": VISA}))]);
+    assert_eq!(visible, [None, Some(masked), Some(json!({"number": VISA}))]);
 }
 
 async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
     harness.put("named", &["/a/"]).await;
     harness.put("other", &["/a/"]).await;
-    let rule = |conditions| AccessRule {
+    let build_rule = |conditions| AccessRule {
         description: String::new(),
         priority: 1,
         scope: AccessScope::Conditions(conditions),
         transform: Transform::Reveal,
-        parse_permissions: Permissions::from_list(&[Permission::TokenRead]),
+        permissions: Permissions::from_list(&[Permission::TokenRead]),
     };
-    let by_id = || vec![AccessCondition::IdIs("named".to_owned())];
-    let access =
-        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![rule(by_id())] };
+    let id_condition = || vec![AccessCondition::IdIs("named".to_owned())];
+    let access = AccessPolicy {
+        permissions: Permissions::default(),
+        rules: vec![build_rule(id_condition())],
+    };
     let caller = harness.vault_harness.caller_with_access(
         &harness.tenant,
         harness.owner.application(),
@@ -197,16 +200,18 @@ async fn id_conditions_do_not_allow_listing(harness: ListingHarness) {
     );
     assert!(harness.list(&caller, query_all()).await.unwrap().tokens.is_empty());
     assert_eq!(harness.count(&caller, OffsetPageQuery::default()).await.1, 0);
-    // By its id it is there.
+    // A lookup by id finds it.
     let query = || OffsetPageQuery {
         ids: Some(vec![token_id("named"), token_id("other")]),
         ..OffsetPageQuery::default()
     };
     assert_eq!(harness.count(&caller, query()).await.0, ["named"]);
 
-    let inside = vec![AccessCondition::ContainerIs(Container::parse("/a/").unwrap())];
-    let access =
-        AccessPolicy { parse_permissions: Permissions::default(), rules: vec![rule(inside)] };
+    let container_condition = vec![AccessCondition::ContainerIs(Container::parse("/a/").unwrap())];
+    let access = AccessPolicy {
+        permissions: Permissions::default(),
+        rules: vec![build_rule(container_condition)],
+    };
     let caller = harness.vault_harness.caller_with_access(
         &harness.tenant,
         harness.owner.application(),
@@ -226,13 +231,18 @@ async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset
         .await
         .unwrap();
     assert_eq!(ids(&page.tokens), ["red"]);
-    for wrong in [
+    for other_filter in [
         metadata_filter("who", "red"),
         metadata_filter("Who", "RED"),
         metadata_filter("red", "Who"),
     ] {
         assert!(
-            harness.list(&harness.owner, query_with_filter(wrong)).await.unwrap().tokens.is_empty()
+            harness
+                .list(&harness.owner, query_with_filter(other_filter))
+                .await
+                .unwrap()
+                .tokens
+                .is_empty()
         );
     }
     let query = OffsetPageQuery {
@@ -243,40 +253,42 @@ async fn metadata_filter_is_exact_in_cursor_lists_and_case_insensitive_in_offset
 }
 
 async fn totals_count_only_readable_tokens(harness: ListingHarness) {
-    for at in 0..7 {
-        harness.put(&format!("mine-{at}"), &["/a/"]).await;
-        harness.put(&format!("theirs-{at}"), &["/b/"]).await;
+    for number in 0..7 {
+        harness.put(&format!("mine-{number}"), &["/a/"]).await;
+        harness.put(&format!("theirs-{number}"), &["/b/"]).await;
     }
     let reader = harness.reader(&[("/a/", Transform::Mask)]).await;
-    let page = |number, size| OffsetPageQuery {
+    let page_query = |number, size| OffsetPageQuery {
         page: PageRequest { number, size },
         ..OffsetPageQuery::default()
     };
-    let (second, total) = harness.count(&reader, page(2, 3)).await;
+    let (second, total) = harness.count(&reader, page_query(2, 3)).await;
     assert_eq!((second, total), (["mine-3", "mine-2", "mine-1"].map(str::to_owned).to_vec(), 7));
-    assert_eq!(harness.count(&reader, page(4, 3)).await, (Vec::new(), 7));
-    let far = list_tokens_v1(&harness.vault_harness.vault, &reader, page(101, 100)).await;
-    assert_eq!(expect_invalid_field(far), "page");
-    let some = OffsetPageQuery {
-        ids: Some(["mine-1", "theirs-1", "nobody", "mine-2"].map(token_id).to_vec()),
+    assert_eq!(harness.count(&reader, page_query(4, 3)).await, (Vec::new(), 7));
+    let far_page =
+        list_tokens_v1(&harness.vault_harness.vault, &reader, page_query(101, 100)).await;
+    assert_eq!(expect_invalid_field(far_page), "page");
+    let ids_query = OffsetPageQuery {
+        ids: Some(["mine-1", "theirs-1", "unknown", "mine-2"].map(token_id).to_vec()),
         ..OffsetPageQuery::default()
     };
-    assert_eq!(harness.count(&reader, some).await.0, ["mine-2", "mine-1"]);
+    assert_eq!(harness.count(&reader, ids_query).await.0, ["mine-2", "mine-1"]);
 }
 
 async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingHarness) {
-    for at in 0..4 {
-        harness.put(&format!("token-{at}"), &["/a/"]).await;
+    for number in 0..4 {
+        harness.put(&format!("token-{number}"), &["/a/"]).await;
     }
-    let first = || ListTokensQuery { size: 1, ..query_with_filter(metadata_filter("all", "Same")) };
-    let page = harness.list(&harness.owner, first()).await.unwrap();
+    let first_query =
+        || ListTokensQuery { size: 1, ..query_with_filter(metadata_filter("all", "Same")) };
+    let page = harness.list(&harness.owner, first_query()).await.unwrap();
     let next = page.next.unwrap();
-    let go_on = |query| ListTokensQuery { start: Some(next.clone()), ..query };
-    let page = harness.list(&harness.owner, go_on(first())).await.unwrap();
+    let continue_with = |query| ListTokensQuery { start: Some(next.clone()), ..query };
+    let page = harness.list(&harness.owner, continue_with(first_query())).await.unwrap();
     assert_eq!(ids(&page.tokens), ["token-2"]);
-    // Another size is the same question.
-    let larger = ListTokensQuery { size: 2, ..first() };
-    assert_eq!(harness.list(&harness.owner, go_on(larger)).await.unwrap().tokens.len(), 2);
+    // Another page size uses the same cursor.
+    let larger = ListTokensQuery { size: 2, ..first_query() };
+    assert_eq!(harness.list(&harness.owner, continue_with(larger)).await.unwrap().tokens.len(), 2);
 
     let other_filters = [
         query_all(),
@@ -284,91 +296,118 @@ async fn token_cursor_is_rejected_with_another_query_or_caller(harness: ListingH
         query_with_filter(metadata_filter("allS", "ame")),
         query_with_filter(TokenFilter::Data("token-1".to_owned())),
         query_with_filter(TokenFilter::Type(TokenType::Token)),
-        ListTokensQuery { container: Some(Container::root()), ..first() },
+        ListTokensQuery { container: Some(Container::root()), ..first_query() },
     ];
     for query in other_filters {
-        assert_eq!(expect_invalid_field(harness.list(&harness.owner, go_on(query)).await), "start");
+        assert_eq!(
+            expect_invalid_field(harness.list(&harness.owner, continue_with(query)).await),
+            "start"
+        );
     }
-    let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
-    let other = harness
+    let permissions: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+    let other_caller = harness
         .vault_harness
-        .caller(&harness.tenant, access_with_rules([access_rule("/", Transform::Reveal, may)]))
+        .caller(
+            &harness.tenant,
+            access_with_rules([access_rule("/", Transform::Reveal, permissions)]),
+        )
         .await;
-    assert_eq!(expect_invalid_field(harness.list(&other, go_on(first())).await), "start");
-    let own = harness.list(&other, first()).await.unwrap().next.unwrap();
-    let searched = ListTokensQuery { start: Some(own), ..first() };
     assert_eq!(
-        expect_invalid_field(search_tokens(&harness.vault_harness.vault, &other, searched).await),
+        expect_invalid_field(harness.list(&other_caller, continue_with(first_query())).await),
         "start"
     );
-    let theirs = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let own_cursor = harness.list(&other_caller, first_query()).await.unwrap().next.unwrap();
+    let search_query = ListTokensQuery { start: Some(own_cursor), ..first_query() };
+    assert_eq!(
+        expect_invalid_field(
+            search_tokens(&harness.vault_harness.vault, &other_caller, search_query).await
+        ),
+        "start"
+    );
+    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
     let stranger = harness
         .vault_harness
-        .caller(&theirs, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
+        .caller(&other_tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
         .await;
-    assert_eq!(expect_invalid_field(harness.list(&stranger, go_on(first())).await), "start");
-    for at in 0..next.as_bytes().len() {
+    assert_eq!(
+        expect_invalid_field(harness.list(&stranger, continue_with(first_query())).await),
+        "start"
+    );
+    for index in 0..next.as_bytes().len() {
         let mut bytes = next.as_bytes().to_vec();
-        bytes[at] ^= 1;
+        bytes[index] ^= 1;
         let altered = scrip_seal::Sealed::from_stored(bytes);
-        let query = ListTokensQuery { start: Some(altered), ..first() };
+        let query = ListTokensQuery { start: Some(altered), ..first_query() };
         assert_eq!(expect_invalid_field(harness.list(&harness.owner, query).await), "start");
     }
 }
 
 async fn expired_tokens_are_not_listed_or_found(harness: ListingHarness) {
     harness.put("stays", &["/a/"]).await;
-    let mut new = new_token(TokenType::Token, json!("gone"));
-    new.id = Some("goes".to_owned());
-    new.containers = Some(containers(&["/a/"]));
-    new.expires_at = Some(START.plus(Duration::from_secs(60)));
-    new.search_indexes = Some(vec!["{{ data }}".to_owned()]);
-    create(&harness.vault_harness.vault, &harness.owner, new).await.unwrap();
-    let may: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
+    let mut token = new_token(TokenType::Token, json!("gone"));
+    token.id = Some("goes".to_owned());
+    token.containers = Some(containers(&["/a/"]));
+    token.expires_at = Some(START.plus(Duration::from_secs(60)));
+    token.search_indexes = Some(vec!["{{ data }}".to_owned()]);
+    create(&harness.vault_harness.vault, &harness.owner, token).await.unwrap();
+    let permissions: &[_] = &[Permission::TokenRead, Permission::TokenSearch];
     let caller = harness
         .vault_harness
-        .caller(&harness.tenant, access_with_rules([access_rule("/", Transform::Mask, may)]))
+        .caller(
+            &harness.tenant,
+            access_with_rules([access_rule("/", Transform::Mask, permissions)]),
+        )
         .await;
-    let found = async || {
-        let by_data = || query_with_filter(TokenFilter::Data("gone".to_owned()));
-        let listed = harness.list(&caller, query_all()).await.unwrap().tokens.len();
-        let counted = harness.count(&caller, OffsetPageQuery::default()).await.1;
-        let page = search_tokens(&harness.vault_harness.vault, &caller, by_data()).await.unwrap();
-        (listed, counted, page.tokens.len())
+    let count_found = async || {
+        let data_query = || query_with_filter(TokenFilter::Data("gone".to_owned()));
+        let listed_count = harness.list(&caller, query_all()).await.unwrap().tokens.len();
+        let total = harness.count(&caller, OffsetPageQuery::default()).await.1;
+        let page =
+            search_tokens(&harness.vault_harness.vault, &caller, data_query()).await.unwrap();
+        (listed_count, total, page.tokens.len())
     };
-    assert_eq!(found().await, (2, 2, 1));
+    assert_eq!(count_found().await, (2, 2, 1));
     harness.vault_harness.clock.advance(Duration::from_secs(60));
-    assert_eq!(found().await, (1, 1, 0));
+    assert_eq!(count_found().await, (1, 1, 0));
 }
 
 async fn search_requires_the_token_search_permission(harness: ListingHarness) {
     harness.put("one", &["/a/"]).await;
     let (vault_harness, tenant) = (&harness.vault_harness, &harness.tenant);
     let query = || query_with_filter(TokenFilter::Data("one".to_owned()));
-    let reads: &[_] = &[Permission::TokenRead];
+    let read_permissions: &[_] = &[Permission::TokenRead];
     let reader = vault_harness
-        .caller(tenant, access_with_rules([access_rule("/", Transform::Mask, reads)]))
+        .caller(tenant, access_with_rules([access_rule("/", Transform::Mask, read_permissions)]))
         .await;
-    let none = Denial::NoRule(Permission::TokenSearch);
-    assert_eq!(expect_denial(search_tokens(&vault_harness.vault, &reader, query()).await), none);
-    let numbered =
+    let denial = Denial::NoRule(Permission::TokenSearch);
+    assert_eq!(expect_denial(search_tokens(&vault_harness.vault, &reader, query()).await), denial);
+    let offset_query =
         || OffsetPageQuery { data: Some("one".to_owned()), ..OffsetPageQuery::default() };
     assert_eq!(
-        expect_denial(search_tokens_v1(&vault_harness.vault, &reader, numbered()).await),
-        none
+        expect_denial(search_tokens_v1(&vault_harness.vault, &reader, offset_query()).await),
+        denial
     );
-    let searches: &[_] = &[Permission::TokenSearch];
+    let search_permissions: &[_] = &[Permission::TokenSearch];
     let searcher = vault_harness
-        .caller(tenant, access_with_rules([access_rule("/a/", Transform::Redact, searches)]))
+        .caller(
+            tenant,
+            access_with_rules([access_rule("/a/", Transform::Redact, search_permissions)]),
+        )
         .await;
     let page = search_tokens(&vault_harness.vault, &searcher, query()).await.unwrap();
     assert_eq!(ids(&page.tokens), ["one"]);
     assert_eq!(visible_data(&page.tokens[0]), None);
-    let page = search_tokens_v1(&vault_harness.vault, &searcher, numbered()).await.unwrap();
+    let page = search_tokens_v1(&vault_harness.vault, &searcher, offset_query()).await.unwrap();
     assert_eq!((ids(&page.items), page.total), (vec!["one".to_owned()], 1));
-    // A value of its data is not one of its metadata.
-    let other = query_with_filter(metadata_filter("one", "one"));
-    assert!(search_tokens(&vault_harness.vault, &searcher, other).await.unwrap().tokens.is_empty());
+    // A filter on metadata does not match values of the data.
+    let metadata_query = query_with_filter(metadata_filter("one", "one"));
+    assert!(
+        search_tokens(&vault_harness.vault, &searcher, metadata_query)
+            .await
+            .unwrap()
+            .tokens
+            .is_empty()
+    );
     assert!(list_tokens(&vault_harness.vault, &searcher, query_all()).await.is_err());
 }
 
@@ -377,15 +416,15 @@ async fn all_metadata_terms_must_match(harness: ListingHarness) {
         harness.put(id, &["/a/"]).await;
     }
     let query = |terms: &[(&str, &str)]| {
-        let owned = terms.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned()));
-        OffsetPageQuery { metadata: owned.collect(), ..OffsetPageQuery::default() }
+        let metadata = terms.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        OffsetPageQuery { metadata: metadata.collect(), ..OffsetPageQuery::default() }
     };
-    let found = async |terms| harness.count(&harness.owner, query(terms)).await.1;
-    assert_eq!(found(&[("all", "same")]).await, 2);
-    assert_eq!(found(&[("all", "same"), ("who", "one")]).await, 1);
-    assert_eq!(found(&[("who", "one"), ("all", "same")]).await, 1);
-    assert_eq!(found(&[("who", "one"), ("all", "other")]).await, 0);
-    assert_eq!(found(&[("who", "one"), ("who", "two")]).await, 0);
+    let count_found = async |terms| harness.count(&harness.owner, query(terms)).await.1;
+    assert_eq!(count_found(&[("all", "same")]).await, 2);
+    assert_eq!(count_found(&[("all", "same"), ("who", "one")]).await, 1);
+    assert_eq!(count_found(&[("who", "one"), ("all", "same")]).await, 1);
+    assert_eq!(count_found(&[("who", "one"), ("all", "other")]).await, 0);
+    assert_eq!(count_found(&[("who", "one"), ("who", "two")]).await, 0);
 }
 
 /// The same caller with the evaluation budget of a new request.
@@ -394,29 +433,29 @@ fn next_request(caller: &Caller) -> Caller {
 }
 
 async fn large_tokens_shorten_pages(harness: ListingHarness) {
-    for at in 0..8 {
-        let mut new = new_token(TokenType::Token, json!("x".repeat(900 * 1024)));
-        new.id = Some(format!("large-{at}"));
-        new.fingerprint_expression = Some("{{ data | slice: 0, 8 }}".to_owned());
-        create(&harness.vault_harness.vault, &next_request(&harness.owner), new).await.unwrap();
+    for number in 0..8 {
+        let mut token = new_token(TokenType::Token, json!("x".repeat(900 * 1024)));
+        token.id = Some(format!("large-{number}"));
+        token.fingerprint_expression = Some("{{ data | slice: 0, 8 }}".to_owned());
+        create(&harness.vault_harness.vault, &next_request(&harness.owner), token).await.unwrap();
     }
-    let (mut seen, mut start, mut pages) = (Vec::new(), None, 0);
+    let (mut listed_ids, mut start, mut page_count) = (Vec::new(), None, 0);
     loop {
         let owner = next_request(&harness.owner);
         let page = harness.list(&owner, ListTokensQuery { start, ..query_all() }).await.unwrap();
         assert!(page.tokens.len() <= 5);
-        seen.extend(ids(&page.tokens));
-        (start, pages) = (page.next, pages + 1);
+        listed_ids.extend(ids(&page.tokens));
+        (start, page_count) = (page.next, page_count + 1);
         if start.is_none() {
             break;
         }
     }
-    assert_eq!((seen.len(), pages), (8, 2));
+    assert_eq!((listed_ids.len(), page_count), (8, 2));
     let owner = next_request(&harness.owner);
-    let counted =
+    let whole_page =
         list_tokens_v1(&harness.vault_harness.vault, &owner, OffsetPageQuery::default()).await;
-    assert!(matches!(counted, Err(Error::Unprocessable { .. })), "{counted:?}");
-    let one =
+    assert!(matches!(whole_page, Err(Error::Unprocessable { .. })), "{whole_page:?}");
+    let last_page =
         OffsetPageQuery { page: PageRequest { number: 8, size: 1 }, ..OffsetPageQuery::default() };
-    assert_eq!(harness.count(&next_request(&harness.owner), one).await.1, 8);
+    assert_eq!(harness.count(&next_request(&harness.owner), last_page).await.1, 8);
 }

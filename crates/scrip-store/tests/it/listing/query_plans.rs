@@ -1,4 +1,4 @@
-//! How the engine finds what is asked for: by an index, and without sorting.
+//! Query plans: statements use an index and do not sort.
 
 use rusqlite::Connection;
 use scrip_store::sqlite::statement_list::list_statements;
@@ -11,31 +11,34 @@ fn plan(connection: &Connection, sql: &str) -> String {
     rows.unwrap().collect::<Result<Vec<String>, _>>().unwrap().join("; ")
 }
 
-/// Every statement of the files below, by its name.
+/// Every statement of the statement list, with its name.
 fn statements() -> Vec<(String, String)> {
-    let named = |sql: &str| {
+    let split_name = |sql: &str| {
         let (name, text) = sql.trim_start().strip_prefix("-- ").unwrap().split_once('\n').unwrap();
         (name.to_owned(), text.to_owned())
     };
-    list_statements().into_iter().map(named).collect()
+    list_statements().into_iter().map(split_name).collect()
 }
 
-/// A statement that a file has and the list lacks would not be looked at.
+/// A statement that is missing in the list would not be checked.
 #[test]
 fn every_token_and_session_statement_is_in_the_statement_list() {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src");
-    let tokens = ["writes", "entries", "listing", "survey"].map(|it| format!("sqlite/tokens/{it}"));
-    let others = ["sqlite/maintenance/sweep", "sqlite/engine/write_transaction", "stores/sessions"];
-    let others = others.into_iter().chain(["rules/session_cards"]).map(str::to_owned);
-    for file in tokens.into_iter().chain(others) {
+    let token_files = ["writes", "index_entries", "listing", "newest_tokens"]
+        .map(|it| format!("sqlite/tokens/{it}"));
+    let other_files =
+        ["sqlite/maintenance/expiry", "sqlite/engine/write_transaction", "stores/threeds_sessions"];
+    let other_files = other_files.into_iter().chain(["shared/session_cards"]).map(str::to_owned);
+    for file in token_files.into_iter().chain(other_files) {
         let source = std::fs::read_to_string(format!("{folder}/{file}.rs")).unwrap();
-        let list = source.split("const STATEMENTS: &[&str] = &[").nth(1).unwrap();
-        let list: Vec<_> = list.split(']').next().unwrap().split(',').map(str::trim).collect();
+        let listed = source.split("const STATEMENTS: &[&str] =").nth(1).unwrap();
+        let (listed, _) = listed.split_once("&[").unwrap().1.split_once(']').unwrap();
+        let listed: Vec<_> = listed.split(',').map(str::trim).collect();
         let constants = source.split("const ").skip(1).filter_map(|it| it.split_once(": &str ="));
         let names: Vec<_> = constants.map(|(name, _)| name).collect();
-        assert!(!names.is_empty(), "{file}");
+        assert!(!names.is_empty(), "{file} has no statements");
         for name in names {
-            assert!(list.contains(&name), "{file}: {name} is not in STATEMENTS");
+            assert!(listed.contains(&name), "{file}: {name} is not in STATEMENTS");
         }
     }
 }
@@ -45,26 +48,44 @@ async fn token_and_session_statements_use_an_index_and_never_sort() {
     let harness = StoreHarness::open(Engine::Sqlite).await;
     let connection = Connection::open(harness.vault_harness.file()).unwrap();
     let statements = statements();
-    let needed = ["list_entries", "list_newest", "last_container", "find_at"];
-    let duplicates = ["find_duplicate", "find_duplicate_to_read"];
-    let sweeps = ["list_ended_tokens", "find_ended", "sweep_cvcs", "list_ended_sessions"];
-    let sessions = ["find_session", "find_notified_session", "update_session"];
-    let events = ["next_events", "list_events", "forget_events"];
-    for needed in needed.into_iter().chain(duplicates).chain(sweeps).chain(sessions).chain(events) {
-        assert!(statements.iter().any(|(name, _)| name == needed), "{needed} is not found");
+    let listing_statements =
+        ["list_entries", "list_newest", "last_container", "find_token_by_number"];
+    let duplicate_statements = ["find_duplicate", "find_duplicate_to_read"];
+    let expiry_statements = [
+        "list_expired_tokens",
+        "find_expired_token",
+        "erase_expired_cvcs",
+        "list_expired_threeds_sessions",
+    ];
+    let session_statements =
+        ["find_threeds_session", "find_notified_threeds_session", "update_threeds_session"];
+    let event_statements =
+        ["reserve_event_numbers", "list_threeds_events", "delete_expired_threeds_events"];
+    for required in listing_statements
+        .into_iter()
+        .chain(duplicate_statements)
+        .chain(expiry_statements)
+        .chain(session_statements)
+        .chain(event_statements)
+    {
+        assert!(statements.iter().any(|(name, _)| name == required), "{required} is missing");
     }
     for (name, sql) in statements {
         let plan = plan(&connection, &sql);
         assert!(!plan.contains("SCAN"), "{name}: {plan}");
         assert!(!plan.contains("TEMP B-TREE"), "{name}: {plan}");
     }
-    // The bound of a page is part of the seek, not a filter behind it.
-    let (_, list) =
+    // The start of a page is part of the index seek, not a filter after it.
+    let (_, list_sql) =
         self::statements().into_iter().find(|(name, _)| name == "list_entries").unwrap();
-    let plan = plan(&connection, &list);
+    let plan = plan(&connection, &list_sql);
     assert!(plan.contains("container>? AND (container,created_at,token)<(?,?,?)"), "{plan}");
-    connection.execute("DROP TABLE filed", []).unwrap();
-    let bare = "CREATE TABLE filed (tenant, facet, container, created_at, token)";
-    connection.execute(bare, []).unwrap();
-    assert!(self::plan(&connection, &list).contains("SCAN"), "the check itself would not notice");
+    connection.execute("DROP TABLE token_index", []).unwrap();
+    let table_without_index =
+        "CREATE TABLE token_index (tenant, facet, container, created_at, token)";
+    connection.execute(table_without_index, []).unwrap();
+    assert!(
+        self::plan(&connection, &list_sql).contains("SCAN"),
+        "the check does not detect a scan"
+    );
 }

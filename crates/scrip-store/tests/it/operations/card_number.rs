@@ -1,4 +1,4 @@
-//! A card number is nowhere in clear: not in an id, and not under any mask.
+//! An id and a mask never contain a complete card number.
 
 use scrip_core::{
     policy::{TenantSettings, Transform},
@@ -24,7 +24,7 @@ on_every_engine! {
 async fn token_id_containing_the_card_number_is_rejected(harness: VaultHarness) {
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
-    let rejected = [
+    let rejected_expressions = [
         VISA,
         "card-4242424242424242-7",
         "4242-4242-4242-4242",
@@ -36,20 +36,20 @@ async fn token_id_containing_the_card_number_is_rejected(harness: VaultHarness) 
         "42424242{{ data.number | reveal_last: 8 }}",
         "{{ data | stringify }}",
     ];
-    for source in rejected {
-        let new = NewToken { id: Some(source.to_owned()), ..card(VISA) };
+    for id_expression in rejected_expressions {
+        let token = NewToken { id: Some(id_expression.to_owned()), ..card(VISA) };
         assert_eq!(
-            expect_invalid_field(create(&harness.vault, &caller, new).await),
+            expect_invalid_field(create(&harness.vault, &caller, token).await),
             "id",
-            "{source}"
+            "{id_expression}"
         );
     }
-    let bare = new_token(TokenType::CardNumber, json!(VISA));
-    let new = NewToken { id: Some("{{ data }}".to_owned()), ..bare };
-    assert_eq!(expect_invalid_field(create(&harness.vault, &caller, new).await), "id");
-    for source in ["customer-{{ data.number | last4 }}", "4242-4242-4242", DEBIT] {
-        let new = NewToken { id: Some(source.to_owned()), ..card(VISA) };
-        create(&harness.vault, &caller, new).await.unwrap();
+    let number_token = new_token(TokenType::CardNumber, json!(VISA));
+    let token = NewToken { id: Some("{{ data }}".to_owned()), ..number_token };
+    assert_eq!(expect_invalid_field(create(&harness.vault, &caller, token).await), "id");
+    for id_expression in ["customer-{{ data.number | last4 }}", "4242-4242-4242", DEBIT] {
+        let token = NewToken { id: Some(id_expression.to_owned()), ..card(VISA) };
+        create(&harness.vault, &caller, token).await.unwrap();
     }
 }
 
@@ -58,8 +58,8 @@ async fn update_to_a_number_contained_in_the_id_is_rejected(harness: VaultHarnes
     let caller = harness
         .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
         .await;
-    let new = NewToken { id: Some("card 4000-0566-5566-5556".to_owned()), ..card(VISA) };
-    let id = create(&harness.vault, &caller, new).await.unwrap().token.id;
+    let token = NewToken { id: Some("card 4000-0566-5566-5556".to_owned()), ..card(VISA) };
+    let id = create(&harness.vault, &caller, token).await.unwrap().token.id;
     let patch = data_patch(json!({"number": DEBIT}));
     assert_eq!(expect_invalid_field(update(&harness.vault, &caller, &id, patch).await), "data");
     assert_eq!(
@@ -68,7 +68,7 @@ async fn update_to_a_number_contained_in_the_id_is_rejected(harness: VaultHarnes
     );
 }
 
-/// Numbers that do not repeat themselves, so that no part of them shows by being elsewhere too.
+/// Digits without repetitions, so that no part of a number matches another text by accident.
 const NUMBERS: [&str; 3] = ["5493120678493155", "378282246310005", "6011000990139424"];
 
 async fn mask_shows_at_most_bin_and_last_four(harness: VaultHarness) {
@@ -83,20 +83,23 @@ async fn mask_shows_at_most_bin_and_last_four(harness: VaultHarness) {
     ];
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     for number in NUMBERS {
-        // Of fifteen digits nobody needs more than six at the front.
-        let front = if number.len() >= 16 { 8 } else { 6 };
-        let telling =
-            [&number[..=front], &number[number.len() - 5..], &number[front..number.len() - 4]];
+        // Of a number with fifteen digits, at most the first six may be visible.
+        let visible_digits_max = if number.len() >= 16 { 8 } else { 6 };
+        let hidden_parts = [
+            &number[..=visible_digits_max],
+            &number[number.len() - 5..],
+            &number[visible_digits_max..number.len() - 4],
+        ];
         for mask in &masks {
-            let new = NewToken { mask: mask.clone(), ..card(number) };
-            let written = create(&harness.vault, &caller, new).await.unwrap().token;
-            let read = get(&harness.vault, &caller, &written.id).await;
-            for view in [written, read] {
-                let shown = visible_data(&view).unwrap();
-                let text = shown.to_string();
-                assert_ne!(shown, Value::Null);
+            let token = NewToken { mask: mask.clone(), ..card(number) };
+            let created = create(&harness.vault, &caller, token).await.unwrap().token;
+            let read = get(&harness.vault, &caller, &created.id).await;
+            for view in [created, read] {
+                let data = visible_data(&view).unwrap();
+                let text = data.to_string();
+                assert_ne!(data, Value::Null);
                 assert!(text.contains(&number[number.len() - 4..]), "{text}");
-                assert!(!telling.iter().any(|it| text.contains(it)), "{text}");
+                assert!(!hidden_parts.iter().any(|it| text.contains(it)), "{text}");
             }
         }
     }

@@ -1,5 +1,5 @@
-//! After retention and one epoch no card verification code can be had from anything that is left:
-//! the database, its log, a copy of both from before, the root key, and the process itself.
+//! After its retention and one epoch, no CVC can be recovered from the remaining data: the
+//! database, its WAL, an older copy of both, the root key, and the process.
 
 use std::{env, fs, path::Path, sync::Arc, time::Duration};
 
@@ -19,26 +19,26 @@ use scrip_testing::{
 };
 use tempfile::TempDir;
 
-use crate::policy::harness::principal;
+use crate::policy::harness::expect_principal;
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-/// As `world.rs` has it.
+/// The length of an epoch in `vault_harness.rs`.
 const EPOCH: Duration = Duration::from_secs(10 * 60);
 
-fn cards() -> usize {
+fn card_count() -> usize {
     if env::var_os("SCRIP_TEST_LONG").is_some() { 10_000 } else { 1_000 }
 }
 
-fn cvc_number(at: usize) -> String {
-    format!("{:04}", at % 10_000)
+fn cvc_number(index: usize) -> String {
+    format!("{:04}", index % 10_000)
 }
 
-/// The files of a vault as they were at one moment.
+/// Copies the files of a vault.
 fn copy_files(folder: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(folder).unwrap() {
         let entry = entry.unwrap();
-        // The index of the log is made anew from the log.
+        // SQLite rebuilds the WAL index from the WAL.
         if entry.file_name() != "scrip.db-shm" {
             fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
         }
@@ -46,28 +46,32 @@ fn copy_files(folder: &Path) -> TempDir {
     copy
 }
 
-/// Whoever has a copy, the root key and the keys that this process has left reads every card, by a
-/// clock of their own choice; how many codes they get.
+/// Simulates an attacker with a copy of the files, the root key and the remaining keys of this
+/// process. The attacker can set the clock. Returns the number of recovered CVCs.
 async fn count_recovered_cvcs(copy: &Path, process: &Vault, key: &str, ids: &[TokenId]) -> usize {
-    // The clock of a new vault stands where every test begins, when the codes were fresh.
-    let (theirs, _) =
+    // The clock of a new vault starts at the start time of the test, when the CVCs were new.
+    let (attacker_vault, _) =
         vault_with_stopped_clock(Arc::new(SqliteStore::open(&copy.join("scrip.db")).unwrap()));
-    let theirs = Vault { epoch_keys: Arc::clone(&process.epoch_keys), ..theirs };
-    let directory = Directory::load(&*theirs.store, &root_key(), None).await.unwrap();
-    let caller = Caller::new(principal(directory.authenticate(key)), test_origin());
-    let sealed = {
-        let file = Connection::open(copy.join("scrip.db")).unwrap();
-        file.query_row("SELECT count(*) FROM cvcs", [], |row| row.get::<_, i64>(0)).unwrap()
+    let attacker_vault = Vault { epoch_keys: Arc::clone(&process.epoch_keys), ..attacker_vault };
+    let directory = Directory::load(&*attacker_vault.store, &root_key(), None).await.unwrap();
+    let caller = Caller::new(expect_principal(directory.authenticate(key)), test_origin());
+    let sealed_count = {
+        let connection = Connection::open(copy.join("scrip.db")).unwrap();
+        connection.query_row("SELECT count(*) FROM cvcs", [], |row| row.get::<_, i64>(0)).unwrap()
     };
-    assert_eq!(usize::try_from(sealed).unwrap(), ids.len(), "the copy has every sealed code");
-    let mut recovered = 0;
-    for (at, id) in ids.iter().enumerate() {
-        if let Some(text) = visible_cvc(&get(&theirs, &caller, id).await) {
-            assert_eq!(text, cvc_number(at));
-            recovered += 1;
+    assert_eq!(
+        usize::try_from(sealed_count).unwrap(),
+        ids.len(),
+        "the copy should contain every sealed CVC"
+    );
+    let mut recovered_count = 0;
+    for (index, id) in ids.iter().enumerate() {
+        if let Some(text) = visible_cvc(&get(&attacker_vault, &caller, id).await) {
+            assert_eq!(text, cvc_number(index));
+            recovered_count += 1;
         }
     }
-    recovered
+    recovered_count
 }
 
 #[tokio::test]
@@ -78,32 +82,33 @@ async fn cvcs_are_unrecoverable_after_retention_and_one_epoch() {
     let key = harness.create_api_key(&tenant, ApplicationKind::Private, access).await;
     let caller = harness.authenticate(&key).await;
     let mut ids = Vec::new();
-    for at in 0..cards() {
-        let written =
-            create(&harness.vault, &caller, card_with_cvc(VISA, &cvc_number(at))).await.unwrap();
-        ids.push(written.token.id);
-        // Over some epochs.
-        if at % (cards() / 30) == 0 {
+    for index in 0..card_count() {
+        let created =
+            create(&harness.vault, &caller, card_with_cvc(VISA, &cvc_number(index))).await.unwrap();
+        ids.push(created.token.id);
+        // The CVCs are spread over several epochs.
+        if index % (card_count() / 30) == 0 {
             harness.clock.advance(Duration::from_secs(60));
         }
     }
     let folder = harness.file().parent().unwrap().to_owned();
     let copies = [copy_files(&folder), copy_files(&folder), copy_files(&folder)];
 
-    // The control: with the keys still there, every one of them is had.
+    // Control: while the keys exist, every CVC is recovered.
     let count = count_recovered_cvcs(copies[0].path(), &harness.vault, &key, &ids).await;
     assert_eq!(count, ids.len());
-    // Until the last epoch is over, some are.
+    // Until the last epoch ends, some CVCs can be recovered.
     harness.clock.advance(HOUR);
     harness.vault.epoch_keys.destroy_expired(harness.vault.clock.now().unix_ms).unwrap();
     let count = count_recovered_cvcs(copies[1].path(), &harness.vault, &key, &ids).await;
-    assert!(count < ids.len(), "those of epochs that are over are not");
+    assert!(count < ids.len(), "CVCs of past epochs should be unrecoverable");
 
     harness.clock.advance(EPOCH);
     harness.vault.epoch_keys.destroy_expired(harness.vault.clock.now().unix_ms).unwrap();
     while erase_cvcs(&harness.vault).await.unwrap() > 0 {}
     assert_eq!(count_recovered_cvcs(copies[2].path(), &harness.vault, &key, &ids).await, 0);
-    let file = Connection::open(harness.file()).unwrap();
-    let left: i64 = file.query_row("SELECT count(*) FROM cvcs", [], |row| row.get(0)).unwrap();
-    assert_eq!(left, 0);
+    let connection = Connection::open(harness.file()).unwrap();
+    let remaining_count: i64 =
+        connection.query_row("SELECT count(*) FROM cvcs", [], |row| row.get(0)).unwrap();
+    assert_eq!(remaining_count, 0);
 }

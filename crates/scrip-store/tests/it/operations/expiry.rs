@@ -1,4 +1,4 @@
-//! When a token may expire, and by which reading of the clock it is removed.
+//! Valid expiry times of a token, and the clock reading that decides its deletion.
 
 use std::{sync::Arc, time::Duration};
 
@@ -23,16 +23,16 @@ use serde_json::json;
 
 on_every_engine! {
     VaultHarness;
-    expiry_of_the_current_millisecond_is_refused
-    tokens_are_removed_by_the_earliest_reading_of_the_clock
-    token_intents_are_removed_by_the_earliest_reading_of_the_clock
+    token_expiry_in_the_current_millisecond_is_rejected
+    tokens_are_deleted_by_the_earliest_reading_of_the_clock
+    token_intents_are_deleted_by_the_earliest_reading_of_the_clock
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
-const MOMENT: Duration = Duration::from_millis(1);
+const MILLISECOND: Duration = Duration::from_millis(1);
 
-async fn caller_of(world: &VaultHarness) -> Caller {
-    let tenant = world.tenant(TenantSettings::default()).await;
+async fn create_caller(harness: &VaultHarness) -> Caller {
+    let tenant = harness.tenant(TenantSettings::default()).await;
     let rules = [
         access_rule("/", Transform::Reveal, TOKENS),
         access_rule(
@@ -41,31 +41,41 @@ async fn caller_of(world: &VaultHarness) -> Caller {
             &[Permission::TokenIntentCreate, Permission::TokenIntentRead],
         ),
     ];
-    world.caller(&tenant, access_with_rules(rules)).await
+    harness.caller(&tenant, access_with_rules(rules)).await
 }
 
-async fn expiry_of_the_current_millisecond_is_refused(world: VaultHarness) {
-    let (vault, caller) = (&world.vault, caller_of(&world).await);
-    let now = world.clock.now();
-    let expiring = |at: Timestamp| {
-        let mut new = card(VISA);
-        new.expires_at = Some(at);
-        new
+async fn token_expiry_in_the_current_millisecond_is_rejected(harness: VaultHarness) {
+    let (vault, caller) = (&harness.vault, create_caller(&harness).await);
+    let now = harness.clock.now();
+    let card_expiring_at = |expires_at: Timestamp| {
+        let mut token = card(VISA);
+        token.expires_at = Some(expires_at);
+        token
     };
-    assert_eq!(expect_invalid_field(create(vault, &caller, expiring(now)).await), "expires_at");
-    let id = create(vault, &caller, expiring(now.plus(MOMENT))).await.unwrap().token.id;
-    let ending = |at: Timestamp| TokenPatch { expires_at: Some(Some(at)), ..TokenPatch::default() };
-    assert_eq!(expect_invalid_field(update(vault, &caller, &id, ending(now)).await), "expires_at");
-    update(vault, &caller, &id, ending(now.plus(2 * MOMENT))).await.unwrap();
+    assert_eq!(
+        expect_invalid_field(create(vault, &caller, card_expiring_at(now)).await),
+        "expires_at"
+    );
+    let id =
+        create(vault, &caller, card_expiring_at(now.plus(MILLISECOND))).await.unwrap().token.id;
+    let expiry_patch = |expires_at: Timestamp| TokenPatch {
+        expires_at: Some(Some(expires_at)),
+        ..TokenPatch::default()
+    };
+    assert_eq!(
+        expect_invalid_field(update(vault, &caller, &id, expiry_patch(now)).await),
+        "expires_at"
+    );
+    update(vault, &caller, &id, expiry_patch(now.plus(2 * MILLISECOND))).await.unwrap();
 }
 
-/// A clock that was moved ahead: how much of the move is true is not known yet.
-struct DoubtedClock {
+/// A clock that jumped ahead. The jump is not confirmed yet.
+struct UnconfirmedClock {
     earliest: Timestamp,
     now: Timestamp,
 }
 
-impl Clock for DoubtedClock {
+impl Clock for UnconfirmedClock {
     fn now(&self) -> Timestamp {
         self.now
     }
@@ -75,38 +85,40 @@ impl Clock for DoubtedClock {
     }
 }
 
-/// The same vault with a clock whose readings differ.
-fn doubting(world: &VaultHarness, earliest: Timestamp, now: Timestamp) -> Vault {
-    Vault { clock: Arc::new(DoubtedClock { earliest, now }), ..world.vault.clone() }
+/// The same vault with a clock that has two different readings.
+fn with_unconfirmed_clock(harness: &VaultHarness, earliest: Timestamp, now: Timestamp) -> Vault {
+    Vault { clock: Arc::new(UnconfirmedClock { earliest, now }), ..harness.vault.clone() }
 }
 
-async fn tokens_are_removed_by_the_earliest_reading_of_the_clock(world: VaultHarness) {
-    let caller = caller_of(&world).await;
-    let start = world.clock.now();
-    let end = start.plus(HOUR);
-    let mut new = card(VISA);
-    new.expires_at = Some(end);
-    let id = create(&world.vault, &caller, new).await.unwrap().token.id;
-    let moved = doubting(&world, end.minus(MOMENT), end.plus(HOUR));
-    assert_eq!(expire_token(&moved).await.unwrap(), 0);
-    get(&world.vault, &caller, &id).await;
-    let certain = doubting(&world, end, end.plus(HOUR));
-    assert_eq!(expire_token(&certain).await.unwrap(), 1);
+async fn tokens_are_deleted_by_the_earliest_reading_of_the_clock(harness: VaultHarness) {
+    let caller = create_caller(&harness).await;
+    let start = harness.clock.now();
+    let expires_at = start.plus(HOUR);
+    let mut token = card(VISA);
+    token.expires_at = Some(expires_at);
+    let id = create(&harness.vault, &caller, token).await.unwrap().token.id;
+    let unconfirmed =
+        with_unconfirmed_clock(&harness, expires_at.minus(MILLISECOND), expires_at.plus(HOUR));
+    assert_eq!(expire_token(&unconfirmed).await.unwrap(), 0);
+    get(&harness.vault, &caller, &id).await;
+    let confirmed = with_unconfirmed_clock(&harness, expires_at, expires_at.plus(HOUR));
+    assert_eq!(expire_token(&confirmed).await.unwrap(), 1);
 }
 
-async fn token_intents_are_removed_by_the_earliest_reading_of_the_clock(world: VaultHarness) {
-    let caller = caller_of(&world).await;
-    let new = NewTokenIntent {
+async fn token_intents_are_deleted_by_the_earliest_reading_of_the_clock(harness: VaultHarness) {
+    let caller = create_caller(&harness).await;
+    let new_intent = NewTokenIntent {
         token_type: TokenType::Card,
         data: Plaintext::new(json!({"number": VISA})),
         containers: None,
         authentication: None,
     };
-    let intent = create_token_intent(&world.vault, &caller, new, None).await.unwrap();
-    let end = intent.expires_at;
-    let moved = doubting(&world, end.minus(MOMENT), end.plus(HOUR));
-    assert_eq!(expire_token_intent(&moved).await.unwrap(), 0);
-    get_token_intent(&world.vault, &caller, intent.id).await.unwrap();
-    let certain = doubting(&world, end, end.plus(HOUR));
-    assert_eq!(expire_token_intent(&certain).await.unwrap(), 1);
+    let intent = create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap();
+    let expires_at = intent.expires_at;
+    let unconfirmed =
+        with_unconfirmed_clock(&harness, expires_at.minus(MILLISECOND), expires_at.plus(HOUR));
+    assert_eq!(expire_token_intent(&unconfirmed).await.unwrap(), 0);
+    get_token_intent(&harness.vault, &caller, intent.id).await.unwrap();
+    let confirmed = with_unconfirmed_clock(&harness, expires_at, expires_at.plus(HOUR));
+    assert_eq!(expire_token_intent(&confirmed).await.unwrap(), 1);
 }

@@ -1,4 +1,4 @@
-//! Token intents on both engines: ended once, by whoever comes first, or by time.
+//! Token intents on all engines: consumed once, by the first request or by expiry.
 
 use std::time::Duration;
 
@@ -29,7 +29,7 @@ use scrip_testing::{
 };
 use serde_json::json;
 
-const INTENTS: &[Permission] =
+const INTENT_PERMISSIONS: &[Permission] =
     &[Permission::TokenIntentCreate, Permission::TokenIntentRead, Permission::TokenIntentDelete];
 
 struct IntentHarness {
@@ -42,27 +42,30 @@ impl IntentHarness {
     async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
         let tenant = harness.tenant(TenantSettings::default()).await;
-        let caller = Self::caller(&harness, &tenant).await;
+        let caller = Self::create_caller(&harness, &tenant).await;
         Self { vault_harness: harness, tenant, caller }
     }
 
-    async fn caller(harness: &VaultHarness, tenant: &std::sync::Arc<Tenant>) -> Caller {
+    async fn create_caller(harness: &VaultHarness, tenant: &std::sync::Arc<Tenant>) -> Caller {
         let rules = [
             access_rule("/", Transform::Reveal, TOKENS),
-            access_rule("/", Transform::Mask, INTENTS),
+            access_rule("/", Transform::Mask, INTENT_PERMISSIONS),
         ];
         harness.caller(tenant, access_with_rules(rules)).await
     }
 
     async fn create_intent(&self) -> TokenIntentId {
         let data = Plaintext::new(json!({"number": VISA, "cvc": "123"}));
-        let new = NewTokenIntent {
+        let new_intent = NewTokenIntent {
             token_type: TokenType::Card,
             data,
             containers: None,
             authentication: None,
         };
-        create_token_intent(&self.vault_harness.vault, &self.caller, new, None).await.unwrap().id
+        create_token_intent(&self.vault_harness.vault, &self.caller, new_intent, None)
+            .await
+            .unwrap()
+            .id
     }
 
     async fn exists(&self, id: TokenIntentId) -> bool {
@@ -74,9 +77,9 @@ impl IntentHarness {
     }
 
     async fn convert(&self, id: TokenIntentId) -> Result<(), Error> {
-        let mut new = new_token(TokenType::Token, json!(null));
-        new.source = TokenSource::Intent(id.to_string());
-        create(&self.vault_harness.vault, &self.caller, new).await.map(drop)
+        let mut token = new_token(TokenType::Token, json!(null));
+        token.source = TokenSource::Intent(id.to_string());
+        create(&self.vault_harness.vault, &self.caller, token).await.map(drop)
     }
 }
 
@@ -87,7 +90,7 @@ on_every_engine! {
     rejected_conversion_leaves_the_token_intent
     token_intent_of_another_tenant_is_not_found
     deleting_a_tenant_purges_its_token_intents
-    expired_token_intents_are_swept_with_an_audit_record
+    expired_token_intents_are_deleted_with_an_audit_record
     conversion_records_the_token_in_sessions_of_its_intent
 }
 
@@ -97,8 +100,8 @@ async fn token_intent_is_converted_or_deleted_once(harness: IntentHarness) {
     harness.convert(converted).await.unwrap();
     assert_eq!(expect_invalid_field(harness.convert(converted).await), "token_intent_id");
     let vault = &harness.vault_harness.vault;
-    let gone = delete_token_intent(vault, &harness.caller, converted).await;
-    assert!(matches!(gone, Err(Error::NotFound)));
+    let outcome = delete_token_intent(vault, &harness.caller, converted).await;
+    assert!(matches!(outcome, Err(Error::NotFound)));
     delete_token_intent(vault, &harness.caller, deleted).await.unwrap();
     assert_eq!(expect_invalid_field(harness.convert(deleted).await), "token_intent_id");
     assert!(!harness.exists(converted).await && !harness.exists(deleted).await);
@@ -113,64 +116,68 @@ async fn token_intent_expires_at_its_exact_time(harness: IntentHarness) {
     assert_eq!(expect_invalid_field(harness.convert(id).await), "token_intent_id");
 }
 
-/// A conversion and whatever is written with it are one: none of it happens when one cannot.
+/// A conversion and the writes of its batch are atomic.
 async fn rejected_conversion_leaves_the_token_intent(harness: IntentHarness) {
-    let mut taken = new_token(TokenType::Token, json!(1));
-    taken.id = Some("taken".to_owned());
-    create(&harness.vault_harness.vault, &harness.caller, taken).await.unwrap();
+    let mut stored = new_token(TokenType::Token, json!(1));
+    stored.id = Some("taken".to_owned());
+    create(&harness.vault_harness.vault, &harness.caller, stored).await.unwrap();
     let id = harness.create_intent().await;
-    let mut converted = new_token(TokenType::Token, json!(null));
-    converted.source = TokenSource::Intent(id.to_string());
-    let mut rejected = new_token(TokenType::Token, json!(2));
-    rejected.id = Some("taken".to_owned());
-    let requested = [converted, rejected].into_iter().enumerate();
+    let mut conversion = new_token(TokenType::Token, json!(null));
+    conversion.source = TokenSource::Intent(id.to_string());
+    let mut token_with_taken_id = new_token(TokenType::Token, json!(2));
+    token_with_taken_id.id = Some("taken".to_owned());
+    let requested = [conversion, token_with_taken_id].into_iter().enumerate();
     let requested =
-        requested.map(|(at, new)| RequestedToken { path: format!("[{at}]"), new }).collect();
+        requested.map(|(index, new)| RequestedToken { path: format!("[{index}]"), new }).collect();
     let outcome = tokenize(&harness.vault_harness.vault, &harness.caller, requested, None).await;
     assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
     assert!(harness.exists(id).await);
     harness.convert(id).await.unwrap();
 }
 
-async fn expired_token_intents_are_swept_with_an_audit_record(harness: IntentHarness) {
+async fn expired_token_intents_are_deleted_with_an_audit_record(harness: IntentHarness) {
     let vault = &harness.vault_harness.vault;
     for _ in 0..40 {
         harness.create_intent().await;
     }
     harness.vault_harness.clock.advance(Duration::from_secs(60));
-    let last = harness.create_intent().await;
-    let count = async |name| {
+    let later_intent = harness.create_intent().await;
+    let count_rows = async |name| {
         let counts = vault.store.status().await.unwrap().counts;
         counts.into_iter().find(|(it, _)| *it == name).unwrap().1
     };
-    let records = count("audit_records").await;
+    let record_count = count_rows("audit_records").await;
     assert_eq!(expire_token_intent(vault).await.unwrap(), 0);
     harness.vault_harness.clock.advance(Duration::from_secs(3600));
-    let mut erased = 0;
+    let mut erase_count = 0;
     while let 1.. = erase_cvcs(vault).await.unwrap() {
-        erased += 1;
+        erase_count += 1;
     }
-    assert!(erased > 0);
+    assert!(erase_count > 0);
     harness.vault_harness.clock.advance(Duration::from_secs(23 * 3600 - 60));
-    let mut swept = 0;
-    while let found @ 1.. = expire_token_intent(vault).await.unwrap() {
-        swept += found;
+    let mut deleted_count = 0;
+    while let count @ 1.. = expire_token_intent(vault).await.unwrap() {
+        deleted_count += count;
     }
-    assert_eq!(swept, 40);
-    assert_eq!(count("audit_records").await, records + 40);
-    assert!(harness.exists(last).await);
+    assert_eq!(deleted_count, 40);
+    assert_eq!(count_rows("audit_records").await, record_count + 40);
+    assert!(harness.exists(later_intent).await);
 }
 
 async fn token_intent_of_another_tenant_is_not_found(harness: IntentHarness) {
     let id = harness.create_intent().await;
-    let theirs = harness.vault_harness.tenant(TenantSettings::default()).await;
-    let stranger = IntentHarness::caller(&harness.vault_harness, &theirs).await;
-    let there =
-        IntentHarness { caller: stranger, tenant: theirs, vault_harness: harness.vault_harness };
-    assert!(!there.exists(id).await);
-    assert_eq!(expect_invalid_field(there.convert(id).await), "token_intent_id");
-    let deleted = delete_token_intent(&there.vault_harness.vault, &there.caller, id).await;
-    assert!(matches!(deleted, Err(Error::NotFound)));
+    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let stranger = IntentHarness::create_caller(&harness.vault_harness, &other_tenant).await;
+    let other_harness = IntentHarness {
+        caller: stranger,
+        tenant: other_tenant,
+        vault_harness: harness.vault_harness,
+    };
+    assert!(!other_harness.exists(id).await);
+    assert_eq!(expect_invalid_field(other_harness.convert(id).await), "token_intent_id");
+    let outcome =
+        delete_token_intent(&other_harness.vault_harness.vault, &other_harness.caller, id).await;
+    assert!(matches!(outcome, Err(Error::NotFound)));
 }
 
 async fn deleting_a_tenant_purges_its_token_intents(harness: IntentHarness) {
@@ -191,7 +198,7 @@ async fn deleting_a_tenant_purges_its_token_intents(harness: IntentHarness) {
     assert!(store.find_token_intent(lookup, id, now).await.unwrap().is_none());
 }
 
-/// One column, one altered value at a time; put back before the next.
+/// Alters one column at a time and restores it before the next.
 #[tokio::test]
 async fn altered_token_intent_column_is_detected() {
     let harness = IntentHarness::open(Engine::Sqlite).await;
@@ -210,19 +217,21 @@ async fn altered_token_intent_column_is_detected() {
         ("body", "zeroblob(length(body))"),
         ("body", "x''"),
     ] {
-        let kept = format!("CREATE TEMP TABLE kept AS SELECT {column} AS it FROM token_intents");
-        attacker.execute_batch(&kept).unwrap();
+        let save_column =
+            format!("CREATE TEMP TABLE saved AS SELECT {column} AS original FROM token_intents");
+        attacker.execute_batch(&save_column).unwrap();
         attacker.execute(&format!("UPDATE token_intents SET {column} = {value}"), []).unwrap();
         let outcome = get_token_intent(&harness.vault_harness.vault, &harness.caller, id).await;
-        let noticed = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
-        assert!(noticed, "{column} = {value}: {outcome:?}");
-        let back = format!("UPDATE token_intents SET {column} = (SELECT it FROM kept)");
-        attacker.execute_batch(&format!("{back}; DROP TABLE kept;")).unwrap();
+        let is_detected = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
+        assert!(is_detected, "{column} = {value}: {outcome:?}");
+        let restore_column =
+            format!("UPDATE token_intents SET {column} = (SELECT original FROM saved)");
+        attacker.execute_batch(&format!("{restore_column}; DROP TABLE saved;")).unwrap();
         assert!(harness.exists(id).await);
     }
 }
 
-/// A row of a session that names this intent.
+/// A 3DS session that uses this intent.
 fn threeds_session_for_intent(
     harness: &IntentHarness,
     number: u8,
@@ -243,12 +252,13 @@ fn threeds_session_for_intent(
 
 async fn conversion_records_the_token_in_sessions_of_its_intent(harness: IntentHarness) {
     let (vault, caller) = (&harness.vault_harness.vault, &harness.caller);
-    let (one, two) = (harness.create_intent().await, harness.create_intent().await);
+    let (converted_intent, other_intent) =
+        (harness.create_intent().await, harness.create_intent().await);
     let lookup = || caller.permit_lookup(Permission::TokenCreate).unwrap();
     let sessions = [
-        threeds_session_for_intent(&harness, 1, one),
-        threeds_session_for_intent(&harness, 2, one),
-        threeds_session_for_intent(&harness, 3, two),
+        threeds_session_for_intent(&harness, 1, converted_intent),
+        threeds_session_for_intent(&harness, 2, converted_intent),
+        threeds_session_for_intent(&harness, 3, other_intent),
     ];
     for session in &sessions {
         let write = ThreeDsSessionWrite {
@@ -261,37 +271,44 @@ async fn conversion_records_the_token_in_sessions_of_its_intent(harness: IntentH
         };
         vault.store.insert_threeds_session(lookup(), write).await.unwrap();
     }
-    harness.convert(one).await.unwrap();
-    let card = async |at: usize| {
-        let found =
-            vault.store.find_threeds_session(lookup(), sessions[at].id, vault.clock.now()).await;
-        found.unwrap().unwrap().card
+    harness.convert(converted_intent).await.unwrap();
+    let find_card = async |index: usize| {
+        let session =
+            vault.store.find_threeds_session(lookup(), sessions[index].id, vault.clock.now()).await;
+        session.unwrap().unwrap().card
     };
-    let (first, second, third) = (card(0).await, card(1).await, card(2).await);
+    let (first, second, third) = (find_card(0).await, find_card(1).await, find_card(2).await);
     assert_eq!(first, second);
     assert_eq!(third.conversion(), None);
-    let converted = first.conversion().unwrap();
-    assert!(converted.has_valid_mac(&harness.tenant.keys));
-    assert_eq!((converted.record.tenant, converted.record.intent), (harness.tenant.id, one));
-    assert!(converted.record.number_version.is_some());
-    let mut altered = converted.clone();
+    let conversion = first.conversion().unwrap();
+    assert!(conversion.has_valid_mac(&harness.tenant.keys));
+    assert_eq!(
+        (conversion.record.tenant, conversion.record.intent),
+        (harness.tenant.id, converted_intent)
+    );
+    assert!(conversion.record.number_version.is_some());
+    let mut altered = conversion.clone();
     altered.record.number_version = None;
     assert!(!altered.has_valid_mac(&harness.tenant.keys));
-    let token = &converted.record.token;
-    let found = vault.store.find_token(lookup(), token, vault.clock.now()).await.unwrap();
-    assert_eq!(found.unwrap().record.containers, converted.record.containers);
+    let token = &conversion.record.token;
+    let stored_token = vault.store.find_token(lookup(), token, vault.clock.now()).await.unwrap();
+    assert_eq!(stored_token.unwrap().record.containers, conversion.record.containers);
 
-    let is_named = async || {
+    let is_used = async || {
         vault.store.is_used_by_threeds_session(lookup(), token, vault.clock.now()).await.unwrap()
     };
-    assert!(is_named().await);
-    let stranger = harness.vault_harness.tenant(TenantSettings::default()).await;
-    let stranger = IntentHarness::caller(&harness.vault_harness, &stranger).await;
-    let theirs = stranger.permit_lookup(Permission::TokenCreate).unwrap();
+    assert!(is_used().await);
+    let other_tenant = harness.vault_harness.tenant(TenantSettings::default()).await;
+    let stranger = IntentHarness::create_caller(&harness.vault_harness, &other_tenant).await;
+    let other_lookup = stranger.permit_lookup(Permission::TokenCreate).unwrap();
     assert!(
-        !vault.store.is_used_by_threeds_session(theirs, token, vault.clock.now()).await.unwrap()
+        !vault
+            .store
+            .is_used_by_threeds_session(other_lookup, token, vault.clock.now())
+            .await
+            .unwrap()
     );
-    // A session that has ended names nothing.
+    // An expired session uses no token.
     harness.vault_harness.clock.advance(Duration::from_secs(60));
-    assert!(!is_named().await);
+    assert!(!is_used().await);
 }

@@ -1,4 +1,4 @@
-//! What a caller sees, and what it may not change because it would see more.
+//! Data that a caller can see, and changes that are denied because they would reveal more.
 
 use scrip_core::{
     error::{Denial, Error},
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 on_every_engine! {
     VaultHarness;
-    access_rule_transform_decides_which_data_is_shown
+    access_rule_transform_decides_which_token_data_is_visible
     token_cannot_move_to_a_container_with_a_stronger_transform
     changing_an_expression_that_discloses_data_requires_reveal
     caller_with_reveal_may_change_expressions
@@ -26,10 +26,10 @@ on_every_engine! {
     taken_token_id_is_a_conflict
 }
 
-async fn access_rule_transform_decides_which_data_is_shown(harness: VaultHarness) {
+async fn access_rule_transform_decides_which_token_data_is_visible(harness: VaultHarness) {
     let tenant = harness.tenant(TenantSettings::default()).await;
-    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
-    let id = create(&harness.vault, &all, card(VISA)).await.unwrap().token.id;
+    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let id = create(&harness.vault, &owner, card(VISA)).await.unwrap().token.id;
     for (transform, expected) in [
         (Transform::Redact, None),
         (Transform::Mask, Some(json!({"number": "XXXXXXXXXXXX4242"}))),
@@ -40,17 +40,17 @@ async fn access_rule_transform_decides_which_data_is_shown(harness: VaultHarness
             .await;
         let read = get(&harness.vault, &caller, &id).await;
         assert_eq!(visible_data(&read), expected, "{transform:?}");
-        let nothing = TokenPatch::default();
-        let updated = update(&harness.vault, &caller, &id, nothing).await.unwrap();
+        let empty_patch = TokenPatch::default();
+        let updated = update(&harness.vault, &caller, &id, empty_patch).await.unwrap();
         assert_eq!(visible_data(&updated.token), expected, "{transform:?}");
-        let own = create(&harness.vault, &caller, card(VISA)).await.unwrap();
-        assert_eq!(visible_data(&own.token), expected, "{transform:?}");
+        let created = create(&harness.vault, &caller, card(VISA)).await.unwrap();
+        assert_eq!(visible_data(&created.token), expected, "{transform:?}");
     }
 }
 
 async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: VaultHarness) {
     let tenant = harness.tenant(TenantSettings::default()).await;
-    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let rules = access_with_rules([
         access_rule("/open/", Transform::Reveal, &[Permission::TokenRead]),
         access_rule("/closed/", Transform::Mask, &[Permission::TokenRead]),
@@ -58,7 +58,7 @@ async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: Vau
         access_rule("/closed/", Transform::Mask, &[Permission::TokenUpdate]),
     ]);
     let caller = harness.caller(&tenant, rules).await;
-    let table: &[(&[&str], &[&str], Option<Denial>)] = &[
+    let moves: &[(&[&str], &[&str], Option<Denial>)] = &[
         (&["/closed/"], &["/open/"], Some(Denial::StrongerTransform)),
         (&["/closed/", "/open/"], &["/open/"], Some(Denial::StrongerTransform)),
         (&["/closed/"], &["/elsewhere/"], Some(Denial::NoRule(Permission::TokenUpdate))),
@@ -68,15 +68,15 @@ async fn token_cannot_move_to_a_container_with_a_stronger_transform(harness: Vau
         (&["/open/"], &["/open/", "/closed/"], None),
         (&["/closed/"], &["/closed/"], None),
     ];
-    for (from, to, expected) in table {
-        let new = NewToken { containers: Some(containers(from)), ..card(VISA) };
-        let id = create(&harness.vault, &all, new).await.unwrap().token.id;
-        let to = TokenPatch { containers: Some(Some(containers(to))), ..TokenPatch::default() };
-        let outcome = update(&harness.vault, &caller, &id, to).await;
+    for (from, to, expected) in moves {
+        let token = NewToken { containers: Some(containers(from)), ..card(VISA) };
+        let id = create(&harness.vault, &owner, token).await.unwrap().token.id;
+        let patch = TokenPatch { containers: Some(Some(containers(to))), ..TokenPatch::default() };
+        let outcome = update(&harness.vault, &caller, &id, patch).await;
         match expected {
             Some(expected) => {
                 assert_eq!(expect_denial(outcome), *expected, "{from:?}");
-                assert_eq!(get(&harness.vault, &all, &id).await.containers, containers(from));
+                assert_eq!(get(&harness.vault, &owner, &id).await.containers, containers(from));
             }
             None => drop(outcome.unwrap()),
         }
@@ -97,7 +97,8 @@ fn indexes_patch(texts: Option<&[&str]>) -> TokenPatch {
     TokenPatch { search_indexes: Some(texts), ..TokenPatch::default() }
 }
 
-/// Each change, and the attribute for which it needs the right to read.
+/// Each change, and the attribute in the denial for a caller without reveal. `None` if the change
+/// is allowed.
 fn expression_changes() -> Vec<(TokenPatch, Option<&'static str>)> {
     vec![
         (mask_patch(json!({"number": "{{ data.number }}"})), Some("mask")),
@@ -118,18 +119,22 @@ async fn changing_an_expression_that_discloses_data_requires_reveal(harness: Vau
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
-    for (at, (patch, needs)) in expression_changes().into_iter().enumerate() {
+    for (index, (patch, attribute)) in expression_changes().into_iter().enumerate() {
         let outcome = update(&harness.vault, &caller, &id, patch).await;
-        match needs {
+        match attribute {
             Some(attribute) => {
-                assert_eq!(expect_denial(outcome), Denial::NeedsReveal(attribute), "{at}");
+                assert_eq!(
+                    expect_denial(outcome),
+                    Denial::NeedsReveal(attribute),
+                    "change {index}"
+                );
             }
             None => drop(outcome.unwrap()),
         }
     }
-    // To use a token elsewhere is not to see it.
-    let user = [TOKENS, &[Permission::TokenUse]].concat();
-    let user = harness.caller(&tenant, access_without_rules(&user)).await;
+    // The permission to use a token in requests of the vault does not include reading it.
+    let permissions = [TOKENS, &[Permission::TokenUse]].concat();
+    let user = harness.caller(&tenant, access_without_rules(&permissions)).await;
     let (patch, _) = expression_changes().swap_remove(0);
     let outcome = update(&harness.vault, &user, &id, patch).await;
     assert!(matches!(expect_denial(outcome), Denial::NeedsReveal(_)));
@@ -149,22 +154,23 @@ async fn caller_with_reveal_may_change_expressions(harness: VaultHarness) {
 async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
     use Permission::{TokenCreate, TokenDelete, TokenRead, TokenUpdate};
     let tenant = harness.tenant(TenantSettings::default()).await;
-    let all = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let owner = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     for missing in [TokenCreate, TokenRead, TokenUpdate, TokenDelete] {
-        // Nowhere, and not here.
-        let rest: Vec<_> = TOKENS.iter().copied().filter(|it| *it != missing).collect();
-        let elsewhere = access_with_rules([
+        // Without the permission anywhere, and with it only in another container.
+        let other_permissions: Vec<_> =
+            TOKENS.iter().copied().filter(|it| *it != missing).collect();
+        let in_other_container = access_with_rules([
             access_rule("/elsewhere/", Transform::Reveal, TOKENS),
-            access_rule("/", Transform::Reveal, &rest),
+            access_rule("/", Transform::Reveal, &other_permissions),
         ]);
-        for access in [access_without_rules(&rest), elsewhere] {
+        for access in [access_without_rules(&other_permissions), in_other_container] {
             let caller = harness.caller(&tenant, access).await;
-            let id = create(&harness.vault, &all, card(VISA)).await.unwrap().token.id;
-            let nothing = TokenPatch::default();
+            let id = create(&harness.vault, &owner, card(VISA)).await.unwrap().token.id;
+            let empty_patch = TokenPatch::default();
             let outcomes = [
                 (TokenCreate, create(&harness.vault, &caller, card(DEBIT)).await.map(drop)),
                 (TokenRead, get_token(&harness.vault, &caller, &id).await.map(drop)),
-                (TokenUpdate, update(&harness.vault, &caller, &id, nothing).await.map(drop)),
+                (TokenUpdate, update(&harness.vault, &caller, &id, empty_patch).await.map(drop)),
                 (TokenDelete, delete_token(&harness.vault, &caller, &id).await),
             ];
             for (permission, outcome) in outcomes {
@@ -179,36 +185,36 @@ async fn operation_without_its_permission_is_denied(harness: VaultHarness) {
 }
 
 async fn token_of_another_tenant_is_not_found(harness: VaultHarness) {
-    let ours = harness.tenant(TenantSettings::default()).await;
-    let theirs = harness.tenant(TenantSettings::default()).await;
-    let ours = harness.caller(&ours, access_without_rules(TOKENS)).await;
-    let theirs = harness.caller(&theirs, access_without_rules(TOKENS)).await;
-    let written = create(&harness.vault, &ours, card(VISA)).await.unwrap();
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let other_tenant = harness.tenant(TenantSettings::default()).await;
+    let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let other_caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
+    let written = create(&harness.vault, &caller, card(VISA)).await.unwrap();
     let id = written.token.id;
     for id in [&id, &token_id("unknown")] {
-        let nothing = TokenPatch::default();
+        let empty_patch = TokenPatch::default();
         let outcomes = [
-            get_token(&harness.vault, &theirs, id).await.map(drop),
-            update(&harness.vault, &theirs, id, nothing).await.map(drop),
-            delete_token(&harness.vault, &theirs, id).await,
+            get_token(&harness.vault, &other_caller, id).await.map(drop),
+            update(&harness.vault, &other_caller, id, empty_patch).await.map(drop),
+            delete_token(&harness.vault, &other_caller, id).await,
         ];
         for outcome in outcomes {
             assert!(matches!(outcome, Err(Error::NotFound)), "{outcome:?}");
         }
     }
-    // The same card has another fingerprint there.
-    let same = create(&harness.vault, &theirs, card(VISA)).await.unwrap();
-    assert_ne!(same.token.fingerprint, written.token.fingerprint);
-    get(&harness.vault, &ours, &id).await;
+    // The same card has a different fingerprint in another tenant.
+    let same_card = create(&harness.vault, &other_caller, card(VISA)).await.unwrap();
+    assert_ne!(same_card.token.fingerprint, written.token.fingerprint);
+    get(&harness.vault, &caller, &id).await;
 }
 
 async fn taken_token_id_is_a_conflict(harness: VaultHarness) {
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
-    let named = |number| NewToken { id: Some("mine".to_owned()), ..card(number) };
-    create(&harness.vault, &caller, named(VISA)).await.unwrap();
-    let second = create_token(&harness.vault, &caller, named(DEBIT), None).await;
-    assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
+    let card_with_id = |number| NewToken { id: Some("mine".to_owned()), ..card(number) };
+    create(&harness.vault, &caller, card_with_id(VISA)).await.unwrap();
+    let outcome = create_token(&harness.vault, &caller, card_with_id(DEBIT), None).await;
+    assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
     delete_token(&harness.vault, &caller, &token_id("mine")).await.unwrap();
-    create(&harness.vault, &caller, named(DEBIT)).await.unwrap();
+    create(&harness.vault, &caller, card_with_id(DEBIT)).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! A repeated request: the answer it had, cut to what its caller may see by now.
+//! Replay of a stored response, limited to the data that the caller may see now.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -7,7 +7,7 @@ use scrip_core::{
     error::{Denial, Error},
     idempotency::{
         IdempotencyClaim, RenderedResponse, Replay, ReplayedToken, ResponseRecorder,
-        response::{ReplayVisibility, TokenSpan},
+        response::{TokenSpan, replay::ReplayVisibility},
     },
     operations::{
         claim_idempotency_key::{ClaimDecision, RESPONSE_RETENTION, claim_idempotency_key},
@@ -55,24 +55,24 @@ async fn claim_key(harness: &VaultHarness, caller: &Caller) -> IdempotencyClaim 
         .unwrap()
     {
         ClaimDecision::Proceed(claim) => claim,
-        ClaimDecision::Replay(replay) => panic!("{replay:?}"),
+        ClaimDecision::Replay(replay) => panic!("a response is already stored: {replay:?}"),
     }
 }
 
 async fn expect_replay(harness: &VaultHarness, caller: &Caller) -> Result<Replay, Error> {
     match claim_idempotency_key(&harness.vault, caller, Operation::CreateToken, KEY, None).await? {
         ClaimDecision::Replay(replay) => Ok(replay),
-        ClaimDecision::Proceed(_) => panic!("nothing is remembered"),
+        ClaimDecision::Proceed(_) => panic!("no response is stored"),
     }
 }
 
 async fn create_with_key(
     harness: &VaultHarness,
     caller: &Caller,
-    new: NewToken,
+    token: NewToken,
 ) -> Result<WrittenToken, Error> {
     let claim = claim_key(harness, caller).await;
-    create_token(&harness.vault, caller, new, Some(ResponseRecorder::new(claim, render))).await
+    create_token(&harness.vault, caller, token, Some(ResponseRecorder::new(claim, render))).await
 }
 
 fn replayed_data(replay: &Replay) -> Option<Value> {
@@ -85,7 +85,10 @@ fn replayed_data(replay: &Replay) -> Option<Value> {
     data.as_ref().map(|it| it.expose().clone())
 }
 
-async fn open_tenant(harness: &VaultHarness, settings: TenantSettings) -> (Arc<Tenant>, Caller) {
+async fn create_tenant_with_caller(
+    harness: &VaultHarness,
+    settings: TenantSettings,
+) -> (Arc<Tenant>, Caller) {
     let tenant = harness.tenant(settings).await;
     let caller = harness
         .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
@@ -94,29 +97,29 @@ async fn open_tenant(harness: &VaultHarness, settings: TenantSettings) -> (Arc<T
 }
 
 async fn replay_equals_the_first_response_without_the_cvc(harness: VaultHarness) {
-    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
-    let held = claim_key(&harness, &caller).await;
-    let second =
+    let (_, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
+    let claim = claim_key(&harness, &caller).await;
+    let outcome =
         claim_idempotency_key(&harness.vault, &caller, Operation::CreateToken, KEY, None).await;
-    assert!(matches!(second, Err(Error::Conflict { .. })), "{second:?}");
-    drop(held);
+    assert!(matches!(outcome, Err(Error::Conflict { .. })), "{outcome:?}");
+    drop(claim);
 
     let first = create_with_key(&harness, &caller, card_with_cvc(VISA, "987")).await.unwrap();
     assert_eq!(visible_cvc(&first.token).as_deref(), Some("987"));
     for _ in 0..2 {
-        let again = expect_replay(&harness, &caller).await.unwrap();
-        assert_eq!((again.status, &again.body), (201, &render(&first).body));
-        assert_eq!(replayed_data(&again), Some(json!({"number": VISA})));
+        let replay = expect_replay(&harness, &caller).await.unwrap();
+        assert_eq!((replay.status, &replay.body), (201, &render(&first).body));
+        assert_eq!(replayed_data(&replay), Some(json!({"number": VISA})));
     }
 }
 
 async fn replay_shows_the_weaker_of_the_original_and_current_transform(harness: VaultHarness) {
     use Transform::{Mask, Redact, Reveal};
     let tenant = harness.tenant(TenantSettings::default()).await;
-    let full = Some(json!({"number": VISA}));
+    let revealed = Some(json!({"number": VISA}));
     let masked = Some(json!({"number": "XXXXXXXXXXXX4242"}));
-    for (then, now, expected) in [
-        (Reveal, Reveal, &full),
+    for (original, current, expected) in [
+        (Reveal, Reveal, &revealed),
         (Reveal, Mask, &masked),
         (Reveal, Redact, &None),
         (Mask, Reveal, &masked),
@@ -124,77 +127,78 @@ async fn replay_shows_the_weaker_of_the_original_and_current_transform(harness: 
         (Mask, Redact, &None),
         (Redact, Reveal, &None),
     ] {
-        let before =
-            harness.caller(&tenant, access_with_rules([access_rule("/", then, TOKENS)])).await;
-        create_with_key(&harness, &before, card(VISA)).await.unwrap();
-        let rules = access_with_rules([access_rule("/", now, TOKENS)]);
-        let after = harness.caller_with_access(&tenant, before.application(), rules);
-        let again = expect_replay(&harness, &after).await.unwrap();
-        assert_eq!(replayed_data(&again), *expected, "{then:?} {now:?}");
+        let original_caller =
+            harness.caller(&tenant, access_with_rules([access_rule("/", original, TOKENS)])).await;
+        create_with_key(&harness, &original_caller, card(VISA)).await.unwrap();
+        let rules = access_with_rules([access_rule("/", current, TOKENS)]);
+        let current_caller =
+            harness.caller_with_access(&tenant, original_caller.application(), rules);
+        let replay = expect_replay(&harness, &current_caller).await.unwrap();
+        assert_eq!(replayed_data(&replay), *expected, "original {original:?}, current {current:?}");
     }
 }
 
 async fn replay_is_denied_after_losing_the_permission(harness: VaultHarness) {
-    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let (tenant, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
     create_with_key(&harness, &caller, card(VISA)).await.unwrap();
-    let rest = [Permission::TokenRead, Permission::TokenUpdate];
+    let other_permissions = [Permission::TokenRead, Permission::TokenUpdate];
     for access in [
-        access_without_rules(&rest),
+        access_without_rules(&other_permissions),
         access_with_rules([access_rule("/elsewhere/", Transform::Reveal, TOKENS)]),
     ] {
-        let after = harness.caller_with_access(&tenant, caller.application(), access);
+        let changed_caller = harness.caller_with_access(&tenant, caller.application(), access);
         let expected = Denial::NoRule(Permission::TokenCreate);
-        assert_eq!(expect_denial(expect_replay(&harness, &after).await), expected);
+        assert_eq!(expect_denial(expect_replay(&harness, &changed_caller).await), expected);
     }
 }
 
-/// A duplicate was shown by the right to read it, not by the right to create.
+/// The response contained a duplicate because of the read permission, not the create permission.
 async fn replay_of_a_duplicate_is_denied_after_losing_read_permission(harness: VaultHarness) {
     let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
-    let (tenant, caller) = open_tenant(&harness, settings).await;
+    let (tenant, caller) = create_tenant_with_caller(&harness, settings).await;
     create(&harness.vault, &caller, card(VISA)).await.unwrap();
-    let found = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
-    assert!(found.deduplicated.is_some() && visible_data(&found.token).is_some());
+    let duplicate = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
+    assert!(duplicate.deduplicated.is_some() && visible_data(&duplicate.token).is_some());
 
-    let without =
+    let access =
         access_with_rules([access_rule("/", Transform::Reveal, &[Permission::TokenCreate])]);
-    let without = harness.caller_with_access(&tenant, caller.application(), without);
+    let without_read = harness.caller_with_access(&tenant, caller.application(), access);
     let expected = Denial::NoRule(Permission::TokenRead);
-    assert_eq!(expect_denial(expect_replay(&harness, &without).await), expected);
-    let weaker = access_with_rules([
+    assert_eq!(expect_denial(expect_replay(&harness, &without_read).await), expected);
+    let access = access_with_rules([
         access_rule("/", Transform::Mask, &[Permission::TokenRead]),
         access_rule("/", Transform::Reveal, TOKENS),
     ]);
-    let weaker = harness.caller_with_access(&tenant, caller.application(), weaker);
-    let again = expect_replay(&harness, &weaker).await.unwrap();
-    assert_eq!(replayed_data(&again), Some(json!({"number": "XXXXXXXXXXXX4242"})));
+    let with_mask = harness.caller_with_access(&tenant, caller.application(), access);
+    let replay = expect_replay(&harness, &with_mask).await.unwrap();
+    assert_eq!(replayed_data(&replay), Some(json!({"number": "XXXXXXXXXXXX4242"})));
     assert!(replayed_data(&expect_replay(&harness, &caller).await.unwrap()).is_some());
 }
 
 async fn replay_after_token_deletion_has_no_token_data(harness: VaultHarness) {
-    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let (_, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
     let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
     delete_token(&harness.vault, &caller, &first.token.id).await.unwrap();
-    let again = expect_replay(&harness, &caller).await.unwrap();
-    assert_eq!((again.status, &again.body), (201, &render(&first).body));
-    assert_eq!(replayed_data(&again), None);
+    let replay = expect_replay(&harness, &caller).await.unwrap();
+    assert_eq!((replay.status, &replay.body), (201, &render(&first).body));
+    assert_eq!(replayed_data(&replay), None);
 }
 
 async fn update_is_replayed(harness: VaultHarness) {
-    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let (tenant, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
     let id = create(&harness.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap().token.id;
-    let remember = ResponseRecorder::new(claim_key(&harness, &caller).await, render);
+    let recorder = ResponseRecorder::new(claim_key(&harness, &caller).await, render);
     let patch = data_patch(json!({"number": DEBIT, "cvc": "987"}));
-    let first = update_token(&harness.vault, &caller, &id, patch, Some(remember)).await.unwrap();
+    let first = update_token(&harness.vault, &caller, &id, patch, Some(recorder)).await.unwrap();
     assert_eq!(visible_cvc(&first.token).as_deref(), Some("987"));
 
-    let again = expect_replay(&harness, &caller).await.unwrap();
-    assert_eq!((again.status, &again.body), (201, &render(&first).body));
-    assert_eq!(replayed_data(&again), Some(json!({"number": DEBIT})));
-    let without = access_without_rules(&[Permission::TokenCreate, Permission::TokenRead]);
-    let without = harness.caller_with_access(&tenant, caller.application(), without);
+    let replay = expect_replay(&harness, &caller).await.unwrap();
+    assert_eq!((replay.status, &replay.body), (201, &render(&first).body));
+    assert_eq!(replayed_data(&replay), Some(json!({"number": DEBIT})));
+    let access = access_without_rules(&[Permission::TokenCreate, Permission::TokenRead]);
+    let without_update = harness.caller_with_access(&tenant, caller.application(), access);
     let expected = Denial::NoRule(Permission::TokenUpdate);
-    assert_eq!(expect_denial(expect_replay(&harness, &without).await), expected);
+    assert_eq!(expect_denial(expect_replay(&harness, &without_update).await), expected);
 }
 
 async fn create_that_updates_a_duplicate_is_replayed(harness: VaultHarness) {
@@ -203,44 +207,44 @@ async fn create_that_updates_a_duplicate_is_replayed(harness: VaultHarness) {
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
         ..TenantSettings::default()
     };
-    let (_, caller) = open_tenant(&harness, settings).await;
+    let (_, caller) = create_tenant_with_caller(&harness, settings).await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
     let metadata = BTreeMap::from([("note".to_owned(), "second".to_owned())]);
-    let new = NewToken { metadata: Some(metadata), ..card(VISA) };
-    let first = create_with_key(&harness, &caller, new).await.unwrap();
+    let token = NewToken { metadata: Some(metadata), ..card(VISA) };
+    let first = create_with_key(&harness, &caller, token).await.unwrap();
     assert_eq!(first.deduplicated, Some(DeduplicationBehavior::UpdateExisting));
 
-    let again = expect_replay(&harness, &caller).await.unwrap();
-    assert_eq!(again.body, format!("{} update_existing", id.as_str()));
-    let found = get(&harness.vault, &caller, &id).await;
-    assert_eq!(found.detail.unwrap().metadata.unwrap()["note"], "second");
+    let replay = expect_replay(&harness, &caller).await.unwrap();
+    assert_eq!(replay.body, format!("{} update_existing", id.as_str()));
+    let stored = get(&harness.vault, &caller, &id).await;
+    assert_eq!(stored.detail.unwrap().metadata.unwrap()["note"], "second");
 }
 
 async fn failed_request_is_not_stored_for_replay(harness: VaultHarness) {
-    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
-    let named = || NewToken { id: Some("mine".to_owned()), ..card(VISA) };
-    create(&harness.vault, &caller, named()).await.unwrap();
-    let taken = create_with_key(&harness, &caller, named()).await;
-    assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
+    let (_, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
+    let card_with_id = || NewToken { id: Some("mine".to_owned()), ..card(VISA) };
+    create(&harness.vault, &caller, card_with_id()).await.unwrap();
+    let conflict = create_with_key(&harness, &caller, card_with_id()).await;
+    assert!(matches!(conflict, Err(Error::Conflict { .. })), "{conflict:?}");
     let invalid = create_with_key(&harness, &caller, card("4242424242424241")).await;
     assert!(matches!(invalid, Err(Error::Invalid(_))), "{invalid:?}");
-    // The client may mend its request and send it under the same key.
+    // The client may correct its request and send it with the same key.
     create_with_key(&harness, &caller, card(VISA)).await.unwrap();
     assert_eq!(expect_replay(&harness, &caller).await.unwrap().status, 201);
 }
 
 async fn idempotency_keys_are_separate_per_application(harness: VaultHarness) {
-    let (tenant, caller) = open_tenant(&harness, TenantSettings::default()).await;
-    let other = harness.caller(&tenant, access_without_rules(TOKENS)).await;
+    let (tenant, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
+    let other_caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
-    let second = create_with_key(&harness, &other, card(VISA)).await.unwrap();
+    let second = create_with_key(&harness, &other_caller, card(VISA)).await.unwrap();
     assert_ne!(first.token.id, second.token.id);
     assert_eq!(expect_replay(&harness, &caller).await.unwrap().body, render(&first).body);
-    assert_eq!(expect_replay(&harness, &other).await.unwrap().body, render(&second).body);
+    assert_eq!(expect_replay(&harness, &other_caller).await.unwrap().body, render(&second).body);
 }
 
 async fn stored_response_expires_after_its_retention(harness: VaultHarness) {
-    let (_, caller) = open_tenant(&harness, TenantSettings::default()).await;
+    let (_, caller) = create_tenant_with_caller(&harness, TenantSettings::default()).await;
     let first = create_with_key(&harness, &caller, card(VISA)).await.unwrap();
     harness.clock.advance(RESPONSE_RETENTION);
     let second = create_with_key(&harness, &caller, card(VISA)).await.unwrap();

@@ -1,11 +1,11 @@
-//! Several tokens in one request, and several parts in its remembered answer.
+//! Several tokens in one request, and the data of several tokens in its stored response.
 
 use scrip_core::{
     audit::Operation,
     error::Error,
     idempotency::{
         RenderedResponse, Replay, ResponseRecorder,
-        response::{ReplayVisibility, TokenSpan},
+        response::{TokenSpan, replay::ReplayVisibility},
     },
     operations::{
         claim_idempotency_key::{ClaimDecision, claim_idempotency_key},
@@ -38,7 +38,7 @@ on_every_engine! {
 
 const KEY: &[u8] = b"order-7";
 
-async fn caller(harness: &VaultHarness, behavior: Option<DeduplicationBehavior>) -> Caller {
+async fn create_caller(harness: &VaultHarness, behavior: Option<DeduplicationBehavior>) -> Caller {
     let settings = TenantSettings {
         deduplicate_tokens: behavior.is_some(),
         token_deduplication_behavior: behavior.unwrap_or(ReadExisting),
@@ -48,45 +48,47 @@ async fn caller(harness: &VaultHarness, behavior: Option<DeduplicationBehavior>)
     harness.caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)])).await
 }
 
-fn request_tokens(news: Vec<NewToken>) -> Vec<RequestedToken> {
-    let at = |(at, new)| RequestedToken { path: format!("[{at}]"), new };
-    news.into_iter().enumerate().map(at).collect()
+fn request_tokens(new_tokens: Vec<NewToken>) -> Vec<RequestedToken> {
+    let request = |(index, new)| RequestedToken { path: format!("[{index}]"), new };
+    new_tokens.into_iter().enumerate().map(request).collect()
 }
 
 async fn tokenize_all(
     harness: &VaultHarness,
     caller: &Caller,
-    news: Vec<NewToken>,
+    new_tokens: Vec<NewToken>,
 ) -> Result<Vec<WrittenToken>, Error> {
-    tokenize(&harness.vault, caller, request_tokens(news), None).await
+    tokenize(&harness.vault, caller, request_tokens(new_tokens), None).await
 }
 
-fn with_id(id: &str, new: NewToken) -> NewToken {
-    NewToken { id: Some(id.to_owned()), ..new }
+fn with_id(id: &str, token: NewToken) -> NewToken {
+    NewToken { id: Some(id.to_owned()), ..token }
 }
 
 async fn tokenize_creates_all_tokens_or_none(harness: VaultHarness) {
-    let caller = caller(&harness, None).await;
+    let caller = create_caller(&harness, None).await;
     create(&harness.vault, &caller, with_id("taken", card(VISA))).await.unwrap();
-    for place in 0..3 {
-        let news = |bad: NewToken| {
-            let mut news: Vec<_> = ["one", "two"].map(|id| with_id(id, card(VISA))).into();
-            news.insert(place, bad);
-            news
+    for index in 0..3 {
+        let insert_into_batch = |rejected: NewToken| {
+            let mut new_tokens: Vec<_> = ["one", "two"].map(|id| with_id(id, card(VISA))).into();
+            new_tokens.insert(index, rejected);
+            new_tokens
         };
-        let taken = tokenize_all(&harness, &caller, news(with_id("taken", card(DEBIT)))).await;
-        assert!(matches!(taken, Err(Error::Conflict { .. })), "{taken:?}");
-        let invalid = tokenize_all(&harness, &caller, news(card("4242424242424241"))).await;
+        let conflict =
+            tokenize_all(&harness, &caller, insert_into_batch(with_id("taken", card(DEBIT)))).await;
+        assert!(matches!(conflict, Err(Error::Conflict { .. })), "{conflict:?}");
+        let invalid =
+            tokenize_all(&harness, &caller, insert_into_batch(card("4242424242424241"))).await;
         let Err(Error::Invalid(fields)) = invalid else { panic!("{invalid:?}") };
-        assert_eq!(fields[0].field, format!("[{place}].data.number"));
+        assert_eq!(fields[0].field, format!("[{index}].data.number"));
     }
-    let written = ["one", "two"].map(|id| with_id(id, card_with_cvc(VISA, "123")));
-    let written = tokenize_all(&harness, &caller, written.into()).await.unwrap();
+    let new_tokens = ["one", "two"].map(|id| with_id(id, card_with_cvc(VISA, "123")));
+    let written = tokenize_all(&harness, &caller, new_tokens.into()).await.unwrap();
     for (written, id) in written.iter().zip(["one", "two"]) {
         assert_eq!((written.token.id.as_str(), written.deduplicated), (id, None));
-        let found = get(&harness.vault, &caller, &written.token.id).await;
+        let stored = get(&harness.vault, &caller, &written.token.id).await;
         assert_eq!(
-            (visible_data(&found), visible_cvc(&found)),
+            (visible_data(&stored), visible_cvc(&stored)),
             (visible_data(&written.token), Some("123".to_owned()))
         );
     }
@@ -94,49 +96,51 @@ async fn tokenize_creates_all_tokens_or_none(harness: VaultHarness) {
 
 async fn tokenize_reads_or_updates_duplicates_in_the_same_commit(harness: VaultHarness) {
     for behavior in [ReadExisting, UpdateExisting] {
-        let caller = caller(&harness, Some(behavior)).await;
+        let caller = create_caller(&harness, Some(behavior)).await;
         let first = create(&harness.vault, &caller, card_with_cvc(VISA, "123")).await.unwrap();
-        let news = vec![card_with_cvc(VISA, "456"), card(DEBIT), card_with_cvc(DEBIT, "789")];
-        let written = tokenize_all(&harness, &caller, news).await.unwrap();
+        let new_tokens = vec![card_with_cvc(VISA, "456"), card(DEBIT), card_with_cvc(DEBIT, "789")];
+        let written = tokenize_all(&harness, &caller, new_tokens).await.unwrap();
         let outcomes: Vec<_> = written.iter().map(|it| it.deduplicated).collect();
         assert_eq!(outcomes, [Some(behavior), None, Some(ReadExisting)]);
         assert_eq!(written[0].token.id, first.token.id);
         assert_eq!(written[1].token.id, written[2].token.id);
-        let code = if behavior == UpdateExisting { "456" } else { "123" };
-        assert_eq!(visible_cvc(&written[0].token).as_deref(), Some(code));
-        let found = get(&harness.vault, &caller, &first.token.id).await;
-        assert_eq!(visible_cvc(&found).as_deref(), Some(code));
-        assert_eq!(visible_cvc(&written[2].token), None, "the first one had none");
+        let expected_cvc = if behavior == UpdateExisting { "456" } else { "123" };
+        assert_eq!(visible_cvc(&written[0].token).as_deref(), Some(expected_cvc));
+        let stored = get(&harness.vault, &caller, &first.token.id).await;
+        assert_eq!(visible_cvc(&stored).as_deref(), Some(expected_cvc));
+        assert_eq!(visible_cvc(&written[2].token), None, "the first token should have no CVC");
     }
 }
 
-/// Each of them updates what another one has just changed, and none is lost.
+/// Each request updates a token that another request has just changed. No update is lost.
 async fn concurrent_updates_of_one_duplicate_lose_nothing(harness: VaultHarness) {
-    const WRITERS: usize = 40;
-    let caller = caller(&harness, Some(UpdateExisting)).await;
-    let noted = |at: usize| {
-        let metadata = [(format!("writer-{at}"), "was here".to_owned())].into();
+    const WRITER_COUNT: usize = 40;
+    let caller = create_caller(&harness, Some(UpdateExisting)).await;
+    let card_with_metadata = |number: usize| {
+        let metadata = [(format!("writer-{number}"), "was here".to_owned())].into();
         NewToken { metadata: Some(metadata), ..card(VISA) }
     };
     let mut tasks = tokio::task::JoinSet::new();
-    for at in 0..WRITERS {
-        let (vault, caller, new) = (harness.vault.clone(), caller.clone(), noted(at));
-        let news = request_tokens(vec![card(DEBIT), new]);
-        tasks.spawn(async move { tokenize(&vault, &caller, news, None).await });
+    for number in 0..WRITER_COUNT {
+        let (vault, caller, new) =
+            (harness.vault.clone(), caller.clone(), card_with_metadata(number));
+        let requested = request_tokens(vec![card(DEBIT), new]);
+        tasks.spawn(async move { tokenize(&vault, &caller, requested, None).await });
     }
-    let all: Vec<_> = tasks.join_all().await.into_iter().map(Result::unwrap).collect();
-    let new = all.iter().filter(|it| it[1].deduplicated.is_none()).count();
-    assert_eq!(new, 1);
-    let found = get(&harness.vault, &caller, &all[0][1].token.id).await;
-    assert_eq!(found.detail.unwrap().metadata.unwrap().len(), WRITERS);
+    let responses: Vec<_> = tasks.join_all().await.into_iter().map(Result::unwrap).collect();
+    let created_count = responses.iter().filter(|it| it[1].deduplicated.is_none()).count();
+    assert_eq!(created_count, 1);
+    let stored = get(&harness.vault, &caller, &responses[0][1].token.id).await;
+    assert_eq!(stored.detail.unwrap().metadata.unwrap().len(), WRITER_COUNT);
 }
 
-/// Two tokens that are shown, and between them one of which only the id is.
+/// Renders a response with the data of the first and the last token, and only the id of the token
+/// between them.
 fn render(written: &[WrittenToken]) -> RenderedResponse {
-    let [first, leaf, second] = written else { panic!("{written:?}") };
-    let [first, leaf, second] = [first, leaf, second].map(|it| it.token.id.as_str());
-    let body = format!("{first} {leaf} {second}");
-    let start = body.len() - second.len();
+    let [first, middle, last] = written else { panic!("{written:?}") };
+    let [first, middle, last] = [first, middle, last].map(|it| it.token.id.as_str());
+    let body = format!("{first} {middle} {last}");
+    let start = body.len() - last.len();
     let tokens = vec![
         TokenSpan { write_index: 0, start: 0, end: first.len() },
         TokenSpan { write_index: 2, start, end: body.len() },
@@ -145,29 +149,30 @@ fn render(written: &[WrittenToken]) -> RenderedResponse {
 }
 
 fn replayed_tokens(replay: &Replay) -> Vec<(usize, Option<Value>)> {
-    let one = |it: &scrip_core::idempotency::ReplayedToken| match &it.visibility {
+    let index_and_data = |it: &scrip_core::idempotency::ReplayedToken| match &it.visibility {
         ReplayVisibility::Full(data) => {
             (it.span.write_index, data.as_ref().map(|it| it.expose().clone()))
         }
         ReplayVisibility::Outline => panic!("{replay:?}"),
     };
-    replay.tokens.iter().map(one).collect()
+    replay.tokens.iter().map(index_and_data).collect()
 }
 
 async fn tokenize_replay_contains_only_existing_tokens(harness: VaultHarness) {
-    let caller = caller(&harness, None).await;
+    let caller = create_caller(&harness, None).await;
     let ClaimDecision::Proceed(claim) =
         claim_idempotency_key(&harness.vault, &caller, Operation::Tokenize, KEY, None)
             .await
             .unwrap()
     else {
-        panic!("it is the first")
+        panic!("the request is not a repetition")
     };
-    let news = vec![card_with_cvc(VISA, "123"), card(DEBIT), card_with_cvc(DEBIT, "456")];
-    let remember = ResponseRecorder::new(claim, render);
-    let first =
-        tokenize(&harness.vault, &caller, request_tokens(news), Some(remember)).await.unwrap();
-    let replay = async || match claim_idempotency_key(
+    let new_tokens = vec![card_with_cvc(VISA, "123"), card(DEBIT), card_with_cvc(DEBIT, "456")];
+    let recorder = ResponseRecorder::new(claim, render);
+    let first = tokenize(&harness.vault, &caller, request_tokens(new_tokens), Some(recorder))
+        .await
+        .unwrap();
+    let request_replay = async || match claim_idempotency_key(
         &harness.vault,
         &caller,
         Operation::Tokenize,
@@ -178,16 +183,16 @@ async fn tokenize_replay_contains_only_existing_tokens(harness: VaultHarness) {
     .unwrap()
     {
         ClaimDecision::Replay(replay) => replay,
-        ClaimDecision::Proceed(_) => panic!("nothing is remembered"),
+        ClaimDecision::Proceed(_) => panic!("no response is stored"),
     };
-    let again = replay().await;
-    assert_eq!((again.status, &again.body), (200, &render(&first).body));
+    let response = request_replay().await;
+    assert_eq!((response.status, &response.body), (200, &render(&first).body));
     let (visa, debit) = (Some(json!({"number": VISA})), Some(json!({"number": DEBIT})));
-    assert_eq!(replayed_tokens(&again), [(0, visa), (2, debit.clone())]);
-    for (gone, left) in [(1, debit.clone()), (0, debit), (2, None)] {
-        delete_token(&harness.vault, &caller, &first[gone].token.id).await.unwrap();
-        let parts = replayed_tokens(&replay().await);
-        assert_eq!(parts[1], (2, left));
-        assert_eq!(parts[0].1.is_some(), gone == 1);
+    assert_eq!(replayed_tokens(&response), [(0, visa), (2, debit.clone())]);
+    for (deleted, expected) in [(1, debit.clone()), (0, debit), (2, None)] {
+        delete_token(&harness.vault, &caller, &first[deleted].token.id).await.unwrap();
+        let replayed = replayed_tokens(&request_replay().await);
+        assert_eq!(replayed[1], (2, expected));
+        assert_eq!(replayed[0].1.is_some(), deleted == 1);
     }
 }

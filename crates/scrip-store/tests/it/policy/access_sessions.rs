@@ -1,4 +1,4 @@
-//! An altered access session has no rights, and cannot be given any.
+//! An altered access session has no rights and cannot get any.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,15 +21,15 @@ use scrip_testing::{
 
 use crate::policy::harness::{self, PolicyActor, PolicyHarness};
 
-/// Which `policy_altered` compares with the schema.
-pub(crate) fn columns() -> impl Iterator<Item = &'static str> {
+/// Lists the tested columns. `column_alterations` compares them with the schema.
+pub(crate) fn list_columns() -> impl Iterator<Item = &'static str> {
     ALTERATIONS.iter().map(|(column, _)| *column).chain([HARMLESS_COLUMN])
 }
 
-/// The order in which they were made: what ended is looked for at the front.
+/// The number of the row in the order of creation: expired sessions are at the start of the table.
 const HARMLESS_COLUMN: &str = "seq";
 
-/// Of a session that was authorized.
+/// Alterations of an authorized session.
 const ALTERATIONS: &[(&str, &[&str])] = &[
     ("digest", &["zeroblob(32)", "substr(digest, 1, 31)", "x''"]),
     ("nonce", &["zeroblob(32)", "substr(nonce, 1, 31)", "x''"]),
@@ -56,7 +56,8 @@ const ALTERATIONS: &[(&str, &[&str])] = &[
     ("mac", &["zeroblob(32)", "substr(mac, 1, 31)", "x''", "digest"]),
 ];
 
-/// Of more than one column, or more than one row. `1` is authorized, `2` is not.
+/// Alterations of several columns or rows. The session with `seq = 1` is authorized, the session
+/// with `seq = 2` is not.
 const MULTI_ROW_ALTERATIONS: &[&str] = &[
     "UPDATE access_sessions SET authorized_by = NULL, authorized_key = NULL, authorized_at = NULL,
         access = NULL",
@@ -65,16 +66,16 @@ const MULTI_ROW_ALTERATIONS: &[&str] = &[
     "UPDATE access_sessions SET (authorized_by, authorized_key, authorized_at, access, mac) = (SELECT
         authorized_by, authorized_key, authorized_at, access, mac FROM access_sessions
         WHERE seq = 1)",
-    "CREATE TEMP TABLE held AS SELECT seq, digest FROM access_sessions;
+    "CREATE TEMP TABLE saved AS SELECT seq, digest FROM access_sessions;
         UPDATE access_sessions SET digest = CAST(seq AS BLOB);
-        UPDATE access_sessions SET digest = (SELECT digest FROM held
-            WHERE held.seq + access_sessions.seq = 3);
-        DROP TABLE held",
-    "CREATE TEMP TABLE held AS SELECT seq, nonce FROM access_sessions;
+        UPDATE access_sessions SET digest = (SELECT digest FROM saved
+            WHERE saved.seq + access_sessions.seq = 3);
+        DROP TABLE saved",
+    "CREATE TEMP TABLE saved AS SELECT seq, nonce FROM access_sessions;
         UPDATE access_sessions SET nonce = CAST(seq AS BLOB);
-        UPDATE access_sessions SET nonce = (SELECT nonce FROM held
-            WHERE held.seq + access_sessions.seq = 3);
-        DROP TABLE held",
+        UPDATE access_sessions SET nonce = (SELECT nonce FROM saved
+            WHERE saved.seq + access_sessions.seq = 3);
+        DROP TABLE saved",
     "DELETE FROM access_sessions",
 ];
 
@@ -84,7 +85,7 @@ fn policy_permit(caller: &Caller, kind: ApplicationKind) -> PolicyPermit {
 
 struct AccessSessionHarness {
     policy: PolicyHarness,
-    /// Authorized to see masks in `/a/`.
+    /// Authorized to read masked data in `/a/`.
     first: CreatedAccessSession,
     /// Not authorized.
     second: CreatedAccessSession,
@@ -93,16 +94,16 @@ struct AccessSessionHarness {
 impl AccessSessionHarness {
     async fn open() -> Self {
         let harness = PolicyHarness::open().await;
-        let public = caller(&harness, &harness.victim.public.key);
-        let pepper = harness.loaded.pepper();
-        let begin = || {
+        let public = authenticate(&harness, &harness.victim.public.key);
+        let pepper = harness.loaded_directory.pepper();
+        let create_session = || {
             create_access_session(
                 &harness.vault_harness.vault,
                 policy_permit(&public, Public),
                 pepper,
             )
         };
-        let (first, second) = (begin().await.unwrap(), begin().await.unwrap());
+        let (first, second) = (create_session().await.unwrap(), create_session().await.unwrap());
         let sessions = Self { policy: harness, first, second };
         sessions.authorize(&sessions.first.nonce).await.unwrap();
         sessions
@@ -113,12 +114,13 @@ impl AccessSessionHarness {
     }
 
     async fn authorize_by(&self, actor: &PolicyActor, nonce: &str) -> Result<(), Error> {
-        let private = caller(&self.policy, &actor.private.key);
+        let private = authenticate(&self.policy, &actor.private.key);
         let access =
             access_with_rules([access_rule("/a/", Transform::Mask, &[Permission::TokenRead])]);
         let authorization =
             AccessSessionAuthorization { nonce: nonce.to_owned(), access, expires_at: None };
-        let (vault, pepper) = (&self.policy.vault_harness.vault, self.policy.loaded.pepper());
+        let (vault, pepper) =
+            (&self.policy.vault_harness.vault, self.policy.loaded_directory.pepper());
         authorize_access_session(
             vault,
             policy_permit(&private, Private),
@@ -129,20 +131,20 @@ impl AccessSessionHarness {
         .await
     }
 
-    /// Nothing when it is not known; an error when it was altered.
+    /// `None` if the session is unknown; an error if it was altered.
     async fn resume(&self, session: &CreatedAccessSession) -> Result<Option<Caller>, Error> {
         let (vault, key) = (&self.policy.vault_harness.vault, session.key.expose());
-        let found = resume_access_session(vault, &self.policy.loaded, key).await?;
-        Ok(found.map(|it| Caller::new(Arc::new(it), test_origin())))
+        let principal = resume_access_session(vault, &self.policy.loaded_directory, key).await?;
+        Ok(principal.map(|it| Caller::new(Arc::new(it), test_origin())))
     }
 
     async fn has_rights(&self, session: &CreatedAccessSession) -> bool {
-        let rights = |it: Caller| {
-            Permission::ALL
-                .iter()
-                .any(|one| it.check_requirement(CallerRequirement::Permission(*one)).is_ok())
+        let has_any_permission = |it: Caller| {
+            Permission::ALL.iter().any(|permission| {
+                it.check_requirement(CallerRequirement::Permission(*permission)).is_ok()
+            })
         };
-        self.resume(session).await.is_ok_and(|it| it.is_some_and(rights))
+        self.resume(session).await.is_ok_and(|it| it.is_some_and(has_any_permission))
     }
 
     async fn check_restored(&self, context: &str) {
@@ -151,44 +153,45 @@ impl AccessSessionHarness {
     }
 }
 
-fn caller(harness: &PolicyHarness, key: &str) -> Caller {
-    harness::caller(harness.loaded.authenticate(key))
+fn authenticate(harness: &PolicyHarness, key: &str) -> Caller {
+    harness::expect_caller(harness.loaded_directory.authenticate(key))
 }
 
 #[tokio::test]
 async fn altered_access_session_is_rejected() {
     let it = AccessSessionHarness::open().await;
-    it.check_restored("to begin with").await;
-    let rows = it.policy.rows();
+    it.check_restored("initially").await;
+    let rows = it.policy.read_rows();
     for (column, values) in ALTERATIONS {
         for value in *values {
             let sql = format!("UPDATE access_sessions SET {column} = {value} WHERE seq = 1");
-            assert!(it.policy.try_write(&sql) && it.policy.rows() != rows, "{sql}");
-            let known = it.resume(&it.first).await;
-            assert!(matches!(known, Err(_) | Ok(None)), "{sql}: {known:?}");
+            assert!(it.policy.try_write(&sql) && it.policy.read_rows() != rows, "{sql}");
+            let resumed = it.resume(&it.first).await;
+            assert!(matches!(resumed, Err(_) | Ok(None)), "{sql}: {resumed:?}");
             it.policy.restore(&rows);
             it.check_restored(&sql).await;
         }
     }
 }
 
-/// Also one that waits to be authorized: nobody gives rights to a session they did not mean.
+/// Alters a session without authorization. An authorization must not grant rights to another
+/// session than the intended one.
 #[tokio::test]
 async fn altered_access_session_cannot_be_authorized() {
     let it = AccessSessionHarness::open().await;
-    let rows = it.policy.rows();
+    let rows = it.policy.read_rows();
     for (column, values) in ALTERATIONS {
         for value in *values {
             let sql = format!("UPDATE access_sessions SET {column} = {value} WHERE seq = 2");
-            if !it.policy.try_write(&sql) || it.policy.rows() == rows || *column == "access" {
+            if !it.policy.try_write(&sql) || it.policy.read_rows() == rows || *column == "access" {
                 it.policy.restore(&rows);
                 continue;
             }
-            let touched = it.policy.rows();
+            let altered_rows = it.policy.read_rows();
             assert!(it.authorize(&it.second.nonce).await.is_err(), "{sql}");
             assert!(it.authorize_by(&it.policy.other, &it.second.nonce).await.is_err(), "{sql}");
             assert!(!it.has_rights(&it.second).await, "{sql}");
-            assert_eq!(it.policy.rows(), touched, "{sql}");
+            assert_eq!(it.policy.read_rows(), altered_rows, "{sql}");
             it.policy.restore(&rows);
         }
     }
@@ -199,9 +202,9 @@ async fn altered_access_session_cannot_be_authorized() {
 #[tokio::test]
 async fn rights_cannot_be_copied_between_access_sessions() {
     let it = AccessSessionHarness::open().await;
-    let rows = it.policy.rows();
+    let rows = it.policy.read_rows();
     for sql in MULTI_ROW_ALTERATIONS {
-        assert!(it.policy.try_write(sql) && it.policy.rows() != rows, "{sql}");
+        assert!(it.policy.try_write(sql) && it.policy.read_rows() != rows, "{sql}");
         assert!(!it.has_rights(&it.second).await, "{sql}");
         it.policy.restore(&rows);
         it.check_restored(sql).await;
@@ -212,65 +215,66 @@ async fn rights_cannot_be_copied_between_access_sessions() {
 async fn access_session_with_other_column_types_is_rejected() {
     let it = AccessSessionHarness::open().await;
     it.policy.drop_schema_checks();
-    let rows = it.policy.rows();
+    let rows = it.policy.read_rows();
     for (column, _) in ALTERATIONS {
         for value in ["NULL", "1.5", "'text'", "x'c328'", "CAST(x'c328' AS TEXT)"] {
             let sql = format!("UPDATE access_sessions SET {column} = {value} WHERE seq = 1");
-            assert!(it.policy.try_write(&sql) && it.policy.rows() != rows, "{sql}");
-            let known = it.resume(&it.first).await;
-            assert!(matches!(known, Err(_) | Ok(None)), "{sql}: {known:?}");
+            assert!(it.policy.try_write(&sql) && it.policy.read_rows() != rows, "{sql}");
+            let resumed = it.resume(&it.first).await;
+            assert!(matches!(resumed, Err(_) | Ok(None)), "{sql}: {resumed:?}");
             it.policy.restore(&rows);
         }
     }
-    it.check_restored("all of it").await;
+    it.check_restored("all rows").await;
 }
 
-/// What is in no mac: the order of rows, and rights that nobody is said to have given.
+/// Columns without a MAC: the order of rows, and rights without an authorizer.
 #[tokio::test]
 async fn unauthenticated_access_session_columns_grant_no_rights() {
     let it = AccessSessionHarness::open().await;
     assert!(it.policy.try_write("UPDATE access_sessions SET seq = seq + 100"));
     it.check_restored("seq").await;
-    let give = "UPDATE access_sessions SET access = (SELECT access FROM access_sessions
+    let copy_access = "UPDATE access_sessions SET access = (SELECT access FROM access_sessions
         WHERE seq = 101) WHERE seq = 102";
-    assert!(it.policy.try_write(give));
+    assert!(it.policy.try_write(copy_access));
     assert!(it.resume(&it.second).await.unwrap().is_some());
     assert!(!it.has_rights(&it.second).await);
 }
 
-/// A row from before it was authorized is one of ours, and has less than the later one. What ended
-/// stays ended, for its end is in the mac.
+/// An older row, from before the authorization, is authentic and has fewer rights than the current
+/// one. An expired session stays expired, because the MAC covers its expiry.
 #[tokio::test]
 async fn restored_old_access_session_row_grants_no_new_rights() {
     let it = AccessSessionHarness::open().await;
-    let before = it.policy.rows();
+    let old_rows = it.policy.read_rows();
     it.authorize(&it.second.nonce).await.unwrap();
-    let after = it.policy.rows();
+    let current_rows = it.policy.read_rows();
     assert!(it.has_rights(&it.second).await);
-    it.policy.restore(&before);
+    it.policy.restore(&old_rows);
     assert!(!it.has_rights(&it.second).await);
-    it.policy.restore(&after);
+    it.policy.restore(&current_rows);
 
     it.policy.vault_harness.clock.advance(Duration::from_secs(3 * 60));
     assert!(it.resume(&it.first).await.unwrap().is_none());
     let store = &it.policy.vault_harness.vault.store;
     let now = it.policy.vault_harness.vault.clock.now();
     assert_eq!(store.delete_expired_access_sessions(now).await.unwrap(), 2);
-    it.policy.restore(&after);
+    it.policy.restore(&current_rows);
     assert!(it.resume(&it.first).await.unwrap().is_none());
     assert!(it.authorize(&it.second.nonce).await.is_err());
 }
 
-/// What its application or its authorizer may no longer do, it may no longer do either.
+/// An access session has no rights while its tenant is altered.
 #[tokio::test]
 async fn access_sessions_of_an_altered_tenant_are_rejected() {
     let mut it = AccessSessionHarness::open().await;
-    let rows = it.policy.rows();
+    let rows = it.policy.read_rows();
     assert!(it.policy.try_write("UPDATE applications SET name = 'another' WHERE id = {manager}"));
-    let rejected = it.policy.vault_harness.reload(Some(&it.policy.loaded)).await.unwrap();
-    let before = std::mem::replace(&mut it.policy.loaded, rejected);
+    let altered_directory =
+        it.policy.vault_harness.reload(Some(&it.policy.loaded_directory)).await.unwrap();
+    let unaltered_directory = std::mem::replace(&mut it.policy.loaded_directory, altered_directory);
     assert!(it.resume(&it.first).await.unwrap().is_none());
     it.policy.restore(&rows);
-    it.policy.loaded = before;
+    it.policy.loaded_directory = unaltered_directory;
     it.check_restored("an application").await;
 }

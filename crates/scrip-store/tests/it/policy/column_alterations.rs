@@ -1,5 +1,6 @@
-//! Policy stands in clear. Whoever alters any column of it in the database file gains nothing: the
-//! tenant is refused until it is put back, and nobody else notices.
+//! Policy is stored unencrypted. An attacker who alters a column in the database file gains
+//! nothing: the tenant is rejected until the column is restored, and other tenants are not
+//! affected.
 
 use std::collections::BTreeSet;
 
@@ -7,26 +8,26 @@ use scrip_core::policy::{ApiKeyLookup, Directory};
 
 use crate::policy::{
     access_sessions,
-    harness::{PolicyHarness, TABLES, principal},
+    harness::{PolicyHarness, TABLES, expect_principal},
 };
 
-/// A column, and what somebody makes of it, one value at a time.
+/// A table, a column, and the altered values, one at a time.
 type ColumnAlteration = (&'static str, &'static str, &'static [&'static str]);
 
-/// Which row of a table is altered.
+/// The altered row of a table.
 fn altered_row(table: &str) -> &'static str {
     match table {
         "tenants" => "id = {victim}",
-        "tenant_keys" | "lasting_keys" => "tenant = {victim}",
+        "tenant_keys" | "permanent_keys" => "tenant = {victim}",
         "applications" => "id = {private}",
         "api_keys" => "application = {private}",
         _ => "TRUE",
     }
 }
 
-/// In tables that check their types.
+/// Alterations that the column types of the schema permit.
 const ALTERATIONS: &[ColumnAlteration] = &[
-    // Another spelling of the same is not what we wrote.
+    // A different spelling of the same name is also an alteration.
     ("tenants", "name", &["' ' || name || ' '"]),
     ("tenants", "settings", &["' ' || settings", "json_set(settings, '$.unknown', 1)"]),
     ("tenants", "quotas", &["' ' || quotas", "json_set(quotas, '$.unknown', 1)"]),
@@ -97,18 +98,18 @@ const ALTERATIONS: &[ColumnAlteration] = &[
         "wrapped",
         &[
             "(SELECT wrapped FROM tenant_keys WHERE tenant = {other})",
-            "(SELECT wrapped FROM lasting_keys WHERE tenant = {victim})",
+            "(SELECT wrapped FROM permanent_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "zeroblob(length(wrapped))",
             "x''",
         ],
     ),
-    ("lasting_keys", "tenant", &["{fresh}", "x''", "x'00'"]),
+    ("permanent_keys", "tenant", &["{fresh}", "x''", "x'00'"]),
     (
-        "lasting_keys",
+        "permanent_keys",
         "wrapped",
         &[
-            "(SELECT wrapped FROM lasting_keys WHERE tenant = {other})",
+            "(SELECT wrapped FROM permanent_keys WHERE tenant = {other})",
             "(SELECT wrapped FROM tenant_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "zeroblob(length(wrapped))",
@@ -169,14 +170,14 @@ const ALTERATIONS: &[ColumnAlteration] = &[
     ),
 ];
 
-/// Without it nobody at all can be known, so nothing is loaded.
+/// Without the system key no API key can be checked, so the directory is not loaded.
 const SYSTEM_KEY_ALTERATIONS: &[ColumnAlteration] = &[
     ("system_keys", "name", &["'other'", "''", "'PEPPER'"]),
     (
         "system_keys",
         "wrapped",
         &[
-            "(SELECT wrapped FROM lasting_keys WHERE tenant = {victim})",
+            "(SELECT wrapped FROM permanent_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "zeroblob(length(wrapped))",
             "x''",
@@ -184,10 +185,10 @@ const SYSTEM_KEY_ALTERATIONS: &[ColumnAlteration] = &[
     ),
 ];
 
-/// What keeps a key where it can be destroyed. The schema checks it too, so that has to be altered
-/// first.
+/// The padding that puts a key on its own page. The schema checks the padding too, so the schema
+/// must be altered first.
 const PADDING_ALTERATIONS: &[ColumnAlteration] =
-    &[("tenant_keys", "apart", WRONG_PADDINGS), ("lasting_keys", "apart", WRONG_PADDINGS)];
+    &[("tenant_keys", "padding", WRONG_PADDINGS), ("permanent_keys", "padding", WRONG_PADDINGS)];
 
 const WRONG_PADDINGS: &[&str] = &[
     "x''",
@@ -197,74 +198,79 @@ const WRONG_PADDINGS: &[&str] = &[
     "CAST(zeroblob(1023) || x'01' AS BLOB)",
 ];
 
-/// Columns that decide nothing, and why.
-const HARMLESS: &[ColumnAlteration] = &[
-    // Tells other processes to look again. They look twice a minute even when it does not.
+/// Columns that grant no rights.
+const HARMLESS_ALTERATIONS: &[ColumnAlteration] = &[
+    // The version only triggers a reload in other processes, which also reload twice a minute.
     ("directory_state", "version", &["version + 100", "version - 1", "0", "-1"]),
 ];
 
-/// Cannot be altered: it is one by a check of the schema. Without the check it is passed over.
-const FIXED: &[(&str, &str)] = &[("directory_state", "one")];
+/// Columns with a value that a check of the schema fixes. Without the check the column is ignored.
+const FIXED_COLUMNS: &[(&str, &str)] = &[("directory_state", "singleton")];
 
 #[tokio::test]
 async fn alteration_tables_cover_every_policy_column() {
     let harness = PolicyHarness::open().await;
-    let of = |sql: &str| -> BTreeSet<String> {
+    let query_names = |sql: &str| -> BTreeSet<String> {
         let mut statement = harness.attacker.prepare(sql).unwrap();
         let names = statement.query_map([], |row| row.get(0)).unwrap();
         names.collect::<Result<_, _>>().unwrap()
     };
     for table in TABLES {
-        let actual = of(&format!("SELECT name FROM pragma_table_info('{table}')"));
-        let tested = [ALTERATIONS, PADDING_ALTERATIONS, SYSTEM_KEY_ALTERATIONS, HARMLESS].concat();
-        let tested = tested.iter().map(|(table, column, _)| (*table, *column));
-        let tested = tested.chain(FIXED.iter().copied());
-        let tested = tested.chain(access_sessions::columns().map(|it| ("access_sessions", it)));
-        let tested = tested.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
-        assert_eq!(tested.collect::<BTreeSet<_>>(), actual, "{table}");
+        let schema_columns = query_names(&format!("SELECT name FROM pragma_table_info('{table}')"));
+        let tested_columns =
+            [ALTERATIONS, PADDING_ALTERATIONS, SYSTEM_KEY_ALTERATIONS, HARMLESS_ALTERATIONS]
+                .concat();
+        let tested_columns = tested_columns.iter().map(|(table, column, _)| (*table, *column));
+        let tested_columns = tested_columns.chain(FIXED_COLUMNS.iter().copied());
+        let tested_columns =
+            tested_columns.chain(access_sessions::list_columns().map(|it| ("access_sessions", it)));
+        let tested_columns =
+            tested_columns.filter(|(it, _)| it == table).map(|(_, column)| column.to_owned());
+        assert_eq!(tested_columns.collect::<BTreeSet<_>>(), schema_columns, "{table}");
     }
-    // Everything else is about tokens and the trail; their tests are in `sqlite_altered`, `sessions_altered` and `trail`. Rows about the vault
-    // itself, the clock and deleted tenants, are altered in the suite of the server.
-    let others = [
-        "answer_data",
-        "answers",
-        "audit",
-        "audit_checkpoints",
-        "audit_heads",
-        "clock_state",
+    // The other tables belong to tokens, 3DS sessions and logs; `sqlite/column_alterations.rs`,
+    // `sessions/column_alterations.rs` and `audit/log_tampering.rs` test them. The server's test
+    // suite alters the clock and the deleted tenants.
+    let other_tables = [
+        "response_token_data",
+        "idempotency_records",
+        "log_records",
+        "chain_checkpoints",
+        "chain_heads",
+        "clock_watermark",
         "cvcs",
         "deleted_tenants",
-        // A number that was set back is not given again while its event is there.
-        "event_state",
-        "filed",
-        // A count that is removed gives a caller more guesses, and opens nothing.
+        // A number is not reused while its event exists, even if the counter is set back.
+        "threeds_event_state",
+        "token_index",
+        // A deleted counter grants more guesses and no rights.
         "guesses",
         "intent_cvcs",
-        "session_events",
-        "sessions",
+        "threeds_events",
+        "threeds_sessions",
         "token_intents",
         "tokens",
-        // Counts that somebody altered are wrong, and open nothing.
+        // Altered counters are wrong and grant no rights.
         "usage_months",
         "usage_types",
     ]
     .iter();
-    let known = others.chain(TABLES).map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
-    assert_eq!(of("SELECT name FROM sqlite_schema WHERE type = 'table'"), known);
+    let all_tables = other_tables.chain(TABLES).map(|it| (*it).to_owned()).collect::<BTreeSet<_>>();
+    assert_eq!(query_names("SELECT name FROM sqlite_schema WHERE type = 'table'"), all_tables);
 }
 
-/// Whoever held keys of this tenant is refused, others are not, somebody hears of it, and no change
-/// puts a seal of ours under it.
+/// Checks that keys of this tenant are rejected, keys of other tenants work, the alteration is
+/// reported, and no policy change signs the altered rows.
 pub(crate) async fn check_rejected(harness: &PolicyHarness, context: &str) -> Directory {
-    let (rows, victim) = (harness.rows(), harness.victim.tenant.id);
-    let mut loaded = None;
-    for before in [None, Some(&harness.loaded)] {
-        let directory = harness.vault_harness.reload(before).await.unwrap();
+    let (rows, victim) = (harness.read_rows(), harness.victim.tenant.id);
+    let mut altered_directory = None;
+    for previous in [None, Some(&harness.loaded_directory)] {
+        let directory = harness.vault_harness.reload(previous).await.unwrap();
         for key in harness.victim.keys() {
-            let known = directory.authenticate(key);
+            let lookup = directory.authenticate(key);
             assert!(
-                matches!(known, None | Some(ApiKeyLookup::PolicyAltered)),
-                "{context}: {known:?}"
+                matches!(lookup, None | Some(ApiKeyLookup::PolicyAltered)),
+                "{context}: {lookup:?}"
             );
         }
         assert!(directory.tenant(victim).is_none(), "{context}");
@@ -272,54 +278,54 @@ pub(crate) async fn check_rejected(harness: &PolicyHarness, context: &str) -> Di
             assert!(directory.principal(member.application).is_none(), "{context}");
         }
         for key in harness.witness.keys() {
-            principal(directory.authenticate(key));
+            expect_principal(directory.authenticate(key));
         }
-        let named = |it: Option<_>| it.is_none_or(|it| it == victim);
-        assert!(directory.alterations().iter().any(|it| named(it.tenant)), "{context}");
-        loaded = Some(directory);
+        let names_victim = |it: Option<_>| it.is_none_or(|it| it == victim);
+        assert!(directory.alterations().iter().any(|it| names_victim(it.tenant)), "{context}");
+        altered_directory = Some(directory);
     }
     for outcome in harness.try_policy_changes().await {
         assert!(outcome.is_err(), "{context}");
     }
-    assert_eq!(harness.rows(), rows, "{context}");
-    loaded.unwrap()
+    assert_eq!(harness.read_rows(), rows, "{context}");
+    altered_directory.unwrap()
 }
 
-/// All is well, for whoever starts now and for whoever saw what was wrong.
+/// Checks that all keys work after a restart and in a server that had loaded the altered policy.
 pub(crate) async fn check_unaltered(
     harness: &PolicyHarness,
-    before: Option<&Directory>,
+    altered_directory: Option<&Directory>,
     context: &str,
 ) {
-    for before in [None, before] {
-        let directory = harness.vault_harness.reload(before).await.unwrap();
+    for previous in [None, altered_directory] {
+        let directory = harness.vault_harness.reload(previous).await.unwrap();
         assert_eq!(directory.alterations(), [], "{context}");
-        for party in [&harness.victim, &harness.other, &harness.witness] {
-            for key in party.keys() {
-                principal(directory.authenticate(key));
+        for actor in [&harness.victim, &harness.other, &harness.witness] {
+            for key in actor.keys() {
+                expect_principal(directory.authenticate(key));
             }
         }
     }
 }
 
-fn update_statements(altered: &[ColumnAlteration]) -> Vec<String> {
-    let mut each = Vec::new();
-    for (table, column, values) in altered {
+fn update_statements(alterations: &[ColumnAlteration]) -> Vec<String> {
+    let mut statements = Vec::new();
+    for (table, column, values) in alterations {
         let update =
             |it| format!("UPDATE {table} SET {column} = {it} WHERE {}", altered_row(table));
-        each.extend(values.iter().map(update));
+        statements.extend(values.iter().map(update));
     }
-    each
+    statements
 }
 
-async fn check_each_rejected(harness: &PolicyHarness, table: &[ColumnAlteration]) {
-    let rows = harness.rows();
-    for sql in update_statements(table) {
+async fn check_each_rejected(harness: &PolicyHarness, alterations: &[ColumnAlteration]) {
+    let rows = harness.read_rows();
+    for sql in update_statements(alterations) {
         assert!(harness.try_write(&sql), "{sql}");
-        assert_ne!(harness.rows(), rows, "{sql}");
-        let rejected = check_rejected(harness, &sql).await;
+        assert_ne!(harness.read_rows(), rows, "{sql}");
+        let altered_directory = check_rejected(harness, &sql).await;
         harness.restore(&rows);
-        check_unaltered(harness, Some(&rejected), &sql).await;
+        check_unaltered(harness, Some(&altered_directory), &sql).await;
     }
     for outcome in harness.try_policy_changes().await {
         outcome.unwrap();
@@ -341,23 +347,23 @@ async fn wrong_key_padding_is_detected() {
     check_each_rejected(&harness, PADDING_ALTERATIONS).await;
 }
 
-/// The schema can be altered too, and then a column can hold anything.
+/// An attacker can also alter the schema, and then a column can have any type.
 #[tokio::test]
 async fn policy_column_of_another_type_is_detected() {
     let harness = PolicyHarness::open().await;
     harness.drop_schema_checks();
-    check_unaltered(&harness, Some(&harness.loaded), "loosened").await;
-    let rows = harness.rows();
+    check_unaltered(&harness, Some(&harness.loaded_directory), "without schema checks").await;
+    let rows = harness.read_rows();
     for (table, column, _) in ALTERATIONS.iter().chain(PADDING_ALTERATIONS) {
         for value in ["NULL", "1.5", "'text'", "x'c328'", "CAST(x'c328' AS TEXT)"] {
             let sql = format!("UPDATE {table} SET {column} = {value} WHERE {}", altered_row(table));
-            // A key column of a table without row numbers never is null, and nobody is nobody.
-            if !harness.try_write(&sql) || harness.rows() == rows {
+            // A key column of a table without row numbers is never NULL, and NULL matches no actor.
+            if !harness.try_write(&sql) || harness.read_rows() == rows {
                 continue;
             }
-            let rejected = check_rejected(&harness, &sql).await;
+            let altered_directory = check_rejected(&harness, &sql).await;
             harness.restore(&rows);
-            check_unaltered(&harness, Some(&rejected), &sql).await;
+            check_unaltered(&harness, Some(&altered_directory), &sql).await;
         }
     }
 }
@@ -365,46 +371,51 @@ async fn policy_column_of_another_type_is_detected() {
 #[tokio::test]
 async fn directory_does_not_load_with_altered_system_keys() {
     let harness = PolicyHarness::open().await;
-    let rows = harness.rows();
-    let mut all = update_statements(SYSTEM_KEY_ALTERATIONS);
-    all.push("DELETE FROM system_keys WHERE TRUE".to_owned());
-    let of = |name: &str| {
-        let of_one = format!("WHERE name = '{name}'");
-        all.iter().map(|it| it.replace("WHERE TRUE", &of_one)).collect::<Vec<_>>()
+    let rows = harness.read_rows();
+    let mut statements = update_statements(SYSTEM_KEY_ALTERATIONS);
+    statements.push("DELETE FROM system_keys WHERE TRUE".to_owned());
+    let statements_for_key = |name: &str| {
+        let condition = format!("WHERE name = '{name}'");
+        statements.iter().map(|it| it.replace("WHERE TRUE", &condition)).collect::<Vec<_>>()
     };
-    let swapped = "UPDATE system_keys SET wrapped =
+    let swap_keys = "UPDATE system_keys SET wrapped =
         (SELECT wrapped FROM system_keys AS it WHERE it.name <> system_keys.name)";
-    for sql in of("pepper").into_iter().chain(of("audit")).chain([swapped.to_owned()]) {
+    for sql in statements_for_key("pepper")
+        .into_iter()
+        .chain(statements_for_key("audit"))
+        .chain([swap_keys.to_owned()])
+    {
         assert!(harness.try_write(&sql), "{sql}");
-        for before in [None, Some(&harness.loaded)] {
-            assert!(harness.vault_harness.reload(before).await.is_err(), "{sql}");
+        for previous in [None, Some(&harness.loaded_directory)] {
+            assert!(harness.vault_harness.reload(previous).await.is_err(), "{sql}");
         }
         harness.restore(&rows);
-        check_unaltered(&harness, Some(&harness.loaded), &sql).await;
+        check_unaltered(&harness, Some(&harness.loaded_directory), &sql).await;
     }
 }
 
 #[tokio::test]
 async fn harmless_policy_columns_change_no_rights() {
     let harness = PolicyHarness::open().await;
-    let rows = harness.rows();
-    for sql in update_statements(HARMLESS) {
-        assert!(harness.try_write(&sql) && harness.rows() != rows, "{sql}");
-        check_unaltered(&harness, Some(&harness.loaded), &sql).await;
-        let after = harness.vault_harness.directory().await;
-        let (was, is) =
-            [&harness.loaded, &after].map(|it| it.tenant(harness.victim.tenant.id)).into();
-        let (was, is) = (was.unwrap(), is.unwrap());
-        assert_eq!((&was.name, &was.settings), (&is.name, &is.settings), "{sql}");
-        assert_eq!(was.applications, is.applications, "{sql}");
+    let rows = harness.read_rows();
+    for sql in update_statements(HARMLESS_ALTERATIONS) {
+        assert!(harness.try_write(&sql) && harness.read_rows() != rows, "{sql}");
+        check_unaltered(&harness, Some(&harness.loaded_directory), &sql).await;
+        let altered_directory = harness.vault_harness.directory().await;
+        let (expected, actual) = [&harness.loaded_directory, &altered_directory]
+            .map(|it| it.tenant(harness.victim.tenant.id))
+            .into();
+        let (expected, actual) = (expected.unwrap(), actual.unwrap());
+        assert_eq!((&actual.name, &actual.settings), (&expected.name, &expected.settings), "{sql}");
+        assert_eq!(actual.applications, expected.applications, "{sql}");
         harness.restore(&rows);
     }
-    for (table, column) in FIXED {
+    for (table, column) in FIXED_COLUMNS {
         for value in ["0", "2", "NULL"] {
             assert!(!harness.try_write(&format!("UPDATE {table} SET {column} = {value}")));
         }
     }
     harness.drop_schema_checks();
-    assert!(harness.try_write("UPDATE directory_state SET one = 2"));
-    check_unaltered(&harness, Some(&harness.loaded), "one").await;
+    assert!(harness.try_write("UPDATE directory_state SET singleton = 2"));
+    check_unaltered(&harness, Some(&harness.loaded_directory), "singleton").await;
 }

@@ -1,5 +1,6 @@
-//! Three tenants with a whole policy each, and somebody who writes to the database file: one whose
-//! rows are touched, one whose rows are used for it, and one who must never notice.
+//! Three tenants with a complete policy each, and an attacker who writes to the database file: one
+//! tenant is attacked, one tenant supplies rows for the attack, and one tenant must not be
+//! affected.
 
 use std::sync::Arc;
 
@@ -27,11 +28,11 @@ use scrip_testing::{
     vault_harness::{Engine, VaultHarness, test_origin},
 };
 
-/// Where policy is kept. Every column of them is in one of the tables of `policy_altered`.
+/// Tables with policy. Every column is in one of the lists of `column_alterations.rs`.
 pub(crate) const TABLES: &[&str] = &[
     "tenants",
     "tenant_keys",
-    "lasting_keys",
+    "permanent_keys",
     "applications",
     "api_keys",
     "access_sessions",
@@ -40,20 +41,20 @@ pub(crate) const TABLES: &[&str] = &[
 ];
 
 pub(crate) struct PolicyHarness {
-    /// Before the world, whose folder it writes to.
+    /// Dropped before the harness, which owns the directory of the file.
     pub(crate) attacker: Connection,
-    /// What a server had loaded before anybody touched anything.
-    pub(crate) loaded: Directory,
+    /// The directory that a server had loaded before the attack.
+    pub(crate) loaded_directory: Directory,
     pub(crate) victim: PolicyActor,
     pub(crate) other: PolicyActor,
     pub(crate) witness: PolicyActor,
     pub(crate) vault_harness: VaultHarness,
 }
 
-/// Each table with its rows.
+/// The rows of each table.
 pub(crate) type TableRows = Vec<(&'static str, Vec<Vec<Value>>)>;
 
-/// A tenant as its people know it.
+/// A tenant with its applications and keys.
 pub(crate) struct PolicyActor {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) manager: CreatedKey,
@@ -84,7 +85,7 @@ async fn create_member(
     create_key(&harness.vault, harness.directory().await.pepper(), permit, kind, access).await
 }
 
-/// Everything that can have a value has one, and every party has other values.
+/// Creates a tenant with every optional value set. The values differ between tenants.
 pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyActor {
     let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
     let tenant = harness.tenant(settings).await;
@@ -93,30 +94,37 @@ pub(crate) async fn create_actor(harness: &VaultHarness, name: &str) -> PolicyAc
         create_member(harness, operator.clone(), ApplicationKind::Management, management_access())
             .await;
     let caller = harness.authenticate(&manager.key).await;
-    let by_manager =
+    let manager_permit =
         |permission| caller.permit_policy(CallerRequirement::Permission(permission)).unwrap();
-    let create = by_manager(Permission::ApplicationCreate);
-    let sees = access_with_rules([access_rule("/", Transform::Mask, TOKENS)]);
-    let private =
-        create_member(harness, create.clone(), ApplicationKind::Private, sees.clone()).await;
-    let makes = access_without_rules(&[Permission::TokenCreate]);
-    let public = create_member(harness, create, ApplicationKind::Public, makes.clone()).await;
+    let create_permit = manager_permit(Permission::ApplicationCreate);
+    let private_access = access_with_rules([access_rule("/", Transform::Mask, TOKENS)]);
+    let private = create_member(
+        harness,
+        create_permit.clone(),
+        ApplicationKind::Private,
+        private_access.clone(),
+    )
+    .await;
+    let public_access = access_without_rules(&[Permission::TokenCreate]);
+    let public =
+        create_member(harness, create_permit, ApplicationKind::Public, public_access.clone()).await;
 
-    let rights = [(&manager, management_access()), (&private, sees), (&public, makes)];
-    for (member, access) in rights {
-        let permit = by_manager(Permission::ApplicationUpdate);
+    let member_access =
+        [(&manager, management_access()), (&private, private_access), (&public, public_access)];
+    for (member, access) in member_access {
+        let permit = manager_permit(Permission::ApplicationUpdate);
         let (name, access) = (DisplayName::parse(&format!("{name}'s")).unwrap(), access);
-        let updated =
+        let update =
             update_application(&harness.vault, permit, member.application, name, access, None);
-        updated.await.unwrap();
+        update.await.unwrap();
     }
     let mut quotas = tenant.quotas;
     quotas.set("tokenize_limit", "9").unwrap();
     set_tenant_quotas(&harness.vault, operator, Box::new(move |_| quotas)).await.unwrap();
-    let edit = Box::new(|settings| settings);
-    let (name, access) = (DisplayName::parse(name).unwrap(), edit);
-    let permit = by_manager(Permission::TenantUpdate);
-    update_tenant(&harness.vault, permit, name, access, None).await.unwrap();
+    let keep_settings = Box::new(|settings| settings);
+    let name = DisplayName::parse(name).unwrap();
+    let permit = manager_permit(Permission::TenantUpdate);
+    update_tenant(&harness.vault, permit, name, keep_settings, None).await.unwrap();
     let tenant = Arc::clone(harness.directory().await.tenant(tenant.id).unwrap());
     PolicyActor { tenant, manager, private, public }
 }
@@ -128,102 +136,104 @@ impl PolicyHarness {
         let other = create_actor(&harness, "other").await;
         let witness = create_actor(&harness, "witness").await;
         let attacker = Connection::open(harness.file()).unwrap();
-        // Whoever breaks in is not held up by rules of ours.
+        // An attacker can disable constraints.
         attacker.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
-        let before = harness.directory().await;
-        Self { attacker, loaded: before, victim, other, witness, vault_harness: harness }
+        let loaded_directory = harness.directory().await;
+        Self { attacker, loaded_directory, victim, other, witness, vault_harness: harness }
     }
 
-    /// Takes from the schema whatever it checks, as somebody who can write to the file can.
+    /// Removes all checks from the schema, as an attacker with write access can.
     pub(crate) fn drop_schema_checks(&self) {
         let sql = "
             PRAGMA writable_schema = ON;
             UPDATE sqlite_schema SET sql = replace(replace(replace(replace(replace(sql,
-                'STRICT, ', ''), ') STRICT', ')'), 'NOT NULL', ''), 'CHECK (one = 1)', ''),
-                'CHECK (apart = zeroblob(1024))', '')
+                'STRICT, ', ''), ') STRICT', ')'), 'NOT NULL', ''), 'CHECK (singleton = 1)', ''),
+                'CHECK (padding = zeroblob(1024))', '')
             WHERE type = 'table';
             PRAGMA writable_schema = RESET;";
         self.attacker.execute_batch(sql).unwrap();
-        let next = "SELECT schema_version + 1 FROM pragma_schema_version";
-        let next: i64 = self.attacker.query_row(next, [], |row| row.get(0)).unwrap();
-        self.attacker.pragma_update(None, "schema_version", next).unwrap();
+        let next_version = "SELECT schema_version + 1 FROM pragma_schema_version";
+        let next_version: i64 =
+            self.attacker.query_row(next_version, [], |row| row.get(0)).unwrap();
+        self.attacker.pragma_update(None, "schema_version", next_version).unwrap();
     }
 
-    /// Writes with the names of the parties filled in. Says whether the engine let it happen.
+    /// Runs a statement with the placeholders filled in. Returns whether it succeeded.
     pub(crate) fn try_write(&self, sql: &str) -> bool {
         let mut sql = sql.to_owned();
-        let mut fill = |name: &str, bytes: &[u8]| {
+        let mut replace_placeholder = |name: &str, bytes: &[u8]| {
             let hex: String = bytes.iter().map(|it| format!("{it:02x}")).collect();
             sql = sql.replace(name, &format!("x'{hex}'"));
         };
-        fill("{victim}", self.victim.tenant.id.0.as_bytes());
-        fill("{other}", self.other.tenant.id.0.as_bytes());
-        fill("{manager}", self.victim.manager.application.0.as_bytes());
-        fill("{private}", self.victim.private.application.0.as_bytes());
-        fill("{public}", self.victim.public.application.0.as_bytes());
-        fill("{other private}", self.other.private.application.0.as_bytes());
-        fill("{fresh}", &[0x5c; 16]);
+        replace_placeholder("{victim}", self.victim.tenant.id.0.as_bytes());
+        replace_placeholder("{other}", self.other.tenant.id.0.as_bytes());
+        replace_placeholder("{manager}", self.victim.manager.application.0.as_bytes());
+        replace_placeholder("{private}", self.victim.private.application.0.as_bytes());
+        replace_placeholder("{public}", self.victim.public.application.0.as_bytes());
+        replace_placeholder("{other private}", self.other.private.application.0.as_bytes());
+        replace_placeholder("{fresh}", &[0x5c; 16]);
         assert!(!sql.contains('{') || sql.contains("{}") || sql.contains("{\""), "{sql}");
-        let done = self.attacker.execute_batch(&format!("BEGIN; {sql}; COMMIT"));
-        if done.is_err() {
+        let outcome = self.attacker.execute_batch(&format!("BEGIN; {sql}; COMMIT"));
+        if outcome.is_err() {
             self.attacker.execute_batch("ROLLBACK").unwrap();
         }
-        done.is_ok()
+        outcome.is_ok()
     }
 
-    /// Every row of every table of policy.
-    pub(crate) fn rows(&self) -> TableRows {
-        let rows = |table: &&'static str| {
+    /// All rows of all policy tables.
+    pub(crate) fn read_rows(&self) -> TableRows {
+        let read_table = |table: &&'static str| {
             let sql = format!("SELECT * FROM {table}");
             let mut statement = self.attacker.prepare(&sql).unwrap();
             let columns = 0..statement.column_count();
-            let row = |row: &rusqlite::Row<'_>| {
+            let row_values = |row: &rusqlite::Row<'_>| {
                 columns.clone().map(|it| row.get_ref(it).map(owned_value)).collect()
             };
-            let rows = statement.query_map([], row).unwrap();
+            let rows = statement.query_map([], row_values).unwrap();
             (*table, rows.collect::<Result<_, _>>().unwrap())
         };
-        TABLES.iter().map(rows).collect()
+        TABLES.iter().map(read_table).collect()
     }
 
-    /// Makes the tables what they were.
+    /// Replaces the rows of all policy tables with these rows.
     pub(crate) fn restore(&self, rows: &TableRows) {
         self.attacker.execute_batch("BEGIN").unwrap();
         for (table, rows) in rows {
             self.attacker.execute(&format!("DELETE FROM {table}"), []).unwrap();
             for row in rows {
-                let marks = vec!["?"; row.len()].join(", ");
-                let sql = format!("INSERT INTO {table} VALUES ({marks})");
+                let placeholders = vec!["?"; row.len()].join(", ");
+                let sql = format!("INSERT INTO {table} VALUES ({placeholders})");
                 self.attacker.execute(&sql, rusqlite::params_from_iter(row)).unwrap();
             }
         }
         self.attacker.execute_batch("COMMIT").unwrap();
     }
 
-    /// Tries to change the touched tenant as the operator and as its manager, who were known before.
+    /// Tries to change the attacked tenant as the operator and as its manager, who were
+    /// authenticated before the attack.
     pub(crate) async fn try_policy_changes(&self) -> [Result<(), Error>; 2] {
         let vault = &self.vault_harness.vault;
         let quotas = self.victim.tenant.quotas;
-        let by_operator =
+        let operator_outcome =
             set_tenant_quotas(vault, self.victim.operator(), Box::new(move |_| quotas)).await;
-        let manager = self.loaded.authenticate(&self.victim.manager.key);
-        let manager = caller(manager);
+        let manager = expect_caller(self.loaded_directory.authenticate(&self.victim.manager.key));
         let permit = manager
             .permit_policy(CallerRequirement::Permission(Permission::ApplicationCreate))
             .unwrap();
-        let new = NewApplication {
+        let new_application = NewApplication {
             name: DisplayName::parse("new").unwrap(),
             kind: ApplicationKind::Private,
             access: access_without_rules(TOKENS),
             create_key: CreateKey::Yes,
         };
-        let pepper = self.loaded.pepper();
-        let by_manager = create_application(vault, permit, pepper, new, None).await;
-        [by_operator.map(drop), by_manager.map(drop)]
+        let pepper = self.loaded_directory.pepper();
+        let manager_outcome =
+            create_application(vault, permit, pepper, new_application, None).await;
+        [operator_outcome.map(drop), manager_outcome.map(drop)]
     }
 }
 
-/// Text need not be text once somebody wrote to it.
+/// Converts a value. An altered text column may contain invalid UTF-8.
 fn owned_value(value: ValueRef<'_>) -> Value {
     match value {
         ValueRef::Null => Value::Null,
@@ -235,19 +245,21 @@ fn owned_value(value: ValueRef<'_>) -> Value {
 }
 
 #[track_caller]
-pub(crate) fn principal(known: Option<&ApiKeyLookup>) -> Arc<scrip_core::policy::Principal> {
-    match known {
+pub(crate) fn expect_principal(
+    lookup: Option<&ApiKeyLookup>,
+) -> Arc<scrip_core::policy::Principal> {
+    match lookup {
         Some(ApiKeyLookup::Found { principal, .. }) => Arc::clone(principal),
-        other => panic!("{other:?}"),
+        lookup => panic!("the key is not found: {lookup:?}"),
     }
 }
 
 #[track_caller]
-pub(crate) fn caller(known: Option<&ApiKeyLookup>) -> Caller {
-    match known {
+pub(crate) fn expect_caller(lookup: Option<&ApiKeyLookup>) -> Caller {
+    match lookup {
         Some(ApiKeyLookup::Found { principal, api_key }) => {
             Caller::new(Arc::clone(principal), test_origin()).with_api_key(Some(*api_key))
         }
-        other => panic!("{other:?}"),
+        lookup => panic!("the key is not found: {lookup:?}"),
     }
 }

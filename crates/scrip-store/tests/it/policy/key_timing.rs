@@ -1,6 +1,6 @@
-//! How long a wrong key takes to refuse tells nothing about how much of it is right.
+//! The time to reject a wrong key does not reveal how much of the key is right.
 
-#![expect(clippy::disallowed_methods, reason = "this is about how long something takes")]
+#![expect(clippy::disallowed_methods, reason = "this test measures time")]
 
 use std::{cmp::Ordering, env, hint::black_box, time::Instant};
 
@@ -11,87 +11,89 @@ use scrip_testing::{
     vault_harness::{Engine, VaultHarness},
 };
 
-use crate::policy::harness::principal;
+use crate::policy::harness::expect_principal;
 
-/// Rounds of one attempt, and samples of a round.
+/// Rounds per attempt, and samples per round.
 const ROUNDS: usize = 180;
 const SAMPLES: usize = 1_000;
-/// Were there no difference, it would be beyond 4 once in 15,000 times.
+/// Without a real difference, t exceeds 4 only once in 15,000 cases.
 const T_MAX: f64 = 6.0;
-/// A machine does other things too. What a key tells, it tells every time.
+/// Other load disturbs a measurement. A real leak shows in every attempt.
 const ATTEMPTS: usize = 3;
 
-/// Text that shares this many characters with the key, and not the next one.
-fn wrong_key(key: &str, right: usize) -> String {
+/// A wrong key that has the given number of leading characters of the right key.
+fn wrong_key(key: &str, right_count: usize) -> String {
     const LETTERS: &[u8; 32] = b"ABCDEFGHJKMNPQRSTVWXYZ0123456789";
     let mut random = vec![0; key.len()];
     fill_random(&mut random);
-    let other = |(at, (is, random)): (usize, (u8, u8))| {
+    let wrong_byte = |(index, (right_byte, random)): (usize, (u8, u8))| {
         let letter = LETTERS[usize::from(random % 32)];
-        match at.cmp(&right) {
-            Ordering::Less => is,
-            Ordering::Equal if letter == is => b'-',
+        match index.cmp(&right_count) {
+            Ordering::Less => right_byte,
+            Ordering::Equal if letter == right_byte => b'-',
             Ordering::Equal | Ordering::Greater => letter,
         }
     };
-    let bytes = key.bytes().zip(random).enumerate().map(other).collect();
+    let bytes = key.bytes().zip(random).enumerate().map(wrong_byte).collect();
     String::from_utf8(bytes).unwrap()
 }
 
-/// The median of each kind in nanoseconds. The kinds come in random order, so that whatever else
-/// happens, happens to all of them.
+/// The median time of each kind of wrong key, in nanoseconds. A kind is a number of right
+/// characters. The kinds run in random order, so that other load affects all of them equally.
 fn median_times(key: &str, kinds: &[usize], is_rejected: &dyn Fn(&str) -> bool) -> Vec<f64> {
     let mut random = [0; SAMPLES];
     fill_random(&mut random);
     let kind = |it: &u8| usize::from(*it) % kinds.len();
-    let asked: Vec<_> = random.iter().map(kind).map(|it| (it, wrong_key(key, kinds[it]))).collect();
+    let attempts: Vec<_> =
+        random.iter().map(kind).map(|it| (it, wrong_key(key, kinds[it]))).collect();
     let mut samples = vec![Vec::new(); kinds.len()];
-    for (kind, text) in asked {
+    for (kind, text) in attempts {
         let started = Instant::now();
         let rejected = is_rejected(black_box(&text));
-        let taken = started.elapsed();
+        let duration = started.elapsed();
         assert!(rejected, "{text}");
-        samples[kind].push(taken.as_secs_f64() * 1e9);
+        samples[kind].push(duration.as_secs_f64() * 1e9);
     }
-    let median = |mut of: Vec<f64>| {
-        of.sort_by(f64::total_cmp);
-        of[of.len() / 2]
+    let median = |mut times: Vec<f64>| {
+        times.sort_by(f64::total_cmp);
+        times[times.len() / 2]
     };
     samples.into_iter().map(median).collect()
 }
 
-/// The largest t of the differences between two kinds, round by round.
+/// The largest t value of the differences between two kinds over all rounds.
 fn largest_t(rounds: &[Vec<f64>]) -> f64 {
     let count = f64::from(u32::try_from(rounds.len()).unwrap());
-    let t = |(one, other): (usize, usize)| {
-        let differ: Vec<_> = rounds.iter().map(|it| it[one] - it[other]).collect();
-        let mean = differ.iter().sum::<f64>() / count;
-        let spread = differ.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
-        // A clock has steps; differences that are all the same are no smaller than one of them.
-        mean.abs() / (spread / count).sqrt().max(0.01)
+    let t_value = |(first, second): (usize, usize)| {
+        let differences: Vec<_> = rounds.iter().map(|it| it[first] - it[second]).collect();
+        let mean = differences.iter().sum::<f64>() / count;
+        let variance =
+            differences.iter().map(|it| (it - mean).powi(2)).sum::<f64>() / (count - 1.0);
+        // A deviation below the resolution of the clock is not meaningful.
+        mean.abs() / (variance / count).sqrt().max(0.01)
     };
-    [(0, 1), (0, 2), (1, 2)].into_iter().map(t).fold(0.0, f64::max)
+    [(0, 1), (0, 2), (1, 2)].into_iter().map(t_value).fold(0.0, f64::max)
 }
 
-/// Whether it can be told apart every time that it is tried.
+/// Whether the kinds are distinguishable in every attempt, and the t value of each attempt.
 fn is_distinguishable(key: &str, is_rejected: &dyn Fn(&str) -> bool) -> (bool, Vec<f64>) {
-    // Nothing, half, and all but the last character.
+    // No right characters, half of them, and all except the last.
     let kinds = [0, key.len() / 2, key.len() - 1];
-    let mut seen = Vec::new();
+    let mut t_values = Vec::new();
     for _ in 0..ATTEMPTS {
         let rounds: Vec<_> = (0..ROUNDS).map(|_| median_times(key, &kinds, is_rejected)).collect();
-        seen.push(largest_t(&rounds));
-        if seen.last().is_some_and(|it| *it < T_MAX) {
-            return (false, seen);
+        t_values.push(largest_t(&rounds));
+        if t_values.last().is_some_and(|it| *it < T_MAX) {
+            return (false, t_values);
         }
     }
-    (true, seen)
+    (true, t_values)
 }
 
-/// What must not be: it stops at the first character that differs.
+/// The control: a comparison that stops at the first difference.
 fn differs_byte_by_byte(key: &str, text: &str) -> bool {
-    for (one, other) in key.bytes().zip(text.bytes()) {
-        if black_box(one) != black_box(other) {
+    for (expected, actual) in key.bytes().zip(text.bytes()) {
+        if black_box(expected) != black_box(actual) {
             return true;
         }
     }
@@ -107,26 +109,31 @@ async fn directory_with_key() -> (Directory, String) {
     (harness.directory().await, key)
 }
 
-/// A timing fails no test on a busy machine, so this one runs only when it is asked for.
+/// Timing tests are unreliable on a busy machine, so this one runs only on request.
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "figures for whoever asked for them")]
+#[expect(clippy::print_stderr, reason = "prints results for a manual run")]
 async fn wrong_api_key_is_rejected_in_constant_time() {
     let (directory, key) = directory_with_key().await;
-    principal(directory.authenticate(&key));
-    for right in [0, key.len() / 2, key.len() - 1] {
-        let wrong = wrong_key(&key, right);
-        let same = key.bytes().zip(wrong.bytes()).take_while(|(one, other)| one == other).count();
-        assert_eq!((same, wrong.len()), (right, key.len()));
+    expect_principal(directory.authenticate(&key));
+    for right_count in [0, key.len() / 2, key.len() - 1] {
+        let wrong = wrong_key(&key, right_count);
+        let same_count = key
+            .bytes()
+            .zip(wrong.bytes())
+            .take_while(|(expected, actual)| expected == actual)
+            .count();
+        assert_eq!((same_count, wrong.len()), (right_count, key.len()));
         assert!(directory.authenticate(&wrong).is_none());
     }
     if env::var_os("SCRIP_TEST_LONG").is_none() {
         eprintln!("not timed: SCRIP_TEST_LONG is not set");
         return;
     }
-    let (told, seen) = is_distinguishable(&key, &|it| directory.authenticate(it).is_none());
-    eprintln!("t of a lookup: {seen:.1?}");
-    let (control, naive) = is_distinguishable(&key, &|it| differs_byte_by_byte(&key, it));
-    eprintln!("t of a comparison byte by byte: {naive:.1?}");
-    assert!(control, "the control was not told apart: {naive:?}");
-    assert!(!told, "a wrong key tells how much of it is right: {seen:?}");
+    let (leaks, t_values) = is_distinguishable(&key, &|it| directory.authenticate(it).is_none());
+    eprintln!("t of a lookup: {t_values:.1?}");
+    let (control_leaks, control_t_values) =
+        is_distinguishable(&key, &|it| differs_byte_by_byte(&key, it));
+    eprintln!("t of a comparison byte by byte: {control_t_values:.1?}");
+    assert!(control_leaks, "the control was not distinguishable: {control_t_values:?}");
+    assert!(!leaks, "the rejection time depends on the key: {t_values:?}");
 }

@@ -1,9 +1,11 @@
-//! Writes of one tenant that share a transaction: each is as if it were alone.
+//! Group commit of one tenant's writes: each write has the same outcome as alone.
 
-use std::{future::poll_fn, pin::Pin, sync::Arc, task::Poll};
+mod queued_writes;
+
+use std::sync::Arc;
 
 use scrip_core::{
-    audit::{LogKind, Operation},
+    audit::Operation,
     id::TokenIntentId,
     idempotency::ClaimOutcome,
     policy::Permission,
@@ -20,149 +22,14 @@ use scrip_testing::{
     store_harness::{DAY, StoreHarness, cvc_record, revised_record, token_record, without_cvc},
     vault_harness::{Engine, containers, node_settings},
 };
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::postgres::nodes::check_chain;
-
-type QueuedWriteFuture<'a> =
-    Pin<Box<dyn Future<Output = Result<BatchOutcome, StoreError>> + Send + 'a>>;
-
-/// Somebody who is no node.
-async fn connect_superuser(harness: &StoreHarness) -> Client {
-    let url = harness.vault_harness.database().superuser_url();
-    let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
-    drop(tokio::spawn(connection));
-    client
-}
-
-/// All of these wait while somebody else has the tenant: they are handed over in this order, and by
-/// nobody who could have begun before the last.
-async fn queue_behind_lock<'a>(
-    harness: &StoreHarness,
-    writes: Vec<QueuedWriteFuture<'a>>,
-) -> (Client, Vec<QueuedWriteFuture<'a>>) {
-    let holder = connect_superuser(harness).await;
-    holder.batch_execute("BEGIN; UPDATE lanes SET last_token = last_token").await.unwrap();
-    let mut waiting = Vec::new();
-    for mut write in writes {
-        let polled = poll_fn(|it| Poll::Ready(write.as_mut().poll(it)));
-        assert!(polled.await.is_pending(), "nobody could write");
-        waiting.push(write);
-    }
-    (holder, waiting)
-}
-
-/// What became of each, written by one transaction.
-async fn write_in_one_transaction(
-    harness: &StoreHarness,
-    writes: Vec<QueuedWriteFuture<'_>>,
-) -> Vec<Result<BatchOutcome, StoreError>> {
-    let transactions = || {
-        let log = harness.store().metrics().writers.remove(0);
-        (log.batch_sizes.count(), log.batch_sizes.sum)
-    };
-    let size = u64::try_from(writes.len()).unwrap();
-    let before = transactions();
-    let (holder, waiting) = queue_behind_lock(harness, writes).await;
-    holder.batch_execute("COMMIT").await.unwrap();
-    let mut outcomes = Vec::new();
-    for write in waiting {
-        outcomes.push(write.await);
-    }
-    assert_eq!(transactions(), (before.0 + 1, before.1 + size), "they shared one");
-    outcomes
-}
-
-/// A token that nobody else has.
-fn unique_token(at: u8) -> TokenRecord {
-    TokenRecord { fingerprint: Some(Fingerprint([at; 32])), ..token_record(&format!("other-{at}")) }
-}
-
-fn insertion(harness: &StoreHarness, token: StoredToken, deduplicate: Deduplicate) -> InsertToken {
-    let permit = harness.permit(Permission::TokenCreate);
-    let audit = harness.audit(Operation::CreateToken);
-    InsertToken { permit, token, intent: None, deduplicate, audit }
-}
-
-fn submit<'a>(
-    harness: &'a StoreHarness,
-    writes: Vec<TokenWrite>,
-    render: Option<BuildIdempotencyRecord>,
-) -> QueuedWriteFuture<'a> {
-    harness
-        .store()
-        .write_tokens(harness.lookup_permit(), TokenBatch { writes, build_record: render })
-}
-
-fn insert(harness: &StoreHarness, record: TokenRecord) -> QueuedWriteFuture<'_> {
-    let insert = insertion(harness, without_cvc(record), Deduplicate::Yes);
-    submit(harness, vec![TokenWrite::Insert(insert)], None)
-}
-
-fn insert_with_response(
-    harness: &StoreHarness,
-    record: TokenRecord,
-    digest: [u8; 32],
-) -> QueuedWriteFuture<'_> {
-    let response = harness.idempotency_record(digest);
-    let insert = insertion(harness, without_cvc(record), Deduplicate::Yes);
-    let render: BuildIdempotencyRecord = Box::new(move |_| Some(response));
-    submit(harness, vec![TokenWrite::Insert(insert)], Some(render))
-}
-
-/// Some that have nothing to do with anybody, before and behind.
-fn surround_with_inserts<'a>(
-    harness: &'a StoreHarness,
-    writes: Vec<QueuedWriteFuture<'a>>,
-) -> Vec<QueuedWriteFuture<'a>> {
-    let mut all: Vec<_> = (100..108).map(|at| insert(harness, unique_token(at))).collect();
-    all.extend(writes);
-    all.extend((108..112).map(|at| insert(harness, unique_token(at))));
-    all
-}
-
-/// What became of those among; the others are new.
-async fn write_among_inserts(
-    harness: &StoreHarness,
-    writes: Vec<QueuedWriteFuture<'_>>,
-) -> Vec<Result<BatchOutcome, StoreError>> {
-    let mut outcomes =
-        write_in_one_transaction(harness, surround_with_inserts(harness, writes)).await;
-    let ours = outcomes.drain(8..outcomes.len() - 4).collect();
-    for outcome in outcomes {
-        assert_eq!(outcome.unwrap(), BatchOutcome::Written(vec![WriteOutcome::New]));
-    }
-    for at in 100..112 {
-        assert!(harness.find(&format!("other-{at}")).await.is_some(), "{at}");
-    }
-    ours
-}
-
-const USAGE_DIFFERENCES: &str = "
-    SELECT (SELECT count(*) FROM tokens) - (SELECT coalesce(sum(count), 0) FROM usage_types),
-        (SELECT count(*) FROM records WHERE outcome = 'created' AND operation = 'create_token')
-            - (SELECT coalesce(sum(created), 0) FROM usage_months)";
-
-/// Counts say what rows there are, and the chain is whole.
-async fn check_consistency(harness: &StoreHarness) {
-    let row = connect_superuser(harness)
-        .await
-        .query_one(
-            &format!(
-                "SELECT * FROM ({USAGE_DIFFERENCES}) AS it (a, b) \
-        WHERE a = 0 AND b = 0"
-            ),
-            &[],
-        )
-        .await;
-    assert!(row.is_ok(), "counts are not what rows there are");
-    check_chain(harness, LogKind::Audit).await;
-}
-
-fn newly_written() -> BatchOutcome {
-    BatchOutcome::Written(vec![WriteOutcome::New])
-}
+use crate::postgres::group_commit::queued_writes::{
+    QueuedWriteFuture, check_consistency, connect_superuser, insert, insert_with_response,
+    insertion, newly_written, queue_behind_lock, submit, unique_token, write_among_inserts,
+    write_in_one_transaction,
+};
 
 #[tokio::test]
 async fn independent_inserts_share_one_write_set() {
@@ -196,9 +63,9 @@ async fn independent_inserts_share_one_write_set() {
     check_consistency(&harness).await;
 }
 
-/// Records that are there before anybody wrote a token.
+/// Number of records before the first token write.
 async fn count_setup_records(harness: &StoreHarness) -> u64 {
-    let sql = "SELECT count(*) FROM records WHERE operation <> 'create_token'";
+    let sql = "SELECT count(*) FROM log_records WHERE operation <> 'create_token'";
     let row = connect_superuser(harness).await.query_one(sql, &[]).await.unwrap();
     u64::try_from(row.get::<_, i64>(0)).unwrap()
 }
@@ -214,7 +81,7 @@ async fn rejected_write_does_not_affect_others_in_its_group() {
     let of_taken =
         || TokenWrite::Insert(insertion(&harness, without_cvc(taken.clone()), Deduplicate::No));
     let same = TokenRecord { id: unique_token(9).id, ..unique_token(1) };
-    let told = insertion(&harness, without_cvc(same), Deduplicate::ReportExisting);
+    let reported = insertion(&harness, without_cvc(same), Deduplicate::ReportExisting);
     let stale = UpdateToken {
         permit: harness.permit(Permission::TokenUpdate),
         token: TokenRecord { revision: 7, ..unique_token(1) },
@@ -228,9 +95,9 @@ async fn rejected_write_does_not_affect_others_in_its_group() {
     gone.intent = Some(TokenIntentId(Uuid::from_bytes([9; 16])));
     let writes = vec![
         submit(&harness, vec![of_taken()], None),
-        // Writes a token and its record before it meets one that is there.
+        // Writes a token and its record before it finds the conflict.
         submit(&harness, vec![unlike(2), of_taken(), unlike(3)], None),
-        submit(&harness, vec![TokenWrite::Insert(told)], None),
+        submit(&harness, vec![TokenWrite::Insert(reported)], None),
         submit(&harness, vec![unlike(4), TokenWrite::Update(stale)], None),
         submit(&harness, vec![unlike(5), TokenWrite::Insert(gone)], None),
     ];
@@ -271,7 +138,7 @@ async fn equal_cards_in_one_group_become_one_token() {
     assert_eq!(outcomes.next().unwrap(), newly_written());
     assert_eq!(outcomes.next().unwrap(), BatchOutcome::Written(vec![first()]));
     assert_eq!(outcomes.next().unwrap(), BatchOutcome::Written(vec![first(), first()]));
-    // One of an earlier transaction is found as well; and one that nobody has to look for is not.
+    // A token of an earlier transaction is found too. A write without deduplication finds none.
     let unlooked = insertion(&harness, without_cvc(same("sixth")), Deduplicate::No);
     let unlooked = submit(&harness, vec![TokenWrite::Insert(unlooked)], None);
     let writes = vec![insert(&harness, same("fifth")), unlooked];
@@ -282,7 +149,7 @@ async fn equal_cards_in_one_group_become_one_token() {
     check_consistency(&harness).await;
 }
 
-/// One that nobody has to look for is found by those behind it.
+/// Later writes of the group find a token that was inserted without deduplication.
 #[tokio::test]
 async fn insert_without_deduplication_is_found_by_later_duplicates_in_its_group() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -310,7 +177,7 @@ async fn token_id_is_given_once_within_a_group() {
     let again = || insert(&harness, TokenRecord { fingerprint: None, ..ends.clone() });
     let outcomes = write_among_inserts(&harness, vec![again(), again()]).await;
     let outcomes: Vec<_> = outcomes.into_iter().map(Result::unwrap).collect();
-    // The one that had it has expired. Which of the two comes first is open.
+    // The former token has expired. Either of the two writes may come first.
     assert!(outcomes.contains(&newly_written()), "{outcomes:?}");
     assert!(
         outcomes.contains(&BatchOutcome::Rejected(vec![(0, WriteConflict::IdTaken)])),
@@ -333,7 +200,7 @@ async fn idempotency_key_has_one_effect_within_a_group() {
     check_consistency(&harness).await;
 }
 
-/// The engine finds it when the rows of all of them are on their way.
+/// PostgreSQL reports the conflict when the rows of all writes are already sent.
 #[tokio::test]
 async fn request_completed_by_another_node_fails_alone_in_its_group() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -357,7 +224,7 @@ async fn request_completed_by_another_node_fails_alone_in_its_group() {
     assert_eq!((one, two), (&newly_written(), &existing));
     assert_eq!(harness.find("other-2").await, None);
     assert!(matches!(harness.claim_digest([8; 32]).await, ClaimOutcome::Completed(_)));
-    // A day later it is as if there had been no answer.
+    // A day later the idempotency record has expired.
     harness.advance(DAY);
     let outcomes = write_in_one_transaction(
         &harness,
@@ -381,8 +248,8 @@ async fn error_in_one_write_does_not_affect_others_in_its_group() {
     let foreign = vec![TokenWrite::Insert(unlike), TokenWrite::Insert(foreign)];
     let panics = insertion(&harness, without_cvc(unique_token(3)), Deduplicate::No);
     let panics = vec![TokenWrite::Insert(panics)];
-    let render: BuildIdempotencyRecord = Box::new(|_| panic!("this is what the test is about"));
-    // An answer of a token that it has not written.
+    let render: BuildIdempotencyRecord = Box::new(|_| panic!("intended by the test"));
+    // An idempotency record that refers to a token that the write does not contain.
     let shows_none = insertion(&harness, without_cvc(unique_token(4)), Deduplicate::No);
     let mut response = harness.idempotency_record([4; 32]);
     response.token_data[0].write_index = 5;
@@ -402,13 +269,13 @@ async fn error_in_one_write_does_not_affect_others_in_its_group() {
     check_consistency(&harness).await;
 }
 
-/// Whoever goes away takes nobody with him; what was handed over is done.
+/// A client that disconnects does not affect the others, and its queued write is still done.
 #[tokio::test]
 async fn dropped_client_does_not_affect_others_in_its_group() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let all = (0..20).map(|at| insert(&harness, unique_token(at))).collect();
     let (holder, mut waiting) = queue_behind_lock(&harness, all).await;
-    // The first is the one for whose sake somebody began to write.
+    // The first write started the drain.
     drop(waiting.remove(0));
     drop(waiting.remove(9));
     holder.batch_execute("COMMIT").await.unwrap();
@@ -422,7 +289,7 @@ async fn dropped_client_does_not_affect_others_in_its_group() {
     check_consistency(&harness).await;
 }
 
-/// All of them hear so, and the next is written.
+/// All writes of the group fail, and the next write succeeds.
 #[tokio::test]
 async fn terminated_transaction_fails_every_write_in_its_group() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -431,7 +298,7 @@ async fn terminated_transaction_fails_every_write_in_its_group() {
     let ended = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity \
                  WHERE datname = current_database() AND wait_event_type = 'Lock'";
     let first = &mut waiting[0];
-    // Somebody has to let the one who writes go on, as far as to where it waits.
+    // Polls the writer until it waits for the lock.
     loop {
         tokio::select! {
             biased;
@@ -484,7 +351,7 @@ async fn token_intents_share_a_group_with_tokens() {
             harness.store().insert_token_intent(harness.lookup_permit(), intent(at), written);
         Box::pin(async move { inserted.await.map(|()| BatchOutcome::Written(vec![])) })
     };
-    // The sixth has the first one's id.
+    // The sixth token has the id of the first one.
     let outcomes = write_among_inserts(&harness, [1, 2, 3, 4, 5, 1].map(write).into()).await;
     let (same, written) = outcomes.split_last().unwrap();
     assert!(written.iter().all(Result::is_ok), "{outcomes:?}");
@@ -502,7 +369,7 @@ async fn token_intents_share_a_group_with_tokens() {
     check_consistency(&harness).await;
 }
 
-/// An update goes with the others, behind a savepoint of its own.
+/// An update is part of the group, in its own savepoint.
 #[tokio::test]
 async fn updates_share_a_group_with_inserts() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -530,7 +397,7 @@ async fn updates_share_a_group_with_inserts() {
     check_consistency(&harness).await;
 }
 
-/// More than go into one transaction.
+/// More writes than fit into one transaction.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn concurrent_inserts_are_written_in_few_transactions() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -545,6 +412,6 @@ async fn concurrent_inserts_are_written_in_few_transactions() {
     assert!(tasks.join_all().await.into_iter().all(|it| it == newly_written()));
     let log = harness.store().metrics().writers.remove(0);
     assert_eq!((log.log, log.batch_sizes.sum, log.queued), ("vault", 200, 0));
-    assert!(log.batch_sizes.count() >= 4, "none has more than 64");
+    assert!(log.batch_sizes.count() >= 4, "no batch may have more than 64 writes");
     check_consistency(&harness).await;
 }

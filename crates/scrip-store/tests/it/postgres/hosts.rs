@@ -1,4 +1,5 @@
-//! An address that names several hosts: the one that takes writes is found, whatever the others do.
+//! An address with several hosts: the node finds the host that accepts writes, even if another host
+//! does not respond.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -9,8 +10,8 @@ use tokio::{
     time::timeout,
 };
 
-/// As a machine without power: whoever wants to connect hears nothing. Its queue of connections is
-/// full, and nobody takes any.
+/// Behaves like a machine without power: connection attempts get no response, because its accept
+/// queue is full.
 struct UnresponsiveHost {
     address: SocketAddr,
     _listener: TcpListener,
@@ -24,11 +25,11 @@ impl UnresponsiveHost {
         let listener = socket.listen(1).unwrap();
         let address = listener.local_addr().unwrap();
         let mut queue = Vec::new();
-        while let Ok(connected) =
+        while let Ok(stream) =
             timeout(Duration::from_millis(500), TcpStream::connect(address)).await
         {
-            queue.push(connected.unwrap());
-            assert!(queue.len() < 100, "it is not silent");
+            queue.push(stream.unwrap());
+            assert!(queue.len() < 100, "the host still accepts connections");
         }
         Self { address, _listener: listener, _queue: queue }
     }
@@ -36,9 +37,9 @@ impl UnresponsiveHost {
 
 #[tokio::test]
 async fn unresponsive_host_does_not_hide_the_next_host() {
-    let silent = UnresponsiveHost::new().await;
+    let unresponsive_host = UnresponsiveHost::new().await;
     let database = TestDatabase::create_empty().await;
-    let url = database.url().replace('@', &format!("@{},", silent.address));
-    assert!(url.contains(&silent.address.to_string()), "{url}");
+    let url = database.url().replace('@', &format!("@{},", unresponsive_host.address));
+    assert!(url.contains(&unresponsive_host.address.to_string()), "{url}");
     PostgresStore::migrate(PostgresSettings::parse(&url).unwrap()).await.unwrap();
 }

@@ -1,4 +1,4 @@
-//! Several nodes on one PostgreSQL: what must happen once happens once, wherever it is asked for.
+//! Several nodes on one PostgreSQL: effects that must happen once happen once, on any node.
 
 use std::{sync::Arc, time::Duration};
 
@@ -25,94 +25,101 @@ use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 use uuid::Uuid;
 
-const CLIENTS: usize = 32;
-const ROUNDS: usize = 8;
+const CLIENT_COUNT: usize = 32;
+const ROUND_COUNT: usize = 8;
 
-/// The desk's own node and another.
+/// Opens a harness and a second node. Returns the harness and both nodes.
 async fn open_nodes() -> (StoreHarness, [Arc<dyn Store>; 2]) {
     let harness = StoreHarness::open(Engine::Postgres).await;
-    let other = PostgresStore::open(node_settings(harness.vault_harness.database())).await.unwrap();
-    let other: Arc<dyn Store> = Arc::new(other);
-    let nodes = [Arc::clone(&harness.vault_harness.vault.store), other];
+    let other_node =
+        PostgresStore::open(node_settings(harness.vault_harness.database())).await.unwrap();
+    let other_node: Arc<dyn Store> = Arc::new(other_node);
+    let nodes = [Arc::clone(&harness.vault_harness.vault.store), other_node];
     (harness, nodes)
 }
 
-/// Each insert on one of the nodes in turn, all at once.
+/// Runs all inserts concurrently, alternating between the nodes.
 async fn insert_on_nodes(
     harness: &StoreHarness,
     nodes: &[Arc<dyn Store>; 2],
     inserts: Vec<SingleInsert>,
 ) -> Vec<Result<InsertOutcome, StoreError>> {
     let mut tasks = JoinSet::new();
-    for (at, insert) in inserts.into_iter().enumerate() {
+    for (index, insert) in inserts.into_iter().enumerate() {
         let (lookup, batch) = harness.insert_batch(insert);
-        let node = Arc::clone(&nodes[at % 2]);
+        let node = Arc::clone(&nodes[index % 2]);
         tasks.spawn(async move { insert_outcome(node.write_tokens(lookup, batch).await) });
     }
     tasks.join_all().await
 }
 
-/// Numbers without gaps, each linked to the one before: as `scrip audit verify` asks.
+/// Checks that sequence numbers have no gaps and that each record links to the previous one, like
+/// `scrip audit verify`.
 pub(crate) async fn check_chain(harness: &StoreHarness, log: LogKind) {
     let tenant = harness.caller.tenant().id;
     let records = harness.store().list_records(log, tenant, 0, 100_000).await.unwrap();
-    let numbers: Vec<_> = records.iter().map(|it| it.sequence).collect();
-    let last = i64::try_from(numbers.len()).unwrap();
-    assert_eq!(numbers, (1..=last).collect::<Vec<_>>());
+    let sequences: Vec<_> = records.iter().map(|it| it.sequence).collect();
+    let last_sequence = i64::try_from(sequences.len()).unwrap();
+    assert_eq!(sequences, (1..=last_sequence).collect::<Vec<_>>());
     let heads = harness.store().list_heads(log).await.unwrap();
     let head = heads.iter().find(|it| it.tenant == tenant).unwrap();
-    assert_eq!((head.sequence, Some(head.link)), (last, records.last().map(|it| it.link)));
+    assert_eq!((head.sequence, Some(head.link)), (last_sequence, records.last().map(|it| it.link)));
     let key = harness.vault_harness.vault.audit_trail.key().unwrap();
     assert!(head.has_valid_mac(key, log));
-    let mut before = scrip_seal::Mac([0; 32]);
+    let mut previous_link = scrip_seal::Mac([0; 32]);
     for record in &records {
         assert!(
-            record.link.constant_time_eq(&record.as_row().compute_link(key, log, before)),
-            "{}",
+            record.link.constant_time_eq(&record.as_row().compute_link(key, log, previous_link)),
+            "wrong link of record {}",
             record.sequence
         );
-        before = record.link;
+        previous_link = record.link;
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn equal_cards_become_one_token_across_nodes() {
     let (harness, nodes) = open_nodes().await;
-    for round in 0..ROUNDS {
+    for round in 0..ROUND_COUNT {
         let fingerprint = Some(Fingerprint([u8::try_from(round).unwrap(); 32]));
-        let token = |at| TokenRecord { fingerprint, ..token_record(&format!("id-{round}-{at}")) };
-        let insert = |at| harness.new_insert(without_cvc(token(at)), Deduplicate::Yes);
-        let outcomes = insert_on_nodes(&harness, &nodes, (0..CLIENTS).map(insert).collect()).await;
-        let new = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
-        let old = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::Existing(_)))).count();
-        assert_eq!((new, old), (1, CLIENTS - 1));
+        let build_token =
+            |client| TokenRecord { fingerprint, ..token_record(&format!("id-{round}-{client}")) };
+        let build_insert =
+            |client| harness.new_insert(without_cvc(build_token(client)), Deduplicate::Yes);
+        let outcomes =
+            insert_on_nodes(&harness, &nodes, (0..CLIENT_COUNT).map(build_insert).collect()).await;
+        let created = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
+        let existing =
+            outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::Existing(_)))).count();
+        assert_eq!((created, existing), (1, CLIENT_COUNT - 1));
     }
     let [tokens, ..] = harness.row_counts().await;
-    assert_eq!(tokens, u64::try_from(ROUNDS).unwrap());
+    assert_eq!(tokens, u64::try_from(ROUND_COUNT).unwrap());
     check_chain(&harness, LogKind::Audit).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn idempotency_key_has_one_effect_across_nodes() {
     let (harness, nodes) = open_nodes().await;
-    for round in 0..ROUNDS {
+    for round in 0..ROUND_COUNT {
         let key = [u8::try_from(round).unwrap(); 32];
-        let insert = |at| {
+        let build_insert = |client| {
             let token =
-                TokenRecord { fingerprint: None, ..token_record(&format!("id-{round}-{at}")) };
+                TokenRecord { fingerprint: None, ..token_record(&format!("id-{round}-{client}")) };
             let response = harness.idempotency_record(key);
             let insert = harness.new_insert(without_cvc(token), Deduplicate::No);
             SingleInsert { build_record: Some(Box::new(move |_| Some(response))), ..insert }
         };
-        let outcomes = insert_on_nodes(&harness, &nodes, (0..CLIENTS).map(insert).collect()).await;
-        let new = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
+        let outcomes =
+            insert_on_nodes(&harness, &nodes, (0..CLIENT_COUNT).map(build_insert).collect()).await;
+        let created = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
         let rejected =
             outcomes.iter().filter(|it| matches!(it, Err(StoreError::AlreadyCompleted))).count();
-        assert_eq!((new, rejected), (1, CLIENTS - 1));
+        assert_eq!((created, rejected), (1, CLIENT_COUNT - 1));
         assert!(matches!(harness.claim_digest(key).await, ClaimOutcome::Completed(_)));
     }
     let [tokens, ..] = harness.row_counts().await;
-    assert_eq!(tokens, u64::try_from(ROUNDS).unwrap());
+    assert_eq!(tokens, u64::try_from(ROUND_COUNT).unwrap());
     check_chain(&harness, LogKind::Audit).await;
 }
 
@@ -120,11 +127,12 @@ async fn idempotency_key_has_one_effect_across_nodes() {
 async fn token_id_is_given_once_across_nodes() {
     let (harness, nodes) = open_nodes().await;
     let token = TokenRecord { fingerprint: None, ..token_record("same") };
-    let insert = |_| harness.new_insert(without_cvc(token.clone()), Deduplicate::No);
-    let outcomes = insert_on_nodes(&harness, &nodes, (0..CLIENTS).map(insert).collect()).await;
-    let new = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
+    let build_insert = |_| harness.new_insert(without_cvc(token.clone()), Deduplicate::No);
+    let outcomes =
+        insert_on_nodes(&harness, &nodes, (0..CLIENT_COUNT).map(build_insert).collect()).await;
+    let created = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::New))).count();
     let taken = outcomes.iter().filter(|it| matches!(it, Ok(InsertOutcome::IdTaken))).count();
-    assert_eq!((new, taken), (1, CLIENTS - 1));
+    assert_eq!((created, taken), (1, CLIENT_COUNT - 1));
     check_chain(&harness, LogKind::Audit).await;
 }
 
@@ -142,25 +150,29 @@ async fn token_intent_becomes_one_token_across_nodes() {
         body: Sealed::from_stored(b"body".to_vec()),
     };
     let audit = harness.audit(Operation::CreateTokenIntent);
-    let written = CommitExtras { audit, entity: intent.id.to_string(), idempotency: None };
-    let stored = StoredTokenIntent { record: intent.clone(), cvc: None };
-    harness.store().insert_token_intent(harness.lookup_permit(), stored, written).await.unwrap();
+    let extras = CommitExtras { audit, entity: intent.id.to_string(), idempotency: None };
+    let stored_intent = StoredTokenIntent { record: intent.clone(), cvc: None };
+    harness
+        .store()
+        .insert_token_intent(harness.lookup_permit(), stored_intent, extras)
+        .await
+        .unwrap();
     let mut tasks = JoinSet::new();
-    for at in 0..CLIENTS {
-        let token = TokenRecord { fingerprint: None, ..token_record(&format!("id-{at}")) };
+    for client in 0..CLIENT_COUNT {
+        let token = TokenRecord { fingerprint: None, ..token_record(&format!("id-{client}")) };
         let (lookup, mut batch) =
             harness.insert_batch(harness.new_insert(without_cvc(token), Deduplicate::No));
-        let TokenWrite::Insert(insert) = &mut batch.writes[0] else { panic!("it is an insert") };
+        let TokenWrite::Insert(insert) = &mut batch.writes[0] else { panic!("expected an insert") };
         insert.intent = Some(intent.id);
-        let node = Arc::clone(&nodes[at % 2]);
+        let node = Arc::clone(&nodes[client % 2]);
         tasks.spawn(async move { node.write_tokens(lookup, batch).await.unwrap() });
     }
     let outcomes = tasks.join_all().await;
-    let gone = BatchOutcome::Rejected(vec![(0, WriteConflict::IntentMissing)]);
-    let new =
+    let intent_missing = BatchOutcome::Rejected(vec![(0, WriteConflict::IntentMissing)]);
+    let created =
         outcomes.iter().filter(|it| **it == BatchOutcome::Written(vec![WriteOutcome::New])).count();
-    let late = outcomes.iter().filter(|it| **it == gone).count();
-    assert_eq!((new, late), (1, CLIENTS - 1));
+    let rejected = outcomes.iter().filter(|it| **it == intent_missing).count();
+    assert_eq!((created, rejected), (1, CLIENT_COUNT - 1));
     let [tokens, ..] = harness.row_counts().await;
     assert_eq!(tokens, 1);
     check_chain(&harness, LogKind::Audit).await;
@@ -171,32 +183,36 @@ async fn reads_on_several_nodes_form_one_chain() {
     let (harness, nodes) = open_nodes().await;
     let tenant = harness.caller.tenant().id;
     let mut tasks = JoinSet::new();
-    for at in 0..CLIENTS * ROUNDS {
-        let entries = vec![ReadLogEntry::new(format!("id-{at}"), "read")];
-        let access = ReadLogBatch { tenant, audit: harness.audit(Operation::GetToken), entries };
-        let node = Arc::clone(&nodes[at % 2]);
-        tasks.spawn(async move { node.append_read_log(access).await.unwrap() });
+    for number in 0..CLIENT_COUNT * ROUND_COUNT {
+        let entries = vec![ReadLogEntry::new(format!("id-{number}"), "read")];
+        let batch = ReadLogBatch { tenant, audit: harness.audit(Operation::GetToken), entries };
+        let node = Arc::clone(&nodes[number % 2]);
+        tasks.spawn(async move { node.append_read_log(batch).await.unwrap() });
     }
     tasks.join_all().await;
     let records = harness.store().list_records(LogKind::Read, tenant, 0, 100_000).await.unwrap();
-    assert_eq!(records.len(), CLIENTS * ROUNDS);
+    assert_eq!(records.len(), CLIENT_COUNT * ROUND_COUNT);
     check_chain(&harness, LogKind::Read).await;
 }
 
-/// A node that hangs inside a transaction keeps the tenant; when it is gone, so is what it held.
+/// A node that hangs inside a transaction holds the lock of the tenant. The lock ends with the
+/// connection of the node.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn tenant_lock_of_a_dead_node_is_released() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let url = harness.vault_harness.database().superuser_url();
     let (client, connection) = tokio_postgres::connect(&url, NoTls).await.unwrap();
     let connection = tokio::spawn(connection);
-    client.batch_execute("BEGIN; UPDATE lanes SET last_token = last_token").await.unwrap();
+    client
+        .batch_execute("BEGIN; UPDATE tenant_locks SET last_token_number = last_token_number")
+        .await
+        .unwrap();
     let (lookup, batch) = harness
         .insert_batch(harness.new_insert(without_cvc(token_record("one")), Deduplicate::Yes));
     let store = Arc::clone(&harness.vault_harness.vault.store);
     let write =
         tokio::spawn(async move { insert_outcome(store.write_tokens(lookup, batch).await) });
-    // It cannot have been written: somebody holds the tenant's row.
+    // The write cannot be done while another transaction holds the tenant's lock.
     tokio::time::sleep(Duration::from_millis(200)).await;
     assert!(!write.is_finished());
     assert_eq!(harness.find("one").await, None);
@@ -208,13 +224,13 @@ async fn tenant_lock_of_a_dead_node_is_released() {
 async fn nodes_starting_concurrently_migrate_once() {
     let database = TestDatabase::create_empty().await;
     let settings = node_settings(&database);
-    let rejected = PostgresStore::open(settings.clone()).await;
-    assert!(matches!(rejected, Err(StoreError::Unavailable(_))));
+    let outcome = PostgresStore::open(settings.clone()).await;
+    assert!(matches!(outcome, Err(StoreError::Unavailable(_))));
     let migrate = |settings: PostgresSettings| tokio::spawn(PostgresStore::migrate(settings));
-    let granting = settings.clone().with_serve_role(SERVE_ROLE);
-    let all: Vec<_> = (0..8).map(|_| migrate(granting.clone())).collect();
-    for one in all {
-        one.await.unwrap().unwrap();
+    let settings_with_role = settings.clone().with_serve_role(SERVE_ROLE);
+    let migrations: Vec<_> = (0..8).map(|_| migrate(settings_with_role.clone())).collect();
+    for migration in migrations {
+        migration.await.unwrap().unwrap();
     }
     let status = PostgresStore::open(settings).await.unwrap().status().await.unwrap();
     assert_eq!((status.engine, status.schema), ("PostgreSQL", 1));

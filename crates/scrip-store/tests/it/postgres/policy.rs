@@ -1,5 +1,5 @@
-//! Policy stands in clear on PostgreSQL, too. Whoever alters any column of it gains nothing: the
-//! tenant is refused until it is put back, and nobody else notices.
+//! Policy is stored unencrypted on PostgreSQL too. An attacker who alters a column gains nothing:
+//! the tenant is rejected until the column is restored, and other tenants are not affected.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use scrip_testing::{
 };
 
 use crate::{
-    policy::harness::{self, PolicyActor, create_actor, principal},
+    policy::harness::{self, PolicyActor, create_actor, expect_principal},
     postgres::column_alterations::{Attacker, PostgresAlteration},
 };
 
 struct PostgresPolicyHarness {
     attacker: Attacker,
-    loaded: Directory,
+    loaded_directory: Directory,
     victim: PolicyActor,
     other: PolicyActor,
     witness: PolicyActor,
@@ -43,59 +43,59 @@ impl PostgresPolicyHarness {
         let other = create_actor(&harness, "other").await;
         let witness = create_actor(&harness, "witness").await;
         let attacker = Attacker::connect(&harness).await;
-        let before = harness.directory().await;
-        Self { attacker, loaded: before, victim, other, witness, vault_harness: harness }
+        let loaded_directory = harness.directory().await;
+        Self { attacker, loaded_directory, victim, other, witness, vault_harness: harness }
     }
 
-    /// With the names of the parties filled in.
+    /// Replaces the placeholders with the ids of the tenants and applications.
     fn fill_ids(&self, sql: &str) -> String {
-        let quoted = |it: uuid::Uuid| format!("'{it}'");
-        sql.replace("{victim}", &quoted(self.victim.tenant.id.0))
-            .replace("{other}", &quoted(self.other.tenant.id.0))
-            .replace("{manager}", &quoted(self.victim.manager.application.0))
-            .replace("{private}", &quoted(self.victim.private.application.0))
-            .replace("{public}", &quoted(self.victim.public.application.0))
-            .replace("{other private}", &quoted(self.other.private.application.0))
+        let quote = |it: uuid::Uuid| format!("'{it}'");
+        sql.replace("{victim}", &quote(self.victim.tenant.id.0))
+            .replace("{other}", &quote(self.other.tenant.id.0))
+            .replace("{manager}", &quote(self.victim.manager.application.0))
+            .replace("{private}", &quote(self.victim.private.application.0))
+            .replace("{public}", &quote(self.victim.public.application.0))
+            .replace("{other private}", &quote(self.other.private.application.0))
             .replace("{fresh}", "'5c5c5c5c-5c5c-5c5c-5c5c-5c5c5c5c5c5c'")
     }
 
-    /// Whoever held keys of this tenant is refused, others are not, somebody hears of it, and no
-    /// change puts a seal of ours under it.
+    /// Checks that keys of this tenant are rejected, keys of other tenants work, the alteration is
+    /// reported, and no policy change signs the altered rows.
     async fn check_rejected(&self, context: &str) -> Directory {
         let victim = self.victim.tenant.id;
-        let mut loaded = None;
-        for before in [None, Some(&self.loaded)] {
-            let directory = self.vault_harness.reload(before).await.unwrap();
+        let mut altered_directory = None;
+        for previous in [None, Some(&self.loaded_directory)] {
+            let directory = self.vault_harness.reload(previous).await.unwrap();
             for key in self.victim.keys() {
-                let known = directory.authenticate(key);
+                let lookup = directory.authenticate(key);
                 assert!(
-                    matches!(known, None | Some(ApiKeyLookup::PolicyAltered)),
-                    "{context}: {known:?}"
+                    matches!(lookup, None | Some(ApiKeyLookup::PolicyAltered)),
+                    "{context}: {lookup:?}"
                 );
             }
             assert!(directory.tenant(victim).is_none(), "{context}");
             for key in self.witness.keys() {
-                principal(directory.authenticate(key));
+                expect_principal(directory.authenticate(key));
             }
-            let named = |it: Option<_>| it.is_none_or(|it| it == victim);
-            assert!(directory.alterations().iter().any(|it| named(it.tenant)), "{context}");
-            loaded = Some(directory);
+            let names_victim = |it: Option<_>| it.is_none_or(|it| it == victim);
+            assert!(directory.alterations().iter().any(|it| names_victim(it.tenant)), "{context}");
+            altered_directory = Some(directory);
         }
         let quotas = self.victim.tenant.quotas;
-        let edit = Box::new(move |_| quotas);
-        let changed =
-            set_tenant_quotas(&self.vault_harness.vault, self.victim.operator(), edit).await;
-        assert!(changed.is_err(), "{context}");
-        loaded.unwrap()
+        let keep_quotas = Box::new(move |_| quotas);
+        let policy_change =
+            set_tenant_quotas(&self.vault_harness.vault, self.victim.operator(), keep_quotas).await;
+        assert!(policy_change.is_err(), "{context}");
+        altered_directory.unwrap()
     }
 
-    async fn check_unaltered(&self, before: &Directory, context: &str) {
-        for before in [None, Some(before)] {
-            let directory = self.vault_harness.reload(before).await.unwrap();
+    async fn check_unaltered(&self, altered_directory: &Directory, context: &str) {
+        for previous in [None, Some(altered_directory)] {
+            let directory = self.vault_harness.reload(previous).await.unwrap();
             assert_eq!(directory.alterations(), [], "{context}");
-            for party in [&self.victim, &self.other, &self.witness] {
-                for key in party.keys() {
-                    principal(directory.authenticate(key));
+            for actor in [&self.victim, &self.other, &self.witness] {
+                for key in actor.keys() {
+                    expect_principal(directory.authenticate(key));
                 }
             }
         }
@@ -104,7 +104,7 @@ impl PostgresPolicyHarness {
 
 const ZEROS: &str = "decode(repeat('00', 32), 'hex')";
 
-const TENANT: &[PostgresAlteration] = &[
+const TENANT_ALTERATIONS: &[PostgresAlteration] = &[
     ("id", &["{fresh}"]),
     ("name", &["'another'", "''", "' ' || name || ' '", "'other'", "chr(10)"]),
     ("kind", &["'production'", "'unheard of'", "''"]),
@@ -142,26 +142,26 @@ const TENANT: &[PostgresAlteration] = &[
     ("policy_mac", &[ZEROS, "mac", "(SELECT policy_mac FROM tenants WHERE id = {other})", "''"]),
 ];
 
-const TENANT_KEY: &[PostgresAlteration] = &[
+const TENANT_KEY_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{fresh}"]),
     ("version", &["0", "2", "-1", "4294967297"]),
     (
         "wrapped",
         &[
             "(SELECT wrapped FROM tenant_keys WHERE tenant = {other})",
-            "(SELECT wrapped FROM lasting_keys WHERE tenant = {victim})",
+            "(SELECT wrapped FROM permanent_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "''",
         ],
     ),
 ];
 
-const PERMANENT_KEY: &[PostgresAlteration] = &[
+const PERMANENT_KEY_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{fresh}"]),
     (
         "wrapped",
         &[
-            "(SELECT wrapped FROM lasting_keys WHERE tenant = {other})",
+            "(SELECT wrapped FROM permanent_keys WHERE tenant = {other})",
             "(SELECT wrapped FROM tenant_keys WHERE tenant = {victim})",
             "substr(wrapped, 1, length(wrapped) - 1)",
             "''",
@@ -169,7 +169,7 @@ const PERMANENT_KEY: &[PostgresAlteration] = &[
     ),
 ];
 
-const APPLICATION: &[PostgresAlteration] = &[
+const APPLICATION_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("id", &["{fresh}"]),
     ("name", &["'another'", "''", "name || ' '", "chr(10)"]),
@@ -203,7 +203,7 @@ const APPLICATION: &[PostgresAlteration] = &[
     ),
 ];
 
-const API_KEY: &[PostgresAlteration] = &[
+const API_KEY_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("application", &["{manager}", "{public}", "{other private}", "{fresh}"]),
     ("id", &["{fresh}"]),
@@ -222,47 +222,49 @@ const API_KEY: &[PostgresAlteration] = &[
     ),
 ];
 
-/// A table, which of its rows, and what becomes of each of its columns.
+/// A table, the condition that selects the row, and the alterations of each column.
 const ALTERATIONS: &[(&str, &str, &[PostgresAlteration])] = &[
-    ("tenants", "id = {victim}", TENANT),
-    ("tenant_keys", "tenant = {victim}", TENANT_KEY),
-    ("lasting_keys", "tenant = {victim}", PERMANENT_KEY),
-    ("applications", "id = {private}", APPLICATION),
-    ("api_keys", "application = {private}", API_KEY),
+    ("tenants", "id = {victim}", TENANT_ALTERATIONS),
+    ("tenant_keys", "tenant = {victim}", TENANT_KEY_ALTERATIONS),
+    ("permanent_keys", "tenant = {victim}", PERMANENT_KEY_ALTERATIONS),
+    ("applications", "id = {private}", APPLICATION_ALTERATIONS),
+    ("api_keys", "application = {private}", API_KEY_ALTERATIONS),
 ];
 
 #[tokio::test]
 async fn altered_policy_column_is_detected_on_postgres() {
     let harness = PostgresPolicyHarness::open().await;
-    for (table, row, altered) in ALTERATIONS {
-        harness.attacker.check_columns(table, altered, &[]).await;
-        for (column, values) in *altered {
+    for (table, condition, alterations) in ALTERATIONS {
+        harness.attacker.check_columns(table, alterations, &[]).await;
+        for (column, values) in *alterations {
             for value in *values {
-                let sql = format!("UPDATE {table} SET {column} = {value} WHERE {row}");
+                let sql = format!("UPDATE {table} SET {column} = {value} WHERE {condition}");
                 let sql = harness.fill_ids(&sql);
                 harness.attacker.save_table(table).await;
                 assert!(harness.attacker.execute(&sql).await, "{sql}");
-                let rejected = harness.check_rejected(&sql).await;
+                let altered_directory = harness.check_rejected(&sql).await;
                 harness.attacker.restore_table(table).await;
-                harness.check_unaltered(&rejected, &sql).await;
+                harness.check_unaltered(&altered_directory, &sql).await;
             }
         }
     }
     let quotas = harness.victim.tenant.quotas;
-    let edit = Box::new(move |_| quotas);
-    set_tenant_quotas(&harness.vault_harness.vault, harness.victim.operator(), edit).await.unwrap();
+    let keep_quotas = Box::new(move |_| quotas);
+    set_tenant_quotas(&harness.vault_harness.vault, harness.victim.operator(), keep_quotas)
+        .await
+        .unwrap();
 }
 
 #[tokio::test]
 async fn removed_or_added_policy_row_is_detected_on_postgres() {
     let harness = PostgresPolicyHarness::open().await;
-    for (table, row, _) in ALTERATIONS {
-        let sql = harness.fill_ids(&format!("DELETE FROM {table} WHERE {row}"));
+    for (table, condition, _) in ALTERATIONS {
+        let sql = harness.fill_ids(&format!("DELETE FROM {table} WHERE {condition}"));
         harness.attacker.save_table(table).await;
         assert!(harness.attacker.execute(&sql).await, "{sql}");
-        let rejected = harness.check_rejected(&sql).await;
+        let altered_directory = harness.check_rejected(&sql).await;
         harness.attacker.restore_table(table).await;
-        harness.check_unaltered(&rejected, &sql).await;
+        harness.check_unaltered(&altered_directory, &sql).await;
     }
     for (table, sql) in [
         (
@@ -279,9 +281,9 @@ async fn removed_or_added_policy_row_is_detected_on_postgres() {
         let sql = harness.fill_ids(sql);
         harness.attacker.save_table(table).await;
         assert!(harness.attacker.execute(&sql).await, "{sql}");
-        let rejected = harness.check_rejected(&sql).await;
+        let altered_directory = harness.check_rejected(&sql).await;
         harness.attacker.restore_table(table).await;
-        harness.check_unaltered(&rejected, &sql).await;
+        harness.check_unaltered(&altered_directory, &sql).await;
     }
 }
 
@@ -299,15 +301,15 @@ async fn directory_does_not_load_with_altered_system_keys_on_postgres() {
     ] {
         harness.attacker.save_table("system_keys").await;
         assert!(harness.attacker.execute(sql).await, "{sql}");
-        for before in [None, Some(&harness.loaded)] {
-            assert!(harness.vault_harness.reload(before).await.is_err(), "{sql}");
+        for previous in [None, Some(&harness.loaded_directory)] {
+            assert!(harness.vault_harness.reload(previous).await.is_err(), "{sql}");
         }
         harness.attacker.restore_table("system_keys").await;
-        harness.check_unaltered(&harness.loaded, sql).await;
+        harness.check_unaltered(&harness.loaded_directory, sql).await;
     }
 }
 
-const ACCESS_SESSION: &[PostgresAlteration] = &[
+const ACCESS_SESSION_ALTERATIONS: &[PostgresAlteration] = &[
     ("tenant", &["{other}", "{fresh}"]),
     ("digest", &[ZEROS, "substr(digest, 1, 31)", "''"]),
     ("nonce", &[ZEROS, "substr(nonce, 1, 31)", "''"]),
@@ -334,32 +336,33 @@ const ACCESS_SESSION: &[PostgresAlteration] = &[
 #[tokio::test]
 async fn altered_access_session_has_no_rights_on_postgres() {
     let harness = PostgresPolicyHarness::open().await;
-    let (vault, pepper) = (&harness.vault_harness.vault, harness.loaded.pepper());
-    let permit = |key: &str, kind: ApplicationKind| -> PolicyPermit {
-        harness::caller(harness.loaded.authenticate(key))
+    let (vault, pepper) = (&harness.vault_harness.vault, harness.loaded_directory.pepper());
+    let create_permit = |key: &str, kind: ApplicationKind| -> PolicyPermit {
+        harness::expect_caller(harness.loaded_directory.authenticate(key))
             .permit_policy(CallerRequirement::Kind(kind))
             .unwrap()
     };
-    let public = permit(&harness.victim.public.key, ApplicationKind::Public);
-    let session = create_access_session(vault, public, pepper).await.unwrap();
-    let private = permit(&harness.victim.private.key, ApplicationKind::Private);
+    let public_permit = create_permit(&harness.victim.public.key, ApplicationKind::Public);
+    let session = create_access_session(vault, public_permit, pepper).await.unwrap();
+    let private_permit = create_permit(&harness.victim.private.key, ApplicationKind::Private);
     let access = access_with_rules([access_rule("/a/", Transform::Mask, &[Permission::TokenRead])]);
     let authorization =
         AccessSessionAuthorization { nonce: session.nonce.clone(), access, expires_at: None };
-    authorize_access_session(vault, private, pepper, authorization, None).await.unwrap();
+    authorize_access_session(vault, private_permit, pepper, authorization, None).await.unwrap();
     let resume = async || {
-        let found = resume_access_session(vault, &harness.loaded, session.key.expose()).await;
-        found.map(|it| it.map(Arc::new))
+        let outcome =
+            resume_access_session(vault, &harness.loaded_directory, session.key.expose()).await;
+        outcome.map(|it| it.map(Arc::new))
     };
     assert!(resume().await.unwrap().is_some());
-    harness.attacker.check_columns("access_sessions", ACCESS_SESSION, &[]).await;
-    for (column, values) in ACCESS_SESSION {
+    harness.attacker.check_columns("access_sessions", ACCESS_SESSION_ALTERATIONS, &[]).await;
+    for (column, values) in ACCESS_SESSION_ALTERATIONS {
         for value in *values {
             let sql = harness.fill_ids(&format!("UPDATE access_sessions SET {column} = {value}"));
             harness.attacker.save_table("access_sessions").await;
             assert!(harness.attacker.execute(&sql).await, "{sql}");
-            let known = resume().await;
-            assert!(matches!(known, Err(_) | Ok(None)), "{sql}: {known:?}");
+            let resumed = resume().await;
+            assert!(matches!(resumed, Err(_) | Ok(None)), "{sql}: {resumed:?}");
             harness.attacker.restore_table("access_sessions").await;
             assert!(resume().await.unwrap().is_some(), "{sql}");
         }

@@ -1,4 +1,4 @@
-//! Those who wait for one tenant are in nobody else's way.
+//! Waiting for the lock of one tenant does not block other tenants.
 
 use std::{sync::Arc, time::Duration};
 
@@ -20,7 +20,7 @@ use scrip_testing::{
 use tokio::{task::JoinSet, time::timeout};
 use tokio_postgres::{Client, NoTls};
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than any step of these tests takes, even on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn connect_superuser(harness: &StoreHarness) -> Client {
@@ -30,27 +30,27 @@ async fn connect_superuser(harness: &StoreHarness) -> Client {
     client
 }
 
-/// Until the engine lets this many wait for a lock.
+/// Waits until this many backends wait for a lock.
 async fn wait_for_lock_waiters(client: &Client, expected: i64) {
     let sql = "SELECT count(*) FROM pg_stat_activity
         WHERE datname = current_database() AND wait_event_type = 'Lock'";
-    let waiting = async {
+    let wait = async {
         while client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) < expected {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
-    timeout(TEST_TIMEOUT, waiting).await.unwrap();
+    timeout(TEST_TIMEOUT, wait).await.unwrap();
 }
 
-/// The desk's tenant is somebody's, until he ends his transaction.
+/// Locks the tenant of the harness until the returned client ends its transaction.
 async fn hold_tenant_lock(harness: &StoreHarness, log: &str) -> Client {
-    let holder = connect_superuser(harness).await;
+    let lock_holder = connect_superuser(harness).await;
     let tenant = harness.caller.tenant().id;
-    let held = format!(
-        "BEGIN; UPDATE lanes SET last_token = last_token WHERE tenant = '{tenant}' AND log = '{log}'"
+    let lock_statement = format!(
+        "BEGIN; UPDATE tenant_locks SET last_token_number = last_token_number WHERE tenant = '{tenant}' AND log = '{log}'"
     );
-    holder.batch_execute(&held).await.unwrap();
-    holder
+    lock_holder.batch_execute(&lock_statement).await.unwrap();
+    lock_holder
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -62,7 +62,7 @@ async fn writes_waiting_for_one_tenant_leave_connections_to_others() {
             .await
             .unwrap();
     let node: Arc<dyn Store> = Arc::new(node);
-    let holder = hold_tenant_lock(&harness, "audit").await;
+    let lock_holder = hold_tenant_lock(&harness, "audit").await;
     let mut deletes = JoinSet::new();
     for _ in 0..12 {
         let audit = harness.audit(Operation::DeleteToken);
@@ -70,24 +70,24 @@ async fn writes_waiting_for_one_tenant_leave_connections_to_others() {
         let (node, permit) = (Arc::clone(&node), harness.permit(Permission::TokenDelete));
         deletes.spawn(async move { node.delete_token(permit, delete).await });
     }
-    wait_for_lock_waiters(&holder, 1).await;
-    // All of them came as far as they can.
+    wait_for_lock_waiters(&lock_holder, 1).await;
+    // Time for all deletes to reach the lock.
     tokio::time::sleep(Duration::from_millis(100)).await;
     let read = async {
         let lookup = harness.stranger.permit_lookup(Permission::TokenRead).unwrap();
         node.find_token(lookup, &token_id("one"), harness.now()).await
     };
-    // Less than those who wait get to wait.
+    // Shorter than the lock timeout.
     let read = timeout(Duration::from_secs(4), read).await;
     assert!(matches!(read, Ok(Ok(None))), "{read:?}");
-    holder.batch_execute("COMMIT").await.unwrap();
-    while let Some(deleted) = deletes.join_next().await {
-        assert!(matches!(deleted.unwrap(), Ok(_) | Err(StoreError::Busy)));
+    lock_holder.batch_execute("COMMIT").await.unwrap();
+    while let Some(outcome) = deletes.join_next().await {
+        assert!(matches!(outcome.unwrap(), Ok(_) | Err(StoreError::Busy)));
     }
     assert_eq!(harness.find("one").await, None);
 }
 
-/// Rights that were taken away are, also where requests have all connections.
+/// Revoked rights take effect even when requests use all connections.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directory_loads_while_all_request_connections_are_busy() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -96,117 +96,122 @@ async fn directory_loads_while_all_request_connections_are_busy() {
             .await
             .unwrap();
     let node: Arc<dyn Store> = Arc::new(node);
-    let holder = connect_superuser(&harness).await;
-    // What is not prepared yet waits for longer than a lock may be waited for.
-    holder.batch_execute("BEGIN; LOCK TABLE tokens").await.unwrap();
+    let lock_holder = connect_superuser(&harness).await;
+    // An unprepared statement waits for longer than the lock timeout.
+    lock_holder.batch_execute("BEGIN; LOCK TABLE tokens").await.unwrap();
     let mut reads = JoinSet::new();
     for _ in 0..4 {
         let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
         let (node, now) = (Arc::clone(&node), harness.now());
         reads.spawn(async move { node.find_token(lookup, &token_id("one"), now).await });
     }
-    wait_for_lock_waiters(&holder, 1).await;
-    let looked = async {
+    wait_for_lock_waiters(&lock_holder, 1).await;
+    let load_directory = async {
         let version = node.directory_version().await.unwrap();
         (version, node.load_directory().await.unwrap().version)
     };
-    let (version, loaded) = timeout(Duration::from_secs(4), looked).await.unwrap();
-    assert_eq!(version, loaded);
-    holder.batch_execute("COMMIT").await.unwrap();
+    let (version, loaded_version) = timeout(Duration::from_secs(4), load_directory).await.unwrap();
+    assert_eq!(version, loaded_version);
+    lock_holder.batch_execute("COMMIT").await.unwrap();
 }
 
-/// The client of a write does not wait for the count of what it used, and it is counted all the same.
+/// The client of a write does not wait for the activity record, which is written later.
 #[tokio::test]
 async fn write_does_not_wait_for_its_activity_record() {
     let harness = StoreHarness::open(Engine::Postgres).await;
-    let entries = async || {
+    let flush_activity = async || {
         let (tenant, audit) = (harness.caller.tenant().id, harness.audit(Operation::GetToken));
-        let access = ReadLogBatch { tenant, audit, entries: vec![ReadLogEntry::new("", "empty")] };
-        harness.store().append_read_log(access).await.unwrap();
+        let batch = ReadLogBatch { tenant, audit, entries: vec![ReadLogEntry::new("", "empty")] };
+        harness.store().append_read_log(batch).await.unwrap();
     };
     harness.insert(token_record("one")).await;
-    entries().await;
+    flush_activity().await;
     harness.advance(DAY * 31);
-    let holder = hold_tenant_lock(&harness, "access").await;
-    let updated = harness
+    let lock_holder = hold_tenant_lock(&harness, "read").await;
+    let outcome = harness
         .update(harness.new_update(revised_record(&token_record("one")), Deduplicate::No))
         .await;
-    assert_eq!(updated, UpdateOutcome::Done);
-    holder.batch_execute("COMMIT").await.unwrap();
-    // What was handed over before is done by then.
-    entries().await;
+    assert_eq!(outcome, UpdateOutcome::Done);
+    lock_holder.batch_execute("COMMIT").await.unwrap();
+    // Activity that was queued before this call is written with it.
+    flush_activity().await;
     let permit = PolicyPermit::for_operator(Arc::clone(harness.caller.principal().tenant()));
     let usage =
         harness.store().find_usage(&permit, Month::from_timestamp(harness.now())).await.unwrap();
     assert_eq!(usage.active, 1);
 }
 
-/// A tenant most of whose writes are done one by one is not held for as long as all of them take.
+/// A tenant with many individual writes is not locked until all of them are done.
 #[tokio::test]
-async fn individual_writes_per_transaction_are_bounded() {
+async fn individual_writes_per_transaction_are_limited() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     harness.insert(token_record("one")).await;
-    let holder = hold_tenant_lock(&harness, "audit").await;
-    let transactions = || {
+    let lock_holder = hold_tenant_lock(&harness, "audit").await;
+    let transaction_counts = || {
         let log = harness.store().metrics().writers.remove(0);
         (log.batch_sizes.count(), log.batch_sizes.sum)
     };
-    let before = transactions();
-    let same = |at: usize| {
-        let token =
-            without_cvc(TokenRecord { id: token_id(&format!("id-{at}")), ..token_record("one") });
+    let counts_before = transaction_counts();
+    let duplicate_insert = |number: usize| {
+        let token = without_cvc(TokenRecord {
+            id: token_id(&format!("id-{number}")),
+            ..token_record("one")
+        });
         let permit = harness.permit(Permission::TokenCreate);
         let audit = harness.audit(Operation::CreateToken);
         let deduplicate = Deduplicate::Yes;
         TokenWrite::Insert(InsertToken { permit, token, intent: None, deduplicate, audit })
     };
     let mut writes = JoinSet::new();
-    for at in 0..5 {
-        let batch =
-            TokenBatch { writes: (at * 50..at * 50 + 50).map(same).collect(), build_record: None };
+    for batch_number in 0..5 {
+        let batch = TokenBatch {
+            writes: (batch_number * 50..batch_number * 50 + 50).map(duplicate_insert).collect(),
+            build_record: None,
+        };
         let (store, lookup) =
             (Arc::clone(&harness.vault_harness.vault.store), harness.lookup_permit());
         writes.spawn(async move { store.write_tokens(lookup, batch).await });
     }
-    wait_for_lock_waiters(&holder, 1).await;
-    holder.batch_execute("COMMIT").await.unwrap();
-    for written in writes.join_all().await {
-        assert!(matches!(written, Ok(BatchOutcome::Written(it)) if it.len() == 50));
+    wait_for_lock_waiters(&lock_holder, 1).await;
+    lock_holder.batch_execute("COMMIT").await.unwrap();
+    for outcome in writes.join_all().await {
+        assert!(matches!(outcome, Ok(BatchOutcome::Written(it)) if it.len() == 50));
     }
-    // All five came before anybody began: three are together, and then two.
-    assert_eq!(transactions(), (before.0 + 2, before.1 + 5));
+    // All five batches were queued before the first transaction: three batches share the first
+    // transaction, and two share the second.
+    assert_eq!(transaction_counts(), (counts_before.0 + 2, counts_before.1 + 5));
     assert_eq!(harness.row_counts().await[0], 1);
 }
 
-/// So many reads in a transaction of the access log, and so many records.
+/// The number of records per transaction of the read log is limited.
 #[tokio::test]
-async fn read_log_batches_are_bounded() {
+async fn read_log_records_per_transaction_are_limited() {
     let harness = StoreHarness::open(Engine::Postgres).await;
-    let record = async |reads: usize, records: usize| {
-        let transactions = || {
+    let record_reads = async |batch_count: usize, record_count: usize| {
+        let transaction_counts = || {
             let log = harness.store().metrics().writers.remove(1);
             (log.batch_sizes.count(), log.batch_sizes.sum)
         };
-        let before = transactions();
+        let counts_before = transaction_counts();
         let mut tasks = JoinSet::new();
-        for _ in 0..reads {
+        for _ in 0..batch_count {
             let (tenant, audit) = (harness.caller.tenant().id, harness.audit(Operation::GetToken));
-            let entries = (0..records).map(|_| ReadLogEntry::new("one", "read")).collect();
+            let entries = (0..record_count).map(|_| ReadLogEntry::new("one", "read")).collect();
             let store = Arc::clone(&harness.vault_harness.vault.store);
-            let access = ReadLogBatch { tenant, audit, entries };
-            tasks.spawn(async move { store.append_read_log(access).await.unwrap() });
+            let batch = ReadLogBatch { tenant, audit, entries };
+            tasks.spawn(async move { store.append_read_log(batch).await.unwrap() });
         }
         tasks.join_all().await;
-        let after = transactions();
-        (after.0 - before.0, after.1 - before.1)
+        let counts_after = transaction_counts();
+        (counts_after.0 - counts_before.0, counts_after.1 - counts_before.1)
     };
-    // All come before anybody begins.
-    assert_eq!(record(256, 1).await, (1, 256));
-    assert_eq!(record(257, 1).await, (2, 257));
-    assert_eq!(record(2, 9000).await, (2, 2));
+    // All batches are queued before the first transaction.
+    assert_eq!(record_reads(256, 1).await, (1, 256));
+    assert_eq!(record_reads(257, 1).await, (2, 257));
+    assert_eq!(record_reads(2, 9000).await, (2, 2));
 }
 
-/// Rows that another node has not finished purging are still of a tenant that is deleted.
+/// While another node still purges rows of a deleted tenant, the tenant stays in the list.
 #[tokio::test]
 async fn deleted_tenant_is_listed_until_all_its_rows_are_purged() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -214,10 +219,10 @@ async fn deleted_tenant_is_listed_until_all_its_rows_are_purged() {
     let permit = PolicyPermit::for_operator(Arc::clone(harness.caller.principal().tenant()));
     delete_tenant(&harness.vault_harness.vault, permit).await.unwrap();
     harness.advance(DAY);
-    let other = connect_superuser(&harness).await;
-    for table in ["tokens", "filed"] {
-        let purged = format!("BEGIN; DELETE FROM {table}");
-        other.batch_execute(&purged).await.unwrap();
+    let other_node = connect_superuser(&harness).await;
+    for table in ["tokens", "token_index"] {
+        let delete_rows = format!("BEGIN; DELETE FROM {table}");
+        other_node.batch_execute(&delete_rows).await.unwrap();
         while scrip_core::operations::tenants::purge_tenants::purge_tenants(
             &harness.vault_harness.vault,
             &[],
@@ -226,7 +231,7 @@ async fn deleted_tenant_is_listed_until_all_its_rows_are_purged() {
         .unwrap()
             > 0
         {}
-        other.batch_execute("ROLLBACK").await.unwrap();
+        other_node.batch_execute("ROLLBACK").await.unwrap();
     }
     while scrip_core::operations::tenants::purge_tenants::purge_tenants(
         &harness.vault_harness.vault,
@@ -236,8 +241,8 @@ async fn deleted_tenant_is_listed_until_all_its_rows_are_purged() {
     .unwrap()
         > 0
     {}
-    let left = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM filed),
+    let count_query = "SELECT (SELECT count(*) FROM tokens), (SELECT count(*) FROM token_index),
         (SELECT count(*) FROM deleted_tenants)";
-    let left = other.query_one(left, &[]).await.unwrap();
-    assert_eq!([0, 1, 2].map(|at| left.get::<_, i64>(at)), [0, 0, 0]);
+    let counts = other_node.query_one(count_query, &[]).await.unwrap();
+    assert_eq!([0, 1, 2].map(|index| counts.get::<_, i64>(index)), [0, 0, 0]);
 }

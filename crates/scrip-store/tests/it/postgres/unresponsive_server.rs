@@ -1,4 +1,4 @@
-//! An engine that does not answer: nobody waits for it for ever, and its connection is used no more.
+//! A server that does not respond: every call times out, and its connection is not used again.
 
 use std::{process::Command, sync::Arc, time::Duration};
 
@@ -16,7 +16,7 @@ use scrip_testing::{
 use tokio::time::{Instant, timeout};
 use tokio_postgres::{Client, NoTls};
 
-/// Nothing here takes that long, however busy the machine is.
+/// Longer than any step of these tests takes, even on a busy machine.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 async fn connect_superuser(harness: &StoreHarness) -> Client {
@@ -26,20 +26,20 @@ async fn connect_superuser(harness: &StoreHarness) -> Client {
     client
 }
 
-/// The engine's own processes for a node's connections, other than ours.
+/// Lists the server processes of the connections of nodes, without the connection of the test.
 async fn list_backends(superuser: &Client) -> Vec<i32> {
     let sql = "SELECT pid FROM pg_stat_activity WHERE datname = current_database()
         AND pid <> pg_backend_pid() AND usename <> current_user";
     superuser.query(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
 }
 
-fn signal(signal: &str, pids: &[i32]) {
+fn send_signal(signal: &str, pids: &[i32]) {
     let pids = pids.iter().map(i32::to_string);
     assert!(Command::new("kill").arg(signal).args(pids).status().unwrap().success());
 }
 
-/// A node that does not wait for long.
-async fn open_impatient_node(harness: &StoreHarness) -> Arc<dyn Store> {
+/// Opens a node with a short response timeout.
+async fn open_node_with_short_timeout(harness: &StoreHarness) -> Arc<dyn Store> {
     let settings = node_settings(harness.vault_harness.database()).with_connections(2);
     let settings = settings.with_response_timeout(Duration::from_millis(500));
     Arc::new(PostgresStore::open(settings).await.unwrap())
@@ -47,11 +47,12 @@ async fn open_impatient_node(harness: &StoreHarness) -> Arc<dyn Store> {
 
 async fn find(harness: &StoreHarness, store: &dyn Store) -> Result<bool, StoreError> {
     let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
-    let found = store.find_token(lookup, &token_id("one"), harness.now()).await;
-    found.map(|it| it.is_some())
+    let outcome = store.find_token(lookup, &token_id("one"), harness.now()).await;
+    outcome.map(|it| it.is_some())
 }
 
-/// What a node does: a read, a list at one instant, a write, a record.
+/// Runs one of the operations of a node: a read, a list in one snapshot, a write, a read log
+/// record.
 async fn run_operation(
     harness: &StoreHarness,
     store: &dyn Store,
@@ -84,45 +85,48 @@ async fn hanging_server_times_out_and_connections_are_replaced() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     harness.insert(token_record("one")).await;
     let superuser = connect_superuser(&harness).await;
-    for at in 0..4 {
-        let store = open_impatient_node(&harness).await;
+    for operation in 0..4 {
+        let store = open_node_with_short_timeout(&harness).await;
         find(&harness, &*store).await.unwrap();
         store.load_directory().await.unwrap();
-        let stopped = list_backends(&superuser).await;
-        signal("-STOP", &stopped);
-        // Those that are connected are stopped; whoever connects anew is served.
-        let mut failed = 0;
-        let done = timeout(TEST_TIMEOUT, async {
-            while let Err(error) = run_operation(&harness, &*store, at).await {
+        let stopped_pids = list_backends(&superuser).await;
+        send_signal("-STOP", &stopped_pids);
+        // Existing connections hang; new connections work.
+        let mut failure_count = 0;
+        let outcome = timeout(TEST_TIMEOUT, async {
+            while let Err(error) = run_operation(&harness, &*store, operation).await {
                 assert!(matches!(error, StoreError::Unavailable(_)), "{error:?}");
-                failed += 1;
+                failure_count += 1;
             }
         });
-        let done = done.await;
-        signal("-CONT", &stopped);
-        done.unwrap();
-        assert!((1..=2).contains(&failed), "{at}: {failed}");
+        let outcome = outcome.await;
+        send_signal("-CONT", &stopped_pids);
+        outcome.unwrap();
+        assert!(
+            (1..=2).contains(&failure_count),
+            "operation {operation} failed {failure_count} times"
+        );
     }
 }
 
-/// One whose client went away meanwhile may be in the middle of anything.
+/// The connection of a cancelled request may be in any state, so it cannot be used again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connection_of_a_cancelled_request_is_closed() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     harness.insert(token_record("one")).await;
     let superuser = connect_superuser(&harness).await;
-    let store = open_impatient_node(&harness).await;
+    let store = open_node_with_short_timeout(&harness).await;
     find(&harness, &*store).await.unwrap();
-    let stopped = list_backends(&superuser).await;
-    signal("-STOP", &stopped);
-    let gone = timeout(Duration::from_millis(50), find(&harness, &*store)).await;
+    let stopped_pids = list_backends(&superuser).await;
+    send_signal("-STOP", &stopped_pids);
+    let cancelled = timeout(Duration::from_millis(50), find(&harness, &*store)).await;
     let found = timeout(TEST_TIMEOUT, find(&harness, &*store)).await;
-    signal("-CONT", &stopped);
-    assert!(gone.is_err(), "it was answered by nobody");
+    send_signal("-CONT", &stopped_pids);
+    assert!(cancelled.is_err(), "the request should not get a response");
     assert!(found.unwrap().unwrap());
 }
 
-/// Also a read that is one statement gives up.
+/// The lock timeout also ends a read of one statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn read_blocked_by_a_table_lock_times_out_as_busy() {
     let harness = StoreHarness::open(Engine::Postgres).await;
@@ -131,57 +135,61 @@ async fn read_blocked_by_a_table_lock_times_out_as_busy() {
         PostgresStore::open(node_settings(harness.vault_harness.database()).with_connections(1))
             .await
             .unwrap();
-    // What is not prepared yet would wait before it has begun, for as long as any answer.
+    // An unprepared statement would wait for the response timeout instead of the lock timeout.
     find(&harness, &store).await.unwrap();
     superuser.batch_execute("BEGIN; LOCK TABLE tokens").await.unwrap();
-    let began = Instant::now();
+    let started = Instant::now();
     let rejected = find(&harness, &store).await;
     assert!(matches!(rejected, Err(StoreError::Busy)), "{rejected:?}");
-    assert!(began.elapsed() >= Duration::from_secs(4), "it was not the lock");
+    assert!(started.elapsed() >= Duration::from_secs(4), "the lock timeout should end the read");
     superuser.batch_execute("ROLLBACK").await.unwrap();
     assert!(!find(&harness, &store).await.unwrap());
 }
 
-/// Whoever listens hears of a change when it is made, not when it is looked for.
+/// A listening node is notified of a change immediately, without polling.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn directory_change_notifies_other_nodes() {
     let harness = StoreHarness::open(Engine::Postgres).await;
     let superuser = connect_superuser(&harness).await;
-    let other = PostgresStore::open(node_settings(harness.vault_harness.database())).await.unwrap();
-    let heard =
-        async || timeout(TEST_TIMEOUT, other.wait_for_directory_change()).await.unwrap().unwrap();
-    let listening = "SELECT pid FROM pg_stat_activity
+    let other_node =
+        PostgresStore::open(node_settings(harness.vault_harness.database())).await.unwrap();
+    let wait_for_notification = async || {
+        timeout(TEST_TIMEOUT, other_node.wait_for_directory_change()).await.unwrap().unwrap()
+    };
+    let listener_query = "SELECT pid FROM pg_stat_activity
         WHERE datname = current_database() AND query LIKE 'LISTEN %'";
-    // The first comes when it begins to listen, since before that nobody did.
-    heard().await;
+    // The first notification comes when listening starts, because earlier changes may have been
+    // missed.
+    wait_for_notification().await;
     for _ in 0..3 {
-        let silence = timeout(Duration::from_millis(100), other.wait_for_directory_change()).await;
-        assert!(silence.is_err(), "nobody changed anything");
+        let notification =
+            timeout(Duration::from_millis(100), other_node.wait_for_directory_change()).await;
+        assert!(notification.is_err(), "there should be no notification without a change");
         harness.vault_harness.tenant(scrip_core::policy::TenantSettings::default()).await;
-        heard().await;
-        // Writes of tokens are nobody's business.
+        wait_for_notification().await;
+        // Token writes send no notification.
         harness.insert(token_record("one")).await;
         harness.delete("one", 0).await;
     }
-    // One that was cut off comes back by itself, and tells that something may have been missed.
-    let listeners = superuser.query(listening, &[]).await.unwrap();
+    // A listener that was disconnected reconnects and reports that changes may have been missed.
+    let listeners = superuser.query(listener_query, &[]).await.unwrap();
     assert_eq!(listeners.len(), 1);
     let pid: i32 = listeners[0].get(0);
     superuser.query("SELECT pg_terminate_backend($1)", &[&pid]).await.unwrap();
-    // Meanwhile it is found by looking.
-    let before = other.directory_version().await.unwrap();
+    // In the meantime, polling finds the change.
+    let version_before = other_node.directory_version().await.unwrap();
     harness.vault_harness.tenant(scrip_core::policy::TenantSettings::default()).await;
-    assert!(other.directory_version().await.unwrap() > before);
-    heard().await;
+    assert!(other_node.directory_version().await.unwrap() > version_before);
+    wait_for_notification().await;
     harness.vault_harness.tenant(scrip_core::policy::TenantSettings::default()).await;
-    heard().await;
-    assert_ne!(superuser.query(listening, &[]).await.unwrap()[0].get::<_, i32>(0), pid);
-    drop(other);
-    // Commands do not listen, nor does one that is gone.
-    let gone = async {
-        while !superuser.query(listening, &[]).await.unwrap().is_empty() {
+    wait_for_notification().await;
+    assert_ne!(superuser.query(listener_query, &[]).await.unwrap()[0].get::<_, i32>(0), pid);
+    drop(other_node);
+    // Commands do not listen, and a closed node does not either.
+    let wait_for_disconnect = async {
+        while !superuser.query(listener_query, &[]).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    timeout(TEST_TIMEOUT, gone).await.unwrap();
+    timeout(TEST_TIMEOUT, wait_for_disconnect).await.unwrap();
 }

@@ -1,5 +1,5 @@
-//! An authentication, played: it is written that somebody will be asked, then they are, then what
-//! became of it is written; and anything can happen between.
+//! Simulation of an authentication: the session is written before the directory server is called,
+//! then the server is called, then the result is written. Anything can happen in between.
 
 use scrip_core::{
     operations::threeds_sessions::authenticate_threeds_session::{
@@ -23,49 +23,52 @@ impl SessionSimulation {
         let Some(session) = self.session_index(step.session) else { return };
         let (vault, caller) = (self.vault.clone(), self.caller.clone());
         let id = self.model.sessions[session].id;
-        let new = NewAuthentication {
+        let new_authentication = NewAuthentication {
             request: authenticate_request(self.model.sessions[session].kind, step.decoupled),
             card_brand: None,
         };
         let mut operation: OperationFuture = Box::pin(async move {
-            authenticate_threeds_session(&vault, &caller, id, new, None)
+            authenticate_threeds_session(&vault, &caller, id, new_authentication, None)
                 .await
                 .map(|_| "done".to_owned())
         });
         if !self.begin_authentication(session, &mut operation, step).await {
             return;
         }
-        let reached = self.schedule.run(&mut operation).await;
-        let RunOutcome::Paused(PausePoint::SendMessage(message, response)) = reached else {
-            panic!("the directory server is asked: {reached:?}")
+        let run_outcome = self.schedule.run(&mut operation).await;
+        let RunOutcome::Paused(PausePoint::SendMessage(message, response)) = run_outcome else {
+            panic!("expected a call of the directory server: {run_outcome:?}")
         };
         let state = self.model.sessions[session].row.clone().unwrap();
-        let known = &mut self.model.sessions[session];
-        known.secret = Some(secret_of(&message));
+        let model_session = &mut self.model.sessions[session];
+        model_session.secret = Some(secret_of(&message));
         if !matches!(step.reply, ServerReply::Unanswered(DirectoryServerError::NotSent)) {
-            known.delivered += 1;
-            assert_eq!(known.delivered, 1, "{id} is asked about twice");
+            model_session.delivered += 1;
+            assert_eq!(
+                model_session.delivered, 1,
+                "the directory server was called twice for {id}"
+            );
         }
         self.check().await;
         self.run_steps(&step.meanwhile).await;
-        let Some(answered) = self.server_reply(session, &step.reply) else { return };
-        response.send(answered.clone()).unwrap();
-        self.conclude(session, &state, operation, &answered, &step.second_write).await;
+        let Some(server_response) = self.server_reply(session, &step.reply) else { return };
+        response.send(server_response.clone()).unwrap();
+        self.conclude(session, &state, operation, &server_response, &step.second_write).await;
     }
 
-    /// Up to where it is written that somebody will be asked; whether it is.
+    /// Runs until the session is written before the call. Returns whether it was written.
     async fn begin_authentication(
         &mut self,
         session: usize,
         operation: &mut OperationFuture,
         step: &AuthenticateStep,
     ) -> bool {
-        let happening = ModelEvent {
+        let model_event = ModelEvent {
             event: StateMachineEvent::Authenticate {
                 parameters: authentication_parameters(step.decoupled),
             },
-            operation: "authenticate_session",
-            outcome: "asked",
+            operation: "authenticate_threeds_session",
+            outcome: "authentication_requested",
             refusal_result: |it| {
                 let is_missing = *it == ThreeDsRejection::DeviceInfoMissing;
                 if is_missing { "invalid".to_owned() } else { "conflict".to_owned() }
@@ -73,21 +76,21 @@ impl SessionSimulation {
             missing_result: "not found",
             writes_without_change: true,
         };
-        let mut trip = &step.first_write;
+        let mut fate = &step.first_write;
         loop {
-            let planned = match self.model.plan(session, &happening) {
+            let planned = match self.model.plan(session, &model_event) {
                 ModelOutcome::Write(planned) => planned,
-                ModelOutcome::Nothing(end) => {
-                    self.expect_end(operation, &end).await;
+                ModelOutcome::Nothing(expected) => {
+                    self.expect_end(operation, &expected).await;
                     return false;
                 }
             };
-            match self.run_write(session, operation, *planned, trip).await {
+            match self.run_write(session, operation, *planned, fate).await {
                 Some(Some("done")) => return true,
-                Some(None) => trip = &WriteFate::Commit,
+                Some(None) => fate = &WriteFate::Commit,
                 None => return false,
-                Some(Some(end)) => {
-                    self.expect_end(operation, end).await;
+                Some(Some(expected)) => {
+                    self.expect_end(operation, expected).await;
                     return false;
                 }
             }
@@ -99,20 +102,22 @@ impl SessionSimulation {
         session: usize,
         reply: &ServerReply,
     ) -> Option<Result<Vec<u8>, DirectoryServerError>> {
-        let known = &self.model.sessions[session];
+        let model_session = &self.model.sessions[session];
         let response = match reply {
             ServerReply::ProcessDies => return None,
-            ServerReply::Unanswered(why) => return Some(Err(*why)),
-            ServerReply::Status(status) => known.authentication_response(status).to_string(),
+            ServerReply::Unanswered(error) => return Some(Err(*error)),
+            ServerReply::Status(status) => {
+                model_session.authentication_response(status).to_string()
+            }
             ServerReply::OtherSession => {
-                let mut response = known.authentication_response("Y");
+                let mut response = model_session.authentication_response("Y");
                 response["threeDSServerTransID"] = "00000000-0000-4000-8000-000000000000".into();
                 response.to_string()
             }
             ServerReply::ErrorMessage => json!({
                 "messageType": "Erro", "messageVersion": "2.2.0", "errorCode": "203",
                 "errorComponent": "D", "errorDescription": "no", "errorDetail": "purchaseAmount",
-                "threeDSServerTransID": known.ids()[0],
+                "threeDSServerTransID": model_session.ids()[0],
             })
             .to_string(),
             ServerReply::Garbage => "<html>".to_owned(),
@@ -125,15 +130,15 @@ impl SessionSimulation {
         session: usize,
         state: &ThreeDsSession,
         mut operation: OperationFuture,
-        answered: &Result<Vec<u8>, DirectoryServerError>,
+        server_response: &Result<Vec<u8>, DirectoryServerError>,
         fate: &WriteFate,
     ) {
-        let planned = self.model.conclude(state, answered);
+        let planned = self.model.conclude(state, server_response);
         match self.run_write(session, &mut operation, planned, fate).await {
             None => (),
-            Some(Some(end)) => self.expect_end(&mut operation, end).await,
+            Some(Some(expected)) => self.expect_end(&mut operation, expected).await,
             Some(None) => {
-                self.outcomes.insert("a session that asked was gone".to_owned());
+                self.outcomes.insert("session missing after call".to_owned());
                 self.expect_end(&mut operation, "not found").await;
             }
         }

@@ -1,4 +1,4 @@
-//! Whoever writes to the rows of sessions and events without our keys changes nothing unnoticed.
+//! Alterations of 3DS sessions and events without the keys of the vault are detected.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -18,7 +18,7 @@ use crate::sessions::{
     simulation::{SessionSimulation, session_permissions},
 };
 
-/// Two sessions, and a file that somebody has open.
+/// Creates two sessions, and opens a connection of an attacker to the file.
 async fn open_with_attacker() -> (SessionSimulation, Connection, [ThreeDsSessionId; 2]) {
     let (simulation, ids) = create_two_sessions(Engine::Sqlite).await;
     let attacker = Connection::open(simulation.vault_harness.file()).unwrap();
@@ -35,7 +35,7 @@ pub(crate) async fn create_two_sessions(
             SessionStep::Create(ModelDevice::BrowserWithMethod, WriteFate::Commit),
         ])
         .await;
-    let ids = [0, 1].map(|at| simulation.model.sessions[at].id);
+    let ids = [0, 1].map(|index| simulation.model.sessions[index].id);
     (simulation, ids)
 }
 
@@ -46,7 +46,7 @@ pub(crate) async fn get(
     get_threeds_session(&simulation.vault, &simulation.caller, id).await
 }
 
-/// Whoever has no key finds it by the same row.
+/// Sends an unauthenticated notification, which finds the session by the same row.
 pub(crate) async fn notify(
     simulation: &SessionSimulation,
     id: ThreeDsSessionId,
@@ -64,22 +64,22 @@ pub(crate) fn assert_detected<T: std::fmt::Debug>(outcome: &Result<T, Error>, co
 
 #[tokio::test]
 async fn altered_threeds_session_column_is_detected() {
-    let (simulation, attacker, [id, other]) = open_with_attacker().await;
-    let row = |it: ThreeDsSessionId| format!("x'{}'", it.0.simple());
-    let sql = "SELECT name FROM pragma_table_info('sessions')";
+    let (simulation, attacker, [id, other_id]) = open_with_attacker().await;
+    let id_literal = |it: ThreeDsSessionId| format!("x'{}'", it.0.simple());
+    let sql = "SELECT name FROM pragma_table_info('threeds_sessions')";
     let mut columns = attacker.prepare(sql).unwrap();
     let columns: Vec<String> =
         columns.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    let altered = [
+    let alterations = [
         ("tenant", "zeroblob(16)"),
         ("tenant", "x''"),
         ("id", "zeroblob(16)"),
         ("created_by", "zeroblob(16)"),
         ("created_by", "x'00'"),
         ("created_at", "created_at + 1"),
-        ("ends_at", "ends_at + 1"),
-        ("ends_at", "ends_at - 1"),
-        ("ends_at", "NULL"),
+        ("deletes_at", "deletes_at + 1"),
+        ("deletes_at", "deletes_at - 1"),
+        ("deletes_at", "NULL"),
         ("revision", "revision + 1"),
         ("revision", "0"),
         ("token", "'another'"),
@@ -91,21 +91,25 @@ async fn altered_threeds_session_column_is_detected() {
         ("body", "zeroblob(length(body))"),
         ("body", "substr(body, 1, length(body) - 1)"),
         ("body", "x''"),
-        ("body", "(SELECT body FROM sessions AS it WHERE it.seq <> sessions.seq)"),
+        ("body", "(SELECT body FROM threeds_sessions AS it WHERE it.seq <> threeds_sessions.seq)"),
     ];
     for column in &columns {
-        let tried = altered.iter().any(|it| it.0 == column);
-        assert!(tried || column == "seq", "{column} is forgotten here");
+        let is_tested = alterations.iter().any(|it| it.0 == column);
+        assert!(is_tested || column == "seq", "{column} is missing in the list");
     }
-    for (column, value) in altered {
-        attacker.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM sessions").unwrap();
-        let sql = format!("UPDATE sessions SET {column} = {value} WHERE id = {}", row(id));
+    for (column, value) in alterations {
+        attacker
+            .execute_batch("CREATE TEMP TABLE saved AS SELECT * FROM threeds_sessions")
+            .unwrap();
+        let sql =
+            format!("UPDATE threeds_sessions SET {column} = {value} WHERE id = {}", id_literal(id));
         assert_eq!(attacker.execute(&sql, []).unwrap(), 1);
         assert_detected(&get(&simulation, id).await, &sql);
         assert_detected(&notify(&simulation, id).await, &sql);
-        get(&simulation, other).await.unwrap();
-        let back = "DELETE FROM sessions; INSERT INTO sessions SELECT * FROM kept; DROP TABLE kept";
-        attacker.execute_batch(back).unwrap();
+        get(&simulation, other_id).await.unwrap();
+        let restore_rows = "DELETE FROM threeds_sessions;
+            INSERT INTO threeds_sessions SELECT * FROM saved; DROP TABLE saved";
+        attacker.execute_batch(restore_rows).unwrap();
         get(&simulation, id).await.unwrap();
     }
 }
@@ -113,45 +117,50 @@ async fn altered_threeds_session_column_is_detected() {
 #[tokio::test]
 async fn swapped_session_bodies_and_reassigned_rows_are_detected() {
     let (simulation, attacker, ids) = open_with_attacker().await;
-    let theirs =
+    let other_tenant =
         simulation.vault_harness.tenant(scrip_core::policy::TenantSettings::default()).await;
-    let stranger = simulation.vault_harness.caller(&theirs, session_permissions()).await;
+    let stranger = simulation.vault_harness.caller(&other_tenant, session_permissions()).await;
     for id in ids {
-        let seen = get_threeds_session(&simulation.vault, &stranger, id).await;
-        assert!(matches!(seen, Err(Error::NotFound)), "{seen:?}");
+        let outcome = get_threeds_session(&simulation.vault, &stranger, id).await;
+        assert!(matches!(outcome, Err(Error::NotFound)), "{outcome:?}");
     }
-    let swap = "CREATE TEMP TABLE kept AS SELECT * FROM sessions;
-        UPDATE sessions SET body = (SELECT body FROM kept WHERE kept.seq <> sessions.seq);
-        DROP TABLE kept";
-    attacker.execute_batch(swap).unwrap();
+    let swap_bodies = "CREATE TEMP TABLE saved AS SELECT * FROM threeds_sessions;
+        UPDATE threeds_sessions SET body = (SELECT body FROM saved WHERE saved.seq <> threeds_sessions.seq);
+        DROP TABLE saved";
+    attacker.execute_batch(swap_bodies).unwrap();
     for id in ids {
-        assert_detected(&get(&simulation, id).await, "exchanged");
+        assert_detected(&get(&simulation, id).await, "swapped bodies");
     }
-    attacker.execute_batch(swap).unwrap();
-    attacker.execute("UPDATE sessions SET tenant = ?", [theirs.id.0.as_bytes()]).unwrap();
+    attacker.execute_batch(swap_bodies).unwrap();
+    attacker
+        .execute("UPDATE threeds_sessions SET tenant = ?", [other_tenant.id.0.as_bytes()])
+        .unwrap();
     for id in ids {
-        let seen = get_threeds_session(&simulation.vault, &stranger, id).await;
-        assert!(matches!(seen, Err(Error::Internal(_))), "{seen:?}");
+        let outcome = get_threeds_session(&simulation.vault, &stranger, id).await;
+        assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
     }
 }
 
-/// A body of before belongs to the revision of before. The whole row of before opens: that is the
-/// limit of what a row can tell of itself, and what the audit trail is for.
+/// A restored body is detected, because it belongs to an older revision. A whole restored row is
+/// accepted: a row alone cannot prove that it is current. The audit log covers that.
 #[tokio::test]
 async fn restored_old_session_body_is_detected_but_not_a_whole_old_row() {
     let (mut simulation, attacker, [id, _]) = open_with_attacker().await;
-    attacker.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM sessions").unwrap();
+    attacker.execute_batch("CREATE TEMP TABLE saved AS SELECT * FROM threeds_sessions").unwrap();
     simulation
         .run_steps(&[SessionStep::Method { session: 1, about_session: 1, fate: WriteFate::Commit }])
         .await;
     assert_eq!(get(&simulation, id).await.unwrap().body.state.phase, ThreeDsPhase::MethodCompleted);
     let condition = format!("WHERE id = x'{}'", id.0.simple());
-    let old = format!("(SELECT body FROM kept {condition})");
-    attacker.execute_batch("CREATE TEMP TABLE now AS SELECT * FROM sessions").unwrap();
-    attacker.execute(&format!("UPDATE sessions SET body = {old} {condition}"), []).unwrap();
+    let old_body = format!("(SELECT body FROM saved {condition})");
+    attacker.execute_batch("CREATE TEMP TABLE newer AS SELECT * FROM threeds_sessions").unwrap();
+    attacker
+        .execute(&format!("UPDATE threeds_sessions SET body = {old_body} {condition}"), [])
+        .unwrap();
     assert_detected(&get(&simulation, id).await, "an old body");
-    let old = "DELETE FROM sessions; INSERT INTO sessions SELECT * FROM kept";
-    attacker.execute_batch(old).unwrap();
+    let restore_rows =
+        "DELETE FROM threeds_sessions; INSERT INTO threeds_sessions SELECT * FROM saved";
+    attacker.execute_batch(restore_rows).unwrap();
     assert_eq!(get(&simulation, id).await.unwrap().body.state.phase, ThreeDsPhase::MethodPending);
 }
 
@@ -159,29 +168,29 @@ async fn restored_old_session_body_is_detected_but_not_a_whole_old_row() {
 async fn altered_threeds_event_column_is_detected() {
     let (simulation, attacker, _) = open_with_attacker().await;
     let tenant = simulation.caller.tenant();
-    let open = async || {
+    let decrypt_events = async || {
         let events = simulation.vault.store.list_threeds_events(0, 9).await?;
-        let opened = events.iter().map(|(_, it)| it.open(tenant));
-        opened.collect::<Result<Vec<_>, _>>()
+        let decrypted = events.iter().map(|(_, it)| it.open(tenant));
+        decrypted.collect::<Result<Vec<_>, _>>()
     };
-    assert_eq!(open().await.unwrap().len(), 2);
+    assert_eq!(decrypt_events().await.unwrap().len(), 2);
     for (column, value) in [
         ("tenant", "zeroblob(16)"),
         ("tenant", "x'00'"),
         ("id", "zeroblob(16)"),
         ("id", "x'00'"),
-        ("at", "at + 1"),
+        ("occurred_at", "occurred_at + 1"),
         ("body", "zeroblob(length(body))"),
         ("body", "x''"),
-        ("body", "(SELECT body FROM session_events AS it WHERE it.seq <> session_events.seq)"),
+        ("body", "(SELECT body FROM threeds_events AS it WHERE it.seq <> threeds_events.seq)"),
     ] {
-        attacker.execute_batch("CREATE TEMP TABLE kept AS SELECT * FROM session_events").unwrap();
-        let sql = format!("UPDATE session_events SET {column} = {value} WHERE seq = 1");
+        attacker.execute_batch("CREATE TEMP TABLE saved AS SELECT * FROM threeds_events").unwrap();
+        let sql = format!("UPDATE threeds_events SET {column} = {value} WHERE seq = 1");
         assert_eq!(attacker.execute(&sql, []).unwrap(), 1);
-        assert!(open().await.is_err(), "{sql}");
-        let back = "DELETE FROM session_events;
-            INSERT INTO session_events SELECT * FROM kept; DROP TABLE kept";
-        attacker.execute_batch(back).unwrap();
-        assert_eq!(open().await.unwrap().len(), 2);
+        assert!(decrypt_events().await.is_err(), "{sql}");
+        let restore_rows = "DELETE FROM threeds_events;
+            INSERT INTO threeds_events SELECT * FROM saved; DROP TABLE saved";
+        attacker.execute_batch(restore_rows).unwrap();
+        assert_eq!(decrypt_events().await.unwrap().len(), 2);
     }
 }

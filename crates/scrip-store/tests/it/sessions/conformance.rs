@@ -1,4 +1,4 @@
-//! 3-D Secure sessions, and what is to be told of them: written together, or not at all.
+//! 3DS sessions and their events: written in one transaction.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,18 +34,15 @@ on_every_engine! {
     expired_sessions_are_swept_with_an_audit_record_each
     deleting_a_tenant_purges_its_sessions_and_events
     session_writes_fail_after_tenant_deletion
-    session_events_are_listed_in_commit_order
-    event_numbers_are_not_reused
-    old_session_events_are_deleted
     idempotency_record_commits_with_its_session
     failed_session_write_leaves_nothing
     guarded_token_update_is_rejected_while_a_session_names_the_token
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-const MOMENT: Duration = Duration::from_millis(1);
+pub(crate) const MINUTE: Duration = Duration::from_secs(60);
+pub(crate) const MOMENT: Duration = Duration::from_millis(1);
 
-fn next_revision(
+pub(crate) fn next_revision(
     before: &ThreeDsSessionRecord,
     ends_at: Option<Timestamp>,
 ) -> ThreeDsSessionRecord {
@@ -68,13 +65,16 @@ async fn session_is_found_by_its_tenant_and_by_notifications(harness: StoreHarne
     assert_eq!(harness.find_notified_threeds_session(1).await, Some(session.clone()));
     assert_eq!(harness.find_threeds_session(2).await, None);
     assert_eq!(harness.find_notified_threeds_session(2).await, None);
-    let expected =
-        ["create_session".to_owned(), threeds_session_id(1).to_string(), "created".to_owned()];
+    let expected = [
+        "create_threeds_session".to_owned(),
+        threeds_session_id(1).to_string(),
+        "created".to_owned(),
+    ];
     assert_eq!(harness.threeds_session_records().await, [expected]);
     assert_eq!(harness.threeds_row_counts().await, [1, 0]);
     let harness = harness.with_callers_swapped();
     assert_eq!(harness.find_threeds_session(1).await, None, "another tenant");
-    assert_eq!(harness.find_notified_threeds_session(1).await, Some(session), "nobody's");
+    assert_eq!(harness.find_notified_threeds_session(1).await, Some(session), "without a tenant");
 }
 
 async fn session_id_is_unique_across_tenants(harness: StoreHarness) {
@@ -137,10 +137,13 @@ async fn session_update_requires_the_next_revision(harness: StoreHarness) {
     };
     assert_eq!(harness.update_threeds_session(write).await, ChangeOutcome::Done);
     assert_eq!(harness.find_threeds_session(1).await, Some(second.clone()));
-    let expected =
-        ["update_session".to_owned(), threeds_session_id(1).to_string(), "updated".to_owned()];
+    let expected = [
+        "update_threeds_session".to_owned(),
+        threeds_session_id(1).to_string(),
+        "updated".to_owned(),
+    ];
     assert_eq!(harness.threeds_session_records().await.last(), Some(&expected));
-    // Whoever was slower finds it done.
+    // The slower write finds the session changed.
     assert_eq!(
         harness.update_threeds_session(harness.threeds_session_write(second, &[2])).await,
         ChangeOutcome::Stale
@@ -207,14 +210,17 @@ async fn session_expires_at_its_exact_time(harness: StoreHarness) {
         (harness.find_threeds_session(1).await, harness.find_notified_threeds_session(1).await),
         (None, None)
     );
-    // Its row is there: whoever was sent away with a question still writes the answer.
+    // The row still exists: a client that was sent to a challenge can still write the result.
     let lasting = next_revision(&first, None);
     assert_eq!(
         harness.update_threeds_session(harness.threeds_session_write(lasting, &[])).await,
         ChangeOutcome::Done
     );
     harness.advance(1_000_000 * MINUTE);
-    assert!(harness.find_threeds_session(1).await.is_some(), "what was authenticated stays");
+    assert!(
+        harness.find_threeds_session(1).await.is_some(),
+        "an authenticated session should stay"
+    );
     assert_eq!(harness.delete_expired_threeds_sessions(harness.now()).await, 0);
 }
 
@@ -235,15 +241,16 @@ async fn expired_sessions_are_swept_with_an_audit_record_each(harness: StoreHarn
     assert_eq!(harness.delete_expired_threeds_sessions(START.plus(MINUTE - MOMENT)).await, 0);
     harness.advance(2 * MINUTE);
     assert_eq!(harness.delete_expired_threeds_sessions(harness.now()).await, 33);
-    assert_eq!(harness.threeds_row_counts().await, [67, 100], "what is to be told of them stays");
-    let mut gone: Vec<u8> = (0..100).filter(|it| it % 3 == 1).collect();
-    gone.sort_by_key(|it| u32::from(*it) * 7 % 100);
-    let gone: Vec<_> = gone.into_iter().map(|it| threeds_session_id(it).to_string()).collect();
-    let trail = harness.threeds_session_records().await;
-    let (operation, outcome) = ("expire_session".to_owned(), "expired".to_owned());
+    assert_eq!(harness.threeds_row_counts().await, [67, 100], "the events should stay");
+    let mut expired: Vec<u8> = (0..100).filter(|it| it % 3 == 1).collect();
+    expired.sort_by_key(|it| u32::from(*it) * 7 % 100);
+    let expired: Vec<_> =
+        expired.into_iter().map(|it| threeds_session_id(it).to_string()).collect();
+    let records = harness.threeds_session_records().await;
+    let (operation, outcome) = ("expire_threeds_session".to_owned(), "expired".to_owned());
     let expected: Vec<_> =
-        gone.iter().map(|it| [operation.clone(), it.clone(), outcome.clone()]).collect();
-    assert_eq!(trail[100..], expected);
+        expired.iter().map(|it| [operation.clone(), it.clone(), outcome.clone()]).collect();
+    assert_eq!(records[100..], expected);
     assert_eq!(harness.delete_expired_threeds_sessions(harness.now()).await, 0);
 }
 
@@ -266,8 +273,8 @@ async fn deleting_a_tenant_purges_its_sessions_and_events(harness: StoreHarness)
         )
         .await
         .unwrap();
-    let gone = Arc::clone(harness.stranger.principal().tenant());
-    delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(gone)).await.unwrap();
+    let tenant = Arc::clone(harness.stranger.principal().tenant());
+    delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(tenant)).await.unwrap();
     while scrip_core::operations::tenants::purge_tenants::purge_tenants(
         &harness.vault_harness.vault,
         &[],
@@ -288,8 +295,8 @@ async fn session_writes_fail_after_tenant_deletion(harness: StoreHarness) {
         .insert_threeds_session(harness.threeds_session_write(first.clone(), &[]))
         .await
         .unwrap();
-    let gone = Arc::clone(harness.caller.principal().tenant());
-    delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(gone)).await.unwrap();
+    let tenant = Arc::clone(harness.caller.principal().tenant());
+    delete_tenant(&harness.vault_harness.vault, PolicyPermit::for_operator(tenant)).await.unwrap();
     harness
         .insert_threeds_session(
             harness.threeds_session_write(harness.threeds_session_record(2), &[2]),
@@ -309,79 +316,6 @@ async fn session_writes_fail_after_tenant_deletion(harness: StoreHarness) {
     assert_eq!(harness.threeds_row_counts().await, [0, 0]);
 }
 
-async fn session_events_are_listed_in_commit_order(harness: StoreHarness) {
-    let first = harness.threeds_session_record(1);
-    harness
-        .insert_threeds_session(harness.threeds_session_write(first.clone(), &[1]))
-        .await
-        .unwrap();
-    harness.advance(MINUTE);
-    let second = next_revision(&first, None);
-    harness.update_threeds_session(harness.threeds_session_write(second.clone(), &[3, 2])).await;
-    // A clock that went back changes no order.
-    harness.vault_harness.clock.set(START);
-    harness
-        .update_threeds_session(harness.threeds_session_write(next_revision(&second, None), &[0]))
-        .await;
-    let events = harness.list_threeds_events(0, 9).await;
-    let drawn: Vec<_> = events.iter().map(|(_, it)| it.id.as_bytes()[0]).collect();
-    assert_eq!(drawn, [1, 3, 2, 0]);
-    assert!(events.windows(2).all(|it| it[0].0 < it[1].0));
-    assert_eq!(events[0].1, harness.threeds_event_record(1));
-    assert_eq!(harness.list_threeds_events(0, 2).await, events[..2]);
-    assert_eq!(harness.list_threeds_events(events[1].0, 1).await, events[2..3]);
-    assert_eq!(harness.list_threeds_events(events[3].0, 9).await, []);
-    assert_eq!(harness.list_threeds_events(0, 0).await, []);
-}
-
-/// Whoever delivers them goes on behind the last that it saw.
-async fn event_numbers_are_not_reused(harness: StoreHarness) {
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[1, 2]),
-        )
-        .await
-        .unwrap();
-    let seen = harness.list_threeds_events(0, 9).await.last().unwrap().0;
-    harness.advance(MINUTE);
-    assert_eq!(harness.store().delete_expired_threeds_events(harness.now()).await.unwrap(), 2);
-    assert_eq!(harness.threeds_row_counts().await, [1, 0]);
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(2), &[3]),
-        )
-        .await
-        .unwrap();
-    assert_eq!(harness.list_threeds_events(seen, 9).await.len(), 1);
-}
-
-async fn old_session_events_are_deleted(harness: StoreHarness) {
-    for number in 0..200 {
-        harness
-            .insert_threeds_session(
-                harness.threeds_session_write(
-                    harness.threeds_session_record(number),
-                    &[number, number],
-                ),
-            )
-            .await
-            .unwrap();
-        harness.advance(MOMENT);
-    }
-    let before = START.plus(MOMENT * 149);
-    let (mut forgotten, mut steps) = (0, 0);
-    loop {
-        match harness.store().delete_expired_threeds_events(before).await.unwrap() {
-            0 => break,
-            some => (forgotten, steps) = (forgotten + some, steps + 1),
-        }
-    }
-    assert!(forgotten == 300 && steps > 0);
-    let left = harness.list_threeds_events(0, 1000).await;
-    assert_eq!((left.len(), left[0].1.at), (100, START.plus(MOMENT * 150)));
-    assert_eq!(harness.threeds_row_counts().await, [200, 100]);
-}
-
 fn response_without_tokens(harness: &StoreHarness, digest: u8) -> Option<IdempotencyRecord> {
     Some(IdempotencyRecord { token_data: vec![], ..harness.idempotency_record([digest; 32]) })
 }
@@ -397,7 +331,7 @@ async fn idempotency_record_commits_with_its_session(harness: StoreHarness) {
     let write = harness.threeds_session_write(next_revision(&first, None), &[]);
     let response = response_without_tokens(&harness, 2);
     harness.update_threeds_session(ThreeDsSessionWrite { idempotency: response, ..write }).await;
-    // What is stale leaves none.
+    // A stale write creates no event.
     let write = harness.threeds_session_write(next_revision(&first, None), &[]);
     let response = response_without_tokens(&harness, 3);
     harness.update_threeds_session(ThreeDsSessionWrite { idempotency: response, ..write }).await;
@@ -420,7 +354,7 @@ async fn failed_session_write_leaves_nothing(harness: StoreHarness) {
         harness.threeds_session_records().await,
         harness.list_threeds_events(0, 9).await,
     );
-    // The answer comes last, and one with its key is there.
+    // The idempotency record is written last and conflicts with an existing one.
     let write = harness.threeds_session_write(harness.threeds_session_record(2), &[2]);
     let response = response_without_tokens(&harness, 1);
     harness
@@ -445,29 +379,7 @@ async fn failed_session_write_leaves_nothing(harness: StoreHarness) {
     assert_eq!(harness.find_threeds_session(1).await, Some(first));
 }
 
-/// A number that somebody set back stops nobody: the next goes behind what is there.
-#[tokio::test]
-async fn altered_event_counter_does_not_block_new_events() {
-    let harness = StoreHarness::open(Engine::Sqlite).await;
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(1), &[1, 2]),
-        )
-        .await
-        .unwrap();
-    let attacker = rusqlite::Connection::open(harness.vault_harness.file()).unwrap();
-    attacker.execute("UPDATE event_state SET last = -5", []).unwrap();
-    harness
-        .insert_threeds_session(
-            harness.threeds_session_write(harness.threeds_session_record(2), &[3]),
-        )
-        .await
-        .unwrap();
-    let numbers: Vec<_> = harness.list_threeds_events(0, 9).await.iter().map(|it| it.0).collect();
-    assert_eq!(numbers, [1, 2, 3]);
-}
-
-/// What of a tenant cannot be recorded stays, and the others' goes.
+/// Rows of a tenant without an audit record stay; the rows of other tenants are deleted.
 #[tokio::test]
 async fn unrecordable_expired_session_does_not_block_other_tenants() {
     let harness = StoreHarness::open(Engine::Sqlite).await;
@@ -488,12 +400,12 @@ async fn unrecordable_expired_session_does_not_block_other_tenants() {
     harness.insert_threeds_session(harness.threeds_session_write(last, &[])).await.unwrap();
     let attacker = rusqlite::Connection::open(harness.vault_harness.file()).unwrap();
     let rejected = format!(
-        "CREATE TRIGGER refused BEFORE INSERT ON audit WHEN NEW.tenant = x'{ours}'
+        "CREATE TRIGGER refused BEFORE INSERT ON log_records WHEN NEW.tenant = x'{ours}'
         BEGIN SELECT RAISE(ABORT, 'refused'); END"
     );
     attacker.execute_batch(&rejected).unwrap();
     harness.advance(3 * MINUTE);
-    let sweep = async || {
+    let delete_expired = async || {
         let audit: AuditRecord = harness
             .vault_harness
             .vault
@@ -502,14 +414,14 @@ async fn unrecordable_expired_session_does_not_block_other_tenants() {
             .unwrap();
         harness.store().delete_expired(ExpiringEntity::ThreeDsSession, harness.now(), audit).await
     };
-    assert_eq!(sweep().await.unwrap(), 1);
-    assert!(sweep().await.is_err(), "what is left is told");
+    assert_eq!(delete_expired().await.unwrap(), 1);
+    assert!(delete_expired().await.is_err(), "the remaining rows should be reported");
     assert_eq!(harness.threeds_row_counts().await, [20, 0]);
     attacker.execute_batch("DROP TRIGGER refused").unwrap();
     assert_eq!(harness.delete_expired_threeds_sessions(harness.now()).await, 20);
 }
 
-/// Decided in the transaction of the write, so no session can come in between.
+/// Checked in the transaction of the write, so no session can be added in between.
 async fn guarded_token_update_is_rejected_while_a_session_names_the_token(harness: StoreHarness) {
     let update = async |before: &TokenRecord, unless_named| {
         let update = UpdateToken {
@@ -543,7 +455,7 @@ async fn guarded_token_update_is_rejected_while_a_session_names_the_token(harnes
     assert_eq!(harness.find("named").await.unwrap().record, named);
     assert_eq!(update(&free, Some(harness.now())).await, updated);
     assert_eq!(update(&named, None).await, updated);
-    // A session that has ended does not count.
+    // An expired session does not count.
     let named = revised_record(&named);
     assert_eq!(update(&named, Some(START.plus(MINUTE - MOMENT))).await, rejected);
     assert_eq!(update(&named, Some(START.plus(MINUTE))).await, updated);

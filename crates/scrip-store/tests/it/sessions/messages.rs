@@ -1,4 +1,4 @@
-//! What clients and directory servers say about sessions.
+//! Messages of clients and directory servers about 3DS sessions.
 
 use scrip_core::error::Error;
 use scrip_threeds::request::{AuthenticateRequest, DeviceInfo};
@@ -28,11 +28,12 @@ pub(crate) fn app() -> DeviceInfo {
     serde_json::from_value(message).unwrap()
 }
 
-/// A payment, or one of several.
+/// An authentication of a payment. A merchant requests a recurring payment.
 pub(crate) fn authenticate_request(kind: ModelDevice, decoupled: bool) -> AuthenticateRequest {
-    let merchant = kind == ModelDevice::Merchant;
-    let transaction_type = if merchant { "recurring-transaction" } else { "payment-transaction" };
-    let mut asked = json!({
+    let is_merchant = kind == ModelDevice::Merchant;
+    let transaction_type =
+        if is_merchant { "recurring-transaction" } else { "payment-transaction" };
+    let mut request = json!({
         "authentication_category": "payment", "authentication_type": transaction_type,
         "request_decoupled_challenge": decoupled,
         "purchase_info": {
@@ -46,13 +47,13 @@ pub(crate) fn authenticate_request(kind: ModelDevice, decoupled: bool) -> Authen
         "requestor_info": {"id": "MID1", "name": "Shop", "url": "https://shop.example"},
         "cardholder_info": {"name": "Jo Holder", "email": "jo@holder.example"},
     });
-    if decoupled || merchant {
-        asked["decoupled_challenge_max_time"] = 5.into();
+    if decoupled || is_merchant {
+        request["decoupled_challenge_max_time"] = 5.into();
     }
-    serde_json::from_value(asked).unwrap()
+    serde_json::from_value(request).unwrap()
 }
 
-/// A result, about the ids of server, ACS and directory server.
+/// A result message with the transaction ids of the 3DS server, the ACS and the directory server.
 pub(crate) fn result_message([server, acs, ds]: &[String; 3], status: &str) -> Value {
     let mut object = json!({
         "messageType": "RReq", "messageVersion": "2.2.0", "threeDSServerTransID": server,
@@ -66,17 +67,17 @@ pub(crate) fn result_message([server, acs, ds]: &[String; 3], status: &str) -> V
     object
 }
 
-/// Where a question says that its result is to be posted.
+/// The secret in the address to which the result is posted.
 pub(crate) fn secret_of(message: &[u8]) -> String {
     let message: Value = serde_json::from_slice(message).unwrap();
     let url = message["threeDSServerURL"].as_str().unwrap();
     url.rsplit('/').next().unwrap().to_owned()
 }
 
-/// How an operation ended, in a word.
+/// A short name of the outcome of an operation.
 pub(crate) fn outcome_name(outcome: &Result<String, Error>) -> String {
-    let outcome_name = match outcome {
-        Ok(outcome_name) => outcome_name,
+    let name = match outcome {
+        Ok(name) => name,
         Err(Error::NotFound) => "not found",
         Err(Error::NotReady { .. }) => "nothing yet",
         Err(Error::Conflict { .. }) => "conflict",
@@ -85,5 +86,5 @@ pub(crate) fn outcome_name(outcome: &Result<String, Error>) -> String {
         Err(Error::Unavailable(_)) => "unavailable",
         Err(_) => "something else",
     };
-    outcome_name.to_owned()
+    name.to_owned()
 }

@@ -1,4 +1,4 @@
-//! What sessions should be: the pure machine, beside what the vault keeps of them.
+//! The model of the sessions: the pure state machine, and the data that the vault should store.
 
 use scrip_core::{id::ThreeDsSessionId, threeds::DirectoryServerError};
 use scrip_threeds::{
@@ -17,10 +17,10 @@ use serde_json::{Value, json};
 pub(crate) const DAY_SECONDS: i64 = 24 * 60 * 60;
 const HOUR_SECONDS: i64 = 60 * 60;
 
-/// Who sits where.
+/// The device of the cardholder.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ModelDevice {
-    /// A browser whose card has a page that runs before.
+    /// A browser, with a card that has a method page.
     BrowserWithMethod,
     Browser,
     App,
@@ -41,37 +41,37 @@ impl ModelDevice {
     }
 }
 
-/// One session.
+/// The expected state of one session.
 #[derive(Debug)]
 pub(crate) struct ModelSession {
     pub(crate) id: ThreeDsSessionId,
     pub(crate) kind: ModelDevice,
-    /// Nothing once it was swept.
+    /// `None` after the row was deleted.
     pub(crate) row: Option<ThreeDsSession>,
     pub(crate) revision: u32,
-    /// As the directory server heard it.
+    /// The secret that was sent to the directory server.
     pub(crate) secret: Option<String>,
-    /// How many questions somebody may have seen.
+    /// Messages that the directory server may have received.
     pub(crate) delivered: u32,
-    /// What it was shown as, once that was final.
+    /// The phase that was visible, once it was final.
     pub(crate) final_phase: Option<ThreeDsPhase>,
 }
 
 impl ModelSession {
     pub(crate) fn ids(&self) -> [String; 3] {
         let id = self.id.to_string();
-        let with = |first: &str| format!("{first}{}", &id[1..]);
-        [id.clone(), with("a"), with("d")]
+        let with_first_digit = |first: &str| format!("{first}{}", &id[1..]);
+        [id.clone(), with_first_digit("a"), with_first_digit("d")]
     }
 
-    /// As everybody sees it now.
+    /// The session as clients see it now.
     pub(crate) fn visible(&self, now: i64) -> Option<ThreeDsSession> {
         let row = self.row.as_ref().filter(|it| expiry(it).is_none_or(|it| now < it))?;
         let state = apply_timeouts(row, now);
         (state.phase != ThreeDsPhase::Expired).then_some(state)
     }
 
-    /// What an answer of the directory server would be that is about this session.
+    /// A response of the directory server for this session.
     pub(crate) fn authentication_response(&self, status: &str) -> Value {
         let [server, acs, ds] = self.ids();
         let mut object = json!({
@@ -105,7 +105,7 @@ impl ModelSession {
     }
 }
 
-/// When nobody needs the row any more.
+/// The time when the row can be deleted.
 pub(crate) fn expiry(state: &ThreeDsSession) -> Option<i64> {
     match state.phase {
         ThreeDsPhase::Challenged { .. }
@@ -122,59 +122,59 @@ pub(crate) fn expiry(state: &ThreeDsSession) -> Option<i64> {
     }
 }
 
-/// What time alone makes of a session, said once more: nobody waits longer than a minute for an
-/// answer, or than it was granted for a decoupled challenge.
+/// Applies timeouts, independently of the state machine: a response must arrive within a minute,
+/// and a decoupled challenge within its granted time.
 fn apply_timeouts(state: &ThreeDsSession, now: i64) -> ThreeDsSession {
-    let to = |phase| ThreeDsSession { phase, ..state.clone() };
-    if let ThreeDsPhase::Authenticating { started_at: since, .. } = &state.phase
-        && now >= since.0 + 60
+    let with_phase = |phase| ThreeDsSession { phase, ..state.clone() };
+    if let ThreeDsPhase::Authenticating { started_at, .. } = &state.phase
+        && now >= started_at.0 + 60
     {
-        return to(ThreeDsPhase::Failed {
+        return with_phase(ThreeDsPhase::Failed {
             failure: ThreeDsFailure::OutcomeUnknown,
             authentication: None,
         });
     }
-    if let ThreeDsPhase::Decoupled { challenge: waiting, deadline: until } = &state.phase
-        && now >= until.0
+    if let ThreeDsPhase::Decoupled { challenge, deadline } = &state.phase
+        && now >= deadline.0
     {
-        let authentication = Some(Box::new(waiting.authentication.clone()));
-        return to(ThreeDsPhase::Failed {
+        let authentication = Some(Box::new(challenge.authentication.clone()));
+        return with_phase(ThreeDsPhase::Failed {
             failure: ThreeDsFailure::ResultNotReceived,
             authentication,
         });
     }
-    let has_expired = state.method_state().is_some() && now >= state.expires_at.0;
-    if has_expired { to(ThreeDsPhase::Expired) } else { state.clone() }
+    let is_expired = state.method_state().is_some() && now >= state.expires_at.0;
+    if is_expired { with_phase(ThreeDsPhase::Expired) } else { state.clone() }
 }
 
-/// A write that an operation is about to make.
+/// The next write of an operation.
 #[derive(Debug)]
 pub(crate) struct PlannedWrite {
     pub(crate) state: ThreeDsSession,
     pub(crate) effects: Vec<StateMachineEffect>,
     pub(crate) operation: &'static str,
     pub(crate) outcome: &'static str,
-    /// How the operation ends when it is written.
+    /// The outcome of the operation after the write.
     pub(crate) end: &'static str,
 }
 
 #[derive(Debug)]
 pub(crate) enum ModelOutcome {
-    /// How it ends.
+    /// The outcome without a write.
     Nothing(String),
     Write(Box<PlannedWrite>),
 }
 
-/// An event, what is told of it, and how its writes are recorded.
+/// An event, its notification, and its audit records.
 pub(crate) struct ModelEvent {
     pub(crate) event: StateMachineEvent,
     pub(crate) operation: &'static str,
     pub(crate) outcome: &'static str,
-    /// What a refusal is to whoever asked.
+    /// The outcome of a rejection for the caller.
     pub(crate) refusal_result: fn(&ThreeDsRejection) -> String,
-    /// What a session that is not there is.
+    /// The outcome for a missing session.
     pub(crate) missing_result: &'static str,
-    /// Whether a step that changes nothing is written too.
+    /// Whether a step without a change is written too.
     pub(crate) writes_without_change: bool,
 }
 
@@ -189,44 +189,39 @@ pub(crate) struct SessionModel {
 }
 
 impl SessionModel {
-    pub(crate) fn create(&mut self, id: ThreeDsSessionId, kind: ModelDevice, at: i64) {
+    pub(crate) fn create(&mut self, id: ThreeDsSessionId, kind: ModelDevice, created_at: i64) {
         let trans_id = TransId::parse(&id.to_string()).unwrap();
         let channel = DeviceChannel::for_session(kind.session_type(), kind.device());
-        let expires_at = UnixSeconds(at + HOUR_SECONDS);
+        let expires_at = UnixSeconds(created_at + HOUR_SECONDS);
         let state = ThreeDsSession::new(trans_id, kind.session_type(), channel, expires_at);
         let row =
             Some(if kind == ModelDevice::BrowserWithMethod { state.with_method() } else { state });
-        let (secret, shown_final) = (None, None);
-        let known = ModelSession {
-            id,
-            kind,
-            row,
-            revision: 1,
-            secret,
-            delivered: 0,
-            final_phase: shown_final,
-        };
-        self.sessions.push(known);
+        let (secret, final_phase) = (None, None);
+        let session =
+            ModelSession { id, kind, row, revision: 1, secret, delivered: 0, final_phase };
+        self.sessions.push(session);
         self.events.push((id.to_string(), "3ds.session.created", None));
-        self.record("create_session", id, "created");
+        self.record("create_threeds_session", id, "created");
     }
 
     fn record(&mut self, operation: &str, id: ThreeDsSessionId, outcome: &str) {
         self.records.push([operation.to_owned(), id.to_string(), outcome.to_owned()]);
-        // Where the card's number is opened, that stands beside it.
-        if matches!(outcome, "created" | "asked") {
+        // Decrypting the card number adds an audit record.
+        if matches!(outcome, "created" | "authentication_requested") {
             self.records.push(["use_token".to_owned(), "a card".to_owned(), "used".to_owned()]);
         }
     }
 
     pub(crate) fn plan(&self, session: usize, model_event: &ModelEvent) -> ModelOutcome {
-        let known = &self.sessions[session];
-        let Some(state) = known.visible(self.now) else {
+        let model_session = &self.sessions[session];
+        let Some(state) = model_session.visible(self.now) else {
             return ModelOutcome::Nothing(model_event.missing_result.to_owned());
         };
         let (next, effects) = match state.step(&model_event.event, UnixSeconds(self.now)) {
-            Ok(stepped) => stepped,
-            Err(refusal) => return ModelOutcome::Nothing((model_event.refusal_result)(&refusal)),
+            Ok(step) => step,
+            Err(rejection) => {
+                return ModelOutcome::Nothing((model_event.refusal_result)(&rejection));
+            }
         };
         let is_reported = effects.iter().any(|it| matches!(it, StateMachineEffect::Emit { .. }));
         if !is_reported && next == state && !model_event.writes_without_change {
@@ -243,10 +238,10 @@ impl SessionModel {
     }
 
     pub(crate) fn apply(&mut self, session: usize, planned: PlannedWrite) {
-        let known = &mut self.sessions[session];
-        let id = known.id;
-        known.row = Some(planned.state);
-        known.revision += 1;
+        let model_session = &mut self.sessions[session];
+        let id = model_session.id;
+        model_session.row = Some(planned.state);
+        model_session.revision += 1;
         for effect in &planned.effects {
             if let StateMachineEffect::Emit { event, status } = effect {
                 let status = status.map(scrip_threeds::code::Status::name);
@@ -256,64 +251,64 @@ impl SessionModel {
         self.record(planned.operation, id, planned.outcome);
     }
 
-    /// What the one who asked makes of what came back.
+    /// Plans the write after a response of the directory server.
     pub(crate) fn conclude(
         &self,
         state: &ThreeDsSession,
         response: &Result<Vec<u8>, DirectoryServerError>,
     ) -> PlannedWrite {
         let now = UnixSeconds(self.now);
-        let given_up = apply_timeouts(state, self.now) != *state;
-        let read = |bytes: &[u8]| -> Result<StateMachineEvent, Fault> {
-            let harness = state.transaction_context().unwrap();
-            let answer = Document::parse(bytes)?.parse_as::<ARes>(&harness)?;
-            Ok(StateMachineEvent::Response { ares: Box::new(answer) })
+        let is_timed_out = apply_timeouts(state, self.now) != *state;
+        let parse_response = |bytes: &[u8]| -> Result<StateMachineEvent, Fault> {
+            let context = state.transaction_context().unwrap();
+            let ares = Document::parse(bytes)?.parse_as::<ARes>(&context)?;
+            Ok(StateMachineEvent::Response { ares: Box::new(ares) })
         };
         let event = match response {
-            _ if given_up => StateMachineEvent::Timeout,
+            _ if is_timed_out => StateMachineEvent::Timeout,
             Err(DirectoryServerError::NotSent) => StateMachineEvent::RequestNotSent,
             Err(DirectoryServerError::TimedOut | DirectoryServerError::Broken) => {
                 StateMachineEvent::Timeout
             }
-            Ok(bytes) => read(bytes).unwrap_or(StateMachineEvent::Error),
+            Ok(bytes) => parse_response(bytes).unwrap_or(StateMachineEvent::Error),
         };
-        let stepped = state.step(&event, now);
-        let stepped = stepped.or_else(|_| state.step(&StateMachineEvent::Error, now));
-        let (state, effects) = stepped.unwrap();
+        let step = state.step(&event, now);
+        let step = step.or_else(|_| state.step(&StateMachineEvent::Error, now));
+        let (state, effects) = step.unwrap();
         let status = state.authentication().map(|it| it.status.name());
         let (outcome, end) = match status {
             Some(status) => (status, "done"),
             None => ("failed", "service"),
         };
-        PlannedWrite { state, effects, operation: "authenticate_session", outcome, end }
+        PlannedWrite { state, effects, operation: "authenticate_threeds_session", outcome, end }
     }
 
-    /// What a posted result comes to; a refusal is a code.
+    /// Plans the write for a posted result. The outcome of a rejection is its error code.
     pub(crate) fn plan_result(
         &self,
         session: usize,
         secret: &str,
         message: &Value,
     ) -> ModelOutcome {
-        let known = &self.sessions[session];
-        let refuse = |code: &str| ModelOutcome::Nothing(code.to_owned());
-        let code = |fault: &Fault| fault.code.code().to_owned();
-        let Some(state) = known.visible(self.now) else { return refuse("301") };
-        if known.secret.as_deref() != Some(secret) {
-            return refuse("301");
+        let model_session = &self.sessions[session];
+        let reject = |code: &str| ModelOutcome::Nothing(code.to_owned());
+        let fault_code = |fault: &Fault| fault.code.code().to_owned();
+        let Some(state) = model_session.visible(self.now) else { return reject("301") };
+        if model_session.secret.as_deref() != Some(secret) {
+            return reject("301");
         }
-        let Some(harness) = state.transaction_context() else { return refuse("301") };
+        let Some(context) = state.transaction_context() else { return reject("301") };
         let document = Document::parse(message.to_string().as_bytes()).unwrap();
-        let result = match document.parse_as::<RReq>(&harness) {
+        let result = match document.parse_as::<RReq>(&context) {
             Ok(result) => Box::new(result),
-            Err(fault) => return refuse(&code(&fault)),
+            Err(fault) => return reject(&fault_code(&fault)),
         };
         let is_decoupled =
-            matches!(known.row.as_ref().unwrap().phase, ThreeDsPhase::Decoupled { .. });
+            matches!(model_session.row.as_ref().unwrap().phase, ThreeDsPhase::Decoupled { .. });
         if is_decoupled && state.is_final() && result.server_trans_id.eq_ignore_case(&state.id) {
-            return refuse("402");
+            return reject("402");
         }
-        let happening = ModelEvent {
+        let model_event = ModelEvent {
             event: StateMachineEvent::Result { result, secret: SecretCheck::Matches },
             operation: "receive_result",
             outcome: "done",
@@ -321,19 +316,19 @@ impl SessionModel {
             missing_result: "301",
             writes_without_change: false,
         };
-        self.plan(session, &happening)
+        self.plan(session, &model_event)
     }
 
-    /// Those whose time is over go, the first to end first.
+    /// Deletes expired sessions, in order of expiry.
     pub(crate) fn sweep(&mut self) {
-        let mut gone: Vec<_> = (0..self.sessions.len())
-            .filter_map(|at| Some((expiry(self.sessions[at].row.as_ref()?)?, at)))
-            .filter(|(end, _)| *end <= self.now)
+        let mut expired: Vec<_> = (0..self.sessions.len())
+            .filter_map(|index| Some((expiry(self.sessions[index].row.as_ref()?)?, index)))
+            .filter(|(expires_at, _)| *expires_at <= self.now)
             .collect();
-        gone.sort_unstable();
-        for (_, at) in gone {
-            self.sessions[at].row = None;
-            self.record("expire_session", self.sessions[at].id, "expired");
+        expired.sort_unstable();
+        for (_, index) in expired {
+            self.sessions[index].row = None;
+            self.record("expire_threeds_session", self.sessions[index].id, "expired");
         }
     }
 }

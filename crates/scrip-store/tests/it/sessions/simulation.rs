@@ -1,5 +1,4 @@
-//! Sessions, played step by step beside the model: each step ends as the model says, and leaves what
-//! the model has.
+//! Runs session steps on a vault and on the model, and compares outcome and state after each step.
 
 use std::{collections::BTreeSet, pin::Pin, sync::Arc, time::Duration};
 
@@ -13,9 +12,6 @@ use scrip_core::{
         expire_threeds_session::expire_threeds_session,
         get_challenge_result::get_challenge_result,
         get_threeds_session::get_threeds_session,
-        notify_challenge::notify_challenge,
-        notify_method::notify_method,
-        receive_result::{PostedResult, ResultChannel, receive_result},
         update_threeds_session::update_threeds_session,
     },
     policy::{AccessPolicy, Caller, Directory, Permission, TenantSettings},
@@ -33,26 +29,19 @@ use scrip_testing::{
     },
     policy::{TOKENS, access_without_rules},
     requests::{card, create},
-    vault_harness::{Engine, VaultHarness, test_origin},
+    vault_harness::{Engine, VaultHarness},
 };
-use scrip_threeds::{
-    encoding::{MethodData, encode},
-    format::TransId,
-    message::{CRes, Message, TransactionContext},
-    request::DeviceInfo,
-    session::StateMachineEvent,
-};
-use serde_json::{Value, json};
+use scrip_threeds::{format::TransId, request::DeviceInfo, session::StateMachineEvent};
 
 use crate::sessions::{
-    messages::{app, browser, outcome_name, result_message},
+    messages::{app, browser, outcome_name},
     model::{ModelDevice, ModelEvent, ModelOutcome, PlannedWrite, SessionModel},
-    random_steps::{ForgedPart, SessionStep, WriteFate},
+    random_steps::{SessionStep, WriteFate},
 };
 
 pub(crate) type OperationFuture = Pin<Box<dyn Future<Output = Result<String, Error>>>>;
 
-/// A vault whose sessions are played, and what they should be.
+/// A vault with simulated sessions, and the model of their expected state.
 pub(crate) struct SessionSimulation {
     pub(crate) vault_harness: VaultHarness,
     pub(crate) vault: Vault,
@@ -60,10 +49,10 @@ pub(crate) struct SessionSimulation {
     pub(crate) directory: Arc<Directory>,
     pub(crate) schedule: Arc<FaultSchedule>,
     cards: [TokenId; 2],
-    /// How many wait for the engine. Its clock stands still for so long: what was decided in time and
-    /// is written a minute later is not looked at here.
+    /// Number of pending writes. The clock does not advance while there are any, so writes that are
+    /// delayed past a timeout are not covered.
     pending_commits: u32,
-    /// What happened so far.
+    /// Outcomes so far.
     pub(crate) outcomes: BTreeSet<String>,
     pub(crate) model: SessionModel,
 }
@@ -101,13 +90,13 @@ impl SessionSimulation {
         }
     }
 
-    /// Which session is meant, counted from the last; nothing when there is none yet.
+    /// The index of a session, counted from the last; `None` if there is none yet.
     pub(crate) fn session_index(&self, steps_back: usize) -> Option<usize> {
         let count = self.model.sessions.len();
         (count > 0).then(|| count - 1 - steps_back % count)
     }
 
-    fn trans_id(&self, session: usize) -> TransId {
+    pub(crate) fn trans_id(&self, session: usize) -> TransId {
         TransId::parse(&self.model.sessions[session].ids()[0]).unwrap()
     }
 
@@ -176,7 +165,7 @@ impl SessionSimulation {
         let RunOutcome::Paused(PausePoint::Write(id, order)) =
             self.schedule.run(&mut operation).await
         else {
-            panic!("a session is written")
+            panic!("expected a session write")
         };
         if let Some(end) = self.apply_fate(order, fate).await {
             if fate.commits() {
@@ -186,7 +175,7 @@ impl SessionSimulation {
         }
     }
 
-    /// Has a write done, or not; how the operation ends, unless it dies.
+    /// Applies a fate to a write. Returns the outcome of the operation, unless the process crashes.
     async fn apply_fate(
         &mut self,
         order: tokio::sync::oneshot::Sender<WriteOrder>,
@@ -210,13 +199,13 @@ impl SessionSimulation {
 
     pub(crate) async fn expect_end(&self, operation: &mut OperationFuture, expected: &str) {
         let RunOutcome::End(end) = self.schedule.run(operation).await else {
-            panic!("nothing more is to be done")
+            panic!("expected no further call")
         };
         assert_eq!(outcome_name(&end), expected, "{end:?}");
     }
 
-    /// An operation with one write, which begins anew when somebody else was faster.
-    async fn run_change(
+    /// An operation with one write, which is retried if the row changed.
+    pub(crate) async fn run_change(
         &mut self,
         session: usize,
         mut operation: OperationFuture,
@@ -239,7 +228,8 @@ impl SessionSimulation {
         }
     }
 
-    /// One write. Nothing when the process died; within, nothing when the row was not as expected.
+    /// One write. The outer `None` means that the process crashed, the inner `None` that the row
+    /// was stale.
     pub(crate) async fn run_write(
         &mut self,
         session: usize,
@@ -251,7 +241,7 @@ impl SessionSimulation {
             (self.model.sessions[session].id, self.model.sessions[session].revision);
         let reached = self.schedule.run(operation).await;
         let RunOutcome::Paused(PausePoint::Write(written, order)) = reached else {
-            panic!("{planned:?} is to be written: {reached:?}")
+            panic!("expected the write {planned:?}: {reached:?}")
         };
         assert_eq!(written, id);
         let end = self.apply_fate(order, fate).await?;
@@ -259,7 +249,7 @@ impl SessionSimulation {
         let is_fresh = known.row.is_some() && known.revision == revision;
         let own = planned.end;
         if !is_fresh {
-            self.outcomes.insert("somebody was faster".to_owned());
+            self.outcomes.insert("stale write".to_owned());
         }
         if is_fresh && fate.commits() {
             self.model.apply(session, planned);
@@ -271,7 +261,7 @@ impl SessionSimulation {
         }
     }
 
-    async fn run_event(
+    pub(crate) async fn run_event(
         &mut self,
         session: usize,
         operation: OperationFuture,
@@ -279,31 +269,6 @@ impl SessionSimulation {
         fate: &WriteFate,
     ) {
         self.run_change(session, operation, |it| it.plan(session, &model_event), fate).await;
-    }
-
-    async fn method(&mut self, session: usize, about_session: usize, fate: &WriteFate) {
-        let (Some(session), Some(about_session)) =
-            (self.session_index(session), self.session_index(about_session))
-        else {
-            return;
-        };
-        let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
-        let (id, server_trans_id) = (self.model.sessions[session].id, self.trans_id(about_session));
-        let data = MethodData { server_trans_id: server_trans_id.clone(), notification_url: None };
-        let data = data.encode();
-        let operation = Box::pin(async move {
-            let told = notify_method(&vault, &directory, &test_origin(), id, &data).await;
-            told.map(|()| "done".to_owned())
-        });
-        let happening = ModelEvent {
-            event: StateMachineEvent::MethodNotification { server_trans_id },
-            operation: "notify_method",
-            outcome: "done",
-            refusal_result: |_| "invalid".to_owned(),
-            missing_result: "not found",
-            writes_without_change: false,
-        };
-        self.run_event(session, operation, happening, fate).await;
     }
 
     async fn device(&mut self, session: usize, fate: &WriteFate) {
@@ -316,7 +281,7 @@ impl SessionSimulation {
         });
         let happening = ModelEvent {
             event: StateMachineEvent::DeviceInfo,
-            operation: "update_session",
+            operation: "update_threeds_session",
             outcome: "updated",
             refusal_result: |_| "conflict".to_owned(),
             missing_result: "not found",
@@ -330,48 +295,6 @@ impl SessionSimulation {
             model.plan(session, &happening)
         };
         self.run_change(session, operation, plan, fate).await;
-    }
-
-    async fn notify_challenge_result(
-        &mut self,
-        session: usize,
-        about_session: usize,
-        status: Option<&'static str>,
-        fate: &WriteFate,
-    ) {
-        let (Some(session), Some(about_session)) =
-            (self.session_index(session), self.session_index(about_session))
-        else {
-            return;
-        };
-        let (vault, directory) = (self.vault.clone(), Arc::clone(&self.directory));
-        let id = self.model.sessions[session].id;
-        let [server, acs, _] = self.model.sessions[about_session].ids();
-        let mut object = json!({
-            "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": server,
-            "acsTransID": acs, "challengeCompletionInd": "N",
-        });
-        if let Some(status) = status {
-            object["challengeCompletionInd"] = "Y".into();
-            object["transStatus"] = status.into();
-        }
-        let bytes = object.to_string().into_bytes();
-        let harness = TransactionContext::for_version(scrip_threeds::format::Version::V220);
-        let response = Box::new(CRes::parse(&bytes, &harness).unwrap());
-        let data = encode(&bytes);
-        let operation = Box::pin(async move {
-            let told = notify_challenge(&vault, &directory, &test_origin(), id, &data).await;
-            told.map(|_| "done".to_owned())
-        });
-        let happening = ModelEvent {
-            event: StateMachineEvent::ChallengeNotification { response },
-            operation: "notify_challenge",
-            outcome: "done",
-            refusal_result: |_| "invalid".to_owned(),
-            missing_result: "not found",
-            writes_without_change: false,
-        };
-        self.run_event(session, operation, happening, fate).await;
     }
 
     async fn get_result(&mut self, session: usize, fate: &WriteFate) {
@@ -392,90 +315,22 @@ impl SessionSimulation {
         self.run_event(session, operation, happening, fate).await;
     }
 
-    async fn result(
-        &mut self,
-        session: usize,
-        other: usize,
-        forged: ForgedPart,
-        status: &str,
-        fate: &WriteFate,
-    ) {
-        let (Some(session), Some(other)) = (self.session_index(session), self.session_index(other))
-        else {
-            return;
-        };
-        let (ours, theirs) = (&self.model.sessions[session], &self.model.sessions[other]);
-        let unknown = || "0".repeat(64);
-        let secret = match forged {
-            ForgedPart::Secret if session != other => theirs.secret.clone(),
-            ForgedPart::Secret => None,
-            ForgedPart::Nothing | ForgedPart::Message | ForgedPart::Acs | ForgedPart::Ds => {
-                ours.secret.clone()
-            }
-        };
-        let secret = secret.unwrap_or_else(unknown);
-        let (mut ids, others) = (ours.ids(), theirs.ids());
-        match forged {
-            ForgedPart::Nothing | ForgedPart::Secret => (),
-            ForgedPart::Message => ids.clone_from(&others),
-            ForgedPart::Acs => ids[1].clone_from(&others[1]),
-            ForgedPart::Ds => ids[2].clone_from(&others[2]),
-        }
-        let message = result_message(&ids, status);
-        if let ModelOutcome::Nothing(code) = self.model.plan_result(session, &secret, &message) {
-            let what = if forged == ForgedPart::Nothing || session == other {
-                "result".to_owned()
-            } else {
-                format!("forged {forged:?}")
-            };
-            let is_challenged =
-                ours.visible(self.model.now).is_some_and(|it| it.pending_challenge().is_some());
-            if is_challenged || what == "result" {
-                self.outcomes.insert(format!("{what} {code}"));
-            }
-        }
-        let is_own =
-            forged == ForgedPart::Nothing || (session == other && forged != ForgedPart::Secret);
-        let plan = |model: &SessionModel| model.plan_result(session, &secret, &message);
-        assert!(
-            is_own || matches!(plan(&self.model), ModelOutcome::Nothing(code) if code != "done")
-        );
-        let (vault, directory, id) = (self.vault.clone(), Arc::clone(&self.directory), ours.id);
-        let (sent, bytes) = (secret.clone(), message.to_string().into_bytes());
-        let operation = Box::pin(async move {
-            let posted = PostedResult {
-                id,
-                secret: &sent,
-                message: &bytes,
-                channel: ResultChannel::Unauthenticated,
-            };
-            let answer = receive_result(&vault, &directory, &test_origin(), posted).await?;
-            let answer: Value = serde_json::from_slice(&answer).unwrap();
-            Ok(match answer["errorCode"].as_str() {
-                Some(code) => code.to_owned(),
-                None if answer["messageType"] == "RRes" => "done".to_owned(),
-                None => answer.to_string(),
-            })
-        });
-        self.run_change(session, operation, plan, fate).await;
-    }
-
-    /// What is stored, told and recorded is what the model says.
+    /// Compares stored sessions, events and audit records with the model.
     pub(crate) async fn check(&mut self) {
         let now = self.model.now;
         for known in &mut self.model.sessions {
-            let shown = match get_threeds_session(&self.vault, &self.caller, known.id).await {
+            let visible = match get_threeds_session(&self.vault, &self.caller, known.id).await {
                 Ok(view) => Some(view.body.state),
                 Err(Error::NotFound) => None,
                 Err(error) => panic!("{error:?}"),
             };
-            assert_eq!(shown, known.visible(now));
-            let Some(shown) = shown else { continue };
-            let kind = std::mem::discriminant(&shown.phase);
+            assert_eq!(visible, known.visible(now));
+            let Some(visible) = visible else { continue };
+            let kind = std::mem::discriminant(&visible.phase);
             let before = known.final_phase.as_ref().map(std::mem::discriminant);
             assert!(before.is_none_or(|it| it == kind), "{:?} was final", known.final_phase);
-            if shown.is_final() {
-                known.final_phase = Some(shown.phase);
+            if visible.is_final() {
+                known.final_phase = Some(visible.phase);
             }
         }
         let tenant = self.caller.tenant();
@@ -485,10 +340,10 @@ impl SessionSimulation {
             let session = event.data.session;
             events.push((session.id, event.kind.name(), session.authentication_status));
         }
-        let told = |(id, kind, status): &(String, &'static str, Option<&str>)| {
+        let owned_event = |(id, kind, status): &(String, &'static str, Option<&str>)| {
             (id.clone(), *kind, status.map(str::to_owned))
         };
-        assert_eq!(events, self.model.events.iter().map(told).collect::<Vec<_>>());
+        assert_eq!(events, self.model.events.iter().map(owned_event).collect::<Vec<_>>());
         let records = self.vault.store.list_records(LogKind::Audit, tenant.id, 0, 10_000).await;
         let records = records.unwrap().into_iter();
         let words = records.map(|it| {
@@ -498,14 +353,14 @@ impl SessionSimulation {
             [it.operation, entity, it.outcome]
         });
         let others = ["create_tenant", "create_application", "create_token"];
-        let trail: Vec<_> = words.filter(|it| !others.contains(&&*it[0])).collect();
-        assert_eq!(trail, self.model.records);
+        let records: Vec<_> = words.filter(|it| !others.contains(&&*it[0])).collect();
+        assert_eq!(records, self.model.records);
         self.outcomes
-            .extend(trail.iter().map(|[operation, _, outcome]| format!("{operation} {outcome}")));
+            .extend(records.iter().map(|[operation, _, outcome]| format!("{operation} {outcome}")));
     }
 }
 
-/// All that is needed to use sessions.
+/// All permissions for sessions.
 pub(crate) fn session_permissions() -> AccessPolicy {
     let sessions = &[
         Permission::ThreeDsSessionCreate,

@@ -1,4 +1,4 @@
-//! A copy of the database: every row of one instant, and nothing else.
+//! Backups: the copy contains every row of one snapshot except CVCs.
 
 use std::{
     fs,
@@ -31,9 +31,9 @@ use scrip_testing::{
     vault_harness::{Engine, VaultHarness},
 };
 
-const NO_BOUND: u64 = u64::MAX;
+const NO_WAL_LIMIT: u64 = u64::MAX;
 
-/// An empty file to copy into, in a folder that outlives it.
+/// Creates the empty file that a copy is written to.
 fn create_empty_file(folder: &Path) -> PathBuf {
     let file = folder.join("copy");
     fs::write(&file, b"").unwrap();
@@ -41,11 +41,11 @@ fn create_empty_file(folder: &Path) -> PathBuf {
 }
 
 fn read_log_path(vault: &Path) -> PathBuf {
-    vault.with_file_name("access.db")
+    vault.with_file_name("read_log.db")
 }
 
 fn copy_vault(from: &Path, to: &Path) -> CopyResult {
-    copy_database(from, to, NO_BOUND, |_| ()).unwrap()
+    copy_database(from, to, NO_WAL_LIMIT, |_| ()).unwrap()
 }
 
 #[track_caller]
@@ -60,34 +60,36 @@ fn query_texts(connection: &Connection, sql: &str) -> Vec<String> {
     rows.map(Result::unwrap).collect()
 }
 
-const TABLES: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
-const SCHEMA: &str =
+const TABLE_NAMES_QUERY: &str = "SELECT name FROM sqlite_schema WHERE type = 'table' ORDER BY name";
+const SCHEMA_QUERY: &str =
     "SELECT type || name || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY 1";
 
 fn table_rows(connection: &Connection, table: &str) -> Vec<Vec<Value>> {
     let mut statement = connection.prepare(&format!("SELECT * FROM {table}")).unwrap();
-    let columns = statement.column_count();
-    let row = |row: &rusqlite::Row<'_>| (0..columns).map(|at| row.get(at)).collect();
-    statement.query_map([], row).unwrap().map(Result::unwrap).collect()
+    let column_count = statement.column_count();
+    let row_values =
+        |row: &rusqlite::Row<'_>| (0..column_count).map(|index| row.get(index)).collect();
+    statement.query_map([], row_values).unwrap().map(Result::unwrap).collect()
 }
 
-/// Tokens that were made, changed and deleted, with codes and a remembered answer.
-async fn harness_with_data() -> StoreHarness {
+/// Opens a harness with inserted, updated and deleted tokens, CVCs, a token intent, a 3DS session,
+/// a stored response and a read log record.
+async fn open_harness_with_data() -> StoreHarness {
     let harness = StoreHarness::open(Engine::Sqlite).await;
-    for at in 0..50 {
-        harness.insert(token_record(&format!("id-{at}"))).await;
+    for index in 0..50 {
+        harness.insert(token_record(&format!("id-{index}"))).await;
     }
-    let coded = StoredToken {
+    let token = StoredToken {
         cvc: Some(cvc_record("a code, sealed")),
         ..without_cvc(token_record("coded"))
     };
     let response = harness.idempotency_record([9; 32]);
-    harness.insert_with_record(coded, Box::new(move |_| Some(response))).await.unwrap();
-    let coded = StoredToken {
+    harness.insert_with_record(token, Box::new(move |_| Some(response))).await.unwrap();
+    let token = StoredToken {
         cvc: Some(cvc_record("a code, sealed")),
         ..without_cvc(TokenRecord { fingerprint: None, ..token_record("coded-2") })
     };
-    let insert = harness.new_insert(coded, Deduplicate::No);
+    let insert = harness.new_insert(token, Deduplicate::No);
     harness.insert_token(insert).await.unwrap();
     let intent = StoredTokenIntent {
         record: TokenIntentRecord {
@@ -103,8 +105,8 @@ async fn harness_with_data() -> StoreHarness {
         cvc: Some(cvc_record("a code, sealed")),
     };
     let audit = harness.audit(Operation::CreateTokenIntent);
-    let written = CommitExtras { audit, entity: "intent".to_owned(), idempotency: None };
-    harness.store().insert_token_intent(harness.lookup_permit(), intent, written).await.unwrap();
+    let extras = CommitExtras { audit, entity: "intent".to_owned(), idempotency: None };
+    harness.store().insert_token_intent(harness.lookup_permit(), intent, extras).await.unwrap();
     harness
         .insert_threeds_session(
             harness.threeds_session_write(harness.threeds_session_record(1), &[1]),
@@ -118,122 +120,138 @@ async fn harness_with_data() -> StoreHarness {
         .record_reads(&harness.caller, Operation::GetToken, entries)
         .await
         .unwrap();
-    let first = token_record("id-1");
-    harness.update(harness.new_update(revised_record(&first), Deduplicate::No)).await;
-    let gone = Sealed::from_stored(b"the body of a token that was deleted".to_vec());
-    harness.insert(TokenRecord { body: gone, ..token_record("deleted") }).await;
+    let inserted = token_record("id-1");
+    harness.update(harness.new_update(revised_record(&inserted), Deduplicate::No)).await;
+    let body = Sealed::from_stored(b"the body of a token that was deleted".to_vec());
+    harness.insert(TokenRecord { body, ..token_record("deleted") }).await;
     harness.delete("deleted", 0).await;
     harness
 }
 
 #[tokio::test]
 async fn backup_copies_every_row_except_cvcs() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
-    let told = copy_vault(&file, &copy);
-    let (from, to) = (Connection::open(&file).unwrap(), Connection::open(&copy).unwrap());
-    let other = Connection::open(file.with_file_name("access.db")).unwrap();
-    let mut expected = Vec::new();
-    for (table, own) in READ_LOG_TABLES {
-        let original = table_rows(&other, table);
-        assert_eq!(original, table_rows(&to, own), "{table}");
-        expected.push((own.to_owned(), u64::try_from(original.len()).unwrap()));
+    let result = copy_vault(&file, &copy);
+    let (vault_connection, copy_connection) =
+        (Connection::open(&file).unwrap(), Connection::open(&copy).unwrap());
+    let read_log = Connection::open(file.with_file_name("read_log.db")).unwrap();
+    let mut expected_counts = Vec::new();
+    for (table, copy_table) in READ_LOG_TABLES {
+        let original = table_rows(&read_log, table);
+        assert_eq!(original, table_rows(&copy_connection, copy_table), "{table}");
+        expected_counts.push((copy_table.to_owned(), u64::try_from(original.len()).unwrap()));
     }
-    let of_vault = |mut all: Vec<String>| {
-        all.retain(|it| {
-            !READ_LOG_TABLES.iter().any(|(_, own)| it.starts_with(&format!("table{own}")))
+    let without_read_log_tables = |mut schema: Vec<String>| {
+        schema.retain(|it| {
+            !READ_LOG_TABLES
+                .iter()
+                .any(|(_, copy_table)| it.starts_with(&format!("table{copy_table}")))
         });
-        all
+        schema
     };
-    assert_eq!(query_texts(&from, SCHEMA), of_vault(query_texts(&to, SCHEMA)));
-    for table in query_texts(&from, TABLES) {
-        let original = table_rows(&from, &table);
+    assert_eq!(
+        query_texts(&vault_connection, SCHEMA_QUERY),
+        without_read_log_tables(query_texts(&copy_connection, SCHEMA_QUERY))
+    );
+    for table in query_texts(&vault_connection, TABLE_NAMES_QUERY) {
+        let original = table_rows(&vault_connection, &table);
         if EXCLUDED_TABLES.contains(&table.as_str()) {
-            assert!(!original.is_empty() && table_rows(&to, &table).is_empty(), "{table}");
+            assert!(
+                !original.is_empty() && table_rows(&copy_connection, &table).is_empty(),
+                "{table}"
+            );
             continue;
         }
-        assert_eq!(original, table_rows(&to, &table), "{table}");
-        expected.push((table, u64::try_from(original.len()).unwrap()));
+        assert_eq!(original, table_rows(&copy_connection, &table), "{table}");
+        expected_counts.push((table, u64::try_from(original.len()).unwrap()));
     }
-    let mut counted = told.rows;
-    counted.sort();
-    expected.sort();
-    assert_eq!(counted, expected);
-    let version = "SELECT user_version || ',' || application_id
+    let mut copied_counts = result.rows;
+    copied_counts.sort();
+    expected_counts.sort();
+    assert_eq!(copied_counts, expected_counts);
+    let version_query = "SELECT user_version || ',' || application_id
         FROM pragma_user_version, pragma_application_id";
-    assert_eq!(query_texts(&from, version), query_texts(&to, version));
+    assert_eq!(
+        query_texts(&vault_connection, version_query),
+        query_texts(&copy_connection, version_query)
+    );
 }
 
-/// A table or a column that is about codes has to be left out by name.
+/// A table has CVC data if its name or a column name contains "cvc" or "epoch".
 #[tokio::test]
 async fn every_table_with_cvcs_is_excluded_from_backups() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let connection = Connection::open(harness.file()).unwrap();
-    for table in query_texts(&connection, TABLES) {
+    for table in query_texts(&connection, TABLE_NAMES_QUERY) {
         let columns =
             query_texts(&connection, &format!("SELECT name FROM pragma_table_info('{table}')"));
         let mut names = columns.iter().chain([&table]);
-        let speaks = names.any(|it| it.contains("cvc") || it.contains("epoch"));
-        assert_eq!(speaks, EXCLUDED_TABLES.contains(&table.as_str()), "{table}");
+        let has_cvc_data = names.any(|it| it.contains("cvc") || it.contains("epoch"));
+        assert_eq!(has_cvc_data, EXCLUDED_TABLES.contains(&table.as_str()), "table {table}");
     }
 }
 
 #[tokio::test]
 async fn backup_contains_no_bytes_of_deleted_or_excluded_rows() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
     copy_vault(&file, &copy);
-    let has = |paths: &[PathBuf], text: &str| {
+    let contain_text = |paths: &[PathBuf], text: &str| {
         let mut files = paths.iter().map(|it| fs::read(it).unwrap_or_default());
-        files.any(|it| it.windows(text.len()).any(|at| at == text.as_bytes()))
+        files.any(|it| it.windows(text.len()).any(|window| window == text.as_bytes()))
     };
-    let original = [file.clone(), file.with_extension("db-wal")];
+    let original_files = [file.clone(), file.with_extension("db-wal")];
     for (text, expected) in [
         ("a code, sealed", false),
         ("the body of a token that was deleted", false),
-        // The control: what should be there is found by the same search.
+        // Control: the same search finds data that should be in the copy.
         ("id-49", true),
     ] {
-        assert!(has(&original, text), "{text}");
-        assert_eq!(has(std::slice::from_ref(&copy), text), expected, "{text}");
+        assert!(contain_text(&original_files, text), "{text}");
+        assert_eq!(contain_text(std::slice::from_ref(&copy), text), expected, "{text}");
     }
-    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a copy is one file");
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "a copy should be one file");
 }
 
 const INSERT_RECORD: &str =
-    "INSERT INTO audit (tenant, n, at, actor_kind, operation, entity, outcome,
+    "INSERT INTO log_records (tenant, sequence, at, actor_kind, operation, entity, outcome,
         trace, address, link)
-    SELECT x'00', coalesce(max(n), 0) + 1, 0, '', 'test', '', '', ?, '', x'' FROM audit";
+    SELECT x'00', coalesce(max(sequence), 0) + 1, 0, '', 'test', '', '', ?, '', x'' FROM log_records";
 
-/// Others commit while it is made, and it has none of that.
+/// Each progress report of the copy commits other changes. The copy must not contain them.
 #[tokio::test]
 async fn backup_contains_one_snapshot_despite_concurrent_commits() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
     insert_records(&file, 20_000);
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
-    let told: Arc<Mutex<Vec<BackupProgress>>> = Arc::default();
-    let (heard, original) = (Arc::clone(&told), file.clone());
-    let watch = move |portion| {
-        heard.lock().unwrap().push(portion);
-        let connection = Connection::open(&original).unwrap();
+    let progress: Arc<Mutex<Vec<BackupProgress>>> = Arc::default();
+    let (recorded_progress, original_file) = (Arc::clone(&progress), file.clone());
+    let commit_changes = move |report| {
+        recorded_progress.lock().unwrap().push(report);
+        let connection = Connection::open(&original_file).unwrap();
         connection.execute(INSERT_RECORD, ["meanwhile"]).unwrap();
         connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
     };
-    let before: i64 = query_number(&file, "SELECT version FROM directory_state");
-    copy_database(&file, &copy, NO_BOUND, watch).unwrap();
-    let told = told.lock().unwrap();
-    assert!(told.len() > 3, "{told:?}");
-    assert!(told.iter().all(|it| it.total_bytes > 1_000_000), "{told:?}");
-    let committed = query_number(&file, "SELECT count(*) FROM audit WHERE trace = 'meanwhile'");
-    assert_eq!(usize::try_from(committed).unwrap(), told.len());
-    assert_eq!(query_number(&copy, "SELECT count(*) FROM audit WHERE trace = 'meanwhile'"), 0);
-    assert_eq!(query_number(&copy, "SELECT version FROM directory_state"), before);
+    let version_before: i64 = query_number(&file, "SELECT version FROM directory_state");
+    copy_database(&file, &copy, NO_WAL_LIMIT, commit_changes).unwrap();
+    let progress = progress.lock().unwrap();
+    assert!(progress.len() > 3, "{progress:?}");
+    assert!(progress.iter().all(|it| it.total_bytes > 1_000_000), "{progress:?}");
+    let committed =
+        query_number(&file, "SELECT count(*) FROM log_records WHERE trace = 'meanwhile'");
+    assert_eq!(usize::try_from(committed).unwrap(), progress.len());
+    assert_eq!(
+        query_number(&copy, "SELECT count(*) FROM log_records WHERE trace = 'meanwhile'"),
+        0
+    );
+    assert_eq!(query_number(&copy, "SELECT version FROM directory_state"), version_before);
     let examined = examine(&copy, || ()).unwrap();
     assert!(examined.is_current && examined.directory.tenants.len() == 2);
     let opened = scrip_core::policy::Directory::open(examined.directory, &root_key(), None);
@@ -244,13 +262,13 @@ fn query_number(file: &Path, sql: &str) -> i64 {
     Connection::open(file).unwrap().query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// Enough rows that the engine is asked how far it is.
-fn insert_records(file: &Path, rows: usize) {
+/// Inserts records into the audit log.
+fn insert_records(file: &Path, count: usize) {
     let mut connection = Connection::open(file).unwrap();
     let transaction = connection.transaction().unwrap();
-    for _ in 0..rows {
+    for _ in 0..count {
         transaction
-            .execute(INSERT_RECORD, ["a trace to fill the table with something of a length"])
+            .execute(INSERT_RECORD, ["a long trace, so that the table of records has many pages"])
             .unwrap();
     }
     transaction.commit().unwrap();
@@ -259,41 +277,42 @@ fn insert_records(file: &Path, rows: usize) {
 #[tokio::test]
 async fn backup_contains_commits_that_are_only_in_the_wal() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    // Nobody is there who would move it.
+    // Closes the SQLite store, so that no checkpointer writes the WAL into the database.
     let harness = harness.with_store(|| Arc::new(scrip_testing::MemoryStore::default()));
     let file = harness.file();
     let connection = Connection::open(&file).unwrap();
     connection.execute_batch("PRAGMA wal_autocheckpoint = 0").unwrap();
-    connection.execute(INSERT_RECORD, ["only in the log"]).unwrap();
-    let has = |path: &Path| fs::read(path).unwrap().windows(15).any(|it| it == b"only in the log");
-    assert!(has(&file.with_extension("db-wal")) && !has(&file));
+    connection.execute(INSERT_RECORD, ["only in the wal"]).unwrap();
+    let contains_trace =
+        |path: &Path| fs::read(path).unwrap().windows(15).any(|it| it == b"only in the wal");
+    assert!(contains_trace(&file.with_extension("db-wal")) && !contains_trace(&file));
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
     copy_vault(&file, &copy);
-    assert!(has(&copy));
+    assert!(contains_trace(&copy));
     assert_eq!(
-        query_number(&copy, "SELECT count(*) FROM audit WHERE trace = 'only in the log'"),
+        query_number(&copy, "SELECT count(*) FROM log_records WHERE trace = 'only in the wal'"),
         1
     );
 }
 
 #[tokio::test]
-async fn backup_fails_when_the_wal_exceeds_its_bound() {
-    let harness = harness_with_data().await;
+async fn backup_fails_when_the_wal_exceeds_its_size_limit() {
+    let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
     insert_records(&file, 20_000);
-    let length = fs::metadata(file.with_extension("db-wal")).unwrap().len();
+    let wal_length = fs::metadata(file.with_extension("db-wal")).unwrap().len();
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
-    let outcome = copy_database(&file, &copy, length - 1, |_| ());
-    assert_rejected(outcome, "grown past the bound");
+    let outcome = copy_database(&file, &copy, wal_length - 1, |_| ());
+    assert_rejected(outcome, "exceeded its size limit");
     fs::write(&copy, b"").unwrap();
-    assert!(copy_database(&file, &copy, length, |_| ()).is_ok());
+    assert!(copy_database(&file, &copy, wal_length, |_| ()).is_ok());
 }
 
 #[tokio::test]
 async fn foreign_or_newer_database_is_not_copied_or_restored() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let file = harness.vault_harness.file();
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
@@ -301,70 +320,72 @@ async fn foreign_or_newer_database_is_not_copied_or_restored() {
     for (sql, expected) in [
         ("PRAGMA user_version = 99", "newer version"),
         ("PRAGMA user_version = 2", "never released"),
-        ("PRAGMA application_id = 7", "not one of ours"),
+        ("PRAGMA application_id = 7", "not a Scrip database"),
     ] {
         let altered = folder.path().join("altered");
         fs::copy(&copy, &altered).unwrap();
         Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
         assert_rejected(examine(&altered, || ()), expected);
         assert_rejected(upgrade(&altered), expected);
-        let again = folder.path().join("again");
-        fs::write(&again, b"").unwrap();
-        assert_rejected(copy_database(&altered, &again, NO_BOUND, |_| ()), expected);
+        let target = folder.path().join("target");
+        fs::write(&target, b"").unwrap();
+        assert_rejected(copy_database(&altered, &target, NO_WAL_LIMIT, |_| ()), expected);
     }
-    let nothing = folder.path().join("nothing");
-    fs::write(&nothing, b"").unwrap();
-    assert_rejected(examine(&nothing, || ()), "empty");
+    let empty = folder.path().join("nothing");
+    fs::write(&empty, b"").unwrap();
+    assert_rejected(examine(&empty, || ()), "empty");
     assert_rejected(
-        copy_database(&nothing, &create_empty_file(folder.path()), NO_BOUND, |_| ()),
+        copy_database(&empty, &create_empty_file(folder.path()), NO_WAL_LIMIT, |_| ()),
         "empty",
     );
-    let absent = folder.path().join("absent");
-    assert!(copy_database(&absent, &create_empty_file(folder.path()), NO_BOUND, |_| ()).is_err());
-    assert!(!absent.exists());
+    let missing = folder.path().join("absent");
+    assert!(
+        copy_database(&missing, &create_empty_file(folder.path()), NO_WAL_LIMIT, |_| ()).is_err()
+    );
+    assert!(!missing.exists());
 }
 
-/// Keys are kept apart by a number of bytes that is right for one size of pages.
+/// The padding before the keys is computed for one page size.
 #[tokio::test]
 async fn database_with_another_page_size_is_rejected_and_its_backup_is_corrected() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
     copy_vault(&harness.vault_harness.file(), &copy);
-    let size = |file: &Path| query_number(file, "SELECT page_size FROM pragma_page_size");
-    assert_eq!((size(&harness.vault_harness.file()), size(&copy)), (4096, 4096));
-    // A vault as it is, apart from that: with its access log beside it.
-    let copy = folder.path().join("vault");
+    let page_size = |file: &Path| query_number(file, "SELECT page_size FROM pragma_page_size");
+    assert_eq!((page_size(&harness.vault_harness.file()), page_size(&copy)), (4096, 4096));
+    // A complete vault with its read log, but with another page size.
+    let second_vault = folder.path().join("vault");
     for (from, to) in [
-        (harness.vault_harness.file(), copy.clone()),
-        (read_log_path(&harness.vault_harness.file()), read_log_path(&copy)),
+        (harness.vault_harness.file(), second_vault.clone()),
+        (read_log_path(&harness.vault_harness.file()), read_log_path(&second_vault)),
     ] {
-        let into = [to.to_str().unwrap()];
-        Connection::open(from).unwrap().execute("VACUUM INTO ?", into).unwrap();
+        let target = [to.to_str().unwrap()];
+        Connection::open(from).unwrap().execute("VACUUM INTO ?", target).unwrap();
     }
-    let other = "PRAGMA page_size = 8192; VACUUM";
-    Connection::open(&copy).unwrap().execute_batch(other).unwrap();
-    assert_eq!(size(&copy), 8192);
-    assert_rejected(examine(&copy, || ()), "another size");
-    assert_rejected(SqliteStore::open(&copy), "another size");
-    let again = folder.path().join("again");
-    fs::write(&again, b"").unwrap();
-    copy_vault(&copy, &again);
-    assert_eq!(size(&again), 4096);
-    assert!(examine(&again, || ()).is_ok());
+    let change_page_size = "PRAGMA page_size = 8192; VACUUM";
+    Connection::open(&second_vault).unwrap().execute_batch(change_page_size).unwrap();
+    assert_eq!(page_size(&second_vault), 8192);
+    assert_rejected(examine(&second_vault, || ()), "page size");
+    assert_rejected(SqliteStore::open(&second_vault), "page size");
+    let corrected = folder.path().join("target");
+    fs::write(&corrected, b"").unwrap();
+    copy_vault(&second_vault, &corrected);
+    assert_eq!(page_size(&corrected), 4096);
+    assert!(examine(&corrected, || ()).is_ok());
 }
 
-/// Each of these is a database that SQLite opens without a word.
+/// SQLite opens each of these databases without an error.
 #[tokio::test]
 async fn examining_a_damaged_backup_fails() {
-    let harness = harness_with_data().await;
+    let harness = open_harness_with_data().await;
     let folder = tempfile::tempdir().unwrap();
     let copy = create_empty_file(folder.path());
     copy_vault(&harness.vault_harness.file(), &copy);
     assert!(examine(&copy, || ()).is_ok());
     for (sql, expected) in [
         ("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'tokens_by_id'", ""),
-        ("PRAGMA foreign_keys = OFF; DELETE FROM tenants", "belong to others"),
+        ("PRAGMA foreign_keys = OFF; DELETE FROM tenants", "refer to missing rows"),
     ] {
         let altered = folder.path().join("altered");
         fs::copy(&copy, &altered).unwrap();
@@ -372,41 +393,42 @@ async fn examining_a_damaged_backup_fails() {
         assert_rejected(examine(&altered, || ()), expected);
     }
     let mut bytes = fs::read(&copy).unwrap();
-    let page = bytes.len() / 4096 / 2 * 4096;
-    bytes[page..page + 64].fill(0x55);
+    let page_start = bytes.len() / 4096 / 2 * 4096;
+    bytes[page_start..page_start + 64].fill(0x55);
     let altered = folder.path().join("altered");
     fs::write(&altered, bytes).unwrap();
     assert!(examine(&altered, || ()).is_err());
 }
 
-/// A log that had to grow, because somebody read for long, gives its space back afterwards.
+/// A long reader prevents the truncation of the WAL. After it ends, the next commits truncate the
+/// WAL.
 #[tokio::test]
 async fn wal_is_truncated_after_a_long_reader_ends() {
-    const LIMIT: u64 = 128 * 1024 * 1024;
+    const WAL_LIMIT: u64 = 128 * 1024 * 1024;
     let harness = StoreHarness::open(Engine::Sqlite).await;
-    let log = harness.vault_harness.file().with_extension("db-wal");
-    let length = || fs::metadata(&log).unwrap().len();
+    let wal = harness.vault_harness.file().with_extension("db-wal");
+    let wal_length = || fs::metadata(&wal).unwrap().len();
     let reader = Connection::open(harness.vault_harness.file()).unwrap();
     let transaction = reader.unchecked_transaction().unwrap();
     assert_eq!(table_rows(&transaction, "tokens").len(), 0);
-    let large = |at: usize| TokenRecord {
+    let large_record = |index: usize| TokenRecord {
         body: Sealed::from_stored(vec![7; 4 * 1024 * 1024]),
-        ..token_record(&format!("large-{at}"))
+        ..token_record(&format!("large-{index}"))
     };
-    for at in 0..40 {
-        harness.insert(large(at)).await;
+    for index in 0..40 {
+        harness.insert(large_record(index)).await;
     }
-    assert!(length() > LIMIT, "{}", length());
+    assert!(wal_length() > WAL_LIMIT, "WAL of {} bytes", wal_length());
     drop(transaction);
-    let short = async {
-        for at in 0..2_000 {
-            harness.insert(token_record(&format!("small-{at}"))).await;
-            if length() <= LIMIT {
+    let insert_until_truncated = async {
+        for index in 0..2_000 {
+            harness.insert(token_record(&format!("small-{index}"))).await;
+            if wal_length() <= WAL_LIMIT {
                 return true;
             }
             sleep(Duration::from_millis(10));
         }
         false
     };
-    assert!(short.await, "{}", length());
+    assert!(insert_until_truncated.await, "WAL of {} bytes", wal_length());
 }

@@ -1,4 +1,4 @@
-//! Whoever writes to the database file without our keys changes nothing unnoticed.
+//! Alterations of the database file without the keys of the vault are detected.
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -20,14 +20,14 @@ use scrip_testing::{
 };
 use serde_json::json;
 
-pub(crate) async fn vault_with_card(engine: Engine) -> (VaultHarness, Caller, TokenId) {
+pub(crate) async fn create_vault_with_card(engine: Engine) -> (VaultHarness, Caller, TokenId) {
     let harness = VaultHarness::open(engine).await;
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness
         .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
         .await;
     let data = Plaintext::new(json!({"number": "4242424242424242", "cvc": "123"}));
-    let new = NewToken {
+    let new_card = NewToken {
         id: None,
         source: TokenSource::Data { token_type: TokenType::Card, data },
         mask: None,
@@ -38,21 +38,21 @@ pub(crate) async fn vault_with_card(engine: Engine) -> (VaultHarness, Caller, To
         deduplicate: None,
         expires_at: Some(START.plus(std::time::Duration::from_secs(3600))),
     };
-    let written = create_token(&harness.vault, &caller, new, None).await.unwrap();
-    let id = written.token.id;
-    // So that it has been modified, and every column has a value.
+    let created = create_token(&harness.vault, &caller, new_card, None).await.unwrap();
+    let id = created.token.id;
+    // An update, so that every column has a value.
     update_token(&harness.vault, &caller, &id, TokenPatch::default(), None).await.unwrap();
     (harness, caller, id)
 }
 
 pub(crate) fn describe(view: &TokenView) -> String {
-    let shown = &view.detail.as_ref().unwrap().visible;
-    let data = shown.data.as_ref().map(Plaintext::expose);
-    let cvc = shown.cvc.as_ref().map(|it| it.expose());
+    let visible = &view.detail.as_ref().unwrap().visible;
+    let data = visible.data.as_ref().map(Plaintext::expose);
+    let cvc = visible.cvc.as_ref().map(|it| it.expose());
     format!("{view:?} {data:?} {cvc:?}")
 }
 
-/// One column, one altered value at a time; put back before the next.
+/// A table, a column and its altered value. Each column is restored before the next is altered.
 const ALTERATIONS: &[(&str, &str, &str)] = &[
     ("tokens", "id", "'altered'"),
     ("tokens", "id", "''"),
@@ -96,61 +96,65 @@ const ALTERATIONS: &[(&str, &str, &str)] = &[
 
 #[tokio::test]
 async fn altered_token_column_is_detected() {
-    let (harness, caller, id) = vault_with_card(Engine::Sqlite).await;
-    let first = describe(&get_token(&harness.vault, &caller, &id).await.unwrap());
-    assert!(first.contains("4242424242424242") && first.contains("\"123\""), "{first}");
+    let (harness, caller, id) = create_vault_with_card(Engine::Sqlite).await;
+    let unaltered = describe(&get_token(&harness.vault, &caller, &id).await.unwrap());
+    assert!(unaltered.contains("4242424242424242") && unaltered.contains("\"123\""), "{unaltered}");
     let attacker = Connection::open(harness.file()).unwrap();
     for (table, column, value) in ALTERATIONS {
-        let copy = format!("CREATE TEMP TABLE kept AS SELECT {column} AS it FROM {table}");
-        attacker.execute_batch(&copy).unwrap();
+        let save_column =
+            format!("CREATE TEMP TABLE saved AS SELECT {column} AS original FROM {table}");
+        attacker.execute_batch(&save_column).unwrap();
         attacker.execute(&format!("UPDATE {table} SET {column} = {value}"), []).unwrap();
         let outcome = get_token(&harness.vault, &caller, &id).await;
-        let noticed = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
-        assert!(noticed, "{column} = {value}: {outcome:?}");
-        let back = format!("UPDATE {table} SET {column} = (SELECT it FROM kept)");
-        attacker.execute_batch(&format!("{back}; DROP TABLE kept;")).unwrap();
-        assert_eq!(describe(&get_token(&harness.vault, &caller, &id).await.unwrap()), first);
+        let is_detected = matches!(outcome, Err(Error::Internal(_) | Error::NotFound));
+        assert!(is_detected, "{column} = {value}: {outcome:?}");
+        let restore_column = format!("UPDATE {table} SET {column} = (SELECT original FROM saved)");
+        attacker.execute_batch(&format!("{restore_column}; DROP TABLE saved;")).unwrap();
+        assert_eq!(describe(&get_token(&harness.vault, &caller, &id).await.unwrap()), unaltered);
     }
 }
 
-/// Entries are in no seal, but what they lead to is: a token is never shown as what it is not.
+/// Index entries are not authenticated, but tokens are: a token is never returned for a wrong
+/// entry.
 #[tokio::test]
 async fn forged_index_entry_is_detected() {
-    let (harness, caller, _) = vault_with_card(Engine::Sqlite).await;
+    let (harness, caller, _) = create_vault_with_card(Engine::Sqlite).await;
     let attacker = Connection::open(harness.file()).unwrap();
-    let listed = async |filter| {
+    let count_listed = async |filter| {
         let query = ListTokensQuery { container: None, filter, start: None, size: 20 };
         list_tokens(&harness.vault, &caller, query).await.map(|it| it.tokens.len())
     };
-    assert_eq!(listed(TokenFilter::Type(TokenType::Card)).await.unwrap(), 1);
-    let forged = [
-        "SELECT tenant, CAST('tbank' AS BLOB), container, created_at, token FROM filed",
-        "SELECT tenant, CAST('tbank' AS BLOB), '/a/', created_at, token FROM filed",
-        "SELECT tenant, facet, '/zoo/', created_at, token FROM filed",
-        "SELECT tenant, facet, container, created_at + 1, token FROM filed",
+    assert_eq!(count_listed(TokenFilter::Type(TokenType::Card)).await.unwrap(), 1);
+    let forged_entries = [
+        "SELECT tenant, CAST('tbank' AS BLOB), container, created_at, token FROM token_index",
+        "SELECT tenant, CAST('tbank' AS BLOB), '/a/', created_at, token FROM token_index",
+        "SELECT tenant, facet, '/zoo/', created_at, token FROM token_index",
+        "SELECT tenant, facet, container, created_at + 1, token FROM token_index",
     ];
-    for entries in forged {
-        attacker.execute_batch("BEGIN; CREATE TEMP TABLE kept AS SELECT * FROM filed").unwrap();
-        attacker.execute(&format!("INSERT OR IGNORE INTO filed {entries}"), []).unwrap();
+    for forged_entry in forged_entries {
+        attacker
+            .execute_batch("BEGIN; CREATE TEMP TABLE saved AS SELECT * FROM token_index")
+            .unwrap();
+        attacker.execute(&format!("INSERT OR IGNORE INTO token_index {forged_entry}"), []).unwrap();
         attacker.execute_batch("COMMIT").unwrap();
-        let outcome = listed(TokenFilter::All).await;
-        assert!(matches!(outcome, Err(Error::Internal(_))), "{entries}: {outcome:?}");
+        let outcome = count_listed(TokenFilter::All).await;
+        assert!(matches!(outcome, Err(Error::Internal(_))), "{forged_entry}: {outcome:?}");
         attacker
             .execute_batch(
-                "DELETE FROM filed; INSERT INTO filed SELECT * FROM kept; DROP TABLE kept",
+                "DELETE FROM token_index; INSERT INTO token_index SELECT * FROM saved; DROP TABLE saved",
             )
             .unwrap();
-        assert_eq!(listed(TokenFilter::All).await.unwrap(), 1);
+        assert_eq!(count_listed(TokenFilter::All).await.unwrap(), 1);
     }
-    attacker.execute("UPDATE filed SET token = token + 1000", []).unwrap();
-    assert_eq!(listed(TokenFilter::All).await.unwrap(), 0);
+    attacker.execute("UPDATE token_index SET token = token + 1000", []).unwrap();
+    assert_eq!(count_listed(TokenFilter::All).await.unwrap(), 0);
 }
 
-/// A body, a code and a whole row belong to one token and one tenant.
+/// A body, a CVC and a row belong to one token and one tenant.
 #[tokio::test]
 async fn swapped_cvcs_bodies_and_reassigned_rows_are_detected() {
-    let (harness, caller, id) = vault_with_card(Engine::Sqlite).await;
-    let other = NewToken {
+    let (harness, caller, id) = create_vault_with_card(Engine::Sqlite).await;
+    let other_card = NewToken {
         id: Some("other".to_owned()),
         source: TokenSource::Data {
             token_type: TokenType::Card,
@@ -164,36 +168,39 @@ async fn swapped_cvcs_bodies_and_reassigned_rows_are_detected() {
         deduplicate: None,
         expires_at: None,
     };
-    create_token(&harness.vault, &caller, other, None).await.unwrap();
+    create_token(&harness.vault, &caller, other_card, None).await.unwrap();
     let tenant = harness.tenant(TenantSettings::default()).await;
     let stranger = harness
         .caller(&tenant, access_with_rules([access_rule("/", Transform::Reveal, TOKENS)]))
         .await;
     let attacker = Connection::open(harness.file()).unwrap();
 
-    let swap = "UPDATE cvcs SET (expires_at, sealed) = (SELECT expires_at, sealed FROM cvcs AS it
+    let swap_cvcs =
+        "UPDATE cvcs SET (expires_at, sealed) = (SELECT expires_at, sealed FROM cvcs AS it
         WHERE it.token <> cvcs.token)";
     attacker.execute("BEGIN", []).unwrap();
-    attacker.execute(swap, []).unwrap();
+    attacker.execute(swap_cvcs, []).unwrap();
     attacker.execute("COMMIT", []).unwrap();
-    let code = get_token(&harness.vault, &caller, &id).await;
-    assert!(matches!(code, Err(Error::Internal(_))), "{code:?}");
+    let swapped_cvc = get_token(&harness.vault, &caller, &id).await;
+    assert!(matches!(swapped_cvc, Err(Error::Internal(_))), "{swapped_cvc:?}");
 
-    let swap =
+    let swap_bodies =
         "UPDATE tokens SET body = (SELECT body FROM tokens AS it WHERE it.seq <> tokens.seq)";
-    attacker.execute(swap, []).unwrap();
-    let body = get_token(&harness.vault, &caller, &id).await;
-    assert!(matches!(body, Err(Error::Internal(_))), "{body:?}");
+    attacker.execute(swap_bodies, []).unwrap();
+    let swapped_body = get_token(&harness.vault, &caller, &id).await;
+    assert!(matches!(swapped_body, Err(Error::Internal(_))), "{swapped_body:?}");
 
-    let give = "UPDATE tokens SET tenant = ?";
-    attacker.execute(give, [tenant.id.0.as_bytes()]).unwrap();
-    let given = get_token(&harness.vault, &stranger, &id).await;
-    assert!(matches!(given, Err(Error::Internal(_))), "{given:?}");
+    let reassign = "UPDATE tokens SET tenant = ?";
+    attacker.execute(reassign, [tenant.id.0.as_bytes()]).unwrap();
+    let reassigned = get_token(&harness.vault, &stranger, &id).await;
+    assert!(matches!(reassigned, Err(Error::Internal(_))), "{reassigned:?}");
 }
 
-/// Two tokens of different cards. The second is to be given the duplicate key of the first, which
-/// then has none.
-pub(crate) async fn vault_with_two_cards(engine: Engine) -> (VaultHarness, Caller, [TokenId; 2]) {
+/// Creates two tokens of different cards. The test moves the duplicate key of the first token to
+/// the second.
+pub(crate) async fn create_vault_with_two_cards(
+    engine: Engine,
+) -> (VaultHarness, Caller, [TokenId; 2]) {
     let harness = VaultHarness::open(engine).await;
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness
@@ -205,7 +212,7 @@ pub(crate) async fn vault_with_two_cards(engine: Engine) -> (VaultHarness, Calle
 }
 
 /// The statements that move a duplicate key from one token to another.
-pub(crate) fn move_duplicate_key([from, to]: &[TokenId; 2]) -> [String; 2] {
+pub(crate) fn move_duplicate_key_statements([from, to]: &[TokenId; 2]) -> [String; 2] {
     let (from, to) = (from.as_str(), to.as_str());
     [
         format!(
@@ -216,19 +223,19 @@ pub(crate) fn move_duplicate_key([from, to]: &[TokenId; 2]) -> [String; 2] {
     ]
 }
 
-/// A create with deduplication of the first card. It must not be answered with the second.
+/// Creates the first card with deduplication. The result must not be the second token.
 pub(crate) async fn check_moved_duplicate_key(harness: &VaultHarness, caller: &Caller) {
-    let mut again = card(VISA);
-    again.deduplicate = Some(true);
-    let outcome = create(&harness.vault, caller, again).await;
+    let mut same_card = card(VISA);
+    same_card.deduplicate = Some(true);
+    let outcome = create(&harness.vault, caller, same_card).await;
     assert!(matches!(outcome, Err(Error::Internal(_))), "{outcome:?}");
 }
 
 #[tokio::test]
-async fn duplicate_key_of_another_token_is_noticed() {
-    let (harness, caller, ids) = vault_with_two_cards(Engine::Sqlite).await;
+async fn duplicate_key_of_another_token_is_detected_on_sqlite() {
+    let (harness, caller, ids) = create_vault_with_two_cards(Engine::Sqlite).await;
     let attacker = Connection::open(harness.file()).unwrap();
-    for sql in move_duplicate_key(&ids) {
+    for sql in move_duplicate_key_statements(&ids) {
         assert_eq!(attacker.execute(&sql, []).unwrap(), 1, "{sql}");
     }
     check_moved_duplicate_key(&harness, &caller).await;

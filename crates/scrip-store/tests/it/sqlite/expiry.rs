@@ -1,4 +1,4 @@
-//! Sweeping the file: by two processes at once, past rows that somebody altered, and down to zeros.
+//! Deletion of expired rows: by two processes, past altered rows, and with overwriting.
 
 use std::{collections::BTreeMap, fs, sync::Arc, time::Duration};
 
@@ -35,26 +35,26 @@ fn short_lived_token() -> NewToken {
 }
 
 async fn delete_all_expired_tokens(vault: &Vault) -> usize {
-    let mut swept = 0;
+    let mut total = 0;
     loop {
         match expire_token(vault).await.unwrap() {
-            0 => return swept,
-            some => swept += some,
+            0 => return total,
+            count => total += count,
         }
-        // As a server does: whoever waits for the file gets it.
+        // Yields the file lock to other processes, like a server.
         tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }
 
-fn count(file: &Connection, sql: &str) -> i64 {
-    file.query_row(sql, [], |row| row.get(0)).unwrap()
+fn query_count(connection: &Connection, sql: &str) -> i64 {
+    connection.query_row(sql, [], |row| row.get(0)).unwrap()
 }
 
-/// How often each token has a record of having expired.
-fn expiry_records(file: &Connection) -> BTreeMap<String, usize> {
-    let sql = "SELECT entity FROM audit WHERE operation = 'expire_token' AND outcome = 'expired' \
+/// Counts the expiry records of each token.
+fn count_expiry_records(connection: &Connection) -> BTreeMap<String, usize> {
+    let sql = "SELECT entity FROM log_records WHERE operation = 'expire_token' AND outcome = 'expired' \
         AND actor IS NULL AND actor_kind = 'vault'";
-    let mut statement = file.prepare(sql).unwrap();
+    let mut statement = connection.prepare(sql).unwrap();
     let mut records = BTreeMap::new();
     for id in statement.query_map([], |row| row.get(0)).unwrap() {
         *records.entry(id.unwrap()).or_default() += 1;
@@ -62,13 +62,13 @@ fn expiry_records(file: &Connection) -> BTreeMap<String, usize> {
     records
 }
 
-/// Two processes have the file open and sweep it, while one of them goes on creating.
+/// Two processes delete expired tokens of one file, while one of them creates tokens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn concurrent_sweepers_remove_each_token_once() {
-    const EXPIRED: usize = 600;
+async fn two_processes_delete_each_expired_token_once() {
+    const EXPIRED_COUNT: usize = 600;
     let (harness, caller) = open_vault().await;
     let mut ids = Vec::new();
-    for _ in 0..EXPIRED {
+    for _ in 0..EXPIRED_COUNT {
         ids.push(
             create(&harness.vault, &caller, short_lived_token())
                 .await
@@ -80,48 +80,50 @@ async fn concurrent_sweepers_remove_each_token_once() {
         );
     }
     harness.clock.advance(MINUTE);
-    let beside = SqliteStore::open_for_command(&harness.file()).unwrap();
-    let other = Vault { store: Arc::new(beside), ..harness.vault.clone() };
-    let creating = async {
+    let command = SqliteStore::open_for_command(&harness.file()).unwrap();
+    let command_vault = Vault { store: Arc::new(command), ..harness.vault.clone() };
+    let create_tokens = async {
         for _ in 0..100 {
             create(&harness.vault, &caller, card(VISA)).await.unwrap();
         }
     };
-    let both = [expire_token(&harness.vault).await.unwrap(), expire_token(&other).await.unwrap()];
-    assert!(both.iter().all(|it| *it > 0), "each has a part in it");
-    let (one, two, ()) = tokio::join!(
+    let first_counts =
+        [expire_token(&harness.vault).await.unwrap(), expire_token(&command_vault).await.unwrap()];
+    assert!(first_counts.iter().all(|it| *it > 0), "each process should delete some");
+    let (first_total, second_total, ()) = tokio::join!(
         delete_all_expired_tokens(&harness.vault),
-        delete_all_expired_tokens(&other),
-        creating
+        delete_all_expired_tokens(&command_vault),
+        create_tokens
     );
-    assert_eq!(both[0] + both[1] + one + two, EXPIRED);
+    assert_eq!(first_counts[0] + first_counts[1] + first_total + second_total, EXPIRED_COUNT);
 
-    let file = Connection::open(harness.file()).unwrap();
-    assert_eq!(count(&file, "SELECT count(*) FROM tokens"), 100);
-    let left = "SELECT count(*) FROM filed WHERE token NOT IN (SELECT seq FROM tokens)";
-    assert_eq!(count(&file, left), 0, "entries that lead nowhere");
-    let records = expiry_records(&file);
-    assert_eq!(records.len(), EXPIRED);
+    let connection = Connection::open(harness.file()).unwrap();
+    assert_eq!(query_count(&connection, "SELECT count(*) FROM tokens"), 100);
+    let orphan_query =
+        "SELECT count(*) FROM token_index WHERE token NOT IN (SELECT seq FROM tokens)";
+    assert_eq!(query_count(&connection, orphan_query), 0, "index entries without a token");
+    let records = count_expiry_records(&connection);
+    assert_eq!(records.len(), EXPIRED_COUNT);
     assert!(ids.iter().all(|it| records.get(it) == Some(&1)));
 }
 
 #[tokio::test]
-async fn altered_expired_token_is_swept_and_blocks_no_other() {
+async fn altered_expired_token_is_deleted_and_blocks_no_other() {
     let (harness, caller) = open_vault().await;
     let (altered, next) = (short_lived_token(), short_lived_token());
     let altered =
         create(&harness.vault, &caller, altered).await.unwrap().token.id.as_str().to_owned();
     create(&harness.vault, &caller, next).await.unwrap();
-    let file = Connection::open(harness.file()).unwrap();
+    let connection = Connection::open(harness.file()).unwrap();
     let sql = "UPDATE tokens SET containers = 'nonsense', expires_at = expires_at - 1 WHERE id = ?";
-    assert_eq!(file.execute(sql, [&altered]).unwrap(), 1);
+    assert_eq!(connection.execute(sql, [&altered]).unwrap(), 1);
     harness.clock.advance(MINUTE);
     assert_eq!(delete_all_expired_tokens(&harness.vault).await, 2);
-    assert_eq!(count(&file, "SELECT count(*) FROM tokens"), 0);
-    assert_eq!(expiry_records(&file).get(&altered), Some(&1));
+    assert_eq!(query_count(&connection, "SELECT count(*) FROM tokens"), 0);
+    assert_eq!(count_expiry_records(&connection).get(&altered), Some(&1));
 }
 
-/// The sealed codes are overwritten in the file, though no key could open them any more.
+/// Sealed CVCs are overwritten in the file, although no key can decrypt them any more.
 #[tokio::test]
 async fn erased_cvcs_are_overwritten_with_zeros() {
     let (harness, caller) = open_vault().await;
@@ -134,9 +136,9 @@ async fn erased_cvcs_are_overwritten_with_zeros() {
         statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap()
     };
     assert_eq!(sealed.len(), 200);
-    let found = || {
+    let count_found = || {
         let file = Connection::open(harness.file()).unwrap();
-        // A reader that has not ended yet keeps the log from being copied.
+        // An active reader prevents the checkpoint.
         let checkpoint = || {
             let sql = "PRAGMA wal_checkpoint(TRUNCATE)";
             file.query_row(sql, [], |row| row.get::<_, bool>(0)).unwrap()
@@ -144,36 +146,36 @@ async fn erased_cvcs_are_overwritten_with_zeros() {
         let mut tries = 0;
         while checkpoint() {
             tries += 1;
-            assert!(tries < 1000, "the log is still in use");
+            assert!(tries < 1000, "the WAL is still in use");
             std::thread::sleep(Duration::from_millis(10));
         }
         let bytes = fs::read(harness.file()).unwrap();
-        // Past what tells how it was sealed, which all have in common.
-        let parts = sealed.iter().map(|it| &it[6..38]);
-        parts.filter(|part| bytes.windows(32).any(|it| it == *part)).count()
+        // Skips the header of the sealed value, which all values have in common.
+        let sealed_parts = sealed.iter().map(|it| &it[6..38]);
+        sealed_parts.filter(|part| bytes.windows(32).any(|it| it == *part)).count()
     };
-    assert_eq!(found(), 200, "the control");
+    assert_eq!(count_found(), 200, "the control should find all CVCs");
     harness.clock.advance(60 * MINUTE);
     while erase_cvcs(&harness.vault).await.unwrap() > 0 {}
-    assert_eq!(found(), 0);
+    assert_eq!(count_found(), 0);
 }
 
-/// What the next start must not be before. A record that an operator's command wrote, by a clock of
-/// its own, does not count beside a server's note.
+/// The watermark is the earliest clock that the next start accepts. The record of an operator
+/// command, which has its own clock, does not count if a server saved a watermark.
 #[tokio::test]
-async fn clock_watermark_is_the_saved_one_or_that_of_the_last_record() {
+async fn clock_watermark_is_that_of_the_last_record_until_one_is_saved() {
     let (harness, caller) = open_vault().await;
     let store = &harness.vault.store;
     let key = harness.vault.audit_trail.key().unwrap();
-    let found = async || load_authentic_time(&**store, key).await.unwrap().watermark;
-    let known = |it| ClockWatermark { now: it, earliest: it };
-    assert_eq!(found().await, Some(known(START)));
+    let load_watermark = async || load_authentic_time(&**store, key).await.unwrap().watermark;
+    let watermark_at = |it| ClockWatermark { now: it, earliest: it };
+    assert_eq!(load_watermark().await, Some(watermark_at(START)));
     harness.clock.advance(MINUTE);
     create(&harness.vault, &caller, card(VISA)).await.unwrap();
-    assert_eq!(found().await, Some(known(START.plus(MINUTE))));
-    let noted = ClockWatermark { now: START.plus(2 * MINUTE), earliest: START };
-    store.save_watermark(SignedWatermark::new(key, noted)).await.unwrap();
+    assert_eq!(load_watermark().await, Some(watermark_at(START.plus(MINUTE))));
+    let saved = ClockWatermark { now: START.plus(2 * MINUTE), earliest: START };
+    store.save_watermark(SignedWatermark::new(key, saved)).await.unwrap();
     harness.clock.advance(60 * MINUTE);
     create(&harness.vault, &caller, card(VISA)).await.unwrap();
-    assert_eq!(found().await, Some(noted));
+    assert_eq!(load_watermark().await, Some(saved));
 }

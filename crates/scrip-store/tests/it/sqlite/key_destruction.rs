@@ -1,4 +1,5 @@
-//! A deleted tenant's keys are nowhere on the disk, so nothing of it opens, also for the root key.
+//! The keys of a deleted tenant are nowhere on the disk, so its data cannot be decrypted, even with
+//! the root key.
 
 use std::{
     collections::HashSet,
@@ -39,15 +40,16 @@ use scrip_testing::{
     vault_harness::{Engine, VaultHarness},
 };
 
-/// Pieces of the wrapped keys of tenants. Half a key left behind is found too.
+/// Pieces of the wrapped keys of tenants. Pieces also detect a partial copy of a key.
 struct KeyTraces(HashSet<Vec<u8>>);
 
 const PIECE_BYTES: usize = 16;
-/// As the schema's arithmetic has it.
+/// The page size of the schema.
 const PAGE_BYTES: usize = 4096;
 
 impl KeyTraces {
-    /// With a connection of its own, which is closed again: the store's readers stay out of this.
+    /// Reads over a separate connection, which is closed again, so that the store's readers are not
+    /// involved.
     fn for_tenant(file: &Path, tenant: &Arc<Tenant>) -> Self {
         Self::for_tenants(file, [tenant])
     }
@@ -59,37 +61,37 @@ impl KeyTraces {
             for sql in FIND_WRAPPED_KEYS {
                 let id = [tenant.id.0.as_bytes()];
                 let key: Vec<u8> = connection.query_row(sql, id, |row| row.get(0)).unwrap();
-                // What comes first says how it was sealed, and is the same in all of them.
+                // The first bytes are a header that all sealed values have in common.
                 pieces.extend(key[PIECE_BYTES..].chunks_exact(PIECE_BYTES).map(<[u8]>::to_vec));
             }
         }
         Self(pieces)
     }
 
-    /// How many of them there are in the files of the database.
+    /// Counts the pieces in the files of the database.
     fn count_in_files(&self, file: &Path) -> usize {
-        let mut found = 0;
+        let mut count = 0;
         for name in ["scrip.db", "scrip.db-wal", "scrip.db-shm"] {
             let Ok(bytes) = fs::read(file.with_file_name(name)) else { continue };
-            found += self.find_in(&bytes).map(|(_, it)| it).collect::<HashSet<_>>().len();
+            count += self.find_in(&bytes).map(|(_, it)| it).collect::<HashSet<_>>().len();
         }
-        found
+        count
     }
 
-    /// Where they are. One look at every byte, however many there are to be found.
+    /// Finds the positions of the pieces. Reads every byte once, for any number of pieces.
     fn find_in<'a>(&'a self, bytes: &'a [u8]) -> impl Iterator<Item = (usize, &'a [u8])> {
-        let mut begins = vec![false; 1 << 16];
-        let begin = |at: &[u8]| usize::from(u16::from_le_bytes([at[0], at[1]]));
-        self.0.iter().for_each(|it| begins[begin(it)] = true);
-        let each = bytes.windows(PIECE_BYTES).enumerate();
-        each.filter(move |(_, at)| begins[begin(at)] && self.0.contains(*at))
+        let mut has_prefix = vec![false; 1 << 16];
+        let prefix = |piece: &[u8]| usize::from(u16::from_le_bytes([piece[0], piece[1]]));
+        self.0.iter().for_each(|it| has_prefix[prefix(it)] = true);
+        let windows = bytes.windows(PIECE_BYTES).enumerate();
+        windows.filter(move |(_, it)| has_prefix[prefix(it)] && self.0.contains(*it))
     }
 }
 
-/// Where the keys of a tenant are.
+/// Finds the wrapped keys of a tenant.
 const FIND_WRAPPED_KEYS: [&str; 2] = [
     "SELECT wrapped FROM tenant_keys WHERE tenant = ?",
-    "SELECT wrapped FROM lasting_keys WHERE tenant = ?",
+    "SELECT wrapped FROM permanent_keys WHERE tenant = ?",
 ];
 
 async fn delete_tenant_by_operator(harness: &VaultHarness, tenant: &Arc<Tenant>) {
@@ -104,35 +106,37 @@ async fn rename_tenant(harness: &VaultHarness, tenant: &Arc<Tenant>, name: Displ
 #[tokio::test]
 async fn deleted_tenant_keys_are_overwritten_on_disk() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, other) = (
+    let (tenant, other_tenant) = (
         harness.tenant(TenantSettings::default()).await,
         harness.tenant(TenantSettings::default()).await,
     );
-    let (caller, neighbour) = (
+    let (caller, other_caller) = (
         harness.caller(&tenant, access_without_rules(TOKENS)).await,
-        harness.caller(&other, access_without_rules(TOKENS)).await,
+        harness.caller(&other_tenant, access_without_rules(TOKENS)).await,
     );
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
-    let remaining = create(&harness.vault, &neighbour, card(VISA)).await.unwrap().token.id;
-    let (traces, theirs) = (
+    let other_id = create(&harness.vault, &other_caller, card(VISA)).await.unwrap().token.id;
+    let (traces, other_traces) = (
         KeyTraces::for_tenant(&harness.file(), &tenant),
-        KeyTraces::for_tenant(&harness.file(), &other),
+        KeyTraces::for_tenant(&harness.file(), &other_tenant),
     );
-    // The control: the search finds what is there.
+    // Control: the search finds existing keys.
     assert!(traces.count_in_files(&harness.file()) >= traces.0.len());
 
     delete_tenant_by_operator(&harness, &tenant).await;
     assert_eq!(traces.count_in_files(&harness.file()), 0);
-    assert!(theirs.count_in_files(&harness.file()) >= theirs.0.len());
-    // The token's row may still be there, but what would open it is not to be had.
+    assert!(other_traces.count_in_files(&harness.file()) >= other_traces.0.len());
+    // The row of the token may still exist, but its key does not.
     assert!(harness.directory().await.tenant(tenant.id).is_none());
-    let mut gone = harness.vault.store.load_directory().await.unwrap().tenants.into_iter();
-    assert!(gone.all(|it| it.tenant.record.id != tenant.id));
-    get_token(&harness.vault, &neighbour, &remaining).await.unwrap();
-    let sealed = scrip_core::operations::tenants::purge_tenants::purge_tenants(&harness.vault, &[])
-        .await
-        .unwrap();
-    assert!(sealed > 0);
+    let mut stored_tenants =
+        harness.vault.store.load_directory().await.unwrap().tenants.into_iter();
+    assert!(stored_tenants.all(|it| it.tenant.record.id != tenant.id));
+    get_token(&harness.vault, &other_caller, &other_id).await.unwrap();
+    let purged_count =
+        scrip_core::operations::tenants::purge_tenants::purge_tenants(&harness.vault, &[])
+            .await
+            .unwrap();
+    assert!(purged_count > 0);
     assert_eq!(
         scrip_core::operations::tenants::purge_tenants::purge_tenants(&harness.vault, &[])
             .await
@@ -140,84 +144,91 @@ async fn deleted_tenant_keys_are_overwritten_on_disk() {
         0
     );
     assert!(get_token(&harness.vault, &caller, &id).await.is_err());
-    get_token(&harness.vault, &neighbour, &remaining).await.unwrap();
+    get_token(&harness.vault, &other_caller, &other_id).await.unwrap();
 }
 
-/// Rows move between pages as others come and go, and must leave nothing behind where they were.
+/// Rows move between pages when other rows change, and must leave no copy behind.
 #[tokio::test]
 async fn deleted_tenant_keys_leave_no_copy_when_rows_move() {
-    const TENANTS: usize = 48;
+    const TENANT_COUNT: usize = 48;
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let mut tenants = Vec::new();
-    for at in 0..TENANTS {
+    for index in 0..TENANT_COUNT {
         let tenant = harness.tenant(TenantSettings::default()).await;
-        if at % 4 == 0 {
+        if index % 4 == 0 {
             let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
             create(&harness.vault, &caller, card(VISA)).await.unwrap();
         }
         tenants.push((KeyTraces::for_tenant(&harness.file(), &tenant), tenant));
     }
-    for (at, (traces, tenant)) in tenants.iter().enumerate() {
-        assert!(traces.count_in_files(&harness.file()) >= traces.0.len(), "{at}");
+    for (index, (traces, tenant)) in tenants.iter().enumerate() {
+        assert!(traces.count_in_files(&harness.file()) >= traces.0.len(), "tenant {index}");
         delete_tenant_by_operator(&harness, tenant).await;
-        assert_eq!(traces.count_in_files(&harness.file()), 0, "{at}");
+        assert_eq!(traces.count_in_files(&harness.file()), 0, "tenant {index}");
         scrip_core::operations::tenants::purge_tenants::purge_tenants(&harness.vault, &[])
             .await
             .unwrap();
     }
 }
 
-/// The same ids in every run, so that the rows lie on the same pages. With these, keys that stand in
-/// the rows themselves leave copies behind.
+/// Generates the same ids in every run, so that the rows are on the same pages. With these ids,
+/// keys that are stored in the rows would leave copies.
 fn fill_with_fixed_ids(bytes: &mut [u8]) {
     static NEXT_SEED: AtomicU64 = AtomicU64::new(4_800_000);
-    let mut drawn = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
+    let mut state = NEXT_SEED.fetch_add(1, Ordering::Relaxed);
     for byte in bytes {
-        // Of the usual multiplier the high bits.
-        drawn = drawn.wrapping_add(1).wrapping_mul(6_364_136_223_846_793_005);
-        *byte = drawn.to_be_bytes()[0];
+        // Uses the high bits of a linear congruential generator.
+        state = state.wrapping_add(1).wrapping_mul(6_364_136_223_846_793_005);
+        *byte = state.to_be_bytes()[0];
     }
 }
 
-/// The same with hundreds, whose rows differ by a byte: gaps that are almost wide enough make the
-/// engine rebuild a page, and what it moved it leaves where it was. So there must never be a second
-/// copy, also of a key that is still in use.
+/// Hundreds of rows differ by one byte in length. Gaps that are almost wide enough make SQLite
+/// rebuild a page, and old content stays in place. So there must never be a second copy, even of a
+/// key in use.
 #[tokio::test]
 async fn deleted_tenant_keys_leave_no_copy_when_pages_are_rebuilt() {
-    const TENANTS: usize = 240;
-    /// Has nothing in common with their number, so that each has its turn.
+    const TENANT_COUNT: usize = 240;
+    /// Coprime to the number of tenants, so that each tenant is deleted once.
     const STRIDE: usize = 131;
     let mut harness = VaultHarness::open(Engine::Sqlite).await;
     harness.vault.fill_random = fill_with_fixed_ids;
-    let name = |at: usize| DisplayName::parse(&"n".repeat(1 + at % 2)).unwrap();
-    for at in 0..TENANTS {
+    let name = |index: usize| DisplayName::parse(&"n".repeat(1 + index % 2)).unwrap();
+    for index in 0..TENANT_COUNT {
         let (kind, settings) = (TenantKind::Test, TenantSettings::default());
-        create_tenant(&harness.vault, &root_key(), name(at), kind, settings).await.unwrap();
+        create_tenant(&harness.vault, &root_key(), name(index), kind, settings).await.unwrap();
     }
     let directory = harness.directory().await;
     let tenants = directory.tenants();
-    let mut left: Vec<_> = (0..TENANTS).map(|at| tenants[at * STRIDE % TENANTS]).collect();
-    let all = KeyTraces::for_tenants(&harness.file(), left.iter().copied());
-    while !left.is_empty() {
-        for (at, tenant) in left.iter().enumerate().step_by(4) {
-            rename_tenant(&harness, tenant, name(at / 4 + left.len() / 20)).await;
+    let mut remaining_tenants: Vec<_> =
+        (0..TENANT_COUNT).map(|index| tenants[index * STRIDE % TENANT_COUNT]).collect();
+    let all_traces = KeyTraces::for_tenants(&harness.file(), remaining_tenants.iter().copied());
+    while !remaining_tenants.is_empty() {
+        for (index, tenant) in remaining_tenants.iter().enumerate().step_by(4) {
+            rename_tenant(&harness, tenant, name(index / 4 + remaining_tenants.len() / 20)).await;
         }
-        for tenant in left.split_off(left.len() - 20) {
+        for tenant in remaining_tenants.split_off(remaining_tenants.len() - 20) {
             delete_tenant_by_operator(&harness, tenant).await;
         }
-        let remaining = KeyTraces::for_tenants(&harness.file(), left.iter().copied());
+        let remaining_traces =
+            KeyTraces::for_tenants(&harness.file(), remaining_tenants.iter().copied());
         let bytes = fs::read(harness.file()).unwrap();
-        assert_eq!(all.find_in(&bytes).count(), remaining.0.len(), "{} are left", left.len());
         assert_eq!(
-            all.count_in_files(&harness.file()),
-            remaining.0.len(),
-            "{} are left",
-            left.len()
+            all_traces.find_in(&bytes).count(),
+            remaining_traces.0.len(),
+            "{} tenants remain",
+            remaining_tenants.len()
+        );
+        assert_eq!(
+            all_traces.count_in_files(&harness.file()),
+            remaining_traces.0.len(),
+            "{} tenants remain",
+            remaining_tenants.len()
         );
     }
 }
 
-/// Why that is so: a key is not in the part of its row that moves, but on a page that is its own.
+/// A key is on its own overflow page and not in the part of its row that moves.
 #[tokio::test]
 async fn tenant_keys_are_stored_on_dedicated_pages() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
@@ -230,70 +241,70 @@ async fn tenant_keys_are_stored_on_dedicated_pages() {
     let copy = folder.path().join("copy");
     fs::write(&copy, b"").unwrap();
     copy_database(&harness.file(), &copy, u64::MAX, |_| ()).unwrap();
-    // The log is moved into the file when the last one closes it.
+    // The WAL is checkpointed when the last connection closes.
     let harness = harness.with_store(|| Arc::new(MemoryStore::default()));
     for file in [harness.file(), copy] {
         let bytes = fs::read(file).unwrap();
-        let places: Vec<_> = traces.find_in(&bytes).collect();
-        assert_eq!(places.len(), traces.0.len());
-        for (at, _) in places {
-            // The number of the next page of the same row: there is none. A page of rows would
-            // begin with its kind, which is not zero.
-            let page = &bytes[at / PAGE_BYTES * PAGE_BYTES..];
-            assert_eq!(page[..4], [0; 4], "on page {}", at / PAGE_BYTES + 1);
+        let positions: Vec<_> = traces.find_in(&bytes).collect();
+        assert_eq!(positions.len(), traces.0.len());
+        for (position, _) in positions {
+            // An overflow page begins with the number of the next overflow page of the row, which
+            // is zero for the last one. A b-tree page begins with its type, which is not zero.
+            let page = &bytes[position / PAGE_BYTES * PAGE_BYTES..];
+            assert_eq!(page[..4], [0; 4], "on page {}", position / PAGE_BYTES + 1);
         }
     }
 }
 
-/// Nor are they written a second time when something else of the tenant changes.
+/// Keys are not written again when other rows of the tenant change.
 #[tokio::test]
 async fn changing_a_tenant_does_not_rewrite_its_keys() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let (tenant, other) = (
+    let (tenant, other_tenant) = (
         harness.tenant(TenantSettings::default()).await,
         harness.tenant(TenantSettings::default()).await,
     );
     let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
-    // Cuts the log.
-    delete_tenant_by_operator(&harness, &other).await;
+    // The deletion truncates the WAL.
+    delete_tenant_by_operator(&harness, &other_tenant).await;
     assert_eq!(traces.count_in_files(&harness.file()), traces.0.len());
     rename_tenant(&harness, &tenant, DisplayName::parse("another").unwrap()).await;
-    let log = fs::read(harness.file().with_extension("db-wal")).unwrap();
-    assert!(log.windows(7).any(|it| it == b"another"));
-    assert_eq!(traces.find_in(&log).count(), 0);
+    let wal = fs::read(harness.file().with_extension("db-wal")).unwrap();
+    assert!(wal.windows(7).any(|it| it == b"another"));
+    assert_eq!(traces.find_in(&wal).count(), 0);
 }
 
-/// A key that takes the place of another, of whatever length, leaves nothing of it.
+/// A replaced key of any length leaves no bytes on disk.
 #[tokio::test]
 async fn replaced_key_is_overwritten_on_disk() {
-    for bytes in [86, 87, 40, 2_000] {
+    for length in [86, 87, 40, 2_000] {
         let harness = VaultHarness::open(Engine::Sqlite).await;
-        let (tenant, other) = (
+        let (tenant, other_tenant) = (
             harness.tenant(TenantSettings::default()).await,
             harness.tenant(TenantSettings::default()).await,
         );
         let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
         let key = Arc::clone(&tenant.audit_key);
-        let replace = move |records: PolicyRecords| {
+        let replace_keys = move |records: PolicyRecords| {
             let (mut tenant, seal) = (records.tenant, records.seal);
-            tenant.record.keys.permanent = Sealed::from_stored(vec![7; bytes]);
-            tenant.record.keys.sealing = vec![(1, Sealed::from_stored(vec![8; bytes]))];
+            tenant.record.keys.permanent = Sealed::from_stored(vec![7; length]);
+            tenant.record.keys.sealing = vec![(1, Sealed::from_stored(vec![8; length]))];
             let audit = AuditRecord::for_operator(Operation::UpdateTenant, &key, START);
-            let written = CommitExtras { audit, entity: String::new(), idempotency: None };
-            Ok(PolicyEdit { writes: vec![PolicyWrite::PutTenant(tenant)], seal, extras: written })
+            let extras = CommitExtras { audit, entity: String::new(), idempotency: None };
+            Ok(PolicyEdit { writes: vec![PolicyWrite::PutTenant(tenant)], seal, extras })
         };
         let permit = PolicyPermit::for_operator(Arc::clone(&tenant));
-        harness.vault.store.change_policy(permit, Box::new(replace)).await.unwrap().unwrap();
+        harness.vault.store.change_policy(permit, Box::new(replace_keys)).await.unwrap().unwrap();
         assert_eq!(KeyTraces::for_tenant(&harness.file(), &tenant).0.len(), 2);
-        delete_tenant_by_operator(&harness, &other).await;
-        assert_eq!(traces.count_in_files(&harness.file()), 0, "{bytes}");
+        delete_tenant_by_operator(&harness, &other_tenant).await;
+        assert_eq!(traces.count_in_files(&harness.file()), 0, "key of {length} bytes");
     }
 }
 
-/// Whatever else is at work on the file: somebody who reads, and somebody who moves the log.
+/// A second connection reads or checkpoints during the deletions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delete_tenant_responds_only_after_wal_truncation_despite_readers_and_checkpoints() {
-    const TENANTS: usize = 16;
+    const TENANT_COUNT: usize = 16;
     type Disturbance = fn(&Connection);
     let disturbances: [(&str, Disturbance); 2] = [
         ("reads", |it| {
@@ -301,77 +312,78 @@ async fn delete_tenant_responds_only_after_wal_truncation_despite_readers_and_ch
             std::thread::sleep(Duration::from_millis(50));
             it.execute_batch("COMMIT").unwrap();
         }),
-        ("moves", |it| {
-            let moved: Result<i64, _> =
+        ("checkpoints", |it| {
+            let outcome: Result<i64, _> =
                 it.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |row| row.get(0));
-            drop(moved);
+            drop(outcome);
         }),
     ];
     for (name, disturb) in disturbances {
         let harness = VaultHarness::open(Engine::Sqlite).await;
-        let ended = Arc::new(AtomicBool::new(false));
-        let (file, until) = (harness.file(), Arc::clone(&ended));
-        let disturbing = move || {
+        let is_stopped = Arc::new(AtomicBool::new(false));
+        let (file, stop_signal) = (harness.file(), Arc::clone(&is_stopped));
+        let run_disturbance = move || {
             let connection = Connection::open(file).unwrap();
-            while !until.load(Ordering::Relaxed) {
+            while !stop_signal.load(Ordering::Relaxed) {
                 disturb(&connection);
             }
         };
-        let thread = Builder::new().spawn(disturbing).unwrap();
-        let mut left = Vec::new();
-        for _ in 0..TENANTS {
+        let thread = Builder::new().spawn(run_disturbance).unwrap();
+        let mut remaining_counts = Vec::new();
+        for _ in 0..TENANT_COUNT {
             let tenant = harness.tenant(TenantSettings::default()).await;
             let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
             let traces = KeyTraces::for_tenant(&harness.file(), &tenant);
-            let writing = async {
-                // Those that come after the deletion are refused.
+            let write_tokens = async {
+                // Requests after the deletion are rejected.
                 for _ in 0..4 {
                     drop(create(&harness.vault, &caller, card(VISA)).await);
                 }
             };
-            tokio::join!(delete_tenant_by_operator(&harness, &tenant), writing);
-            left.push(traces.count_in_files(&harness.file()));
+            tokio::join!(delete_tenant_by_operator(&harness, &tenant), write_tokens);
+            remaining_counts.push(traces.count_in_files(&harness.file()));
         }
-        ended.store(true, Ordering::Relaxed);
+        is_stopped.store(true, Ordering::Relaxed);
         thread.join().unwrap();
-        assert_eq!(left, [0; TENANTS], "somebody {name}");
+        assert_eq!(remaining_counts, [0; TENANT_COUNT], "a second connection {name}");
     }
 }
 
-/// Nor does an answer come with the commit of somebody else, before the log is cut.
+/// The response must not come with the commit of another write before the WAL is truncated.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn delete_tenant_responds_only_after_wal_truncation_despite_writers() {
-    const TENANTS: usize = 16;
-    const WRITERS: usize = 4;
+    const TENANT_COUNT: usize = 16;
+    const WRITER_COUNT: usize = 4;
     let harness = VaultHarness::open(Engine::Sqlite).await;
-    let neighbour = harness.tenant(TenantSettings::default()).await;
-    let neighbour = harness.caller(&neighbour, access_without_rules(TOKENS)).await;
+    let other_tenant = harness.tenant(TenantSettings::default()).await;
+    let other_caller = harness.caller(&other_tenant, access_without_rules(TOKENS)).await;
     let mut tenants = Vec::new();
-    for _ in 0..TENANTS {
+    for _ in 0..TENANT_COUNT {
         tenants.push(harness.tenant(TenantSettings::default()).await);
     }
-    let ended = Arc::new(AtomicBool::new(false));
-    let write = |_| {
-        let (vault, caller, until) = (harness.vault.clone(), neighbour.clone(), Arc::clone(&ended));
+    let is_stopped = Arc::new(AtomicBool::new(false));
+    let spawn_writer = |_| {
+        let (vault, caller, stop_signal) =
+            (harness.vault.clone(), other_caller.clone(), Arc::clone(&is_stopped));
         tokio::spawn(async move {
-            while !until.load(Ordering::Relaxed) {
-                // Each request has an evaluation budget of its own.
+            while !stop_signal.load(Ordering::Relaxed) {
+                // Each request has its own evaluation budget.
                 let (principal, origin) = (Arc::clone(caller.principal()), caller.origin().clone());
                 let caller = Caller::new(principal, origin);
                 create(&vault, &caller, card(VISA)).await.unwrap();
             }
         })
     };
-    let writers: Vec<_> = (0..WRITERS).map(write).collect();
-    let mut left = Vec::new();
+    let writers: Vec<_> = (0..WRITER_COUNT).map(spawn_writer).collect();
+    let mut remaining_counts = Vec::new();
     for tenant in &tenants {
         let traces = KeyTraces::for_tenant(&harness.file(), tenant);
         delete_tenant_by_operator(&harness, tenant).await;
-        left.push(traces.count_in_files(&harness.file()));
+        remaining_counts.push(traces.count_in_files(&harness.file()));
     }
-    ended.store(true, Ordering::Relaxed);
+    is_stopped.store(true, Ordering::Relaxed);
     for writer in writers {
         writer.await.unwrap();
     }
-    assert_eq!(left, [0; TENANTS]);
+    assert_eq!(remaining_counts, [0; TENANT_COUNT]);
 }

@@ -1,4 +1,4 @@
-//! What the embedded engine counts of itself: exact, and there before anybody hears of a write.
+//! Metrics of SQLite: exact, and updated before a write returns.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
@@ -14,7 +14,7 @@ use scrip_seal::Mac;
 use scrip_store::{PageMode, SqliteStore};
 use scrip_testing::MemoryStore;
 
-/// Two milliseconds between any two looks.
+/// Advances two milliseconds per call.
 fn stepping_ticks() -> Duration {
     static TICK_COUNT: AtomicU64 = AtomicU64::new(0);
     Duration::from_millis(2 * TICK_COUNT.fetch_add(1, Ordering::SeqCst))
@@ -25,18 +25,21 @@ async fn sqlite_commits_are_counted_and_timed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scrip.db");
     let store = SqliteStore::open_with(&path, PageMode::Mapped, stepping_ticks).unwrap();
-    let at = Timestamp { unix_ms: 1 };
-    for done in 1..=200 {
+    let time = Timestamp { unix_ms: 1 };
+    for commit_count in 1..=200 {
         store
             .save_watermark(SignedWatermark {
-                watermark: ClockWatermark { now: at, earliest: at },
+                watermark: ClockWatermark { now: time, earliest: time },
                 mac: Mac([0; 32]),
             })
             .await
             .unwrap();
         let log = store.metrics().writers.remove(0);
-        assert_eq!((log.batch_sizes.count(), log.batch_sizes.sum), (done, done));
-        assert_eq!((log.commit_micros.count(), log.commit_micros.sum), (done, done * 2_000));
+        assert_eq!((log.batch_sizes.count(), log.batch_sizes.sum), (commit_count, commit_count));
+        assert_eq!(
+            (log.commit_micros.count(), log.commit_micros.sum),
+            (commit_count, commit_count * 2_000)
+        );
         assert_eq!((log.log, log.queued, log.unknown_outcomes, log.rejected), ("vault", 0, 0, 0));
         assert!(log.wal_bytes > 0);
     }

@@ -1,4 +1,4 @@
-//! Two processes on one file: a server, and an operator's command beside it.
+//! Two processes on one file: a server and an operator command.
 
 use std::{
     env,
@@ -27,11 +27,12 @@ use scrip_testing::{
 };
 use tokio::{task, time::timeout};
 
-/// Tells this very program that it is the other process, and where the file is.
-const OTHER_PROCESS_FILE: &str = "SCRIP_TEST_BESIDE";
-const OTHER_PROCESS_CHANGES: usize = 300;
+/// The environment variable that makes the test binary act as the other process. Its value is the
+/// path of the file.
+const OTHER_PROCESS_FILE: &str = "SCRIP_TEST_OTHER_PROCESS_FILE";
+const OTHER_PROCESS_CHANGE_COUNT: usize = 300;
 const TOKENS_MIN: usize = 3200;
-const WRITERS: usize = 32;
+const WRITER_COUNT: usize = 32;
 
 async fn open_and_close(
     open: fn(&Path) -> Result<SqliteStore, scrip_core::store::StoreError>,
@@ -47,14 +48,14 @@ async fn create_private_application(
     directory: &Directory,
     name: &str,
 ) {
-    let new = NewApplication {
+    let new_application = NewApplication {
         name: DisplayName::parse(name).unwrap(),
         kind: ApplicationKind::Private,
         access: access_without_rules(TOKENS),
         create_key: CreateKey::Yes,
     };
     let permit = PolicyPermit::for_operator(Arc::clone(tenant));
-    create_application(vault, permit, directory.pepper(), new, None).await.unwrap();
+    create_application(vault, permit, directory.pepper(), new_application, None).await.unwrap();
 }
 
 #[tokio::test]
@@ -64,25 +65,25 @@ async fn second_server_on_the_same_file_is_rejected() {
     let second = task::spawn_blocking(move || SqliteStore::open(&file));
     let second = timeout(Duration::from_secs(10), second).await.unwrap().unwrap();
     assert!(format!("{:?}", second.unwrap_err()).contains("another process"));
-    // The first is none the worse for it.
+    // The first server still works.
     harness.tenant(TenantSettings::default()).await;
-    // And when it has gone, another can have it.
+    // After it has stopped, another server can open the file.
     let file = harness.file();
     let harness = harness.with_store(|| Arc::new(SqliteStore::open(&file).unwrap()));
     assert_eq!(harness.directory().await.tenants().len(), 1);
 }
 
-/// A command that begins first is done with the lock before a server wants it.
+/// A command that starts first releases the lock before a server needs it.
 #[tokio::test]
 async fn command_without_a_server_creates_the_file_and_releases_its_lock() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("scrip.db");
-    let other = SqliteStore::open_for_command(&file).unwrap();
-    assert_eq!(other.directory_version().await.unwrap(), 0);
-    // It is still open, and so is the next one.
-    let another = SqliteStore::open_for_command(&file).unwrap();
+    let command = SqliteStore::open_for_command(&file).unwrap();
+    assert_eq!(command.directory_version().await.unwrap(), 0);
+    // The command still has the file open, and another command can open it too.
+    let second_command = SqliteStore::open_for_command(&file).unwrap();
     let server = SqliteStore::open(&file).unwrap();
-    for store in [&other, &another, &server] {
+    for store in [&command, &second_command, &server] {
         store.check_ready().await.unwrap();
     }
     drop(server);
@@ -91,58 +92,63 @@ async fn command_without_a_server_creates_the_file_and_releases_its_lock() {
 
 #[tokio::test]
 async fn command_with_another_schema_version_is_rejected() {
-    let rejected = |file: &Path, part: &str| {
+    let assert_rejected = |file: &Path, expected: &str| {
         let problem = format!("{:?}", SqliteStore::open_for_command(file).unwrap_err());
-        assert!(problem.contains(part), "{problem}");
+        assert!(problem.contains(expected), "{problem}");
     };
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let attacker = Connection::open(harness.file()).unwrap();
     let version: i64 = attacker.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
-    for other in [version - 1, version + 1, 0] {
-        attacker.pragma_update(None, "user_version", other).unwrap();
-        rejected(&harness.file(), "another version");
+    for other_version in [version - 1, version + 1, 0] {
+        attacker.pragma_update(None, "user_version", other_version).unwrap();
+        assert_rejected(&harness.file(), "another version");
     }
     attacker.pragma_update(None, "user_version", version).unwrap();
     open_and_close(SqliteStore::open_for_command, &harness.file()).await;
 
     let folder = tempfile::tempdir().unwrap();
-    let alone = folder.path().join("scrip.db");
-    open_and_close(SqliteStore::open_for_command, &alone).await;
-    let attacker = Connection::open(&alone).unwrap();
-    for (other, part) in [(version + 1, "newer version"), (version - 1, "early version")] {
-        attacker.pragma_update(None, "user_version", other).unwrap();
-        rejected(&alone, part);
-        assert!(SqliteStore::open(&alone).is_err());
+    let file_without_server = folder.path().join("scrip.db");
+    open_and_close(SqliteStore::open_for_command, &file_without_server).await;
+    let attacker = Connection::open(&file_without_server).unwrap();
+    for (other_version, expected) in
+        [(version + 1, "newer version"), (version - 1, "early version")]
+    {
+        attacker.pragma_update(None, "user_version", other_version).unwrap();
+        assert_rejected(&file_without_server, expected);
+        assert!(SqliteStore::open(&file_without_server).is_err());
     }
 }
 
-/// What one changes the other sees, by the version and then by the rows.
+/// Each process sees the changes of the other: first the version, then the rows.
 #[tokio::test]
 async fn server_sees_changes_made_by_a_command() {
     let harness = VaultHarness::open(Engine::Sqlite).await;
     let tenant = harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let id = create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id;
-    let before = harness.directory().await;
+    let server_directory = harness.directory().await;
 
-    let (other, _) =
+    let (command_vault, _) =
         vault_with_stopped_clock(Arc::new(SqliteStore::open_for_command(&harness.file()).unwrap()));
-    let theirs = Directory::load(&*other.store, &root_key(), None).await.unwrap();
-    assert_eq!(theirs.version(), before.version());
-    let known = theirs.tenant(tenant.id).unwrap();
-    create_private_application(&other, known, &theirs, "beside").await;
-    assert!(harness.vault.store.directory_version().await.unwrap() > before.version());
-    let after = harness.reload(Some(&before)).await.unwrap();
-    assert_eq!(after.alterations(), []);
-    assert_eq!(after.tenant(tenant.id).unwrap().applications.len(), 2);
+    let command_directory =
+        Directory::load(&*command_vault.store, &root_key(), None).await.unwrap();
+    assert_eq!(command_directory.version(), server_directory.version());
+    let command_tenant = command_directory.tenant(tenant.id).unwrap();
+    create_private_application(&command_vault, command_tenant, &command_directory, "command").await;
+    assert!(harness.vault.store.directory_version().await.unwrap() > server_directory.version());
+    let reloaded = harness.reload(Some(&server_directory)).await.unwrap();
+    assert_eq!(reloaded.alterations(), []);
+    assert_eq!(reloaded.tenant(tenant.id).unwrap().applications.len(), 2);
     get(&harness.vault, &caller, &id).await;
 
-    delete_tenant(&other, PolicyPermit::for_operator(Arc::clone(known))).await.unwrap();
-    let after = harness.reload(Some(&after)).await.unwrap();
-    assert!(after.tenant(tenant.id).is_none() && after.alterations().is_empty());
+    delete_tenant(&command_vault, PolicyPermit::for_operator(Arc::clone(command_tenant)))
+        .await
+        .unwrap();
+    let reloaded = harness.reload(Some(&reloaded)).await.unwrap();
+    assert!(reloaded.tenant(tenant.id).is_none() && reloaded.alterations().is_empty());
 }
 
-/// Not a test by itself: what the other process does.
+/// This is not a test: it runs the other process.
 #[tokio::test]
 async fn run_as_other_process() {
     let Some(file) = env::var_os(OTHER_PROCESS_FILE) else { return };
@@ -151,12 +157,12 @@ async fn run_as_other_process() {
     ));
     let directory = Directory::load(&*vault.store, &root_key(), None).await.unwrap();
     let tenants = directory.tenants();
-    for at in 0..OTHER_PROCESS_CHANGES {
+    for number in 0..OTHER_PROCESS_CHANGE_COUNT {
         create_private_application(
             &vault,
-            tenants[at % tenants.len()],
+            tenants[number % tenants.len()],
             &directory,
-            &format!("beside {at}"),
+            &format!("command {number}"),
         )
         .await;
     }
@@ -165,13 +171,13 @@ async fn run_as_other_process() {
 fn spawn_other_process(file: &Path) -> Child {
     let mut command = Command::new(env::current_exe().unwrap());
     command
-        .args(["--exact", "sqlite::second_process::the_other_process"])
+        .args(["--exact", "sqlite::second_process::run_as_other_process"])
         .env(OTHER_PROCESS_FILE, file);
     command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
 }
 
-/// Thousands of tokens by one and hundreds of changes of policy by both: nobody is told that the
-/// file is busy, and nothing is lost.
+/// One process writes thousands of tokens, and both make hundreds of policy changes: no write fails
+/// as busy, and nothing is lost.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_processes_write_concurrently_without_losing_changes() {
     let harness = Arc::new(VaultHarness::open(Engine::Sqlite).await);
@@ -179,16 +185,16 @@ async fn two_processes_write_concurrently_without_losing_changes() {
     harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
     let mut child = spawn_other_process(&harness.file());
-    let running = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let is_running = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let mut writers = task::JoinSet::new();
-    for _ in 0..WRITERS {
-        let (harness, caller, running) =
-            (Arc::clone(&harness), caller.clone(), Arc::clone(&running));
+    for _ in 0..WRITER_COUNT {
+        let (harness, caller, is_running) =
+            (Arc::clone(&harness), caller.clone(), Arc::clone(&is_running));
         let tenant = Arc::clone(&tenant);
         writers.spawn(async move {
             let mut ids = Vec::new();
-            while running.load(std::sync::atomic::Ordering::Relaxed)
-                || ids.len() < TOKENS_MIN / WRITERS
+            while is_running.load(std::sync::atomic::Ordering::Relaxed)
+                || ids.len() < TOKENS_MIN / WRITER_COUNT
             {
                 ids.push(create(&harness.vault, &caller, card(VISA)).await.unwrap().token.id);
                 if ids.len() % 50 == 0 {
@@ -200,7 +206,7 @@ async fn two_processes_write_concurrently_without_losing_changes() {
         });
     }
     let status = task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
-    running.store(false, std::sync::atomic::Ordering::Relaxed);
+    is_running.store(false, std::sync::atomic::Ordering::Relaxed);
     let ids: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
     assert!(status.success(), "the other process failed");
     assert!(ids.len() >= TOKENS_MIN);
@@ -209,6 +215,6 @@ async fn two_processes_write_concurrently_without_losing_changes() {
     }
     let directory = harness.directory().await;
     assert_eq!(directory.alterations(), []);
-    let all: usize = directory.tenants().iter().map(|it| it.applications.len()).sum();
-    assert_eq!(all, OTHER_PROCESS_CHANGES + 1);
+    let application_count: usize = directory.tenants().iter().map(|it| it.applications.len()).sum();
+    assert_eq!(application_count, OTHER_PROCESS_CHANGE_COUNT + 1);
 }

@@ -1,4 +1,4 @@
-//! A batch happens as a whole or not at all, and says what stood in its way.
+//! A batch is written completely or not at all, and reports its conflicts.
 
 use std::sync::{
     Arc,
@@ -35,18 +35,18 @@ on_every_engine! {
     stored_token_data_of_a_batch_is_removed_token_by_token
     stored_token_data_of_one_token_is_removed_together
     expired_response_is_removed_with_its_token_data
-    idempotency_record_naming_an_unwritten_token_is_rejected
+    idempotency_record_with_data_of_an_unwritten_token_is_rejected
     tokens_are_found_in_the_order_of_their_ids
 }
 
 const KEY: [u8; 32] = [1; 32];
 
-/// Without a fingerprint, so that no two are the same.
+/// A token without a fingerprint, which is never a duplicate.
 fn token_without_fingerprint(id: &str) -> TokenRecord {
     TokenRecord { fingerprint: None, ..token_record(id) }
 }
 
-fn insert_write(
+fn build_insert(
     harness: &StoreHarness,
     token: TokenRecord,
     deduplicate: Deduplicate,
@@ -60,7 +60,7 @@ fn insert_write(
     })
 }
 
-fn update_write(harness: &StoreHarness, token: TokenRecord) -> TokenWrite {
+fn build_update(harness: &StoreHarness, token: TokenRecord) -> TokenWrite {
     TokenWrite::Update(UpdateToken {
         intent: None,
         permit: harness.permit(Permission::TokenUpdate),
@@ -82,37 +82,39 @@ async fn write_with_record(
     writes: Vec<TokenWrite>,
     response: IdempotencyRecord,
 ) -> Result<BatchOutcome, StoreError> {
-    let render: BuildIdempotencyRecord = Box::new(move |_| Some(response));
-    let batch = TokenBatch { writes, build_record: Some(render) };
+    let build_record: BuildIdempotencyRecord = Box::new(move |_| Some(response));
+    let batch = TokenBatch { writes, build_record: Some(build_record) };
     harness.store().write_tokens(harness.lookup_permit(), batch).await
 }
 
-/// An answer that shows each of these.
-fn record_showing(harness: &StoreHarness, parts: &[usize]) -> IdempotencyRecord {
-    let part = |at: &usize| ResponseTokenData {
-        write_index: *at,
-        sealed: Sealed::from_stored(at.to_string().into()),
+/// An idempotency record with the data of the tokens of these writes.
+fn record_with_data(harness: &StoreHarness, write_indexes: &[usize]) -> IdempotencyRecord {
+    let token_data = |write_index: &usize| ResponseTokenData {
+        write_index: *write_index,
+        sealed: Sealed::from_stored(write_index.to_string().into()),
     };
     IdempotencyRecord {
-        token_data: parts.iter().map(part).collect(),
+        token_data: write_indexes.iter().map(token_data).collect(),
         ..harness.idempotency_record(KEY)
     }
 }
 
 #[track_caller]
-fn expect_completed(claimed: ClaimOutcome) -> StoredResponse {
-    match claimed {
+fn expect_completed(outcome: ClaimOutcome) -> StoredResponse {
+    match outcome {
         ClaimOutcome::Completed(response) => response,
-        ClaimOutcome::Claimed(_) | ClaimOutcome::InFlight => panic!("{claimed:?}"),
+        ClaimOutcome::Claimed(_) | ClaimOutcome::InFlight => {
+            panic!("no response is stored: {outcome:?}")
+        }
     }
 }
 
-/// Which parts are left, and of which tokens.
-async fn stored_parts(harness: &StoreHarness) -> Vec<(usize, String)> {
+/// Finds the stored token data: the write index and the token of each entry.
+async fn find_stored_data(harness: &StoreHarness) -> Vec<(usize, String)> {
     let response = expect_completed(harness.claim_digest(KEY).await);
-    for part in &response.token_data {
-        assert_eq!(part.sealed.as_bytes(), part.write_index.to_string().as_bytes());
-        assert_eq!(part.containers, token_record("any").containers);
+    for data in &response.token_data {
+        assert_eq!(data.sealed.as_bytes(), data.write_index.to_string().as_bytes());
+        assert_eq!(data.containers, token_record("any").containers);
     }
     response
         .token_data
@@ -124,9 +126,9 @@ async fn stored_parts(harness: &StoreHarness) -> Vec<(usize, String)> {
 async fn batch_writes_all_inserts_and_updates(harness: StoreHarness) {
     harness.insert(token_without_fingerprint("old")).await;
     let writes = vec![
-        insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No),
-        update_write(&harness, revised_record(&token_without_fingerprint("old"))),
-        insert_write(&harness, token_without_fingerprint("two"), Deduplicate::Yes),
+        build_insert(&harness, token_without_fingerprint("one"), Deduplicate::No),
+        build_update(&harness, revised_record(&token_without_fingerprint("old"))),
+        build_insert(&harness, token_without_fingerprint("two"), Deduplicate::Yes),
     ];
     let expected = vec![WriteOutcome::New, WriteOutcome::Updated, WriteOutcome::New];
     assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Written(expected));
@@ -144,59 +146,60 @@ async fn batch_writes_all_inserts_and_updates(harness: StoreHarness) {
 }
 
 async fn empty_batch_can_store_a_response(harness: StoreHarness) {
-    let batched = write_with_record(&harness, vec![], record_showing(&harness, &[])).await.unwrap();
-    assert_eq!(batched, BatchOutcome::Written(vec![]));
-    assert_eq!(stored_parts(&harness).await, vec![]);
+    let outcome =
+        write_with_record(&harness, vec![], record_with_data(&harness, &[])).await.unwrap();
+    assert_eq!(outcome, BatchOutcome::Written(vec![]));
+    assert_eq!(find_stored_data(&harness).await, vec![]);
 }
 
-/// At each place, for each reason.
+/// Each kind of conflict at each position of the batch.
 async fn batch_with_one_conflict_writes_nothing(harness: StoreHarness) {
     harness.insert(token_record("taken")).await;
-    let rendered = Arc::new(AtomicUsize::new(0));
-    for refused in 0..4 {
+    let built_count = Arc::new(AtomicUsize::new(0));
+    for position in 0..4 {
         for reason in 0..4 {
-            let writes = (0..4).map(|at| match (at == refused, reason) {
-                (false, _) => insert_write(
+            let writes = (0..4).map(|index| match (index == position, reason) {
+                (false, _) => build_insert(
                     &harness,
-                    token_without_fingerprint(&format!("id-{at}")),
+                    token_without_fingerprint(&format!("id-{index}")),
                     Deduplicate::No,
                 ),
                 (true, 0) => {
-                    insert_write(&harness, token_without_fingerprint("taken"), Deduplicate::No)
+                    build_insert(&harness, token_without_fingerprint("taken"), Deduplicate::No)
                 }
                 (true, 1) => {
-                    insert_write(&harness, token_record("same"), Deduplicate::ReportExisting)
+                    build_insert(&harness, token_record("same"), Deduplicate::ReportExisting)
                 }
                 (true, 2) => {
-                    update_write(&harness, TokenRecord { revision: 7, ..token_record("taken") })
+                    build_update(&harness, TokenRecord { revision: 7, ..token_record("taken") })
                 }
-                (true, _) => update_write(&harness, revised_record(&token_record("absent"))),
+                (true, _) => build_update(&harness, revised_record(&token_record("absent"))),
             });
-            let (count, response) =
-                (Arc::clone(&rendered), record_showing(&harness, &[0, 1, 2, 3]));
-            let render: BuildIdempotencyRecord = Box::new(move |_| {
-                count.fetch_add(1, Ordering::SeqCst);
+            let (counter, response) =
+                (Arc::clone(&built_count), record_with_data(&harness, &[0, 1, 2, 3]));
+            let build_record: BuildIdempotencyRecord = Box::new(move |_| {
+                counter.fetch_add(1, Ordering::SeqCst);
                 Some(response)
             });
-            let batch = TokenBatch { writes: writes.collect(), build_record: Some(render) };
-            let batched =
+            let batch = TokenBatch { writes: writes.collect(), build_record: Some(build_record) };
+            let outcome =
                 harness.store().write_tokens(harness.lookup_permit(), batch).await.unwrap();
-            let obstacle = match reason {
+            let conflict = match reason {
                 0 => WriteConflict::IdTaken,
                 1 => WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken")))),
                 _ => WriteConflict::Stale,
             };
-            assert_eq!(batched, BatchOutcome::Rejected(vec![(refused, obstacle)]));
-            for at in 0..4 {
+            assert_eq!(outcome, BatchOutcome::Rejected(vec![(position, conflict)]));
+            for index in 0..4 {
                 assert_eq!(
-                    harness.find(&format!("id-{at}")).await,
+                    harness.find(&format!("id-{index}")).await,
                     None,
-                    "{refused} {reason} {at}"
+                    "position {position}, reason {reason}: token {index}"
                 );
             }
         }
     }
-    assert_eq!(rendered.load(Ordering::SeqCst), 0, "there was nothing to answer");
+    assert_eq!(built_count.load(Ordering::SeqCst), 0, "no response should be built");
     assert!(matches!(harness.claim_digest(KEY).await, ClaimOutcome::Claimed(_)));
     assert_eq!(harness.find("taken").await, Some(without_cvc(token_record("taken"))));
 }
@@ -204,57 +207,62 @@ async fn batch_with_one_conflict_writes_nothing(harness: StoreHarness) {
 async fn batch_reports_all_conflicts_at_once(harness: StoreHarness) {
     harness.insert(token_record("taken")).await;
     let writes = vec![
-        insert_write(&harness, token_without_fingerprint("taken"), Deduplicate::No),
-        insert_write(&harness, token_without_fingerprint("free"), Deduplicate::No),
-        insert_write(&harness, token_record("other"), Deduplicate::ReportExisting),
-        update_write(&harness, revised_record(&token_record("absent"))),
+        build_insert(&harness, token_without_fingerprint("taken"), Deduplicate::No),
+        build_insert(&harness, token_without_fingerprint("free"), Deduplicate::No),
+        build_insert(&harness, token_record("other"), Deduplicate::ReportExisting),
+        build_update(&harness, revised_record(&token_record("absent"))),
     ];
-    let found = WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken"))));
-    let expected = vec![(0, WriteConflict::IdTaken), (2, found), (3, WriteConflict::Stale)];
+    let duplicate = WriteConflict::Duplicate(Box::new(without_cvc(token_record("taken"))));
+    let expected = vec![(0, WriteConflict::IdTaken), (2, duplicate), (3, WriteConflict::Stale)];
     assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Rejected(expected));
     assert_eq!(harness.find("free").await, None);
 }
 
 async fn token_id_used_twice_in_a_batch_is_a_conflict(harness: StoreHarness) {
-    let insert = |id| insert_write(&harness, token_without_fingerprint(id), Deduplicate::No);
-    let batched = write_batch(&harness, vec![insert("one"), insert("two"), insert("one")]).await;
-    assert_eq!(batched, BatchOutcome::Rejected(vec![(2, WriteConflict::IdTaken)]));
+    let insert_with_id =
+        |id| build_insert(&harness, token_without_fingerprint(id), Deduplicate::No);
+    let outcome = write_batch(
+        &harness,
+        vec![insert_with_id("one"), insert_with_id("two"), insert_with_id("one")],
+    )
+    .await;
+    assert_eq!(outcome, BatchOutcome::Rejected(vec![(2, WriteConflict::IdTaken)]));
     assert_eq!((harness.find("one").await, harness.find("two").await), (None, None));
 }
 
 async fn later_write_of_a_batch_finds_duplicates_of_earlier_ones(harness: StoreHarness) {
-    let first =
+    let first_token =
         || StoredToken { cvc: Some(cvc_record("123")), ..without_cvc(token_record("first")) };
-    let twice = |second| {
+    let equal_inserts = |second_deduplicate| {
         vec![
-            insert_write(&harness, token_record("first"), Deduplicate::Yes),
-            insert_write(&harness, token_record("second"), second),
+            build_insert(&harness, token_record("first"), Deduplicate::Yes),
+            build_insert(&harness, token_record("second"), second_deduplicate),
         ]
     };
-    let told = WriteConflict::Duplicate(Box::new(first()));
-    let batched = write_batch(&harness, twice(Deduplicate::ReportExisting)).await;
-    assert_eq!(batched, BatchOutcome::Rejected(vec![(1, told)]));
-    let existing = WriteOutcome::Existing(Box::new(first()));
-    let batched = write_batch(&harness, twice(Deduplicate::Yes)).await;
-    assert_eq!(batched, BatchOutcome::Written(vec![WriteOutcome::New, existing]));
+    let conflict = WriteConflict::Duplicate(Box::new(first_token()));
+    let outcome = write_batch(&harness, equal_inserts(Deduplicate::ReportExisting)).await;
+    assert_eq!(outcome, BatchOutcome::Rejected(vec![(1, conflict)]));
+    let existing = WriteOutcome::Existing(Box::new(first_token()));
+    let outcome = write_batch(&harness, equal_inserts(Deduplicate::Yes)).await;
+    assert_eq!(outcome, BatchOutcome::Written(vec![WriteOutcome::New, existing]));
     assert_eq!(harness.find("second").await, None);
 }
 
 async fn inserts_and_updates_of_a_batch_see_each_other(harness: StoreHarness) {
     harness.insert(token_record("first")).await;
-    let after = TokenRecord {
+    let updated = TokenRecord {
         fingerprint: Some(Fingerprint([8; 32])),
         ..revised_record(&token_record("first"))
     };
-    // What it was is no duplicate any more, what it became is one.
-    let same = TokenRecord { fingerprint: after.fingerprint, ..token_record("third") };
+    // After the update, only the new fingerprint is a duplicate.
+    let equal_token = TokenRecord { fingerprint: updated.fingerprint, ..token_record("third") };
     let writes = vec![
-        update_write(&harness, after.clone()),
-        insert_write(&harness, token_record("second"), Deduplicate::Yes),
-        insert_write(&harness, same, Deduplicate::Yes),
-        update_write(&harness, TokenRecord { revision: 2, ..after.clone() }),
+        build_update(&harness, updated.clone()),
+        build_insert(&harness, token_record("second"), Deduplicate::Yes),
+        build_insert(&harness, equal_token, Deduplicate::Yes),
+        build_update(&harness, TokenRecord { revision: 2, ..updated.clone() }),
     ];
-    let existing = WriteOutcome::Existing(Box::new(without_cvc(after)));
+    let existing = WriteOutcome::Existing(Box::new(without_cvc(updated)));
     let expected = vec![WriteOutcome::Updated, WriteOutcome::New, existing, WriteOutcome::Updated];
     assert_eq!(write_batch(&harness, writes).await, BatchOutcome::Written(expected));
     assert_eq!(harness.find("first").await.unwrap().record.revision, 2);
@@ -262,28 +270,35 @@ async fn inserts_and_updates_of_a_batch_see_each_other(harness: StoreHarness) {
 
 async fn reported_duplicate_changes_nothing(harness: StoreHarness) {
     harness.insert(token_record("first")).await;
-    let other = token_without_fingerprint("second");
-    harness.insert(other.clone()).await;
-    let same =
-        TokenRecord { fingerprint: token_record("first").fingerprint, ..revised_record(&other) };
-    let mut write_ = update_write(&harness, same);
-    let TokenWrite::Update(it) = &mut write_ else { panic!("it is an update") };
+    let second_token = token_without_fingerprint("second");
+    harness.insert(second_token.clone()).await;
+    let duplicate = TokenRecord {
+        fingerprint: token_record("first").fingerprint,
+        ..revised_record(&second_token)
+    };
+    let mut update = build_update(&harness, duplicate);
+    let TokenWrite::Update(it) = &mut update else { panic!("expected an update") };
     it.deduplicate = Deduplicate::ReportExisting;
-    let told = WriteConflict::Duplicate(Box::new(without_cvc(token_record("first"))));
-    assert_eq!(write_batch(&harness, vec![write_]).await, BatchOutcome::Rejected(vec![(0, told)]));
-    assert_eq!(harness.find("second").await, Some(without_cvc(other)));
+    let conflict = WriteConflict::Duplicate(Box::new(without_cvc(token_record("first"))));
+    assert_eq!(
+        write_batch(&harness, vec![update]).await,
+        BatchOutcome::Rejected(vec![(0, conflict)])
+    );
+    assert_eq!(harness.find("second").await, Some(without_cvc(second_token)));
 }
 
 async fn batch_with_a_permit_of_another_tenant_fails(harness: StoreHarness) {
-    let ours = insert_write(&harness, token_without_fingerprint("ours"), Deduplicate::No);
+    let own_write = build_insert(&harness, token_without_fingerprint("ours"), Deduplicate::No);
     let lookup = harness.lookup_permit();
-    let theirs = harness.stranger.permit(Permission::TokenCreate, &containers(&["/"])).unwrap();
-    let mut other = insert_write(&harness, token_without_fingerprint("theirs"), Deduplicate::No);
-    let TokenWrite::Insert(it) = &mut other else { panic!("it is an insert") };
-    it.permit = theirs;
-    let batch = TokenBatch { writes: vec![ours, other], build_record: None };
-    let batched = harness.store().write_tokens(lookup, batch).await;
-    assert!(matches!(batched, Err(StoreError::Corrupt(_))), "{batched:?}");
+    let other_permit =
+        harness.stranger.permit(Permission::TokenCreate, &containers(&["/"])).unwrap();
+    let mut other_write =
+        build_insert(&harness, token_without_fingerprint("theirs"), Deduplicate::No);
+    let TokenWrite::Insert(it) = &mut other_write else { panic!("expected an insert") };
+    it.permit = other_permit;
+    let batch = TokenBatch { writes: vec![own_write, other_write], build_record: None };
+    let outcome = harness.store().write_tokens(lookup, batch).await;
+    assert!(matches!(outcome, Err(StoreError::Corrupt(_))), "{outcome:?}");
     assert_eq!((harness.find("ours").await, harness.find("theirs").await), (None, None));
     let harness = harness.with_callers_swapped();
     assert_eq!((harness.find("ours").await, harness.find("theirs").await), (None, None));
@@ -292,67 +307,76 @@ async fn batch_with_a_permit_of_another_tenant_fails(harness: StoreHarness) {
 async fn stored_token_data_of_a_batch_is_removed_token_by_token(harness: StoreHarness) {
     harness.insert(token_record("old")).await;
     let writes = vec![
-        insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No),
-        insert_write(&harness, token_without_fingerprint("two"), Deduplicate::No),
-        insert_write(&harness, token_record("three"), Deduplicate::Yes),
-        insert_write(&harness, token_without_fingerprint("four"), Deduplicate::No),
+        build_insert(&harness, token_without_fingerprint("one"), Deduplicate::No),
+        build_insert(&harness, token_without_fingerprint("two"), Deduplicate::No),
+        build_insert(&harness, token_record("three"), Deduplicate::Yes),
+        build_insert(&harness, token_without_fingerprint("four"), Deduplicate::No),
     ];
-    // Of the second nothing is shown.
-    write_with_record(&harness, writes, record_showing(&harness, &[0, 2, 3])).await.unwrap();
-    let named = |left: &[(usize, &str)]| -> Vec<_> {
-        left.iter().map(|(at, id)| (*at, (*id).to_owned())).collect()
+    // The response contains no data of the second token.
+    write_with_record(&harness, writes, record_with_data(&harness, &[0, 2, 3])).await.unwrap();
+    let expected_data = |entries: &[(usize, &str)]| -> Vec<_> {
+        entries.iter().map(|(write_index, id)| (*write_index, (*id).to_owned())).collect()
     };
-    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
+    assert_eq!(
+        find_stored_data(&harness).await,
+        expected_data(&[(0, "one"), (2, "old"), (3, "four")])
+    );
     harness.delete("two", 0).await;
-    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (2, "old"), (3, "four")]));
+    assert_eq!(
+        find_stored_data(&harness).await,
+        expected_data(&[(0, "one"), (2, "old"), (3, "four")])
+    );
     harness.delete("old", 0).await;
-    assert_eq!(stored_parts(&harness).await, named(&[(0, "one"), (3, "four")]));
-    // A new token under its id does not bring it back.
+    assert_eq!(find_stored_data(&harness).await, expected_data(&[(0, "one"), (3, "four")]));
+    // A new token with the same id does not restore the data.
     harness.delete("one", 0).await;
     harness.insert(token_without_fingerprint("one")).await;
-    assert_eq!(stored_parts(&harness).await, named(&[(3, "four")]));
+    assert_eq!(find_stored_data(&harness).await, expected_data(&[(3, "four")]));
     harness.delete("four", 0).await;
-    assert_eq!(stored_parts(&harness).await, vec![]);
+    assert_eq!(find_stored_data(&harness).await, vec![]);
 }
 
 async fn stored_token_data_of_one_token_is_removed_together(harness: StoreHarness) {
-    let twice = vec![
-        insert_write(&harness, token_record("one"), Deduplicate::Yes),
-        insert_write(&harness, token_record("two"), Deduplicate::Yes),
+    let equal_inserts = vec![
+        build_insert(&harness, token_record("one"), Deduplicate::Yes),
+        build_insert(&harness, token_record("two"), Deduplicate::Yes),
     ];
-    write_with_record(&harness, twice, record_showing(&harness, &[0, 1])).await.unwrap();
-    assert_eq!(stored_parts(&harness).await, vec![(0, "one".to_owned()), (1, "one".to_owned())]);
+    write_with_record(&harness, equal_inserts, record_with_data(&harness, &[0, 1])).await.unwrap();
+    assert_eq!(
+        find_stored_data(&harness).await,
+        vec![(0, "one".to_owned()), (1, "one".to_owned())]
+    );
     harness.delete("one", 0).await;
-    assert_eq!(stored_parts(&harness).await, vec![]);
+    assert_eq!(find_stored_data(&harness).await, vec![]);
 }
 
 async fn expired_response_is_removed_with_its_token_data(harness: StoreHarness) {
-    let writes = |first, second| {
+    let two_inserts = |first, second| {
         vec![
-            insert_write(&harness, token_without_fingerprint(first), Deduplicate::No),
-            insert_write(&harness, token_without_fingerprint(second), Deduplicate::No),
+            build_insert(&harness, token_without_fingerprint(first), Deduplicate::No),
+            build_insert(&harness, token_without_fingerprint(second), Deduplicate::No),
         ]
     };
-    write_with_record(&harness, writes("one", "two"), record_showing(&harness, &[0, 1]))
+    write_with_record(&harness, two_inserts("one", "two"), record_with_data(&harness, &[0, 1]))
         .await
         .unwrap();
     harness.advance(scrip_testing::store_harness::DAY);
-    // Nobody swept it away, and its parts are not taken for those of the next.
-    write_with_record(&harness, writes("three", "four"), record_showing(&harness, &[1]))
+    // The expired record was not deleted, and its token data is not used for the new record.
+    write_with_record(&harness, two_inserts("three", "four"), record_with_data(&harness, &[1]))
         .await
         .unwrap();
-    assert_eq!(stored_parts(&harness).await, vec![(1, "four".to_owned())]);
+    assert_eq!(find_stored_data(&harness).await, vec![(1, "four".to_owned())]);
     assert_eq!(harness.store().delete_expired_responses(harness.now()).await.unwrap(), 1);
-    write_with_record(&harness, writes("five", "six"), record_showing(&harness, &[0]))
+    write_with_record(&harness, two_inserts("five", "six"), record_with_data(&harness, &[0]))
         .await
         .unwrap();
-    assert_eq!(stored_parts(&harness).await, vec![(0, "five".to_owned())]);
+    assert_eq!(find_stored_data(&harness).await, vec![(0, "five".to_owned())]);
 }
 
-async fn idempotency_record_naming_an_unwritten_token_is_rejected(harness: StoreHarness) {
-    let one = vec![insert_write(&harness, token_without_fingerprint("one"), Deduplicate::No)];
-    let batched = write_with_record(&harness, one, record_showing(&harness, &[0, 1])).await;
-    assert!(matches!(batched, Err(StoreError::Corrupt(_))), "{batched:?}");
+async fn idempotency_record_with_data_of_an_unwritten_token_is_rejected(harness: StoreHarness) {
+    let writes = vec![build_insert(&harness, token_without_fingerprint("one"), Deduplicate::No)];
+    let outcome = write_with_record(&harness, writes, record_with_data(&harness, &[0, 1])).await;
+    assert!(matches!(outcome, Err(StoreError::Corrupt(_))), "{outcome:?}");
     assert_eq!(harness.find("one").await, None);
 }
 
@@ -365,12 +389,12 @@ async fn tokens_are_found_in_the_order_of_their_ids(harness: StoreHarness) {
         let lookup = harness.caller.permit_lookup(Permission::TokenRead).unwrap();
         harness.store().find_tokens(lookup, &ids, harness.now()).await.unwrap()
     };
-    let (one, two) = (
+    let (first_token, second_token) = (
         Some(without_cvc(token_without_fingerprint("one"))),
         Some(without_cvc(token_without_fingerprint("two"))),
     );
-    let found = find(&harness, &["two", "none", "one", "two"]).await;
-    assert_eq!(found, vec![two.clone(), None, one, two]);
+    let tokens = find(&harness, &["two", "none", "one", "two"]).await;
+    assert_eq!(tokens, vec![second_token.clone(), None, first_token, second_token]);
     assert_eq!(find(&harness, &[]).await, vec![]);
     let harness = harness.with_callers_swapped();
     assert_eq!(find(&harness, &["one", "two"]).await, vec![None, None]);

@@ -1,4 +1,4 @@
-//! Tokens are inserted, found, updated and deleted as one would expect, and expire on the instant.
+//! Tokens are inserted, found, updated, deleted, and expire exactly on time.
 
 use std::time::Duration;
 
@@ -38,10 +38,11 @@ async fn insert_with_cvc(harness: &StoreHarness, id: &str) {
 }
 
 async fn inserted_token_is_found(harness: StoreHarness) {
-    let full = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("full") };
-    let spare =
+    let with_all_columns =
+        TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("full") };
+    let with_few_columns =
         TokenRecord { fingerprint: None, containers: containers(&["/"]), ..token_record("spare") };
-    for token in [full, spare] {
+    for token in [with_all_columns, with_few_columns] {
         assert_eq!(harness.insert(token.clone()).await, InsertOutcome::New);
         assert_eq!(harness.find(token.id.as_str()).await, Some(without_cvc(token)));
     }
@@ -51,17 +52,17 @@ async fn inserted_token_is_found(harness: StoreHarness) {
 
 async fn update_replaces_the_token_record(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let after = TokenRecord {
+    let updated = TokenRecord {
         fingerprint: None,
         containers: containers(&["/z/"]),
         expires_at: Some(START.plus(MINUTE)),
         ..revised_record(&token_record("one"))
     };
     assert_eq!(
-        harness.update(harness.new_update(after.clone(), Deduplicate::No)).await,
+        harness.update(harness.new_update(updated.clone(), Deduplicate::No)).await,
         UpdateOutcome::Done
     );
-    assert_eq!(harness.find("one").await, Some(without_cvc(after)));
+    assert_eq!(harness.find("one").await, Some(without_cvc(updated)));
 }
 
 async fn deleted_token_is_not_found_and_its_id_is_free(harness: StoreHarness) {
@@ -69,9 +70,9 @@ async fn deleted_token_is_not_found_and_its_id_is_free(harness: StoreHarness) {
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Done);
     assert_eq!(harness.find("one").await, None);
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
-    let after = revised_record(&token_record("one"));
+    let updated = revised_record(&token_record("one"));
     assert_eq!(
-        harness.update(harness.new_update(after, Deduplicate::No)).await,
+        harness.update(harness.new_update(updated, Deduplicate::No)).await,
         UpdateOutcome::Stale
     );
     assert_eq!(harness.insert(token_record("one")).await, InsertOutcome::New);
@@ -79,23 +80,23 @@ async fn deleted_token_is_not_found_and_its_id_is_free(harness: StoreHarness) {
 
 async fn id_of_a_live_token_is_taken(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let other = TokenRecord { fingerprint: None, revision: 5, ..token_record("one") };
-    assert_eq!(harness.insert(other).await, InsertOutcome::IdTaken);
+    let other_record = TokenRecord { fingerprint: None, revision: 5, ..token_record("one") };
+    assert_eq!(harness.insert(other_record).await, InsertOutcome::IdTaken);
     assert_eq!(harness.find("one").await, Some(without_cvc(token_record("one"))));
 }
 
 async fn token_expires_at_its_exact_time(harness: StoreHarness) {
-    let short = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("one") };
-    harness.insert(short.clone()).await;
+    let expiring = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("one") };
+    harness.insert(expiring.clone()).await;
     harness.advance(MINUTE - Duration::from_millis(1));
     assert!(harness.find("one").await.is_some());
     assert_eq!(harness.insert(token_record("one")).await, InsertOutcome::IdTaken);
 
     harness.advance(Duration::from_millis(1));
     assert_eq!(harness.find("one").await, None);
-    let longer = TokenRecord { expires_at: None, ..revised_record(&short) };
+    let extended = TokenRecord { expires_at: None, ..revised_record(&expiring) };
     assert_eq!(
-        harness.update(harness.new_update(longer, Deduplicate::No)).await,
+        harness.update(harness.new_update(extended, Deduplicate::No)).await,
         UpdateOutcome::Stale
     );
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
@@ -109,28 +110,28 @@ async fn id_of_an_expired_token_is_free(harness: StoreHarness) {
     let insert = harness.new_insert(token, Deduplicate::No);
     harness.insert_token(insert).await.unwrap();
     harness.advance(MINUTE);
-    let next =
+    let replacement =
         TokenRecord { body: revised_record(&token_record("one")).body, ..token_record("one") };
-    assert_eq!(harness.insert(next.clone()).await, InsertOutcome::New);
-    // And the code of the one before it is not among what it left.
-    assert_eq!(harness.find("one").await, Some(without_cvc(next)));
+    assert_eq!(harness.insert(replacement.clone()).await, InsertOutcome::New);
+    // The CVC of the previous token is not left over.
+    assert_eq!(harness.find("one").await, Some(without_cvc(replacement)));
 }
 
 async fn token_update_requires_the_revision_that_was_read(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let first = revised_record(&token_record("one"));
+    let updated = revised_record(&token_record("one"));
     for (revision, expected) in [
         (0, UpdateOutcome::Stale),
         (2, UpdateOutcome::Stale),
         (1, UpdateOutcome::Done),
         (1, UpdateOutcome::Stale),
     ] {
-        let after = TokenRecord { revision, ..first.clone() };
-        let outcome = harness.update(harness.new_update(after, Deduplicate::No)).await;
+        let with_revision = TokenRecord { revision, ..updated.clone() };
+        let outcome = harness.update(harness.new_update(with_revision, Deduplicate::No)).await;
         assert_eq!(outcome, expected, "to revision {revision}");
     }
     assert_eq!(harness.delete("one", 0).await, ChangeOutcome::Stale);
-    assert_eq!(harness.find("one").await, Some(without_cvc(first)));
+    assert_eq!(harness.find("one").await, Some(without_cvc(updated)));
     assert_eq!(harness.delete("one", 1).await, ChangeOutcome::Done);
 }
 
@@ -163,19 +164,19 @@ async fn deleting_a_token_removes_its_cvc(harness: StoreHarness) {
 
 async fn token_of_another_tenant_is_neither_found_nor_changed(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let theirs = harness.with_callers_swapped();
-    assert_eq!(theirs.find("one").await, None);
-    assert_eq!(theirs.delete("one", 0).await, ChangeOutcome::Stale);
-    let after = revised_record(&token_record("one"));
+    let other_harness = harness.with_callers_swapped();
+    assert_eq!(other_harness.find("one").await, None);
+    assert_eq!(other_harness.delete("one", 0).await, ChangeOutcome::Stale);
+    let updated = revised_record(&token_record("one"));
     assert_eq!(
-        theirs.update(theirs.new_update(after, Deduplicate::No)).await,
+        other_harness.update(other_harness.new_update(updated, Deduplicate::No)).await,
         UpdateOutcome::Stale
     );
-    // Nor is the id in their way.
-    assert_eq!(theirs.insert(token_record("one")).await, InsertOutcome::New);
-    assert_eq!(theirs.delete("one", 0).await, ChangeOutcome::Done);
+    // The same id in another tenant is no conflict.
+    assert_eq!(other_harness.insert(token_record("one")).await, InsertOutcome::New);
+    assert_eq!(other_harness.delete("one", 0).await, ChangeOutcome::Done);
     assert_eq!(
-        theirs.with_callers_swapped().find("one").await,
+        other_harness.with_callers_swapped().find("one").await,
         Some(without_cvc(token_record("one")))
     );
 }

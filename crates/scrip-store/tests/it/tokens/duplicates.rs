@@ -1,4 +1,4 @@
-//! Deduplication: the same tenant, type, fingerprint and set of containers, and nothing less.
+//! Deduplication: only with the same tenant, type, fingerprint and set of containers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use scrip_testing::{
 on_every_engine! {
     StoreHarness;
     duplicate_has_the_same_type_fingerprint_and_containers
-    the_longest_lived_duplicate_wins_then_the_oldest
+    duplicate_that_expires_last_is_preferred_then_the_oldest
     duplicate_needs_equal_or_trusted_expressions
     expired_and_planted_duplicates_do_not_hide_a_live_one
     duplicate_is_found_under_the_requested_id
@@ -37,34 +37,64 @@ fn existing_token(record: TokenRecord) -> InsertOutcome {
 
 async fn duplicate_has_the_same_type_fingerprint_and_containers(harness: StoreHarness) {
     harness.insert(token_record("first")).await;
-    let new = || token_record("second");
-    let table = [
-        ("the same", new(), true),
-        ("another order", TokenRecord { containers: containers(&["/a/", "/b/"]), ..new() }, true),
-        ("fewer", TokenRecord { containers: containers(&["/a/"]), ..new() }, false),
-        ("more", TokenRecord { containers: containers(&["/a/", "/b/", "/c/"]), ..new() }, false),
-        ("a parent", TokenRecord { containers: containers(&["/"]), ..new() }, false),
-        ("a type", TokenRecord { token_type: TokenType::CardNumber, ..new() }, false),
-        ("a value", TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..new() }, false),
-        ("no fingerprint", TokenRecord { fingerprint: None, ..new() }, false),
+    let second_token = || token_record("second");
+    let cases = [
+        ("the same", second_token(), true),
+        (
+            "another order",
+            TokenRecord { containers: containers(&["/a/", "/b/"]), ..second_token() },
+            true,
+        ),
+        (
+            "fewer containers",
+            TokenRecord { containers: containers(&["/a/"]), ..second_token() },
+            false,
+        ),
+        (
+            "more containers",
+            TokenRecord { containers: containers(&["/a/", "/b/", "/c/"]), ..second_token() },
+            false,
+        ),
+        (
+            "a parent container",
+            TokenRecord { containers: containers(&["/"]), ..second_token() },
+            false,
+        ),
+        (
+            "another type",
+            TokenRecord { token_type: TokenType::CardNumber, ..second_token() },
+            false,
+        ),
+        (
+            "another fingerprint",
+            TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..second_token() },
+            false,
+        ),
+        ("no fingerprint", TokenRecord { fingerprint: None, ..second_token() }, false),
     ];
-    for (what, token, is_duplicate) in table {
+    for (case, token, is_duplicate) in cases {
         let expected =
             if is_duplicate { existing_token(token_record("first")) } else { InsertOutcome::New };
-        assert_eq!(harness.insert_deduplicated(token).await, expected, "{what}");
-        assert_eq!(harness.find("second").await.is_some(), !is_duplicate, "{what}");
+        assert_eq!(harness.insert_deduplicated(token).await, expected, "{case}");
+        assert_eq!(harness.find("second").await.is_some(), !is_duplicate, "{case}");
         harness.delete("second", 0).await;
     }
-    // Two without a fingerprint are never the same.
-    let unknown = |id| TokenRecord { fingerprint: None, ..token_record(id) };
-    assert_eq!(harness.insert_deduplicated(unknown("third")).await, InsertOutcome::New);
-    assert_eq!(harness.insert_deduplicated(unknown("fourth")).await, InsertOutcome::New);
+    // Two tokens without a fingerprint are never duplicates.
+    let without_fingerprint = |id| TokenRecord { fingerprint: None, ..token_record(id) };
+    assert_eq!(harness.insert_deduplicated(without_fingerprint("third")).await, InsertOutcome::New);
+    assert_eq!(
+        harness.insert_deduplicated(without_fingerprint("fourth")).await,
+        InsertOutcome::New
+    );
 }
 
-async fn the_longest_lived_duplicate_wins_then_the_oldest(harness: StoreHarness) {
-    let ends = |id, after| TokenRecord { expires_at: Some(START.plus(after)), ..token_record(id) };
-    let (short, long) = (ends("zzz", MINUTE), ends("mmm", MINUTE * 2));
-    for token in [short.clone(), token_record("yyy"), token_record("aaa"), long.clone()] {
+async fn duplicate_that_expires_last_is_preferred_then_the_oldest(harness: StoreHarness) {
+    let expiring =
+        |id, lifetime| TokenRecord { expires_at: Some(START.plus(lifetime)), ..token_record(id) };
+    let (expires_first, expires_later) = (expiring("zzz", MINUTE), expiring("mmm", MINUTE * 2));
+    for token in
+        [expires_first.clone(), token_record("yyy"), token_record("aaa"), expires_later.clone()]
+    {
         assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
     for id in ["yyy", "aaa"] {
@@ -74,9 +104,15 @@ async fn the_longest_lived_duplicate_wins_then_the_oldest(harness: StoreHarness)
         );
         harness.delete(id, 0).await;
     }
-    assert_eq!(harness.insert_deduplicated(token_record("new")).await, existing_token(long));
+    assert_eq!(
+        harness.insert_deduplicated(token_record("new")).await,
+        existing_token(expires_later)
+    );
     harness.delete("mmm", 0).await;
-    assert_eq!(harness.insert_deduplicated(token_record("new")).await, existing_token(short));
+    assert_eq!(
+        harness.insert_deduplicated(token_record("new")).await,
+        existing_token(expires_first)
+    );
     harness.advance(MINUTE);
     assert_eq!(harness.insert_deduplicated(token_record("new")).await, InsertOutcome::New);
 }
@@ -93,8 +129,8 @@ fn expression_provenance(all: u8, fingerprint: u8, trusted: bool) -> ExpressionP
 
 async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
     use TokenType::{Card, Token};
-    // (type, stored, asked, found to read, found to update)
-    let table = [
+    // (type, stored, requested, found to read, found to update)
+    let cases = [
         (Card, expression_provenance(1, 1, false), expression_provenance(1, 1, false), true, true),
         (Card, expression_provenance(1, 1, false), expression_provenance(2, 1, false), true, false),
         (
@@ -127,16 +163,19 @@ async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
         ),
         (Token, expression_provenance(1, 1, true), expression_provenance(2, 2, true), false, false),
     ];
-    for (token_type, stored, asked, to_read, to_update) in table {
-        let marked = |id, expressions| TokenRecord { token_type, expressions, ..token_record(id) };
-        harness.insert(marked("stored", stored)).await;
-        for (deduplicate, found) in
-            [(Deduplicate::Yes, to_read), (Deduplicate::ReportExisting, to_update)]
-        {
-            let insert = harness.new_insert(without_cvc(marked("asked", asked)), deduplicate);
-            let inserted = harness.insert_token(insert).await.unwrap();
-            let case = format!("{token_type:?} {stored:?} {asked:?} {deduplicate:?}");
-            assert_eq!(inserted != InsertOutcome::New, found, "{case}");
+    for (token_type, stored, requested, is_found_to_read, is_found_to_update) in cases {
+        let with_expressions =
+            |id, expressions| TokenRecord { token_type, expressions, ..token_record(id) };
+        harness.insert(with_expressions("stored", stored)).await;
+        for (deduplicate, is_found) in [
+            (Deduplicate::Yes, is_found_to_read),
+            (Deduplicate::ReportExisting, is_found_to_update),
+        ] {
+            let insert =
+                harness.new_insert(without_cvc(with_expressions("asked", requested)), deduplicate);
+            let outcome = harness.insert_token(insert).await.unwrap();
+            let case = format!("{token_type:?} {stored:?} {requested:?} {deduplicate:?}");
+            assert_eq!(outcome != InsertOutcome::New, is_found, "{case}");
             harness.delete("asked", 0).await;
         }
         harness.delete("stored", 0).await;
@@ -144,9 +183,9 @@ async fn duplicate_needs_equal_or_trusted_expressions(harness: StoreHarness) {
 }
 
 async fn expired_and_planted_duplicates_do_not_hide_a_live_one(harness: StoreHarness) {
-    for at in 0..50 {
-        let expires_at = (at % 2 == 0).then_some(START.plus(MINUTE));
-        let token = TokenRecord { expires_at, ..token_record(&format!("planted-{at}")) };
+    for number in 0..50 {
+        let expires_at = (number % 2 == 0).then_some(START.plus(MINUTE));
+        let token = TokenRecord { expires_at, ..token_record(&format!("planted-{number}")) };
         assert_eq!(harness.insert(token).await, InsertOutcome::New);
     }
     harness.advance(MINUTE);
@@ -185,58 +224,61 @@ async fn deleted_token_is_no_duplicate(harness: StoreHarness) {
 
 async fn token_of_another_tenant_is_no_duplicate(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let theirs = harness.with_callers_swapped();
-    assert_eq!(theirs.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
+    let other_harness = harness.with_callers_swapped();
+    assert_eq!(other_harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
 }
 
 async fn update_that_becomes_a_duplicate_changes_nothing(harness: StoreHarness) {
     harness.insert(token_record("first")).await;
-    let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("second") };
-    harness.insert(other.clone()).await;
+    let second_token =
+        TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("second") };
+    harness.insert(second_token.clone()).await;
 
-    let after =
-        TokenRecord { fingerprint: token_record("first").fingerprint, ..revised_record(&other) };
+    let updated = TokenRecord {
+        fingerprint: token_record("first").fingerprint,
+        ..revised_record(&second_token)
+    };
     let update = || SingleUpdate {
         cvc: CvcChange::Replace(cvc_record("123")),
-        ..harness.new_update(after.clone(), Deduplicate::Yes)
+        ..harness.new_update(updated.clone(), Deduplicate::Yes)
     };
     let expected = UpdateOutcome::Duplicate(Box::new(without_cvc(token_record("first"))));
     assert_eq!(harness.update(update()).await, expected);
-    assert_eq!(harness.find("second").await, Some(without_cvc(other)));
+    assert_eq!(harness.find("second").await, Some(without_cvc(second_token)));
     assert_eq!(harness.find("first").await, Some(without_cvc(token_record("first"))));
 
-    // Whoever was late hears that first: what it compared with is not there any more.
-    let late = TokenRecord { revision: 7, ..after.clone() };
+    // A stale revision is reported first, because the compared data has changed.
+    let stale = TokenRecord { revision: 7, ..updated.clone() };
     assert_eq!(
-        harness.update(harness.new_update(late, Deduplicate::Yes)).await,
+        harness.update(harness.new_update(stale, Deduplicate::Yes)).await,
         UpdateOutcome::Stale
     );
-    let asked = harness.new_update(after, Deduplicate::No);
-    assert_eq!(harness.update(asked).await, UpdateOutcome::Done);
+    let without_deduplication = harness.new_update(updated, Deduplicate::No);
+    assert_eq!(harness.update(without_deduplication).await, UpdateOutcome::Done);
 }
 
 async fn update_is_not_a_duplicate_of_itself(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let after = revised_record(&token_record("one"));
+    let updated = revised_record(&token_record("one"));
     assert_eq!(
-        harness.update(harness.new_update(after, Deduplicate::Yes)).await,
+        harness.update(harness.new_update(updated, Deduplicate::Yes)).await,
         UpdateOutcome::Done
     );
 }
 
 async fn updated_token_is_deduplicated_by_its_new_values(harness: StoreHarness) {
     harness.insert(token_record("one")).await;
-    let moved = TokenRecord {
+    let updated = TokenRecord {
         fingerprint: Some(Fingerprint([9; 32])),
         containers: containers(&["/d/", "/c/"]),
         ..revised_record(&token_record("one"))
     };
-    harness.update(harness.new_update(moved.clone(), Deduplicate::No)).await;
+    harness.update(harness.new_update(updated.clone(), Deduplicate::No)).await;
     assert_eq!(harness.insert_deduplicated(token_record("two")).await, InsertOutcome::New);
-    let same = TokenRecord {
-        fingerprint: moved.fingerprint,
+    let equal_token = TokenRecord {
+        fingerprint: updated.fingerprint,
         containers: containers(&["/c/", "/d/"]),
         ..token_record("three")
     };
-    assert_eq!(harness.insert_deduplicated(same).await, existing_token(moved));
+    assert_eq!(harness.insert_deduplicated(equal_token).await, existing_token(updated));
 }

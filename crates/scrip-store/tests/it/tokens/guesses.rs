@@ -1,4 +1,4 @@
-//! The counts of the guessing budget, as every engine keeps them.
+//! Counters of the guessing budget on every engine.
 
 use std::{sync::Arc, time::Duration};
 
@@ -16,23 +16,28 @@ on_every_engine! {
     StoreHarness;
     guesses_are_found_by_tenant_and_bucket
     guesses_counted_again_keep_the_later_time
-    expired_guesses_are_not_found_and_are_swept
+    expired_guesses_are_not_found_and_are_deleted
     guesses_of_a_deleted_tenant_are_purged
 }
 
-fn guess_record(bucket: u8, number: u8, at: Timestamp) -> GuessRecord {
+fn guess_record(bucket: u8, number: u8, counted_at: Timestamp) -> GuessRecord {
     let bucket = GuessBucket([bucket; 17]);
-    GuessRecord { bucket, number_digest: [number; 16], counted_at: at, expires_at: at.plus(DAY) }
+    GuessRecord {
+        bucket,
+        number_digest: [number; 16],
+        counted_at,
+        expires_at: counted_at.plus(DAY),
+    }
 }
 
 async fn find_guesses(harness: &StoreHarness, buckets: &[u8]) -> Vec<(u8, u8, Timestamp)> {
     let buckets: Vec<_> = buckets.iter().map(|it| GuessBucket([*it; 17])).collect();
     let tenant = harness.caller.tenant().id;
     let records = harness.store().find_guesses(tenant, &buckets, harness.now()).await.unwrap();
-    let mut found: Vec<_> =
+    let mut guesses: Vec<_> =
         records.iter().map(|it| (it.bucket.0[0], it.number_digest[0], it.counted_at)).collect();
-    found.sort_unstable();
-    found
+    guesses.sort_unstable();
+    guesses
 }
 
 async fn insert_guesses(harness: &StoreHarness, records: Vec<GuessRecord>) {
@@ -60,7 +65,7 @@ async fn guesses_counted_again_keep_the_later_time(harness: StoreHarness) {
     assert_eq!(find_guesses(&harness, &[1]).await, [(1, 1, later), (1, 2, later)]);
 }
 
-async fn expired_guesses_are_not_found_and_are_swept(harness: StoreHarness) {
+async fn expired_guesses_are_not_found_and_are_deleted(harness: StoreHarness) {
     insert_guesses(&harness, vec![guess_record(1, 1, harness.now())]).await;
     harness.advance(Duration::from_secs(60));
     insert_guesses(&harness, vec![guess_record(1, 2, harness.now())]).await;

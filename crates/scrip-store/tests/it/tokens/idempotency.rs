@@ -1,4 +1,4 @@
-//! Claims and remembered answers: one effect for each idempotency key, and no data without a token.
+//! Claims and stored responses: one effect per idempotency key, and no data without a token.
 
 use std::{
     sync::{Arc, Mutex},
@@ -37,23 +37,25 @@ on_every_engine! {
 const MINUTE: Duration = Duration::from_secs(60);
 const KEY: [u8; 32] = [1; 32];
 
-fn build_record(answer: IdempotencyRecord) -> BuildIdempotencyRecord {
-    Box::new(move |_| Some(answer))
+fn record_builder(record: IdempotencyRecord) -> BuildIdempotencyRecord {
+    Box::new(move |_| Some(record))
 }
 
 #[track_caller]
-fn expect_completed(claimed: ClaimOutcome) -> StoredResponse {
-    match claimed {
-        ClaimOutcome::Completed(answer) => answer,
-        ClaimOutcome::Claimed(_) | ClaimOutcome::InFlight => panic!("{claimed:?}"),
+fn expect_completed(outcome: ClaimOutcome) -> StoredResponse {
+    match outcome {
+        ClaimOutcome::Completed(response) => response,
+        ClaimOutcome::Claimed(_) | ClaimOutcome::InFlight => {
+            panic!("no response is stored: {outcome:?}")
+        }
     }
 }
 
 async fn find_token_data(harness: &StoreHarness, digest: [u8; 32]) -> Option<Sealed> {
-    let answer = expect_completed(harness.claim_digest(digest).await);
-    assert_eq!(answer.head.as_bytes(), b"head");
-    assert!(answer.token_data.len() <= 1);
-    answer.token_data.into_iter().next().map(|it| it.sealed)
+    let response = expect_completed(harness.claim_digest(digest).await);
+    assert_eq!(response.head.as_bytes(), b"head");
+    assert!(response.token_data.len() <= 1);
+    response.token_data.into_iter().next().map(|it| it.sealed)
 }
 
 async fn insert_with_response(
@@ -62,14 +64,14 @@ async fn insert_with_response(
     digest: [u8; 32],
 ) -> InsertOutcome {
     harness
-        .insert_with_record(without_cvc(token), build_record(harness.idempotency_record(digest)))
+        .insert_with_record(without_cvc(token), record_builder(harness.idempotency_record(digest)))
         .await
         .unwrap()
 }
 
 async fn idempotency_claim_is_exclusive_until_dropped(harness: StoreHarness) {
     let ClaimOutcome::Claimed(claim) = harness.claim_digest(KEY).await else {
-        panic!("nobody holds it")
+        panic!("the key should be free")
     };
     assert_eq!(claim.digests.key, KEY);
     assert!(matches!(harness.claim_digest(KEY).await, ClaimOutcome::InFlight));
@@ -81,14 +83,14 @@ async fn idempotency_claim_is_exclusive_until_dropped(harness: StoreHarness) {
 async fn stored_response_is_found_after_its_commit(harness: StoreHarness) {
     let claim = harness.claim_digest(KEY).await;
     assert_eq!(insert_with_response(&harness, token_record("one"), KEY).await, InsertOutcome::New);
-    // The first request has not ended yet: whether it was told is unknown.
+    // The first request has not ended yet, so its outcome is unknown.
     assert!(matches!(harness.claim_digest(KEY).await, ClaimOutcome::InFlight));
     drop(claim);
     for _ in 0..2 {
-        let answer = expect_completed(harness.claim_digest(KEY).await);
-        assert_eq!(answer.digest, KEY);
-        assert_eq!(answer.head.as_bytes(), b"head");
-        assert_eq!(answer.token_data[0].sealed.as_bytes(), b"data");
+        let response = expect_completed(harness.claim_digest(KEY).await);
+        assert_eq!(response.digest, KEY);
+        assert_eq!(response.head.as_bytes(), b"head");
+        assert_eq!(response.token_data[0].sealed.as_bytes(), b"data");
     }
 }
 
@@ -100,18 +102,20 @@ async fn stored_response_is_not_found_after_its_retention(harness: StoreHarness)
     let claim = harness.claim_digest(KEY).await;
     assert!(matches!(claim, ClaimOutcome::Claimed(_)));
 
-    // Nobody swept it away, yet the key can be used again.
-    let other = TokenRecord { fingerprint: None, ..token_record("two") };
-    let again = IdempotencyRecord {
+    // The expired record was not deleted, but the key can be used again.
+    let second_token = TokenRecord { fingerprint: None, ..token_record("two") };
+    let later_record = IdempotencyRecord {
         head: Sealed::from_stored(b"again".to_vec()),
         ..harness.idempotency_record(KEY)
     };
-    let inserted =
-        harness.insert_with_record(without_cvc(other), build_record(again)).await.unwrap();
-    assert_eq!(inserted, InsertOutcome::New);
+    let outcome = harness
+        .insert_with_record(without_cvc(second_token), record_builder(later_record))
+        .await
+        .unwrap();
+    assert_eq!(outcome, InsertOutcome::New);
     drop(claim);
     assert_eq!(expect_completed(harness.claim_digest(KEY).await).head.as_bytes(), b"again");
-    // It belongs to the second token now.
+    // The data belongs to the second token now.
     harness.delete("one", 0).await;
     assert!(expect_completed(harness.claim_digest(KEY).await).token_data.len() == 1);
     harness.delete("two", 0).await;
@@ -119,34 +123,39 @@ async fn stored_response_is_not_found_after_its_retention(harness: StoreHarness)
 }
 
 async fn idempotency_record_is_built_from_every_successful_outcome(harness: StoreHarness) {
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let note = |digest: [u8; 32]| {
-        let (seen, answer) = (Arc::clone(&seen), harness.idempotency_record(digest));
+    let outcomes = Arc::new(Mutex::new(Vec::new()));
+    let outcome_recorder = |digest: [u8; 32]| {
+        let (outcomes, record) = (Arc::clone(&outcomes), harness.idempotency_record(digest));
         move |outcome: String| {
-            seen.lock().unwrap().push(outcome);
-            Some(answer)
+            outcomes.lock().unwrap().push(outcome);
+            Some(record)
         }
     };
     for (digest, id) in [([1; 32], "one"), ([2; 32], "two")] {
-        let note = note(digest);
-        let render: BuildIdempotencyRecord = Box::new(move |it| note(format!("{it:?}")));
-        harness.insert_with_record(without_cvc(token_record(id)), render).await.unwrap();
+        let record_outcome = outcome_recorder(digest);
+        let build_record: BuildIdempotencyRecord =
+            Box::new(move |it| record_outcome(format!("{it:?}")));
+        harness.insert_with_record(without_cvc(token_record(id)), build_record).await.unwrap();
     }
-    let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("three") };
-    harness.insert(other.clone()).await;
-    let same =
-        TokenRecord { fingerprint: token_record("one").fingerprint, ..revised_record(&other) };
-    for (digest, after) in [([3; 32], same), ([4; 32], revised_record(&other))] {
-        let note = note(digest);
-        let render: BuildIdempotencyRecord = Box::new(move |it| note(format!("{it:?}")));
-        let update = harness.new_update(after, Deduplicate::Yes);
-        harness.update(SingleUpdate { build_record: Some(render), ..update }).await;
+    let third_token =
+        TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("three") };
+    harness.insert(third_token.clone()).await;
+    let duplicate = TokenRecord {
+        fingerprint: token_record("one").fingerprint,
+        ..revised_record(&third_token)
+    };
+    for (digest, updated) in [([3; 32], duplicate), ([4; 32], revised_record(&third_token))] {
+        let record_outcome = outcome_recorder(digest);
+        let build_record: BuildIdempotencyRecord =
+            Box::new(move |it| record_outcome(format!("{it:?}")));
+        let update = harness.new_update(updated, Deduplicate::Yes);
+        harness.update(SingleUpdate { build_record: Some(build_record), ..update }).await;
     }
     let expected = ["[New", "[Existing", "[Existing", "[Updated"];
-    let seen = seen.lock().unwrap().clone();
-    assert_eq!(seen.len(), expected.len());
-    for (seen, expected) in seen.iter().zip(expected) {
-        assert!(seen.starts_with(expected), "{seen}");
+    let outcomes = outcomes.lock().unwrap().clone();
+    assert_eq!(outcomes.len(), expected.len());
+    for (outcome, expected) in outcomes.iter().zip(expected) {
+        assert!(outcome.starts_with(expected), "{outcome}");
     }
     for number in 1..=4 {
         assert!(find_token_data(&harness, [number; 32]).await.is_some());
@@ -154,62 +163,72 @@ async fn idempotency_record_is_built_from_every_successful_outcome(harness: Stor
 }
 
 async fn write_without_effect_stores_no_response(harness: StoreHarness) {
-    let none: BuildIdempotencyRecord = Box::new(|_| None);
+    let build_no_record: BuildIdempotencyRecord = Box::new(|_| None);
     assert_eq!(
-        harness.insert_with_record(without_cvc(token_record("one")), none).await.unwrap(),
+        harness
+            .insert_with_record(without_cvc(token_record("one")), build_no_record)
+            .await
+            .unwrap(),
         InsertOutcome::New
     );
 
-    let taken = TokenRecord { fingerprint: None, ..token_record("one") };
-    assert_eq!(insert_with_response(&harness, taken, [2; 32]).await, InsertOutcome::IdTaken);
+    let token_with_taken_id = TokenRecord { fingerprint: None, ..token_record("one") };
+    assert_eq!(
+        insert_with_response(&harness, token_with_taken_id, [2; 32]).await,
+        InsertOutcome::IdTaken
+    );
 
-    let late = TokenRecord { revision: 9, ..revised_record(&token_record("one")) };
-    let update = harness.new_update(late, Deduplicate::No);
-    let build_record = Some(build_record(harness.idempotency_record([3; 32])));
+    let stale = TokenRecord { revision: 9, ..revised_record(&token_record("one")) };
+    let update = harness.new_update(stale, Deduplicate::No);
+    let build_record = Some(record_builder(harness.idempotency_record([3; 32])));
     assert_eq!(harness.update(SingleUpdate { build_record, ..update }).await, UpdateOutcome::Stale);
 
-    let none: BuildIdempotencyRecord = Box::new(|_| None);
+    let build_no_record: BuildIdempotencyRecord = Box::new(|_| None);
     let update = harness.new_update(revised_record(&token_record("one")), Deduplicate::No);
     assert_eq!(
-        harness.update(SingleUpdate { build_record: Some(none), ..update }).await,
+        harness.update(SingleUpdate { build_record: Some(build_no_record), ..update }).await,
         UpdateOutcome::Done
     );
 
     for number in 1..=3 {
-        let claimed = harness.claim_digest([number; 32]).await;
-        assert!(matches!(claimed, ClaimOutcome::Claimed(_)), "{number}");
+        let outcome = harness.claim_digest([number; 32]).await;
+        assert!(matches!(outcome, ClaimOutcome::Claimed(_)), "key {number}");
     }
 }
 
-/// The effect is there if and only if its answer is: they are one transaction.
+/// The effect and the stored response are written in one transaction.
 async fn second_write_with_one_idempotency_key_is_rolled_back(harness: StoreHarness) {
     insert_with_response(&harness, token_record("one"), KEY).await;
-    let other = TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("two") };
-    let second = harness
-        .insert_with_record(without_cvc(other), build_record(harness.idempotency_record(KEY)))
+    let second_token =
+        TokenRecord { fingerprint: Some(Fingerprint([8; 32])), ..token_record("two") };
+    let outcome = harness
+        .insert_with_record(
+            without_cvc(second_token),
+            record_builder(harness.idempotency_record(KEY)),
+        )
         .await;
-    assert!(matches!(second, Err(StoreError::AlreadyCompleted)), "{second:?}");
+    assert!(matches!(outcome, Err(StoreError::AlreadyCompleted)), "{outcome:?}");
     assert_eq!(harness.find("two").await, None);
 
     let update = harness.new_update(revised_record(&token_record("one")), Deduplicate::No);
     let update = SingleUpdate {
-        build_record: Some(build_record(harness.idempotency_record(KEY))),
+        build_record: Some(record_builder(harness.idempotency_record(KEY))),
         ..update
     };
-    let second = harness.update_token(update).await;
-    assert!(matches!(second, Err(StoreError::AlreadyCompleted)), "{second:?}");
+    let outcome = harness.update_token(update).await;
+    assert!(matches!(outcome, Err(StoreError::AlreadyCompleted)), "{outcome:?}");
     assert_eq!(harness.find("one").await, Some(without_cvc(token_record("one"))));
     assert!(find_token_data(&harness, KEY).await.is_some());
 }
 
 async fn stored_token_data_is_removed_with_its_token(harness: StoreHarness) {
-    let short = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("short") };
-    let other = TokenRecord { fingerprint: None, ..token_record("other") };
-    insert_with_response(&harness, short, [1; 32]).await;
-    insert_with_response(&harness, other.clone(), [2; 32]).await;
-    let update = harness.new_update(revised_record(&other), Deduplicate::No);
+    let expiring = TokenRecord { expires_at: Some(START.plus(MINUTE)), ..token_record("short") };
+    let other_token = TokenRecord { fingerprint: None, ..token_record("other") };
+    insert_with_response(&harness, expiring, [1; 32]).await;
+    insert_with_response(&harness, other_token.clone(), [2; 32]).await;
+    let update = harness.new_update(revised_record(&other_token), Deduplicate::No);
     let update = SingleUpdate {
-        build_record: Some(build_record(harness.idempotency_record([3; 32]))),
+        build_record: Some(record_builder(harness.idempotency_record([3; 32]))),
         ..update
     };
     harness.update(update).await;
@@ -217,17 +236,17 @@ async fn stored_token_data_is_removed_with_its_token(harness: StoreHarness) {
     harness.advance(MINUTE - Duration::from_millis(1));
     assert!(find_token_data(&harness, [1; 32]).await.is_some());
     harness.advance(Duration::from_millis(1));
-    assert!(find_token_data(&harness, [1; 32]).await.is_none(), "it expired");
-    // A new token under its id does not bring it back.
+    assert!(find_token_data(&harness, [1; 32]).await.is_none(), "the token expired");
+    // A new token with the same id does not restore the data.
     harness.insert(token_record("short")).await;
-    assert!(find_token_data(&harness, [1; 32]).await.is_none(), "its id was taken over");
+    assert!(find_token_data(&harness, [1; 32]).await.is_none(), "another token has the id");
 
     assert!(find_token_data(&harness, [2; 32]).await.is_some());
     assert!(find_token_data(&harness, [3; 32]).await.is_some());
     harness.delete("other", 1).await;
-    harness.insert(other).await;
-    assert!(find_token_data(&harness, [2; 32]).await.is_none(), "it was deleted");
-    assert!(find_token_data(&harness, [3; 32]).await.is_none(), "it was deleted");
+    harness.insert(other_token).await;
+    assert!(find_token_data(&harness, [2; 32]).await.is_none(), "the token was deleted");
+    assert!(find_token_data(&harness, [3; 32]).await.is_none(), "the token was deleted");
 }
 
 async fn stored_token_data_of_a_duplicate_is_removed_with_the_existing_token(
@@ -238,13 +257,13 @@ async fn stored_token_data_of_a_duplicate_is_removed_with_the_existing_token(
     harness.insert(token_record("first")).await;
     harness.insert(different.clone()).await;
     insert_with_response(&harness, token_record("second"), [1; 32]).await;
-    let same = TokenRecord {
+    let duplicate = TokenRecord {
         fingerprint: token_record("first").fingerprint,
         ..revised_record(&different)
     };
-    let update = harness.new_update(same, Deduplicate::Yes);
+    let update = harness.new_update(duplicate, Deduplicate::Yes);
     let update = SingleUpdate {
-        build_record: Some(build_record(harness.idempotency_record([2; 32]))),
+        build_record: Some(record_builder(harness.idempotency_record([2; 32]))),
         ..update
     };
     assert!(matches!(harness.update(update).await, UpdateOutcome::Duplicate(_)));
@@ -258,9 +277,9 @@ async fn stored_token_data_of_a_duplicate_is_removed_with_the_existing_token(
 }
 
 async fn stored_response_without_token_data_outlives_its_token(harness: StoreHarness) {
-    let answer = IdempotencyRecord { token_data: vec![], ..harness.idempotency_record(KEY) };
+    let record = IdempotencyRecord { token_data: vec![], ..harness.idempotency_record(KEY) };
     harness
-        .insert_with_record(without_cvc(token_record("one")), build_record(answer))
+        .insert_with_record(without_cvc(token_record("one")), record_builder(record))
         .await
         .unwrap();
     assert_eq!(find_token_data(&harness, KEY).await, None);
@@ -283,12 +302,12 @@ async fn expired_responses_are_deleted(harness: StoreHarness) {
     )
     .await;
 
-    let just_before = START.minus(Duration::from_millis(1));
-    for (before, expected) in [(just_before, 0), (START, 1), (START, 0), (harness.now(), 1)] {
-        assert_eq!(harness.store().delete_expired_responses(before).await.unwrap(), expected);
+    let before_start = START.minus(Duration::from_millis(1));
+    for (cutoff, expected) in [(before_start, 0), (START, 1), (START, 0), (harness.now(), 1)] {
+        assert_eq!(harness.store().delete_expired_responses(cutoff).await.unwrap(), expected);
     }
     assert!(matches!(harness.claim_digest([1; 32]).await, ClaimOutcome::Claimed(_)));
-    // What was done stays done.
+    // The effect stays.
     assert!(harness.find("one").await.is_some());
 }
 
@@ -296,7 +315,7 @@ async fn stored_response_of_another_tenant_is_not_found(harness: StoreHarness) {
     insert_with_response(&harness, token_record("one"), KEY).await;
     let tenant = harness.stranger.tenant().id;
     let now = harness.now();
-    let asked = IdempotencyLookup { tenant, digest: KEY, now, since: now.minus(DAY) };
-    let claimed = harness.store().claim_idempotency_key(asked).await.unwrap();
-    assert!(matches!(claimed, ClaimOutcome::Claimed(_)));
+    let lookup = IdempotencyLookup { tenant, digest: KEY, now, since: now.minus(DAY) };
+    let outcome = harness.store().claim_idempotency_key(lookup).await.unwrap();
+    assert!(matches!(outcome, ClaimOutcome::Claimed(_)));
 }

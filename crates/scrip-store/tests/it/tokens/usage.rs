@@ -1,4 +1,4 @@
-//! What is counted of tokens: as many as there are, and each that is used once in a month.
+//! Usage counters: the number of tokens, and each active token once per month.
 
 use std::{sync::Arc, time::Duration};
 
@@ -34,7 +34,7 @@ fn policy_permit(harness: &StoreHarness) -> PolicyPermit {
 }
 
 async fn find_usage(harness: &StoreHarness) -> TenantUsage {
-    // What is noted without being waited for is written by then.
+    // With this entry, the store also writes the queued token activity.
     record_read(harness, ReadLogEntry::new("", "empty")).await;
     harness
         .store()
@@ -53,8 +53,8 @@ async fn record_read(harness: &StoreHarness, entry: ReadLogEntry) {
 }
 
 async fn read_token(harness: &StoreHarness, id: &str) {
-    let found = harness.find(id).await.unwrap();
-    record_read(harness, ReadLogEntry::for_token(&found.record, Transform::Mask)).await;
+    let token = harness.find(id).await.unwrap();
+    record_read(harness, ReadLogEntry::for_token(&token.record, Transform::Mask)).await;
 }
 
 fn token_created_now(harness: &StoreHarness, id: &str) -> TokenRecord {
@@ -72,32 +72,32 @@ async fn usage_counts_tokens_by_type(harness: StoreHarness) {
     harness
         .insert(TokenRecord { token_type: TokenType::Card, ..token_created_now(&harness, "two") })
         .await;
-    let ends = TokenRecord {
+    let expiring = TokenRecord {
         expires_at: Some(harness.now().plus(DAY)),
         ..token_created_now(&harness, "three")
     };
-    harness.insert(ends).await;
-    let counted = find_usage(&harness).await;
-    assert_eq!(type_counts(&counted), [(TokenType::Card, 1), (TokenType::Token, 2)]);
-    assert_eq!((counted.total(), counted.created), (3, 3));
-    assert_eq!(counted.types[1].last_created_at, harness.now());
-    // Not twice, not for another tenant, and not what was refused.
+    harness.insert(expiring).await;
+    let usage = find_usage(&harness).await;
+    assert_eq!(type_counts(&usage), [(TokenType::Card, 1), (TokenType::Token, 2)]);
+    assert_eq!((usage.total(), usage.created), (3, 3));
+    assert_eq!(usage.types[1].last_created_at, harness.now());
+    // Duplicates, other tenants and rejected writes are not counted.
     harness.insert_deduplicated(token_created_now(&harness, "again")).await;
     harness.insert(token_created_now(&harness, "one")).await;
-    assert_eq!(find_usage(&harness).await, counted);
+    assert_eq!(find_usage(&harness).await, usage);
     harness.delete("one", 0).await;
     harness.advance(DAY);
-    // Until it is removed.
+    // A token counts until it is deleted.
     assert_eq!(find_usage(&harness).await.total(), 2);
     harness.delete_expired_tokens(harness.now()).await;
-    let left = find_usage(&harness).await;
-    assert_eq!(type_counts(&left), [(TokenType::Card, 1), (TokenType::Token, 0)]);
-    assert_eq!(left.created, 3);
+    let remaining = find_usage(&harness).await;
+    assert_eq!(type_counts(&remaining), [(TokenType::Card, 1), (TokenType::Token, 0)]);
+    assert_eq!(remaining.created, 3);
     let harness = harness.with_callers_swapped();
     assert_eq!(find_usage(&harness).await, TenantUsage::default());
 }
 
-/// The middle of a month, and the time until the next.
+/// Long enough to advance from the middle of a month into the next.
 const MONTH: Duration = Duration::from_secs(20 * 24 * 60 * 60);
 
 async fn monthly_usage_counts_created_tokens_and_active_tokens_once(harness: StoreHarness) {
@@ -116,7 +116,7 @@ async fn monthly_usage_counts_created_tokens_and_active_tokens_once(harness: Sto
     }
     let second = find_usage(&harness).await;
     assert_eq!((second.created, second.active, second.total()), (1, 1, 3));
-    // What is gone was active all the same.
+    // A deleted token was still active.
     harness.delete("old", 0).await;
     assert_eq!(find_usage(&harness).await.monthly_active(), 2);
     harness.advance(MONTH + MONTH / 2);
@@ -125,33 +125,33 @@ async fn monthly_usage_counts_created_tokens_and_active_tokens_once(harness: Sto
 
 async fn updated_and_deduplicated_tokens_are_active(harness: StoreHarness) {
     harness.insert(token_created_now(&harness, "one")).await;
-    let two = TokenRecord { fingerprint: None, ..token_created_now(&harness, "two") };
-    harness.insert(two.clone()).await;
+    let second_token = TokenRecord { fingerprint: None, ..token_created_now(&harness, "two") };
+    harness.insert(second_token.clone()).await;
     harness.advance(MONTH);
-    harness.update(harness.new_update(revised_record(&two), Deduplicate::No)).await;
+    harness.update(harness.new_update(revised_record(&second_token), Deduplicate::No)).await;
     assert_eq!(find_usage(&harness).await.active, 1);
     harness.insert_deduplicated(token_created_now(&harness, "again")).await;
     assert_eq!(find_usage(&harness).await.active, 2);
     read_token(&harness, "one").await;
-    let after = find_usage(&harness).await;
-    assert_eq!((after.active, after.created), (2, 0));
+    let usage = find_usage(&harness).await;
+    assert_eq!((usage.active, usage.created), (2, 0));
 }
 
 async fn monthly_usage_is_deleted_after_a_year(harness: StoreHarness) {
     harness.insert(token_created_now(&harness, "one")).await;
     harness.advance(MONTH);
     read_token(&harness, "one").await;
-    let of = async |month| {
+    let find_usage_of = async |month| {
         harness.store().find_usage(&policy_permit(&harness), Month(month)).await.unwrap()
     };
-    // The set of a month goes with it, and its count a year later.
+    // The active tokens of a month are deleted first, and their count a year later.
     assert_eq!(harness.delete_old_usage(Month(202_702)).await, 0);
     assert_eq!(harness.delete_old_usage(Month(202_703)).await, 1);
-    assert_eq!(of(202_702).await.active, 1);
+    assert_eq!(find_usage_of(202_702).await.active, 1);
     assert_eq!(harness.delete_old_usage(Month(202_802)).await, 1);
-    assert_eq!((of(202_701).await.created, of(202_702).await.active), (0, 1));
+    assert_eq!((find_usage_of(202_701).await.created, find_usage_of(202_702).await.active), (0, 1));
     assert_eq!(harness.delete_old_usage(Month(202_803)).await, 1);
-    assert_eq!((of(202_702).await.active, of(202_702).await.total()), (0, 1));
+    assert_eq!((find_usage_of(202_702).await.active, find_usage_of(202_702).await.total()), (0, 1));
 }
 
 async fn deleted_tenant_has_no_usage(harness: StoreHarness) {
@@ -169,9 +169,9 @@ async fn deleted_tenant_has_no_usage(harness: StoreHarness) {
     .unwrap()
         > 0
     {}
-    let left =
+    let remaining =
         harness.store().find_usage(&permit, Month::from_timestamp(harness.now())).await.unwrap();
-    assert_eq!(left, TenantUsage::default());
+    assert_eq!(remaining, TenantUsage::default());
 }
 
 #[tokio::test]
@@ -181,17 +181,21 @@ async fn purge_removes_all_usage_rows_of_a_deleted_tenant() {
     harness.advance(MONTH);
     read_token(&harness, "one").await;
     let file = harness.vault_harness.file();
-    let rows = |file: &std::path::Path, tables: &[&str]| {
-        let database = Connection::open(file).unwrap();
+    let count_rows = |file: &std::path::Path, tables: &[&str]| {
+        let connection = Connection::open(file).unwrap();
         let count = |it: &&str| -> i64 {
             let sql = format!("SELECT count(*) FROM {it}");
-            database.query_row(&sql, [], |row| row.get(0)).unwrap()
+            connection.query_row(&sql, [], |row| row.get(0)).unwrap()
         };
         tables.iter().map(count).collect::<Vec<_>>()
     };
-    let (vault, access) = (["usage_types", "usage_months"], ["active_tokens", "active_months"]);
-    let log = file.with_file_name("access.db");
-    assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![1, 1], vec![1, 1]));
+    let (vault_tables, read_log_tables) =
+        (["usage_types", "usage_months"], ["active_tokens", "active_months"]);
+    let read_log = file.with_file_name("read_log.db");
+    assert_eq!(
+        (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables)),
+        (vec![1, 1], vec![1, 1])
+    );
     delete_tenant(&harness.vault_harness.vault, policy_permit(&harness)).await.unwrap();
     while scrip_core::operations::tenants::purge_tenants::purge_tenants(
         &harness.vault_harness.vault,
@@ -201,7 +205,10 @@ async fn purge_removes_all_usage_rows_of_a_deleted_tenant() {
     .unwrap()
         > 0
     {}
-    assert_eq!((rows(&file, &vault), rows(&log, &access)), (vec![0, 0], vec![0, 0]));
+    assert_eq!(
+        (count_rows(&file, &vault_tables), count_rows(&read_log, &read_log_tables)),
+        (vec![0, 0], vec![0, 0])
+    );
 }
 
 #[tokio::test]
@@ -210,23 +217,23 @@ async fn restored_backup_keeps_and_continues_usage_counts() {
     harness.insert(token_created_now(&harness, "one")).await;
     harness.advance(MONTH);
     read_token(&harness, "one").await;
-    let before = find_usage(&harness).await;
-    assert_eq!((before.total(), before.active), (1, 1));
+    let usage_before = find_usage(&harness).await;
+    assert_eq!((usage_before.total(), usage_before.active), (1, 1));
     let folder = tempfile::tempdir().unwrap();
     let copy = folder.path().join("scrip.db");
     std::fs::File::create(&copy).unwrap();
     copy_database(&harness.vault_harness.file(), &copy, u64::MAX, |_| ()).unwrap();
-    extract_read_log(&copy, &folder.path().join("access.db")).unwrap();
+    extract_read_log(&copy, &folder.path().join("read_log.db")).unwrap();
     let StoreHarness { caller, stranger, vault_harness } = harness;
     let vault_harness = vault_harness.with_store(|| Arc::new(SqliteStore::open(&copy).unwrap()));
     let harness = StoreHarness { caller, stranger, vault_harness };
-    assert_eq!(find_usage(&harness).await, before);
+    assert_eq!(find_usage(&harness).await, usage_before);
     read_token(&harness, "one").await;
-    assert_eq!(find_usage(&harness).await, before);
+    assert_eq!(find_usage(&harness).await, usage_before);
     harness.insert(TokenRecord { fingerprint: None, ..token_created_now(&harness, "two") }).await;
     harness.delete("one", 0).await;
-    let after = find_usage(&harness).await;
-    assert_eq!((after.total(), after.created, after.active), (1, 1, 1));
+    let usage_after = find_usage(&harness).await;
+    assert_eq!((usage_after.total(), usage_after.created, usage_after.active), (1, 1, 1));
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! A file that is not as it was written is refused, with the place, and changes nothing.
+//! A damaged export file is rejected with the position of the damage, and nothing is changed.
 
 use std::{fs, io::Cursor};
 
@@ -8,8 +8,8 @@ use scrip_testing::vault_harness::{Engine, VaultHarness};
 
 use crate::transfer::harness::{export_folder, run_export, run_import};
 
-/// Of a vault that has next to nothing.
-async fn small_export() -> Vec<u8> {
+/// Exports an almost empty vault.
+async fn export_small_vault() -> Vec<u8> {
     let mut harness = VaultHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
     run_export(
@@ -28,55 +28,55 @@ fn check_bytes(bytes: &[u8]) -> Result<(), TransferError> {
 
 #[tokio::test]
 async fn changing_any_byte_of_an_export_is_detected() {
-    let whole = small_export().await;
-    check_bytes(&whole).unwrap();
-    for at in 0..whole.len() {
+    let export_bytes = export_small_vault().await;
+    check_bytes(&export_bytes).unwrap();
+    for index in 0..export_bytes.len() {
         for bit in [1, 0x80] {
-            let mut flipped = whole.clone();
-            flipped[at] ^= bit;
-            let rejected = check_bytes(&flipped).unwrap_err();
-            let place = if let TransferError::Damaged { offset: at, .. }
-            | TransferError::Unfinished { offset: at } = rejected
+            let mut flipped = export_bytes.clone();
+            flipped[index] ^= bit;
+            let error = check_bytes(&flipped).unwrap_err();
+            let offset = if let TransferError::Damaged { offset, .. }
+            | TransferError::Unfinished { offset } = error
             {
-                at
+                offset
             } else {
-                assert!(matches!(rejected, TransferError::NotAnExport), "{rejected:?}");
+                assert!(matches!(error, TransferError::NotAnExport), "{error:?}");
                 0
             };
-            assert!(place <= u64::try_from(at).unwrap(), "byte {at}: {place}");
+            assert!(offset <= u64::try_from(index).unwrap(), "byte {index}: offset {offset}");
         }
-        assert!(check_bytes(&whole[..at]).is_err(), "cut at {at}");
+        assert!(check_bytes(&export_bytes[..index]).is_err(), "truncated at {index}");
     }
-    assert!(check_bytes(&[&whole[..], b"x"].concat()).is_err());
+    assert!(check_bytes(&[&export_bytes[..], b"x"].concat()).is_err());
 }
 
 #[tokio::test]
 async fn importing_a_damaged_file_changes_nothing() {
-    let mut whole = small_export().await;
+    let mut export_bytes = export_small_vault().await;
     let (_folder, file) = export_folder();
-    let last = whole.len() - 1;
-    whole[last] ^= 1;
-    fs::write(&file, &whole).unwrap();
+    let last_index = export_bytes.len() - 1;
+    export_bytes[last_index] ^= 1;
+    fs::write(&file, &export_bytes).unwrap();
     let target = tempfile::tempdir().unwrap();
     let path = target.path().join("scrip.db");
-    let mut rows = scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
-    let rejected = run_import(&mut rows, &file).await;
-    assert!(matches!(rejected, Err(TransferError::Damaged { .. })), "{rejected:?}");
-    drop(rows);
-    // Nothing was begun.
+    let mut engine = scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
+    let outcome = run_import(&mut engine, &file).await;
+    assert!(matches!(outcome, Err(TransferError::Damaged { .. })), "{outcome:?}");
+    drop(engine);
+    // No import was started.
     scrip_store::SqliteStore::open(&path).unwrap();
 }
 
-/// The bodies of its frames.
+/// The bodies of the frames of a file.
 fn frame_bodies(mut file: &[u8]) -> Vec<Vec<u8>> {
-    let mut all = Vec::new();
+    let mut bodies = Vec::new();
     file = &file[MAGIC.len()..];
     while let Some((length, rest)) = file.split_first_chunk() {
         let (body, rest) = rest.split_at(usize::try_from(u32::from_be_bytes(*length)).unwrap());
-        all.push(body.to_owned());
+        bodies.push(body.to_owned());
         file = &rest[32..];
     }
-    all
+    bodies
 }
 
 const MAGIC: &[u8] = b"\nscrip export 1\n";
@@ -89,49 +89,49 @@ fn checksum(pieces: &[&[u8]]) -> [u8; 32] {
     sum.finish()
 }
 
-/// A file of these, whose checksums are right.
+/// Encodes a file of these frames with correct checksums.
 fn encode_file(bodies: &[Vec<u8>]) -> Vec<u8> {
-    let mut before = checksum(&[MAGIC]);
+    let mut last_checksum = checksum(&[MAGIC]);
     let mut file = MAGIC.to_owned();
     for body in bodies {
         let length = u32::try_from(body.len()).unwrap().to_be_bytes();
-        before = checksum(&[&before, &length, body]);
-        file.extend_from_slice(&[&length[..], body, &before].concat());
+        last_checksum = checksum(&[&last_checksum, &length, body]);
+        file.extend_from_slice(&[&length[..], body, &last_checksum].concat());
     }
     file
 }
 
-/// Somebody who knows how checksums are made gets no further than the next rule.
+/// Correct checksums do not help an attacker: the next check rejects the file.
 #[tokio::test]
 async fn export_with_forged_frames_is_rejected() {
-    let whole = small_export().await;
-    let bodies = frame_bodies(&whole);
-    assert!(bodies.len() > 4, "a beginning, portions and an end");
-    assert_eq!(encode_file(&bodies), whole);
-    let rejected = |bodies: &[Vec<u8>], what: &str| {
-        assert!(check_bytes(&encode_file(bodies)).is_err(), "{what}");
+    let export_bytes = export_small_vault().await;
+    let bodies = frame_bodies(&export_bytes);
+    assert!(bodies.len() > 4, "the file should have a header, portions and an end");
+    assert_eq!(encode_file(&bodies), export_bytes);
+    let assert_rejected = |bodies: &[Vec<u8>], case: &str| {
+        assert!(check_bytes(&encode_file(bodies)).is_err(), "{case}");
     };
-    let last = bodies.len() - 1;
-    rejected(&bodies[..last], "without its end");
-    rejected(&[&bodies[..], &bodies[last..]].concat(), "with two ends");
-    for at in 1..last {
-        rejected(&[&bodies[..at], &bodies[at + 1..]].concat(), "one is missing");
-        rejected(&[&bodies[..=at], &bodies[at..]].concat(), "one is there twice");
+    let last_index = bodies.len() - 1;
+    assert_rejected(&bodies[..last_index], "no end frame");
+    assert_rejected(&[&bodies[..], &bodies[last_index..]].concat(), "two end frames");
+    for index in 1..last_index {
+        assert_rejected(&[&bodies[..index], &bodies[index + 1..]].concat(), "missing frame");
+        assert_rejected(&[&bodies[..=index], &bodies[index..]].concat(), "repeated frame");
         let mut swapped = bodies.clone();
-        swapped.swap(at, at + 1);
-        rejected(&swapped, "two are swapped");
+        swapped.swap(index, index + 1);
+        assert_rejected(&swapped, "swapped frames");
     }
-    // Whatever stands in it: a value or an error.
+    // Arbitrary bytes: decoding returns a value or an error.
     for (frame, body) in bodies.iter().enumerate() {
-        for at in 0..body.len() {
+        for index in 0..body.len() {
             for byte in [0, 1, 0x7f, 0xff] {
                 let mut changed = bodies.clone();
-                changed[frame][at] = byte;
+                changed[frame][index] = byte;
                 drop(check_bytes(&encode_file(&changed)));
             }
-            let mut cut = bodies.clone();
-            cut[frame].truncate(at);
-            rejected(&cut, "cut");
+            let mut truncated = bodies.clone();
+            truncated[frame].truncate(index);
+            assert_rejected(&truncated, "truncated frame");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! A vault with something of everything in it, and all that it answers.
+//! A vault with rows of every kind, and all its responses.
 
 use std::{
     fs::File,
@@ -51,7 +51,7 @@ use tempfile::TempDir;
 
 use crate::listing::complete_lists::describe_all_lists;
 
-/// Who knows what is in it.
+/// A vault and its expected contents.
 pub(crate) struct TransferHarness {
     pub(crate) vault_harness: VaultHarness,
     pub(crate) contents: VaultContents,
@@ -78,72 +78,78 @@ const ALL_PERMISSIONS: &[Permission] = &[
 pub(crate) const IDEMPOTENCY_KEY: &[u8] = b"order-7";
 pub(crate) const CVC: &str = "918";
 
-/// When everything has been made.
+/// The time when everything has been created.
 fn creation_end() -> scrip_core::time::Timestamp {
     START.plus(DAY * 40)
 }
 
-fn sample_token(at: u8) -> TokenRecord {
+fn sample_token(number: u8) -> TokenRecord {
     let token_types = [TokenType::Card, TokenType::Token, TokenType::Bank];
-    let places: [&[&str]; 4] = [&["/a/"], &["/b/"], &["/c/"], &["/a/", "/b/"]];
+    let container_lists: [&[&str]; 4] = [&["/a/"], &["/b/"], &["/c/"], &["/a/", "/b/"]];
     TokenRecord {
-        token_type: token_types[usize::from(at % 3)],
-        fingerprint: (!at.is_multiple_of(4)).then_some(Fingerprint([at % 3; 32])),
-        containers: containers(places[usize::from(at % 4)]),
-        indexes: (at % 5 > 1).then_some(IndexDigest([8 + at % 3; 16])).into_iter().collect(),
-        // Several of one instant.
-        created_at: START.plus(Duration::from_millis(u64::from(at / 6))),
-        expires_at: at.is_multiple_of(7).then_some(creation_end().plus(DAY)),
-        ..token_record(&format!("sample-{at}"))
+        token_type: token_types[usize::from(number % 3)],
+        fingerprint: (!number.is_multiple_of(4)).then_some(Fingerprint([number % 3; 32])),
+        containers: containers(container_lists[usize::from(number % 4)]),
+        indexes: (number % 5 > 1)
+            .then_some(IndexDigest([8 + number % 3; 16]))
+            .into_iter()
+            .collect(),
+        // Several tokens have the same millisecond.
+        created_at: START.plus(Duration::from_millis(u64::from(number / 6))),
+        expires_at: number.is_multiple_of(7).then_some(creation_end().plus(DAY)),
+        ..token_record(&format!("sample-{number}"))
     }
 }
 
 impl TransferHarness {
     pub(crate) async fn open(engine: Engine) -> Self {
         let harness = VaultHarness::open(engine).await;
-        let dedup = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
+        let with_deduplication =
+            TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
         let mut tenants = Vec::new();
-        for settings in [dedup, TenantSettings::default(), TenantSettings::default()] {
+        for settings in [with_deduplication, TenantSettings::default(), TenantSettings::default()] {
             tenants.push(harness.tenant(settings).await);
         }
-        let rights = || access_with_rules([access_rule("/", Transform::Reveal, ALL_PERMISSIONS)]);
+        let access = || access_with_rules([access_rule("/", Transform::Reveal, ALL_PERMISSIONS)]);
         let private = ApplicationKind::Private;
         let keys = [
-            harness.create_api_key(&tenants[0], private, rights()).await,
-            harness.create_api_key(&tenants[1], private, rights()).await,
+            harness.create_api_key(&tenants[0], private, access()).await,
+            harness.create_api_key(&tenants[1], private, access()).await,
         ];
-        let [ours, theirs] =
+        let [caller, other_caller] =
             [harness.authenticate(&keys[0]).await, harness.authenticate(&keys[1]).await];
-        // Old records, of which only where they ended is left.
-        let old = create(&harness.vault, &ours, card("4000002500003155")).await.unwrap().token.id;
-        get(&harness.vault, &ours, &old).await;
+        // Pruning later deletes these old records, and only a checkpoint remains.
+        let old_id =
+            create(&harness.vault, &caller, card("4000002500003155")).await.unwrap().token.id;
+        get(&harness.vault, &caller, &old_id).await;
         harness.clock.set(creation_end());
-        let cards = create_cards(&harness, &ours).await;
-        get(&harness.vault, &ours, &old).await;
+        let cards = create_cards(&harness, &caller).await;
+        get(&harness.vault, &caller, &old_id).await;
         let data = Plaintext::new(json!({"number": DEBIT, "cvc": CVC}));
-        let new = NewTokenIntent {
+        let new_intent = NewTokenIntent {
             token_type: TokenType::Card,
             data,
             containers: None,
             authentication: None,
         };
-        let intent = create_token_intent(&harness.vault, &ours, new, None).await.unwrap().id;
-        let session_key = create_authorized_session(&harness, &tenants[0], &ours).await;
+        let intent =
+            create_token_intent(&harness.vault, &caller, new_intent, None).await.unwrap().id;
+        let session_key = create_authorized_session(&harness, &tenants[0], &caller).await;
         delete_tenant_with_token(&harness, &tenants[2]).await;
         prune(&harness).await;
-        let known = VaultContents { keys, session_key, cards, intent, tenants };
+        let contents = VaultContents { keys, session_key, cards, intent, tenants };
         let mut store_harness =
-            StoreHarness { caller: ours, stranger: theirs, vault_harness: harness };
-        let counted = GuessRecord {
+            StoreHarness { caller, stranger: other_caller, vault_harness: harness };
+        let guess = GuessRecord {
             bucket: GuessBucket([1; 17]),
             number_digest: [2; 16],
             counted_at: creation_end(),
             expires_at: creation_end().plus(DAY),
         };
         let tenant = store_harness.caller.tenant().id;
-        store_harness.store().insert_guesses(tenant, vec![counted]).await.unwrap();
-        for at in 0..40 {
-            store_harness.insert(sample_token(at)).await;
+        store_harness.store().insert_guesses(tenant, vec![guess]).await.unwrap();
+        for number in 0..40 {
+            store_harness.insert(sample_token(number)).await;
             store_harness = store_harness.with_callers_swapped();
         }
         store_harness
@@ -163,32 +169,32 @@ impl TransferHarness {
         let time = ClockWatermark { now: creation_end(), earliest: START };
         let key = store_harness.vault_harness.vault.audit_trail.key().unwrap();
         store_harness.store().save_watermark(SignedWatermark::new(key, time)).await.unwrap();
-        Self { vault_harness: store_harness.vault_harness, contents: known }
+        Self { vault_harness: store_harness.vault_harness, contents }
     }
 
-    /// What another vault answers to the same people.
+    /// Another vault with the same callers.
     pub(crate) async fn with_contents(mut harness: VaultHarness, contents: &VaultContents) -> Self {
         harness.clock.set(creation_end());
         harness.reopen().await;
         Self { vault_harness: harness, contents: contents.clone() }
     }
 
-    pub(crate) async fn caller(&self, at: usize) -> Caller {
-        self.vault_harness.authenticate(&self.contents.keys[at]).await
+    pub(crate) async fn caller(&self, index: usize) -> Caller {
+        self.vault_harness.authenticate(&self.contents.keys[index]).await
     }
 
-    /// Everything that can be asked for. What is only an engine's own is left out.
+    /// Describes all possible responses, without the values that differ between engines.
     pub(crate) async fn describe_responses(self) -> (Self, String) {
         let [caller, stranger] = [self.caller(0).await, self.caller(1).await];
-        let Self { vault_harness: harness, contents: known } = self;
+        let Self { vault_harness: harness, contents } = self;
         let mut harness = StoreHarness { caller, stranger, vault_harness: harness };
         let mut output = String::new();
         for _ in 0..2 {
             output += &describe_all_lists(&harness).await;
-            for at in 0..40 {
-                output += &format!("{:?}\n", harness.find(&format!("sample-{at}")).await);
+            for number in 0..40 {
+                output += &format!("{:?}\n", harness.find(&format!("sample-{number}")).await);
             }
-            let tenant = known.tenants.iter().find(|it| it.id == harness.caller.tenant().id);
+            let tenant = contents.tenants.iter().find(|it| it.id == harness.caller.tenant().id);
             let permit = PolicyPermit::for_operator(Arc::clone(tenant.unwrap()));
             for month in [START, creation_end()].map(Month::from_timestamp) {
                 let usage = harness.store().find_usage(&permit, month).await.unwrap();
@@ -203,19 +209,19 @@ impl TransferHarness {
             harness.store().find_notified_threeds_session(id, harness.now()).await.unwrap();
         output += &format!("{session:?}\n");
         let StoreHarness { vault_harness: harness, .. } = harness;
-        (Self { vault_harness: harness, contents: known }, output)
+        (Self { vault_harness: harness, contents }, output)
     }
 
-    /// What leaves a record; and what is open only to who has the keys.
+    /// Checks operations that write records, and data that needs the keys.
     pub(crate) async fn check_usable(&self) {
         let vault = &self.vault_harness.vault;
         let caller = self.caller(0).await;
         for (id, number) in self.contents.cards.iter().zip([VISA, DEBIT]) {
-            let shown = visible_data(&get(vault, &caller, id).await).unwrap();
-            assert_eq!(shown["number"], number);
-            // The same card is the same token.
-            let again = create(vault, &caller, card(number)).await.unwrap();
-            assert_eq!((again.token.id, again.deduplicated.is_some()), (id.clone(), true));
+            let data = visible_data(&get(vault, &caller, id).await).unwrap();
+            assert_eq!(data["number"], number);
+            // The same card gives the same token.
+            let repeated = create(vault, &caller, card(number)).await.unwrap();
+            assert_eq!((repeated.token.id, repeated.deduplicated.is_some()), (id.clone(), true));
         }
         let replay =
             claim_idempotency_key(vault, &caller, Operation::CreateToken, IDEMPOTENCY_KEY, None)
@@ -230,15 +236,15 @@ impl TransferHarness {
         assert!(
             resumed.check_requirement(CallerRequirement::Permission(Permission::TokenRead)).is_ok()
         );
-        // What the deleted tenant left goes, here as there.
+        // The rows of the deleted tenant are purged in both vaults.
         vault.audit_trail.set_key(directory.audit_key());
-        let mut purged = 0;
-        while let some @ 1.. =
+        let mut purged_count = 0;
+        while let count @ 1.. =
             scrip_core::operations::tenants::purge_tenants::purge_tenants(vault, &[]).await.unwrap()
         {
-            purged += some;
+            purged_count += count;
         }
-        assert!(purged > 0);
+        assert!(purged_count > 0);
     }
 }
 
@@ -252,13 +258,13 @@ async fn create_cards(harness: &VaultHarness, caller: &Caller) -> [TokenId; 2] {
     )
     .await
     .unwrap() else {
-        panic!("nothing is remembered yet")
+        panic!("no response is stored yet")
     };
-    let remember = ResponseRecorder::new(claim, |written: &scrip_core::token::WrittenToken| {
+    let recorder = ResponseRecorder::new(claim, |written: &scrip_core::token::WrittenToken| {
         RenderedResponse::for_token(201, written.token.id.as_str().to_owned())
     });
-    let new = card_with_cvc(VISA, CVC);
-    let first = create_token(&harness.vault, caller, new, Some(remember)).await.unwrap().token.id;
+    let token = card_with_cvc(VISA, CVC);
+    let first = create_token(&harness.vault, caller, token, Some(recorder)).await.unwrap().token.id;
     let second = create(&harness.vault, caller, card(DEBIT)).await.unwrap().token.id;
     [first, second]
 }
@@ -268,8 +274,9 @@ async fn create_authorized_session(
     tenant: &Arc<Tenant>,
     private: &Caller,
 ) -> String {
-    let makes = access_with_rules([access_rule("/", Transform::Mask, &[Permission::TokenCreate])]);
-    let public = harness.caller_of_kind(tenant, ApplicationKind::Public, makes).await;
+    let public_access =
+        access_with_rules([access_rule("/", Transform::Mask, &[Permission::TokenCreate])]);
+    let public = harness.caller_of_kind(tenant, ApplicationKind::Public, public_access).await;
     let directory = harness.directory().await;
     let permit = public.permit_policy(CallerRequirement::Kind(ApplicationKind::Public)).unwrap();
     let session = create_access_session(&harness.vault, permit, directory.pepper()).await.unwrap();
@@ -277,13 +284,13 @@ async fn create_authorized_session(
     let authorization =
         AccessSessionAuthorization { nonce: session.nonce, access, expires_at: None };
     let permit = private.permit_policy(CallerRequirement::Kind(ApplicationKind::Private)).unwrap();
-    let done =
+    let authorize =
         authorize_access_session(&harness.vault, permit, directory.pepper(), authorization, None);
-    done.await.unwrap();
+    authorize.await.unwrap();
     session.key.expose().to_owned()
 }
 
-/// Its tokens are still to be removed.
+/// Creates a token of the tenant and deletes the tenant. The token is not purged yet.
 async fn delete_tenant_with_token(harness: &VaultHarness, tenant: &Arc<Tenant>) {
     let caller = harness
         .caller(tenant, access_with_rules([access_rule("/", Transform::Reveal, ALL_PERMISSIONS)]))
@@ -293,13 +300,13 @@ async fn delete_tenant_with_token(harness: &VaultHarness, tenant: &Arc<Tenant>) 
 }
 
 async fn prune(harness: &VaultHarness) {
-    let mut pruned = 0;
+    let mut pruned_count = 0;
     for chain in prune_logs(&harness.vault, &harness.directory().await).await.unwrap() {
-        while let some @ 1.. = harness.vault.store.prune_chain(chain.clone()).await.unwrap() {
-            pruned += some;
+        while let count @ 1.. = harness.vault.store.prune_chain(chain.clone()).await.unwrap() {
+            pruned_count += count;
         }
     }
-    assert!(pruned > 0);
+    assert!(pruned_count > 0);
 }
 
 async fn describe_policy_and_logs(store: &dyn Store) -> String {
@@ -324,36 +331,37 @@ async fn describe_policy_and_logs(store: &dyn Store) -> String {
     output + &format!("{:?} {:?}", counts.collect::<Vec<_>>(), status.key_versions)
 }
 
-/// Every row, whatever the order that an engine has; but the order of a tenant's tokens.
-pub(crate) async fn dump_rows(rows: &mut dyn TransferEngine) -> Vec<String> {
-    let mut all = Vec::new();
-    rows.begin_reading().await.unwrap();
+/// Describes all rows in an order that does not depend on the engine. The tokens of a tenant keep
+/// their order.
+pub(crate) async fn dump_rows(engine: &mut dyn TransferEngine) -> Vec<String> {
+    let mut dump = Vec::new();
+    engine.begin_reading().await.unwrap();
     for kind in RowKind::ALL {
-        let mut of_kind = Vec::new();
+        let mut kind_rows = Vec::new();
         let mut after = None;
         loop {
-            let page = rows.read_page(kind, after.as_deref(), SMALL_PAGES).await.unwrap();
+            let page = engine.read_page(kind, after.as_deref(), SMALL_PAGES).await.unwrap();
             if page.rows.is_empty() {
                 break;
             }
-            of_kind.extend(page.rows);
+            kind_rows.extend(page.rows);
             after = Some(page.position);
         }
-        assert_eq!(rows.count_rows(kind).await.unwrap(), u64::try_from(of_kind.len()).unwrap());
-        let by = |row: &Vec<RowValue>| {
+        assert_eq!(engine.count_rows(kind).await.unwrap(), u64::try_from(kind_rows.len()).unwrap());
+        let sort_key = |row: &Vec<RowValue>| {
             if kind == RowKind::Tokens { format!("{:?}", row[0]) } else { format!("{row:?}") }
         };
-        of_kind.sort_by_key(by);
-        all.extend(of_kind.iter().map(|it| format!("{kind:?} {it:?}")));
+        kind_rows.sort_by_key(sort_key);
+        dump.extend(kind_rows.iter().map(|it| format!("{kind:?} {it:?}")));
     }
-    all.push(format!("{} entries", rows.count_index_entries().await.unwrap()));
-    rows.end_reading().await.unwrap();
-    all
+    dump.push(format!("{} entries", engine.count_index_entries().await.unwrap()));
+    engine.end_reading().await.unwrap();
+    dump
 }
 
 pub(crate) const SMALL_PAGES: PageBounds = PageBounds { rows_max: 7, bytes_max: 4096 };
 
-/// A folder for files of exports.
+/// Creates a folder for an export file. Returns the folder and the path of the file.
 pub(crate) fn export_folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("export");
@@ -365,20 +373,19 @@ fn open_file(path: &Path) -> File {
 }
 
 pub(crate) async fn run_export(
-    rows: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     path: &Path,
     bounds: PageBounds,
 ) -> Result<ExportResult, TransferError> {
-    let watch = &mut |_| ();
-    let exporting =
-        ExportOptions { program: "test", created_at_unix_ms: 7, bounds, report_progress: watch };
-    export(rows, &mut open_file(path), exporting).await
+    let report_progress = &mut |_| ();
+    let options = ExportOptions { program: "test", created_at_unix_ms: 7, bounds, report_progress };
+    export(engine, &mut open_file(path), options).await
 }
 
 pub(crate) async fn run_import(
-    rows: &mut dyn TransferEngine,
+    engine: &mut dyn TransferEngine,
     path: &Path,
 ) -> Result<ImportResult, TransferError> {
-    let whole = CheckedExport::check(open_file(path), |_, _| ())?;
-    import(rows, whole, &mut |_, _| ()).await
+    let checked_export = CheckedExport::check(open_file(path), |_, _| ())?;
+    import(engine, checked_export, &mut |_, _| ()).await
 }

@@ -1,5 +1,5 @@
-//! Whoever breaks a move off at any point finds it goes on from there; and until it has ended,
-//! nobody serves what it left.
+//! An export or import that is interrupted at any point can be resumed. Until the import is
+//! complete, the vault cannot be served.
 
 use std::fs;
 
@@ -17,7 +17,7 @@ use crate::transfer::harness::{
     SMALL_PAGES, TransferHarness, dump_rows, export_folder, run_export, run_import,
 };
 
-/// An engine that fails at the n-th call of what is counted.
+/// An engine that fails at an interruption point after a number of calls.
 struct InterruptedEngine<'a> {
     engine: &'a mut dyn TransferEngine,
     calls_left: usize,
@@ -27,14 +27,14 @@ struct InterruptedEngine<'a> {
 #[derive(Clone, Copy, PartialEq)]
 enum InterruptionPoint {
     Reading,
-    /// Before and after a portion is written: the second is a crash whose commit was made.
     BeforeWriting,
+    /// A crash after the commit of a portion.
     AfterWriting,
     Finishing,
 }
 
-fn interrupted<T>() -> Result<T, StoreError> {
-    Err(StoreError::Unavailable("broken off".into()))
+fn interruption_error<T>() -> Result<T, StoreError> {
+    Err(StoreError::Unavailable("interrupted".into()))
 }
 
 impl InterruptedEngine<'_> {
@@ -78,7 +78,7 @@ impl TransferEngine for InterruptedEngine<'_> {
         bounds: PageBounds,
     ) -> StoreFuture<'a, RowPage> {
         if self.is_reached(InterruptionPoint::Reading) {
-            return Box::pin(async { interrupted() });
+            return Box::pin(async { interruption_error() });
         }
         self.engine.read_page(kind, after, bounds)
     }
@@ -97,72 +97,72 @@ impl TransferEngine for InterruptedEngine<'_> {
         state: ImportState,
     ) -> StoreFuture<'a, ()> {
         if self.is_reached(InterruptionPoint::BeforeWriting) {
-            return Box::pin(async { interrupted() });
+            return Box::pin(async { interruption_error() });
         }
         Box::pin(async move {
             let is_last = self.is_reached(InterruptionPoint::AfterWriting);
             self.engine.write_portion(portion, state).await?;
-            if is_last { interrupted() } else { Ok(()) }
+            if is_last { interruption_error() } else { Ok(()) }
         })
     }
 
     fn complete_import<'a>(&'a mut self, keys: &'a Portion) -> StoreFuture<'a, ()> {
         if self.is_reached(InterruptionPoint::Finishing) {
-            return Box::pin(async { interrupted() });
+            return Box::pin(async { interruption_error() });
         }
         self.engine.complete_import(keys)
     }
 }
 
 fn is_interrupted<T: std::fmt::Debug>(outcome: &Result<T, TransferError>) -> bool {
-    matches!(outcome, Err(it) if it.to_string() == "broken off")
+    matches!(outcome, Err(it) if it.to_string() == "interrupted")
 }
 
 async fn check_resumed_export(engine: Engine) {
     let mut harness = TransferHarness::open(engine).await;
-    let mut rows = harness.vault_harness.transfer_engine().await;
+    let mut engine = harness.vault_harness.transfer_engine().await;
     let (_folder, file) = export_folder();
-    run_export(&mut *rows, &file, SMALL_PAGES).await.unwrap();
-    let whole = fs::read(&file).unwrap();
-    let mut breaks = 0;
-    // Once after the other, each run going on where the last one was broken off.
+    run_export(&mut *engine, &file, SMALL_PAGES).await.unwrap();
+    let complete_file = fs::read(&file).unwrap();
+    let mut interruption_count = 0;
+    // Interrupts repeatedly; each run resumes where the last one stopped.
     fs::remove_file(&file).unwrap();
-    let mut before = None;
+    let mut length_before = None;
     loop {
-        // Three more than are read to see how the vault stands.
-        let mut breaking = InterruptedEngine {
-            engine: &mut *rows,
+        // Three reads more than the vault digest needs.
+        let mut interrupted_engine = InterruptedEngine {
+            engine: &mut *engine,
             calls_left: 18,
             interruption: InterruptionPoint::Reading,
         };
-        assert!(is_interrupted(&run_export(&mut breaking, &file, SMALL_PAGES).await));
+        assert!(is_interrupted(&run_export(&mut interrupted_engine, &file, SMALL_PAGES).await));
         let length = fs::metadata(&file).unwrap().len();
-        if before == Some(length) {
+        if length_before == Some(length) {
             break;
         }
-        before = Some(length);
-        breaks += 1;
+        length_before = Some(length);
+        interruption_count += 1;
     }
-    // All of it is there but its end.
-    let done = run_export(&mut *rows, &file, SMALL_PAGES).await.unwrap();
-    assert_eq!(done.resumed_rows, done.summary.rows());
-    assert!(breaks > 5, "{breaks}");
-    assert_eq!(fs::read(&file).unwrap(), whole);
-    drop(rows);
-    check_torn_file(&mut harness.vault_harness, &whole).await;
+    // The file is complete except for its end frame.
+    let result = run_export(&mut *engine, &file, SMALL_PAGES).await.unwrap();
+    assert_eq!(result.resumed_rows, result.summary.rows());
+    assert!(interruption_count > 5, "{interruption_count} interruptions");
+    assert_eq!(fs::read(&file).unwrap(), complete_file);
+    drop(engine);
+    check_torn_file(&mut harness.vault_harness, &complete_file).await;
 }
 
-/// Whatever of a file had been written.
+/// Resumes from every prefix of the file.
 async fn check_torn_file(harness: &mut VaultHarness, expected: &[u8]) {
-    let mut rows = harness.transfer_engine().await;
+    let mut engine = harness.transfer_engine().await;
     let (_folder, file) = export_folder();
-    for at in (0..expected.len()).step_by(97).chain([expected.len() - 1, expected.len()]) {
+    for length in (0..expected.len()).step_by(97).chain([expected.len() - 1, expected.len()]) {
         drop(fs::remove_file(&file));
-        // A disk may have the length and not the bytes.
-        let rest = vec![0; if at < expected.len() { at % 50 } else { 0 }];
-        fs::write(&file, [&expected[..at], &rest].concat()).unwrap();
-        run_export(&mut *rows, &file, SMALL_PAGES).await.unwrap();
-        assert!(fs::read(&file).unwrap() == expected, "torn at {at}");
+        // A disk may have stored the length of a file and not its bytes.
+        let zeros = vec![0; if length < expected.len() { length % 50 } else { 0 }];
+        fs::write(&file, [&expected[..length], &zeros].concat()).unwrap();
+        run_export(&mut *engine, &file, SMALL_PAGES).await.unwrap();
+        assert!(fs::read(&file).unwrap() == expected, "torn at {length}");
     }
 }
 
@@ -181,49 +181,51 @@ async fn export_of_a_vault_changed_since_the_interruption_fails() {
     for engine in [Engine::Sqlite, Engine::Postgres] {
         let mut harness = TransferHarness::open(engine).await;
         let (_folder, file) = export_folder();
-        let mut rows = harness.vault_harness.transfer_engine().await;
-        let mut breaking = InterruptedEngine {
-            engine: &mut *rows,
+        let mut source_engine = harness.vault_harness.transfer_engine().await;
+        let mut interrupted_engine = InterruptedEngine {
+            engine: &mut *source_engine,
             calls_left: 20,
             interruption: InterruptionPoint::Reading,
         };
-        assert!(is_interrupted(&run_export(&mut breaking, &file, SMALL_PAGES).await));
-        drop(rows);
+        assert!(is_interrupted(&run_export(&mut interrupted_engine, &file, SMALL_PAGES).await));
+        drop(source_engine);
         harness.vault_harness.reopen().await;
         let caller = harness.caller(1).await;
         create(&harness.vault_harness.vault, &caller, card(DEBIT)).await.unwrap();
-        let again =
+        let outcome =
             run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
                 .await;
-        assert!(matches!(again, Err(TransferError::ExportOutdated)), "{again:?}");
+        assert!(matches!(outcome, Err(TransferError::ExportOutdated)), "{outcome:?}");
     }
 }
 
-/// Somebody uses the vault while it is exported.
+/// The vault is used during the export.
 #[tokio::test]
 async fn export_of_a_vault_changed_during_the_export_fails() {
     let harness = TransferHarness::open(Engine::Postgres).await;
     let (_folder, file) = export_folder();
     let settings = scrip_testing::vault_harness::node_settings(harness.vault_harness.database());
-    let mut rows = scrip_store::postgres::transfer::PostgresTransfer::open(settings).await.unwrap();
+    let mut engine =
+        scrip_store::postgres::transfer::PostgresTransfer::open(settings).await.unwrap();
     let caller = harness.caller(1).await;
-    let mut opened = fs::File::create_new(&file).unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
-    let watch = &mut |_| told.send(()).unwrap();
-    let exporting = scrip_store::transfer::ExportOptions {
+    let mut export_file = fs::File::create_new(&file).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let report_progress = &mut |_| sender.send(()).unwrap();
+    let options = scrip_store::transfer::ExportOptions {
         program: "test",
         created_at_unix_ms: 7,
         bounds: SMALL_PAGES,
-        report_progress: watch,
+        report_progress,
     };
-    let export = scrip_store::transfer::export(&mut rows, &mut opened, exporting);
+    let export = scrip_store::transfer::export(&mut engine, &mut export_file, options);
     let change = async {
-        while heard.try_recv().is_err() {
+        while receiver.try_recv().is_err() {
             tokio::task::yield_now().await;
         }
         create(&harness.vault_harness.vault, &caller, card(DEBIT)).await.unwrap();
     };
-    // It cannot end before: the engine is asked hundreds of times, and each time the other goes on.
+    // The export cannot end first: it calls the engine hundreds of times, and the writer runs after
+    // each call.
     let (outcome, ()) = tokio::join!(export, change);
     assert!(matches!(outcome, Err(TransferError::VaultChanged)), "{outcome:?}");
 }
@@ -231,28 +233,28 @@ async fn export_of_a_vault_changed_during_the_export_fails() {
 async fn check_resumed_import(engine: Engine, point: InterruptionPoint) {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
-    let mut rows = harness.vault_harness.transfer_engine().await;
-    run_export(&mut *rows, &file, PageBounds { rows_max: 20, bytes_max: 4096 }).await.unwrap();
-    let before = dump_rows(&mut *rows).await;
-    drop(rows);
-    let mut breaks = 0;
-    let vault_harness = VaultHarness::imported(engine, async |rows| {
+    let mut source = harness.vault_harness.transfer_engine().await;
+    run_export(&mut *source, &file, PageBounds { rows_max: 20, bytes_max: 4096 }).await.unwrap();
+    let rows_before = dump_rows(&mut *source).await;
+    drop(source);
+    let mut interruption_count = 0;
+    let vault_harness = VaultHarness::imported(engine, async |target| {
         loop {
-            let mut breaking =
-                InterruptedEngine { engine: rows, calls_left: 2, interruption: point };
-            let outcome = run_import(&mut breaking, &file).await;
+            let mut interrupted_engine =
+                InterruptedEngine { engine: target, calls_left: 2, interruption: point };
+            let outcome = run_import(&mut interrupted_engine, &file).await;
             if !is_interrupted(&outcome) {
                 assert!(outcome.unwrap().resumed_rows > 0);
                 break;
             }
-            breaks += 1;
-            assert!(breaks < 1000, "it does not go on");
+            interruption_count += 1;
+            assert!(interruption_count < 1000, "the import makes no progress");
         }
-        assert_eq!(dump_rows(rows).await, before);
+        assert_eq!(dump_rows(target).await, rows_before);
     });
-    let moved = TransferHarness::with_contents(vault_harness.await, &harness.contents).await;
-    assert!(breaks > 5, "{breaks}");
-    moved.check_usable().await;
+    let imported = TransferHarness::with_contents(vault_harness.await, &harness.contents).await;
+    assert!(interruption_count > 5, "{interruption_count} interruptions");
+    imported.check_usable().await;
 }
 
 #[tokio::test]
@@ -270,79 +272,86 @@ async fn vault_with_an_unfinished_import_cannot_be_opened() {
     run_export(&mut *harness.vault_harness.transfer_engine().await, &file, SMALL_PAGES)
         .await
         .unwrap();
-    let other = file.with_file_name("other");
-    let mut another = VaultHarness::open(Engine::Sqlite).await;
-    run_export(&mut *another.transfer_engine().await, &other, SMALL_PAGES).await.unwrap();
+    let other_file = file.with_file_name("other");
+    let mut other_vault = VaultHarness::open(Engine::Sqlite).await;
+    run_export(&mut *other_vault.transfer_engine().await, &other_file, SMALL_PAGES).await.unwrap();
     for engine in [Engine::Sqlite, Engine::Postgres] {
-        let mut used = VaultHarness::open(engine).await;
-        let rejected = run_import(&mut *used.transfer_engine().await, &file).await;
-        assert!(matches!(rejected, Err(TransferError::VaultNotEmpty)), "{rejected:?}");
+        let mut used_vault = VaultHarness::open(engine).await;
+        let outcome = run_import(&mut *used_vault.transfer_engine().await, &file).await;
+        assert!(matches!(outcome, Err(TransferError::VaultNotEmpty)), "{outcome:?}");
         let mut vault_harness = VaultHarness::without_vault(engine).await;
-        for at in [InterruptionPoint::AfterWriting, InterruptionPoint::Finishing] {
-            let mut rows = vault_harness.transfer_engine().await;
-            let mut breaking =
-                InterruptedEngine { engine: &mut *rows, calls_left: 1, interruption: at };
-            assert!(is_interrupted(&run_import(&mut breaking, &file).await));
-            assert_eq!(rows.count_rows(RowKind::SystemKeys).await.unwrap(), 0);
-            let rejected = run_import(&mut *rows, &other).await;
-            assert!(matches!(rejected, Err(TransferError::OtherImportUnfinished)), "{rejected:?}");
-            drop(rows);
-            let Err(rejected) = vault_harness.try_open().await else { panic!("it can be served") };
-            assert!(format!("{rejected:?}").contains("is not finished"), "{rejected:?}");
+        for point in [InterruptionPoint::AfterWriting, InterruptionPoint::Finishing] {
+            let mut target = vault_harness.transfer_engine().await;
+            let mut interrupted_engine =
+                InterruptedEngine { engine: &mut *target, calls_left: 1, interruption: point };
+            assert!(is_interrupted(&run_import(&mut interrupted_engine, &file).await));
+            assert_eq!(target.count_rows(RowKind::SystemKeys).await.unwrap(), 0);
+            let outcome = run_import(&mut *target, &other_file).await;
+            assert!(matches!(outcome, Err(TransferError::OtherImportUnfinished)), "{outcome:?}");
+            drop(target);
+            let Err(error) = vault_harness.try_open().await else {
+                panic!("the vault should not open")
+            };
+            assert!(format!("{error:?}").contains("is not finished"), "{error:?}");
         }
         run_import(&mut *vault_harness.transfer_engine().await, &file).await.unwrap();
         TransferHarness::with_contents(vault_harness, &harness.contents).await.check_usable().await;
     }
 }
 
-/// The access log is a database of its own: what was committed there, and not yet in the other.
+/// The read log is a separate database: its commit may be done while the other one is not.
 #[tokio::test]
 async fn repeated_read_log_portion_is_imported_once() {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
     let (_folder, file) = export_folder();
-    let mut rows = harness.vault_harness.transfer_engine().await;
-    run_export(&mut *rows, &file, SMALL_PAGES).await.unwrap();
-    let before = dump_rows(&mut *rows).await;
+    let mut source = harness.vault_harness.transfer_engine().await;
+    run_export(&mut *source, &file, SMALL_PAGES).await.unwrap();
+    let rows_before = dump_rows(&mut *source).await;
     let target = tempfile::tempdir().unwrap();
     let path = target.path().join("scrip.db");
-    let open = || scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
-    let mut portions = 0;
+    let open_target =
+        || scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
+    let mut portion_count = 0;
     loop {
-        portions += 1;
-        let before = read_import_state(&path);
-        let mut rows = open();
-        let at = InterruptionPoint::AfterWriting;
+        portion_count += 1;
+        let state_before = read_import_state(&path);
+        let mut target_engine = open_target();
+        let point = InterruptionPoint::AfterWriting;
         let outcome = run_import(
-            &mut InterruptedEngine { engine: &mut rows, calls_left: 1, interruption: at },
+            &mut InterruptedEngine {
+                engine: &mut target_engine,
+                calls_left: 1,
+                interruption: point,
+            },
             &file,
         )
         .await;
-        drop(rows);
+        drop(target_engine);
         if outcome.is_ok() {
             break;
         }
-        let Some((count, sum)) = before else { continue };
-        // Was it one of the access log? Then the state goes back, and the rows stay.
-        let access = Connection::open(path.with_file_name("access.db")).unwrap();
-        let sql = "SELECT (SELECT count(*) FROM audit) + (SELECT count(*) FROM audit_heads)";
-        let there: i64 = access.query_row(sql, [], |row| row.get(0)).unwrap();
-        if there > 0 && portions % 2 == 0 {
+        let Some((count, checksum)) = state_before else { continue };
+        // If the portion belongs to the read log, resets the state and keeps the rows.
+        let read_log = Connection::open(path.with_file_name("read_log.db")).unwrap();
+        let sql = "SELECT (SELECT count(*) FROM log_records) + (SELECT count(*) FROM chain_heads)";
+        let row_count: i64 = read_log.query_row(sql, [], |row| row.get(0)).unwrap();
+        if row_count > 0 && portion_count % 2 == 0 {
             let vault = Connection::open(&path).unwrap();
-            let sql = "UPDATE import_state SET portions = ?1, sum = ?2";
-            vault.execute(sql, (count, sum)).unwrap();
+            let sql = "UPDATE import_state SET portions = ?1, checksum = ?2";
+            vault.execute(sql, (count, checksum)).unwrap();
         }
-        assert!(portions < 1000);
+        assert!(portion_count < 1000, "the import makes no progress");
     }
-    assert_eq!(dump_rows(&mut open()).await, before);
+    assert_eq!(dump_rows(&mut open_target()).await, rows_before);
 }
 
 fn read_import_state(vault: &std::path::Path) -> Option<(i64, Vec<u8>)> {
     let vault = Connection::open(vault).ok()?;
-    let sql = "SELECT portions, sum FROM import_state";
+    let sql = "SELECT portions, checksum FROM import_state";
     vault.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?))).ok()
 }
 
-/// What was lost or altered on the way is found before anybody serves it.
+/// Lost or altered rows are detected before the vault can be served.
 #[tokio::test]
 async fn import_fails_when_the_vault_differs_from_the_file() {
     let mut harness = TransferHarness::open(Engine::Sqlite).await;
@@ -360,20 +369,29 @@ async fn import_fails_when_the_vault_differs_from_the_file() {
              UPDATE tokens SET id = 'sample-5' WHERE id = 'sample-3-x'",
             "tokens",
         ),
-        ("scrip.db", "DELETE FROM filed WHERE token = 4", "entries by which tokens are found"),
+        ("scrip.db", "DELETE FROM token_index WHERE token = 4", "token index entries"),
         ("scrip.db", "UPDATE usage_types SET count = count + 1", "usage_types"),
-        ("scrip.db", "UPDATE clock_state SET now = now + 1", "clock"),
-        ("scrip.db", "DELETE FROM answer_data", "answer_data"),
-        ("access.db", "DELETE FROM audit WHERE n = (SELECT max(n) FROM audit)", "access_records"),
-        ("access.db", "UPDATE audit_heads SET n = n + 1", "access_heads"),
+        ("scrip.db", "UPDATE clock_watermark SET now = now + 1", "clock"),
+        ("scrip.db", "DELETE FROM response_token_data", "response_token_data"),
+        (
+            "read_log.db",
+            "DELETE FROM log_records WHERE sequence = (SELECT max(sequence) FROM log_records)",
+            "read_log_records",
+        ),
+        ("read_log.db", "UPDATE chain_heads SET sequence = sequence + 1", "read_log_heads"),
     ];
     for (database, sql, expected) in alterations {
         let target = tempfile::tempdir().unwrap();
         let path = target.path().join("scrip.db");
-        let open = || scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
-        let at = InterruptionPoint::Finishing;
+        let open_target =
+            || scrip_store::sqlite::transfer::SqliteTransfer::open(&path).unwrap().unwrap();
+        let point = InterruptionPoint::Finishing;
         let outcome = run_import(
-            &mut InterruptedEngine { engine: &mut open(), calls_left: 1, interruption: at },
+            &mut InterruptedEngine {
+                engine: &mut open_target(),
+                calls_left: 1,
+                interruption: point,
+            },
             &file,
         )
         .await;
@@ -381,12 +399,12 @@ async fn import_fails_when_the_vault_differs_from_the_file() {
         let attacker = Connection::open(target.path().join(database)).unwrap();
         attacker.execute_batch(sql).unwrap();
         drop(attacker);
-        let outcome = run_import(&mut open(), &file).await;
+        let outcome = run_import(&mut open_target(), &file).await;
         assert!(
             matches!(outcome, Err(TransferError::ContentMismatch { kind }) if kind == expected),
             "{sql}: {outcome:?}"
         );
-        let rejected = scrip_store::SqliteStore::open(&path).unwrap_err();
-        assert!(format!("{rejected:?}").contains("is not finished"), "{rejected:?}");
+        let error = scrip_store::SqliteStore::open(&path).unwrap_err();
+        assert!(format!("{error:?}").contains("is not finished"), "{error:?}");
     }
 }

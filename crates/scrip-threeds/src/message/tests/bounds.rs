@@ -1,4 +1,4 @@
-//! Bounds on whole messages, and what an error says.
+//! Limits of whole messages, and the content of errors.
 
 use serde_json::json;
 
@@ -12,8 +12,9 @@ use crate::{
 
 #[test]
 fn bytes_without_known_message_type_are_rejected() {
-    let long = format!("{{\"messageType\":\"AReq\",\"a\":\"{}\"}}", "x".repeat(MESSAGE_BYTES_MAX));
-    for bytes in ["", "[]", "{}", "{\"messageType\":\"XReq\"}", "{\"messageType\":1}", &long] {
+    let too_long =
+        format!("{{\"messageType\":\"AReq\",\"a\":\"{}\"}}", "x".repeat(MESSAGE_BYTES_MAX));
+    for bytes in ["", "[]", "{}", "{\"messageType\":\"XReq\"}", "{\"messageType\":1}", &too_long] {
         let fault = Document::parse(bytes.as_bytes()).unwrap_err();
         assert_eq!(fault.code, ErrorCode::MessageInvalid);
     }
@@ -22,7 +23,7 @@ fn bytes_without_known_message_type_are_rejected() {
 #[test]
 fn message_of_another_type_is_rejected() {
     for case in representative_cases() {
-        let mut object = case.minimal();
+        let mut object = case.smallest_message();
         let message_type = if case.label.starts_with("PReq") { "PRes" } else { "PReq" };
         object.insert("messageType".to_owned(), message_type.into());
         let fault = case.parse(&object).unwrap_err();
@@ -33,7 +34,7 @@ fn message_of_another_type_is_rejected() {
 #[test]
 fn message_of_another_version_than_the_request_is_rejected() {
     let case = cases().into_iter().find(|it| it.label.starts_with("ARes")).unwrap();
-    let mut object = case.minimal();
+    let mut object = case.smallest_message();
     object.insert("messageVersion".to_owned(), "2.2.0".into());
     let fault = case.parse(&object).unwrap_err();
     assert_eq!(fault, Fault::for_element(ErrorCode::FormatInvalid, "messageVersion"));
@@ -41,20 +42,20 @@ fn message_of_another_version_than_the_request_is_rejected() {
 
 #[test]
 fn unknown_critical_extension_is_rejected() {
-    let critical = json!([{
+    let critical_extension = json!([{
         "name": "n", "id": "A000000042_CB", "criticalityIndicator": true, "data": {"a": "b"},
     }]);
     for mut case in representative_cases() {
         if !case.fields.iter().any(|it| it.name == "messageExtension") {
             continue;
         }
-        let mut object = case.minimal();
-        object.insert("messageExtension".to_owned(), critical.clone());
+        let mut object = case.smallest_message();
+        object.insert("messageExtension".to_owned(), critical_extension.clone());
         let fault = case.parse(&object).unwrap_err();
         let expected = Fault::for_element(ErrorCode::CriticalExtensionUnknown, "messageExtension");
         assert_eq!(fault, expected, "{}", case.label);
-        for known in [KnownExtensions::Ids(&["A000000042_CB"]), KnownExtensions::All] {
-            case.transaction.known_extensions = known;
+        for known_extensions in [KnownExtensions::Ids(&["A000000042_CB"]), KnownExtensions::All] {
+            case.transaction.known_extensions = known_extensions;
             assert!(case.parse(&object).is_ok(), "{}", case.label);
         }
     }
@@ -63,7 +64,7 @@ fn unknown_critical_extension_is_rejected() {
 #[test]
 fn debug_output_contains_only_element_names() {
     let case = cases().into_iter().find(|it| it.label.starts_with("AReq")).unwrap();
-    let bytes = serde_json::to_vec(&case.maximal()).unwrap();
+    let bytes = serde_json::to_vec(&case.largest_message()).unwrap();
     let request = AReq::parse(&bytes, &case.transaction).unwrap();
     let printed = format!("{request:?} {:?} {:?}", request.card_number, Document::parse(&bytes));
     assert!(printed.contains("\"acctNumber\"") && !printed.contains("1111111111111"), "{printed}");
@@ -73,7 +74,7 @@ fn debug_output_contains_only_element_names() {
 #[test]
 fn erro_repeats_ids_and_version_of_the_rejected_message() {
     let case = cases().into_iter().find(|it| it.label.starts_with("RReq")).unwrap();
-    let mut object = case.minimal();
+    let mut object = case.smallest_message();
     object.remove("transStatus");
     let bytes = serde_json::to_vec(&object).unwrap();
     let document = Document::parse(&bytes).unwrap();

@@ -1,4 +1,4 @@
-//! Whatever bytes come, there is a message or a fault with names of ours. Never a panic.
+//! Any bytes give a message, or a fault with known element names. They never cause a panic.
 
 use std::sync::LazyLock;
 
@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::fault::ErrorCode;
 
-/// Built once; the cases of a property are many.
+/// Built once, because a property has many cases.
 static CASES: LazyLock<Vec<MessageCase>> = LazyLock::new(representative_cases);
 
 fn json_value() -> impl Strategy<Value = Value> {
@@ -30,16 +30,17 @@ fn json_value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// Nothing is in the first that is not in the second.
-fn is_subset(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Object(one), Value::Object(other)) => {
-            one.iter().all(|(name, it)| other.get(name).is_some_and(|other| is_subset(it, other)))
+/// Returns whether every part of the first value is in the second.
+fn is_subset(part: &Value, whole: &Value) -> bool {
+    match (part, whole) {
+        (Value::Object(part), Value::Object(whole)) => {
+            part.iter().all(|(name, it)| whole.get(name).is_some_and(|whole| is_subset(it, whole)))
         }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, it)| is_subset(one, it))
+        (Value::Array(part), Value::Array(whole)) => {
+            part.len() == whole.len()
+                && part.iter().zip(whole).all(|(part, it)| is_subset(part, it))
         }
-        (one, other) => one == other,
+        (part, whole) => part == whole,
     }
 }
 
@@ -61,7 +62,7 @@ proptest! {
         cut in prop::option::of(any::<prop::sample::Index>()),
     ) {
         let case = pick.get(&CASES[..]);
-        let mut bytes = serde_json::to_vec(&case.maximal()).unwrap();
+        let mut bytes = serde_json::to_vec(&case.largest_message()).unwrap();
         for (at, byte) in changes {
             let at = at.index(bytes.len());
             bytes[at] = byte;
@@ -80,13 +81,13 @@ proptest! {
         changes in vec((any::<prop::sample::Index>(), json_value()), 1..4),
     ) {
         let case = pick.get(&CASES[..]);
-        let mut object = case.maximal();
+        let mut object = case.largest_message();
         for (at, value) in changes {
             let field = at.get(case.fields);
             object.insert(field.name.to_owned(), value);
         }
         match case.parse(&object) {
-            // What was accepted is written as it came, but for what is passed over.
+            // An accepted message is written as received, except for ignored elements.
             Ok(written) => prop_assert!(is_subset(&written, &Value::Object(object))),
             Err(fault) => {
                 assert_elements_are_known(&fault);

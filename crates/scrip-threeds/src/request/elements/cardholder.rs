@@ -1,4 +1,4 @@
-//! Who pays: the person, the account, the addresses.
+//! The cardholder: person, account and addresses.
 
 use super::{ElementMapping, code_value, elements, flag_value, text_value};
 use crate::{
@@ -43,9 +43,9 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
     "cardholder_info.email" => "email": |it| { text_value(it.cardholder()?.email.as_ref()) };
     "cardholder_info.account_id" => "acctID": |it| { text_value(it.cardholder()?.account_id.as_ref()) };
     "cardholder_info.account_type" => "acctType": |it| { code_value(it.cardholder()?.account_type.as_ref(), AccountType::from_name, AccountType::code) };
-    "cardholder_info.billing_shipping_address_match" => "addrMatch": |it| { let told = it.cardholder()?.billing_shipping_address_match.as_ref();
-        let told = told.filter(|_| !it.context.is_merchant());
-        code_value(told, YesNo::from_code, |it| it.code().to_owned()) };
+    "cardholder_info.billing_shipping_address_match" => "addrMatch": |it| { let address_match = it.cardholder()?.billing_shipping_address_match.as_ref();
+        let address_match = address_match.filter(|_| !it.context.is_merchant());
+        code_value(address_match, YesNo::from_code, |it| it.code().to_owned()) };
     "cardholder_info.phone_number" => "homePhone.cc": |it| { text_value(it.cardholder()?.phone_number.as_ref()?.country_code.as_ref()) };
     "cardholder_info.phone_number" => "homePhone.subscriber": |it| { text_value(it.cardholder()?.phone_number.as_ref()?.number.as_ref()) };
     "cardholder_info.mobile_phone_number" => "mobilePhone.cc": |it| { text_value(it.cardholder()?.mobile_phone_number.as_ref()?.country_code.as_ref()) };

@@ -1,4 +1,4 @@
-//! What the cardholder sits at.
+//! The cardholder's device.
 
 use serde_json::{Map, Value};
 
@@ -6,23 +6,23 @@ use super::{ElementMapping, elements, parse_object, text_value};
 use crate::{code::ColorDepth, request::AReqInput};
 
 impl AReqInput<'_> {
-    /// An attribute of the browser, where there is one.
+    /// An attribute of the browser, if the channel is a browser.
     fn if_browser<T: Into<Value>>(&self, value: Option<T>) -> Option<Value> {
         let is_browser = self.channel() == crate::code::DeviceChannel::Browser;
         value.filter(|_| is_browser).map(Into::into)
     }
 
-    /// An attribute of the SDK, where there is one.
+    /// An attribute of the SDK, if the channel is an app.
     fn if_app(&self, value: Option<Value>) -> Option<Value> {
         value.filter(|_| self.channel() == crate::code::DeviceChannel::App)
     }
 }
 
-/// Browsers say more than EMV's eight characters: `en-US@posix` is seen, and longer tags.
+/// Browsers may report more than EMV's eight characters, such as `en-US@posix` or longer tags.
 fn emv_language(browser_language: &str) -> String {
     let tag = browser_language.split('@').next().unwrap_or_default();
-    let short: String = tag.chars().take(8).collect();
-    short.trim_end_matches('-').to_owned()
+    let truncated: String = tag.chars().take(8).collect();
+    truncated.trim_end_matches('-').to_owned()
 }
 
 pub(super) const ELEMENTS: &[ElementMapping] = elements! {
@@ -42,10 +42,10 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
         it.if_browser(it.device_info().browser_language.as_deref().map(emv_language))
     };
     "device_info.browser_color_depth" => "browserColorDepth": |it| {
-        let told = it.device_info().browser_color_depth.as_deref().filter(|it| !it.is_empty());
-        // What is no number goes on as it is, to be named by the check.
+        let reported = it.device_info().browser_color_depth.as_deref().filter(|it| !it.is_empty());
+        // A value that is not a number is passed on unchanged; the format check reports it.
         let known = |it: &str| ColorDepth::round_down(it).map(ColorDepth::code);
-        it.if_browser(told.map(|it| known(it).unwrap_or(it).to_owned()))
+        it.if_browser(reported.map(|it| known(it).unwrap_or(it).to_owned()))
     };
     "device_info.browser_screen_height" => "browserScreenHeight": |it| {
         it.if_browser(text_value(it.device_info().browser_screen_height.as_ref()))
@@ -69,8 +69,8 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
         it.if_app(text_value(it.device_info().sdk_encryption_data.as_ref()))
     };
     "device_info.sdk_ephemeral_public_key" => "sdkEphemPubKey": |it| {
-        let told = it.device_info().sdk_ephemeral_public_key.as_ref()?;
-        it.if_app(Some(parse_object(told).map_or(Value::Null, Value::Object)))
+        let key = it.device_info().sdk_ephemeral_public_key.as_ref()?;
+        it.if_app(Some(parse_object(key).map_or(Value::Null, Value::Object)))
     };
     "device_info.sdk_max_timeout" => "sdkMaxTimeout": |it| {
         it.if_app(text_value(it.device_info().sdk_max_timeout.as_ref()))
@@ -79,10 +79,10 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
         it.if_app(text_value(it.device_info().sdk_reference_number.as_ref()))
     };
     "device_info.sdk_render_options" => "deviceRenderOptions": |it| {
-        let told = it.device_info().sdk_render_options.as_ref()?;
-        let types = told.sdk_ui_type.clone().unwrap_or_default();
+        let rendering = it.device_info().sdk_render_options.as_ref()?;
+        let types = rendering.sdk_ui_type.clone().unwrap_or_default();
         let mut options = Map::new();
-        options.insert("sdkInterface".to_owned(), told.sdk_interface.clone().into());
+        options.insert("sdkInterface".to_owned(), rendering.sdk_interface.clone().into());
         options.insert("sdkUiType".to_owned(), types.into());
         it.if_app(Some(Value::Object(options)))
     };

@@ -1,4 +1,4 @@
-//! What is asked for, by whom.
+//! The type of the authentication and the requestor.
 
 use serde_json::{Map, Value};
 

@@ -1,4 +1,4 @@
-//! What is bought, from whom, and how it is delivered.
+//! The purchase, the merchant and the delivery.
 
 use super::{ElementMapping, code_value, elements, flag_value, text_value};
 use crate::{
@@ -15,7 +15,7 @@ impl AReqInput<'_> {
         self.context.request.merchant_info.as_ref()
     }
 
-    /// EMV has no risk of purchases that nobody is there for.
+    /// EMV has no risk data for purchases without a cardholder (3RI).
     fn risk(&self) -> Option<&RiskInfo> {
         let risk = self.merchant()?.risk_info.as_ref();
         risk.filter(|_| !self.context.is_merchant())
@@ -59,9 +59,9 @@ pub(super) const ELEMENTS: &[ElementMapping] = elements! {
         text_value(it.risk()?.gift_card_amount.as_ref())
     };
     "merchant_info.risk_info.gift_card_count" => "merchantRiskIndicator.giftCardCount": |it| {
-        // Clients count without the zero in front.
-        let told = it.risk()?.gift_card_count.as_ref().filter(|it| !it.is_empty())?;
-        Some(format!("{told:0>2}").into())
+        // Clients omit the leading zero.
+        let count = it.risk()?.gift_card_count.as_ref().filter(|it| !it.is_empty())?;
+        Some(format!("{count:0>2}").into())
     };
     "merchant_info.risk_info.gift_card_currency" => "merchantRiskIndicator.giftCardCurr": |it| {
         text_value(it.risk()?.gift_card_currency.as_ref())

@@ -1,4 +1,4 @@
-//! Rules 37 to 39: what EMV asks for beyond the interface.
+//! Rules 37 to 39: requirements of EMV in addition to those of the API.
 
 use super::{AuthenticateContext, REQUIRED, RequestRule, is_missing, required_attribute, rule};
 use crate::{
@@ -7,8 +7,8 @@ use crate::{
     request::{Address, PhoneNumber},
 };
 
-const BOTH_PARTS: &str = "needs country_code and number";
-const VERSION: &str = "needs version 2.2.0, which this card does not have";
+const BOTH_PARTS: &str = "requires both country_code and number";
+const VERSION: &str = "requires version 2.2.0, which this card does not support";
 
 fn is_incomplete_phone(phone: Option<&PhoneNumber>) -> bool {
     phone.is_some_and(|it| is_missing(it.country_code.as_ref()) || is_missing(it.number.as_ref()))
@@ -29,7 +29,7 @@ macro_rules! cardholder {
     };
 }
 
-/// What a device must have told, on one kind of device.
+/// An attribute that one kind of device must report.
 macro_rules! device {
     ($on:expr, $name:ident) => {
         rule(38, concat!("device_info.", stringify!($name)), REQUIRED, |it| {
@@ -42,7 +42,7 @@ fn is_browser_since_220(it: &AuthenticateContext<'_>) -> bool {
     it.is_browser() && it.version >= Version::V220
 }
 
-/// 2.1.0 takes scripts for granted; with 2.2.0 a browser says whether it runs them.
+/// 2.1.0 assumes that scripts are enabled; since 2.2.0 a browser reports it.
 fn has_scripts(it: &AuthenticateContext<'_>) -> bool {
     let scripts_disabled = it.device_info.browser_javascript_enabled == Some(false);
     it.is_browser() && (it.version < Version::V220 || !scripts_disabled)

@@ -1,4 +1,4 @@
-//! Rules 31 to 35: what must be right if it is there.
+//! Rules 31 to 35: attributes that must be valid if present.
 
 use super::{
     AuthenticateContext, NOT_A_DATE, NOT_A_MINUTE, NOT_AN_ALLOWED_VALUE, NOT_THE_DIGITS,
@@ -59,11 +59,11 @@ fn extensions<'a>(it: &AuthenticateContext<'a>) -> &'a [MessageExtension] {
     it.request.message_extensions.as_deref().unwrap_or_default()
 }
 
-/// `number, path: object.attribute, what is said, what fits`.
+/// `number, path: object.attribute, message, valid values`.
 macro_rules! rules {
     ($($number:literal $path:literal: $object:ident $name:ident, $message:expr, $fits:expr;)*) => {
         &[$(rule($number, $path, $message, |it| {
-            $object(it).is_some_and(|of| is_invalid(of.$name.as_ref(), $fits))
+            $object(it).is_some_and(|parent| is_invalid(parent.$name.as_ref(), $fits))
         }),)*]
     };
 }
@@ -108,24 +108,29 @@ pub(super) const FORMAT_RULES: &[RequestRule] = rules! {
     34 "cardholder_info.prior_authentication_info.timestamp": prior_authentication timestamp, NOT_A_MINUTE, is_minute;
 };
 
-/// Countries of both addresses, and what is no text.
+/// Countries of both addresses, and attributes that are not text.
 pub(super) const OBJECT_RULES: &[RequestRule] = &[
     rule(32, "cardholder_info.billing_address.country_code", NOT_THE_DIGITS, |it| {
         let address = cardholder(it).and_then(|it| it.billing_address.as_ref());
-        address.is_some_and(|of| is_invalid(of.country_code.as_ref(), is_three_digits))
+        address.is_some_and(|parent| is_invalid(parent.country_code.as_ref(), is_three_digits))
     }),
     rule(32, "cardholder_info.shipping_address.country_code", NOT_THE_DIGITS, |it| {
         let address = cardholder(it).and_then(|it| it.shipping_address.as_ref());
-        address.is_some_and(|of| is_invalid(of.country_code.as_ref(), is_three_digits))
+        address.is_some_and(|parent| is_invalid(parent.country_code.as_ref(), is_three_digits))
     }),
-    rule(35, "message_extensions", "needs id, name, critical and data (an object) in each", |it| {
-        let is_complete = |it: &MessageExtension| {
-            let has_attributes = it.id.is_some() && it.name.is_some() && it.critical.is_some();
-            has_attributes && extension_data(it).is_some()
-        };
-        !extensions(it).iter().all(is_complete)
-    }),
-    rule(35, "broadcast_info", "is not an object", |it| {
+    rule(
+        35,
+        "message_extensions",
+        "requires id, name, critical and data (an object) in each",
+        |it| {
+            let is_complete = |it: &MessageExtension| {
+                let has_attributes = it.id.is_some() && it.name.is_some() && it.critical.is_some();
+                has_attributes && extension_data(it).is_some()
+            };
+            !extensions(it).iter().all(is_complete)
+        },
+    ),
+    rule(35, "broadcast_info", "must be an object", |it| {
         it.request.broadcast_info.as_ref().is_some_and(|it| !it.is_object())
     }),
 ];

@@ -1,4 +1,4 @@
-//! Rules 4 to 30: what must be there.
+//! Rules 4 to 30: required attributes.
 
 use super::{
     AuthenticateContext, NOT_AN_ALLOWED_VALUE, REQUIRED, RequestRule, is_invalid, is_missing,
@@ -27,7 +27,7 @@ pub(super) const RULES: &[RequestRule] = &[
         let known = |it: &str| AuthenticationType::from_name(it).is_some();
         is_invalid(it.request.authentication_type.as_ref(), known)
     }),
-    rule(5, "authentication_type", "is not for this type of session", |it| {
+    rule(5, "authentication_type", "is not allowed in this type of session", |it| {
         it.authentication_type().is_some_and(|kind| !kind.is_allowed_in(it.session))
     }),
     rule(7, "decoupled_challenge_max_time", REQUIRED, |it| {
@@ -49,7 +49,7 @@ pub(super) const RULES: &[RequestRule] = &[
     required_attribute!(14, purchase_info.transaction_type, AuthenticateContext::is_payment),
     rule(14, "purchase_info.transaction_type", NOT_AN_ALLOWED_VALUE, |it| {
         let known = |it: &str| TransactionType::from_name(it).is_some();
-        it.purchase().is_some_and(|of| is_invalid(of.transaction_type.as_ref(), known))
+        it.purchase().is_some_and(|parent| is_invalid(parent.transaction_type.as_ref(), known))
     }),
     required_attribute!(15, purchase_info.installment_count, AuthenticateContext::is_installment),
     required_attribute!(16, purchase_info.recurring_expiration, AuthenticateContext::is_recurring),

@@ -1,4 +1,4 @@
-//! What becomes of a request: every attribute arrives, and what is no element is named.
+//! The mapping of a request: every attribute becomes an element, and invalid elements are reported.
 
 use std::collections::BTreeSet;
 
@@ -87,7 +87,7 @@ fn app_and_merchant_requests_map_to_their_areq_elements() {
     }
 }
 
-/// An old card's message has nothing of the new version in it.
+/// The message for a 2.1.0 card contains no elements of 2.2.0.
 #[test]
 fn version_2_1_0_areq_has_no_2_2_0_elements() {
     let areq = areq_json(&RequestFixture { version: Version::V210, ..customer() });
@@ -105,8 +105,8 @@ fn authentication_parameters_follow_the_request() {
     assert_eq!(parameters(&customer()).decoupled_minutes, None);
     assert_eq!(parameters(&customer()).challenge_preference.unwrap().code(), "03");
     assert_eq!(parameters(&merchant()).decoupled_minutes, Some(10));
-    let old = RequestFixture { version: Version::V210, ..merchant() };
-    assert_eq!(parameters(&old).decoupled_minutes, None);
+    let version_210 = RequestFixture { version: Version::V210, ..merchant() };
+    assert_eq!(parameters(&version_210).decoupled_minutes, None);
     let mut unknown = customer();
     unknown.request.authentication_category = some("x");
     assert_eq!(unknown.context().authentication_parameters(Scheme::Visa), None);
@@ -117,7 +117,7 @@ fn every_mapped_element_appears_in_an_areq() {
     let messages = [areq_json(&customer()), areq_json(&app()), areq_json(&merchant())];
     let mut names = BTreeSet::new();
     for element in elements::all_mappings() {
-        assert!(names.insert(element.name), "{} is made twice", element.name);
+        assert!(names.insert(element.name), "{} is mapped twice", element.name);
         let pointer = format!("/{}", element.name.replace('.', "/"));
         let is_present = messages.iter().any(|it| it.pointer(&pointer).is_some());
         assert!(is_present, "{}", element.name);
@@ -138,14 +138,14 @@ fn attributes_without_emv_code_are_left_out() {
 
 #[test]
 fn invalid_element_is_reported_by_its_attribute_path() {
-    let long = "x".repeat(3000);
+    let too_long = "x".repeat(3000);
     let cases: &[(AttributeChange, &str)] = &[
-        (|it, long| it.purchase().amount = Some(long), "purchase_info.amount"),
+        (|it, too_long| it.purchase().amount = Some(too_long), "purchase_info.amount"),
         (|it, _| it.purchase().currency = some("999"), "purchase_info.currency"),
         (|it, _| it.purchase().date = some("20261315000000"), "purchase_info.date"),
         (|it, _| it.purchase().installment_count = some("1"), "purchase_info.installment_count"),
-        (|it, long| it.merchant().name = Some(long), "merchant_info.name"),
-        (|it, long| it.cardholder().name = Some(long), "cardholder_info.name"),
+        (|it, too_long| it.merchant().name = Some(too_long), "merchant_info.name"),
+        (|it, too_long| it.cardholder().name = Some(too_long), "cardholder_info.name"),
         (|it, _| it.cardholder().name = some("J"), "cardholder_info.name"),
         (|it, _| it.cardholder().email = some("jo"), "cardholder_info.email"),
         (
@@ -155,11 +155,11 @@ fn invalid_element_is_reported_by_its_attribute_path() {
         (|it, _| it.device_info.browser_tz = some("UTC"), "device_info.browser_tz"),
         (|it, _| it.device_info.browser_color_depth = some("x"), "device_info.browser_color_depth"),
         (
-            |it, long| it.request.message_extensions.as_mut().unwrap()[0].id = Some(long),
+            |it, too_long| it.request.message_extensions.as_mut().unwrap()[0].id = Some(too_long),
             "message_extensions",
         ),
         (
-            |it, long| it.request.broadcast_info = Some(json!({"a": long.repeat(2)})),
+            |it, too_long| it.request.broadcast_info = Some(json!({"a": too_long.repeat(2)})),
             "broadcast_info",
         ),
         (
@@ -169,11 +169,11 @@ fn invalid_element_is_reported_by_its_attribute_path() {
     ];
     for (change, path) in cases {
         let mut fixture = customer();
-        change(&mut fixture, long.clone());
-        let found = fixture.build_areq().unwrap_err();
-        let paths: Vec<_> = found.iter().map(|it| it.path.as_ref()).collect();
-        assert_eq!(paths, [*path], "{found:?}");
-        assert!(!found[0].message.contains("xxx"));
+        change(&mut fixture, too_long.clone());
+        let violations = fixture.build_areq().unwrap_err();
+        let paths: Vec<_> = violations.iter().map(|it| it.path.as_ref()).collect();
+        assert_eq!(paths, [*path], "{violations:?}");
+        assert!(!violations[0].message.contains("xxx"));
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a lenient server fills in.
+//! The defaults of the lenient mode.
 
 use super::*;
 use crate::code::Scheme;

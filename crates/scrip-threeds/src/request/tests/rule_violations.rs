@@ -1,4 +1,4 @@
-//! Each rule, kept and broken. The table of rules is counted off at the end.
+//! Each rule, satisfied and violated. A test checks that every rule of the table is covered.
 
 mod emv;
 mod optional;
@@ -10,8 +10,8 @@ use super::*;
 
 type FixtureChange = fn(&mut RequestFixture);
 
-/// Number and path of a rule; the request to begin with; a change that breaks it, and one that does
-/// not.
+/// Number and path of a rule, the original request, a change that violates the rule, and a change
+/// that does not.
 type RuleCase = (u8, &'static str, fn() -> RequestFixture, FixtureChange, FixtureChange);
 
 #[test]
@@ -28,9 +28,10 @@ fn every_rule_has_a_satisfying_and_a_violating_request() {
     for (number, path, fixture, violate, satisfy) in cases {
         let mut violating = fixture();
         violate(&mut violating);
-        let found = violating.violations();
-        assert!(found.iter().any(|it| it.path == *path), "{number} {path} {found:?}");
-        assert!(violating.build_areq().is_err(), "{number} {path}");
+        let violations = violating.violations();
+        let is_reported = violations.iter().any(|it| it.path == *path);
+        assert!(is_reported, "rule {number} does not report {path}: {violations:?}");
+        assert!(violating.build_areq().is_err(), "AReq that violates rule {number} for {path}");
         let context = violating.context();
         for rule in rules::rules().filter(|it| it.is_broken_in(&context)) {
             if (rule.number, rule.path) == (*number, *path) {
@@ -39,13 +40,14 @@ fn every_rule_has_a_satisfying_and_a_violating_request() {
         }
         let mut satisfying = fixture();
         satisfy(&mut satisfying);
-        assert_eq!(satisfying.violations(), [], "{number} {path}");
+        assert_eq!(satisfying.violations(), [], "rule {number} for {path}");
         satisfying.build_areq().unwrap();
     }
-    let all: BTreeSet<_> = rules::rules().map(|it| (it.number, it.path, it.message)).collect();
-    let uncovered: Vec<_> = all.difference(&covered).collect();
-    assert!(uncovered.is_empty(), "{uncovered:?}");
-    let numbers: BTreeSet<_> = all.iter().map(|it| it.0).collect();
+    let all_rules: BTreeSet<_> =
+        rules::rules().map(|it| (it.number, it.path, it.message)).collect();
+    let uncovered: Vec<_> = all_rules.difference(&covered).collect();
+    assert!(uncovered.is_empty(), "rules without a case: {uncovered:?}");
+    let numbers: BTreeSet<_> = all_rules.iter().map(|it| it.0).collect();
     let expected: BTreeSet<_> = (4..=39).filter(|it| ![6, 36].contains(it)).collect();
     assert_eq!(numbers, expected);
 }
@@ -59,7 +61,7 @@ fn rule_6_merchant_sessions_request_decoupled_by_default() {
     assert!(!no.context().requests_decoupled());
 }
 
-/// EMV would like both of these with instalments; the interface does not ask for them.
+/// EMV requires both attributes for instalments; the API does not.
 #[test]
 fn rule_36_recurring_data_with_installments_is_optional() {
     let mut given = customer();

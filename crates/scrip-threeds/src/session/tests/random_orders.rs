@@ -1,12 +1,12 @@
-//! Whatever order chance brings: a final state is never left, nothing of another session is taken,
-//! and a session that was stored goes on as if it had not been.
+//! Random event orders: a final phase never changes, events of other sessions are rejected, and a
+//! stored session continues like one in memory.
 
 use proptest::{collection::vec, prelude::*};
 
 use super::*;
 
 fn status_code() -> impl Strategy<Value = &'static str> {
-    // Mostly those that lead on.
+    // Mostly codes that continue the session.
     prop_oneof![
         1 => prop::sample::select(vec!["Y", "A", "N", "U", "R", "I"]),
         2 => prop::sample::select(vec!["C", "D"]),
@@ -17,7 +17,7 @@ fn result_code() -> impl Strategy<Value = &'static str> {
     prop::sample::select(vec!["Y", "A", "N", "U", "R"])
 }
 
-/// Mostly the right one.
+/// Mostly the correct id.
 fn mostly_right_id(right: &'static str) -> impl Strategy<Value = &'static str> {
     prop_oneof![4 => Just(right), 1 => Just(OTHER_TRANS_ID)]
 }
@@ -58,7 +58,7 @@ fn any_event() -> impl Strategy<Value = (StateMachineEvent, bool)> {
     ]
 }
 
-/// Mostly short, so that sessions live to see their challenges.
+/// Mostly short, so that sessions do not expire before their challenge.
 fn any_pause() -> impl Strategy<Value = i64> {
     prop_oneof![12 => 0..20_i64, 1 => 0..4000_i64]
 }
@@ -71,7 +71,8 @@ fn any_session() -> impl Strategy<Value = ThreeDsSession> {
     })
 }
 
-/// What of a final state must stay: all but whether the browser has told of its end.
+/// The part of a final state that must not change: everything except whether the browser has
+/// reported the end.
 fn final_outcome(session: &ThreeDsSession) -> (u8, Option<&crate::authentication::Authentication>) {
     let kind = match session.phase {
         ThreeDsPhase::Authenticated { was_challenged, .. } => 1 + u8::from(was_challenged),
@@ -101,7 +102,7 @@ proptest! {
             let stored = from_stored(&serde_json::to_vec(&session).unwrap()).unwrap();
             prop_assert_eq!(&stored, &session);
             let stepped = session.step(&event, now);
-            prop_assert_eq!(&stored.step(&event, now), &stepped, "stored or not, it goes on");
+            prop_assert_eq!(&stored.step(&event, now), &stepped, "after storing");
             let Ok((next, effects)) = stepped else { continue };
             prop_assert!(!is_foreign, "{event:?}");
             if session.is_final() {
@@ -111,9 +112,9 @@ proptest! {
             for effect in &effects {
                 sent_count += i32::from(matches!(effect, StateMachineEffect::SendAReq { .. }));
             }
-            // What was not sent does not count.
+            // An AReq that was not sent does not count.
             sent_count -= i32::from(matches!(event, StateMachineEvent::RequestNotSent));
-            prop_assert!((0..=1).contains(&sent_count), "one AReq for a session");
+            prop_assert!((0..=1).contains(&sent_count), "at most one AReq per session");
             session = next;
         }
     }
@@ -123,7 +124,7 @@ proptest! {
         prop_assert!(from_stored(&bytes).is_err());
     }
 
-    /// A stored session with a byte of it changed is another session, or none; it does not panic.
+    /// Changing one byte of a stored session gives another session or an error, never a panic.
     #[test]
     fn stored_session_with_changed_byte_never_panics(at in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
         let (session, _) = apply_events(
@@ -137,8 +138,8 @@ proptest! {
             bytes.truncate(at);
         }
         if let Ok(read) = from_stored(&bytes) {
-            let again = serde_json::to_vec(&read).unwrap();
-            prop_assert_eq!(from_stored(&again).unwrap(), read);
+            let stored_again = serde_json::to_vec(&read).unwrap();
+            prop_assert_eq!(from_stored(&stored_again).unwrap(), read);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Each way through, and what is refused on it.
+//! Each path through the phases, and the rejections on it.
 
 use super::*;
 use crate::{
@@ -45,10 +45,11 @@ fn method_notification_is_reported_once_for_its_session() {
     let (notified, effects) = apply_events(browser_session(), &[method_event()]);
     assert_eq!(effects, [emit_effect(WebhookEventType::MethodCompleted, None)]);
     assert_eq!(notified.step(&method_event(), UnixSeconds(2)).unwrap(), (notified.clone(), vec![]));
-    let other = StateMachineEvent::MethodNotification { server_trans_id: trans_id(OTHER_TRANS_ID) };
-    let refusal = browser_session().step(&other, UnixSeconds(1)).unwrap_err();
+    let other_notification =
+        StateMachineEvent::MethodNotification { server_trans_id: trans_id(OTHER_TRANS_ID) };
+    let rejection = browser_session().step(&other_notification, UnixSeconds(1)).unwrap_err();
     assert_eq!(
-        refusal.fault(),
+        rejection.fault(),
         Fault::for_element(ErrorCode::TransactionUnknown, "threeDSServerTransID")
     );
     let (authenticating, _) = apply_events(browser_session(), &[authenticate_event()]);
@@ -67,13 +68,13 @@ fn final_ares_ends_the_session() {
         assert_eq!(effects, [emit_effect(WebhookEventType::Authenticated, expected)]);
         assert!(session.is_final() && Some(authentication_status(&session)) == expected);
         assert_eq!(session.challenge_result(), Err(ThreeDsRejection::ResultNotReady));
-        assert!(!session.has_expired(UnixSeconds(i64::MAX)), "a result is kept");
+        assert!(!session.has_expired(UnixSeconds(i64::MAX)), "a result does not expire");
     }
 }
 
 #[test]
 fn second_authenticate_is_rejected() {
-    let twice = |events: &[StateMachineEvent]| {
+    let authenticate_again = |events: &[StateMachineEvent]| {
         let (session, _) = apply_events(browser_session(), events);
         session.step(&authenticate_event(), UnixSeconds(9)).unwrap_err()
     };
@@ -86,25 +87,29 @@ fn second_authenticate_is_rejected() {
         &[authenticate_event(), StateMachineEvent::Error],
         &[authenticate_event(), response_event("C"), result_event("Y")],
     ] {
-        assert_eq!(twice(events), ThreeDsRejection::AlreadyAuthenticated, "{events:?}");
+        assert_eq!(
+            authenticate_again(events),
+            ThreeDsRejection::AlreadyAuthenticated,
+            "{events:?}"
+        );
     }
 }
 
 #[test]
 fn unsent_areq_can_be_retried() {
     for start in [&[][..], &[method_event()], &[StateMachineEvent::MethodTimeout]] {
-        let (before, _) = apply_events(browser_session(), start);
-        let (after, _) = apply_events(
-            before.clone(),
+        let (started, _) = apply_events(browser_session(), start);
+        let (retriable, _) = apply_events(
+            started.clone(),
             &[authenticate_event(), StateMachineEvent::RequestNotSent],
         );
-        assert_eq!(after, before);
-        let (done, _) = apply_events(after, &[authenticate_event(), response_event("Y")]);
-        assert_eq!(authentication_status(&done), Status::Successful);
+        assert_eq!(retriable, started);
+        let (completed, _) = apply_events(retriable, &[authenticate_event(), response_event("Y")]);
+        assert_eq!(authentication_status(&completed), Status::Successful);
     }
-    let refusal =
+    let rejection =
         browser_session().step(&StateMachineEvent::RequestNotSent, UnixSeconds(1)).unwrap_err();
-    assert_eq!(refusal, ThreeDsRejection::Unexpected);
+    assert_eq!(rejection, ThreeDsRejection::Unexpected);
 }
 
 #[test]
@@ -122,7 +127,7 @@ fn result_ends_the_challenge() {
     assert_eq!(effects, [StateMachineEffect::RespondToResult { response }]);
     let outcome = completed.challenge_result().unwrap();
     assert_eq!((outcome.status, outcome.directory_status), (Status::Attempted, Status::Challenge));
-    // The browser says that it went well; the result stays what it is.
+    // The browser reports success, but the status of the result stays.
     let (reported, effects) = apply_events(completed.clone(), &[challenge_event("Y")]);
     assert_eq!(
         effects,
@@ -139,22 +144,24 @@ fn result_ends_the_challenge() {
 
 #[test]
 fn browser_notification_before_the_result_is_ignored() {
-    for word in ["Y", "N"] {
-        let (early, effects) = apply_events(
+    for browser_status in ["Y", "N"] {
+        let (notified, effects) = apply_events(
             browser_session(),
-            &[authenticate_event(), response_event("C"), challenge_event(word)],
+            &[authenticate_event(), response_event("C"), challenge_event(browser_status)],
         );
-        assert_eq!(effects, [], "nobody is told of what has no result");
-        assert!(!early.is_final(), "the result decides");
-        for (result, told) in [("Y", Status::Successful), ("N", Status::Failed)] {
-            let (done, _) = apply_events(early.clone(), &[result_event(result)]);
-            assert_eq!(authentication_status(&done).code(), result);
-            // Whatever it says: told is what the result says, and once.
-            let (done, effects) = done.step(&challenge_event(word), UnixSeconds(9)).unwrap();
-            assert_eq!(effects, [emit_effect(WebhookEventType::ChallengeCompleted, Some(told))]);
+        assert_eq!(effects, [], "no event is emitted before the result");
+        assert!(!notified.is_final(), "the result decides");
+        for (result, status) in [("Y", Status::Successful), ("N", Status::Failed)] {
+            let (completed, _) = apply_events(notified.clone(), &[result_event(result)]);
+            assert_eq!(authentication_status(&completed).code(), result);
+            // The event has the status of the result, whatever the browser reports, and is emitted
+            // once.
+            let (completed, effects) =
+                completed.step(&challenge_event(browser_status), UnixSeconds(9)).unwrap();
+            assert_eq!(effects, [emit_effect(WebhookEventType::ChallengeCompleted, Some(status))]);
             assert_eq!(
-                done.step(&challenge_event("Y"), UnixSeconds(9)).unwrap(),
-                (done.clone(), vec![])
+                completed.step(&challenge_event("Y"), UnixSeconds(9)).unwrap(),
+                (completed.clone(), vec![])
             );
         }
     }
@@ -171,22 +178,22 @@ fn result_requires_three_ids_and_the_secret() {
     ] {
         let result = Box::new(rreq(ids, "Y"));
         let event = StateMachineEvent::Result { result, secret: SecretCheck::Matches };
-        let refusal = challenged.step(&event, UnixSeconds(3)).unwrap_err();
-        assert_eq!(refusal.fault(), Fault::for_element(ErrorCode::TransactionUnknown, name));
+        let rejection = challenged.step(&event, UnixSeconds(3)).unwrap_err();
+        assert_eq!(rejection.fault(), Fault::for_element(ErrorCode::TransactionUnknown, name));
     }
     let event = StateMachineEvent::Result {
         result: Box::new(rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y")),
         secret: SecretCheck::Differs,
     };
-    let refusal = challenged.step(&event, UnixSeconds(3)).unwrap_err();
-    assert_eq!(refusal.fault().code, ErrorCode::TransactionUnknown, "as if there were no session");
+    let rejection = challenged.step(&event, UnixSeconds(3)).unwrap_err();
+    assert_eq!(rejection.fault().code, ErrorCode::TransactionUnknown, "as for an unknown session");
     let capitals =
         rreq([&SERVER_TRANS_ID.to_uppercase(), &ACS_TRANS_ID.to_uppercase(), DS_TRANS_ID], "Y");
     let event =
         StateMachineEvent::Result { result: Box::new(capitals), secret: SecretCheck::Matches };
     assert!(
         challenged.step(&event, UnixSeconds(3)).unwrap().0.is_final(),
-        "ids may come back in capitals"
+        "ids may be returned in upper case"
     );
 }
 
@@ -207,21 +214,21 @@ fn transaction_context_comes_from_the_authenticate_request() {
 fn result_that_contradicts_the_request_is_rejected() {
     let (challenged, _) =
         apply_events(browser_session(), &[authenticate_event(), response_event("C")]);
-    let mut other = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
-    other.category = AuthenticationCategory::NonPayment;
-    let mut older = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
-    older.message_version = Version::V210;
-    let mut open_end = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
-    open_end.status = Status::Informational;
+    let mut other_category = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
+    other_category.category = AuthenticationCategory::NonPayment;
+    let mut other_version = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
+    other_version.message_version = Version::V210;
+    let mut not_final = rreq([SERVER_TRANS_ID, ACS_TRANS_ID, DS_TRANS_ID], "Y");
+    not_final.status = Status::Informational;
     for (result, code, name) in [
-        (other, ErrorCode::TransactionDataInvalid, "messageCategory"),
-        (older, ErrorCode::FormatInvalid, "messageVersion"),
-        (open_end, ErrorCode::FormatInvalid, "transStatus"),
+        (other_category, ErrorCode::TransactionDataInvalid, "messageCategory"),
+        (other_version, ErrorCode::FormatInvalid, "messageVersion"),
+        (not_final, ErrorCode::FormatInvalid, "transStatus"),
     ] {
         let event =
             StateMachineEvent::Result { result: Box::new(result), secret: SecretCheck::Matches };
-        let refusal = challenged.step(&event, UnixSeconds(3)).unwrap_err();
-        assert_eq!(refusal, ThreeDsRejection::Mismatch(Fault::for_element(code, name)));
+        let rejection = challenged.step(&event, UnixSeconds(3)).unwrap_err();
+        assert_eq!(rejection, ThreeDsRejection::Mismatch(Fault::for_element(code, name)));
     }
 }
 
@@ -235,9 +242,9 @@ fn result_without_open_challenge_is_rejected() {
         &[authenticate_event(), StateMachineEvent::Timeout],
     ] {
         let (session, _) = apply_events(browser_session(), events);
-        let refusal = session.step(&result_event("N"), UnixSeconds(9)).unwrap_err();
-        assert_eq!(refusal, ThreeDsRejection::NoChallenge, "{events:?}");
-        assert_eq!(refusal.fault().code, ErrorCode::TransactionUnknown);
+        let rejection = session.step(&result_event("N"), UnixSeconds(9)).unwrap_err();
+        assert_eq!(rejection, ThreeDsRejection::NoChallenge, "{events:?}");
+        assert_eq!(rejection.fault().code, ErrorCode::TransactionUnknown);
     }
 }
 
@@ -251,26 +258,28 @@ fn decoupled_challenge_fails_after_its_deadline() {
         effects,
         [emit_effect(WebhookEventType::Authenticated, Some(Status::DecoupledChallenge))]
     );
-    // Asked at 2, five minutes and half a minute more.
-    let end = 2 + 5 * 60 + 30;
-    let (completed, effects) = challenged.step(&result_event("Y"), UnixSeconds(end - 1)).unwrap();
+    // Requested at 2: five minutes and 30 seconds of grace.
+    let deadline = 2 + 5 * 60 + 30;
+    let (completed, effects) =
+        challenged.step(&result_event("Y"), UnixSeconds(deadline - 1)).unwrap();
     assert_eq!(effects[1], emit_effect(WebhookEventType::DecoupledChallengeNotification, None));
     assert_eq!(completed.challenge_result().unwrap().status, Status::Successful);
-    let late = challenged.step(&result_event("Y"), UnixSeconds(end)).unwrap_err();
+    let rejection = challenged.step(&result_event("Y"), UnixSeconds(deadline)).unwrap_err();
     assert_eq!(
-        (late.clone(), late.fault().code),
+        (rejection.clone(), rejection.fault().code),
         (ThreeDsRejection::ResultTooLate, ErrorCode::TimedOut)
     );
     assert_eq!(
-        challenged.step(&StateMachineEvent::Timeout, UnixSeconds(end - 1)).unwrap(),
+        challenged.step(&StateMachineEvent::Timeout, UnixSeconds(deadline - 1)).unwrap(),
         (challenged.clone(), vec![])
     );
-    let (timed_out, _) = challenged.step(&StateMachineEvent::Timeout, UnixSeconds(end)).unwrap();
+    let (timed_out, _) =
+        challenged.step(&StateMachineEvent::Timeout, UnixSeconds(deadline)).unwrap();
     assert!(
         timed_out.is_final() && authentication_status(&timed_out) == Status::DecoupledChallenge
     );
     assert_eq!(
-        timed_out.step(&result_event("Y"), UnixSeconds(end)),
+        timed_out.step(&result_event("Y"), UnixSeconds(deadline)),
         Err(ThreeDsRejection::ResultTooLate)
     );
 }
@@ -280,24 +289,29 @@ fn ares_that_contradicts_the_request_is_rejected() {
     let mismatch = |code, name| Err(ThreeDsRejection::Mismatch(Fault::for_element(code, name)));
     let (merchant_session, _) =
         apply_events(new_session(DeviceChannel::Requestor), &[authenticate_event()]);
-    let rejected = merchant_session.step(&response_event("C"), UnixSeconds(2));
-    assert_eq!(rejected, mismatch(ErrorCode::FormatInvalid, "transStatus"));
+    let result = merchant_session.step(&response_event("C"), UnixSeconds(2));
+    assert_eq!(result, mismatch(ErrorCode::FormatInvalid, "transStatus"));
     let without_decoupled = AuthenticationParameters { decoupled_minutes: None, ..parameters() };
-    let (plain, _) = apply_events(
+    let (session_without_decoupled, _) = apply_events(
         browser_session(),
         &[StateMachineEvent::Authenticate { parameters: without_decoupled }],
     );
-    let rejected = plain.step(&response_event("D"), UnixSeconds(2));
-    assert_eq!(rejected, mismatch(ErrorCode::TransactionDataInvalid, "transStatus"));
-    let old = AuthenticationParameters { version: Version::V210, ..parameters() };
-    let (older, _) =
-        apply_events(browser_session(), &[StateMachineEvent::Authenticate { parameters: old }]);
-    let rejected = older.step(&response_event("Y"), UnixSeconds(2));
-    assert_eq!(rejected, mismatch(ErrorCode::FormatInvalid, "messageVersion"));
+    let result = session_without_decoupled.step(&response_event("D"), UnixSeconds(2));
+    assert_eq!(result, mismatch(ErrorCode::TransactionDataInvalid, "transStatus"));
+    let version_210 = AuthenticationParameters { version: Version::V210, ..parameters() };
+    let (session_210, _) = apply_events(
+        browser_session(),
+        &[StateMachineEvent::Authenticate { parameters: version_210 }],
+    );
+    let result = session_210.step(&response_event("Y"), UnixSeconds(2));
+    assert_eq!(result, mismatch(ErrorCode::FormatInvalid, "messageVersion"));
     let foreign = StateMachineEvent::Response { ares: Box::new(ares(OTHER_TRANS_ID, "Y")) };
-    assert!(matches!(plain.step(&foreign, UnixSeconds(2)), Err(ThreeDsRejection::OtherSession(_))));
-    // What cannot be believed spends the session all the same.
-    let (failed, _) = apply_events(plain, &[StateMachineEvent::Error]);
+    assert!(matches!(
+        session_without_decoupled.step(&foreign, UnixSeconds(2)),
+        Err(ThreeDsRejection::OtherSession(_))
+    ));
+    // An invalid response still ends the session.
+    let (failed, _) = apply_events(session_without_decoupled, &[StateMachineEvent::Error]);
     assert!(failed.is_final());
     assert_eq!(
         browser_session().step(&response_event("Y"), UnixSeconds(1)),
@@ -322,22 +336,22 @@ fn app_session_requires_device_info_before_authenticate() {
 
 #[test]
 fn only_unauthenticated_sessions_expire() {
-    let end = UnixSeconds(3600);
+    let expires_at = UnixSeconds(3600);
     for events in [&[][..], &[method_event()], &[StateMachineEvent::MethodTimeout]] {
         let (session, _) = apply_events(browser_session(), events);
-        assert!(!session.has_expired(UnixSeconds(3599)) && session.has_expired(end));
-        assert_eq!(session.step(&authenticate_event(), end), Err(ThreeDsRejection::Expired));
-        assert_eq!(session.step(&method_event(), end), Err(ThreeDsRejection::Expired));
+        assert!(!session.has_expired(UnixSeconds(3599)) && session.has_expired(expires_at));
+        assert_eq!(session.step(&authenticate_event(), expires_at), Err(ThreeDsRejection::Expired));
+        assert_eq!(session.step(&method_event(), expires_at), Err(ThreeDsRejection::Expired));
         assert_eq!(session.step(&StateMachineEvent::Expire, UnixSeconds(3599)).unwrap().0, session);
-        let (expired, _) = session.step(&StateMachineEvent::Expire, end).unwrap();
+        let (expired, _) = session.step(&StateMachineEvent::Expire, expires_at).unwrap();
         assert_eq!(expired.phase, ThreeDsPhase::Expired);
         assert_eq!(
             expired.step(&method_event(), UnixSeconds(1)),
             Err(ThreeDsRejection::Expired),
-            "whatever the clock"
+            "at any time"
         );
     }
-    // What is under way is not cut off, and given up when its process must be gone.
+    // An authentication in progress does not expire; it fails when its process must have died.
     let (authenticating, _) = apply_events(browser_session(), &[authenticate_event()]);
     assert_eq!(
         authenticating.step(&response_event("Y"), UnixSeconds(9999)).map(|it| it.0.is_final()),
@@ -362,10 +376,10 @@ fn foreign_stored_bytes_are_rejected() {
     );
     let bytes = serde_json::to_vec(&session).unwrap();
     assert_eq!(from_stored(&bytes).unwrap(), session);
-    for wrong in [&[][..], &bytes[..bytes.len() - 1], &bytes[1..], b"{}"] {
-        assert!(from_stored(wrong).is_err());
+    for invalid_bytes in [&[][..], &bytes[..bytes.len() - 1], &bytes[1..], b"{}"] {
+        assert!(from_stored(invalid_bytes).is_err());
     }
     let mut value: serde_json::Value = serde_json::from_slice(&bytes).unwrap();
     value["more"] = 1.into();
-    assert!(from_stored(value.to_string().as_bytes()).is_err(), "nothing is lost unseen");
+    assert!(from_stored(value.to_string().as_bytes()).is_err(), "unknown attributes are rejected");
 }

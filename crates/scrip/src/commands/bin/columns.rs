@@ -1,4 +1,4 @@
-//! What the columns of a list mean, by its header.
+//! Maps the header of a list to columns.
 
 use anyhow::bail;
 use csv::ByteRecord;
@@ -6,21 +6,21 @@ use scrip_core::card::bin_data::{BinDetails, BinDigits, BinRow, Country, Funding
 
 use super::names::{is_yes, normalize, parse_additional_brand, parse_brand, parse_funding};
 
-/// Names as [`plain`] leaves them; the first that a header has is the one.
+/// Names as [`normalize`] returns them; the first match in the header is used.
 const FIRST: &[&str] =
     &["binstart", "iinstart", "rangestart", "start", "low", "bin", "iin", "prefix"];
 const LAST: &[&str] = &["binend", "iinend", "rangeend", "end", "high"];
-/// Where a list has both, the scheme is the brand, and the brand a product.
+/// If a list has both columns, the scheme is the brand, and the brand is a product.
 const BRAND: &[&str] = &["scheme", "cardscheme", "cardbrand", "brand", "network"];
 const FUNDING: &[&str] = &["funding", "fundingtype", "type", "cardtype"];
 const PREPAID: &[&str] = &["prepaid"];
 const CATEGORY: &[&str] = &["category", "cardcategory", "level", "cardlevel"];
-/// Codes before names, which some lists have under `country`.
+/// Codes come before names, because some lists have names under `country`.
 const COUNTRY: &[&str] =
     &["alpha2", "isocode2", "countryalpha2", "countrycode", "alpha3", "isocode3", "country"];
 const ADDITIONAL: &[&str] = &["additional"];
 
-/// Where the columns are.
+/// Positions of the columns.
 #[derive(Debug)]
 pub(super) struct Columns {
     first: usize,
@@ -35,24 +35,24 @@ pub(super) struct Columns {
 
 impl Columns {
     /// # Errors
-    /// The header does not name what a list must have.
+    /// The header lacks a required column.
     pub(super) fn from_header(header: &ByteRecord) -> anyhow::Result<Self> {
         let names: Vec<_> =
             header.iter().map(|it| normalize(&String::from_utf8_lossy(it))).collect();
-        let place = |known: &str| names.iter().position(|it| it == known);
-        let column = |known: &[&str]| known.iter().find_map(|it| place(it));
-        let Some(first) = column(FIRST) else {
+        let position_of = |name: &str| names.iter().position(|it| it == name);
+        let find_column = |aliases: &[&str]| aliases.iter().find_map(|it| position_of(it));
+        let Some(first) = find_column(FIRST) else {
             bail!("its header has no column for the BIN, such as bin, bin_start or iin_start");
         };
         let columns = Self {
             first,
-            last: column(LAST),
-            brand: column(BRAND),
-            funding: column(FUNDING),
-            prepaid: column(PREPAID),
-            category: column(CATEGORY),
-            country: COUNTRY.iter().filter_map(|it| place(it)).collect(),
-            additional: column(ADDITIONAL),
+            last: find_column(LAST),
+            brand: find_column(BRAND),
+            funding: find_column(FUNDING),
+            prepaid: find_column(PREPAID),
+            category: find_column(CATEGORY),
+            country: COUNTRY.iter().filter_map(|it| position_of(it)).collect(),
+            additional: find_column(ADDITIONAL),
         };
         if columns.brand.is_none() && columns.funding.is_none() && columns.country.is_empty() {
             bail!("its header has no column for brand, funding or country");
@@ -60,55 +60,54 @@ impl Columns {
         Ok(columns)
     }
 
-    /// The row, with what of it is not understood and left out.
+    /// Returns the row, and a description of each unknown value that the row omits.
     ///
     /// # Errors
-    /// It has no range, or nothing to say of one.
+    /// The row has no range, or no details for its range.
     pub(super) fn read_row(
         &self,
         record: &ByteRecord,
     ) -> Result<(BinRow, Vec<&'static str>), &'static str> {
-        let field = |at: usize| record.get(at).and_then(|it| str::from_utf8(it).ok()).unwrap_or("");
-        let chosen = |at: Option<usize>| at.map_or("", field);
-        let (range, bin_digits) = parse_range(field(self.first), chosen(self.last))?;
+        let text_at =
+            |index: usize| record.get(index).and_then(|it| str::from_utf8(it).ok()).unwrap_or("");
+        let optional_text = |index: Option<usize>| index.map_or("", text_at);
+        let (range, bin_digits) = parse_range(text_at(self.first), optional_text(self.last))?;
         let mut unknown = Vec::new();
-        let mut request = BinDetails { bin_digits: Some(bin_digits), ..BinDetails::default() };
+        let mut details = BinDetails { bin_digits: Some(bin_digits), ..BinDetails::default() };
 
-        let text = chosen(self.brand);
-        request.brand = parse_brand(text);
-        note_unknown(&mut unknown, text, request.brand.is_some(), "a brand that is not known");
-        let text = chosen(self.funding);
-        request.funding = parse_funding(text);
-        note_unknown(
-            &mut unknown,
-            text,
-            request.funding.is_some(),
-            "a kind of funding that is not known",
-        );
-        if is_yes(chosen(self.prepaid)) || normalize(chosen(self.category)).contains("prepaid") {
-            request.funding = Some(Funding::Prepaid);
+        let text = optional_text(self.brand);
+        details.brand = parse_brand(text);
+        report_unknown(&mut unknown, text, details.brand.is_some(), "an unknown brand");
+        let text = optional_text(self.funding);
+        details.funding = parse_funding(text);
+        report_unknown(&mut unknown, text, details.funding.is_some(), "an unknown kind of funding");
+        if is_yes(optional_text(self.prepaid))
+            || normalize(optional_text(self.category)).contains("prepaid")
+        {
+            details.funding = Some(Funding::Prepaid);
         }
-        request.country = self.country.iter().find_map(|it| Country::parse(field(*it)));
-        let text = self.country.iter().map(|it| field(*it)).find(|it| !it.is_empty());
+        details.country = self.country.iter().find_map(|it| Country::parse(text_at(*it)));
+        let text = self.country.iter().map(|it| text_at(*it)).find(|it| !it.is_empty());
         let text = text.unwrap_or_default();
-        note_unknown(&mut unknown, text, request.country.is_some(), "a country that is not known");
-        let others = chosen(self.additional).split([';', '|', ' ']).filter(|it| !it.is_empty());
-        for other in others {
-            let (name, kind) = other.split_once(':').unwrap_or((other, ""));
+        report_unknown(&mut unknown, text, details.country.is_some(), "an unknown country");
+        let additional_brands =
+            optional_text(self.additional).split([';', '|', ' ']).filter(|it| !it.is_empty());
+        for entry in additional_brands {
+            let (name, kind) = entry.split_once(':').unwrap_or((entry, ""));
             match parse_additional_brand(name) {
-                Some(brand) => request = request.with_network(brand, parse_funding(kind)),
-                None => unknown.push("an additional brand that is not known"),
+                Some(brand) => details = details.with_network(brand, parse_funding(kind)),
+                None => unknown.push("an unknown additional brand"),
             }
         }
-        if request.is_empty() {
-            Err("it says nothing of its range")
+        if details.is_empty() {
+            Err("it has no details for its range")
         } else {
-            Ok((BinRow { range, details: request }, unknown))
+            Ok((BinRow { range, details }, unknown))
         }
     }
 }
 
-fn note_unknown(
+fn report_unknown(
     unknown: &mut Vec<&'static str>,
     text: &str,
     is_known: bool,
@@ -119,21 +118,21 @@ fn note_unknown(
     }
 }
 
-/// The range, and how many digits its BIN has. What is longer than eight digits must be about whole
-/// BINs of eight: nothing here looks at the ninth digit of a number.
+/// Returns the range and the number of digits of its BIN. A range with more than eight digits must
+/// cover whole eight-digit BINs: lookups never use the ninth digit of a card number.
 fn parse_range(first: &str, last: &str) -> Result<(PrefixRange, BinDigits), &'static str> {
     let last = if last.is_empty() { first } else { last };
     if first.is_empty() {
         return Err("it has no BIN");
     }
-    let digits = |it: &str| it.len() <= 19 && it.bytes().all(|it| it.is_ascii_digit());
-    if !digits(first) || !digits(last) {
-        return Err("its BIN is not made of digits");
+    let is_number = |it: &str| it.len() <= 19 && it.bytes().all(|it| it.is_ascii_digit());
+    if !is_number(first) || !is_number(last) {
+        return Err("its BIN contains characters other than digits");
     }
     let (first, zeros) = first.split_at_checked(8).unwrap_or((first, ""));
     let (last, nines) = last.split_at_checked(8).unwrap_or((last, ""));
     if zeros.bytes().any(|it| it != b'0') || nines.bytes().any(|it| it != b'9') {
-        return Err("its range is finer than eight digits");
+        return Err("its range is more specific than eight digits");
     }
     let range = PrefixRange::from_prefix(first).zip(PrefixRange::from_prefix(last));
     let range = range.and_then(|(first, last)| first.through(last));
@@ -177,15 +176,15 @@ mod tests {
     fn known_list_layouts_are_read() {
         let debit = french_visa(Funding::Debit, BinDigits::Six);
         let prepaid = french_visa(Funding::Prepaid, BinDigits::Eight);
-        let second = debit.with_network(Brand::CartesBancaires, Some(Funding::Debit));
-        let second = second.with_network(Brand::Dankort, None);
+        let co_branded = debit.with_network(Brand::CartesBancaires, Some(Funding::Debit));
+        let co_branded = co_branded.with_network(Brand::Dankort, None);
         for (header, line, range, details) in [
             (OWN_HEADER, "415058,415059,visa,debit,FR,", block("415058", "415059"), debit),
             (
                 OWN_HEADER,
                 "415058,,visa,debit,250,cartes-bancaires:debit dankort",
                 block("415058", "415058"),
-                second,
+                co_branded,
             ),
             (
                 "bin,brand,type,category,issuer,alpha_2,alpha_3,country,latitude,longitude,bank_phone,bank_url",
@@ -213,12 +212,12 @@ mod tests {
     #[test]
     fn unknown_values_are_left_out_and_reported() {
         let (row, unknown) = parse_line(OWN_HEADER, "415058,,visa,gift,XX,carta-si").unwrap();
-        let left = BinDetails {
+        let known_details = BinDetails {
             brand: Some(Brand::Visa),
             bin_digits: Some(BinDigits::Six),
             ..BinDetails::default()
         };
-        assert_eq!(row.details, left);
+        assert_eq!(row.details, known_details);
         assert_eq!(unknown.len(), 3, "{unknown:?}");
         let (row, unknown) = parse_line(OWN_HEADER, "508500,,rupay,debit,IN,").unwrap();
         assert_eq!((row.details.brand, unknown.len()), (None, 1));
@@ -238,22 +237,22 @@ mod tests {
                 Ok((block("41505800", "41505800"), BinDigits::Eight)),
             ),
             ("", "415058", Err("it has no BIN")),
-            ("41505X", "", Err("its BIN is not made of digits")),
-            ("４15058", "", Err("its BIN is not made of digits")),
-            ("415058", "-", Err("its BIN is not made of digits")),
-            ("00000000000000000000", "", Err("its BIN is not made of digits")),
-            ("415058001", "415058999", Err("its range is finer than eight digits")),
-            ("415058000", "", Err("its range is finer than eight digits")),
+            ("41505X", "", Err("its BIN contains characters other than digits")),
+            ("４15058", "", Err("its BIN contains characters other than digits")),
+            ("415058", "-", Err("its BIN contains characters other than digits")),
+            ("00000000000000000000", "", Err("its BIN contains characters other than digits")),
+            ("415058001", "415058999", Err("its range is more specific than eight digits")),
+            ("415058000", "", Err("its range is more specific than eight digits")),
             ("415059", "415058", Err("its range ends before it begins")),
         ] {
-            assert_eq!(parse_range(first, last), expected, "{first} {last}");
+            assert_eq!(parse_range(first, last), expected, "range from {first} to {last}");
         }
     }
 
     #[test]
     fn rows_and_headers_without_data_are_rejected() {
-        assert_eq!(parse_line(OWN_HEADER, "415058,,,,,"), Err("it says nothing of its range"));
-        assert_eq!(parse_line(OWN_HEADER, "415058"), Err("it says nothing of its range"));
+        assert_eq!(parse_line(OWN_HEADER, "415058,,,,,"), Err("it has no details for its range"));
+        assert_eq!(parse_line(OWN_HEADER, "415058"), Err("it has no details for its range"));
         assert!(Columns::from_header(&record("brand,type,country")).is_err());
         assert!(Columns::from_header(&record("bin,issuer")).is_err());
     }

@@ -1,4 +1,4 @@
-//! Reading a list of issuer ranges.
+//! Reads a list of issuer ranges.
 
 use std::{
     collections::BTreeMap,
@@ -14,12 +14,12 @@ use serde_json::{Value, json};
 
 use super::columns::Columns;
 
-/// Rows are told of by the numbers of their lines, and of so many only.
+/// Maximum number of line numbers in a report.
 const LINES_MAX: usize = 10;
 const ROWS_BETWEEN_LINES: u64 = 100_000;
 const BUFFER_BYTES: usize = 1024 * 1024;
 
-/// What became of the rows. It never has a value of one.
+/// Result of an import. It never contains a value of a row.
 #[derive(Debug, Default)]
 pub(super) struct ImportReport {
     pub(super) rows: u64,
@@ -57,13 +57,13 @@ impl ImportReport {
         self.rejected.values().map(|it| it.count).sum()
     }
 
-    /// One line for each thing that is wrong.
+    /// One line per problem.
     pub(super) fn text(&self) -> String {
-        let rejected = self.rejected.iter().map(|(why, it)| {
-            format!("{} refused, because {why}: {}\n", rows_text(it.count), it.lines_text())
+        let rejected = self.rejected.iter().map(|(reason, it)| {
+            format!("rejected {}, because {reason}: {}\n", rows_text(it.count), it.lines_text())
         });
-        let incomplete = self.incomplete.iter().map(|(what, it)| {
-            format!("{} taken without {what}: {}\n", rows_text(it.count), it.lines_text())
+        let incomplete = self.incomplete.iter().map(|(attribute, it)| {
+            format!("imported {} without {attribute}: {}\n", rows_text(it.count), it.lines_text())
         });
         rejected.chain(incomplete).collect()
     }
@@ -82,62 +82,64 @@ fn rows_text(count: u64) -> String {
 }
 
 fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {
-    let each = |(what, it): (&&str, &LineTally)| json!({ "what": what, "count": it.count, "lines": it.lines });
-    tallies.iter().map(each).collect()
+    let to_json = |(reason, it): (&&str, &LineTally)| json!({ "reason": reason, "count": it.count, "lines": it.lines });
+    tallies.iter().map(to_json).collect()
 }
 
+/// Reads the rows of a list, and reports rejected and incomplete rows.
+///
 /// # Errors
-/// The file cannot be read, its header is not understood, or most of its rows are not.
+/// The file cannot be read, its header is unknown, or most of its rows are invalid.
 pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> {
     let progress = ImportProgress::new(file.metadata().map_or(0, |it| it.len()));
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
-    let delimiter = delimiter(reader.fill_buf()?);
+    let delimiter = find_delimiter(reader.fill_buf()?);
     let mut reader = ReaderBuilder::new()
         .delimiter(delimiter)
         .flexible(true)
         .trim(Trim::All)
         .from_reader(reader);
     let columns = Columns::from_header(reader.byte_headers()?)?;
-    let (mut taken, mut report) = (Vec::<BinRow>::new(), ImportReport::default());
+    let (mut imported_rows, mut report) = (Vec::<BinRow>::new(), ImportReport::default());
     let mut record = ByteRecord::new();
     while reader.read_byte_record(&mut record)? {
         report.rows = report.rows.saturating_add(1);
-        let (line, at) = record.position().map_or((0, 0), |it| (it.line(), it.byte()));
+        let (line, byte) = record.position().map_or((0, 0), |it| (it.line(), it.byte()));
         match columns.read_row(&record) {
             Ok((row, unknown)) => {
-                taken.push(row);
+                imported_rows.push(row);
                 unknown.iter().for_each(|it| report.incomplete.entry(it).or_default().add(line));
             }
-            Err(why) => report.rejected.entry(why).or_default().add(line),
+            Err(reason) => report.rejected.entry(reason).or_default().add(line),
         }
-        if taken.len() > BinTable::ROWS_MAX {
+        if imported_rows.len() > BinTable::ROWS_MAX {
             bail!("it has more than {} rows", BinTable::ROWS_MAX);
         }
-        progress.update(report.rows, at);
+        progress.update(report.rows, byte);
     }
     progress.finish();
     if report.rows == 0 {
         bail!("it has no rows; nothing was imported");
     }
-    // Rather another layout than a list with mistakes.
+    // The file probably has another layout.
     if report.rejected_count() > report.rows / 2 {
         bail!(
             "most of its rows cannot be used; nothing was imported\n{}",
             report.text().trim_end()
         );
     }
-    Ok((BinTable::build(taken), report))
+    Ok((BinTable::build(imported_rows), report))
 }
 
-/// Whichever the header has most of.
-fn delimiter(beginning: &[u8]) -> u8 {
+/// Returns the delimiter that occurs most often in the header.
+fn find_delimiter(beginning: &[u8]) -> u8 {
     let header = beginning.split(|it| *it == b'\n').next().unwrap_or_default();
     let count = |delimiter: u8| header.iter().filter(|it| **it == delimiter).count();
-    // The last of equals: a comma, unless there is more of another.
+    // `max_by_key` returns the last of equals: the comma.
     [b'\t', b';', b','].into_iter().max_by_key(|it| count(*it)).unwrap_or(b',')
 }
 
-/// A bar for whoever looks on, and lines for a log.
+/// A progress bar on a terminal, lines otherwise.
 enum ImportProgress {
     Bar(ProgressBar),
     Lines,
@@ -163,7 +165,7 @@ impl ImportProgress {
                 bar.set_message(format!("{rows} rows"));
             }
             Self::Lines if rows.is_multiple_of(ROWS_BETWEEN_LINES) => {
-                // A command goes on when nobody listens to how far it is.
+                // A closed standard error is not a reason to stop.
                 drop(writeln!(io::stderr(), "{rows} rows read"));
             }
             Self::Lines => (),
@@ -203,16 +205,16 @@ mod tests {
     #[test]
     fn rejected_rows_are_reported_by_line_without_values() {
         let mut list = "bin,brand,country\n".to_owned();
-        for at in 0..40 {
-            list += if at % 3 == 0 { "secret,visa,US\n" } else { "424242,visa,Nowhere\n" };
+        for number in 0..40 {
+            list += if number % 3 == 0 { "secret,visa,US\n" } else { "424242,visa,Nowhere\n" };
         }
         let (table, report) = read_list(temporary_file(&list)).unwrap();
         assert_eq!((table.row_count(), report.rows), (26, 40));
         let text = report.text();
-        let rejected = "14 rows refused, because its BIN is not made of digits: \
-            lines 2, 5, 8, 11, 14, 17, 20, 23, 26, 29 and others\n";
-        assert!(text.starts_with(rejected), "{text}");
-        assert!(text.contains("26 rows taken without a country that is not known: lines 3, 4, 6"));
+        let first_line = "rejected 14 rows, because its BIN contains characters other than digits: \
+                        lines 2, 5, 8, 11, 14, 17, 20, 23, 26, 29 and others\n";
+        assert!(text.starts_with(first_line), "{text}");
+        assert!(text.contains("imported 26 rows without an unknown country: lines 3, 4, 6"));
         assert!(!text.contains("secret") && !text.contains("Nowhere"));
         assert_eq!(report.rejected_json()[0]["count"], 14);
         assert_eq!(report.rejected_json()[0]["lines"].as_array().unwrap().len(), LINES_MAX);
@@ -220,14 +222,14 @@ mod tests {
 
     #[test]
     fn file_that_is_not_a_bin_list_is_rejected() {
-        for (text, why) in [
+        for (text, expected) in [
             ("", "its header has no column for the BIN"),
             ("bin,brand\n", "it has no rows"),
             ("name,brand\n1,visa\n", "its header has no column for the BIN"),
             ("bin,brand\nx,visa\ny,visa\n424242,visa\n", "most of its rows cannot be used"),
         ] {
             let error = read_list(temporary_file(text)).unwrap_err();
-            assert!(error.to_string().contains(why), "{error}");
+            assert!(error.to_string().contains(expected), "{error}");
         }
     }
 }

@@ -1,20 +1,20 @@
-//! How lists spell brands and kinds of funding.
+//! Spellings of brands and kinds of funding in lists.
 
 use scrip_core::card::bin_data::{Brand, Funding};
 
-/// Nothing when it is not one of the brands that a card can have.
+/// Parses the name of a brand, or of a product of a brand.
 pub(super) fn parse_brand(text: &str) -> Option<Brand> {
-    let plain = normalize(text);
-    let known = BRANDS.iter().find(|(name, _)| *name == plain).map(|(_, brand)| *brand);
-    // Products go by the name of the scheme: Visa Electron, Mastercard World.
-    let product = || {
+    let normalized = normalize(text);
+    let exact_match = BRANDS.iter().find(|(name, _)| *name == normalized).map(|(_, brand)| *brand);
+    // Products start with the name of the scheme: Visa Electron, Mastercard World.
+    let find_product = || {
         let schemes = [("visa", Brand::Visa), ("mastercard", Brand::Mastercard)];
-        schemes.into_iter().find(|(name, _)| plain.starts_with(name)).map(|(_, brand)| brand)
+        schemes.into_iter().find(|(name, _)| normalized.starts_with(name)).map(|(_, brand)| brand)
     };
-    known.or_else(product)
+    exact_match.or_else(find_product)
 }
 
-/// Also of those that only stand beside another; by the exact name.
+/// Parses the exact name of a brand, including brands that exist only in addition to another one.
 pub(super) fn parse_additional_brand(text: &str) -> Option<Brand> {
     Brand::parse(&text.to_ascii_lowercase())
 }
@@ -28,15 +28,15 @@ pub(super) fn parse_funding(text: &str) -> Option<Funding> {
     }
 }
 
-/// In a column of its own.
+/// Returns whether the value of a yes/no column means yes.
 pub(super) fn is_yes(text: &str) -> bool {
     matches!(normalize(text).as_str(), "yes" | "y" | "true" | "t" | "1")
 }
 
-/// Letters and digits, small: `Master Card`, `MASTERCARD` and `master-card` are one.
+/// Keeps letters and digits in lower case: `Master Card`, `MASTERCARD` and `master-card` are equal.
 pub(super) fn normalize(text: &str) -> String {
-    let stored = text.chars().filter(char::is_ascii_alphanumeric);
-    stored.map(|it| it.to_ascii_lowercase()).collect()
+    let characters = text.chars().filter(char::is_ascii_alphanumeric);
+    characters.map(|it| it.to_ascii_lowercase()).collect()
 }
 
 const BRANDS: &[(&str, Brand)] = &[

@@ -1,4 +1,4 @@
-//! Whether the Redis that has the keys of card verification codes is fit for them.
+//! Checks that the Redis for CVC epoch keys is suitable.
 
 use scrip_core::time::Clock;
 
@@ -14,32 +14,34 @@ use scrip_server::{
 };
 
 const CHECK: &str = "epoch keys";
-/// A key lives for a quarter of an hour at least; this is noticed long before it costs one.
+/// A key lives for at least 15 minutes, so this drift is reported long before a key is lost.
 const DRIFT_MS: u64 = 5_000;
 
 pub(super) async fn check_epoch_keys(settings: &Settings) -> Vec<Finding> {
     let EpochKeyLocation::Redis(_) = &settings.cvc.epoch_keys else {
-        let unshared = check_sharing(settings).err();
-        return unshared.map(|it| failed(CHECK, it.to_string())).into_iter().collect();
+        let error = check_sharing(settings).err();
+        return error.map(|it| failed(CHECK, it.to_string())).into_iter().collect();
     };
     let client = match settings.cvc.client() {
         Ok(client) => client,
         Err(error) => return vec![failed(CHECK, format!("{error:#}"))],
     };
     let (mut connection, persistence) = match RedisKeyExchange::probe(&client).await {
-        Ok(found) => found,
-        Err(unfit @ (RedisUnusable::Unavailable(_) | RedisUnusable::Persistent(_))) => {
-            let says = format!("Redis is away ({unfit}): codes are neither taken nor shown");
-            return vec![failed(CHECK, says)];
+        Ok(probe_result) => probe_result,
+        Err(error @ (RedisUnusable::Unavailable(_) | RedisUnusable::Persistent(_))) => {
+            let message =
+                format!("Redis is unavailable ({error}): CVCs are neither stored nor returned");
+            return vec![failed(CHECK, message)];
         }
     };
-    let mut findings = vec![match (persistence, settings.cvc.epoch_keys_on_disk) {
-        (Persistence::Off, _) => passed(CHECK, "Redis answers, and keeps nothing on a disk"),
-        (kept @ (Persistence::On | Persistence::Replicated | Persistence::Unknown), false) => {
-            failed(CHECK, kept.to_string())
-        }
+    let mut findings = vec![match (persistence, settings.cvc.allow_epoch_keys_on_disk) {
+        (Persistence::Off, _) => passed(CHECK, "Redis responds and stores nothing on a disk"),
+        (
+            persistence @ (Persistence::On | Persistence::Replicated | Persistence::Unknown),
+            false,
+        ) => failed(CHECK, persistence.to_string()),
         (Persistence::On | Persistence::Replicated | Persistence::Unknown, true) => {
-            warning(CHECK, "they may be on a disk, where destroyed ones could be found again")
+            warning(CHECK, "Redis may store keys on a disk; destroyed keys may be recoverable")
         }
     }];
     let policy = read_setting(&mut connection, "maxmemory-policy").await.ok().flatten();
@@ -49,16 +51,16 @@ pub(super) async fn check_epoch_keys(settings: &Settings) -> Vec<Finding> {
 }
 
 fn check_eviction_policy(policy: &str) -> Option<Finding> {
-    let says = format!(
-        "Redis may drop keys early when memory is short ({policy}); maxmemory-policy noeviction \
-         does not"
+    let message = format!(
+        "Redis may evict keys early when memory is short ({policy}); set maxmemory-policy to \
+         noeviction"
     );
-    (policy != "noeviction").then(|| warning(CHECK, says))
+    (policy != "noeviction").then(|| warning(CHECK, message))
 }
 
-/// It ends epochs by its own clock.
+/// Redis expires epochs by its own clock.
 fn check_clock_drift(clock_ms: i64) -> Option<Finding> {
     let drift = SystemClock.now().unix_ms.abs_diff(clock_ms);
-    let says = "the clock of Redis and this machine's are seconds apart; set them";
-    (drift > DRIFT_MS).then(|| warning(CHECK, says))
+    let message = "the clocks of Redis and this machine differ by seconds; synchronize them";
+    (drift > DRIFT_MS).then(|| warning(CHECK, message))
 }

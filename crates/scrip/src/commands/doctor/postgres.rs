@@ -1,5 +1,4 @@
-//! The server that a vault on PostgreSQL is on: whether what it acknowledges is there for good, and
-//! who we are to it.
+//! Checks the PostgreSQL server: durability of commits, role, connections and version.
 
 use scrip_server::{
     config::Settings,
@@ -9,7 +8,7 @@ use scrip_store::postgres::{PostgresSettings, PostgresTransport, ServerHealth};
 
 use crate::commands::doctor::{Finding, failed, passed, warning};
 
-/// What we speak; before it, there are statements that we use and it has not.
+/// The oldest supported version; older ones lack statements that the store uses.
 const VERSION_MIN: i32 = 14;
 
 pub(super) async fn check_postgres(
@@ -17,14 +16,14 @@ pub(super) async fn check_postgres(
     postgres: PostgresSettings,
 ) -> Vec<Finding> {
     let transport = match postgres.transport() {
-        PostgresTransport::Tls => passed("transport", "TLS, and its certificate is verified"),
+        PostgresTransport::Tls => passed("transport", "TLS with a verified certificate"),
         PostgresTransport::Plain => {
-            passed("transport", "in clear, as storage.url says, or on this machine")
+            passed("transport", "unencrypted, as set in storage.url, or on this machine")
         }
     };
     let health = match connect_postgres(postgres).await {
         Ok(store) => store.health().await.map_err(explain),
-        // The store's own finding says why.
+        // The finding of the store has the cause.
         Err(_) => return vec![transport],
     };
     let mut findings = vec![transport];
@@ -38,8 +37,8 @@ pub(super) async fn check_postgres(
 fn assess_health(health: &ServerHealth, connections: usize) -> Vec<Finding> {
     let (major, minor) = (health.version / 10_000, health.version % 10_000);
     let mut findings = vec![if major < VERSION_MIN {
-        let says = format!("version {major}.{minor}; it must be {VERSION_MIN} or later");
-        failed("PostgreSQL", says)
+        let message = format!("version {major}.{minor}; the minimum is {VERSION_MIN}");
+        failed("PostgreSQL", message)
     } else {
         passed("PostgreSQL", format!("version {major}.{minor}"))
     }];
@@ -47,40 +46,44 @@ fn assess_health(health: &ServerHealth, connections: usize) -> Vec<Finding> {
     if health.is_superuser {
         findings.push(warning(
             "role",
-            "we are a superuser, or may pass by row-level security, so that the second wall between \
-             tenants does not hold us; use a role with the rights that it needs and no more",
+            "the role is a superuser or has BYPASSRLS, so row-level security does not separate \
+             tenants; use a role with only the required rights",
         ));
     } else {
-        findings.push(passed("role", "we are no superuser, and row-level security holds us"));
+        findings.push(passed(
+            "role",
+            "the role is not a superuser, and row-level security applies to it",
+        ));
     }
     let maximum = health.connections_max.and_then(|it| usize::try_from(it).ok());
     if let Some(maximum) = maximum.filter(|it| connections >= *it) {
-        let says = format!(
-            "storage.connections is {connections}, and all nodes and others together may have {maximum}"
+        let message = format!(
+            "storage.connections is {connections}; all nodes and other clients together may have \
+             {maximum}"
         );
-        findings.push(warning("connections", says));
+        findings.push(warning("connections", message));
     }
     findings
 }
 
 fn check_durability(health: &ServerHealth) -> Finding {
-    let has = |name: &str, value: &str| {
+    let is_set_to = |name: &str, value: &str| {
         health.durability.iter().any(|(it, text)| *it == name && text == value)
     };
-    if has("fsync", "off") {
-        return failed("durability", "fsync is off: acknowledged writes are lost with the power");
+    if is_set_to("fsync", "off") {
+        return failed("durability", "fsync is off: a power failure loses acknowledged writes");
     }
-    if has("synchronous_commit", "off") {
+    if is_set_to("synchronous_commit", "off") {
         return failed(
             "durability",
-            "synchronous_commit is off: acknowledged writes of the last moment are lost when \
-             PostgreSQL ends; ALTER ROLE … SET synchronous_commit = on",
+            "synchronous_commit is off: a crash of PostgreSQL loses recently acknowledged writes; \
+             run: ALTER ROLE … SET synchronous_commit = on",
         );
     }
-    if has("synchronous_commit", "local") {
+    if is_set_to("synchronous_commit", "local") {
         return warning(
             "durability",
-            "synchronous_commit is local: a standby that takes over may lack acknowledged writes",
+            "synchronous_commit is local: after a failover, acknowledged writes may be missing",
         );
     }
     passed("durability", "a commit is on disk before it is acknowledged")
@@ -98,7 +101,7 @@ mod tests {
     #[test]
     fn settings_that_lose_acknowledged_writes_are_reported_as_errors() {
         use CheckVerdict::{Failed, Passed, Warning};
-        let of = |fsync: &str, commit: &str| ServerHealth {
+        let server = |fsync: &str, commit: &str| ServerHealth {
             version: 150_004,
             durability: vec![
                 ("synchronous_commit", commit.to_owned()),
@@ -109,23 +112,24 @@ mod tests {
         };
         let check =
             |health: &ServerHealth, expected| assert_eq!(verdicts(health, 16)[1].1, expected);
-        check(&of("on", "on"), Passed);
-        check(&of("on", "remote_apply"), Passed);
-        check(&of("on", "local"), Warning);
-        check(&of("on", "off"), Failed);
-        check(&of("off", "on"), Failed);
-        let good = [("PostgreSQL", Passed), ("durability", Passed), ("role", Passed)];
-        assert_eq!(verdicts(&of("on", "on"), 16), good);
-        let mighty = ServerHealth { is_superuser: true, version: 130_009, ..of("on", "on") };
+        check(&server("on", "on"), Passed);
+        check(&server("on", "remote_apply"), Passed);
+        check(&server("on", "local"), Warning);
+        check(&server("on", "off"), Failed);
+        check(&server("off", "on"), Failed);
+        let all_passed = [("PostgreSQL", Passed), ("durability", Passed), ("role", Passed)];
+        assert_eq!(verdicts(&server("on", "on"), 16), all_passed);
+        let superuser = ServerHealth { is_superuser: true, version: 130_009, ..server("on", "on") };
         let expected = [
             ("PostgreSQL", Failed),
             ("durability", Passed),
             ("role", Warning),
             ("connections", Warning),
         ];
-        assert_eq!(verdicts(&mighty, 100), expected);
-        // An engine that knows none of it has nothing to be blamed for.
-        let silent = ServerHealth { durability: Vec::new(), connections_max: None, ..of("", "") };
-        assert_eq!(verdicts(&silent, 16), good);
+        assert_eq!(verdicts(&superuser, 100), expected);
+        // Missing values cause no findings.
+        let without_values =
+            ServerHealth { durability: Vec::new(), connections_max: None, ..server("", "") };
+        assert_eq!(verdicts(&without_values, 16), all_passed);
     }
 }

@@ -25,26 +25,26 @@ Examples:
   scrip access-session list --tenant Acme
   scrip access-session revoke 3f9c27a1b04e
 
-To end every session that an API key authorized, delete the key: scrip key delete KEY_ID";
+To end all sessions that an API key authorized, delete the key: scrip key delete KEY_ID";
 
-/// The length of the id in a table; `--json` has all of it.
+/// Length of the id in the table; `--json` prints the complete id.
 const SHORT_ID_CHARS: usize = 12;
 const PREFIX_CHARS_MIN: usize = 8;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum AccessSessionCommand {
-    /// List access sessions that have not ended, of one tenant or of all.
+    /// List active access sessions of one tenant or of all tenants.
     List {
-        /// Id or name of a tenant.
+        /// Id or name of the tenant.
         #[arg(long)]
         tenant: Option<String>,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Revoke an access session: it ends at once on every node.
+    /// Revoke an access session: it ends immediately on every node.
     #[command(after_help = REVOKE_EXAMPLES)]
     Revoke {
-        /// The id of the session, or its first characters (at least 8).
+        /// Id of the session, or its first characters (at least 8).
         session: String,
         #[command(flatten)]
         common: CommonArguments,
@@ -53,13 +53,13 @@ pub(crate) enum AccessSessionCommand {
 
 pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        AccessSessionCommand::List { tenant, common: at } => {
-            at.with_vault(environment, "access-session list", async |it| {
+        AccessSessionCommand::List { tenant, common } => {
+            common.with_vault(environment, "access-session list", async |it| {
                 list(it, tenant.as_deref()).await
             })
         }
-        AccessSessionCommand::Revoke { session, common: at } => {
-            at.with_vault(environment, "access-session revoke", async |it| {
+        AccessSessionCommand::Revoke { session, common } => {
+            common.with_vault(environment, "access-session revoke", async |it| {
                 revoke(it, session).await
             })
         }
@@ -69,22 +69,23 @@ pub(crate) fn run(command: &AccessSessionCommand, environment: &Environment) -> 
 type TenantSession<'a> = (&'a Arc<Tenant>, AccessSessionRecord);
 
 async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutput> {
-    let mut found: Vec<TenantSession<'_>> = Vec::new();
-    let mut is_cut = false;
+    let mut tenant_sessions: Vec<TenantSession<'_>> = Vec::new();
+    let mut is_truncated = false;
     for tenant in operator.tenants(tenant)? {
         let sessions = list_access_sessions(&operator.vault, &operator.policy_permit(tenant)).await;
         let sessions = sessions.map_err(explain)?;
-        is_cut |= sessions.len() >= LISTED_SESSIONS_MAX;
-        found.extend(sessions.into_iter().map(|it| (tenant, it)));
+        is_truncated |= sessions.len() >= LISTED_SESSIONS_MAX;
+        tenant_sessions.extend(sessions.into_iter().map(|it| (tenant, it)));
     }
-    let rows: Vec<_> = found.iter().map(table_row).collect();
+    let rows: Vec<_> = tenant_sessions.iter().map(table_row).collect();
     let names = ["ID", "TENANT", "STARTED BY", "AUTHORIZED BY KEY", "ENDS"];
     let mut text = table(names, &rows);
-    if is_cut {
-        text += "more sessions exist: the list has the 1000 of each tenant that end last\n";
+    if is_truncated {
+        text += "there are more sessions: the list contains the 1000 of each tenant that expire \
+                 last\n";
     }
-    let sessions: Vec<Value> = found.iter().map(session_json).collect();
-    Ok(CommandOutput::new(text, json!({ "access_sessions": sessions, "complete": !is_cut })))
+    let sessions: Vec<Value> = tenant_sessions.iter().map(session_json).collect();
+    Ok(CommandOutput::new(text, json!({ "access_sessions": sessions, "complete": !is_truncated })))
 }
 
 fn table_row((tenant, session): &TenantSession<'_>) -> [String; 5] {
@@ -122,17 +123,20 @@ fn session_json((tenant, session): &TenantSession<'_>) -> Value {
 async fn revoke(operator: &Operator, id_or_prefix: &str) -> anyhow::Result<CommandOutput> {
     let is_hex = id_or_prefix.bytes().all(|it| it.is_ascii_hexdigit());
     if !is_hex || id_or_prefix.len() < PREFIX_CHARS_MIN {
-        bail!("an id of an access session has hexadecimal digits, at least 8 of them");
+        bail!(
+            "the id of an access session consists of hexadecimal digits; give at least 8 of them"
+        );
     }
-    let expected = id_or_prefix.to_ascii_lowercase();
-    let missing = || format!("no access session {expected}; run: scrip access-session list");
+    let prefix = id_or_prefix.to_ascii_lowercase();
+    let missing =
+        || format!("access session {prefix} does not exist; run: scrip access-session list");
     let (tenants, vault) = (operator.directory.tenants(), &operator.vault);
-    let found: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&expected) {
-        // Also one that is not among those that are listed.
+    let candidates: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&prefix) {
+        // Includes sessions that are not in the list.
         Some(id) => tenants.into_iter().map(|it| (it, id)).collect(),
-        None => vec![find_by_prefix(operator, &expected).await?.with_context(missing)?],
+        None => vec![find_by_prefix(operator, &prefix).await?.with_context(missing)?],
     };
-    for (tenant, id) in found {
+    for (tenant, id) in candidates {
         match revoke_access_session(vault, operator.policy_permit(tenant), id).await {
             Ok(()) => {
                 let text = format!("revoked access session {id}");
@@ -148,19 +152,19 @@ async fn revoke(operator: &Operator, id_or_prefix: &str) -> anyhow::Result<Comma
     bail!(missing())
 }
 
-/// The one listed session whose id begins like this.
+/// Finds the only listed session with this prefix.
 async fn find_by_prefix<'a>(
     operator: &'a Operator,
     prefix: &str,
 ) -> anyhow::Result<Option<(&'a Arc<Tenant>, AccessSessionId)>> {
-    let mut found = Vec::new();
+    let mut matches = Vec::new();
     for tenant in operator.directory.tenants() {
         let sessions = list_access_sessions(&operator.vault, &operator.policy_permit(tenant)).await;
         let ids = sessions.map_err(explain)?.into_iter().map(|it| it.id);
-        found.extend(ids.filter(|it| it.to_string().starts_with(prefix)).map(|it| (tenant, it)));
+        matches.extend(ids.filter(|it| it.to_string().starts_with(prefix)).map(|it| (tenant, it)));
     }
-    if found.len() > 1 {
-        bail!("several access sessions begin with {prefix}; give more of the id");
+    if matches.len() > 1 {
+        bail!("several access sessions start with {prefix}; give more of the id");
     }
-    Ok(found.pop())
+    Ok(matches.pop())
 }

@@ -32,16 +32,16 @@ Examples:
   scrip application create --tenant Acme --name Billing --type private --rule \\
     '{\"container\":\"/pci/\",\"transform\":\"reveal\",\"permissions\":[\"token:read\",\"token:use\"]}'
 
-The key is shown once. Permissions without a rule reach every container, and show masks.";
+The key is displayed once. Permissions without a rule apply to every container and return masked data.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ApplicationCommand {
     /// Create an application and its first key.
     #[command(after_help = CREATE_EXAMPLES)]
     Create(CreateApplicationArguments),
-    /// List applications, of one tenant or of all.
+    /// List the applications of one tenant or of all tenants.
     List {
-        /// Id or name of a tenant.
+        /// Id or name of the tenant.
         #[arg(long)]
         tenant: Option<String>,
         #[command(flatten)]
@@ -49,7 +49,7 @@ pub(crate) enum ApplicationCommand {
     },
     /// Delete an application: its keys stop working within a second.
     Delete {
-        /// Its id.
+        /// Id of the application.
         application: String,
         #[command(flatten)]
         common: CommonArguments,
@@ -65,16 +65,16 @@ pub(crate) struct CreateApplicationArguments {
     name: String,
     #[arg(long = "type", value_name = "TYPE")]
     kind: ApplicationType,
-    /// A permission, everywhere; can be repeated.
+    /// Permission for all containers; can be repeated.
     #[arg(long, value_name = "PERMISSION")]
     permission: Vec<String>,
-    /// A rule as the interface writes it, in JSON; can be repeated.
+    /// Access rule as in the API, in JSON; can be repeated.
     #[arg(long, value_name = "JSON")]
     rule: Vec<String>,
     /// Every permission that this type can have.
     #[arg(long, conflicts_with_all = ["permission", "rule"])]
     all: bool,
-    /// Make no key yet.
+    /// Create no key.
     #[arg(long)]
     no_key: bool,
     #[command(flatten)]
@@ -95,11 +95,12 @@ pub(crate) fn run(command: &ApplicationCommand, environment: &Environment) -> an
                 create(it, arguments).await
             })
         }
-        ApplicationCommand::List { tenant, common: at } => {
-            at.with_vault(environment, "application list", async |it| list(it, tenant.as_deref()))
+        ApplicationCommand::List { tenant, common } => {
+            common
+                .with_vault(environment, "application list", async |it| list(it, tenant.as_deref()))
         }
-        ApplicationCommand::Delete { application, common: at } => {
-            at.with_vault(environment, "application delete", async |it| {
+        ApplicationCommand::Delete { application, common } => {
+            common.with_vault(environment, "application delete", async |it| {
                 delete(it, application).await
             })
         }
@@ -128,7 +129,7 @@ async fn create(
     let created = created.map_err(explain)?;
     let mut text = format!("created application {}\n", created.application.record.id);
     if let Some(key) = &created.api_key {
-        text += &format!("\n  {}\n\nThe key is not shown again.\n", key.expose());
+        text += &format!("\n  {}\n\nThe key cannot be displayed again.\n", key.expose());
     }
     Ok(CommandOutput::new(
         text,
@@ -136,14 +137,14 @@ async fn create(
     ))
 }
 
-/// By the parser that requests go through, so that both understand the same.
+/// Uses the parser of the API, so that both accept the same rules.
 fn parse_access_policy(
     arguments: &CreateApplicationArguments,
     kind: ApplicationKind,
 ) -> anyhow::Result<AccessPolicy> {
     if arguments.all {
-        let held = Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind));
-        return Ok(AccessPolicy { parse_permissions: held.collect(), rules: Vec::new() });
+        let permissions = Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind));
+        return Ok(AccessPolicy { permissions: permissions.collect(), rules: Vec::new() });
     }
     let mut rules = Vec::new();
     for rule in &arguments.rule {
@@ -163,7 +164,7 @@ fn explain_parse_error(error: ParseError) -> anyhow::Error {
     }
 }
 
-/// A rendered body, once more as a value.
+/// Parses a rendered body as JSON.
 pub(crate) fn body_as_json(rendered: &RenderedResponse) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&rendered.body)?)
 }
@@ -191,9 +192,9 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutp
     Ok(CommandOutput::new(text, json!({ "applications": bodies })))
 }
 
-async fn delete(operator: &Operator, application: &str) -> anyhow::Result<CommandOutput> {
-    let (tenant, found) = operator.find_application(application)?;
-    let id = found.record.id;
+async fn delete(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOutput> {
+    let (tenant, application) = operator.find_application(id_text)?;
+    let id = application.record.id;
     delete_application(&operator.vault, operator.policy_permit(tenant), id)
         .await
         .map_err(explain)?;

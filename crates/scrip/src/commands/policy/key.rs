@@ -29,35 +29,35 @@ Examples:
   scrip key import 5f0c… --file old-key.txt
   pass show vault/key | scrip key import 5f0c…
 
-The key is read from a file or from standard input, never from the command line, where others
-could see it. One that has neither _test_ nor _prod_ in it is a legacy key: it works, under the
-rate limit of legacy keys.";
+The key is read from a file or from standard input, never from the command line, which other users
+can see. A key that contains neither _test_ nor _prod_ is a legacy key: it works, with the rate limit
+of legacy keys.";
 
-/// More than any key has.
+/// Longer than any key.
 const KEY_BYTES_MAX: u64 = 4096;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
-    /// Create another key for an application; the others go on working.
+    /// Create another key for an application; existing keys keep working.
     Create {
-        /// The application's id.
+        /// Id of the application.
         application: String,
         #[command(flatten)]
         common: CommonArguments,
     },
     /// Delete a key: it stops working within a second.
     Delete {
-        /// The key's id, which is not the key.
+        /// Id of the key (not the key itself).
         key: String,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Let an application go on with a key that was made elsewhere.
+    /// Import a key that was created elsewhere.
     #[command(after_help = IMPORT_EXAMPLES)]
     Import {
-        /// The application's id.
+        /// Id of the application.
         application: String,
-        /// The file with the key [default: standard input].
+        /// File with the key [default: standard input].
         #[arg(long, value_name = "FILE")]
         file: Option<PathBuf>,
         #[command(flatten)]
@@ -67,30 +67,33 @@ pub(crate) enum KeyCommand {
 
 pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        KeyCommand::Create { application, common: at } => {
-            at.with_vault(environment, "key create", async |it| create(it, application).await)
+        KeyCommand::Create { application, common } => {
+            common.with_vault(environment, "key create", async |it| create(it, application).await)
         }
-        KeyCommand::Delete { key, common: at } => {
-            at.with_vault(environment, "key delete", async |it| delete(it, key).await)
+        KeyCommand::Delete { key, common } => {
+            common.with_vault(environment, "key delete", async |it| delete(it, key).await)
         }
-        KeyCommand::Import { application, file, common: at } => {
-            // Before the settings make us another user, who may not read the file.
+        KeyCommand::Import { application, file, common } => {
+            // Before switching to the server's user, who may not be able to read the file.
             let key = read_key(file.as_ref())?;
-            at.with_vault(environment, "key import", async |it| import(it, application, key).await)
+            common.with_vault(environment, "key import", async |it| {
+                import(it, application, key).await
+            })
         }
     }
 }
 
-async fn create(operator: &Operator, application: &str) -> anyhow::Result<CommandOutput> {
-    let (tenant, found) = operator.find_application(application)?;
+async fn create(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOutput> {
+    let (tenant, application) = operator.find_application(id_text)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
     let created =
-        create_api_key(vault, operator.policy_permit(tenant), pepper, found.record.id, None).await;
+        create_api_key(vault, operator.policy_permit(tenant), pepper, application.record.id, None)
+            .await;
     let created = created.map_err(explain)?;
     let text = format!(
-        "created key {} of application {}\n\n  {}\n\nThe key is not shown again.\n",
+        "created key {} of application {}\n\n  {}\n\nThe key cannot be displayed again.\n",
         created.record.id,
-        found.record.id,
+        application.record.id,
         created.api_key.expose()
     );
     Ok(CommandOutput::new(
@@ -100,13 +103,14 @@ async fn create(operator: &Operator, application: &str) -> anyhow::Result<Comman
 }
 
 async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput> {
-    let id = ApiKeyId::parse(key).context("that is no id of a key; say the id, not the key")?;
-    let found = operator.directory.tenants().into_iter().find_map(|tenant| {
+    let id =
+        ApiKeyId::parse(key).context("this is not the id of a key; use the id, not the key")?;
+    let owner = operator.directory.tenants().into_iter().find_map(|tenant| {
         let mut applications = tenant.applications.values();
         let owner = applications.find(|it| it.api_keys.iter().any(|it| it.id == id))?;
         Some((tenant, owner.record.id))
     });
-    let (tenant, application) = found.with_context(|| format!("there is no key {id}"))?;
+    let (tenant, application) = owner.with_context(|| format!("key {id} does not exist"))?;
     let deleted =
         delete_api_key(&operator.vault, operator.policy_permit(tenant), application, id).await;
     deleted.map_err(explain)?;
@@ -118,9 +122,12 @@ fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
     let mut text = Zeroizing::new(String::new());
     match file {
         Some(file) => {
-            let cannot = || format!("{} cannot be read", file.display());
-            let opened = std::fs::File::open(file).with_context(cannot)?;
-            opened.take(KEY_BYTES_MAX).read_to_string(&mut text).with_context(cannot)?;
+            let error_context = || format!("{} cannot be read", file.display());
+            let opened_file = std::fs::File::open(file).with_context(error_context)?;
+            opened_file
+                .take(KEY_BYTES_MAX)
+                .read_to_string(&mut text)
+                .with_context(error_context)?;
         }
         None => {
             let input = io::stdin().lock();
@@ -132,22 +139,23 @@ fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
 
 async fn import(
     operator: &Operator,
-    application: &str,
+    id_text: &str,
     key: ApiKeyText,
 ) -> anyhow::Result<CommandOutput> {
-    let (tenant, found) = operator.find_application(application)?;
+    let (tenant, application) = operator.find_application(id_text)?;
     let (vault, pepper) = (&operator.vault, operator.directory.pepper());
-    let legacy = ApiKeyText::is_legacy(key.expose());
+    let is_legacy = ApiKeyText::is_legacy(key.expose());
     let imported =
-        import_api_key(vault, operator.policy_permit(tenant), pepper, found.record.id, key).await;
+        import_api_key(vault, operator.policy_permit(tenant), pepper, application.record.id, key)
+            .await;
     let CreatedApiKey { record, .. } = imported.map_err(explain)?;
-    let mut text = format!("imported key {} for application {}", record.id, found.record.id);
-    if legacy {
-        text += "\nit is a legacy key; make a new one when you can";
+    let mut text = format!("imported key {} for application {}", record.id, application.record.id);
+    if is_legacy {
+        text += "\nit is a legacy key; replace it with a new key when you can";
     }
-    let mut output = body_as_json(&wire::policy::application::render_key(&record))?;
-    if let Some(object) = output.as_object_mut() {
-        object.insert("legacy".to_owned(), legacy.into());
+    let mut json = body_as_json(&wire::policy::application::render_key(&record))?;
+    if let Some(object) = json.as_object_mut() {
+        object.insert("legacy".to_owned(), is_legacy.into());
     }
-    Ok(CommandOutput::new(text, output))
+    Ok(CommandOutput::new(text, json))
 }

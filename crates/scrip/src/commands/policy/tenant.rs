@@ -28,7 +28,7 @@ Examples:
   scrip tenant create Acme
   scrip tenant create Acme --type production
 
-Then give it an application that can manage the rest over HTTP:
+Then create an application that can manage the tenant over HTTP:
   scrip application create --tenant Acme --name Admin --type management --all";
 
 const QUOTA_EXAMPLES: &str = "\
@@ -36,16 +36,16 @@ Examples:
   scrip tenant quota set Acme log_retention=30d tokenize_limit=100
   scrip tenant quota set Acme rate_limit=200%
 
-Durations are written 90s, 15m, 24h, 30d. A running server obeys within a second.";
+Durations are written as 90s, 15m, 24h, 30d. A running server applies a change within a second.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantCommand {
-    /// Create a tenant with keys of its own.
+    /// Create a tenant with its own encryption keys.
     #[command(after_help = CREATE_EXAMPLES)]
     Create {
-        /// What people call it.
+        /// Display name of the tenant.
         name: String,
-        /// Test tenants hold no real cards.
+        /// Type of the tenant; test tenants are not for real cards.
         #[arg(long = "type", value_name = "TYPE", default_value = "test")]
         kind: TenantType,
         #[command(flatten)]
@@ -56,34 +56,35 @@ pub(crate) enum TenantCommand {
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Show one tenant: its settings, its quotas, its applications.
+    /// Show a tenant: settings, quotas and applications.
     Show {
-        /// Its id, or its name.
+        /// Id or name of the tenant.
         tenant: String,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Delete a tenant: its API keys stop, and its keys are destroyed when its `deletion_grace` ends.
+    /// Delete a tenant: its API keys stop working, and its encryption keys are destroyed after
+    /// `deletion_grace`.
     Delete {
-        /// Its id, or its name.
+        /// Id or name of the tenant.
         tenant: String,
-        /// Yes, delete it.
+        /// Confirm the deletion.
         #[arg(long)]
         yes: bool,
-        /// Destroy its keys at once: nothing of it can be read or restored afterwards.
+        /// Destroy its encryption keys immediately: its data can never be read or restored.
         #[arg(long)]
         now: bool,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Take back a deletion whose `deletion_grace` has not ended: its API keys work again.
+    /// Restore a deleted tenant before the end of `deletion_grace`: its API keys work again.
     Restore {
-        /// Its id, or its name.
+        /// Id or name of the tenant.
         tenant: String,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// What a tenant may use, and how long things are kept for it.
+    /// Manage quotas: limits and retention of a tenant.
     #[command(subcommand)]
     Quota(QuotaCommand),
 }
@@ -92,17 +93,17 @@ pub(crate) enum TenantCommand {
 pub(crate) enum QuotaCommand {
     /// Show the quotas of a tenant.
     Show {
-        /// Its id, or its name.
+        /// Id or name of the tenant.
         tenant: String,
         #[command(flatten)]
         common: CommonArguments,
     },
-    /// Set some of them.
+    /// Set quotas of a tenant.
     #[command(after_help = QUOTA_EXAMPLES)]
     Set {
-        /// Its id, or its name.
+        /// Id or name of the tenant.
         tenant: String,
-        /// Such as `log_retention=30d`.
+        /// Quota and its new value, such as `log_retention=30d`.
         #[arg(required = true, value_name = "NAME=VALUE")]
         quotas: Vec<String>,
         #[command(flatten)]
@@ -118,34 +119,35 @@ pub(crate) enum TenantType {
 
 pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        TenantCommand::Create { name, kind, common: at } => {
-            at.with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
+        TenantCommand::Create { name, kind, common } => {
+            common
+                .with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
         }
-        TenantCommand::List { common: at } => {
-            at.with_vault(environment, "tenant list", async |it| Ok(list_tenants(it)))
+        TenantCommand::List { common } => {
+            common.with_vault(environment, "tenant list", async |it| Ok(list_tenants(it)))
         }
-        TenantCommand::Show { tenant, common: at } => {
-            at.with_vault(environment, "tenant show", async |it| {
+        TenantCommand::Show { tenant, common } => {
+            common.with_vault(environment, "tenant show", async |it| {
                 Ok(tenant_output(it.find_tenant(tenant)?))
             })
         }
-        TenantCommand::Delete { tenant, yes, now, common: at } => {
+        TenantCommand::Delete { tenant, yes, now, common } => {
             let sure = if *yes { Confirmation::Yes } else { Confirmation::No };
             let grace = if *now { Grace::None } else { Grace::FromQuota };
-            at.with_vault(environment, "tenant delete", async |it| {
+            common.with_vault(environment, "tenant delete", async |it| {
                 delete(it, tenant, sure, grace).await
             })
         }
-        TenantCommand::Restore { tenant, common: at } => {
-            at.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
+        TenantCommand::Restore { tenant, common } => {
+            common.with_vault(environment, "tenant restore", async |it| restore(it, tenant).await)
         }
-        TenantCommand::Quota(QuotaCommand::Show { tenant, common: at }) => {
-            at.with_vault(environment, "tenant quota show", async |it| {
+        TenantCommand::Quota(QuotaCommand::Show { tenant, common }) => {
+            common.with_vault(environment, "tenant quota show", async |it| {
                 Ok(quotas_output(&it.find_tenant(tenant)?.quotas))
             })
         }
-        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, common: at }) => {
-            at.with_vault(environment, "tenant quota set", async |it| {
+        TenantCommand::Quota(QuotaCommand::Set { tenant, quotas, common }) => {
+            common.with_vault(environment, "tenant quota set", async |it| {
                 set_quotas(it, tenant, quotas).await
             })
         }
@@ -166,10 +168,10 @@ async fn create(
     let created = create_tenant(vault, source, name, kind, TenantSettings::default()).await;
     let id = created.map_err(explain)?;
     let directory = operator.reload().await?;
-    let tenant = directory.tenant(id).context("the new tenant is not there")?;
+    let tenant = directory.tenant(id).context("the new tenant is missing")?;
     let text = format!(
-        "created {} tenant {id}\n\nnext: scrip application create --tenant {id} \
-         --name Admin --type management --all\n",
+        "created {} tenant {id}\n\nnext: scrip application create --tenant {id} --name Admin \
+         --type management --all\n",
         kind.as_str()
     );
     Ok(CommandOutput::new(text, tenant_json(tenant)))
@@ -213,17 +215,17 @@ fn list_tenants(operator: &Operator) -> CommandOutput {
     rows.extend(deleted.iter().map(|it| row(&it)));
     let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
     for it in deleted {
-        let at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
-        text += &format!("deleted, and its keys are destroyed at {at}: {}\n", it.id);
+        let destroyed_at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
+        text += &format!("deleted, keys will be destroyed at {destroyed_at}: {}\n", it.id);
     }
-    let altered = describe_alterations(&operator.directory);
-    for it in &altered {
-        text += &format!("altered from outside, and refused: {it}\n");
+    let alterations = describe_alterations(&operator.directory);
+    for it in &alterations {
+        text += &format!("altered outside the vault and rejected: {it}\n");
     }
     let tenants: Vec<_> = tenants.into_iter().map(|it| tenant_json(it)).collect();
     let deleted: Vec<_> = deleted.iter().map(|it| deleted_tenant_json(it)).collect();
-    let all = json!({ "tenants": tenants, "deleted": deleted, "alterations": altered });
-    CommandOutput::new(text, all)
+    let json = json!({ "tenants": tenants, "deleted": deleted, "alterations": alterations });
+    CommandOutput::new(text, json)
 }
 
 fn tenant_output(tenant: &Tenant) -> CommandOutput {
@@ -246,7 +248,7 @@ enum Confirmation {
     No,
 }
 
-/// Whether a deletion can be taken back for a while.
+/// Whether a deletion can be undone for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Grace {
     FromQuota,
@@ -260,33 +262,33 @@ async fn delete(
     grace: Grace,
 ) -> anyhow::Result<CommandOutput> {
     if grace == Grace::FromQuota
-        && let Ok(found) = operator.find_tenant(tenant)
-        && !found.quotas.deletion_grace().is_zero()
+        && let Ok(found_tenant) = operator.find_tenant(tenant)
+        && !found_tenant.quotas.deletion_grace().is_zero()
     {
-        return delete_with_grace(operator, found, confirmation).await;
+        return delete_with_grace(operator, found_tenant, confirmation).await;
     }
-    // One whose policy was altered has no name that could be believed, but an id.
+    // A tenant with an altered policy has no trusted name, only an id.
     let altered = TenantId::parse(tenant).filter(|it| operator.is_altered(*it));
-    let (id, what, quotas) = match altered {
-        Some(id) => (id, "whose policy was altered".to_owned(), None),
+    let (id, description, quotas) = match altered {
+        Some(id) => (id, "with an altered policy".to_owned(), None),
         None => {
             let deleted = operator.find_deleted_tenant(tenant).filter(|_| grace == Grace::None);
             let it = deleted.map_or_else(|| operator.find_tenant(tenant), Ok)?;
             let count = it.applications.len();
-            let what = format!("({}) with {count} applications", it.name.as_str());
-            (it.id, what, Some(it.quotas))
+            let description = format!("({}) with {count} applications", it.name.as_str());
+            (it.id, description, Some(it.quotas))
         }
     };
     if confirmation == Confirmation::No {
         bail!(
-            "this destroys the keys of tenant {id} {what}, and nothing of it can be read again. \
-             Say --yes if that is meant"
+            "this destroys the encryption keys of tenant {id} {description}; its data can never be \
+             read again. Use --yes to confirm"
         );
     }
     delete_tenant_by_id(&operator.vault, id, quotas).await.map_err(explain)?;
     let text = format!(
-        "deleted tenant {id}: its keys are destroyed, so none of its tokens opens. A running \
-         server removes what is left of them"
+        "deleted tenant {id}: its encryption keys are destroyed, and its tokens are unreadable. A \
+         running server purges the remaining rows"
     );
     Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }
@@ -299,26 +301,25 @@ async fn delete_with_grace(
     let (id, name) = (tenant.id, tenant.name.as_str());
     if confirmation == Confirmation::No {
         bail!(
-            "this stops the API keys of tenant {id} ({name}), and destroys its keys when its \
-             deletion_grace ends. Say --yes if that is meant"
+            "this stops the API keys of tenant {id} ({name}) and destroys its encryption keys \
+             after its deletion_grace. Use --yes to confirm"
         );
     }
     let deleted = delete_tenant(&operator.vault, operator.policy_permit(tenant)).await;
-    let at = deleted.map_err(explain)?.map(|it| it.to_string()).unwrap_or_default();
+    let destroyed_at = deleted.map_err(explain)?.map(|it| it.to_string()).unwrap_or_default();
     let text = format!(
-        "deleted tenant {id}: its API keys stop working within a second, and its keys are destroyed \
-         at {at}. Until then: scrip tenant restore {id}"
+        "deleted tenant {id}: its API keys stop working within a second, and its encryption keys \
+         will be destroyed at {destroyed_at}. To undo this run: scrip tenant restore {id}"
     );
-    let json = json!({ "id": id.to_string(), "deleted": true, "keys_destroyed_at": at });
+    let json = json!({ "id": id.to_string(), "deleted": true, "keys_destroyed_at": destroyed_at });
     Ok(CommandOutput::new(text, json))
 }
 
 async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
-    let found = operator.find_deleted_tenant(tenant).context(
-        "there is no deleted tenant of that id or name whose keys are not destroyed; run: scrip \
-         tenant list",
+    let deleted_tenant = operator.find_deleted_tenant(tenant).context(
+        "no deleted tenant with this id or name can be restored; run: scrip tenant list",
     )?;
-    let restored = restore_tenant(&operator.vault, operator.policy_permit(found)).await;
+    let restored = restore_tenant(&operator.vault, operator.policy_permit(deleted_tenant)).await;
     let id = restored.map_err(explain)?.id;
     let text = format!("restored tenant {id}; its API keys work again within a second");
     Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "restored": true })))
@@ -335,19 +336,19 @@ async fn set_quotas(
     pairs: &[String],
 ) -> anyhow::Result<CommandOutput> {
     let tenant = operator.find_tenant(tenant)?;
-    let mut request = Vec::new();
-    let mut tried = tenant.quotas;
+    let mut changes = Vec::new();
+    let mut new_quotas = tenant.quotas;
     for pair in pairs {
-        let (name, value) = pair.split_once('=').context("a quota is set by NAME=VALUE")?;
-        tried.set(name, value).map_err(explain)?;
-        if request.iter().any(|(known, _)| known == name) {
-            bail!("{name} is given twice");
+        let (name, value) = pair.split_once('=').context("a quota is set with NAME=VALUE")?;
+        new_quotas.set(name, value).map_err(explain)?;
+        if changes.iter().any(|(changed_name, _)| changed_name == name) {
+            bail!("{name} is set twice");
         }
-        request.push((name.to_owned(), value.to_owned()));
+        changes.push((name.to_owned(), value.to_owned()));
     }
     let edit = Box::new(move |mut quotas: Quotas| {
-        // They were tried above.
-        request.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
+        // The values were validated above.
+        changes.iter().for_each(|(name, value)| drop(quotas.set(name, value)));
         quotas
     });
     let record = set_tenant_quotas(&operator.vault, operator.policy_permit(tenant), edit).await;

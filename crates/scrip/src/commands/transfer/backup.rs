@@ -1,4 +1,4 @@
-//! `scrip backup`: the vault as it is now, in one file; and whether such a file is good.
+//! `scrip backup`: write a backup of the vault to one file, and verify such a file.
 
 pub(crate) mod file;
 
@@ -34,8 +34,8 @@ Examples:
   scrip backup /mnt/backup/scrip-monday
   scrip backup verify /mnt/backup/scrip-monday
 
-A server may go on serving. The file holds no root key, and no token in it can be read without one:
-keep the root key in another place. Card verification codes are never in it.";
+A server may keep running. The file does not contain the root key, and its tokens are unreadable
+without it: store the root key in another place. A backup never contains CVCs.";
 
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
@@ -43,35 +43,35 @@ keep the root key in another place. Card verification codes are never in it.";
 pub(crate) struct BackupArguments {
     #[command(subcommand)]
     command: Option<BackupCommand>,
-    /// The file to make, outside of the data directory.
+    /// Backup file to create, outside the data directory.
     #[arg(required = true)]
     file: Option<PathBuf>,
-    /// Replace a file that is there, once the new one is whole.
+    /// Replace an existing file after the new one is complete.
     #[arg(long)]
     force: bool,
-    /// Go without the root key: the audit trail then has no record of this backup.
+    /// Run without the root key; the audit log then has no record of this backup.
     #[arg(long)]
-    without_key: bool,
-    /// Give up when the log of the database, which cannot be shortened meanwhile, is longer.
+    without_root_key: bool,
+    /// Maximum size of the WAL, which cannot be truncated during the backup.
     #[arg(long, value_name = "MIB", default_value_t = 4096)]
-    log_mib_max: u64,
+    wal_mib_max: u64,
     #[command(flatten)]
     common: CommonArguments,
 }
 
 #[derive(Debug, Subcommand)]
 enum BackupCommand {
-    /// Check a backup as `restore` does, and change nothing.
+    /// Verify a backup with the checks of `restore`, without changes.
     Verify(VerifyBackupArguments),
 }
 
 #[derive(Debug, Args)]
 struct VerifyBackupArguments {
-    /// The backup.
+    /// Backup file.
     file: PathBuf,
-    /// Do not ask whether the root key opens it.
+    /// Do not check that the root key opens the backup.
     #[arg(long)]
-    without_key: bool,
+    without_root_key: bool,
     #[command(flatten)]
     common: CommonArguments,
 }
@@ -80,7 +80,7 @@ pub(crate) fn run(arguments: &BackupArguments, environment: &Environment) -> any
     match (&arguments.command, &arguments.file) {
         (Some(BackupCommand::Verify(it)), _) => verify(it, environment),
         (None, Some(file)) => create_backup(file, arguments, environment),
-        (None, None) => bail!("say which file"),
+        (None, None) => bail!("give a file"),
     }
 }
 
@@ -89,94 +89,95 @@ fn create_backup(
     arguments: &BackupArguments,
     environment: &Environment,
 ) -> anyhow::Result<()> {
-    let at = &arguments.common;
-    let settings = at.settings(environment)?;
-    reject_postgres(&settings, "backups of its own (pg_basebackup, or an archive of its log)")?;
+    let common = &arguments.common;
+    let settings = common.settings(environment)?;
+    reject_postgres(&settings, "its own backups (pg_basebackup, or WAL archiving)")?;
     process::confine_command(&settings.server)?;
     settings.existing_data_dir()?;
     let name = file.display();
     let folder = folder_outside_data_dir(file, &settings)?;
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
-        bail!("{name} is there already; choose another name, or say --force to replace it");
+        bail!("{name} exists already; choose another name, or use --force to replace it");
     }
-    let record = |outcome| match arguments.without_key {
+    let record = |outcome| match arguments.without_root_key {
         true => Ok(()),
         false => runtime()?.block_on(record_command(&settings, "backup", outcome)),
     };
     record("started")?;
-    let mut draft = AtomicFile::open(file, "backup", OnFailure::Remove)?;
-    draft.file.set_len(0)?;
-    let made_at = SystemClock.now();
-    let mut progress = at.progress("copying");
-    let log_bytes_max = arguments.log_mib_max.saturating_mul(1024 * 1024);
-    let watch = move |it: scrip_store::sqlite::backup::BackupProgress| {
+    let mut temporary = AtomicFile::open(file, "backup", OnFailure::Remove)?;
+    temporary.file.set_len(0)?;
+    let created_at = SystemClock.now();
+    let mut progress = common.progress("copying");
+    let wal_bytes_max = arguments.wal_mib_max.saturating_mul(1024 * 1024);
+    let report_progress = move |it: scrip_store::sqlite::backup::BackupProgress| {
         progress.update(it.done_bytes, it.total_bytes);
     };
-    let copied = copy_database(&settings.database_file(), &draft.path, log_bytes_max, watch);
-    let copied = copied.map_err(explain).context("no backup was made")?;
-    let manifest = manifest(copied, made_at);
-    let written = finish_backup(&mut draft.file, &manifest, &mut at.progress("checksum"));
-    let length = written.with_context(|| format!("{name} cannot be written"))?;
-    draft
+    let copy_result =
+        copy_database(&settings.database_file(), &temporary.path, wal_bytes_max, report_progress);
+    let copy_result = copy_result.map_err(explain).context("no backup was created")?;
+    let manifest = manifest(copy_result, created_at);
+    let length = finish_backup(&mut temporary.file, &manifest, &mut common.progress("checksum"));
+    let length = length.with_context(|| format!("{name} cannot be written"))?;
+    temporary
         .rename_into_place(file, &folder)
-        .with_context(|| format!("{name} cannot be put in place"))?;
+        .with_context(|| format!("renaming the temporary file to {name} failed"))?;
     record("completed")?;
 
     let text = format!(
-        "{name} has {}, in {}; it holds no root key, and no card verification codes",
+        "{name} has {}, in {}; it does not contain the root key or CVCs",
         contents_text(&manifest),
         format_bytes(length)
     );
     let json = json!({ "file": file, "bytes": length, "backup": manifest_json(&manifest) });
-    at.print_output(&CommandOutput::new(text, json))
+    common.print_output(&CommandOutput::new(text, json))
 }
 
 /// # Errors
-/// The vault is on PostgreSQL, which has its own means.
+/// The vault is on PostgreSQL, which has its own tools.
 pub(crate) fn reject_postgres(settings: &Settings, alternative: &str) -> anyhow::Result<()> {
     if settings.storage.url.is_some() {
         bail!(
-            "this vault is on PostgreSQL, which has {alternative}; see docs/operate/postgres.md. The root \
-             key is not in them: keep it apart"
+            "this vault is on PostgreSQL, which has {alternative}; see docs/operate/postgres.md. \
+             They do not include the root key: store it separately"
         );
     }
     Ok(())
 }
 
-fn manifest(copied: CopyResult, created_at: Timestamp) -> Manifest {
+fn manifest(copy_result: CopyResult, created_at: Timestamp) -> Manifest {
     Manifest {
         program: env!("CARGO_PKG_VERSION").to_owned(),
         engine: "embedded".to_owned(),
-        schema: copied.schema,
+        schema: copy_result.schema,
         created_at_unix_ms: created_at.unix_ms,
-        rows: copied.rows.into_iter().collect(),
+        rows: copy_result.rows.into_iter().collect(),
     }
 }
 
-/// The folder of the file. Beside the vault a backup would be lost with it, and a wrong name would
-/// replace the vault by it.
+/// Returns the directory of the file, which must not be the data directory: the backup would be
+/// lost with the vault, and a wrong name could replace the vault.
 pub(crate) fn folder_outside_data_dir(file: &Path, settings: &Settings) -> anyhow::Result<PathBuf> {
-    let cannot = || format!("the folder of {} cannot be found", file.display());
-    let folder = folder_of(file).canonicalize().with_context(cannot)?;
-    // With PostgreSQL there need not be one.
-    let data = settings.storage.data_dir.canonicalize();
-    if data.is_ok_and(|it| folder.starts_with(it)) {
-        bail!("{} lies in the data directory; keep backups elsewhere", file.display());
+    let error_context = || format!("the directory of {} does not exist", file.display());
+    let folder = folder_of(file).canonicalize().with_context(error_context)?;
+    // With PostgreSQL the data directory may be missing.
+    let data_dir = settings.storage.data_dir.canonicalize();
+    if data_dir.is_ok_and(|it| folder.starts_with(it)) {
+        bail!("{} is in the data directory; store backups elsewhere", file.display());
     }
     Ok(folder)
 }
 
 fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyhow::Result<()> {
-    let at = &arguments.common;
-    let settings = at.confined_settings(environment)?;
-    let manifest = BackupFile::open(&arguments.file)?.check(&mut at.progress("checksum"))?;
-    let examined = examine_database(&arguments.file, at)?;
+    let common = &arguments.common;
+    let settings = common.confined_settings(environment)?;
+    let manifest = BackupFile::open(&arguments.file)?.check(&mut common.progress("checksum"))?;
+    let examined = examine_database(&arguments.file, common)?;
     let warnings =
-        if arguments.without_key { Vec::new() } else { check_root_key(&settings, examined)? };
+        if arguments.without_root_key { Vec::new() } else { check_root_key(&settings, examined)? };
     let now = SystemClock.now();
-    let opens = if arguments.without_key { "" } else { ", and the root key opens it" };
+    let root_key_text = if arguments.without_root_key { "" } else { ", and the root key opens it" };
     let mut text = format!(
-        "{} is whole{opens}: {}, {}\n",
+        "{} is valid{root_key_text}: {}, {}\n",
         arguments.file.display(),
         contents_text(&manifest),
         age_text(&manifest, now)
@@ -184,30 +185,30 @@ fn verify(arguments: &VerifyBackupArguments, environment: &Environment) -> anyho
     text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
     let json = json!({
         "file": arguments.file,
-        "whole": true,
-        "key_opens": !arguments.without_key,
+        "valid": true,
+        "root_key_matches": !arguments.without_root_key,
         "backup": manifest_json(&manifest),
         "warnings": warnings,
     });
-    at.print_output(&CommandOutput::new(text, json))
+    common.print_output(&CommandOutput::new(text, json))
 }
 
-/// Reads a database of a backup through.
+/// Reads a database of a backup completely.
 pub(crate) fn examine_database(
     database: &Path,
     common: &CommonArguments,
 ) -> anyhow::Result<ExaminedBackup> {
-    let mut progress = common.progress("reading the database through");
+    let mut progress = common.progress("reading the database");
     let examined = examine(database, move || progress.tick());
     examined.map_err(explain).context("this backup cannot be used")
 }
 
-/// Whether the root key opens it; what else there is to say then.
+/// Checks that the root key opens the backup; returns warnings.
 pub(crate) fn check_root_key(
     settings: &Settings,
     examined: ExaminedBackup,
 ) -> anyhow::Result<Vec<String>> {
-    let hint = "put the root key of this vault in its place, or say --without-key";
+    let hint = "provide the root key of this vault, or use --without-root-key";
     let source = settings.key_source().context(hint)?;
     let directory = Directory::open(examined.directory, &*source, None).map_err(explain);
     let directory = directory.context(hint)?;
@@ -218,16 +219,16 @@ pub(crate) fn contents_text(manifest: &Manifest) -> String {
     output::holds(manifest.count("tenants"), manifest.count("tokens"))
 }
 
-/// `as of 2026-11-15T08:00:00+00:00, 3 hours ago`.
+/// Text such as `as of 2026-11-15T08:00:00+00:00, 3 hours ago`.
 pub(crate) fn age_text(manifest: &Manifest, now: Timestamp) -> String {
     const UNITS: [(i64, &str); 3] = [(86_400, "day"), (3_600, "hour"), (60, "minute")];
-    let made_at = manifest.created_at();
-    let seconds = now.unix_ms.saturating_sub(made_at.unix_ms) / 1000;
+    let created_at = manifest.created_at();
+    let seconds = now.unix_ms.saturating_sub(created_at.unix_ms) / 1000;
     let unit = UNITS.into_iter().find(|(length, _)| seconds >= *length);
-    let Some((length, name)) = unit else { return format!("as of {made_at}, just now") };
+    let Some((length, name)) = unit else { return format!("as of {created_at}, just now") };
     let count = seconds / length;
-    let many = if count == 1 { "" } else { "s" };
-    format!("as of {made_at}, {count} {name}{many} ago")
+    let plural = if count == 1 { "" } else { "s" };
+    format!("as of {created_at}, {count} {name}{plural} ago")
 }
 
 pub(crate) fn manifest_json(manifest: &Manifest) -> serde_json::Value {
@@ -235,7 +236,7 @@ pub(crate) fn manifest_json(manifest: &Manifest) -> serde_json::Value {
         "program": manifest.program,
         "engine": manifest.engine,
         "schema": manifest.schema,
-        "made_at": manifest.created_at().to_string(),
+        "created_at": manifest.created_at().to_string(),
         "rows": manifest.rows,
     })
 }
@@ -250,8 +251,8 @@ mod tests {
         let manifest = Manifest { created_at_unix_ms: 0, rows, ..empty_manifest() };
         assert_eq!(contents_text(&manifest), "1 tenant and 30 tokens");
         let check = |seconds: i64, expected: &str| {
-            let output = age_text(&manifest, Timestamp { unix_ms: seconds * 1000 });
-            assert_eq!(output, format!("as of 1970-01-01T00:00:00+00:00, {expected}"));
+            let text = age_text(&manifest, Timestamp { unix_ms: seconds * 1000 });
+            assert_eq!(text, format!("as of 1970-01-01T00:00:00+00:00, {expected}"));
         };
         check(-5, "just now");
         check(59, "just now");

@@ -1,4 +1,4 @@
-//! `scrip export`: a vault that nobody serves, in a file from which another engine can take it.
+//! `scrip export`: export a stopped vault to a file that another engine can import.
 
 use std::{
     fs,
@@ -30,54 +30,54 @@ Examples:
   scrip export /mnt/move/vault
   SCRIP_STORAGE_URL=postgres://scrip@db.internal/scrip scrip export /mnt/move/vault
 
-Stop every server first: a vault that changes meanwhile is not exported. An export that was broken
-off is gone on with by the same command. The file holds no root key, and no token in it can be read
-without one. Card verification codes are never in it.";
+Stop every server first: a vault that changes during the export is not exported. To resume an
+interrupted export, run the same command again. The file does not contain the root key, and its tokens
+are unreadable without it. An export never contains CVCs.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ExportArguments {
-    /// The file to make, outside of the data directory.
+    /// Export file to create, outside the data directory.
     file: PathBuf,
-    /// Begin anew, and replace a file that is there once the new one is whole.
+    /// Start again, and replace an existing file after the new one is complete.
     #[arg(long)]
     force: bool,
-    /// Go without the root key: the audit trail then has no record of this export.
+    /// Run without the root key; the audit log then has no record of this export.
     #[arg(long)]
-    without_key: bool,
+    without_root_key: bool,
     #[command(flatten)]
     common: CommonArguments,
 }
 
 pub(crate) fn run(arguments: &ExportArguments, environment: &Environment) -> anyhow::Result<()> {
-    let (at, file) = (&arguments.common, &arguments.file);
-    let settings = at.confined_settings(environment)?;
+    let (common, file) = (&arguments.common, &arguments.file);
+    let settings = common.confined_settings(environment)?;
     if settings.storage.url.is_none() {
         settings.existing_data_dir()?;
     }
     let name = file.display();
     let folder = folder_outside_data_dir(file, &settings)?;
     if !arguments.force && fs::symlink_metadata(file).is_ok() {
-        bail!("{name} is there already; choose another name, or say --force to replace it");
+        bail!("{name} exists already; choose another name, or use --force to replace it");
     }
-    let mut draft = AtomicFile::open(file, "export", OnFailure::Keep)?;
+    let mut temporary = AtomicFile::open(file, "export", OnFailure::Keep)?;
     if arguments.force {
-        draft.file.set_len(0)?;
+        temporary.file.set_len(0)?;
     }
-    let record = |outcome| match arguments.without_key {
+    let record = |outcome| match arguments.without_root_key {
         true => Ok(()),
         false => runtime()?.block_on(record_command(&settings, "export", outcome)),
     };
-    // Not when an export goes on: a vault that has one more record is another one.
-    if draft.file.metadata()?.len() == 0 {
+    // Not for a resumed export: an additional record would change the vault.
+    if temporary.file.metadata()?.len() == 0 {
         record("started")?;
     }
-    let exported = runtime()?.block_on(write_export(&settings, &mut draft, at))?;
-    draft
+    let result = runtime()?.block_on(write_export(&settings, &mut temporary, common))?;
+    temporary
         .rename_into_place(file, &folder)
-        .with_context(|| format!("{name} cannot be put in place"))?;
+        .with_context(|| format!("renaming the temporary file to {name} failed"))?;
     record("completed")?;
-    at.print_output(&report(file, &exported))
+    common.print_output(&report(file, &result))
 }
 
 async fn write_export(
@@ -85,27 +85,27 @@ async fn write_export(
     temporary: &mut AtomicFile,
     common: &CommonArguments,
 ) -> anyhow::Result<ExportResult> {
-    let mut rows = settings.open_rows().await?;
+    let mut engine = settings.open_transfer_engine().await?;
     let mut progress = common.record_progress("exporting");
-    let exporting = ExportOptions {
+    let options = ExportOptions {
         program: env!("CARGO_PKG_VERSION"),
         created_at_unix_ms: SystemClock.now().unix_ms,
         bounds: PageBounds::default(),
         report_progress: &mut |it| progress.update(it.rows, it.total),
     };
-    let exported = export(&mut *rows, &mut temporary.file, exporting).await;
-    let place = temporary.path.display();
-    exported.map_err(|error| match error {
+    let result = export(&mut *engine, &mut temporary.file, options).await;
+    let file_name = temporary.path.display();
+    result.map_err(|error| match error {
         TransferError::VaultChanged => {
-            // What is in it is of no vault that there ever was.
+            // The file contains a mixture of states; delete it.
             drop(fs::remove_file(&temporary.path));
             anyhow::anyhow!("{error}; stop every server and every command, and export again")
         }
         TransferError::ExportOutdated => {
-            anyhow::anyhow!("{place}: {error}; say --force to begin anew")
+            anyhow::anyhow!("{file_name}: {error}; use --force to start again")
         }
         TransferError::VaultMissing => anyhow::anyhow!("{error}; run: scrip init"),
-        other @ (TransferError::Store(_)
+        error @ (TransferError::Store(_)
         | TransferError::File(_)
         | TransferError::Damaged { .. }
         | TransferError::Unfinished { .. }
@@ -113,23 +113,23 @@ async fn write_export(
         | TransferError::VaultNotEmpty
         | TransferError::OtherImportUnfinished
         | TransferError::ContentMismatch { .. }) => {
-            anyhow::Error::new(other).context(format!("{place} could not be made whole"))
+            anyhow::Error::new(error).context(format!("{file_name} could not be completed"))
         }
     })
 }
 
-fn report(file: &Path, exported: &ExportResult) -> CommandOutput {
+fn report(file: &Path, result: &ExportResult) -> CommandOutput {
     let text = format!(
-        "{} has {}, in {}; it holds no root key, and no card verification codes",
+        "{} has {}, in {}; it does not contain the root key or CVCs",
         file.display(),
-        contents_text(&exported.summary),
-        format_bytes(exported.bytes)
+        contents_text(&result.summary),
+        format_bytes(result.bytes)
     );
     let json = json!({
         "file": file,
-        "bytes": exported.bytes,
-        "resumed_rows": exported.resumed_rows,
-        "export": summary_json(&exported.summary),
+        "bytes": result.bytes,
+        "resumed_rows": result.resumed_rows,
+        "export": summary_json(&result.summary),
     });
     CommandOutput::new(text, json)
 }
@@ -145,7 +145,7 @@ pub(crate) fn summary_json(summary: &ExportSummary) -> Value {
         "program": summary.info.program,
         "engine": summary.info.engine,
         "schema": summary.info.schema,
-        "made_at_unix_ms": summary.info.created_at_unix_ms,
+        "created_at_unix_ms": summary.info.created_at_unix_ms,
         "rows": rows,
     })
 }

@@ -1,4 +1,4 @@
-//! How far a long command has come: a bar on a terminal, a line now and then elsewhere.
+//! Progress of a long command: a bar on a terminal, occasional lines otherwise.
 
 use std::io::{self, IsTerminal, Write};
 
@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::commands::output::format_bytes;
 
-/// A step of a command. It goes to standard error, so that standard output is the answer's.
+/// A step of a command. Progress goes to standard error; standard output is for the result.
 #[derive(Debug)]
 pub(crate) struct Progress {
     step: &'static str,
@@ -14,7 +14,7 @@ pub(crate) struct Progress {
     unit: ProgressUnit,
 }
 
-/// What is counted.
+/// The counted unit.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum ProgressUnit {
     Bytes,
@@ -24,14 +24,14 @@ pub(crate) enum ProgressUnit {
 #[derive(Debug)]
 enum ProgressDisplay {
     Bar(ProgressBar),
-    /// Tenths that were told; nothing before the first line.
+    /// Printed tenths; `None` before the first line.
     Lines(Option<u64>),
-    /// For a program, which reads the answer only.
+    /// For JSON output.
     Hidden,
 }
 
 impl Progress {
-    /// A bar on a terminal; elsewhere lines, or nothing where the answer is JSON.
+    /// A bar on a terminal; otherwise lines, or nothing with JSON output.
     pub(crate) fn new(step: &'static str, unit: ProgressUnit, json: bool) -> Self {
         let display = match (io::stderr().is_terminal(), json) {
             (true, _) => ProgressDisplay::Bar(ProgressBar::new_spinner().with_message(step)),
@@ -41,7 +41,7 @@ impl Progress {
         Self { step, display, unit }
     }
 
-    /// So many of about so many.
+    /// Reports `done` of about `total`.
     pub(crate) fn update(&mut self, done: u64, total: u64) {
         match &mut self.display {
             ProgressDisplay::Bar(bar) => {
@@ -51,30 +51,33 @@ impl Progress {
                 }
                 bar.set_position(done.min(total));
             }
-            ProgressDisplay::Lines(told) => {
-                // A tenth is a line of its own.
+            ProgressDisplay::Lines(printed) => {
+                // Print one line per tenth.
                 let tenths = done.saturating_mul(10).checked_div(total).unwrap_or(0).min(10);
-                if told.is_none_or(|it| it < tenths) {
-                    *told = Some(tenths);
+                if printed.is_none_or(|it| it < tenths) {
+                    *printed = Some(tenths);
                     let (step, percent) = (self.step, tenths * 10);
-                    let all = match self.unit {
+                    let total_text = match self.unit {
                         ProgressUnit::Bytes => format_bytes(total),
                         ProgressUnit::Records => format!("{total} records"),
                     };
-                    // Nobody has to listen.
-                    drop(writeln!(io::stderr().lock(), "{step}: {percent} % of about {all}"));
+                    // A closed standard error is not a reason to stop.
+                    drop(writeln!(
+                        io::stderr().lock(),
+                        "{step}: {percent} % of about {total_text}"
+                    ));
                 }
             }
             ProgressDisplay::Hidden => (),
         }
     }
 
-    /// It goes on, nobody knows how far.
+    /// Reports activity without a known total.
     pub(crate) fn tick(&mut self) {
         match &mut self.display {
             ProgressDisplay::Bar(bar) => bar.tick(),
-            ProgressDisplay::Lines(told @ None) => {
-                *told = Some(0);
+            ProgressDisplay::Lines(printed @ None) => {
+                *printed = Some(0);
                 drop(writeln!(io::stderr().lock(), "{}", self.step));
             }
             ProgressDisplay::Lines(Some(_)) | ProgressDisplay::Hidden => (),
@@ -91,11 +94,11 @@ impl Drop for Progress {
 }
 
 fn style(unit: ProgressUnit) -> ProgressStyle {
-    let form = match unit {
+    let template = match unit {
         ProgressUnit::Bytes => {
             "{msg}  {bar:32}  {binary_bytes} of about {binary_total_bytes}, {eta} left"
         }
         ProgressUnit::Records => "{msg}  {bar:32}  {pos} of about {len} records, {eta} left",
     };
-    ProgressStyle::with_template(form).unwrap_or_else(|_| ProgressStyle::default_bar())
+    ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar())
 }

@@ -1,4 +1,4 @@
-//! `scrip restore`: a vault from a backup, whole or not at all.
+//! `scrip restore`: restore a vault from a backup, completely or not at all.
 
 use std::{
     fs::{self, DirBuilder, OpenOptions},
@@ -39,94 +39,94 @@ Examples:
   scrip restore /mnt/backup/scrip-monday
   scrip restore /mnt/backup/scrip-monday --data-dir /var/lib/scrip
 
-The root key is not in a backup: put it in its place first. No server may run here.";
+A backup does not contain the root key: provide the root key first. Stop the server first.";
 
 #[derive(Debug, Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct RestoreArguments {
-    /// The backup.
+    /// Backup file.
     file: PathBuf,
-    /// Move a vault that is there aside, into a folder of its own in the data directory.
+    /// Move an existing vault to a new folder in the data directory.
     #[arg(long)]
     force: bool,
-    /// Do not ask whether the root key opens it.
+    /// Do not check that the root key opens the vault.
     #[arg(long)]
-    without_key: bool,
+    without_root_key: bool,
     #[command(flatten)]
     common: CommonArguments,
 }
 
-/// What belongs to a database: itself first, then what would be replayed into another one.
+/// Files of a database: the database first, then files that SQLite would replay into another one.
 const VAULT_FILES: [&str; 10] = [
     "scrip.db",
     "scrip.db-wal",
     "scrip.db-journal",
     "scrip.db-shm",
-    "access.db",
-    "access.db-wal",
-    "access.db-journal",
-    "access.db-shm",
-    // What was kept apart of the old logs, and how far they were told, is not about the new ones.
+    "read_log.db",
+    "read_log.db-wal",
+    "read_log.db-journal",
+    "read_log.db-shm",
+    // Saved heads and sink positions of the old logs do not apply to the restored ones.
     "audit.head",
-    "audit.exported",
+    "audit.sink-position",
 ];
 
 pub(crate) fn run(arguments: &RestoreArguments, environment: &Environment) -> anyhow::Result<()> {
-    let at = &arguments.common;
-    let settings = at.settings(environment)?;
-    reject_postgres(&settings, "ways of its own to put back what its backups hold")?;
+    let common = &arguments.common;
+    let settings = common.settings(environment)?;
+    reject_postgres(&settings, "its own tools to restore its backups")?;
     let folder = settings.storage.data_dir.clone();
     if let Some(it) = control::query_status(&folder) {
-        bail!("{} is served by process {}; stop it first", folder.display(), it.pid);
+        bail!("{} is in use by server process {}; stop it first", folder.display(), it.pid);
     }
     if !arguments.force {
         reject_existing_vault(&folder)?;
     }
     let mut backup = BackupFile::open(&arguments.file)?;
-    backup.check(&mut at.progress("checksum"))?;
+    backup.check(&mut common.progress("checksum"))?;
     init::create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
-    let vacancy = lock_exclusively(&settings.database_file()).map_err(explain)?;
-    let Some(_vacancy) = vacancy else {
-        bail!("another process has {} open; stop it first", folder.display());
+    let lock = lock_exclusively(&settings.database_file()).map_err(explain)?;
+    let Some(_lock) = lock else {
+        bail!("{} is in use by another process; stop it first", folder.display());
     };
-    // Again, now that nobody else can.
+    // Check again, now under the lock.
     if !arguments.force {
         reject_existing_vault(&folder)?;
     }
-    let draft = RestoredDatabase::new(&folder);
-    let manifest = draft.extract_from(&mut backup, at)?;
-    let warnings = check_database(&draft.path, &settings, arguments)?;
-    extract_read_log(&draft.path, &draft.read_log_path)
+    let restored = RestoredDatabase::new(&folder);
+    let manifest = restored.extract_from(&mut backup, common)?;
+    let warnings = check_database(&restored.path, &settings, arguments)?;
+    extract_read_log(&restored.path, &restored.read_log_path)
         .map_err(explain)
-        .context("the access log cannot be taken out of this backup")?;
-    let aside =
-        move_vault_aside(&folder).context("the vault that is there cannot be moved aside")?;
-    let head_file = move_head_file_aside(&settings)?;
-    fs::rename(&draft.read_log_path, folder.join("access.db"))?;
+        .context("the read log cannot be extracted from this backup")?;
+    let old_vault_folder =
+        move_vault_aside(&folder).context("moving the existing vault aside failed")?;
+    let old_head_file = move_head_file_aside(&settings)?;
+    fs::rename(&restored.read_log_path, folder.join("read_log.db"))?;
     sync_folder(&folder)?;
-    fs::rename(&draft.path, settings.database_file())?;
+    fs::rename(&restored.path, settings.database_file())?;
     sync_folder(&folder)?;
-    if !arguments.without_key {
+    if !arguments.without_root_key {
         save_heads(&settings)?;
     }
     let mut warnings = warnings;
-    warnings.extend(head_file.map(|it| {
-        format!("where the logs ended before is in {}; it is about the old vault", it.display())
-    }));
-    at.print_output(&report(&folder, &manifest, aside.as_deref(), &warnings))
+    warnings.extend(
+        old_head_file.map(|it| format!("the chain heads of the old vault are in {}", it.display())),
+    );
+    common.print_output(&report(&folder, &manifest, old_vault_folder.as_deref(), &warnings))
 }
 
-/// The heads that were kept elsewhere, which are beside the new vault from now on; nothing when
-/// there are none.
+/// Moves a head file outside the data directory aside, because it belongs to the old vault. Returns
+/// `None` if there is none.
 fn move_head_file_aside(settings: &Settings) -> anyhow::Result<Option<PathBuf>> {
     let file = settings.head_file();
     if fs::symlink_metadata(&file).is_err() {
         return Ok(None);
     }
-    let aside = path_with_suffix(&file, &format!(".before-restore-{}", timestamp_digits()));
-    fs::rename(&file, &aside).with_context(|| format!("{} cannot be moved", file.display()))?;
-    Ok(Some(aside))
+    let new_path = path_with_suffix(&file, &format!(".before-restore-{}", timestamp_digits()));
+    fs::rename(&file, &new_path).with_context(|| format!("{} cannot be moved", file.display()))?;
+    Ok(Some(new_path))
 }
 
 fn save_heads(settings: &Settings) -> anyhow::Result<()> {
@@ -137,41 +137,42 @@ fn save_heads(settings: &Settings) -> anyhow::Result<()> {
     })
 }
 
-/// A log without its database is no vault: a restore that was killed may have left one, or somebody
-/// who lost the other. It goes aside all the same.
+/// Rejects a directory that contains a vault. A read log without its database is not a vault: a
+/// killed restore or a lost database can leave one. The restore moves it aside.
 fn reject_existing_vault(folder: &Path) -> anyhow::Result<()> {
-    let there: Vec<_> =
+    let existing: Vec<_> =
         existing_vault_files(folder).into_iter().filter(|it| it.starts_with("scrip.db")).collect();
-    if there.is_empty() {
+    if existing.is_empty() {
         return Ok(());
     }
     bail!(
-        "there is a vault in {}; choose another directory with --data-dir, or say --force to move \
-         it aside ({})",
+        "{} already contains a vault; choose another directory with --data-dir, or use --force to \
+         move the vault aside ({})",
         folder.display(),
-        there.join(", ")
+        existing.join(", ")
     );
 }
 
 fn existing_vault_files(folder: &Path) -> Vec<&'static str> {
-    let is_there = |it: &&str| fs::symlink_metadata(folder.join(it)).is_ok();
-    VAULT_FILES.into_iter().filter(is_there).collect()
+    let exists = |it: &&str| fs::symlink_metadata(folder.join(it)).is_ok();
+    VAULT_FILES.into_iter().filter(exists).collect()
 }
 
-/// The database before it has its name. What a killed process left of another one is removed: the
-/// engine would roll its journal back into this one.
+/// The restored database under its temporary name. Leftovers of a killed process are removed:
+/// SQLite would roll back their journal into this database.
 struct RestoredDatabase {
     path: PathBuf,
-    /// The access log, once it was taken out of it.
+    /// The read log, after it was extracted.
     read_log_path: PathBuf,
 }
 
 impl RestoredDatabase {
     fn new(folder: &Path) -> Self {
-        let [path, access] = ["restoring.db", "restoring-access.db"].map(|it| folder.join(it));
-        let draft = Self { path, read_log_path: access };
-        draft.remove();
-        draft
+        let [path, read_log_path] =
+            ["restoring.db", "restoring-read_log.db"].map(|it| folder.join(it));
+        let restored = Self { path, read_log_path };
+        restored.remove();
+        restored
     }
 
     fn remove(&self) {
@@ -188,21 +189,22 @@ impl RestoredDatabase {
     ) -> anyhow::Result<Manifest> {
         let mut options = OpenOptions::new();
         let file = options.write(true).create_new(true).mode(0o600).open(&self.path);
-        let mut file = file.with_context(|| format!("{} cannot be made", self.path.display()))?;
+        let mut file =
+            file.with_context(|| format!("{} cannot be created", self.path.display()))?;
         let manifest = backup.extract(&mut file, &mut common.progress("restoring"))?;
         file.sync_all()?;
         Ok(manifest)
     }
 }
 
-/// Once it has its name, there is nothing under this one.
+/// Removes the temporary files of a failed restore. After a successful one there are none.
 impl Drop for RestoredDatabase {
     fn drop(&mut self) {
         self.remove();
     }
 }
 
-/// Whether it can be served; what there is to warn of.
+/// Checks that the database can be served; returns warnings.
 fn check_database(
     database: &Path,
     settings: &Settings,
@@ -210,33 +212,33 @@ fn check_database(
 ) -> anyhow::Result<Vec<String>> {
     let mut examined = examine_database(database, &arguments.common)?;
     if !examined.is_current {
-        upgrade(database).map_err(explain).context("it cannot be brought up to date")?;
+        upgrade(database).map_err(explain).context("migrating the restored database failed")?;
         examined = examine_database(database, &arguments.common)?;
     }
-    if arguments.without_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
+    if arguments.without_root_key { Ok(Vec::new()) } else { check_root_key(settings, examined) }
 }
 
-/// Gives the old vault a second name for every file, and only then takes the first ones away: its
-/// log must not be replayed into the new one, and must not be parted from the old one. The database
-/// goes first, so that whoever is interrupted has no vault, and not one that lacks its log.
+/// Links every file of the old vault under a new name, and only then removes the old names: its WAL
+/// must not be replayed into the new database, and must stay with the old one. The database is
+/// removed first, so that an interruption leaves no vault rather than a vault without its WAL.
 fn move_vault_aside(folder: &Path) -> anyhow::Result<Option<PathBuf>> {
-    let parts = existing_vault_files(folder);
-    if parts.is_empty() {
+    let names = existing_vault_files(folder);
+    if names.is_empty() {
         return Ok(None);
     }
-    let aside = create_aside_folder(folder)?;
-    for part in &parts {
-        fs::hard_link(folder.join(part), aside.join(part))?;
+    let new_folder = create_aside_folder(folder)?;
+    for name in &names {
+        fs::hard_link(folder.join(name), new_folder.join(name))?;
     }
-    sync_folder(&aside)?;
-    for part in &parts {
-        fs::remove_file(folder.join(part))?;
+    sync_folder(&new_folder)?;
+    for name in &names {
+        fs::remove_file(folder.join(name))?;
         sync_folder(folder)?;
     }
-    Ok(Some(aside))
+    Ok(Some(new_folder))
 }
 
-/// A folder that was not there. Within a second there may be several.
+/// Creates a folder with a new name. The name has a number if there is a folder of the same second.
 fn create_aside_folder(folder: &Path) -> anyhow::Result<PathBuf> {
     let name = format!("before-restore-{}", timestamp_digits());
     let names = (1..100).map(|it| format!("{name}-{it}"));
@@ -255,24 +257,24 @@ fn timestamp_digits() -> String {
     SystemClock.now().to_string().chars().filter(char::is_ascii_digit).take(14).collect()
 }
 
-const OLD_POLICY: &str = "everything is as it was then: API keys, applications and tenants that \
-    were deleted since are back, and so are rights that were taken and tokens that were deleted; \
-    take away again what must not be";
-const NO_CODES: &str = "card verification codes are not in a backup; cards come back without";
+const OLD_POLICY: &str = "the vault has the state of the backup: API keys, applications, tenants \
+                          and tokens that were deleted since exist again, and revoked rights are \
+                          granted again; delete and revoke them again where necessary";
+const NO_CODES: &str = "a backup does not contain CVCs; restored cards have none";
 
 fn report(
     folder: &Path,
     manifest: &Manifest,
-    aside: Option<&Path>,
-    warnings_found: &[String],
+    old_vault_folder: Option<&Path>,
+    other_warnings: &[String],
 ) -> CommandOutput {
     let mut warnings = vec![OLD_POLICY.to_owned(), NO_CODES.to_owned()];
-    warnings.extend_from_slice(warnings_found);
+    warnings.extend_from_slice(other_warnings);
     let age = age_text(manifest, SystemClock.now());
     let mut text =
         format!("restored {} into {}, {age}\n", contents_text(manifest), folder.display());
-    if let Some(aside) = aside {
-        text += &format!("the vault that was there is in {}\n", aside.display());
+    if let Some(old_vault_folder) = old_vault_folder {
+        text += &format!("the previous vault is in {}\n", old_vault_folder.display());
     }
     text.extend(warnings.iter().map(|it| format!("warning: {it}\n")));
     let mut json = json!({
@@ -280,8 +282,8 @@ fn report(
         "backup": manifest_json(manifest),
         "warnings": warnings,
     });
-    if let (Some(aside), Some(members)) = (aside, json.as_object_mut()) {
-        members.insert("moved_aside".to_owned(), json!(aside));
+    if let (Some(old_vault_folder), Some(members)) = (old_vault_folder, json.as_object_mut()) {
+        members.insert("moved_aside".to_owned(), json!(old_vault_folder));
     }
     CommandOutput::new(text, json)
 }

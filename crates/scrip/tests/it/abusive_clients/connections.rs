@@ -1,4 +1,4 @@
-//! Clients that take connections, memory or time without asking for anything: others are served.
+//! Clients that occupy connections, memory or time must not block other clients.
 
 use std::{
     io::{ErrorKind, Read, Write},
@@ -35,7 +35,7 @@ pub(crate) fn metrics_key() -> Option<MetricsKey> {
     MetricsKey::parse("the-key-of-the-operator").ok()
 }
 
-/// A connection that comes from this address.
+/// Opens a connection from this client address.
 pub(crate) fn connect_from(server: &TestServer, address: Ipv4Addr) -> TcpStream {
     connect(server, address, TcpSocket::new_v4().unwrap())
 }
@@ -51,7 +51,7 @@ pub(crate) fn connect(server: &TestServer, address: Ipv4Addr, socket: TcpSocket)
     stream
 }
 
-/// Whether the connection answers a probe.
+/// Whether the server responds to a probe on this connection.
 pub(crate) fn is_served(stream: &mut TcpStream) -> bool {
     if stream.write_all(HEALTHZ).is_err() {
         return false;
@@ -68,9 +68,14 @@ fn is_closed(stream: &mut TcpStream) -> bool {
     }
 }
 
-/// Sends a body in a way of its own; the status of the answer.
-pub(crate) fn send_raw_request(server: &TestServer, from: Ipv4Addr, head: &str, body: &str) -> u16 {
-    let mut stream = connect_from(server, from);
+/// Sends a request with a hand-written head and body, and returns the response status.
+pub(crate) fn send_raw_request(
+    server: &TestServer,
+    client_address: Ipv4Addr,
+    head: &str,
+    body: &str,
+) -> u16 {
+    let mut stream = connect_from(server, client_address);
     let head = head.replace('\n', "\r\n");
     let request = format!("{head}\r\nHost: x\r\nConnection: close\r\n\r\n{body}");
     stream.write_all(request.as_bytes()).unwrap();
@@ -91,7 +96,7 @@ fn announced_keyless_bodies_reserve_no_body_memory() {
     let keys = server.create_test_tenant(TenantSettings::default());
     let head = "POST /3ds/sessions/6fa459ea-ee8a-4ca4-894e-db77e160355e/results/x HTTP/1.1\r\n\
                 Host: x\r\nContent-Type: application/json\r\nContent-Length: 262144\r\n\r\n";
-    let silent: Vec<_> = (0..256)
+    let silent_connections: Vec<_> = (0..256)
         .map(|_| {
             let mut stream = connect_from(&server, FIRST_ADDRESS);
             stream.write_all(head.as_bytes()).unwrap();
@@ -99,18 +104,18 @@ fn announced_keyless_bodies_reserve_no_body_memory() {
         })
         .collect();
     assert!(eventually(|| server.app.metrics.in_flight.get() >= 256));
-    let large = json!({"type": "token", "data": "x".repeat(100_000)});
-    server.create_token_ok(&keys.private, &large);
+    let large_body = json!({"type": "token", "data": "x".repeat(100_000)});
+    server.create_token_ok(&keys.private, &large_body);
     let head = format!(
         "POST /tokens HTTP/1.1\nBT-API-KEY: {}\nContent-Type: application/json\n\
          Transfer-Encoding: chunked",
         keys.private
     );
     assert_eq!(
-        send_raw_request(&server, SECOND_ADDRESS, &head, &chunked_body(&large.to_string())),
+        send_raw_request(&server, SECOND_ADDRESS, &head, &chunked_body(&large_body.to_string())),
         201
     );
-    drop(silent);
+    drop(silent_connections);
 }
 
 #[test]
@@ -120,7 +125,7 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
         app.node.metrics_key = metrics_key();
     });
     let keys = server.create_test_tenant(TenantSettings::default());
-    let create = |from: Ipv4Addr, bytes: usize| {
+    let create_token = |client_address: Ipv4Addr, bytes: usize| {
         let body = json!({"type": "token", "data": "x".repeat(bytes)}).to_string();
         let head = format!(
             "POST /tokens HTTP/1.1\nBT-API-KEY: {}\nContent-Type: application/json\n\
@@ -128,14 +133,14 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
             keys.private,
             body.len()
         );
-        send_raw_request(&server, from, &head, &body)
+        send_raw_request(&server, client_address, &head, &body)
     };
-    assert_eq!(create(FIRST_ADDRESS, 10_000), 201);
-    // Parsed, this is more than the network's half of the memory.
-    assert_eq!(create(FIRST_ADDRESS, 15_000), 503);
-    assert_eq!(create(FIRST_ADDRESS, 10_000), 201, "memory is given back");
+    assert_eq!(create_token(FIRST_ADDRESS, 10_000), 201);
+    // The parsed body needs more than the memory share of the network.
+    assert_eq!(create_token(FIRST_ADDRESS, 15_000), 503);
+    assert_eq!(create_token(FIRST_ADDRESS, 10_000), 201, "body memory was not released");
 
-    // A body that stays incomplete holds what has arrived of it.
+    // An incomplete body reserves memory for the received part.
     let mut slow = connect_from(&server, FIRST_ADDRESS);
     let head = format!(
         "POST /tokens HTTP/1.1\r\nHost: x\r\nBT-API-KEY: {}\r\nContent-Type: application/json\r\n\
@@ -144,14 +149,16 @@ fn body_memory_is_shared_by_client_networks_and_counts_small_bodies() {
         "x".repeat(150_000)
     );
     slow.write_all(head.as_bytes()).unwrap();
-    let free = || scrape(&server).value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
-    assert!(eventually(|| free() == 250_000.0), "{}", free());
-    assert_eq!(create(FIRST_ADDRESS, 10_000), 503);
-    assert_eq!(create(SECOND_ADDRESS, 10_000), 201);
+    let get_free_bytes =
+        || scrape(&server).value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
+    assert!(eventually(|| get_free_bytes() == 250_000.0), "{}", get_free_bytes());
+    assert_eq!(create_token(FIRST_ADDRESS, 10_000), 503);
+    assert_eq!(create_token(SECOND_ADDRESS, 10_000), 201);
     drop(slow);
-    assert!(eventually(|| free() == 400_000.0), "{}", free());
+    assert!(eventually(|| get_free_bytes() == 400_000.0), "{}", get_free_bytes());
     let page = scrape(&server);
-    let rejected = |reason| page.value("scrip_bodies_refused_total", &[("reason", reason)]);
+    let rejected =
+        |reason| page.value("scrip_request_bodies_rejected_total", &[("reason", reason)]);
     assert_eq!((rejected("network_share"), rejected("pool")), (2.0, 0.0));
 }
 
@@ -167,25 +174,26 @@ fn content_length_is_required_for_browser_notifications_only() {
         );
         send_raw_request(&server, FIRST_ADDRESS, &head, &chunked_body(body))
     };
-    let form = "application/x-www-form-urlencoded";
-    assert_eq!(post(&format!("{session}/method-notification"), form, "", "a=b"), 411);
-    assert_eq!(post(&format!("{session}/challenge-notification"), form, "", "a=b"), 411);
+    let form_type = "application/x-www-form-urlencoded";
+    assert_eq!(post(&format!("{session}/method-notification"), form_type, "", "a=b"), 411);
+    assert_eq!(post(&format!("{session}/challenge-notification"), form_type, "", "a=b"), 411);
     let json = "application/json";
-    let other = post(&format!("{session}/results/x"), json, "", "{}");
-    assert_eq!(other, 200, "an error message of EMV");
+    let result_status = post(&format!("{session}/results/x"), json, "", "{}");
+    assert_eq!(result_status, 200, "an EMV error message is sent with status 200");
     assert_eq!(post("/tokens", json, &keys.private, r#"{"type":"token","data":1}"#), 201);
 }
 
 #[test]
 fn silent_connections_of_one_network_leave_slots_for_others() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.connections_max = 32;
-        app.node.connections.connections_network_share = 4;
-        app.node.connections.first_byte_deadline = Duration::from_secs(600);
-        app.node.connections.header_deadline = Duration::from_secs(600);
+        app.node.connection_limits.connections_max = 32;
+        app.node.connection_limits.connections_network_share = 4;
+        app.node.connection_limits.first_byte_deadline = Duration::from_secs(600);
+        app.node.connection_limits.header_deadline = Duration::from_secs(600);
         app.node.metrics_key = metrics_key();
     });
-    let silent: Vec<_> = (0..64).map(|_| connect_from(&server, FIRST_ADDRESS)).collect();
+    let silent_connections: Vec<_> =
+        (0..64).map(|_| connect_from(&server, FIRST_ADDRESS)).collect();
     assert!(is_served(&mut connect_from(&server, SECOND_ADDRESS)));
     let of_network = |page: &scrip_testing::process::prometheus::ParsedMetricsPage| {
         page.value("scrip_connections_evicted_total", &[("reason", "network_full")])
@@ -193,15 +201,15 @@ fn silent_connections_of_one_network_leave_slots_for_others() {
     let page = scrape(&server);
     assert_eq!(of_network(&page), 56.0);
     assert!(eventually(|| scrape(&server).value("scrip_connections", &[]) <= 12.0));
-    drop(silent);
+    drop(silent_connections);
 }
 
 #[test]
 fn network_with_all_slots_busy_gets_no_further_connection() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.evictable_after = Duration::from_secs(600);
-        app.node.connections.connections_max = 32;
-        app.node.connections.connections_network_share = 4;
+        app.node.connection_limits.evictable_after = Duration::from_secs(600);
+        app.node.connection_limits.connections_max = 32;
+        app.node.connection_limits.connections_network_share = 4;
         app.node.metrics_key = metrics_key();
     });
     let keys = server.create_test_tenant(TenantSettings::default());
@@ -221,7 +229,7 @@ fn network_with_all_slots_busy_gets_no_further_connection() {
     assert!(is_closed(&mut connect_from(&server, FIRST_ADDRESS)));
     assert!(is_served(&mut connect_from(&server, SECOND_ADDRESS)));
     let rejected =
-        scrape(&server).value("scrip_connections_refused_total", &[("reason", "network_full")]);
+        scrape(&server).value("scrip_connections_rejected_total", &[("reason", "network_full")]);
     assert_eq!(rejected, 1.0);
     drop(busy);
 }
@@ -229,8 +237,8 @@ fn network_with_all_slots_busy_gets_no_further_connection() {
 #[test]
 fn trusted_proxy_has_no_connection_cap() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.connections_max = 32;
-        app.node.connections.connections_network_share = 4;
+        app.node.connection_limits.connections_max = 32;
+        app.node.connection_limits.connections_network_share = 4;
         app.trusted_proxies = TrustedProxies(vec!["127.0.0.2/32".parse().unwrap()]);
     });
     let mut of_proxy: Vec<_> = (0..20).map(|_| connect_from(&server, FIRST_ADDRESS)).collect();
@@ -243,19 +251,19 @@ fn trusted_proxy_has_no_connection_cap() {
 #[test]
 fn connection_without_first_byte_is_closed_early() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.first_byte_deadline = Duration::from_millis(100);
-        app.node.connections.header_deadline = Duration::from_secs(600);
+        app.node.connection_limits.first_byte_deadline = Duration::from_millis(100);
+        app.node.connection_limits.header_deadline = Duration::from_secs(600);
         app.node.metrics_key = metrics_key();
     });
-    let mut started = connect_from(&server, FIRST_ADDRESS);
-    started.write_all(b"GET /heal").unwrap();
-    let mut silent = connect_from(&server, FIRST_ADDRESS);
-    assert!(is_closed(&mut silent));
-    started.write_all(b"thz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
-    assert!(!is_closed(&mut started));
-    let cut =
-        || scrape(&server).value("scrip_connections_cut_total", &[("reason", "no_first_byte")]);
-    assert!(eventually(|| cut() == 1.0));
+    let mut started_connection = connect_from(&server, FIRST_ADDRESS);
+    started_connection.write_all(b"GET /heal").unwrap();
+    let mut silent_connection = connect_from(&server, FIRST_ADDRESS);
+    assert!(is_closed(&mut silent_connection));
+    started_connection.write_all(b"thz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
+    assert!(!is_closed(&mut started_connection));
+    let count_closed =
+        || scrape(&server).value("scrip_connections_closed_total", &[("reason", "no_first_byte")]);
+    assert!(eventually(|| count_closed() == 1.0));
 }
 
 #[test]
@@ -272,7 +280,7 @@ fn body_below_minimum_rate_is_aborted_before_its_deadline() {
          Content-Length: 500000\r\n\r\n",
         keys.private
     );
-    // The first window has enough, the second has not.
+    // The first window meets the minimum rate, the second does not.
     stream.write_all(format!("{head}{}", " ".repeat(400)).as_bytes()).unwrap();
     let mut response = Vec::new();
     drop(stream.read_to_end(&mut response));
@@ -284,15 +292,16 @@ fn body_below_minimum_rate_is_aborted_before_its_deadline() {
 #[test]
 fn response_read_below_minimum_rate_closes_the_connection() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.header_deadline = Duration::from_secs(600);
+        app.node.connection_limits.header_deadline = Duration::from_secs(600);
         let window = Duration::from_millis(300);
-        app.node.connections.response_rate =
+        app.node.connection_limits.response_rate =
             MinimumRate { bytes_per_second: 1_000_000_000, window };
         app.node.metrics_key = metrics_key();
     });
     let mut stream = connect_from(&server, FIRST_ADDRESS);
     let mut writer = stream.try_clone().unwrap();
-    let cut = || scrape(&server).value("scrip_connections_cut_total", &[("reason", "answer_rate")]);
+    let cut =
+        || scrape(&server).value("scrip_connections_closed_total", &[("reason", "response_rate")]);
     std::thread::scope(|scope| {
         scope.spawn(|| {
             let request = "GET /openapi.json HTTP/1.1\r\nHost: x\r\n\r\n".repeat(100);
@@ -308,7 +317,7 @@ fn response_read_below_minimum_rate_closes_the_connection() {
     });
 }
 
-/// Milliseconds of a clock that stands still.
+/// Returns the time of a clock that only a test advances.
 static STOPPED_CLOCK_MS: AtomicU64 = AtomicU64::new(1_000);
 
 fn stopped_clock() -> Duration {
@@ -322,32 +331,32 @@ fn readiness_is_checked_at_most_every_quarter_of_a_second() {
         app.node.metrics_key = metrics_key();
     });
     let checks = || scrape(&server).value("scrip_readiness_checks_total", &[]);
-    let ask = || {
+    let probe = || {
         std::thread::scope(|scope| {
             for _ in 0..10 {
                 scope.spawn(|| assert_eq!(server.request("GET", "/readyz").send().status, 200));
             }
         });
     };
-    ask();
+    probe();
     assert_eq!(checks(), 1.0);
     STOPPED_CLOCK_MS.fetch_add(249, Ordering::SeqCst);
-    ask();
+    probe();
     assert_eq!(checks(), 1.0);
     STOPPED_CLOCK_MS.fetch_add(1, Ordering::SeqCst);
-    ask();
+    probe();
     assert_eq!(checks(), 2.0);
-    // A client that does not wait for the answer does not start another check.
+    // A client that does not wait for the response does not start another check.
     STOPPED_CLOCK_MS.fetch_add(250, Ordering::SeqCst);
     for _ in 0..10 {
         let mut stream = connect_from(&server, FIRST_ADDRESS);
         stream.write_all(b"GET /readyz HTTP/1.1\r\nHost: x\r\n\r\n").unwrap();
     }
-    ask();
+    probe();
     assert_eq!(checks(), 3.0);
 }
 
-/// Status of a request to the operator's listener.
+/// Returns the response status of a request to the operator listener.
 fn request_operator_status(address: SocketAddr, path: &str, host: &str) -> u16 {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
@@ -369,7 +378,7 @@ fn operator_listener(server: &TestServer) -> (OperatorListener, SocketAddr) {
 }
 
 #[test]
-fn operator_listener_answers_probes_while_every_worker_is_busy() {
+fn operator_listener_responds_to_probes_while_every_worker_is_busy() {
     let server = TestServer::start();
     let (listener, address) = operator_listener(&server);
     assert_eq!(request_operator_status(address, "/healthz", "localhost"), 200);
@@ -388,16 +397,17 @@ fn operator_listener_answers_probes_while_every_worker_is_busy() {
     let mut of_clients = TcpStream::connect(server.address).unwrap();
     of_clients.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
     let clients_served = is_served(&mut of_clients);
-    // Silent connections do not keep a probe out either.
-    let silent: Vec<_> = (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
+    // Silent connections do not block probes either.
+    let silent_connections: Vec<_> =
+        (0..64).map(|_| TcpStream::connect(address).unwrap()).collect();
     let healthz = request_operator_status(address, "/healthz", "localhost");
     let readyz = request_operator_status(address, "/readyz", "localhost");
     ended.wait();
-    assert!(!clients_served, "a worker was free");
+    assert!(!clients_served, "a worker is free, so this test proves nothing");
     assert_eq!((healthz, readyz), (200, 503));
     assert!(eventually(|| request_operator_status(address, "/readyz", "localhost") == 200));
-    drop((silent, listener));
-    assert!(TcpStream::connect(address).is_err(), "the listener is closed");
+    drop((silent_connections, listener));
+    assert!(TcpStream::connect(address).is_err(), "the listener still accepts connections");
 }
 
 #[test]
@@ -406,9 +416,13 @@ fn operator_listener_rejects_unknown_host_names() {
     let (_listener, address) = operator_listener(&server);
     for path in ["/healthz", "/readyz", "/metrics"] {
         assert_eq!(request_operator_status(address, path, "attacker.example"), 421, "{path}");
-        let known = if path == "/metrics" { 401 } else { 200 };
+        let expected_status = if path == "/metrics" { 401 } else { 200 };
         for host in ["127.0.0.1:9464", "[::1]", "localhost:1", "scrip.internal:9464"] {
-            assert_eq!(request_operator_status(address, path, host), known, "{path} {host}");
+            assert_eq!(
+                request_operator_status(address, path, host),
+                expected_status,
+                "path {path}, host {host}"
+            );
         }
     }
 }

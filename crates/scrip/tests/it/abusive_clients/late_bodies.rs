@@ -1,5 +1,5 @@
-//! A body may take its time to arrive. Whoever loses a right meanwhile has lost it for that request
-//! too; and a body cannot be made to cost more than it is long.
+//! A body may arrive slowly. A right that the caller loses meanwhile no longer applies to the
+//! request. The cost of a body grows at most linearly with its length.
 
 use std::{
     io::{Read, Write},
@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
 
-/// A request without its last byte.
+/// A request that is sent except for its last byte.
 struct IncompleteRequest {
     stream: TcpStream,
     last_byte: u8,
@@ -20,18 +20,19 @@ struct IncompleteRequest {
 
 fn send_without_last_byte(method: &str, path: &str, key: &str, body: &Value) -> IncompleteRequest {
     let body = body.to_string();
-    let form = if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
+    let content_type =
+        if method == "PATCH" { "application/merge-patch+json" } else { "application/json" };
     let head = format!(
         "{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nBT-API-KEY: {key}\r\n\
-         Content-Type: {form}\r\nContent-Length: {}\r\n\r\n",
+         Content-Type: {content_type}\r\nContent-Length: {}\r\n\r\n",
         body.len()
     );
     let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
-    let (first, last) = body.as_bytes().split_at(body.len() - 1);
-    stream.write_all(&[head.as_bytes(), first].concat()).unwrap();
-    // Long enough that the key has been looked at.
+    let (first_bytes, last_byte) = body.as_bytes().split_at(body.len() - 1);
+    stream.write_all(&[head.as_bytes(), first_bytes].concat()).unwrap();
+    // Wait long enough for the server to authenticate the key.
     std::thread::sleep(Duration::from_millis(200));
-    IncompleteRequest { stream, last_byte: last[0] }
+    IncompleteRequest { stream, last_byte: last_byte[0] }
 }
 
 impl IncompleteRequest {
@@ -46,32 +47,33 @@ impl IncompleteRequest {
 #[test]
 fn deleted_application_cannot_finish_a_started_request() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let make = |kind: &str, permissions: &[&str]| {
+    let create_application = |kind: &str, permissions: &[&str]| {
         let body = json!({"name": "x", "type": kind, "permissions": permissions});
         let created =
             SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
     };
     SHARED_SERVER
-        .create_token_ok(&keys.private, &json!({"id": "held", "type": "token", "data": 1}));
-    let (manager, manager_key) = make("management", &["application:create"]);
-    let (writer, writer_key) = make("private", &["token:create", "token:update"]);
-    let new = json!({"name": "door", "type": "management", "permissions": ["tenant:read"]});
-    let held = [
-        send_without_last_byte("POST", "/applications", &manager_key, &new),
+        .create_token_ok(&keys.private, &json!({"id": "pending", "type": "token", "data": 1}));
+    let (manager_path, manager_key) = create_application("management", &["application:create"]);
+    let (writer, writer_key) = create_application("private", &["token:create", "token:update"]);
+    let new_application =
+        json!({"name": "door", "type": "management", "permissions": ["tenant:read"]});
+    let pending_requests = [
+        send_without_last_byte("POST", "/applications", &manager_key, &new_application),
         send_without_last_byte(
             "POST",
             "/tokens",
             &writer_key,
             &json!({"type": "token", "data": 1}),
         ),
-        send_without_last_byte("PATCH", "/tokens/held", &writer_key, &json!({"data": 2})),
+        send_without_last_byte("PATCH", "/tokens/pending", &writer_key, &json!({"data": 2})),
     ];
-    for path in [&manager, &writer] {
+    for path in [&manager_path, &writer] {
         assert_eq!(SHARED_SERVER.delete(&keys.management, path).status, 204);
     }
-    assert_eq!(held.map(IncompleteRequest::finish), [401, 401, 401]);
-    assert_eq!(SHARED_SERVER.get_token(&keys.private, "held").json()["data"], 1);
+    assert_eq!(pending_requests.map(IncompleteRequest::finish), [401, 401, 401]);
+    assert_eq!(SHARED_SERVER.get_token(&keys.private, "pending").json()["data"], 1);
 }
 
 #[test]
@@ -80,37 +82,38 @@ fn removed_permission_applies_to_a_started_request() {
     let body = json!({"name": "x", "type": "private", "permissions": ["token:create"]});
     let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
     let token = json!({"type": "token", "data": 1});
-    let held = send_without_last_byte("POST", "/tokens", &text_field(&created, "key"), &token);
-    let fewer = json!({"name": "x", "permissions": ["token:read"]});
+    let pending_request =
+        send_without_last_byte("POST", "/tokens", &text_field(&created, "key"), &token);
+    let reduced_body = json!({"name": "x", "permissions": ["token:read"]});
     let path = format!("/applications/{}", text_field(&created, "id"));
-    SHARED_SERVER.put(&keys.management, &path, &fewer).expect_status(200);
-    assert_eq!(held.finish(), 403);
+    SHARED_SERVER.put(&keys.management, &path, &reduced_body).expect_status(200);
+    assert_eq!(pending_request.finish(), 403);
 }
 
 #[test]
 fn started_request_of_a_deleted_tenant_is_401() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let held = send_without_last_byte(
+    let pending_request = send_without_last_byte(
         "POST",
         "/tokens",
         &keys.private,
         &json!({"type": "token", "data": 1}),
     );
     assert_eq!(SHARED_SERVER.delete(&keys.management, "/tenants/self").status, 204);
-    assert_eq!(held.finish(), 401);
+    assert_eq!(pending_request.finish(), 401);
 }
 
-/// A client that is still writing gets its answer, and can ask again.
+/// A client that is still writing its body receives the response and can use the connection again.
 #[test]
 fn unknown_path_reads_the_body_and_keeps_the_connection() {
     for (line, status) in [("POST /nowhere", 404), ("PUT /tokens/x", 405), ("POST /healthz", 405)] {
         let mut stream = TcpStream::connect(SHARED_SERVER.address).unwrap();
         let head = format!("{line} HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\n");
         stream.write_all(head.as_bytes()).unwrap();
-        // Long enough to be answered by a server that does not wait for the body.
+        // A server that does not wait for the body would respond within this time.
         std::thread::sleep(Duration::from_millis(200));
-        let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        stream.write_all(format!("{{}}{next}").as_bytes()).unwrap();
+        let next_request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        stream.write_all(format!("{{}}{next_request}").as_bytes()).unwrap();
         let mut responses = String::new();
         stream.read_to_string(&mut responses).unwrap();
         assert!(responses.starts_with(&format!("HTTP/1.1 {status}")), "{line}: {responses}");
@@ -128,33 +131,33 @@ fn body_with_many_errors_gets_a_short_response() {
         json!({"nonce": "x", "rules": [{"permissions": vec!["x"; 200_000]}]}),
     ];
     for body in &bodies {
-        // What grew with the square took hours over these.
-        let reply = SHARED_SERVER.post(&keys.private, "/sessions/authorize", body);
-        assert_eq!(reply.status, 400);
-        assert!(reply.text.len() < 16 * 1024, "{} bytes", reply.text.len());
+        // A quadratic algorithm took hours for these bodies.
+        let response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", body);
+        assert_eq!(response.status, 400);
+        assert!(response.text.len() < 16 * 1024, "{} bytes", response.text.len());
     }
     let containers = json!({"type": "token", "data": 1, "containers": vec!["x"; 200_000]});
-    let reply = SHARED_SERVER.create_token(&keys.private, &containers);
-    reply.expect_problem(400, "containers");
-    assert!(reply.text.len() < 16 * 1024, "{} bytes", reply.text.len());
+    let response = SHARED_SERVER.create_token(&keys.private, &containers);
+    response.expect_problem(400, "containers");
+    assert!(response.text.len() < 16 * 1024, "{} bytes", response.text.len());
 }
 
 #[test]
 fn client_that_never_reads_loses_its_connection() {
     let server = TestServer::start_with(|app| {
-        app.node.connections.connections_max = 2;
-        app.node.connections.header_deadline = Duration::from_secs(1);
+        app.node.connection_limits.connections_max = 2;
+        app.node.connection_limits.header_deadline = Duration::from_secs(1);
     });
     let request = "GET /nothing HTTP/1.1\r\nHost: x\r\n\r\n".repeat(1000);
-    let deaf: Vec<_> = (0..2)
+    let not_reading: Vec<_> = (0..2)
         .map(|_| {
             let mut stream = TcpStream::connect(server.address).unwrap();
             stream.set_nonblocking(true).unwrap();
-            // Until the server, which cannot write, stops reading too.
-            let mut rejected = 0;
-            while rejected < 100 {
+            // Write until the server stops reading because it cannot write its responses.
+            let mut failed_writes = 0;
+            while failed_writes < 100 {
                 if stream.write(request.as_bytes()).is_err() {
-                    rejected += 1;
+                    failed_writes += 1;
                     std::thread::sleep(Duration::from_millis(5));
                 }
             }
@@ -165,6 +168,6 @@ fn client_that_never_reads_loses_its_connection() {
         let request = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
         server.send_raw(request).contains("200 OK")
     };
-    assert!((0..10).any(|_| healthy()), "there is no room again");
-    drop(deaf);
+    assert!((0..10).any(|_| healthy()), "no connection slot is free again");
+    drop(not_reading);
 }

@@ -1,5 +1,5 @@
-//! A request body that arrives after the server could already answer: the connection stays usable,
-//! or the answer says `Connection: close`.
+//! A request body that arrives after the server can already respond: either the connection stays
+//! usable, or the response says `Connection: close`.
 
 use std::{
     io::{Read, Write},
@@ -14,13 +14,13 @@ use serde_json::json;
 
 use crate::harness::server::{SHARED_SERVER, TestServer, text_field};
 
-/// Long enough to be answered by a server that does not wait for the body.
+/// The time within which a server responds if it does not wait for the body.
 const DELAY: Duration = Duration::from_millis(300);
 
 struct LateBodyCase {
     name: &'static str,
     address: SocketAddr,
-    /// Method, path and headers, without the length.
+    /// The method, the path and the headers without Content-Length.
     head: String,
     status: u16,
 }
@@ -30,7 +30,8 @@ impl LateBodyCase {
         Self { name, address: server.address, head: head.replace('\n', "\r\n"), status }
     }
 
-    /// Both answers: to a request with a late body, and to the next one on that connection.
+    /// Sends a request with a late body and another request on the same connection. Returns both
+    /// responses.
     fn responses(&self) -> String {
         let body = r#"{"type":"token","data":1}"#;
         let (line, headers) = self.head.split_once("\r\n").unwrap_or((&self.head, ""));
@@ -43,9 +44,9 @@ impl LateBodyCase {
         );
         stream.write_all(head.as_bytes()).unwrap();
         std::thread::sleep(DELAY);
-        let next = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
-        // A connection that was closed without notice may refuse these bytes.
-        drop(stream.write_all(format!("{body}{next}").as_bytes()));
+        let next_request = "GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+        // The write can fail if the server closed the connection.
+        drop(stream.write_all(format!("{body}{next_request}").as_bytes()));
         let mut responses = Vec::new();
         drop(stream.read_to_end(&mut responses));
         String::from_utf8(responses).unwrap()
@@ -56,9 +57,12 @@ impl LateBodyCase {
         let name = self.name;
         let expected = format!("HTTP/1.1 {} ", self.status);
         assert!(responses.starts_with(&expected), "{name}: {responses}");
-        let (first, rest) = responses.split_once("\r\n\r\n").unwrap();
-        let says_close = first.to_ascii_lowercase().contains("connection: close");
-        assert!(says_close || rest.contains("HTTP/1.1 200 OK"), "{name}: {responses}");
+        let (first_response, remaining_responses) = responses.split_once("\r\n\r\n").unwrap();
+        let says_close = first_response.to_ascii_lowercase().contains("connection: close");
+        assert!(
+            says_close || remaining_responses.contains("HTTP/1.1 200 OK"),
+            "{name}: {responses}"
+        );
     }
 }
 
@@ -70,11 +74,13 @@ fn rejected_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
     let (private, public) = (keys.private.as_str(), keys.public.as_str());
     let shared = |name, head: &str, status| LateBodyCase::new(name, &SHARED_SERVER, head, status);
     let json = "Content-Type: application/json";
-    let twice = format!("POST /tokens\nBT-API-KEY: {private}\nBT-API-KEY: {private}\n{json}");
-    let plain = format!("POST /tokens\nBT-API-KEY: {private}\nContent-Type: text/plain");
+    let head_with_two_keys =
+        format!("POST /tokens\nBT-API-KEY: {private}\nBT-API-KEY: {private}\n{json}");
+    let head_with_plain_text =
+        format!("POST /tokens\nBT-API-KEY: {private}\nContent-Type: text/plain");
     let notification = "POST /3ds/sessions/x/method-notification\nContent-Type: text/plain";
     vec![
-        shared("header sent twice", &twice, 400),
+        shared("header sent twice", &head_with_two_keys, 400),
         shared("no key", &format!("POST /tokens\n{json}"), 401),
         shared("unknown key", &keyed_head("unknown", "POST /tokens"), 401),
         shared("permission missing", &keyed_head(public, "POST /applications"), 403),
@@ -83,7 +89,7 @@ fn rejected_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
         shared("method not allowed", "PUT /tokens/x", 405),
         shared("probe with a wrong method", "POST /healthz", 405),
         shared("removed operation", &keyed_head(private, "POST /applications/x/regenerate"), 410),
-        shared("wrong content type", &plain, 415),
+        shared("wrong content type", &head_with_plain_text, 415),
         shared("notification of a wrong content type", notification, 415),
     ]
 }
@@ -97,9 +103,9 @@ fn accepted_cases(keys: &crate::harness::server::TenantApiKeys) -> Vec<LateBodyC
     let first =
         SHARED_SERVER.request("POST", "/tokens").key(&keys.private).idempotency_key("slow-replay");
     first.json(&token).send().expect_status(201);
-    let replay = keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-replay");
+    let replay_head = keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-replay");
     vec![
-        shared("idempotent replay", &replay, 201),
+        shared("idempotent replay", &replay_head, 201),
         shared("operation that ignores its body", &keyed_head(&keys.management, &keys_path), 201),
         shared("operation without a body", &keyed_head(&keys.public, "POST /sessions"), 201),
         shared("read", &keyed_head(&keys.private, "GET /permissions"), 200),
@@ -116,26 +122,28 @@ fn connection_is_usable_or_closed_after_every_early_response() {
     let mut cases = rejected_cases(&keys);
     cases.extend(accepted_cases(&keys));
 
-    // The first request keeps its idempotency key until its body is there.
-    let mut pending = TcpStream::connect(SHARED_SERVER.address).unwrap();
-    let conflict = keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-conflict");
-    let (line, headers) = conflict.split_once('\n').unwrap();
+    // The first request reserves its idempotency key until its body has arrived.
+    let mut pending_connection = TcpStream::connect(SHARED_SERVER.address).unwrap();
+    let conflict_head =
+        keyed_head(&keys.private, "POST /tokens\nBT-IDEMPOTENCY-KEY: slow-conflict");
+    let (line, headers) = conflict_head.split_once('\n').unwrap();
     let headers = headers.replace('\n', "\r\n");
     let head = format!("{line} HTTP/1.1\r\nHost: x\r\n{headers}\r\nContent-Length: 9\r\n\r\n");
-    pending.write_all(head.as_bytes()).unwrap();
-    cases.push(LateBodyCase::new("idempotency key in use", &SHARED_SERVER, &conflict, 409));
+    pending_connection.write_all(head.as_bytes()).unwrap();
+    cases.push(LateBodyCase::new("idempotency key in use", &SHARED_SERVER, &conflict_head, 409));
 
-    let small = TestServer::start_with(|app| app.limits.body_bytes_max = 8);
-    let small_keys = small.create_test_tenant(TenantSettings::default());
-    let create = keyed_head(&small_keys.private, "POST /tokens");
-    cases.push(LateBodyCase::new("body too large", &small, &create, 413));
+    let small_body_server = TestServer::start_with(|app| app.limits.body_bytes_max = 8);
+    let small_body_keys = small_body_server.create_test_tenant(TenantSettings::default());
+    let create_head = keyed_head(&small_body_keys.private, "POST /tokens");
+    cases.push(LateBodyCase::new("body too large", &small_body_server, &create_head, 413));
 
-    let limited = TestServer::start_with(|app| app.limiter = Limiter::default());
-    let limited_keys = limited.create_test_tenant(TenantSettings::default());
-    let throttled = || limited.get_path(&limited_keys.private, "/permissions").status == 429;
-    assert!((0..1000).any(|_| throttled()));
-    let create = keyed_head(&limited_keys.private, "POST /tokens");
-    cases.push(LateBodyCase::new("rate limit", &limited, &create, 429));
+    let rate_limited_server = TestServer::start_with(|app| app.limiter = Limiter::default());
+    let rate_limited_keys = rate_limited_server.create_test_tenant(TenantSettings::default());
+    let is_throttled =
+        || rate_limited_server.get_path(&rate_limited_keys.private, "/permissions").status == 429;
+    assert!((0..1000).any(|_| is_throttled()));
+    let create_head = keyed_head(&rate_limited_keys.private, "POST /tokens");
+    cases.push(LateBodyCase::new("rate limit", &rate_limited_server, &create_head, 429));
 
     let metrics = "the-key-of-the-operator";
     let sealed = TestServer::start_with(|app| {
@@ -147,15 +155,16 @@ fn connection_is_usable_or_closed_after_every_early_response() {
     let with_key = format!("GET /metrics\nAuthorization: Bearer {metrics}");
     cases.push(LateBodyCase::new("metrics", &sealed, &with_key, 200));
 
-    let hasty = TestServer::start_with(|app| app.limits.body_deadline = Duration::from_millis(50));
-    let hasty_keys = hasty.create_test_tenant(TenantSettings::default());
-    let create = keyed_head(&hasty_keys.private, "POST /tokens");
-    cases.push(LateBodyCase::new("body deadline", &hasty, &create, 408));
+    let short_deadline_server =
+        TestServer::start_with(|app| app.limits.body_deadline = Duration::from_millis(50));
+    let short_deadline_keys = short_deadline_server.create_test_tenant(TenantSettings::default());
+    let create_head = keyed_head(&short_deadline_keys.private, "POST /tokens");
+    cases.push(LateBodyCase::new("body deadline", &short_deadline_server, &create_head, 408));
 
-    // All at once: each of them waits.
+    // Run the cases in parallel, because each case waits.
     std::thread::scope(|scope| {
-        let running: Vec<_> = cases.iter().map(|it| scope.spawn(|| it.check())).collect();
-        let failed: Vec<_> = running.into_iter().filter_map(|it| it.join().err()).collect();
-        assert!(failed.is_empty(), "{} of {} cases failed", failed.len(), cases.len());
+        let case_threads: Vec<_> = cases.iter().map(|it| scope.spawn(|| it.check())).collect();
+        let failures: Vec<_> = case_threads.into_iter().filter_map(|it| it.join().err()).collect();
+        assert!(failures.is_empty(), "{} of {} cases failed", failures.len(), cases.len());
     });
 }

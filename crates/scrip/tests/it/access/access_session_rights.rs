@@ -1,17 +1,17 @@
-//! What an access session may do: what it was lent, and never more than its authorizer has now.
+//! Rights of an access session: the delegated rights, and never more than the authorizer has now.
 
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
 
-/// An application made over HTTP, so that it can be changed: its path and its key.
+/// Creates an application over HTTP, so that the test can change it. Returns its path and its key.
 fn create_authorizer(rules: &Value) -> (String, String) {
     let body = json!({"name": "a", "type": "private", "rules": rules});
     let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
     (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
 }
 
-/// A new session, and the answer to authorizing it with this.
+/// Creates a session and authorizes it with this body. Returns the session key and the response.
 fn authorize_session(key: &str, mut body: Value) -> (String, TestResponse) {
     let session =
         SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
@@ -20,8 +20,8 @@ fn authorize_session(key: &str, mut body: Value) -> (String, TestResponse) {
 }
 
 fn authorized_session(key: &str, body: Value) -> String {
-    let (session, reply) = authorize_session(key, body);
-    reply.expect_status(204);
+    let (session, response) = authorize_session(key, body);
+    response.expect_status(204);
     session
 }
 
@@ -39,12 +39,12 @@ const CLEAR: &str = "123-45-6789";
 const MASKED: &str = "XXX-XX-6789";
 
 #[test]
-fn session_cannot_be_given_more_rights_than_its_authorizer_has() {
-    let own = json!([
+fn access_session_cannot_be_given_more_rights_than_its_authorizer_has() {
+    let authorizer_rules = json!([
         rule("/a/", "reveal", &["token:read"]),
         rule("/b/", "mask", &["token:read", "token:update"]),
     ]);
-    let (_, key) = create_authorizer(&own);
+    let (_, key) = create_authorizer(&authorizer_rules);
     let table = [
         (json!({"rules": [rule("/a/", "reveal", &["token:read"])]}), None),
         (json!({"rules": [rule("/a/below/", "mask", &["token:read"])]}), None),
@@ -63,37 +63,40 @@ fn session_cannot_be_given_more_rights_than_its_authorizer_has() {
             Some("token:use"),
         ),
     ];
-    for (body, exceeds) in table {
-        let (session, reply) = authorize_session(&key, body.clone());
-        match exceeds {
-            None => drop(reply.expect_status(204)),
+    for (body, denied_permission) in table {
+        let (session, response) = authorize_session(&key, body.clone());
+        match denied_permission {
+            None => drop(response.expect_status(204)),
             Some(permission) => {
-                reply.expect_problem(403, permission);
+                response.expect_problem(403, permission);
                 SHARED_SERVER
                     .get_token(&session, &create_ssn_token("/a/"))
                     .expect_problem(403, "token:read");
             }
         }
     }
-    // Plain permissions mask, and so cannot be lent in clear.
+    // A permission without a rule only masks data, so it cannot be delegated with the reveal
+    // transform.
     let body = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
     let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
-    let reveal = json!({"rules": [rule("/", "reveal", &["token:read"])]});
-    authorize_session(&text_field(&created, "key"), reveal).1.expect_problem(403, "token:read");
+    let reveal_rules = json!({"rules": [rule("/", "reveal", &["token:read"])]});
+    authorize_session(&text_field(&created, "key"), reveal_rules)
+        .1
+        .expect_problem(403, "token:read");
 }
 
 #[test]
-fn session_rules_apply_to_containers_and_their_descendants() {
+fn access_session_rules_apply_to_containers_and_their_descendants() {
     let rules = json!([
         rule("/a/", "mask", &["token:read"]),
         rule("/a/b/", "reveal", &["token:read"]),
         {"container": "/c/", "transform": "reveal", "permissions": ["token:read"], "priority": 0},
     ]);
     let session = authorized_session(&ACME.private, json!({"rules": rules}));
-    for (container, shown) in [("/a/", MASKED), ("/a/b/", MASKED), ("/c/d/", CLEAR)] {
+    for (container, expected) in [("/a/", MASKED), ("/a/b/", MASKED), ("/c/d/", CLEAR)] {
         assert_eq!(
             SHARED_SERVER.get_token(&session, &create_ssn_token(container)).expect_status(200)["data"],
-            shown,
+            expected,
             "{container}"
         );
     }
@@ -103,59 +106,63 @@ fn session_rules_apply_to_containers_and_their_descendants() {
     SHARED_SERVER.get_token(&session, &both).expect_problem(403, "token:read");
 }
 
-fn rules_with_conditions(all: &Value, permissions: &[&str]) -> Value {
-    json!({"rules": [{"conditions": all, "transform": "reveal", "permissions": permissions}]})
+fn rules_with_conditions(conditions: &Value, permissions: &[&str]) -> Value {
+    json!({"rules": [
+        {"conditions": conditions, "transform": "reveal", "permissions": permissions}
+    ]})
 }
 
 #[test]
-fn conditions_match_ids_and_containers() {
-    let create = |id: &str, container: &str| {
+fn access_session_conditions_match_ids_and_containers() {
+    let create_token = |id: &str, container: &str| {
         let body = json!({"id": id, "type": "token", "data": 1, "containers": [container]});
         SHARED_SERVER.create_token_ok(&ACME.private, &body);
     };
-    create("cond-1", "/cond/");
-    create("cond-12", "/cond/");
-    create("cond-2", "/cond/below/");
-    create("other-1", "/cond-other/");
-    let all = ["cond-1", "cond-12", "cond-2", "other-1"];
-    let one = |attribute: &str, operator: &str, value: &str| json!({"attribute": attribute, "operator": operator, "value": value});
-    let below = one("container", "starts_with", "/cond/");
+    create_token("cond-1", "/cond/");
+    create_token("cond-12", "/cond/");
+    create_token("cond-2", "/cond/below/");
+    create_token("other-1", "/cond-other/");
+    let token_ids = ["cond-1", "cond-12", "cond-2", "other-1"];
+    let build_condition = |attribute: &str, operator: &str, value: &str| {
+        json!({"attribute": attribute,
+        "operator": operator, "value": value})
+    };
+    let container_condition = build_condition("container", "starts_with", "/cond/");
     let table: [(Value, &[&str]); 7] = [
-        (json!([one("id", "equals", "cond-1")]), &["cond-1"]),
-        (json!([one("id", "starts_with", "cond-1")]), &["cond-1", "cond-12"]),
-        (json!([one("container", "equals", "/cond/")]), &["cond-1", "cond-12"]),
-        (json!([below]), &["cond-1", "cond-12", "cond-2"]),
-        (json!([below, one("id", "equals", "cond-12")]), &["cond-12"]),
-        (json!([below, one("id", "equals", "other-1")]), &[]),
-        (json!([one("container", "equals", "/COND/below/")]), &["cond-2"]),
+        (json!([build_condition("id", "equals", "cond-1")]), &["cond-1"]),
+        (json!([build_condition("id", "starts_with", "cond-1")]), &["cond-1", "cond-12"]),
+        (json!([build_condition("container", "equals", "/cond/")]), &["cond-1", "cond-12"]),
+        (json!([container_condition]), &["cond-1", "cond-12", "cond-2"]),
+        (json!([container_condition, build_condition("id", "equals", "cond-12")]), &["cond-12"]),
+        (json!([container_condition, build_condition("id", "equals", "other-1")]), &[]),
+        (json!([build_condition("container", "equals", "/COND/below/")]), &["cond-2"]),
     ];
-    for (conditions_of, seen) in table {
-        let session = authorized_session(
-            &ACME.private,
-            rules_with_conditions(&conditions_of, &["token:read"]),
-        );
-        for id in all {
-            let expected = if seen.contains(&id) { 200 } else { 403 };
+    for (conditions, visible_ids) in table {
+        let session =
+            authorized_session(&ACME.private, rules_with_conditions(&conditions, &["token:read"]));
+        for id in token_ids {
+            let expected = if visible_ids.contains(&id) { 200 } else { 403 };
             assert_eq!(
                 SHARED_SERVER.get_token(&session, id).status,
                 expected,
-                "{id} by {conditions_of}"
+                "{id} by {conditions}"
             );
         }
-        // Nor does an id tell whether there is such a token.
+        // An unknown id gets 404.
         assert_eq!(SHARED_SERVER.get_token(&session, "cond-nobodys").status, 404);
     }
 }
 
 #[test]
-fn id_condition_is_enforced_by_every_operation() {
+fn access_session_id_condition_is_enforced_by_every_operation() {
     for id in ["mine-7", "mine-8"] {
         SHARED_SERVER
             .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": {"n": 1}}));
     }
-    let only = json!([{"attribute": "id", "operator": "equals", "value": "mine-7"}]);
-    let all = ["token:create", "token:read", "token:update", "token:delete"];
-    let session = authorized_session(&ACME.private, rules_with_conditions(&only, &all));
+    let id_condition = json!([{"attribute": "id", "operator": "equals", "value": "mine-7"}]);
+    let permissions = ["token:create", "token:read", "token:update", "token:delete"];
+    let session =
+        authorized_session(&ACME.private, rules_with_conditions(&id_condition, &permissions));
     let patch = json!({"data": {"n": 2}});
     SHARED_SERVER.patch_token(&session, "mine-8", &patch).expect_problem(403, "token:update");
     SHARED_SERVER.delete(&session, "/tokens/mine-8").expect_problem(403, "token:delete");
@@ -163,45 +170,46 @@ fn id_condition_is_enforced_by_every_operation() {
         SHARED_SERVER.patch_token(&session, "mine-7", &patch).expect_status(200)["data"]["n"],
         2
     );
-    let once = || {
-        let ask = SHARED_SERVER
+    let create_with_key = || {
+        let request = SHARED_SERVER
             .request("PATCH", "/tokens/mine-7")
             .key(&session)
             .idempotency_key("patched-by-id");
-        ask.merge_patch(&json!({"data": {"n": 3}})).send()
+        request.merge_patch(&json!({"data": {"n": 3}})).send()
     };
-    let first = once().expect_status(200);
-    assert_eq!(once().expect_status(200), first, "the replay knows the id");
+    let first = create_with_key().expect_status(200);
+    assert_eq!(create_with_key().expect_status(200), first, "the replay knows the id");
     SHARED_SERVER.delete(&session, "/tokens/mine-7").expect_status(204);
-    // A token that is not there yet has no id.
+    // The id of a new token is not known before it is created.
     SHARED_SERVER
         .create_token(&session, &json!({"type": "token", "data": 1}))
         .expect_problem(403, "token:create");
 }
 
 #[test]
-fn session_loses_rights_that_its_authorizer_loses() {
+fn access_session_loses_rights_that_its_authorizer_loses() {
     let (path, key) = create_authorizer(&json!([rule("/", "reveal", &["token:read"])]));
     let session =
         authorized_session(&key, json!({"rules": [rule("/lost/", "reveal", &["token:read"])]}));
     let id = create_ssn_token("/lost/");
-    let change = |rules: Value| {
+    let replace_rules = |rules: Value| {
         let body = json!({"name": "a", "rules": rules});
         SHARED_SERVER.put(&ACME.management, &path, &body).expect_status(200);
         SHARED_SERVER.get_token(&session, &id)
     };
     assert_eq!(SHARED_SERVER.get_token(&session, &id).expect_status(200)["data"], CLEAR);
-    let reply = change(json!([rule("/", "mask", &["token:read"])]));
-    assert_eq!(reply.expect_status(200)["data"], MASKED);
-    let reply = change(json!([rule("/lost/", "redact", &["token:read"])]));
-    assert!(reply.expect_status(200).get("data").is_none());
-    change(json!([rule("/kept/", "reveal", &["token:read"])])).expect_problem(403, "token:read");
-    change(json!([rule("/", "reveal", &["token:use"])])).expect_problem(403, "token:read");
-    let reply = change(json!([rule("/", "reveal", &["token:read", "token:delete"])]));
+    let response = replace_rules(json!([rule("/", "mask", &["token:read"])]));
+    assert_eq!(response.expect_status(200)["data"], MASKED);
+    let response = replace_rules(json!([rule("/lost/", "redact", &["token:read"])]));
+    assert!(response.expect_status(200).get("data").is_none());
+    replace_rules(json!([rule("/kept/", "reveal", &["token:read"])]))
+        .expect_problem(403, "token:read");
+    replace_rules(json!([rule("/", "reveal", &["token:use"])])).expect_problem(403, "token:read");
+    let response = replace_rules(json!([rule("/", "reveal", &["token:read", "token:delete"])]));
     assert_eq!(
-        reply.expect_status(200)["data"],
+        response.expect_status(200)["data"],
         CLEAR,
-        "never more than it was lent, but that again"
+        "the delegated rights apply again, and no others"
     );
     SHARED_SERVER.delete(&session, &format!("/tokens/{id}")).expect_problem(403, "token:delete");
 }
@@ -212,18 +220,23 @@ fn delegated_condition_is_limited_by_the_rights_on_the_token_container() {
         rule("/bound/", "mask", &["token:read"]),
         rule("/free/", "reveal", &["token:read"]),
     ]));
-    let (bound, free, outside) =
+    let (masked_token, revealed_token, outside_token) =
         (create_ssn_token("/bound/"), create_ssn_token("/free/"), create_ssn_token("/outside/"));
-    let session = |id: &str| {
-        let only = json!([{"attribute": "id", "operator": "equals", "value": id}]);
-        authorized_session(&key, rules_with_conditions(&only, &["token:read"]))
+    let create_session = |id: &str| {
+        let id_condition = json!([{"attribute": "id", "operator": "equals", "value": id}]);
+        authorized_session(&key, rules_with_conditions(&id_condition, &["token:read"]))
     };
-    assert_eq!(SHARED_SERVER.get_token(&session(&free), &free).expect_status(200)["data"], CLEAR);
     assert_eq!(
-        SHARED_SERVER.get_token(&session(&bound), &bound).expect_status(200)["data"],
-        MASKED
+        SHARED_SERVER
+            .get_token(&create_session(&revealed_token), &revealed_token)
+            .expect_status(200)["data"],
+        CLEAR
     );
-    SHARED_SERVER.get_token(&session(&outside), &outside).expect_problem(403, "token:read");
+    let response = SHARED_SERVER.get_token(&create_session(&masked_token), &masked_token);
+    assert_eq!(response.expect_status(200)["data"], MASKED);
+    SHARED_SERVER
+        .get_token(&create_session(&outside_token), &outside_token)
+        .expect_problem(403, "token:read");
 }
 
 #[test]
@@ -232,19 +245,26 @@ fn container_condition_is_compared_with_rights_on_all_matching_containers() {
         {"container": "/m/n/", "transform": "mask", "permissions": ["token:read"], "priority": 0},
         rule("/m/", "reveal", &["token:read"]),
     ]));
-    let at = |operator: &str, value: &str| json!({"attribute": "container", "operator": operator, "value": value});
-    let (equals, below, root) =
-        (at("equals", "/m/"), at("starts_with", "/m/"), at("starts_with", "/"));
-    for (all, status) in [
-        (json!([equals]), 204),
-        (json!([root, equals]), 204),
-        (json!([below]), 403),
-        (json!([root]), 403),
-        (json!([at("equals", "/m/n/")]), 403),
-        (json!([at("starts_with", "/m/o/")]), 204),
+    let build_condition = |operator: &str, value: &str| {
+        json!({"attribute": "container",
+        "operator": operator, "value": value})
+    };
+    let (equals_condition, starts_with_condition, root_condition) = (
+        build_condition("equals", "/m/"),
+        build_condition("starts_with", "/m/"),
+        build_condition("starts_with", "/"),
+    );
+    for (conditions, status) in [
+        (json!([equals_condition]), 204),
+        (json!([root_condition, equals_condition]), 204),
+        (json!([starts_with_condition]), 403),
+        (json!([root_condition]), 403),
+        (json!([build_condition("equals", "/m/n/")]), 403),
+        (json!([build_condition("starts_with", "/m/o/")]), 204),
     ] {
-        let (_, reply) = authorize_session(&key, rules_with_conditions(&all, &["token:read"]));
-        assert_eq!(reply.status, status, "{all}: {}", reply.text);
+        let (_, response) =
+            authorize_session(&key, rules_with_conditions(&conditions, &["token:read"]));
+        assert_eq!(response.status, status, "{conditions}: {}", response.text);
     }
 }
 
@@ -258,7 +278,7 @@ fn replay_of_a_deduplicated_token_checks_id_conditions() {
     });
     let rules = json!([rule("/", "reveal", &["token:create"]), by_id]);
     let session = authorized_session(&ACME.private, json!({"rules": rules}));
-    let create = || {
+    let create_with_key = || {
         SHARED_SERVER
             .request("POST", "/tokens")
             .key(&session)
@@ -266,7 +286,7 @@ fn replay_of_a_deduplicated_token_checks_id_conditions() {
             .json(&body)
             .send()
     };
-    let first = create().expect_status(201);
+    let first = create_with_key().expect_status(201);
     assert_eq!((&first["id"], &first["data"]), (&json!(id), &body["data"]));
-    assert_eq!(create().expect_status(201), first);
+    assert_eq!(create_with_key().expect_status(201), first);
 }

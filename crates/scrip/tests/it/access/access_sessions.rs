@@ -1,4 +1,5 @@
-//! Access sessions: begun by a public key, authorized once by a private one, and over in minutes.
+//! Access sessions: created with a public key, authorized once with a private key, expired after
+//! minutes.
 
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ fn create_session(server: &TestServer, keys: &TenantApiKeys) -> Value {
     server.request("POST", "/sessions").key(&keys.public).send().expect_status(201)
 }
 
-/// Authorized by this key, with this beside the nonce.
+/// Authorizes the session with this key. The nonce is added to the body.
 fn authorize(server: &TestServer, key: &str, session: &Value, mut body: Value) -> TestResponse {
     body["nonce"] = session["nonce"].clone();
     server.post(key, "/sessions/authorize", &body)
@@ -42,19 +43,19 @@ fn create_token() -> String {
 }
 
 #[test]
-fn unauthorized_session_has_no_rights() {
+fn unauthorized_access_session_has_no_rights() {
     let session = create_session(&SHARED_SERVER, &ACME);
     assert!(key(&session).starts_with("key_test_us_ses_"));
     assert!(text_field(&session, "nonce").len() > 30);
     assert!(!key(&session).contains(&text_field(&session, "nonce")));
     let id = create_token();
     SHARED_SERVER.get_token(&key(&session), &id).expect_problem(403, "token:read");
-    // Not even what the application has that began it.
+    // The session does not even have the rights of the application that created it.
     SHARED_SERVER
         .create_token(&key(&session), &json!({"type": "token", "data": 1}))
         .expect_problem(403, "create");
-    let reply = authorize(&SHARED_SERVER, &ACME.private, &session, read_permission());
-    assert_eq!((reply.status, reply.text.as_str()), (204, ""));
+    let response = authorize(&SHARED_SERVER, &ACME.private, &session, read_permission());
+    assert_eq!((response.status, response.text.as_str()), (204, ""));
     SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
     SHARED_SERVER
         .create_token(&key(&session), &json!({"type": "token", "data": 1}))
@@ -65,15 +66,18 @@ fn unauthorized_session_has_no_rights() {
 }
 
 #[test]
-fn nonce_authorizes_only_once() {
+fn nonce_authorizes_an_access_session_only_once() {
     let session = create_session(&SHARED_SERVER, &ACME);
-    // What fails does not use it up.
+    // A failed authorization does not use up the nonce.
     authorize(&SHARED_SERVER, &ACME.private, &session, json!({})).expect_invalid("permissions");
-    let less = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
-    authorize(&SHARED_SERVER, &less, &session, read_permission()).expect_problem(403, "token:read");
+    let key_without_read =
+        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
+    authorize(&SHARED_SERVER, &key_without_read, &session, read_permission())
+        .expect_problem(403, "token:read");
     authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).expect_status(204);
-    let more = json!({"permissions": ["token:delete"]});
-    authorize(&SHARED_SERVER, &ACME.private, &session, more).expect_problem(409, "used before");
+    let additional_permissions = json!({"permissions": ["token:delete"]});
+    authorize(&SHARED_SERVER, &ACME.private, &session, additional_permissions)
+        .expect_problem(409, "used before");
     let id = create_token();
     SHARED_SERVER
         .delete(&key(&session), &format!("/tokens/{id}"))
@@ -82,12 +86,13 @@ fn nonce_authorizes_only_once() {
 }
 
 #[test]
-fn only_one_of_many_concurrent_authorizations_succeeds() {
+fn only_one_of_many_concurrent_access_session_authorizations_succeeds() {
     let session = create_session(&SHARED_SERVER, &ACME);
     let statuses: Vec<_> = std::thread::scope(|scope| {
-        let ask = || authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).status;
-        let request: Vec<_> = (0..8).map(|_| scope.spawn(ask)).collect();
-        request.into_iter().map(|it| it.join().unwrap()).collect()
+        let request =
+            || authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).status;
+        let requests: Vec<_> = (0..8).map(|_| scope.spawn(request)).collect();
+        requests.into_iter().map(|it| it.join().unwrap()).collect()
     });
     assert_eq!(statuses.iter().filter(|it| **it == 204).count(), 1, "{statuses:?}");
     assert_eq!(statuses.iter().filter(|it| **it == 409).count(), 7, "{statuses:?}");
@@ -95,47 +100,49 @@ fn only_one_of_many_concurrent_authorizations_succeeds() {
 
 #[test]
 fn unknown_and_foreign_nonces_are_indistinguishable() {
-    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let foreign = create_session(&SHARED_SERVER, &elsewhere);
-    let unknown = json!({"nonce": "nobodys"});
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let foreign_session = create_session(&SHARED_SERVER, &other_tenant_keys);
+    let unknown_nonce = json!({"nonce": "nobodys"});
     let by_key = json!({"nonce": create_session(&SHARED_SERVER, &ACME)["session_key"]});
-    let replies = [&foreign, &unknown, &by_key, &json!({"nonce": ""})]
+    let replies = [&foreign_session, &unknown_nonce, &by_key, &json!({"nonce": ""})]
         .map(|it| authorize(&SHARED_SERVER, &ACME.private, it, read_permission()));
-    for reply in &replies {
-        reply.expect_problem(404, "no such thing");
-        assert_eq!(reply.without_trace(), replies[0].without_trace());
+    for response in &replies {
+        response.expect_problem(404, "Not found.");
+        assert_eq!(response.without_trace(), replies[0].without_trace());
     }
-    authorize(&SHARED_SERVER, &elsewhere.private, &foreign, read_permission()).expect_status(204);
+    authorize(&SHARED_SERVER, &other_tenant_keys.private, &foreign_session, read_permission())
+        .expect_status(204);
     let id = create_token();
-    SHARED_SERVER.get_token(&key(&foreign), &id).expect_problem(404, "no such thing");
+    SHARED_SERVER.get_token(&key(&foreign_session), &id).expect_problem(404, "Not found.");
 }
 
 #[test]
-fn only_public_keys_create_and_only_private_keys_authorize_sessions() {
-    let begin_by = |key: &str| SHARED_SERVER.request("POST", "/sessions").key(key).send();
-    begin_by(&ACME.private).expect_problem(403, "public application");
-    begin_by(&ACME.management).expect_problem(403, "public application");
+fn only_public_keys_create_and_only_private_keys_authorize_access_sessions() {
+    let create_session_with_key =
+        |key: &str| SHARED_SERVER.request("POST", "/sessions").key(key).send();
+    create_session_with_key(&ACME.private).expect_problem(403, "public application");
+    create_session_with_key(&ACME.management).expect_problem(403, "public application");
     let session = create_session(&SHARED_SERVER, &ACME);
-    let delegated = create_session(&SHARED_SERVER, &ACME);
+    let authorized_session = create_session(&SHARED_SERVER, &ACME);
     authorize(
         &SHARED_SERVER,
         &ACME.private,
-        &delegated,
+        &authorized_session,
         json!({"permissions": ["token:create", "token:read"]}),
     )
     .expect_status(204);
-    for key in [&ACME.public, &ACME.management, &key(&session), &key(&delegated)] {
+    for key in [&ACME.public, &ACME.management, &key(&session), &key(&authorized_session)] {
         authorize(&SHARED_SERVER, key, &session, read_permission())
             .expect_problem(403, "private application");
     }
-    for session in [&session, &delegated] {
-        begin_by(&key(session)).expect_problem(403, "public application");
+    for session in [&session, &authorized_session] {
+        create_session_with_key(&key(session)).expect_problem(403, "public application");
     }
     SHARED_SERVER.get_token(&key(&session), &create_token()).expect_problem(403, "token:read");
 }
 
 #[test]
-fn invalid_session_authorization_names_the_attribute() {
+fn invalid_access_session_authorization_names_the_attribute() {
     let condition = |attribute: &str, operator: &str, value: Value| {
         let condition = json!({"attribute": attribute, "operator": operator, "value": value});
         json!({"rules": [{"conditions": [condition], "transform": "mask", "permissions": ["token:read"]}]})
@@ -146,8 +153,9 @@ fn invalid_session_authorization_names_the_attribute() {
         rule[name] = value;
         json!({"rules": [rule]})
     };
-    let many = vec![json!({"attribute": "id", "operator": "equals", "value": "x"}); 17];
-    let one = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
+    let too_many_conditions =
+        vec![json!({"attribute": "id", "operator": "equals", "value": "x"}); 17];
+    let one_condition = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
     let table = [
         (json!({}), "permissions"),
         (json!({"permissions": []}), "permissions"),
@@ -158,7 +166,7 @@ fn invalid_session_authorization_names_the_attribute() {
         (rule("container", Value::Null), "rules[0].container"),
         (rule("container", json!("a")), "rules[0].container"),
         (rule("transform", json!("show")), "rules[0].transform"),
-        (rule("conditions", one), "rules[0].conditions"),
+        (rule("conditions", one_condition), "rules[0].conditions"),
         (rule("permissions", json!([])), "rules[0].permissions"),
         (condition("type", "equals", json!("card")), "rules[0].conditions[0].attribute"),
         (condition("id", "contains", json!("x")), "rules[0].conditions[0].operator"),
@@ -170,7 +178,7 @@ fn invalid_session_authorization_names_the_attribute() {
     for (body, attribute) in table {
         authorize(&SHARED_SERVER, &ACME.private, &session, body).expect_invalid(attribute);
     }
-    for conditions in [json!({}), json!("x"), json!(many)] {
+    for conditions in [json!({}), json!("x"), json!(too_many_conditions)] {
         let body = json!({"rules": [{"conditions": conditions, "transform": "mask", "permissions": ["token:read"]}]});
         authorize(&SHARED_SERVER, &ACME.private, &session, body)
             .expect_invalid("rules[0].conditions");
@@ -180,12 +188,13 @@ fn invalid_session_authorization_names_the_attribute() {
         authorize(&SHARED_SERVER, &ACME.private, &session, body)
             .expect_invalid("rules[0].container");
     }
-    let without = SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &read_permission());
-    without.expect_invalid("nonce");
+    let response_without_nonce =
+        SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &read_permission());
+    response_without_nonce.expect_invalid("nonce");
     authorize(&SHARED_SERVER, &ACME.private, &session, read_permission()).expect_status(204);
 }
 
-/// A server whose clock can be moved, a session on it, and a token to read.
+/// Starts a server with a movable clock, an authorized session and a token.
 fn server_with_movable_clock() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
@@ -198,77 +207,83 @@ fn expiry_after(server: &TestServer, seconds: i64) -> String {
 }
 
 #[test]
-fn session_expires_after_three_minutes_by_default() {
+fn access_session_expires_after_three_minutes_by_default() {
     let (server, keys) = server_with_movable_clock();
-    let (authorized, late) = (create_session(&server, &keys), create_session(&server, &keys));
-    let left = seconds_left(&server, &authorized);
-    assert!((170..=180).contains(&left), "{left}");
-    authorize(&server, &keys.private, &authorized, read_permission()).expect_status(204);
+    let (authorized_session, late_session) =
+        (create_session(&server, &keys), create_session(&server, &keys));
+    let remaining_seconds = seconds_left(&server, &authorized_session);
+    assert!((170..=180).contains(&remaining_seconds), "{remaining_seconds}");
+    authorize(&server, &keys.private, &authorized_session, read_permission()).expect_status(204);
     server.clock.advance(Duration::from_secs(165));
-    server.get_token(&key(&authorized), "read-me").expect_status(200);
-    server.get_token(&key(&late), "read-me").expect_problem(403, "token:read");
+    server.get_token(&key(&authorized_session), "read-me").expect_status(200);
+    server.get_token(&key(&late_session), "read-me").expect_problem(403, "token:read");
     server.clock.advance(Duration::from_secs(16));
-    server.get_token(&key(&authorized), "read-me").expect_problem(401, "BT-API-KEY");
-    server.get_token(&key(&late), "read-me").expect_problem(401, "BT-API-KEY");
-    let unknown =
+    server.get_token(&key(&authorized_session), "read-me").expect_problem(401, "BT-API-KEY");
+    server.get_token(&key(&late_session), "read-me").expect_problem(401, "BT-API-KEY");
+    let unknown_response =
         authorize(&server, &keys.private, &json!({"nonce": "nobodys"}), read_permission());
-    for session in [&late, &authorized] {
-        let reply = authorize(&server, &keys.private, session, read_permission());
-        reply.expect_problem(404, "no such thing");
-        assert_eq!(reply.without_trace(), unknown.without_trace());
+    for session in [&late_session, &authorized_session] {
+        let response = authorize(&server, &keys.private, session, read_permission());
+        response.expect_problem(404, "Not found.");
+        assert_eq!(response.without_trace(), unknown_response.without_trace());
     }
 }
 
 fn seconds_left(server: &TestServer, session: &Value) -> i64 {
-    let end = Timestamp::parse_expiry(&text_field(session, "expires_at")).unwrap();
-    (end.unix_ms - server.clock.now().unix_ms) / 1000
+    let expires_at = Timestamp::parse_expiry(&text_field(session, "expires_at")).unwrap();
+    (expires_at.unix_ms - server.clock.now().unix_ms) / 1000
 }
 
 #[test]
-fn session_lifetime_can_be_set_up_to_one_day() {
+fn access_session_lifetime_can_be_set_up_to_one_day() {
     let (server, keys) = server_with_movable_clock();
-    let until = |seconds: i64| json!({"permissions": ["token:read"], "expires_at": expiry_after(&server, seconds)});
+    let body_with_lifetime = |seconds: i64| {
+        let expires_at = expiry_after(&server, seconds);
+        json!({"permissions": ["token:read"], "expires_at": expires_at})
+    };
     let session = create_session(&server, &keys);
-    for wrong in [-1, -86_400, 24 * 3600 + 60] {
-        let reply = authorize(&server, &keys.private, &session, until(wrong));
-        reply.expect_invalid("expires_at");
+    for invalid_lifetime in [-1, -86_400, 24 * 3600 + 60] {
+        let response =
+            authorize(&server, &keys.private, &session, body_with_lifetime(invalid_lifetime));
+        response.expect_invalid("expires_at");
     }
-    authorize(&server, &keys.private, &session, until(24 * 3600 - 60)).expect_status(204);
-    let short = create_session(&server, &keys);
-    authorize(&server, &keys.private, &short, until(60)).expect_status(204);
-    let plain = create_session(&server, &keys);
-    let unsaid = json!({"permissions": ["token:read"], "expires_at": null});
-    authorize(&server, &keys.private, &plain, unsaid).expect_status(204);
+    authorize(&server, &keys.private, &session, body_with_lifetime(24 * 3600 - 60))
+        .expect_status(204);
+    let short_session = create_session(&server, &keys);
+    authorize(&server, &keys.private, &short_session, body_with_lifetime(60)).expect_status(204);
+    let default_session = create_session(&server, &keys);
+    let body_with_null_expiry = json!({"permissions": ["token:read"], "expires_at": null});
+    authorize(&server, &keys.private, &default_session, body_with_null_expiry).expect_status(204);
     server.clock.advance(Duration::from_secs(62));
-    server.get_token(&key(&short), "read-me").expect_problem(401, "BT-API-KEY");
-    server.get_token(&key(&plain), "read-me").expect_status(200);
+    server.get_token(&key(&short_session), "read-me").expect_problem(401, "BT-API-KEY");
+    server.get_token(&key(&default_session), "read-me").expect_status(200);
     server.clock.advance(Duration::from_secs(23 * 3600));
-    server.get_token(&key(&plain), "read-me").expect_problem(401, "BT-API-KEY");
+    server.get_token(&key(&default_session), "read-me").expect_problem(401, "BT-API-KEY");
     server.get_token(&key(&session), "read-me").expect_status(200);
     server.clock.advance(Duration::from_secs(3600));
     server.get_token(&key(&session), "read-me").expect_problem(401, "BT-API-KEY");
 }
 
-/// An application made over HTTP, so that it can be changed: its path and its key.
+/// Creates an application over HTTP, so that the test can change it. Returns its path and its key.
 fn create_application(body: &Value) -> (String, String) {
     let created = SHARED_SERVER.post(&ACME.management, "/applications", body).expect_status(201);
     (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"))
 }
 
 #[test]
-fn session_ends_when_its_application_or_authorizer_is_deleted() {
+fn access_session_ends_when_its_application_or_authorizer_is_deleted() {
     let public = json!({"name": "p", "type": "public", "permissions": ["token:create"]});
     let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
     let id = create_token();
-    for ends in ["public", "private"] {
-        let ((public_at, public), (private_at, private)) =
+    for deleted_kind in ["public", "private"] {
+        let ((public_path, public), (private_path, private)) =
             (create_application(&public), create_application(&private));
         let session =
             SHARED_SERVER.request("POST", "/sessions").key(&public).send().expect_status(201);
         authorize(&SHARED_SERVER, &private, &session, read_permission()).expect_status(204);
         SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
-        let at = if ends == "public" { public_at } else { private_at };
-        SHARED_SERVER.delete(&ACME.management, &at).expect_status(204);
+        let deleted_path = if deleted_kind == "public" { public_path } else { private_path };
+        SHARED_SERVER.delete(&ACME.management, &deleted_path).expect_status(204);
         SHARED_SERVER.get_token(&key(&session), &id).expect_problem(401, "BT-API-KEY");
     }
 }
@@ -276,41 +291,44 @@ fn session_ends_when_its_application_or_authorizer_is_deleted() {
 #[test]
 fn access_session_ends_when_its_authorizing_key_is_deleted() {
     let private = json!({"name": "a", "type": "private", "permissions": ["token:read"]});
-    let (at, first) = create_application(&private);
-    let keys = format!("{at}/keys");
+    let (application_path, first) = create_application(&private);
+    let keys = format!("{application_path}/keys");
     let second = SHARED_SERVER.post(&ACME.management, &keys, &json!({})).expect_status(201);
     let id = create_token();
-    let authorized_by = |private: &str| {
+    let create_authorized_session = |private: &str| {
         let session = create_session(&SHARED_SERVER, &ACME);
         authorize(&SHARED_SERVER, private, &session, read_permission()).expect_status(204);
         SHARED_SERVER.get_token(&key(&session), &id).expect_status(200);
         session
     };
-    let (by_first, by_second) = (authorized_by(&first), authorized_by(&text_field(&second, "key")));
+    let (by_first, by_second) =
+        (create_authorized_session(&first), create_authorized_session(&text_field(&second, "key")));
     SHARED_SERVER
         .delete(&ACME.management, &format!("{keys}/{}", text_field(&second, "id")))
         .expect_status(204);
     SHARED_SERVER.get_token(&key(&by_second), &id).expect_problem(401, "BT-API-KEY");
-    // The application and its other key are still there, and so is what that key authorized.
+    // The application, its other key and the session that this key authorized still work.
     SHARED_SERVER.get_token(&key(&by_first), &id).expect_status(200);
 }
 
 #[test]
-fn sessions_do_not_share_idempotency_keys() {
-    let delegated = json!({"permissions": ["token:create"]});
+fn access_sessions_do_not_share_idempotency_keys() {
+    let create_permission = json!({"permissions": ["token:create"]});
     let sessions: Vec<_> = (0..2).map(|_| create_session(&SHARED_SERVER, &ACME)).collect();
-    let create = |key: &str| {
-        let ask = SHARED_SERVER.request("POST", "/tokens").key(key).idempotency_key("of-a-session");
-        ask.json(&json!({"type": "token", "data": 1})).send().expect_status(201)["id"].clone()
+    let create_with_key = |key: &str| {
+        let request =
+            SHARED_SERVER.request("POST", "/tokens").key(key).idempotency_key("of-a-session");
+        request.json(&json!({"type": "token", "data": 1})).send().expect_status(201)["id"].clone()
     };
-    let mut ids = vec![create(&ACME.public)];
+    let mut ids = vec![create_with_key(&ACME.public)];
     for session in &sessions {
-        authorize(&SHARED_SERVER, &ACME.private, session, delegated.clone()).expect_status(204);
-        let first = create(&key(session));
-        assert_eq!(create(&key(session)), first);
+        authorize(&SHARED_SERVER, &ACME.private, session, create_permission.clone())
+            .expect_status(204);
+        let first = create_with_key(&key(session));
+        assert_eq!(create_with_key(&key(session)), first);
         ids.push(first);
     }
     assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
-    let reads = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead]);
-    assert_eq!(SHARED_SERVER.get_token(&reads, ids[1].as_str().unwrap()).status, 200);
+    let reader_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead]);
+    assert_eq!(SHARED_SERVER.get_token(&reader_key, ids[1].as_str().unwrap()).status, 200);
 }

@@ -1,4 +1,5 @@
-//! API keys: several for one application, each shown once and gone when it is deleted.
+//! API keys: an application can have several, each is returned once, and a deleted key stops
+//! working immediately.
 
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, TestServer, text_field};
 
-/// The path of an application's keys, and its first key.
+/// Creates an application and returns the path of its keys and its first key.
 fn create_application() -> (String, Value) {
     let body = json!({"name": "keys", "type": "private", "permissions": ["token:read"]});
     let created = SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201);
@@ -30,27 +31,27 @@ fn without_key(mut key: Value) -> Value {
 }
 
 #[test]
-fn application_can_have_several_keys_each_shown_once() {
+fn application_can_have_several_keys_and_each_is_returned_once() {
     let (path, first) = create_application();
     let second = create_key(&path).expect_status(201);
     let third = create_key(&path).expect_status(201);
-    let all = [first, second, third];
-    for key in &all {
-        assert!(works(key), "at once");
+    let created_keys = [first, second, third];
+    for key in &created_keys {
+        assert!(works(key), "a new key does not work immediately");
         assert!(text_field(key, "key").starts_with("key_test_us_pvt_"));
-        let myself =
+        let manager =
             SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
-        assert_eq!(key["created_by"], myself["id"]);
+        assert_eq!(key["created_by"], manager["id"]);
         assert!(key["created_at"].is_string());
     }
-    assert_ne!(all[1]["key"], all[2]["key"]);
-    let shown = all.clone().map(without_key);
-    let listed = SHARED_SERVER.get_path(&ACME.management, &path);
-    assert!(!listed.text.contains("key_test_"), "{}", listed.text);
-    let found = listed.expect_status(200);
-    assert_eq!(found.as_array().unwrap().len(), 3);
-    for key in &shown {
-        assert!(found.as_array().unwrap().contains(key));
+    assert_ne!(created_keys[1]["key"], created_keys[2]["key"]);
+    let expected_keys = created_keys.clone().map(without_key);
+    let list_response = SHARED_SERVER.get_path(&ACME.management, &path);
+    assert!(!list_response.text.contains("key_test_"), "{}", list_response.text);
+    let listed_keys = list_response.expect_status(200);
+    assert_eq!(listed_keys.as_array().unwrap().len(), 3);
+    for key in &expected_keys {
+        assert!(listed_keys.as_array().unwrap().contains(key));
         let path = format!("{path}/{}/", text_field(key, "id"));
         assert_eq!(SHARED_SERVER.get_path(&ACME.management, &path).expect_status(200), *key);
     }
@@ -61,20 +62,22 @@ fn key_list_is_an_array_or_a_page_on_request() {
     let (path, _) = create_application();
     let ids: Vec<_> =
         (0..3).map(|_| text_field(&create_key(&path).expect_status(201), "id")).collect();
-    let list = |query: &str| SHARED_SERVER.get_path(&ACME.management, &format!("{path}{query}"));
-    let page = list("?page=2&size=3").expect_status(200);
+    let list_keys =
+        |query: &str| SHARED_SERVER.get_path(&ACME.management, &format!("{path}{query}"));
+    let page = list_keys("?page=2&size=3").expect_status(200);
     let pagination = json!({"total_items": 4, "page_number": 2, "page_size": 3, "total_pages": 2});
     assert_eq!(page["pagination"], pagination);
     assert_eq!(page["data"].as_array().unwrap().len(), 1);
-    assert_eq!(list("?size=100").expect_status(200)["data"].as_array().unwrap().len(), 4);
-    assert_eq!(list("?page=9").expect_status(200)["data"], json!([]));
-    assert_eq!(list("/?x=1").expect_status(200).as_array().unwrap().len(), 4);
-    let some = list(&format!("?id={}&id={}&id=nobodys", ids[0], ids[2])).expect_status(200);
-    assert_eq!(some.as_array().unwrap().len(), 2);
-    assert_eq!(list("?id=nobodys").expect_status(200), json!([]));
-    list("?page=0").expect_invalid("page");
-    list("?size=101").expect_invalid("size");
-    assert!(!list("?page=1").text.contains("key_test_"));
+    assert_eq!(list_keys("?size=100").expect_status(200)["data"].as_array().unwrap().len(), 4);
+    assert_eq!(list_keys("?page=9").expect_status(200)["data"], json!([]));
+    assert_eq!(list_keys("/?x=1").expect_status(200).as_array().unwrap().len(), 4);
+    let filtered_keys =
+        list_keys(&format!("?id={}&id={}&id=nobodys", ids[0], ids[2])).expect_status(200);
+    assert_eq!(filtered_keys.as_array().unwrap().len(), 2);
+    assert_eq!(list_keys("?id=nobodys").expect_status(200), json!([]));
+    list_keys("?page=0").expect_invalid("page");
+    list_keys("?size=101").expect_invalid("size");
+    assert!(!list_keys("?page=1").text.contains("key_test_"));
 }
 
 #[test]
@@ -103,15 +106,15 @@ fn api_keys_are_listed_oldest_first() {
 }
 
 #[test]
-fn deleted_api_key_is_rejected_at_once() {
+fn deleted_api_key_is_rejected_immediately() {
     let (path, first) = create_application();
     let second = create_key(&path).expect_status(201);
-    let at = format!("{path}/{}", text_field(&first, "id"));
-    let deleted = SHARED_SERVER.delete(&ACME.management, &at);
+    let key_path = format!("{path}/{}", text_field(&first, "id"));
+    let deleted = SHARED_SERVER.delete(&ACME.management, &key_path);
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
     assert!(!works(&first) && works(&second));
-    SHARED_SERVER.get_path(&ACME.management, &at).expect_problem(404, "no such thing");
-    SHARED_SERVER.delete(&ACME.management, &at).expect_problem(404, "no such thing");
+    SHARED_SERVER.get_path(&ACME.management, &key_path).expect_problem(404, "Not found.");
+    SHARED_SERVER.delete(&ACME.management, &key_path).expect_problem(404, "Not found.");
     assert_eq!(
         SHARED_SERVER
             .get_path(&ACME.management, &path)
@@ -121,7 +124,7 @@ fn deleted_api_key_is_rejected_at_once() {
             .len(),
         1
     );
-    // Without its last key the application is still there, and can have another.
+    // The application exists without a key, and can get another one.
     SHARED_SERVER
         .delete(&ACME.management, &format!("{path}/{}", text_field(&second, "id")))
         .expect_status(204);
@@ -132,28 +135,28 @@ fn deleted_api_key_is_rejected_at_once() {
 #[test]
 fn api_key_is_found_only_under_its_own_application() {
     let (path, _) = create_application();
-    let (_, others) = create_application();
-    let at = format!("{path}/{}", text_field(&others, "id"));
-    SHARED_SERVER.get_path(&ACME.management, &at).expect_problem(404, "no such thing");
-    SHARED_SERVER.delete(&ACME.management, &at).expect_problem(404, "no such thing");
-    assert!(works(&others));
-    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let (_, other_key) = create_application();
+    let key_path = format!("{path}/{}", text_field(&other_key, "id"));
+    SHARED_SERVER.get_path(&ACME.management, &key_path).expect_problem(404, "Not found.");
+    SHARED_SERVER.delete(&ACME.management, &key_path).expect_problem(404, "Not found.");
+    assert!(works(&other_key));
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     SHARED_SERVER
         .request("POST", &path)
-        .key(&elsewhere.management)
+        .key(&other_tenant_keys.management)
         .send()
-        .expect_problem(404, "no such thing");
-    SHARED_SERVER.get_path(&elsewhere.management, &path).expect_problem(404, "no such thing");
+        .expect_problem(404, "Not found.");
+    SHARED_SERVER.get_path(&other_tenant_keys.management, &path).expect_problem(404, "Not found.");
 }
 
 #[test]
 fn create_api_key_ignores_the_body() {
     let (path, _) = create_application();
-    let ask = || SHARED_SERVER.request("POST", &path).key(&ACME.management);
-    ask().send().expect_status(201);
-    ask().json(&json!({})).send().expect_status(201);
-    ask().body("application/json", "").send().expect_status(201);
-    ask().body("text/plain", "not JSON").send().expect_status(201);
+    let request = || SHARED_SERVER.request("POST", &path).key(&ACME.management);
+    request().send().expect_status(201);
+    request().json(&json!({})).send().expect_status(201);
+    request().body("application/json", "").send().expect_status(201);
+    request().body("text/plain", "not JSON").send().expect_status(201);
 }
 
 fn management_key(permissions: &[&str]) -> String {
@@ -167,34 +170,34 @@ fn management_key(permissions: &[&str]) -> String {
 #[test]
 fn each_key_operation_requires_its_own_permission() {
     let (path, first) = create_application();
-    let at = format!("{path}/{}", text_field(&first, "id"));
-    let (reads, creates, deletes) = (
+    let key_path = format!("{path}/{}", text_field(&first, "id"));
+    let (reader_key, creator_key, deleter_key) = (
         management_key(&["application:read"]),
         management_key(&["application:create"]),
         management_key(&["application:delete"]),
     );
     SHARED_SERVER
         .request("POST", &path)
-        .key(&reads)
+        .key(&reader_key)
         .send()
         .expect_problem(403, "application:create");
-    SHARED_SERVER.delete(&reads, &at).expect_problem(403, "application:delete");
-    SHARED_SERVER.get_path(&creates, &path).expect_problem(403, "application:read");
-    SHARED_SERVER.get_path(&deletes, &at).expect_problem(403, "application:read");
-    SHARED_SERVER.get_path(&reads, &at).expect_status(200);
-    SHARED_SERVER.request("POST", &path).key(&creates).send().expect_status(201);
-    SHARED_SERVER.delete(&deletes, &at).expect_status(204);
+    SHARED_SERVER.delete(&reader_key, &key_path).expect_problem(403, "application:delete");
+    SHARED_SERVER.get_path(&creator_key, &path).expect_problem(403, "application:read");
+    SHARED_SERVER.get_path(&deleter_key, &key_path).expect_problem(403, "application:read");
+    SHARED_SERVER.get_path(&reader_key, &key_path).expect_status(200);
+    SHARED_SERVER.request("POST", &path).key(&creator_key).send().expect_status(201);
+    SHARED_SERVER.delete(&deleter_key, &key_path).expect_status(204);
 }
 
 #[test]
-fn client_encryption_key_permissions_open_no_api_key_operation() {
+fn client_encryption_key_permissions_allow_no_api_key_operation() {
     let (path, first) = create_application();
-    let at = format!("{path}/{}", text_field(&first, "id"));
+    let key_path = format!("{path}/{}", text_field(&first, "id"));
     let key = management_key(&["keys:read", "keys:create", "keys:delete"]);
     SHARED_SERVER.request("POST", &path).key(&key).send().expect_problem(403, "application:create");
     SHARED_SERVER.get_path(&key, &path).expect_problem(403, "application:read");
-    SHARED_SERVER.get_path(&key, &at).expect_problem(403, "application:read");
-    SHARED_SERVER.delete(&key, &at).expect_problem(403, "application:delete");
+    SHARED_SERVER.get_path(&key, &key_path).expect_problem(403, "application:read");
+    SHARED_SERVER.delete(&key, &key_path).expect_problem(403, "application:delete");
 }
 
 #[test]

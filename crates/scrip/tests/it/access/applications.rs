@@ -1,4 +1,4 @@
-//! Applications: what they are made of, and that a change counts at the next request.
+//! Applications: their attributes and changes. A change applies to the next request.
 
 use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
@@ -23,16 +23,16 @@ fn application_path(application: &Value) -> String {
 }
 
 #[test]
-fn created_application_shows_its_key_once() {
+fn created_application_returns_its_key_once() {
     let rule = json!({
         "description": "cards", "priority": 3, "container": "/pci/", "transform": "mask",
         "permissions": ["token:create", "token:read"],
     });
     let body =
         json!({"name": "Shop", "type": "private", "permissions": ["token:use"], "rules": [rule]});
-    let made = create_application(&body);
-    let myself = SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
-    let key = text_field(&made, "key");
+    let application = create_application(&body);
+    let manager = SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
+    let key = text_field(&application, "key");
     assert!(key.starts_with("key_test_us_pvt_") && key.len() > 40, "{key}");
     for (name, expected) in [
         ("name", json!("Shop")),
@@ -40,29 +40,34 @@ fn created_application_shows_its_key_once() {
         ("tenant_id", json!(ACME.tenant.id.to_string())),
         ("permissions", json!(["token:use"])),
         ("rules", json!([rule])),
-        ("created_by", myself["id"].clone()),
+        ("created_by", manager["id"].clone()),
         ("modified_by", Value::Null),
         ("modified_at", Value::Null),
     ] {
-        assert_eq!(made[name], expected, "{name}");
+        assert_eq!(application[name], expected, "{name}");
     }
-    assert_eq!(made["keys"].as_array().unwrap().len(), 1);
+    assert_eq!(application["keys"].as_array().unwrap().len(), 1);
 
-    let mut later = made.clone();
-    later.as_object_mut().unwrap().remove("key");
-    later["keys"][0].as_object_mut().unwrap().remove("key");
+    let mut application_without_key = application.clone();
+    application_without_key.as_object_mut().unwrap().remove("key");
+    application_without_key["keys"][0].as_object_mut().unwrap().remove("key");
     assert_eq!(
-        SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200),
-        later
+        SHARED_SERVER
+            .get_path(&ACME.management, &application_path(&application))
+            .expect_status(200),
+        application_without_key
     );
-    let listed = SHARED_SERVER
-        .get_path(&ACME.management, &format!("/applications?id={}", text_field(&made, "id")));
-    assert_eq!(listed.expect_status(200)["data"], json!([later]));
-    let updated = SHARED_SERVER.put(&ACME.management, &application_path(&made), &body);
+    let application_list = SHARED_SERVER.get_path(
+        &ACME.management,
+        &format!("/applications?id={}", text_field(&application, "id")),
+    );
+    assert_eq!(application_list.expect_status(200)["data"], json!([application_without_key]));
+    let update_response =
+        SHARED_SERVER.put(&ACME.management, &application_path(&application), &body);
     let by_key = SHARED_SERVER.get_path(&key, "/applications/key");
-    for reply in [&updated, &by_key] {
-        assert_eq!(reply.status, 200, "the key works at once");
-        assert!(!reply.text.contains("key_test_"), "{}", reply.text);
+    for response in [&update_response, &by_key] {
+        assert_eq!(response.status, 200, "the key does not work immediately");
+        assert!(!response.text.contains("key_test_"), "{}", response.text);
     }
 }
 
@@ -71,16 +76,16 @@ fn create_key_false_creates_an_application_without_key() {
     for (create_key, keys) in [(json!(true), 1), (json!(false), 0), (Value::Null, 1)] {
         let mut body = reader_body("keys");
         body["create_key"] = create_key;
-        let made = create_application(&body);
-        assert_eq!(made["keys"].as_array().unwrap().len(), keys);
-        assert_eq!(made.get("key").is_some(), keys == 1);
+        let application = create_application(&body);
+        assert_eq!(application["keys"].as_array().unwrap().len(), keys);
+        assert_eq!(application.get("key").is_some(), keys == 1);
     }
-    for (kind, permission, mark) in
+    for (kind, permission, key_prefix) in
         [("public", "token:create", "pub"), ("management", "tenant:read", "mgt")]
     {
-        let made =
+        let application =
             create_application(&json!({"name": "x", "type": kind, "permissions": [permission]}));
-        assert!(text_field(&made, "key").starts_with(&format!("key_test_us_{mark}_")));
+        assert!(text_field(&application, "key").starts_with(&format!("key_test_us_{key_prefix}_")));
     }
 }
 
@@ -95,30 +100,33 @@ fn optional_and_unknown_application_attributes_are_accepted() {
              "conditions": []},
         ],
     });
-    let made = create_application(&body);
-    assert_eq!(made["name"], name);
-    assert!(Uuid::try_parse(&text_field(&made, "id")).is_ok());
-    assert_eq!(made["permissions"], json!([]));
+    let application = create_application(&body);
+    assert_eq!(application["name"], name);
+    assert!(Uuid::try_parse(&text_field(&application, "id")).is_ok());
+    assert_eq!(application["permissions"], json!([]));
     let first = json!({"description": "", "priority": 1, "container": "/b/", "transform": "redact", "permissions": ["token:read"]});
-    assert_eq!(made["rules"][0], first);
-    assert_eq!(made["rules"][1]["container"], "/a/", "as they were written");
+    assert_eq!(application["rules"][0], first);
+    assert_eq!(
+        application["rules"][1]["container"], "/a/",
+        "rules are not returned in their order"
+    );
 }
 
-/// A rule that is right, with one attribute changed.
+/// Returns a valid rule with one attribute changed.
 fn rules_with(name: &str, value: Value) -> Value {
     let mut rule = json!({"container": "/a/", "transform": "mask", "permissions": ["token:read"]});
     rule[name] = value;
     json!([rule])
 }
 
-/// What is wrong with a name or with rights, and what the answer calls it.
+/// Returns invalid names and access policies, with the attribute that the error must name.
 fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
-    let long = "x".repeat(501);
+    let long_text = "x".repeat(501);
     let id_is = json!([{"attribute": "id", "operator": "equals", "value": "x"}]);
-    let mut conditional = rules_with("conditions", id_is.clone())[0].clone();
-    conditional["container"] = Value::Null;
-    let right = rules_with("priority", json!(1))[0].clone();
-    let wrong = rules_with("transform", json!("show"))[0].clone();
+    let mut rule_with_conditions = rules_with("conditions", id_is.clone())[0].clone();
+    rule_with_conditions["container"] = Value::Null;
+    let valid_rule = rules_with("priority", json!(1))[0].clone();
+    let invalid_rule = rules_with("transform", json!("show"))[0].clone();
     vec![
         ("name", Value::Null, "name"),
         ("name", json!(""), "name"),
@@ -135,14 +143,14 @@ fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
         ("permissions", Value::Null, "permissions"),
         ("rules", json!({}), "rules"),
         ("rules", json!([7]), "rules[0]"),
-        ("rules", json!([right, wrong]), "rules[1].transform"),
-        ("rules", json!(vec![right.clone(); 65]), "rules"),
+        ("rules", json!([valid_rule, invalid_rule]), "rules[1].transform"),
+        ("rules", json!(vec![valid_rule.clone(); 65]), "rules"),
         ("rules", rules_with("container", Value::Null), "rules[0].container"),
         ("rules", rules_with("container", json!("/a")), "rules[0].container"),
         ("rules", rules_with("container", json!("")), "rules[0].container"),
         ("rules", rules_with("container", json!(["/a/"])), "rules[0].container"),
         ("rules", rules_with("conditions", id_is), "rules[0].conditions"),
-        ("rules", json!([conditional]), "rules[0].conditions"),
+        ("rules", json!([rule_with_conditions]), "rules[0].conditions"),
         ("rules", rules_with("transform", Value::Null), "rules[0].transform"),
         ("rules", rules_with("transform", json!("Reveal")), "rules[0].transform"),
         ("rules", rules_with("transform", json!(1)), "rules[0].transform"),
@@ -154,23 +162,24 @@ fn invalid_access_policies() -> Vec<(&'static str, Value, &'static str)> {
         ("rules", rules_with("permissions", json!("token:read")), "rules[0].permissions"),
         ("rules", rules_with("permissions", json!(["x"])), "rules[0].permissions[0]"),
         ("rules", rules_with("permissions", json!(["log:read"])), "rules[0].permissions"),
-        ("rules", rules_with("description", json!(long)), "rules[0].description"),
+        ("rules", rules_with("description", json!(long_text)), "rules[0].description"),
         ("rules", rules_with("description", json!(7)), "rules[0].description"),
     ]
 }
 
 #[test]
 fn invalid_application_names_the_attribute() {
-    let made = create_application(&reader_body("stays"));
-    let list =
-        || SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200);
-    let before = list();
+    let application = create_application(&reader_body("remaining"));
+    let list_applications = || {
+        SHARED_SERVER.get_path(&ACME.management, &application_path(&application)).expect_status(200)
+    };
+    let list_before = list_applications();
     for (name, value, attribute) in invalid_access_policies() {
         let mut body = reader_body("wrong");
         body[name] = value;
         try_create(&body).expect_invalid(attribute);
         SHARED_SERVER
-            .put(&ACME.management, &application_path(&made), &body)
+            .put(&ACME.management, &application_path(&application), &body)
             .expect_invalid(attribute);
     }
     for (name, value) in [
@@ -184,12 +193,12 @@ fn invalid_application_names_the_attribute() {
         body[name] = value;
         try_create(&body).expect_invalid(name);
     }
-    // Everything at once.
-    let nothing = try_create(&json!({}));
-    nothing.expect_invalid("name");
-    nothing.expect_invalid("type");
+    // All errors are reported together.
+    let empty_body_response = try_create(&json!({}));
+    empty_body_response.expect_invalid("name");
+    empty_body_response.expect_invalid("type");
     try_create(&json!([])).expect_problem(400, "object");
-    assert_eq!(list(), before);
+    assert_eq!(list_applications(), list_before);
 }
 
 #[test]
@@ -203,47 +212,54 @@ fn application_type_limits_its_permissions() {
         ("management", "token:read"),
     ];
     for (kind, permission) in table {
-        let plain = json!({"name": "x", "type": kind, "permissions": [permission]});
-        try_create(&plain).expect_invalid("permissions");
-        let ruled = json!({"name": "x", "type": kind, "rules": rules_with("permissions", json!([permission]))});
-        try_create(&ruled).expect_invalid("rules[0].permissions");
+        let body_with_permission = json!({"name": "x", "type": kind, "permissions": [permission]});
+        try_create(&body_with_permission).expect_invalid("permissions");
+        let rules = rules_with("permissions", json!([permission]));
+        let body_with_rule = json!({"name": "x", "type": kind, "rules": rules});
+        try_create(&body_with_rule).expect_invalid("rules[0].permissions");
     }
 }
 
 #[test]
 fn update_application_replaces_permissions_and_keeps_the_type() {
     let body = json!({"name": "before", "type": "public", "permissions": ["token:create"]});
-    let made = create_application(&body);
-    let key = text_field(&made, "key");
-    let update = |body: &Value| SHARED_SERVER.put(&ACME.management, &application_path(&made), body);
-    let changed = update(&json!({
+    let application = create_application(&body);
+    let key = text_field(&application, "key");
+    let send_update =
+        |body: &Value| SHARED_SERVER.put(&ACME.management, &application_path(&application), body);
+    let updated = send_update(&json!({
         "name": "after", "type": "management", "id": "another", "create_key": true,
         "rules": [{"container": "/a/", "transform": "redact", "permissions": ["token:update"]}],
     }))
     .expect_status(200);
     for (name, expected) in [
-        ("id", made["id"].clone()),
+        ("id", application["id"].clone()),
         ("name", json!("after")),
         ("type", json!("public")),
         ("permissions", json!([])),
-        ("created_at", made["created_at"].clone()),
-        ("created_by", made["created_by"].clone()),
-        ("modified_by", made["created_by"].clone()),
+        ("created_at", application["created_at"].clone()),
+        ("created_by", application["created_by"].clone()),
+        ("modified_by", application["created_by"].clone()),
     ] {
-        assert_eq!(changed[name], expected, "{name}");
+        assert_eq!(updated[name], expected, "{name}");
     }
-    assert!(changed["modified_at"].is_string());
-    assert_eq!(changed["keys"][0]["id"], made["keys"][0]["id"], "its keys stay");
+    assert!(updated["modified_at"].is_string());
     assert_eq!(
-        SHARED_SERVER.get_path(&ACME.management, &application_path(&made)).expect_status(200),
-        changed
+        updated["keys"][0]["id"], application["keys"][0]["id"],
+        "the update changed the keys"
+    );
+    assert_eq!(
+        SHARED_SERVER
+            .get_path(&ACME.management, &application_path(&application))
+            .expect_status(200),
+        updated
     );
     SHARED_SERVER
         .create_token(&key, &json!({"type": "token", "data": 1}))
         .expect_problem(403, "token:create");
-    update(&json!({"name": "a", "permissions": ["token:read"]})).expect_invalid("permissions");
-    update(&json!({"name": "a"})).expect_invalid("permissions");
-    update(&body).expect_status(200);
+    send_update(&json!({"name": "a", "permissions": ["token:read"]})).expect_invalid("permissions");
+    send_update(&json!({"name": "a"})).expect_invalid("permissions");
+    send_update(&body).expect_status(200);
     SHARED_SERVER.create_token(&key, &json!({"type": "token", "data": 1})).expect_status(201);
 }
 
@@ -254,86 +270,91 @@ fn changed_rule_applies_to_the_next_request() {
             json!({"container": container, "transform": transform, "permissions": ["token:read"]});
         json!({"name": "x", "type": "private", "rules": [rule]})
     };
-    let made = create_application(&body("mask", "/"));
-    let key = text_field(&made, "key");
+    let application = create_application(&body("mask", "/"));
+    let key = text_field(&application, "key");
     let token =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/seen/"]});
     let id = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &token), "id");
-    let shown = |transform, container| {
+    let read_with = |transform, container| {
         SHARED_SERVER
-            .put(&ACME.management, &application_path(&made), &body(transform, container))
+            .put(&ACME.management, &application_path(&application), &body(transform, container))
             .expect_status(200);
         SHARED_SERVER.get_token(&key, &id)
     };
     assert_eq!(SHARED_SERVER.get_token(&key, &id).expect_status(200)["data"], "XXX-XX-6789");
-    assert_eq!(shown("reveal", "/seen/").expect_status(200)["data"], "123-45-6789");
-    assert!(shown("redact", "/").expect_status(200).get("data").is_none());
-    shown("reveal", "/unseen/").expect_problem(403, "token:read");
+    assert_eq!(read_with("reveal", "/seen/").expect_status(200)["data"], "123-45-6789");
+    assert!(read_with("redact", "/").expect_status(200).get("data").is_none());
+    read_with("reveal", "/unseen/").expect_problem(403, "token:read");
 }
 
 #[test]
 fn application_can_remove_its_own_permissions_and_delete_itself() {
-    let all = json!(["application:read", "application:update", "application:delete"]);
-    let made =
-        create_application(&json!({"name": "leaves", "type": "management", "permissions": all}));
-    let (key, at) = (text_field(&made, "key"), application_path(&made));
-    let fewer = json!({"name": "x", "permissions": ["application:delete"]});
-    SHARED_SERVER.put(&key, &at, &fewer).expect_status(200);
-    SHARED_SERVER.put(&key, &at, &fewer).expect_problem(403, "application:update");
-    assert_eq!(SHARED_SERVER.delete(&key, &at).status, 204);
-    SHARED_SERVER.delete(&key, &at).expect_problem(401, "BT-API-KEY");
+    let permissions = json!(["application:read", "application:update", "application:delete"]);
+    let application = create_application(
+        &json!({"name": "leaves", "type": "management", "permissions": permissions}),
+    );
+    let (key, path) = (text_field(&application, "key"), application_path(&application));
+    let reduced_body = json!({"name": "x", "permissions": ["application:delete"]});
+    SHARED_SERVER.put(&key, &path, &reduced_body).expect_status(200);
+    SHARED_SERVER.put(&key, &path, &reduced_body).expect_problem(403, "application:update");
+    assert_eq!(SHARED_SERVER.delete(&key, &path).status, 204);
+    SHARED_SERVER.delete(&key, &path).expect_problem(401, "BT-API-KEY");
 }
 
 #[test]
-fn deleted_application_and_its_keys_are_gone() {
-    let (made, other) =
-        (create_application(&reader_body("deleted")), create_application(&reader_body("stays")));
-    let second = SHARED_SERVER
-        .request("POST", &format!("{}/keys", application_path(&made)))
+fn deleted_application_and_its_keys_no_longer_exist() {
+    let (application, other_application) = (
+        create_application(&reader_body("deleted")),
+        create_application(&reader_body("remaining")),
+    );
+    let second_key = SHARED_SERVER
+        .request("POST", &format!("{}/keys", application_path(&application)))
         .key(&ACME.management)
         .send();
-    let keys = [text_field(&made, "key"), text_field(&second.expect_status(201), "key")];
-    let deleted = SHARED_SERVER.delete(&ACME.management, &application_path(&made));
+    let keys = [text_field(&application, "key"), text_field(&second_key.expect_status(201), "key")];
+    let deleted = SHARED_SERVER.delete(&ACME.management, &application_path(&application));
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
     for key in &keys {
         SHARED_SERVER.get_token(key, "whatever").expect_problem(401, "BT-API-KEY");
     }
     SHARED_SERVER
-        .get_path(&ACME.management, &application_path(&made))
-        .expect_problem(404, "no such thing");
+        .get_path(&ACME.management, &application_path(&application))
+        .expect_problem(404, "Not found.");
     SHARED_SERVER
-        .delete(&ACME.management, &application_path(&made))
-        .expect_problem(404, "no such thing");
+        .delete(&ACME.management, &application_path(&application))
+        .expect_problem(404, "Not found.");
     SHARED_SERVER
-        .put(&ACME.management, &application_path(&made), &reader_body("x"))
-        .expect_problem(404, "no such thing");
+        .put(&ACME.management, &application_path(&application), &reader_body("x"))
+        .expect_problem(404, "Not found.");
     SHARED_SERVER
-        .get_path(&ACME.management, &format!("{}/keys", application_path(&made)))
-        .expect_problem(404, "no such thing");
-    let listed = SHARED_SERVER
-        .get_path(&ACME.management, &format!("/applications?id={}", text_field(&made, "id")));
-    assert_eq!(listed.expect_status(200)["data"], json!([]));
+        .get_path(&ACME.management, &format!("{}/keys", application_path(&application)))
+        .expect_problem(404, "Not found.");
+    let application_list = SHARED_SERVER.get_path(
+        &ACME.management,
+        &format!("/applications?id={}", text_field(&application, "id")),
+    );
+    assert_eq!(application_list.expect_status(200)["data"], json!([]));
     SHARED_SERVER
-        .get_token(&text_field(&other, "key"), "whatever")
-        .expect_problem(404, "no such thing");
+        .get_token(&text_field(&other_application, "key"), "whatever")
+        .expect_problem(404, "Not found.");
 }
 
 #[test]
 fn unknown_and_foreign_applications_are_indistinguishable() {
-    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let foreign = SHARED_SERVER
-        .post(&elsewhere.management, "/applications", &reader_body("foreign"))
+        .post(&other_tenant_keys.management, "/applications", &reader_body("foreign"))
         .expect_status(201);
     let foreign_key = text_field(&foreign["keys"][0], "id");
-    let own = create_application(&reader_body("own"));
-    let unknown = Uuid::new_v4().to_string();
+    let own_application = create_application(&reader_body("own"));
+    let unknown_id = Uuid::new_v4().to_string();
     let foreign = text_field(&foreign, "id");
-    let ids = [unknown.as_str(), &foreign, "abc", "%FF%FE", "a%20b", "00000000"];
+    let ids = [unknown_id.as_str(), &foreign, "abc", "%FF%FE", "a%20b", "00000000"];
     let mut bodies = Vec::new();
     for id in ids {
         let path = format!("/applications/{id}");
         let (keys, key) = (format!("{path}/keys"), format!("{path}/keys/{foreign_key}"));
-        let key_of_own = format!("{}/keys/{id}", application_path(&own));
+        let key_of_own = format!("{}/keys/{id}", application_path(&own_application));
         bodies.extend([
             SHARED_SERVER.get_path(&ACME.management, &path),
             SHARED_SERVER.put(&ACME.management, &path, &reader_body("x")),
@@ -347,12 +368,12 @@ fn unknown_and_foreign_applications_are_indistinguishable() {
         ]);
     }
     let first = bodies[0].without_trace();
-    for reply in &bodies {
-        reply.expect_problem(404, "no such thing");
-        assert_eq!(reply.without_trace(), first);
+    for response in &bodies {
+        response.expect_problem(404, "Not found.");
+        assert_eq!(response.without_trace(), first);
     }
     SHARED_SERVER
-        .get_path(&elsewhere.management, &format!("/applications/{foreign}"))
+        .get_path(&other_tenant_keys.management, &format!("/applications/{foreign}"))
         .expect_status(200);
 }
 
@@ -361,27 +382,32 @@ fn get_application_by_key_returns_the_application_of_the_key() {
     for (key, kind) in
         [(&ACME.private, "private"), (&ACME.public, "public"), (&ACME.management, "management")]
     {
-        let found = SHARED_SERVER.get_path(key, "/applications/key/").expect_status(200);
-        assert_eq!(found["type"], kind);
+        let application_of_key =
+            SHARED_SERVER.get_path(key, "/applications/key/").expect_status(200);
+        assert_eq!(application_of_key["type"], kind);
         assert_eq!(
-            SHARED_SERVER.get_path(&ACME.management, &application_path(&found)).expect_status(200),
-            found
+            SHARED_SERVER
+                .get_path(&ACME.management, &application_path(&application_of_key))
+                .expect_status(200),
+            application_of_key
         );
     }
-    let made = create_application(&reader_body("asks"));
-    let key = text_field(&made, "key");
+    let application = create_application(&reader_body("caller"));
+    let key = text_field(&application, "key");
     assert_eq!(
         SHARED_SERVER.get_path(&key, "/applications/key").expect_status(200)["id"],
-        made["id"]
+        application["id"]
     );
-    SHARED_SERVER.get_path(&key, &application_path(&made)).expect_problem(403, "application:read");
-    // A session is asked about the application that began it.
+    SHARED_SERVER
+        .get_path(&key, &application_path(&application))
+        .expect_problem(403, "application:read");
+    // An access session gets the application that created it.
     let session =
         SHARED_SERVER.request("POST", "/sessions").key(&ACME.public).send().expect_status(201);
-    let found = SHARED_SERVER
+    let application_of_key = SHARED_SERVER
         .get_path(&text_field(&session, "session_key"), "/applications/key")
         .expect_status(200);
-    assert_eq!(found["type"], "public");
+    assert_eq!(application_of_key["type"], "public");
     assert!(
         SHARED_SERVER.request("PUT", "/applications/key").key(&ACME.management).send().status
             == 405
@@ -390,9 +416,9 @@ fn get_application_by_key_returns_the_application_of_the_key() {
 
 #[test]
 fn regenerate_application_key_is_410() {
-    let made = create_application(&reader_body("old"));
-    for path in [application_path(&made), "/applications/abc".to_owned()] {
-        for key in [&ACME.management, &text_field(&made, "key")] {
+    let application = create_application(&reader_body("old"));
+    for path in [application_path(&application), "/applications/abc".to_owned()] {
+        for key in [&ACME.management, &text_field(&application, "key")] {
             let path = format!("{path}/regenerate");
             SHARED_SERVER
                 .request("POST", &path)
@@ -401,5 +427,7 @@ fn regenerate_application_key_is_410() {
                 .expect_problem(410, "create another key");
         }
     }
-    SHARED_SERVER.get_path(&text_field(&made, "key"), "/applications/key").expect_status(200);
+    SHARED_SERVER
+        .get_path(&text_field(&application, "key"), "/applications/key")
+        .expect_status(200);
 }

@@ -1,5 +1,5 @@
-//! Authority, route by route: who is let in, and nobody else. The routes come from the table of the
-//! server, so that a new one cannot be forgotten here.
+//! Authorization of every route: each allowed caller is accepted and every other caller is denied.
+//! The routes come from the route table of the server, so a new route is always covered.
 
 use std::sync::LazyLock;
 
@@ -18,7 +18,7 @@ use crate::{
 
 static COVERAGE_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
 
-/// Whose keys can be let in at a route.
+/// Returns the kinds of application that a route can accept.
 fn allowed_kinds(requirement: CallerRequirement) -> Vec<ApplicationKind> {
     match requirement {
         CallerRequirement::AnyKey => ApplicationKind::ALL.to_vec(),
@@ -27,25 +27,25 @@ fn allowed_kinds(requirement: CallerRequirement) -> Vec<ApplicationKind> {
     }
 }
 
-/// What a refusal has to name.
+/// Returns the name that a denial must contain.
 fn requirement_name(requirement: CallerRequirement) -> &'static str {
     match requirement {
-        CallerRequirement::AnyKey => unreachable!("every key is enough"),
+        CallerRequirement::AnyKey => unreachable!("no key is denied"),
         CallerRequirement::Kind(kind) => kind.as_str(),
         CallerRequirement::Permission(permission) => permission.as_str(),
     }
 }
 
-/// The control: without it, a row that never works would pass for one that is well guarded.
+/// Positive control: without this test, a route that always fails would look well protected.
 #[test]
 fn key_with_all_permissions_is_accepted_on_every_route() {
     for route in ROUTES.iter() {
         for kind in allowed_kinds(route.requirement) {
             let harness = TenantHarness::new(&COVERAGE_SERVER);
-            let reply = harness.call_route(route, Some(harness.full_key(kind)));
-            let gone = route.operation == Operation::RegenerateApplicationKey;
-            let expected = if gone { 410..=410 } else { 200..=204 };
-            assert!(expected.contains(&reply.status), "{route:?} {kind:?}: {}", reply.text);
+            let response = harness.call_route(route, Some(harness.full_key(kind)));
+            let is_removed = route.operation == Operation::RegenerateApplicationKey;
+            let expected = if is_removed { 410..=410 } else { 200..=204 };
+            assert!(expected.contains(&response.status), "{route:?} {kind:?}: {}", response.text);
         }
     }
 }
@@ -53,46 +53,48 @@ fn key_with_all_permissions_is_accepted_on_every_route() {
 #[test]
 fn unknown_key_is_rejected_on_every_route() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    let before = harness.tenant_state();
-    let cut = &harness.keys.management[..harness.keys.management.len() - 1];
-    let unknown = ["pvt", "pub", "mgt", "ses"].map(|it| format!("key_test_us_{it}_{cut}"));
+    let state_before = harness.tenant_state();
+    let shortened_key = &harness.keys.management[..harness.keys.management.len() - 1];
+    let unknown_keys =
+        ["pvt", "pub", "mgt", "ses"].map(|it| format!("key_test_us_{it}_{shortened_key}"));
     for route in ROUTES.iter() {
         harness.call_route(route, None).expect_problem(401, "BT-API-KEY");
         harness.call_route(route, Some("")).expect_problem(401, "BT-API-KEY");
-        harness.call_route(route, Some(cut)).expect_problem(401, "BT-API-KEY");
-        for key in &unknown {
+        harness.call_route(route, Some(shortened_key)).expect_problem(401, "BT-API-KEY");
+        for key in &unknown_keys {
             harness.call_route(route, Some(key)).expect_problem(401, "BT-API-KEY");
         }
     }
-    assert_eq!(harness.tenant_state(), before);
+    assert_eq!(harness.tenant_state(), state_before);
 }
 
 #[test]
 fn wrong_application_type_is_denied_on_every_route() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    let stranger = harness.create_access_session(&[]);
-    let lent_all = harness.create_access_session(&permissions_for_kind(ApplicationKind::Private));
-    let before = harness.tenant_state();
+    let unauthorized_session = harness.create_access_session(&[]);
+    let fully_delegated =
+        harness.create_access_session(&permissions_for_kind(ApplicationKind::Private));
+    let state_before = harness.tenant_state();
     for route in ROUTES.iter().filter(|it| it.requirement != CallerRequirement::AnyKey) {
-        let admitted = allowed_kinds(route.requirement);
-        for kind in ApplicationKind::ALL.into_iter().filter(|it| !admitted.contains(it)) {
+        let allowed = allowed_kinds(route.requirement);
+        for kind in ApplicationKind::ALL.into_iter().filter(|it| !allowed.contains(it)) {
             harness
                 .call_route(route, Some(harness.full_key(kind)))
                 .expect_problem(403, requirement_name(route.requirement));
         }
         harness
-            .call_route(route, Some(&stranger))
+            .call_route(route, Some(&unauthorized_session))
             .expect_problem(403, requirement_name(route.requirement));
-        // A session has what a private application lends it, and is none itself.
-        let lendable = matches!(route.requirement, CallerRequirement::Permission(it)
+        // A session can only have permissions that a private application can delegate.
+        let can_be_delegated = matches!(route.requirement, CallerRequirement::Permission(it)
             if it.kinds().contains(&ApplicationKind::Private));
-        if !lendable {
+        if !can_be_delegated {
             harness
-                .call_route(route, Some(&lent_all))
+                .call_route(route, Some(&fully_delegated))
                 .expect_problem(403, requirement_name(route.requirement));
         }
     }
-    assert_eq!(harness.tenant_state(), before);
+    assert_eq!(harness.tenant_state(), state_before);
 }
 
 fn routes_with_permissions() -> impl Iterator<Item = (&'static Route, Permission)> {
@@ -105,140 +107,147 @@ fn routes_with_permissions() -> impl Iterator<Item = (&'static Route, Permission
 #[test]
 fn all_other_permissions_together_do_not_allow_a_route() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    for (route, needed) in routes_with_permissions() {
-        let others = |kind| {
-            let mut all = permissions_for_kind(kind);
-            all.retain(|it| *it != needed);
-            all
+    for (route, required) in routes_with_permissions() {
+        let permissions_without_required = |kind| {
+            let mut permissions = permissions_for_kind(kind);
+            permissions.retain(|it| *it != required);
+            permissions
         };
         let mut keys: Vec<_> = Vec::new();
-        for kind in needed.kinds() {
+        for kind in required.kinds() {
             keys.push(COVERAGE_SERVER.key_with_permissions(
                 &harness.keys.tenant,
                 *kind,
-                &others(*kind),
+                &permissions_without_required(*kind),
             ));
         }
-        let others = others(ApplicationKind::Private);
+        let other_permissions = permissions_without_required(ApplicationKind::Private);
         keys.push(
-            COVERAGE_SERVER.key_with_rules(&harness.keys.tenant, vec![grant("/", Reveal, &others)]),
+            COVERAGE_SERVER
+                .key_with_rules(&harness.keys.tenant, vec![grant("/", Reveal, &other_permissions)]),
         );
-        keys.push(harness.create_access_session(&others));
-        let before = harness.tenant_state();
+        keys.push(harness.create_access_session(&other_permissions));
+        let state_before = harness.tenant_state();
         for key in &keys {
-            harness.call_route(route, Some(key)).expect_problem(403, needed.as_str());
+            harness.call_route(route, Some(key)).expect_problem(403, required.as_str());
         }
-        assert_eq!(harness.tenant_state(), before, "{route:?}");
+        assert_eq!(harness.tenant_state(), state_before, "{route:?}");
     }
 }
 
 #[test]
 fn permission_in_another_container_does_not_allow_a_route() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    for (route, needed) in routes_with_permissions().filter(|(_, it)| it.is_container_scoped()) {
-        let mut others = permissions_for_kind(ApplicationKind::Private);
-        others.retain(|it| *it != needed);
+    for (route, required) in routes_with_permissions().filter(|(_, it)| it.is_container_scoped()) {
+        let mut other_permissions = permissions_for_kind(ApplicationKind::Private);
+        other_permissions.retain(|it| *it != required);
         let mut keys = Vec::new();
-        for elsewhere in ["/elsewhere/", "/covered/below/", "/covered-too/", "/cover/"] {
-            let rules = vec![grant(elsewhere, Reveal, &[needed]), grant("/", Reveal, &others)];
+        for other_container in ["/elsewhere/", "/covered/below/", "/covered-too/", "/cover/"] {
+            let rules = vec![
+                grant(other_container, Reveal, &[required]),
+                grant("/", Reveal, &other_permissions),
+            ];
             keys.push(COVERAGE_SERVER.key_with_rules(&harness.keys.tenant, rules));
         }
-        let before = harness.tenant_state();
+        let state_before = harness.tenant_state();
         for key in &keys {
-            let reply = harness.call_route(route, Some(key));
+            let response = harness.call_route(route, Some(key));
             if is_list(route) {
-                assert_eq!(reply.expect_status(200)["data"], serde_json::json!([]), "{route:?}");
+                assert_eq!(response.expect_status(200)["data"], serde_json::json!([]), "{route:?}");
             } else {
-                reply.expect_problem(403, needed.as_str());
+                response.expect_problem(403, required.as_str());
             }
         }
         if is_list(route) {
-            let seen = harness.call_route(route, Some(&harness.keys.private)).expect_status(200);
-            assert_eq!(seen["data"].as_array().map(Vec::len), Some(1), "{route:?}");
+            let list_response =
+                harness.call_route(route, Some(&harness.keys.private)).expect_status(200);
+            assert_eq!(list_response["data"].as_array().map(Vec::len), Some(1), "{route:?}");
         }
-        assert_eq!(harness.tenant_state(), before, "{route:?}");
+        assert_eq!(harness.tenant_state(), state_before, "{route:?}");
     }
 }
 
-/// A list spans what its caller may see, which is nothing where it may see nothing.
+/// A list is limited to the tokens that its caller may read. Without any right it is empty, not an
+/// error.
 fn is_list(route: &Route) -> bool {
     use Operation::{ListTokens, ListTokensV1, SearchTokens, SearchTokensV1};
     [ListTokens, ListTokensV1, SearchTokens, SearchTokensV1].contains(&route.operation)
 }
 
-/// Whoever may not ask is not told what is wrong with the question.
+/// A caller without permission learns nothing else about the request.
 #[test]
 fn permission_denial_precedes_every_other_error() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    let stranger = harness.create_access_session(&[]);
+    let unauthorized_session = harness.create_access_session(&[]);
     for route in ROUTES.iter().filter(|it| it.requirement != CallerRequirement::AnyKey) {
         let path = route.path.replace("{id}", "nobodys").replace("{key_id}", "nobodys");
-        let ask = || {
+        let request = || {
             COVERAGE_SERVER
                 .request(route.method_name(), &path)
                 .idempotency_key("refused")
-                .key(&stranger)
+                .key(&unauthorized_session)
         };
-        ask().send().expect_problem(403, requirement_name(route.requirement));
-        ask()
+        request().send().expect_problem(403, requirement_name(route.requirement));
+        request()
             .body("text/plain", "{")
             .send()
             .expect_problem(403, requirement_name(route.requirement));
-        ask()
+        request()
             .body("application/json", "{")
             .send()
             .expect_problem(403, requirement_name(route.requirement));
     }
 }
 
-/// The most that another tenant has finds nothing of this one, nor whether it is there.
+/// The most privileged keys of another tenant neither reach an entity nor detect that it exists.
 #[test]
 fn another_tenant_cannot_reach_or_detect_any_entity() {
     let harness = TenantHarness::new(&COVERAGE_SERVER);
-    let before = harness.tenant_state();
+    let state_before = harness.tenant_state();
     let tenant = harness.keys.tenant.id.to_string();
     let (card, session) = (&harness.sessions.intent, &harness.sessions.new);
-    let marks =
+    let values =
         [&harness.token, &harness.intent, &harness.application, &harness.api_key, &harness.nonce];
-    let marks: Vec<_> = marks.into_iter().chain([&tenant, card, session]).collect();
+    let values: Vec<_> = values.into_iter().chain([&tenant, card, session]).collect();
     for route in ROUTES.iter() {
         for kind in allowed_kinds(route.requirement) {
-            let stranger = TenantHarness::new(&COVERAGE_SERVER);
-            let key = stranger.full_key(kind);
-            let reply = harness.call_route(route, Some(key));
-            for mark in &marks {
-                assert!(!reply.text.contains(mark.as_str()), "{route:?}: {}", reply.text);
+            let other_tenant = TenantHarness::new(&COVERAGE_SERVER);
+            let key = other_tenant.full_key(kind);
+            let response = harness.call_route(route, Some(key));
+            for value in &values {
+                assert!(!response.text.contains(value.as_str()), "{route:?}: {}", response.text);
             }
-            // Some name in the body what others name in the path.
+            // Some operations name the entity in the body instead of the path.
             let in_body = [
                 Operation::AuthorizeAccessSession,
                 Operation::Detokenize,
                 Operation::CreateThreeDsSession,
             ];
             if !route.path.contains("{id}") && !in_body.contains(&route.operation) {
-                assert!((200..=204).contains(&reply.status), "{route:?}: {}", reply.text);
+                assert!((200..=204).contains(&response.status), "{route:?}: {}", response.text);
                 continue;
             }
-            let others = [
+            let exceptions = [
                 (Operation::RegenerateApplicationKey, 410),
                 (Operation::Detokenize, 400),
                 (Operation::CreateThreeDsSession, 400),
             ];
-            let other = others.iter().find(|it| it.0 == route.operation);
-            let expected = other.map_or(404, |it| it.1);
-            assert_eq!(reply.status, expected, "{route:?}: {}", reply.text);
-            let nobodys = TenantHarness {
+            let exception = exceptions.iter().find(|it| it.0 == route.operation);
+            let expected = exception.map_or(404, |it| it.1);
+            assert_eq!(response.status, expected, "{route:?}: {}", response.text);
+            let unknown_entities = TenantHarness {
                 token: "nobodys-token".to_owned(),
                 intent: Uuid::new_v4().to_string(),
                 application: Uuid::new_v4().to_string(),
                 api_key: Uuid::new_v4().to_string(),
                 nonce: "nobodys-nonce".to_owned(),
                 sessions: ThreeDsSessions::unknown(),
-                ..stranger
+                ..other_tenant
             };
-            let unknown = nobodys.call_route(route, Some(nobodys.full_key(kind)));
-            assert_eq!(reply.without_trace(), unknown.without_trace(), "{route:?}");
+            let response_for_unknown =
+                unknown_entities.call_route(route, Some(unknown_entities.full_key(kind)));
+            assert_eq!(response.without_trace(), response_for_unknown.without_trace(), "{route:?}");
         }
     }
-    assert_eq!(harness.tenant_state(), before);
+    assert_eq!(harness.tenant_state(), state_before);
 }

@@ -8,27 +8,28 @@ use uuid::Uuid;
 
 use crate::harness::server::{TestResponse, TestServer, text_field};
 
-/// A tenant of its own: three applications that it began with, and five more, a second apart.
-fn tenant_with_applications() -> (TestServer, String, Vec<Value>) {
+/// Creates a tenant with its three initial applications and five more, created one second after
+/// another.
+fn create_tenant_with_applications() -> (TestServer, String, Vec<Value>) {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let create = |number: usize| {
+    let create_application = |number: usize| {
         server.clock.advance(Duration::from_secs(1));
         let kind = if number.is_multiple_of(2) { "public" } else { "private" };
         let body =
             json!({"name": number.to_string(), "type": kind, "permissions": ["token:create"]});
         server.post(&keys.management, "/applications", &body).expect_status(201)
     };
-    let created = (0..5).map(create).collect();
+    let created = (0..5).map(create_application).collect();
     (server, keys.management, created)
 }
 
 #[test]
 fn applications_are_listed_newest_first_in_pages() {
-    let (server, key, _) = tenant_with_applications();
+    let (server, key, _) = create_tenant_with_applications();
     let page = |query: &str| server.get_path(&key, &format!("/applications{query}"));
-    let names = |reply: &TestResponse| -> Vec<String> {
-        reply.expect_status(200)["data"]
+    let names = |response: &TestResponse| -> Vec<String> {
+        response.expect_status(200)["data"]
             .as_array()
             .unwrap()
             .iter()
@@ -45,10 +46,10 @@ fn applications_are_listed_newest_first_in_pages() {
         ("?size=3&page=99", 99, 3, 3, 0),
         ("?size=100", 1, 100, 1, 8),
     ] {
-        let found = page(query).expect_status(200);
+        let page_body = page(query).expect_status(200);
         let expected = json!({"total_items": 8, "page_number": number, "page_size": size, "total_pages": pages});
-        assert_eq!(found["pagination"], expected, "{query}");
-        assert_eq!(found["data"].as_array().unwrap().len(), items, "{query}");
+        assert_eq!(page_body["pagination"], expected, "{query}");
+        assert_eq!(page_body["data"].as_array().unwrap().len(), items, "{query}");
     }
     for (query, attribute) in [
         ("?page=0", "page"),
@@ -67,21 +68,21 @@ fn applications_are_listed_newest_first_in_pages() {
 
 #[test]
 fn applications_are_filtered_by_id_and_type() {
-    let (server, key, created) = tenant_with_applications();
-    let id = |at: usize| text_field(&created[at], "id");
-    let found = |query: &str| -> Vec<String> {
-        let found = server.get_path(&key, &format!("/applications?{query}")).expect_status(200);
-        let data = found["data"].as_array().unwrap();
-        assert_eq!(found["pagination"]["total_items"], data.len(), "{query}");
+    let (server, key, created) = create_tenant_with_applications();
+    let id_of = |index: usize| text_field(&created[index], "id");
+    let list_ids = |query: &str| -> Vec<String> {
+        let page = server.get_path(&key, &format!("/applications?{query}")).expect_status(200);
+        let data = page["data"].as_array().unwrap();
+        assert_eq!(page["pagination"]["total_items"], data.len(), "{query}");
         data.iter().map(|it| text_field(it, "id")).collect()
     };
-    assert_eq!(found(&format!("id={}", id(1))), [id(1)]);
-    assert_eq!(found(&format!("id={}&id={}", id(1), id(3))), [id(3), id(1)]);
-    assert_eq!(found(&format!("id={}&id=nobodys", id(1))), [id(1)]);
-    assert!(found("id=nobodys").is_empty());
-    assert!(found(&format!("id={}", Uuid::new_v4())).is_empty());
-    assert!(found("id=").is_empty());
-    assert_eq!(found("type=private").len(), 3);
-    assert_eq!(found("type=private&type=public").len(), 7);
-    assert!(found(&format!("type=management&id={}", id(1))).is_empty());
+    assert_eq!(list_ids(&format!("id={}", id_of(1))), [id_of(1)]);
+    assert_eq!(list_ids(&format!("id={}&id={}", id_of(1), id_of(3))), [id_of(3), id_of(1)]);
+    assert_eq!(list_ids(&format!("id={}&id=nobodys", id_of(1))), [id_of(1)]);
+    assert!(list_ids("id=nobodys").is_empty());
+    assert!(list_ids(&format!("id={}", Uuid::new_v4())).is_empty());
+    assert!(list_ids("id=").is_empty());
+    assert_eq!(list_ids("type=private").len(), 3);
+    assert_eq!(list_ids("type=private&type=public").len(), 7);
+    assert!(list_ids(&format!("type=management&id={}", id_of(1))).is_empty());
 }

@@ -1,4 +1,4 @@
-//! How every operation is called: a row for each, on things that are there to be touched.
+//! The request of every operation: one row per operation, on entities that exist.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use crate::{
     threeds_sessions::requests,
 };
 
-/// The body of each operation; nothing where there is none.
+/// Builds the body of an operation, `None` for an operation without a body.
 type BuildBody = fn(&TenantHarness<'_>) -> Option<Value>;
 
 #[rustfmt::skip]
@@ -62,11 +62,11 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::ListConnectionFormulas, |_| None),
 ];
 
-/// What is reached in more ways than one, and in how many.
+/// The operations with more than one route, and the numbers of their routes.
 const OPERATIONS_WITH_SEVERAL_ROUTES: &[(Operation, usize)] =
     &[(Operation::ListConnectionFormulas, 4)];
 
-/// A tenant with one of everything.
+/// A tenant with one entity of every type.
 pub(crate) struct TenantHarness<'a> {
     pub(crate) server: &'a TestServer,
     pub(crate) keys: TenantApiKeys,
@@ -75,21 +75,21 @@ pub(crate) struct TenantHarness<'a> {
     pub(crate) application: String,
     pub(crate) api_key: String,
     pub(crate) nonce: String,
-    /// What is lent when a session is authorized.
+    /// The permission that is delegated when an access session is authorized.
     pub(crate) delegated_permission: &'static str,
     pub(crate) sessions: ThreeDsSessions,
 }
 
-/// 3-D Secure sessions, one for each that an operation can touch.
+/// 3-D Secure sessions, one for each state that an operation needs.
 pub(crate) struct ThreeDsSessions {
-    /// Of their card.
+    /// The token intent with the card of these sessions.
     pub(crate) intent: String,
-    /// Of a browser, not yet authenticated.
+    /// A browser session, not yet authenticated.
     pub(crate) new: String,
-    /// Of an app, by who created it.
+    /// App sessions, by the key that created them.
     pub(crate) public_app: String,
     pub(crate) private_app: String,
-    /// A challenge that is over.
+    /// A session with a completed challenge.
     pub(crate) challenged: String,
 }
 
@@ -108,11 +108,11 @@ impl ThreeDsSessions {
         }
     }
 
-    /// None of these is anybody's.
+    /// Returns random ids that belong to no session.
     pub(crate) fn unknown() -> Self {
         let ids = [(); 5].map(|()| Uuid::new_v4().to_string());
-        let [intent, new, of_public, of_private, challenged] = ids;
-        Self { intent, new, public_app: of_public, private_app: of_private, challenged }
+        let [intent, new, by_public, by_private, challenged] = ids;
+        Self { intent, new, public_app: by_public, private_app: by_private, challenged }
     }
 }
 
@@ -149,7 +149,8 @@ impl<'a> TenantHarness<'a> {
         }
     }
 
-    /// With an app's session of this key, if it may create one: nobody else may change that.
+    /// Replaces the app session by one created with this key, if the key may create one. Only the
+    /// key that created an app session may update it.
     pub(crate) fn with_app_session_of(mut self, key: &str) -> Self {
         let body = json!({"token_intent_id": self.sessions.intent, "device": "app"});
         let created = self.server.post(key, requests::SESSIONS, &body);
@@ -170,7 +171,7 @@ impl<'a> TenantHarness<'a> {
         if by_public { &self.sessions.public_app } else { &self.sessions.private_app }
     }
 
-    /// Whatever is needed to call it: what the path and the body want is this world's.
+    /// Calls the route with the path parameters and the body of this tenant.
     pub(crate) fn call_route(&self, route: &Route, key: Option<&str>) -> TestResponse {
         let owner = match route.path.split('/').nth(1) {
             Some("tokens") => &self.token,
@@ -179,19 +180,20 @@ impl<'a> TenantHarness<'a> {
             _ => &self.application,
         };
         let path = route.path.replace("{id}", owner).replace("{key_id}", &self.api_key);
-        let mut ask = self.server.request(route.method_name(), &path);
+        let mut request = self.server.request(route.method_name(), &path);
         if let Some(key) = key {
-            ask = ask.key(key);
+            request = request.key(key);
         }
-        let (_, body) = ROWS.iter().find(|it| it.0 == route.operation).expect("has a row");
+        let (_, body) =
+            ROWS.iter().find(|it| it.0 == route.operation).expect("every operation has a row");
         match body(self) {
-            Some(body) if route.method_name() == "PATCH" => ask.merge_patch(&body).send(),
-            Some(body) => ask.json(&body).send(),
-            None => ask.send(),
+            Some(body) if route.method_name() == "PATCH" => request.merge_patch(&body).send(),
+            Some(body) => request.json(&body).send(),
+            None => request.send(),
         }
     }
 
-    /// The key of an application of this kind that holds whatever its kind can hold.
+    /// Creates the key of an application of this kind with every permission that the kind can have.
     pub(crate) fn full_key(&self, kind: ApplicationKind) -> &str {
         match kind {
             ApplicationKind::Public => &self.keys.public,
@@ -200,56 +202,62 @@ impl<'a> TenantHarness<'a> {
         }
     }
 
-    /// A session that was lent this much of what the private application has; nothing: not
-    /// authorized.
-    pub(crate) fn create_access_session(&self, delegated: &[Permission]) -> String {
+    /// Creates an access session with these permissions delegated by the private application. With
+    /// an empty list, the session is not authorized.
+    pub(crate) fn create_access_session(&self, permissions: &[Permission]) -> String {
         let created = self.server.request("POST", "/sessions").key(&self.keys.public).send().json();
-        if !delegated.is_empty() {
-            let names: Vec<_> = delegated.iter().map(|it| it.as_str()).collect();
+        if !permissions.is_empty() {
+            let names: Vec<_> = permissions.iter().map(|it| it.as_str()).collect();
             let body = json!({"nonce": created["nonce"], "permissions": names});
-            let ask = self.server.request("POST", "/sessions/authorize").key(&self.keys.private);
-            let reply = ask.json(&body).send();
-            assert_eq!(reply.status, 204, "{}", reply.text);
+            let request =
+                self.server.request("POST", "/sessions/authorize").key(&self.keys.private);
+            let response = request.json(&body).send();
+            assert_eq!(response.status, 204, "{}", response.text);
         }
         created["session_key"].as_str().unwrap().to_owned()
     }
 
-    /// What there is of this tenant, and how much of it.
+    /// Returns the entities of this tenant and the numbers of its rows.
     pub(crate) fn tenant_state(&self) -> Vec<String> {
-        let get = |path: &str, key: &str| {
-            let reply = self.server.request("GET", path).key(key).send();
-            assert_eq!(reply.status, 200, "{path}: {}", reply.text);
-            reply.text
+        let get_json = |path: &str, key: &str| {
+            let response = self.server.request("GET", path).key(key).send();
+            assert_eq!(response.status, 200, "{path}: {}", response.text);
+            response.text
         };
         let count =
             |table: &str| format!("{} {table}", self.server.count_rows(&self.keys.tenant, table));
         vec![
-            get(&format!("/tokens/{}", self.token), &self.keys.private),
-            get(&format!("/token-intents/{}", self.intent), &self.keys.private),
-            get(&format!("/applications/{}", self.application), &self.keys.management),
-            get("/tenants/self", &self.keys.management),
+            get_json(&format!("/tokens/{}", self.token), &self.keys.private),
+            get_json(&format!("/token-intents/{}", self.intent), &self.keys.private),
+            get_json(&format!("/applications/{}", self.application), &self.keys.management),
+            get_json("/tenants/self", &self.keys.management),
             count("tokens"),
             count("token_intents"),
             count("applications"),
             count("api_keys"),
             count("access_sessions"),
-            get(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
-            get(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
-            count("sessions"),
-            count("session_events"),
+            get_json(&format!("/3ds/sessions/{}", self.sessions.new), &self.keys.private),
+            get_json(&format!("/3ds/sessions/{}", self.sessions.private_app), &self.keys.private),
+            count("threeds_sessions"),
+            count("threeds_events"),
         ]
     }
 }
 
 #[test]
 fn test_calls_cover_every_route() {
-    let routed: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
-    let called: BTreeSet<_> = ROWS.iter().map(|it| it.0.as_str()).collect();
-    assert_eq!(routed, called);
+    let routed_operations: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
+    let called_operations: BTreeSet<_> = ROWS.iter().map(|it| it.0.as_str()).collect();
+    assert_eq!(routed_operations, called_operations);
     for (operation, _) in ROWS {
-        let aliased = OPERATIONS_WITH_SEVERAL_ROUTES.iter().find(|it| it.0 == *operation);
-        let found = ROUTES.iter().filter(|it| it.operation == *operation).count();
-        assert_eq!(found, aliased.map_or(1, |it| it.1), "the routes of {}", operation.as_str());
+        let exception = OPERATIONS_WITH_SEVERAL_ROUTES.iter().find(|it| it.0 == *operation);
+        let route_count = ROUTES.iter().filter(|it| it.operation == *operation).count();
+        assert_eq!(
+            route_count,
+            exception.map_or(1, |it| it.1),
+            "wrong number of routes of {}",
+            operation.as_str()
+        );
     }
-    assert_eq!(called.len(), ROWS.len(), "an operation has one row");
+    assert_eq!(called_operations.len(), ROWS.len(), "an operation has more than one row");
 }

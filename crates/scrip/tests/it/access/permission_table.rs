@@ -1,4 +1,4 @@
-//! Which operations each permission opens, asked of the server and kept in a file for people.
+//! The operations that each permission allows, measured on a server and stored in a golden file.
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
@@ -13,16 +13,17 @@ use crate::{access::operation_calls::TenantHarness, harness::server::TestServer}
 
 type Operations = BTreeSet<&'static str>;
 
-/// What answers otherwise than with 401 or 403. Deletions come last: they leave nothing to ask for.
+/// Returns the operations that respond with a status other than 401 and 403. Deletions are called
+/// last, because other operations need the entities.
 fn allowed_operations(harness: &TenantHarness<'_>, key: &str) -> Operations {
     let mut routes = ROUTES.to_vec();
     routes
         .sort_by_key(|it| (it.method_name() == "DELETE", it.operation == Operation::DeleteTenant));
-    let opens = |it: &Route| ![401, 403].contains(&harness.call_route(it, Some(key)).status);
-    routes.into_iter().filter(opens).map(|it| it.operation.as_str()).collect()
+    let is_allowed = |it: &Route| ![401, 403].contains(&harness.call_route(it, Some(key)).status);
+    routes.into_iter().filter(is_allowed).map(|it| it.operation.as_str()).collect()
 }
 
-/// A key of each kind with each permission that it can hold, alone.
+/// Returns the operations of a key of each kind with each single permission that the kind can have.
 fn operations_with_permission(
     server: &TestServer,
     kind: &'static str,
@@ -50,15 +51,15 @@ fn permission_table() -> String {
     let server = TestServer::start();
     let mut lines = Vec::new();
     for kind in ["public", "private", "management", "session"] {
-        // A session can be lent what a private application can hold.
-        let holder = ApplicationKind::parse(kind).unwrap_or(ApplicationKind::Private);
-        for permission in permissions_for_kind(holder) {
+        // A session can get every permission that a private application can have.
+        let application_kind = ApplicationKind::parse(kind).unwrap_or(ApplicationKind::Private);
+        for permission in permissions_for_kind(application_kind) {
             lines.push((kind, permission, operations_with_permission(&server, kind, permission)));
         }
     }
     let mut text = String::from(
-        "Which operations a key reaches. Written by tests/it/access/authority.rs:\n\
-         SCRIP_TEST_GOLDEN=write cargo test --test it authority\n\n",
+        "The operations that each permission allows. Written by tests/it/access/permission_table.rs:\n\
+         SCRIP_TEST_GOLDEN=write cargo test --test it permission_table\n\n",
     );
     let mut line = |kind: &str, permission: &str, operations: &Operations| {
         let names: Vec<_> = operations.iter().copied().collect();
@@ -88,15 +89,15 @@ fn permission_table() -> String {
 
 #[test]
 fn each_permission_allows_only_its_operations() {
-    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/authority.txt");
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/golden/permission_table.txt");
     let table = permission_table();
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         fs::create_dir_all(file.parent().unwrap()).unwrap();
         fs::write(&file, &table).unwrap();
     }
     let stored = fs::read_to_string(&file).unwrap();
-    for (stored, found) in stored.lines().zip(table.lines()) {
-        assert_eq!(stored, found, "if this is meant, run with SCRIP_TEST_GOLDEN=write");
+    for (stored, current) in stored.lines().zip(table.lines()) {
+        assert_eq!(stored, current, "if the change is intended, run with SCRIP_TEST_GOLDEN=write");
     }
-    assert_eq!(stored, table, "if this is meant, run with SCRIP_TEST_GOLDEN=write");
+    assert_eq!(stored, table, "if the change is intended, run with SCRIP_TEST_GOLDEN=write");
 }

@@ -1,10 +1,10 @@
-//! The catalog of permissions.
+//! The permission catalog.
 
 use serde_json::Value;
 
 use crate::harness::server::{ACME, SHARED_SERVER, text_field};
 
-/// As the wire has it: permissions, and the types of application that may hold them.
+/// The permissions and the application types that may have them, as the API returns them.
 const CATALOG: &[(&[&str], &[&str])] = &[
     (
         &["token:create", "token:update", "token-intent:create", "3ds:session:create"],
@@ -63,14 +63,14 @@ fn list(query: &str) -> Vec<Value> {
 
 #[test]
 fn permission_catalog_lists_every_permission_with_its_application_types() {
-    let found = list("");
+    let catalog = list("");
     let expected: usize = CATALOG.iter().map(|(names, _)| names.len()).sum();
-    assert_eq!(found.len(), expected);
+    assert_eq!(catalog.len(), expected);
     for (names, kinds) in CATALOG {
         for name in *names {
-            let one = found.iter().find(|it| it["type"] == *name).expect(name);
-            assert_eq!(one["application_types"], serde_json::json!(kinds), "{name}");
-            assert!(!text_field(one, "description").is_empty());
+            let entry = catalog.iter().find(|it| it["type"] == *name).expect(name);
+            assert_eq!(entry["application_types"], serde_json::json!(kinds), "{name}");
+            assert!(!text_field(entry, "description").is_empty());
         }
     }
 }
@@ -78,16 +78,17 @@ fn permission_catalog_lists_every_permission_with_its_application_types() {
 #[test]
 fn permission_catalog_is_filtered_by_application_type() {
     for (kind, count) in [("public", 4), ("private", 13), ("management", 24)] {
-        let found = list(&format!("/?application_type={kind}"));
-        assert_eq!(found.len(), count, "{kind}");
-        let holds = |it: &Value| it["application_types"].as_array().unwrap().contains(&kind.into());
-        assert!(found.iter().all(holds));
+        let catalog = list(&format!("/?application_type={kind}"));
+        assert_eq!(catalog.len(), count, "{kind}");
+        let includes_kind =
+            |it: &Value| it["application_types"].as_array().unwrap().contains(&kind.into());
+        assert!(catalog.iter().all(includes_kind));
     }
-    let wrong =
+    let send_list =
         |query: &str| SHARED_SERVER.get_path(&ACME.public, &format!("/permissions?{query}"));
-    wrong("application_type=robot").expect_invalid("application_type");
-    wrong("application_type=").expect_invalid("application_type");
-    wrong("application_type=public&application_type=public").expect_invalid("application_type");
+    send_list("application_type=robot").expect_invalid("application_type");
+    send_list("application_type=").expect_invalid("application_type");
+    send_list("application_type=public&application_type=public").expect_invalid("application_type");
 }
 
 #[test]

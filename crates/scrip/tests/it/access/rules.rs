@@ -1,4 +1,4 @@
-//! Authority: keys, permissions, rules, transforms.
+//! API keys, permissions, access rules and transforms.
 
 use scrip_core::policy::{
     ApplicationKind::{Management, Private, Public},
@@ -33,12 +33,12 @@ fn missing_or_unknown_key_is_401() {
 fn token_operations_require_their_permission() {
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "guarded", "type": "token", "data": 1}));
-    let manager = SHARED_SERVER.key_with_permissions(
+    let management_key = SHARED_SERVER.key_with_permissions(
         &ACME.tenant,
         Management,
         &[scrip_core::policy::Permission::TenantRead],
     );
-    let wrong = [
+    let denied_calls = [
         (
             "POST",
             "/tokens",
@@ -80,17 +80,22 @@ fn token_operations_require_their_permission() {
             ),
         ),
     ];
-    for (method, path, permission, key) in &wrong {
+    for (method, path, permission, key) in &denied_calls {
         SHARED_SERVER.request(method, path).key(key).send().expect_problem(403, permission);
-        SHARED_SERVER.request(method, path).key(&manager).send().expect_problem(403, permission);
+        SHARED_SERVER
+            .request(method, path)
+            .key(&management_key)
+            .send()
+            .expect_problem(403, permission);
     }
     assert_eq!(SHARED_SERVER.get_token(&ACME.public, "guarded").status, 403);
 }
 
 #[test]
 fn rule_applies_to_its_container_and_descendants() {
-    let all = [TokenCreate, TokenRead, TokenUpdate, TokenDelete];
-    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/pci/", Reveal, &all)]);
+    let permissions = [TokenCreate, TokenRead, TokenUpdate, TokenDelete];
+    let key =
+        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/pci/", Reveal, &permissions)]);
     let in_container =
         |container: &str| json!({"type": "token", "data": 1, "containers": [container]});
     assert_eq!(SHARED_SERVER.create_token(&key, &in_container("/pci/high/")).status, 201);
@@ -98,11 +103,12 @@ fn rule_applies_to_its_container_and_descendants() {
         .create_token(&key, &in_container("/pci-other/"))
         .expect_problem(403, "token:create");
     SHARED_SERVER.create_token(&key, &in_container("/")).expect_problem(403, "token:create");
-    let both = json!({"type": "token", "data": 1, "containers": ["/pci/", "/other/"]});
-    SHARED_SERVER.create_token(&key, &both).expect_problem(403, "token:create");
+    let body_in_both_containers =
+        json!({"type": "token", "data": 1, "containers": ["/pci/", "/other/"]});
+    SHARED_SERVER.create_token(&key, &body_in_both_containers).expect_problem(403, "token:create");
 
-    let outside = SHARED_SERVER.create_token_ok(&ACME.private, &in_container("/other/"));
-    let id = outside["id"].as_str().unwrap();
+    let token_outside = SHARED_SERVER.create_token_ok(&ACME.private, &in_container("/other/"));
+    let id = token_outside["id"].as_str().unwrap();
     SHARED_SERVER.get_token(&key, id).expect_problem(403, "token:read");
     SHARED_SERVER.patch_token(&key, id, &json!({})).expect_problem(403, "token:update");
     SHARED_SERVER
@@ -117,43 +123,45 @@ fn transform_decides_which_data_is_returned() {
     let number = unique_card_number();
     let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
     let id = token["id"].as_str().unwrap();
-    let read = |transform| {
+    let create_reader_key = |transform| {
         SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", transform, &[TokenRead])])
     };
 
-    let revealed = SHARED_SERVER.get_token(&read(Reveal), id).json();
-    assert_eq!(revealed["data"]["number"], number);
-    assert_eq!(revealed["data"]["cvc"], "123");
-    let masked = SHARED_SERVER.get_token(&read(Mask), id).json();
+    let revealed_token = SHARED_SERVER.get_token(&create_reader_key(Reveal), id).json();
+    assert_eq!(revealed_token["data"]["number"], number);
+    assert_eq!(revealed_token["data"]["cvc"], "123");
+    let masked_token = SHARED_SERVER.get_token(&create_reader_key(Mask), id).json();
     let expected = format!("XXXXXXXXXXXX{}", &number[12..]);
     assert_eq!(
-        masked["data"],
+        masked_token["data"],
         json!({"number": expected, "expiration_month": 7, "expiration_year": 2031})
     );
-    let redacted = SHARED_SERVER.get_token(&read(Redact), id).json();
+    let redacted = SHARED_SERVER.get_token(&create_reader_key(Redact), id).json();
     assert!(redacted.get("data").is_none());
-    assert_eq!(redacted["card"], token["card"], "card details stay");
+    assert_eq!(redacted["card"], token["card"], "redaction must not remove card details");
 
-    let plain = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
+    let key_without_rules =
+        SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUse]);
     assert_eq!(
-        SHARED_SERVER.get_token(&plain, id).json()["data"]["number"],
+        SHARED_SERVER.get_token(&key_without_rules, id).json()["data"]["number"],
         expected,
-        "a plain permission masks"
+        "a plain permission must mask data"
     );
 }
 
 #[test]
-fn masked_caller_cannot_reveal_data_by_changing_the_mask() {
+fn caller_without_reveal_right_cannot_reveal_data_by_changing_the_mask() {
     let number = unique_card_number();
     let mut body = card_body(&number);
     body["mask"] = json!({"all": "{{ data | stringify }}", "number": "{{ data.number }}"});
     let token = SHARED_SERVER.create_token_ok(&ACME.public, &body);
     assert!(!token["data"].to_string().contains(&number));
-    assert!(!token["data"].to_string().contains("123\""), "no cvc either");
+    assert!(!token["data"].to_string().contains("123\""), "the response contains the CVC");
 
-    // A caller that may update but sees only masks cannot write itself a better mask.
+    // A caller that has the update permission but reads only masks cannot write a mask that reveals
+    // more.
     let id = token["id"].as_str().unwrap();
-    let updates = SHARED_SERVER
+    let updater_key = SHARED_SERVER
         .key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenRead, TokenUpdate])]);
     for (attribute, value) in [
         ("mask", json!("{{ data.number | last4 }}")),
@@ -161,14 +169,14 @@ fn masked_caller_cannot_reveal_data_by_changing_the_mask() {
         ("search_indexes", json!(["{{ data.number | last4 }}"])),
     ] {
         SHARED_SERVER
-            .patch_token(&updates, id, &json!({ attribute: value }))
+            .patch_token(&updater_key, id, &json!({ attribute: value }))
             .expect_problem(403, attribute);
     }
-    let same = json!({"mask": token["mask"], "metadata": {"a": "b"}});
+    let unchanged_mask_patch = json!({"mask": token["mask"], "metadata": {"a": "b"}});
     assert_eq!(
-        SHARED_SERVER.patch_token(&updates, id, &same).status,
+        SHARED_SERVER.patch_token(&updater_key, id, &unchanged_mask_patch).status,
         200,
-        "the same value changes nothing"
+        "writing the same value must be allowed"
     );
 }
 
@@ -176,24 +184,25 @@ fn masked_caller_cannot_reveal_data_by_changing_the_mask() {
 fn move_requires_rights_in_both_containers_and_no_stronger_transform() {
     let rules = || {
         vec![
-            grant("/shown/", Reveal, &[TokenRead, TokenUpdate]),
+            grant("/clear/", Reveal, &[TokenRead, TokenUpdate]),
             grant("/masked/", Mask, &[TokenRead, TokenUpdate]),
         ]
     };
     let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules());
-    let create = |container: &str| {
+    let create_token = |container: &str| {
         let body = json!({"type": "social_security_number", "data": "123-45-6789", "containers": [container]});
         SHARED_SERVER.create_token_ok(&ACME.private, &body)["id"].as_str().unwrap().to_owned()
     };
-    let to = |container: &str| json!({"containers": [container]});
+    let container_patch = |container: &str| json!({"containers": [container]});
     SHARED_SERVER
-        .patch_token(&key, &create("/masked/"), &to("/elsewhere/"))
+        .patch_token(&key, &create_token("/masked/"), &container_patch("/elsewhere/"))
         .expect_problem(403, "token:update");
     SHARED_SERVER
-        .patch_token(&key, &create("/masked/"), &to("/shown/"))
+        .patch_token(&key, &create_token("/masked/"), &container_patch("/clear/"))
         .expect_problem(403, "sees more");
-    let moved = SHARED_SERVER.patch_token(&key, &create("/shown/"), &to("/masked/"));
-    assert_eq!(moved.json()["data"], "XXX-XX-6789");
+    let move_response =
+        SHARED_SERVER.patch_token(&key, &create_token("/clear/"), &container_patch("/masked/"));
+    assert_eq!(move_response.json()["data"], "XXX-XX-6789");
 }
 
 #[test]
@@ -216,18 +225,24 @@ fn token_use_permission_does_not_allow_a_move_that_reveals_more() {
 
 #[test]
 fn tokens_of_tenants_are_isolated() {
-    let other = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let id = "in-both-tenants";
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": "acme"}));
-    SHARED_SERVER
-        .create_token_ok(&other.private, &json!({"id": id, "type": "token", "data": "other"}));
-    assert_eq!(SHARED_SERVER.get_token(&other.private, id).json()["data"], "other");
+    SHARED_SERVER.create_token_ok(
+        &other_tenant_keys.private,
+        &json!({"id": id, "type": "token", "data": "other"}),
+    );
+    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).json()["data"], "other");
     assert_eq!(
-        SHARED_SERVER.request("DELETE", &format!("/tokens/{id}")).key(&other.private).send().status,
+        SHARED_SERVER
+            .request("DELETE", &format!("/tokens/{id}"))
+            .key(&other_tenant_keys.private)
+            .send()
+            .status,
         204
     );
-    assert_eq!(SHARED_SERVER.get_token(&other.private, id).status, 404);
+    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).status, 404);
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], "acme");
 }
 
@@ -244,6 +259,6 @@ fn public_key_creates_and_updates_but_cannot_read() {
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"]["expiration_month"], 9);
     assert!(!updated.text.contains(&number));
     SHARED_SERVER.get_token(&ACME.public, id).expect_problem(403, "token:read");
-    let public = SHARED_SERVER.key_with_permissions(&ACME.tenant, Public, &[TokenCreate]);
-    SHARED_SERVER.patch_token(&public, id, &json!({})).expect_problem(403, "token:update");
+    let create_only_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Public, &[TokenCreate]);
+    SHARED_SERVER.patch_token(&create_only_key, id, &json!({})).expect_problem(403, "token:update");
 }

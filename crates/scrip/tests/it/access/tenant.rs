@@ -1,4 +1,4 @@
-//! The tenant: its name, its settings, which count at once, its quotas, and its end.
+//! The tenant: its name, settings, quotas and deletion. Changed settings apply immediately.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,6 +12,7 @@ use scrip_core::{
     policy::{PolicyPermit, TenantKind, TenantSettings},
     time::ClockWatermark,
 };
+use scrip_testing::process::harness::becomes_true;
 use serde_json::{Value, json};
 
 use crate::harness::server::{
@@ -29,7 +30,7 @@ fn get_tenant(keys: &TenantApiKeys) -> Value {
 #[test]
 fn get_tenant_returns_name_settings_and_stamps() {
     let keys = create_tenant_keys();
-    let found = get_tenant(&keys);
+    let tenant = get_tenant(&keys);
     let settings = json!({
         "fingerprint_tokens": "true", "deduplicate_tokens": "false",
         "token_deduplication_behavior": "read_existing", "disable_ephemeral_proxy": "false",
@@ -42,18 +43,21 @@ fn get_tenant_returns_name_settings_and_stamps() {
         ("modified_at", Value::Null),
     ];
     for (name, expected) in expected {
-        assert_eq!(found[name], expected, "{name}");
+        assert_eq!(tenant[name], expected, "{name}");
     }
-    assert!(found["created_at"].is_string());
+    assert!(tenant["created_at"].is_string());
     let body =
         json!({"name": " Acme & Söhne ", "id": "mine", "type": "production", "created_at": null});
     let updated = SHARED_SERVER.put(&keys.management, "/tenants/self/", &body).expect_status(200);
-    let myself = SHARED_SERVER.get_path(&keys.management, "/applications/key").expect_status(200);
+    let manager = SHARED_SERVER.get_path(&keys.management, "/applications/key").expect_status(200);
     assert_eq!(updated["name"], "Acme & Söhne");
-    assert_eq!(updated["modified_by"], myself["id"]);
+    assert_eq!(updated["modified_by"], manager["id"]);
     assert!(updated["modified_at"].is_string());
-    for same in ["id", "type", "settings", "created_at"] {
-        assert_eq!(updated[same], found[same], "{same}");
+    for unchanged_attribute in ["id", "type", "settings", "created_at"] {
+        assert_eq!(
+            updated[unchanged_attribute], tenant[unchanged_attribute],
+            "{unchanged_attribute}"
+        );
     }
     assert_eq!(get_tenant(&keys), updated);
 }
@@ -72,11 +76,11 @@ fn update_tenant_changes_only_named_settings() {
         ("token_deduplication_behavior", Value::Null, "read_existing"),
         ("disable_ephemeral_proxy", json!("false"), "false"),
     ];
-    for (name, value, reads) in steps {
+    for (name, value, expected_value) in steps {
         let body = json!({"name": "n", "settings": {name: value, "unknown": "x", "odd": [7]}});
         let updated =
             SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_status(200);
-        expected[name] = json!(reads);
+        expected[name] = json!(expected_value);
         assert_eq!(updated["settings"], expected, "{name}");
         assert_eq!(get_tenant(&keys)["settings"], expected);
     }
@@ -91,13 +95,13 @@ fn update_tenant_changes_only_named_settings() {
 #[test]
 fn invalid_tenant_update_names_the_attribute_and_changes_nothing() {
     let keys = create_tenant_keys();
-    let before = get_tenant(&keys);
-    let long = "x".repeat(201);
+    let tenant_before = get_tenant(&keys);
+    let long_name = "x".repeat(201);
     let table = [
         (json!({}), "name"),
         (json!({"name": null}), "name"),
         (json!({"name": ""}), "name"),
-        (json!({"name": long}), "name"),
+        (json!({"name": long_name}), "name"),
         (json!({"name": 7}), "name"),
         (json!({"name": "n", "settings": []}), "settings"),
         (json!({"name": "n", "settings": "x"}), "settings"),
@@ -117,12 +121,12 @@ fn invalid_tenant_update_names_the_attribute_and_changes_nothing() {
     for (body, attribute) in table {
         SHARED_SERVER.put(&keys.management, "/tenants/self", &body).expect_invalid(attribute);
     }
-    let half =
+    let partly_invalid_body =
         json!({"name": "n", "settings": {"deduplicate_tokens": "true", "fingerprint_tokens": "x"}});
     SHARED_SERVER
-        .put(&keys.management, "/tenants/self", &half)
+        .put(&keys.management, "/tenants/self", &partly_invalid_body)
         .expect_invalid("settings.fingerprint_tokens");
-    assert_eq!(get_tenant(&keys), before);
+    assert_eq!(get_tenant(&keys), tenant_before);
 }
 
 fn update_with_setting(name: &str, value: Value) -> Value {
@@ -132,29 +136,29 @@ fn update_with_setting(name: &str, value: Value) -> Value {
 #[test]
 fn changed_tenant_setting_applies_to_the_next_request() {
     let keys = create_tenant_keys();
-    let set = |name: &str, value: &str| {
+    let set_setting = |name: &str, value: &str| {
         SHARED_SERVER
             .put(&keys.management, "/tenants/self", &update_with_setting(name, json!(value)))
             .expect_status(200);
     };
     let number = unique_card_number();
-    let create = |note: &str| {
+    let create_card = |note: &str| {
         let mut body = card_body(&number);
         body["metadata"] = json!({"note": note});
         SHARED_SERVER.create_token_ok(&keys.private, &body)
     };
-    let first = create("first");
-    assert_ne!(create("second")["id"], first["id"]);
-    set("deduplicate_tokens", "true");
-    let third = create("third");
+    let first = create_card("first");
+    assert_ne!(create_card("second")["id"], first["id"]);
+    set_setting("deduplicate_tokens", "true");
+    let third = create_card("third");
     assert_eq!(third["id"], first["id"]);
     assert_eq!(third["metadata"]["note"], "first");
-    set("token_deduplication_behavior", "update_existing");
-    let fourth = create("fourth");
+    set_setting("token_deduplication_behavior", "update_existing");
+    let fourth = create_card("fourth");
     assert_eq!((&fourth["id"], &fourth["metadata"]["note"]), (&first["id"], &json!("fourth")));
-    set("deduplicate_tokens", "false");
-    set("fingerprint_tokens", "false");
-    let fifth = create("fifth");
+    set_setting("deduplicate_tokens", "false");
+    set_setting("fingerprint_tokens", "false");
+    let fifth = create_card("fifth");
     assert_ne!(fifth["id"], first["id"]);
     assert!(first["fingerprint"].is_string() && fifth.get("fingerprint").is_none());
 }
@@ -162,14 +166,14 @@ fn changed_tenant_setting_applies_to_the_next_request() {
 #[test]
 fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     let keys = create_tenant_keys();
-    let found =
+    let quotas =
         SHARED_SERVER.get_path(&keys.management, "/tenants/self/quotas/").expect_status(200);
     let expected = json!({
         "log_retention_seconds": 86_400, "tokenize_limit": 5, "detokenize_limit": 5,
         "cvc_retention_seconds": 3_600, "token_intent_retention_seconds": 86_400,
         "rate_limit": "default", "threeds_access": true, "deletion_grace_seconds": 0,
     });
-    assert_eq!(found, expected);
+    assert_eq!(quotas, expected);
     let body = json!({"tokenize_limit": 1000, "name": "n", "quotas": {"tokenize_limit": 1000}});
     SHARED_SERVER
         .put(&keys.management, "/tenants/self/quotas", &body)
@@ -181,7 +185,7 @@ fn quotas_can_be_read_but_not_changed_by_the_tenant() {
     );
 }
 
-/// How many rows of a table are a tenant's.
+/// Counts the rows of a table that belong to a tenant.
 fn count_tenant_rows(server: &TestServer, table: &str, keys: &TenantApiKeys) -> i64 {
     let column = if table == "tenants" { "id" } else { "tenant" };
     let tenant = server.engine.sql_id(keys.tenant.id.0);
@@ -191,55 +195,61 @@ fn count_tenant_rows(server: &TestServer, table: &str, keys: &TenantApiKeys) -> 
 #[test]
 fn delete_tenant_removes_its_keys_and_data_only() {
     let server = TestServer::start();
-    let (gone, stays) = (
+    let (deleted_keys, remaining) = (
         server.create_test_tenant(TenantSettings::default()),
         server.create_test_tenant(TenantSettings::default()),
     );
-    for keys in [&gone, &stays] {
+    for keys in [&deleted_keys, &remaining] {
         server.create_token_ok(
             &keys.private,
             &json!({"id": "same-id", "type": "token", "data": "x"}),
         );
     }
-    let begin = |keys: &TenantApiKeys| {
+    let create_session = |keys: &TenantApiKeys| {
         let session =
             server.request("POST", "/sessions").key(&keys.public).send().expect_status(201);
         let body = json!({"nonce": session["nonce"], "permissions": ["token:read"]});
         server.post(&keys.private, "/sessions/authorize", &body).expect_status(204);
         text_field(&session, "session_key")
     };
-    let (gone_session, stays_session) = (begin(&gone), begin(&stays));
-    let policy = ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"];
+    let (deleted_session, remaining_session) =
+        (create_session(&deleted_keys), create_session(&remaining));
+    let policy = ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"];
     for table in policy {
-        assert!(count_tenant_rows(&server, table, &gone) > 0, "{table}");
+        assert!(count_tenant_rows(&server, table, &deleted_keys) > 0, "{table}");
     }
 
-    let deleted = server.delete(&gone.management, "/tenants/self");
+    let deleted = server.delete(&deleted_keys.management, "/tenants/self");
     assert_eq!((deleted.status, deleted.text.as_str()), (204, ""));
-    for key in [&gone.private, &gone.public, &gone.management, &gone_session] {
+    for key in
+        [&deleted_keys.private, &deleted_keys.public, &deleted_keys.management, &deleted_session]
+    {
         server.get_token(key, "same-id").expect_problem(401, "BT-API-KEY");
         server.get_path(key, "/applications/key").expect_problem(401, "BT-API-KEY");
     }
-    server.delete(&gone.management, "/tenants/self").expect_problem(401, "BT-API-KEY");
-    // Without its keys nothing of it opens, whatever is still there.
+    server.delete(&deleted_keys.management, "/tenants/self").expect_problem(401, "BT-API-KEY");
+    // Without its keys the remaining rows of the tenant cannot be decrypted.
     for table in policy {
-        assert_eq!(count_tenant_rows(&server, table, &gone), 0, "{table}");
+        assert_eq!(count_tenant_rows(&server, table, &deleted_keys), 0, "{table}");
     }
 
-    assert_eq!(server.get_token(&stays.private, "same-id").expect_status(200)["data"], "x");
-    server.get_token(&stays_session, "same-id").expect_status(200);
-    server.get_path(&stays.management, "/tenants/self").expect_status(200);
+    assert_eq!(server.get_token(&remaining.private, "same-id").expect_status(200)["data"], "x");
+    server.get_token(&remaining_session, "same-id").expect_status(200);
+    server.get_path(&remaining.management, "/tenants/self").expect_status(200);
     let vault = &server.app.vault;
     server.runtime.block_on(async { purge_tenants(vault, &[]).await.unwrap() });
     assert_eq!(
-        (count_tenant_rows(&server, "tokens", &gone), count_tenant_rows(&server, "tokens", &stays)),
+        (
+            count_tenant_rows(&server, "tokens", &deleted_keys),
+            count_tenant_rows(&server, "tokens", &remaining)
+        ),
         (0, 1)
     );
 }
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// A production tenant with a token, which was just deleted.
+/// Creates a production tenant with a token and deletes the tenant.
 fn deleted_with_grace(server: &TestServer) -> TenantApiKeys {
     let keys = server.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
     server.create_token_ok(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
@@ -248,40 +258,40 @@ fn deleted_with_grace(server: &TestServer) -> TenantApiKeys {
     keys
 }
 
-/// How many tenants lost their keys, as the sweeper does it.
+/// Destroys due tenant keys as the sweeper does. Returns the number of tenants.
 fn destroy_due_keys(server: &TestServer) -> usize {
     server.runtime.block_on(async {
         let directory = server.app.directory.load_full().unwrap();
-        let destroyed = destroy_due_tenants(&server.app.vault, &directory).await.unwrap();
+        let destroyed_tenants = destroy_due_tenants(&server.app.vault, &directory).await.unwrap();
         server.app.reload().await.unwrap();
-        destroyed
+        destroyed_tenants
     })
 }
 
 #[test]
 fn deleted_production_tenant_keeps_its_keys_until_the_grace_period_ends() {
     let server = TestServer::start();
-    let stays = server.create_test_tenant(TenantSettings::default());
+    let remaining = server.create_test_tenant(TenantSettings::default());
     let keys = deleted_with_grace(&server);
-    let stopped = || {
+    let expect_unauthorized = || {
         for key in [&keys.private, &keys.public, &keys.management] {
             server.get_token(key, "same-id").expect_problem(401, "BT-API-KEY");
         }
     };
-    stopped();
+    expect_unauthorized();
     server.clock.advance(23 * HOUR);
     assert_eq!(destroy_due_keys(&server), 0);
-    for table in ["tenants", "tenant_keys", "lasting_keys", "tokens"] {
+    for table in ["tenants", "tenant_keys", "permanent_keys", "tokens"] {
         assert!(count_tenant_rows(&server, table, &keys) > 0, "{table}");
     }
     server.clock.advance(HOUR);
     assert_eq!(destroy_due_keys(&server), 1);
     assert_eq!(destroy_due_keys(&server), 0);
-    for table in ["tenants", "tenant_keys", "lasting_keys", "applications", "api_keys"] {
+    for table in ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"] {
         assert_eq!(count_tenant_rows(&server, table, &keys), 0, "{table}");
     }
-    stopped();
-    server.get_path(&stays.management, "/tenants/self").expect_status(200);
+    expect_unauthorized();
+    server.get_path(&remaining.management, "/tenants/self").expect_status(200);
     let vault = &server.app.vault;
     server.runtime.block_on(async { purge_tenants(vault, &[]).await.unwrap() });
     assert_eq!(count_tenant_rows(&server, "tokens", &keys), 0);
@@ -315,39 +325,52 @@ fn forged_deleted_tenant_row_purges_nothing() {
     let keys = server.create_test_tenant(TenantSettings::default());
     server.create_token_ok(&keys.private, &json!({"id": "same-id", "type": "token", "data": "x"}));
     let id = server.engine.sql_id(keys.tenant.id.0);
-    let forged = match crate::harness::engine::is_postgres() {
+    let insert_statement = match crate::harness::engine::is_postgres() {
         true => format!("INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ({id}, 1, '')"),
         false => format!("INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ({id}, 1, x'')"),
     };
-    assert_eq!(server.engine.execute(&forged), 1);
+    assert_eq!(server.engine.execute(&insert_statement), 1);
     let vault = &server.app.vault;
     server.runtime.block_on(async {
         assert_eq!(purge_tenants(vault, &[]).await.unwrap(), 0);
-        // Also when it is named among the tenants whose chains ended.
+        // The result is the same when the tenant id is passed explicitly.
         assert_eq!(purge_tenants(vault, &[keys.tenant.id]).await.unwrap(), 0);
         assert_eq!(find_forged_deletions(vault).await.unwrap(), [keys.tenant.id]);
     });
     assert_eq!(server.get_token(&keys.private, "same-id").expect_status(200)["data"], "x");
 }
 
+/// Waits for the sweep that the server runs when it starts. That sweep must not purge the tenant of
+/// a test, which deletes and tampers with its row in two steps.
+fn wait_for_first_sweep(server: &TestServer) {
+    let is_finished = || {
+        let sweeps = &server.app.metrics.sweep_finished;
+        sweeps
+            .iter()
+            .any(|(target, finished_at)| target == "deleted_tenants" && finished_at.get() > 0)
+    };
+    assert!(becomes_true(is_finished), "the first sweep did not end");
+}
+
 #[test]
 fn deleted_tenant_is_purged_even_if_its_deletion_row_was_altered() {
-    for tampering in ["UPDATE deleted_tenants SET deleted_at = 1", "DELETE FROM deleted_tenants"] {
+    for statement in ["UPDATE deleted_tenants SET deleted_at = 1", "DELETE FROM deleted_tenants"] {
         let server = TestServer::start();
+        wait_for_first_sweep(&server);
         let keys = server.create_test_tenant(TenantSettings::default());
         server.create_token_ok(
             &keys.private,
             &json!({"id": "same-id", "type": "token", "data": "x"}),
         );
         server.delete(&keys.management, "/tenants/self").expect_status(204);
-        assert_eq!(server.engine.execute(tampering), 1);
+        assert_eq!(server.engine.execute(statement), 1);
         let vault = &server.app.vault;
         server.runtime.block_on(async {
-            assert_eq!(purge_tenants(vault, &[]).await.unwrap(), 0, "{tampering}");
+            assert_eq!(purge_tenants(vault, &[]).await.unwrap(), 0, "{statement}");
             let directory = server.app.directory.load_full().unwrap();
-            let ended = find_deleted_tenants(vault, &directory).await.unwrap();
-            assert_eq!(ended, [keys.tenant.id]);
-            assert!(purge_tenants(vault, &ended).await.unwrap() > 0);
+            let deleted_tenants = find_deleted_tenants(vault, &directory).await.unwrap();
+            assert_eq!(deleted_tenants, [keys.tenant.id]);
+            assert!(purge_tenants(vault, &deleted_tenants).await.unwrap() > 0);
         });
         assert_eq!(count_tenant_rows(&server, "tokens", &keys), 0);
     }
@@ -358,19 +381,21 @@ fn altered_or_removed_clock_watermark_is_not_used() {
     let server = TestServer::start();
     server.create_test_tenant(TenantSettings::default());
     let vault = &server.app.vault;
-    let found = || {
+    let load_time = || {
         let key = vault.audit_trail.key().unwrap();
         server.runtime.block_on(load_authentic_time(&*vault.store, key)).unwrap()
     };
-    let recorded = found().watermark.unwrap();
-    let time = ClockWatermark { now: recorded.now.plus(HOUR), earliest: recorded.now };
-    let noted = SignedWatermark::new(vault.audit_trail.key().unwrap(), time);
-    server.runtime.block_on(vault.store.save_watermark(noted)).unwrap();
-    assert_eq!((found().watermark, found().is_altered), (Some(time), false));
-    let alter = "UPDATE clock_state SET now = now + 1000000000, earliest = earliest + 1000000000";
-    assert_eq!(server.engine.execute(alter), 1);
-    let is_by_records = || found().watermark.unwrap().now < recorded.now.plus(HOUR);
-    assert_eq!((is_by_records(), found().is_altered), (true, true));
-    assert_eq!(server.engine.execute("DELETE FROM clock_state"), 1);
-    assert_eq!((is_by_records(), found().is_altered), (true, false));
+    let recorded_watermark = load_time().watermark.unwrap();
+    let time =
+        ClockWatermark { now: recorded_watermark.now.plus(HOUR), earliest: recorded_watermark.now };
+    let signed_watermark = SignedWatermark::new(vault.audit_trail.key().unwrap(), time);
+    server.runtime.block_on(vault.store.save_watermark(signed_watermark)).unwrap();
+    assert_eq!((load_time().watermark, load_time().is_altered), (Some(time), false));
+    let alter_watermark =
+        "UPDATE clock_watermark SET now = now + 1000000000, earliest = earliest + 1000000000";
+    assert_eq!(server.engine.execute(alter_watermark), 1);
+    let is_by_records = || load_time().watermark.unwrap().now < recorded_watermark.now.plus(HOUR);
+    assert_eq!((is_by_records(), load_time().is_altered), (true, true));
+    assert_eq!(server.engine.execute("DELETE FROM clock_watermark"), 1);
+    assert_eq!((is_by_records(), load_time().is_altered), (true, false));
 }

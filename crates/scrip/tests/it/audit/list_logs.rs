@@ -1,4 +1,4 @@
-//! List Logs, and the types of what they are about.
+//! List Logs, and List Log Entity Types.
 
 use std::{sync::Arc, time::Duration};
 
@@ -12,27 +12,27 @@ use crate::harness::server::{
     TenantApiKeys, TestResponse, TestServer, text_field, unique_card_number,
 };
 
-/// A tenant with a token that was read, changed, and asked for in vain.
-fn recorded_tenant() -> (TestServer, TenantApiKeys) {
+/// Creates a tenant with a token that was read, changed and deleted, and with one denied read.
+fn create_recorded_tenant() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let tick = || server.clock.advance(Duration::from_secs(1));
-    tick();
+    let advance_clock = || server.clock.advance(Duration::from_secs(1));
+    advance_clock();
     server.create_token_ok(
         &keys.private,
         &json!({"id": "token-1", "type": "token", "data": "secret"}),
     );
-    tick();
+    advance_clock();
     server.get_token(&keys.private, "token-1").expect_status(200);
-    tick();
+    advance_clock();
     server
         .patch_token(&keys.private, "token-1", &json!({"metadata": {"a": "b"}}))
         .expect_status(200);
-    tick();
+    advance_clock();
     server.get_token(&keys.public, "token-1").expect_status(403);
-    tick();
+    advance_clock();
     server.delete(&keys.private, "/tokens/token-1").expect_status(204);
-    tick();
+    advance_clock();
     (server, keys)
 }
 
@@ -40,8 +40,8 @@ fn list(server: &TestServer, keys: &TenantApiKeys, query: &str) -> TestResponse 
     server.get_path(&keys.management, &format!("/logs{query}"))
 }
 
-fn data(reply: &TestResponse) -> Vec<Value> {
-    reply.expect_status(200)["data"].as_array().unwrap().clone()
+fn data(response: &TestResponse) -> Vec<Value> {
+    response.expect_status(200)["data"].as_array().unwrap().clone()
 }
 
 fn operations_and_outcomes(records: &[Value]) -> Vec<(String, String)> {
@@ -50,7 +50,7 @@ fn operations_and_outcomes(records: &[Value]) -> Vec<(String, String)> {
 
 #[test]
 fn logs_list_changes_and_reads_newest_first() {
-    let (server, keys) = recorded_tenant();
+    let (server, keys) = create_recorded_tenant();
     let records = data(&list(&server, &keys, "?entity_type=token"));
     let expected = [
         ("delete_token", "deleted"),
@@ -59,12 +59,14 @@ fn logs_list_changes_and_reads_newest_first() {
         ("get_token", "revealed"),
         ("create_token", "created"),
     ];
-    let expected = expected.map(|(one, other)| (one.to_owned(), other.to_owned()));
+    let expected = expected
+        .map(|(operation_name, outcome_name)| (operation_name.to_owned(), outcome_name.to_owned()));
     assert_eq!(operations_and_outcomes(&records), expected);
     let first = &records[4];
-    let private = server.get_path(&keys.private, "/applications/key").expect_status(200);
+    let private_application =
+        server.get_path(&keys.private, "/applications/key").expect_status(200);
     assert_eq!(first["tenant_id"], keys.tenant.id.to_string());
-    assert_eq!(first["actor_id"], private["id"]);
+    assert_eq!(first["actor_id"], private_application["id"]);
     assert_eq!(first["actor_type"], "application");
     assert_eq!(first["entity_type"], "token");
     assert_eq!(first["entity_id"], "token-1");
@@ -74,11 +76,11 @@ fn logs_list_changes_and_reads_newest_first() {
     assert!(text_field(first, "created_at").ends_with("+00:00"));
     assert!(
         text_field(first, "id").starts_with("audit-")
-            && text_field(&records[3], "id").starts_with("access-")
+            && text_field(&records[3], "id").starts_with("read-")
     );
-    // What has no name has none: the public key may not look for tokens.
+    // The denied read has no entity id, because the public key may not look up tokens.
     assert!(records[1].get("entity_id").is_none());
-    // What the operator did, and by which key the rest was done.
+    // A record of the operator has neither an actor id nor a trace id.
     let tenant = data(&list(&server, &keys, "?entity_type=tenant&operation=create_tenant"));
     assert_eq!((&tenant[0]["actor_type"], tenant.len()), (&json!("operator"), 1));
     assert!(tenant[0].get("actor_id").is_none() && tenant[0].get("trace_id").is_none());
@@ -86,22 +88,27 @@ fn logs_list_changes_and_reads_newest_first() {
 
 #[test]
 fn logs_are_filtered_by_entity_operation_outcome_and_date() {
-    let (server, keys) = recorded_tenant();
-    let all = data(&list(&server, &keys, "?entity_type=token"));
-    let at = |at: usize| text_field(&all[at], "created_at").replace('+', "%2B");
+    let (server, keys) = create_recorded_tenant();
+    let token_records = data(&list(&server, &keys, "?entity_type=token"));
+    let date_of =
+        |index: usize| text_field(&token_records[index], "created_at").replace('+', "%2B");
     let count = |query: &str| data(&list(&server, &keys, query)).len();
     assert_eq!(count("?entity_id=token-1"), 4);
     assert_eq!(count("?entity_id=token-1&entity_type=application"), 0);
     assert_eq!(count("?entity_id=token-2"), 0);
     assert_eq!(count("?operation=get_token&entity_type=token"), 2);
     assert_eq!(count("?outcome=forbidden"), 1);
-    let actor = text_field(&all[0], "actor_id");
+    let actor = text_field(&token_records[0], "actor_id");
     assert_eq!(count(&format!("?entity_type=token&actor_id={actor}")), 4);
-    // From this instant, to before that one. They are a second apart, and shown to the second.
-    let (from, to) = (at(3), at(1));
-    assert_eq!(count(&format!("?entity_type=token&start_date={from}&end_date={to}")), 2);
-    assert_eq!(count(&format!("?entity_type=token&start_date={from}")), 4);
-    assert_eq!(count(&format!("?entity_type=token&end_date={from}")), 1);
+    // The start date is inclusive, the end date exclusive. The records differ by one second and
+    // have a resolution of one second.
+    let (start_date, end_date) = (date_of(3), date_of(1));
+    assert_eq!(
+        count(&format!("?entity_type=token&start_date={start_date}&end_date={end_date}")),
+        2
+    );
+    assert_eq!(count(&format!("?entity_type=token&start_date={start_date}")), 4);
+    assert_eq!(count(&format!("?entity_type=token&end_date={start_date}")), 1);
     assert_eq!(count("?end_date=8/27/2020"), 0);
     assert_eq!(count("?start_date=2100-01-01T00:00:00Z"), 0);
     assert_eq!(count("?start_date=2020-01-01T00:00:00&entity_id=token-1"), 4);
@@ -120,31 +127,31 @@ fn logs_are_filtered_by_entity_operation_outcome_and_date() {
     ] {
         list(&server, &keys, query).expect_invalid(attribute);
     }
-    let long = format!("?entity_id={}", "a".repeat(513));
-    list(&server, &keys, &long).expect_invalid("entity_id");
+    let query_with_long_id = format!("?entity_id={}", "a".repeat(513));
+    list(&server, &keys, &query_with_long_id).expect_invalid("entity_id");
 }
 
 #[test]
 fn log_pages_by_cursor_and_by_number_match() {
-    let (server, keys) = recorded_tenant();
-    // Each page that is read leaves a record, which is not among those of pages by number.
-    let others = |mut records: Vec<Value>| {
+    let (server, keys) = create_recorded_tenant();
+    // Each page read adds a record. These records are excluded from the comparison.
+    let without_list_reads = |mut records: Vec<Value>| {
         records.retain(|it| it["operation"] != "list_logs");
         records
     };
-    let all = others(data(&list(&server, &keys, "?size=100")));
+    let all_records = without_list_reads(data(&list(&server, &keys, "?size=100")));
     let ids = |records: &[Value]| records.iter().map(|it| text_field(it, "id")).collect::<Vec<_>>();
-    assert!(all.len() > 8);
+    assert!(all_records.len() > 8);
     let (mut by_cursor, mut query) = (Vec::new(), "?size=3".to_owned());
     loop {
-        let reply = list(&server, &keys, &query);
-        by_cursor.extend(data(&reply));
-        let pagination = &reply.json()["pagination"];
+        let response = list(&server, &keys, &query);
+        by_cursor.extend(data(&response));
+        let pagination = &response.json()["pagination"];
         assert_eq!(pagination["page_size"], 3);
         let Some(next) = pagination["next"].as_str() else { break };
         query = format!("?size=3&start={next}");
     }
-    assert_eq!(ids(&others(by_cursor)), ids(&all));
+    assert_eq!(ids(&without_list_reads(by_cursor)), ids(&all_records));
     let mut by_number = Vec::new();
     for page in 1.. {
         let records = data(&list(&server, &keys, &format!("?size=3&page={page}")));
@@ -153,21 +160,21 @@ fn log_pages_by_cursor_and_by_number_match() {
         }
         by_number.extend(records);
     }
-    assert_eq!(ids(&by_number), ids(&all));
-    let mut unique = ids(&all);
+    assert_eq!(ids(&by_number), ids(&all_records));
+    let mut unique = ids(&all_records);
     unique.sort();
     unique.dedup();
-    assert_eq!(unique.len(), all.len());
-    // A cursor is of one question, and of one application.
+    assert_eq!(unique.len(), all_records.len());
+    // A cursor belongs to one query and one application.
     let next = text_field(&list(&server, &keys, "?size=3").json()["pagination"], "next");
     list(&server, &keys, &format!("?entity_type=token&start={next}")).expect_invalid("start");
-    let other = server.create_test_tenant(TenantSettings::default());
-    list(&server, &other, &format!("?start={next}")).expect_invalid("start");
+    let other_tenant_keys = server.create_test_tenant(TenantSettings::default());
+    list(&server, &other_tenant_keys, &format!("?start={next}")).expect_invalid("start");
 }
 
 #[test]
 fn denied_list_logs_request_is_recorded() {
-    let (server, keys) = recorded_tenant();
+    let (server, keys) = create_recorded_tenant();
     server.get_path(&keys.private, "/logs").expect_status(403);
     let records = data(&list(&server, &keys, "?operation=list_logs"));
     assert_eq!(
@@ -178,22 +185,22 @@ fn denied_list_logs_request_is_recorded() {
 
 #[test]
 fn records_older_than_the_retention_are_not_listed() {
-    let (server, keys) = recorded_tenant();
+    let (server, keys) = create_recorded_tenant();
     let count = || data(&list(&server, &keys, "?entity_id=token-1")).len();
     server.clock.advance(Duration::from_secs(23 * 60 * 60));
     assert_eq!(count(), 4);
-    let keep = |seconds: u64| {
-        let edit = move |quotas| Quotas { log_retention_seconds: seconds, ..quotas };
+    let set_retention = |seconds: u64| {
+        let edit_quotas = move |quotas| Quotas { log_retention_seconds: seconds, ..quotas };
         let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
         server.runtime.block_on(async {
-            set_tenant_quotas(&server.app.vault, permit, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&server.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
             server.app.reload().await.unwrap();
         });
     };
-    keep(22 * 60 * 60);
+    set_retention(22 * 60 * 60);
     assert_eq!(count(), 0);
-    // It was not pruned: nobody had the time.
-    keep(25 * 60 * 60);
+    // The record is hidden although the sweeper has not deleted it.
+    set_retention(25 * 60 * 60);
     assert_eq!(count(), 4);
     server.clock.advance(Duration::from_secs(2 * 60 * 60));
     assert_eq!(count(), 0);
@@ -206,15 +213,16 @@ fn logs_contain_no_submitted_values() {
     let number = unique_card_number();
     server.create_token_ok(&keys.private, &crate::harness::server::card_body(&number));
     server.get_token(&keys.private, &number).expect_status(404);
-    let all = list(&server, &keys, "?size=100");
+    let log_page = list(&server, &keys, "?size=100");
     assert!(
-        all.expect_status(200)["data"].as_array().unwrap().len() > 2 && !all.text.contains(&number)
+        log_page.expect_status(200)["data"].as_array().unwrap().len() > 2
+            && !log_page.text.contains(&number)
     );
 }
 
 #[test]
 fn log_entity_types_can_be_listed_and_used_as_filters() {
-    let (server, keys) = recorded_tenant();
+    let (server, keys) = create_recorded_tenant();
     let types = list(&server, &keys, "/entity-types").expect_status(200);
     let types = types.as_array().unwrap();
     assert_eq!(types[0], json!({"display_name": "Token", "value": "token"}));

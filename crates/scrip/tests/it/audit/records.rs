@@ -1,5 +1,5 @@
-//! Every operation leaves a record: what was changed, what was seen, and what was refused. And when
-//! it cannot, nobody sees anything.
+//! Every operation writes a record: changes, reads and denials. A read that cannot be recorded
+//! returns no data.
 
 use std::sync::LazyLock;
 
@@ -25,11 +25,12 @@ struct AuditRow {
     outcome: String,
 }
 
-/// What was recorded of a tenant so far, in this log.
+/// Returns the records of a tenant in this log.
 fn records(server: &TestServer, log: LogKind, tenant: &Tenant) -> Vec<AuditRow> {
     let tenant = server.engine.sql_id(tenant.id.0);
-    let sql =
-        format!("SELECT operation, entity, outcome FROM audit WHERE tenant = {tenant} ORDER BY n");
+    let sql = format!(
+        "SELECT operation, entity, outcome FROM log_records WHERE tenant = {tenant} ORDER BY sequence"
+    );
     let record = |row: Vec<String>| {
         let [operation, entity, outcome] = row.try_into().unwrap();
         AuditRow { operation, entity, outcome }
@@ -37,19 +38,19 @@ fn records(server: &TestServer, log: LogKind, tenant: &Tenant) -> Vec<AuditRow> 
     server.engine.select_from_log(log, &sql).into_iter().map(record).collect()
 }
 
-/// What this adds to the audit log and to the access log.
+/// Calls the function. Returns the records that the call adds to the audit log and to the read log.
 fn records_added_by<T>(
     server: &TestServer,
     tenant: &Tenant,
     action: impl FnOnce() -> T,
 ) -> (T, [Vec<AuditRow>; 2]) {
-    let before = LogKind::ALL.map(|it| records(server, it, tenant).len());
+    let counts_before = LogKind::ALL.map(|it| records(server, it, tenant).len());
     let outcome = action();
-    let mut after = LogKind::ALL.map(|it| records(server, it, tenant));
-    for (records, before) in after.iter_mut().zip(before) {
-        records.drain(..before);
+    let mut records_after = LogKind::ALL.map(|it| records(server, it, tenant));
+    for (records, counts_before) in records_after.iter_mut().zip(counts_before) {
+        records.drain(..counts_before);
     }
-    (outcome, after)
+    (outcome, records_after)
 }
 
 fn record_tuples(records: &[AuditRow]) -> Vec<(&str, &str, &str)> {
@@ -80,7 +81,7 @@ fn is_read(operation: Operation) -> bool {
     )
 }
 
-/// The key of somebody who is let in.
+/// Returns a key that the route accepts.
 fn allowed_key<'a>(harness: &'a TenantHarness<'_>, requirement: CallerRequirement) -> &'a str {
     harness.full_key(match requirement {
         CallerRequirement::AnyKey => ApplicationKind::Private,
@@ -94,53 +95,59 @@ fn every_operation_writes_one_record_to_the_right_log() {
     for route in ROUTES.iter() {
         let harness = TenantHarness::new(&AUDITED_SERVER);
         let key = allowed_key(&harness, route.requirement);
-        let call = || harness.call_route(route, Some(key)).status;
-        let (status, [audit, access]) =
-            records_added_by(&AUDITED_SERVER, &harness.keys.tenant, call);
+        let send_call = || harness.call_route(route, Some(key)).status;
+        let (status, [audit_records, read_records]) =
+            records_added_by(&AUDITED_SERVER, &harness.keys.tenant, send_call);
         let names = |records: &[AuditRow]| -> Vec<String> {
             records.iter().map(|it| it.operation.clone()).collect()
         };
         let name = route.operation.as_str().to_owned();
-        let of_nothing = route.operation.entity_type().is_none();
-        let (in_audit, in_access) = if of_nothing {
+        let has_no_entity = route.operation.entity_type().is_none();
+        let (in_audit, in_access) = if has_no_entity {
             (vec![], vec![])
         } else if status == 410 || is_read(route.operation) {
             (vec![], vec![name])
         } else if route.operation == Operation::AuthenticateThreeDsSession {
-            // That it is about to ask, with which card, and what came of it.
+            // Three records: the request, the use of the card, and the result.
             (vec![name.clone(), "use_token_intent".to_owned(), name], vec![])
         } else if route.operation == Operation::CreateThreeDsSession {
             (vec![name, "use_token_intent".to_owned()], vec![])
         } else {
             (vec![name], vec![])
         };
-        assert_eq!((names(&audit), names(&access)), (in_audit, in_access), "{route:?} {status}");
-        let refusals = ["forbidden", "not_found", "invalid", "conflict"];
-        assert!(!access.iter().any(|it| refusals.contains(&&*it.outcome)), "{access:?}");
+        assert_eq!(
+            (names(&audit_records), names(&read_records)),
+            (in_audit, in_access),
+            "{route:?} has status {status}"
+        );
+        let denials = ["forbidden", "not_found", "invalid", "conflict"];
+        assert!(!read_records.iter().any(|it| denials.contains(&&*it.outcome)), "{read_records:?}");
     }
 }
 
 #[test]
 fn every_denial_of_a_known_caller_writes_one_record() {
     let harness = TenantHarness::new(&AUDITED_SERVER);
-    // A session that nobody authorized.
-    let nobody = harness.create_access_session(&[]);
+    // This access session was never authorized.
+    let session_without_rights = harness.create_access_session(&[]);
     for route in
         ROUTES.iter().filter(|it| matches!(it.requirement, CallerRequirement::Permission(_)))
     {
-        let call = || harness.call_route(route, Some(&nobody)).status;
-        let (status, [audit, access]) =
-            records_added_by(&AUDITED_SERVER, &harness.keys.tenant, call);
-        assert_eq!((status, audit), (403, vec![]), "{route:?}");
-        let words: Vec<_> = access.iter().map(|it| (&*it.operation, &*it.outcome)).collect();
+        let send_call = || harness.call_route(route, Some(&session_without_rights)).status;
+        let (status, [audit_records, read_records]) =
+            records_added_by(&AUDITED_SERVER, &harness.keys.tenant, send_call);
+        assert_eq!((status, audit_records), (403, vec![]), "{route:?}");
+        let outcomes: Vec<_> =
+            read_records.iter().map(|it| (&*it.operation, &*it.outcome)).collect();
         let expected = [(route.operation.as_str(), "forbidden")];
         let expected = &expected[..usize::from(route.operation.entity_type().is_some())];
-        assert_eq!(words, expected, "{route:?}");
-        // What stands in the path is the token's id, which this caller may not ask about.
-        let about = route.operation.entity_type();
-        let named = access.first().is_some_and(|it| !it.entity.is_empty());
+        assert_eq!(outcomes, expected, "{route:?}");
+        // The record names the entity in the path, except a token: this caller may not look up
+        // token ids.
+        let entity_type = route.operation.entity_type();
+        let names_entity = read_records.first().is_some_and(|it| !it.entity.is_empty());
         let ids = route.path.matches('{').count();
-        let expected = match about {
+        let expected = match entity_type {
             Some(
                 EntityType::Application | EntityType::TokenIntent | EntityType::ThreeDsSession,
             ) => ids == 1,
@@ -149,9 +156,9 @@ fn every_denial_of_a_known_caller_writes_one_record() {
                 false
             }
         };
-        assert_eq!(named, expected, "{route:?} {access:?}");
+        assert_eq!(names_entity, expected, "{route:?} wrote {read_records:?}");
     }
-    // Nobody is known.
+    // A request without a known caller writes no tenant record.
     let (_, logs) = records_added_by(&AUDITED_SERVER, &harness.keys.tenant, || {
         AUDITED_SERVER
             .get_token("key_test_us_pvt_unknown", &harness.token)
@@ -163,54 +170,69 @@ fn every_denial_of_a_known_caller_writes_one_record() {
 #[test]
 fn read_record_states_visibility_and_contains_no_value() {
     let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
-    let sees = |transform| {
-        let all = [Permission::TokenRead, Permission::TokenSearch];
-        AUDITED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", transform, &all)])
+    let create_reader_key = |transform| {
+        let permissions = [Permission::TokenRead, Permission::TokenSearch];
+        AUDITED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", transform, &permissions)])
     };
     let number = unique_card_number();
     let id = text_field(&AUDITED_SERVER.create_token_ok(&keys.private, &card_body(&number)), "id");
-    let custom = format!("order-{}", Uuid::new_v4());
-    let body = json!({"id": custom, "type": "token", "data": 1, "containers": ["/apart/"]});
+    let custom_id = format!("order-{}", Uuid::new_v4());
+    let body = json!({"id": custom_id, "type": "token", "data": 1, "containers": ["/separate/"]});
     AUDITED_SERVER.create_token_ok(&keys.private, &body);
-    let check = |expected: &[(&str, &str, &str)], act: &dyn Fn() -> TestResponse| {
-        let (reply, [audit, access]) = records_added_by(&AUDITED_SERVER, &keys.tenant, act);
-        assert_eq!(audit, []);
-        assert_eq!(record_tuples(&access), expected, "{}", reply.text);
+    let check_records = |expected: &[(&str, &str, &str)], send: &dyn Fn() -> TestResponse| {
+        let (response, [audit_records, read_records]) =
+            records_added_by(&AUDITED_SERVER, &keys.tenant, send);
+        assert_eq!(audit_records, []);
+        assert_eq!(record_tuples(&read_records), expected, "{}", response.text);
     };
     for (transform, word) in [
         (Transform::Reveal, "revealed"),
         (Transform::Mask, "masked"),
         (Transform::Redact, "redacted"),
     ] {
-        let key = sees(transform);
-        check(&[("get_token", &id, word)], &|| AUDITED_SERVER.get_token(&key, &id));
-        let named = json!({"a": format!("{{{{ {id} }}}}"), "b": format!("{{{{ {custom} }}}}")});
-        let both = [("detokenize", &*id, word), ("detokenize", &*custom, word)];
-        check(&both, &|| AUDITED_SERVER.post(&key, "/detokenize", &named));
-        check(&[("list_tokens", "", word)], &|| AUDITED_SERVER.get_path(&key, "/v2/tokens"));
-        let none = "/v2/tokens?container=/none/";
-        check(&[("list_tokens", "/none/", "empty")], &|| AUDITED_SERVER.get_path(&key, none));
+        let key = create_reader_key(transform);
+        check_records(&[("get_token", &id, word)], &|| AUDITED_SERVER.get_token(&key, &id));
+        let detokenize_body =
+            json!({"a": format!("{{{{ {id} }}}}"), "b": format!("{{{{ {custom_id} }}}}")});
+        let expected_detokenize = [("detokenize", &*id, word), ("detokenize", &*custom_id, word)];
+        check_records(&expected_detokenize, &|| {
+            AUDITED_SERVER.post(&key, "/detokenize", &detokenize_body)
+        });
+        check_records(&[("list_tokens", "", word)], &|| {
+            AUDITED_SERVER.get_path(&key, "/v2/tokens")
+        });
+        let empty_list_path = "/v2/tokens?container=/none/";
+        check_records(&[("list_tokens", "/none/", "empty")], &|| {
+            AUDITED_SERVER.get_path(&key, empty_list_path)
+        });
         let like_a_card = format!("/v2/tokens?container=/{number}/");
-        check(&[("list_tokens", "", "empty")], &|| AUDITED_SERVER.get_path(&key, &like_a_card));
+        check_records(&[("list_tokens", "", "empty")], &|| {
+            AUDITED_SERVER.get_path(&key, &like_a_card)
+        });
     }
-    let reader = sees(Transform::Mask);
+    let reader = create_reader_key(Transform::Mask);
     let uuid = Uuid::new_v4().to_string();
-    let get = |key: &str, id: &str| AUDITED_SERVER.get_token(key, id);
-    check(&[("get_token", &uuid, "not_found")], &|| get(&reader, &uuid));
-    check(&[("get_token", "", "not_found")], &|| get(&reader, "never-made"));
-    check(&[("get_token", "", "not_found")], &|| get(&reader, &number));
-    let spread = format!("{}-{}-{}-0000-000000000000", &number[..8], &number[8..12], &number[12..]);
-    check(&[("get_token", "", "not_found")], &|| get(&reader, &spread));
-    let elsewhere = AUDITED_SERVER.key_with_rules(
+    let get_token = |key: &str, id: &str| AUDITED_SERVER.get_token(key, id);
+    check_records(&[("get_token", &uuid, "not_found")], &|| get_token(&reader, &uuid));
+    check_records(&[("get_token", "", "not_found")], &|| get_token(&reader, "never-created"));
+    check_records(&[("get_token", "", "not_found")], &|| get_token(&reader, &number));
+    let uuid_with_number =
+        format!("{}-{}-{}-0000-000000000000", &number[..8], &number[8..12], &number[12..]);
+    check_records(&[("get_token", "", "not_found")], &|| get_token(&reader, &uuid_with_number));
+    let key_for_other_container = AUDITED_SERVER.key_with_rules(
         &keys.tenant,
         vec![grant("/other/", Transform::Mask, &[Permission::TokenRead])],
     );
-    check(&[("get_token", &custom, "forbidden")], &|| get(&elsewhere, &custom));
-    let bad = json!({"type": "card", "data": {"number": number, "cvc": "not one"}});
-    check(&[("create_token", "", "invalid")], &|| AUDITED_SERVER.create_token(&keys.private, &bad));
-    let taken = json!({"id": custom, "type": "token", "data": 1});
-    check(&[("create_token", "", "conflict")], &|| {
-        AUDITED_SERVER.create_token(&keys.private, &taken)
+    check_records(&[("get_token", &custom_id, "forbidden")], &|| {
+        get_token(&key_for_other_container, &custom_id)
+    });
+    let invalid_body = json!({"type": "card", "data": {"number": number, "cvc": "not one"}});
+    check_records(&[("create_token", "", "invalid")], &|| {
+        AUDITED_SERVER.create_token(&keys.private, &invalid_body)
+    });
+    let body_with_taken_id = json!({"id": custom_id, "type": "token", "data": 1});
+    check_records(&[("create_token", "", "conflict")], &|| {
+        AUDITED_SERVER.create_token(&keys.private, &body_with_taken_id)
     });
     for log in LogKind::ALL {
         assert!(!format!("{:?}", records(&AUDITED_SERVER, log, &keys.tenant)).contains(&number));
@@ -220,7 +242,7 @@ fn read_record_states_visibility_and_contains_no_value() {
 #[test]
 fn replay_is_recorded_for_each_visible_token() {
     let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
-    let ask = |path: &str, key: &str, body| {
+    let request = |path: &str, key: &str, body| {
         AUDITED_SERVER
             .request("POST", path)
             .key(key)
@@ -230,23 +252,25 @@ fn replay_is_recorded_for_each_visible_token() {
             .expect_status(201)
     };
     let body = card_body(&unique_card_number());
-    let id = text_field(&ask("/tokens", &keys.private, body.clone()), "id");
-    let (_, [audit, access]) =
-        records_added_by(&AUDITED_SERVER, &keys.tenant, || ask("/tokens", &keys.private, body));
-    assert_eq!(audit, []);
-    assert_eq!(record_tuples(&access), [("create_token", &*id, "replayed")]);
-    // The key answers whatever it is used for, and what it shows is a token all the same.
-    let other = card_body(&unique_card_number());
-    let elsewhere = || {
+    let id = text_field(&request("/tokens", &keys.private, body.clone()), "id");
+    let (_, [audit_records, read_records]) =
+        records_added_by(&AUDITED_SERVER, &keys.tenant, || request("/tokens", &keys.private, body));
+    assert_eq!(audit_records, []);
+    assert_eq!(record_tuples(&read_records), [("create_token", &*id, "replayed")]);
+    // Only the idempotency key identifies the request, also on another route. Each returned token
+    // is recorded as a read.
+    let other_body = card_body(&unique_card_number());
+    let replay_on_other_route = || {
         let request =
-            AUDITED_SERVER.request("POST", "/token-intents").key(&keys.private).json(&other);
+            AUDITED_SERVER.request("POST", "/token-intents").key(&keys.private).json(&other_body);
         request.idempotency_key("again").send_for("POST", "/tokens").expect_status(201)
     };
-    let (_, [audit, access]) = records_added_by(&AUDITED_SERVER, &keys.tenant, elsewhere);
-    assert_eq!(audit, []);
-    assert_eq!(record_tuples(&access), [("get_token", &*id, "replayed")]);
+    let (_, [audit_records, read_records]) =
+        records_added_by(&AUDITED_SERVER, &keys.tenant, replay_on_other_route);
+    assert_eq!(audit_records, []);
+    assert_eq!(record_tuples(&read_records), [("get_token", &*id, "replayed")]);
     let body = json!({"name": "a", "type": "public", "permissions": ["token:create"]});
-    let make = || {
+    let create_intent = || {
         AUDITED_SERVER
             .request("POST", "/applications")
             .key(&keys.management)
@@ -254,14 +278,14 @@ fn replay_is_recorded_for_each_visible_token() {
             .idempotency_key("x")
             .send()
     };
-    make().expect_status(201);
-    let (_, [audit, access]) =
-        records_added_by(&AUDITED_SERVER, &keys.tenant, || make().expect_status(201));
-    assert_eq!(audit, []);
-    assert_eq!(record_tuples(&access), [("create_application", "", "replayed")]);
+    create_intent().expect_status(201);
+    let (_, [audit_records, read_records]) =
+        records_added_by(&AUDITED_SERVER, &keys.tenant, || create_intent().expect_status(201));
+    assert_eq!(audit_records, []);
+    assert_eq!(record_tuples(&read_records), [("create_application", "", "replayed")]);
 }
 
-/// One by one they are not a list, whatever the path is called.
+/// A list by ids is recorded as a read of each token.
 #[test]
 fn list_by_id_records_each_token() {
     let keys = AUDITED_SERVER.create_test_tenant(TenantSettings::default());
@@ -273,24 +297,24 @@ fn list_by_id_records_each_token() {
             "id",
         )
     });
-    let list = format!("/tokens?id={a}&id={b}");
-    let (_, [_, access]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
-        AUDITED_SERVER.get_path(&keys.private, &list).expect_status(200)
+    let list_path = format!("/tokens?id={a}&id={b}");
+    let (_, [_, read_records]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
+        AUDITED_SERVER.get_path(&keys.private, &list_path).expect_status(200)
     });
-    let mut found = record_tuples(&access);
-    found.sort_unstable();
+    let mut recorded = record_tuples(&read_records);
+    recorded.sort_unstable();
     let mut expected = [&a, &b].map(|it| ("list_tokens_v1", &**it, "revealed"));
     expected.sort_unstable();
-    assert_eq!(found, expected);
+    assert_eq!(recorded, expected);
     let search = json!({"query": format!("id:{a}")});
-    let (_, [_, access]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
+    let (_, [_, read_records]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
         AUDITED_SERVER.post(&keys.private, "/tokens/search", &search).expect_status(200)
     });
-    assert_eq!(record_tuples(&access), [("search_tokens_v1", &*a, "revealed")]);
-    let (_, [_, access]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
+    assert_eq!(record_tuples(&read_records), [("search_tokens_v1", &*a, "revealed")]);
+    let (_, [_, read_records]) = records_added_by(&AUDITED_SERVER, &keys.tenant, || {
         AUDITED_SERVER.get_path(&keys.private, "/tokens?id=none").expect_status(200)
     });
-    assert_eq!(record_tuples(&access), [("list_tokens_v1", "", "empty")]);
+    assert_eq!(record_tuples(&read_records), [("list_tokens_v1", "", "empty")]);
 }
 
 #[test]
@@ -299,7 +323,7 @@ fn read_fails_when_the_read_log_cannot_be_written() {
     let keys = server.create_test_tenant(TenantSettings::default());
     let number = unique_card_number();
     let body = card_body(&number);
-    let once = || {
+    let replay_create = || {
         server
             .request("POST", "/tokens")
             .key(&keys.private)
@@ -307,42 +331,42 @@ fn read_fails_when_the_read_log_cannot_be_written() {
             .idempotency_key("first")
             .send()
     };
-    let id = text_field(&once().expect_status(201), "id");
+    let id = text_field(&replay_create().expect_status(201), "id");
     let intent =
         text_field(&server.post(&keys.private, "/token-intents", &body).expect_status(201), "id");
-    let named = json!({"a": format!("{{{{ {id} }}}}")});
+    let detokenize_body = json!({"a": format!("{{{{ {id} }}}}")});
     let search = json!({"query": format!("data:{}", &number[12..])});
     let reads: [&dyn Fn() -> TestResponse; 12] = [
         &|| server.get_token(&keys.private, &id),
-        &|| server.post(&keys.private, "/detokenize", &named),
+        &|| server.post(&keys.private, "/detokenize", &detokenize_body),
         &|| server.get_path(&keys.private, "/v2/tokens"),
         &|| server.get_path(&keys.private, "/tokens"),
         &|| server.post(&keys.private, "/v2/tokens/search", &search),
         &|| server.post(&keys.private, "/tokens/search", &search),
         &|| server.get_path(&keys.private, &format!("/token-intents/{intent}")),
-        &once,
+        &replay_create,
         &|| server.get_path(&keys.management, "/tenants/self"),
         &|| server.get_path(&keys.management, "/tenants/self/quotas"),
         &|| server.get_path(&keys.management, "/applications"),
         &|| server.get_path(&keys.management, "/applications/key"),
     ];
-    for read in reads {
-        assert!(read().status < 300);
+    for send_read in reads {
+        assert!(send_read().status < 300);
     }
     server.engine.reject_read_log_writes();
-    for read in reads {
-        let reply = read();
-        assert_eq!(reply.status, 503, "{}", reply.text);
-        let told = [&*number, &*id, &number[12..], "data", "quota", "Application"];
-        // A trace id is a count, in which any digits can stand.
-        let body = reply.without_trace().to_string();
-        assert!(!told.iter().any(|it| body.contains(it)), "{body}");
+    for send_read in reads {
+        let response = send_read();
+        assert_eq!(response.status, 503, "{}", response.text);
+        let secrets = [&*number, &*id, &number[12..], "data", "quota", "Application"];
+        // Remove the trace id, because it contains random digits.
+        let body = response.without_trace().to_string();
+        assert!(!secrets.iter().any(|it| body.contains(it)), "{body}");
     }
-    // To be told no is no secret, and what is changed is recorded elsewhere.
-    assert_eq!(server.get_token(&keys.private, "never-made").status, 404);
+    // A 404 discloses no data, and changes are recorded in the audit log.
+    assert_eq!(server.get_token(&keys.private, "never-created").status, 404);
     assert_eq!(server.create_token(&keys.private, &card_body(&unique_card_number())).status, 201);
     server.engine.allow_read_log_writes();
-    for read in reads {
-        assert!(read().status < 300);
+    for send_read in reads {
+        assert!(send_read().status < 300);
     }
 }

@@ -1,4 +1,4 @@
-//! No answer repeats what was submitted where it should not.
+//! Errors must not repeat submitted values.
 
 use serde_json::json;
 
@@ -26,41 +26,41 @@ fn no_error_repeats_a_submitted_value() {
         format!(r#""{bad_number}"#),
     ];
     for body in bodies {
-        let ask = SHARED_SERVER
+        let request = SHARED_SERVER
             .request("POST", "/tokens")
             .key(&ACME.private)
             .body("application/json", &body);
-        let reply = ask.send();
-        assert_eq!(reply.status, 400, "{body}: {}", reply.text);
-        assert!(!reply.text.contains(&bad_number), "{}", reply.text);
+        let response = request.send();
+        assert_eq!(response.status, 400, "{body}: {}", response.text);
+        assert!(!response.text.contains(&bad_number), "{}", response.text);
     }
     for path in [format!("/tokens/{number}"), format!("/{number}")] {
-        let reply = SHARED_SERVER.request("GET", &path).key(&ACME.private).send();
-        assert_eq!(reply.status, 404);
-        assert!(!reply.text.contains(&number));
+        let response = SHARED_SERVER.request("GET", &path).key(&ACME.private).send();
+        assert_eq!(response.status, 404);
+        assert!(!response.text.contains(&number));
     }
 }
 
 #[test]
 fn tokenize_and_detokenize_errors_do_not_repeat_submitted_values() {
     let number = unique_card_number();
-    let bad = format!("{}{}", &number[..15], (number.as_bytes()[15] - b'0' + 1) % 10);
-    let token = json!({"type": "card", "data": {"number": bad}});
+    let bad_number = format!("{}{}", &number[..15], (number.as_bytes()[15] - b'0' + 1) % 10);
+    let token = json!({"type": "card", "data": {"number": bad_number}});
     let bodies = [
         ("/tokenize", json!({"customer": {"card": token}}), "customer.card.data.number"),
-        ("/tokenize", json!({ (bad.clone()): token }), "*.data.number"),
-        ("/tokenize", json!({ (format!("card-{bad}")): [token] }), "*[0].data.number"),
-        ("/tokenize", json!([{"type": bad, "data": 1}]), "[0].type"),
-        ("/tokenize", json!({"a": vec![bad.clone(); 6]}), "tokenize_limit"),
-        ("/detokenize", json!({"a": format!("{{{{ {bad} }}}}")}), "a"),
-        ("/detokenize", json!({ (bad.clone()): "{{ absent }}" }), "*"),
-        ("/detokenize", json!([1, format!("{{{{ abc | {bad} }}}}")]), "[1]"),
-        ("/detokenize", json!(format!("{{{{ {bad}")), "body"),
+        ("/tokenize", json!({ (bad_number.clone()): token }), "*.data.number"),
+        ("/tokenize", json!({ (format!("card-{bad_number}")): [token] }), "*[0].data.number"),
+        ("/tokenize", json!([{"type": bad_number, "data": 1}]), "[0].type"),
+        ("/tokenize", json!({"a": vec![bad_number.clone(); 6]}), "tokenize_limit"),
+        ("/detokenize", json!({"a": format!("{{{{ {bad_number} }}}}")}), "a"),
+        ("/detokenize", json!({ (bad_number.clone()): "{{ absent }}" }), "*"),
+        ("/detokenize", json!([1, format!("{{{{ abc | {bad_number} }}}}")]), "[1]"),
+        ("/detokenize", json!(format!("{{{{ {bad_number}")), "body"),
     ];
     for (path, body, attribute) in bodies {
-        let reply = SHARED_SERVER.post(&ACME.private, path, &body);
-        reply.expect_invalid(attribute);
-        assert!(!reply.text.contains(&bad), "{}", reply.text);
+        let response = SHARED_SERVER.post(&ACME.private, path, &body);
+        response.expect_invalid(attribute);
+        assert!(!response.text.contains(&bad_number), "{}", response.text);
     }
 }
 
@@ -68,7 +68,7 @@ fn tokenize_and_detokenize_errors_do_not_repeat_submitted_values() {
 fn failed_expression_error_does_not_contain_the_value() {
     let secret = "a-very-secret-value";
     let body = json!({"type": "token", "data": {"a": secret}, "search_indexes": ["{{ data }}"]});
-    let reply = SHARED_SERVER.create_token(&ACME.private, &body);
-    assert_eq!(reply.status, 400);
-    assert!(!reply.text.contains(secret));
+    let response = SHARED_SERVER.create_token(&ACME.private, &body);
+    assert_eq!(response.status, 400);
+    assert!(!response.text.contains(secret));
 }

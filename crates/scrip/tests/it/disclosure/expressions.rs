@@ -1,5 +1,6 @@
-//! No expression is evaluated on data that its writer neither sent nor may read, if the writer can
-//! observe the result. Each test is an attack by a key without a reveal right.
+//! An expression is not evaluated on data that its author neither sent nor may read, if the author
+//! can observe the result. Most tests are attacks by a key without a reveal right. The other tests
+//! check that the protection does not affect honest requests.
 
 use std::time::Duration;
 
@@ -22,7 +23,7 @@ use crate::harness::server::{
     ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
 };
 
-fn deduplicating_tenant(behavior: DeduplicationBehavior) -> TenantApiKeys {
+fn create_deduplicating_tenant(behavior: DeduplicationBehavior) -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: behavior,
@@ -30,9 +31,10 @@ fn deduplicating_tenant(behavior: DeduplicationBehavior) -> TenantApiKeys {
     })
 }
 
-/// A backend with plain permissions: it sees masks.
-fn masked_key(keys: &TenantApiKeys) -> String {
-    let may = [
+/// Creates the API key of a backend that has permissions but no access rules. Such a key reads
+/// masks only.
+fn create_key_without_reveal(keys: &TenantApiKeys) -> String {
+    let permissions = [
         TokenCreate,
         TokenRead,
         TokenUpdate,
@@ -42,7 +44,7 @@ fn masked_key(keys: &TenantApiKeys) -> String {
         TokenIntentRead,
         TokenIntentDelete,
     ];
-    SHARED_SERVER.key_with_permissions(&keys.tenant, Private, &may)
+    SHARED_SERVER.key_with_permissions(&keys.tenant, Private, &permissions)
 }
 
 fn with_attributes(body: &Value, attributes: Value) -> Value {
@@ -57,7 +59,7 @@ fn create_intent(key: &str, number: &str) -> Value {
     SHARED_SERVER.post(key, "/token-intents", &body).expect_status(201)
 }
 
-/// Two numbers with the same BIN and last four.
+/// Two card numbers with the same BIN and the same last four digits.
 const LOOKALIKES: [&str; 2] = ["4000001250003456", "4000001217773456"];
 
 #[test]
@@ -69,111 +71,120 @@ fn lookalike_test_numbers_are_valid_card_numbers() {
 
 #[test]
 fn conversion_by_public_key_does_not_merge_under_a_planted_index() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::ReadExisting);
-    // Empty or not, depending on the digit that the year points to.
-    let index = "{% assign at = data.expiration_year | minus: 2000 %}\
-                 {% assign digit = data.number | slice: at, 1 %}{% if digit < '5' %}x{% endif %}";
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::ReadExisting);
+    // The index is empty or not, depending on the digit at the position that the year selects.
+    let index = "{% assign position = data.expiration_year | minus: 2000 %}\
+                 {% assign digit = data.number | slice: position, 1 %}\
+                 {% if digit < '5' %}x{% endif %}";
     let fingerprint = "{{ data.expiration_month }}";
-    let planted = with_attributes(
+    let mut planted_body = with_attributes(
         &card_body(&unique_card_number()),
         json!({"fingerprint_expression": fingerprint, "search_indexes": [index]}),
     );
-    let mut planted = planted;
-    planted["data"]["expiration_year"] = json!(2009);
-    planted["data"]["expiration_month"] = json!(7);
-    let reply = SHARED_SERVER.create_token(&keys.public, &planted);
-    let victim = create_intent(&keys.public, LOOKALIKES[0]);
-    for fingerprint in [fingerprint, "constant", "{{ metadata.of }}"] {
-        let body = json!({"token_intent_id": victim["id"], "deduplicate_token": true,
-            "fingerprint_expression": fingerprint, "metadata": {"of": "7"}});
+    planted_body["data"]["expiration_year"] = json!(2009);
+    planted_body["data"]["expiration_month"] = json!(7);
+    let planted_response = SHARED_SERVER.create_token(&keys.public, &planted_body);
+    let victim_intent = create_intent(&keys.public, LOOKALIKES[0]);
+    for fingerprint in [fingerprint, "constant", "{{ metadata.month }}"] {
+        let body = json!({"token_intent_id": victim_intent["id"], "deduplicate_token": true,
+            "fingerprint_expression": fingerprint, "metadata": {"month": "7"}});
         SHARED_SERVER
             .create_token(&keys.public, &body)
             .expect_problem(403, "fingerprint_expression");
     }
-    // A fingerprint of the number is accepted, and leads to a token of its own.
-    let body = json!({"token_intent_id": victim["id"], "deduplicate_token": true,
+    // A fingerprint of the number is accepted and creates a separate token.
+    let body = json!({"token_intent_id": victim_intent["id"], "deduplicate_token": true,
         "fingerprint_expression": "{{ data.number }}-{{ data.expiration_month }}"});
-    let converted = SHARED_SERVER.create_token_ok(&keys.public, &body);
-    if reply.status == 201 {
-        assert_ne!(converted["id"], reply.json()["id"]);
+    let converted_token = SHARED_SERVER.create_token_ok(&keys.public, &body);
+    if planted_response.status == 201 {
+        assert_ne!(converted_token["id"], planted_response.json()["id"]);
     }
 }
 
 #[test]
-fn planted_token_with_other_expressions_absorbs_no_data() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
-    let honest = "{{ metadata.customer }}";
-    let planted = with_attributes(
+fn planted_token_with_different_expressions_absorbs_no_data() {
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
+    let fingerprint_expression = "{{ metadata.customer }}";
+    let planted_body = with_attributes(
         &json!({"type": "bank", "data": {"routing_number": "021000021", "account_number": "1"}}),
-        json!({"fingerprint_expression": honest, "metadata": {"customer": "17"},
+        json!({"fingerprint_expression": fingerprint_expression, "metadata": {"customer": "17"},
             "mask": "{{ data.account_number }}", "search_indexes": ["{{ data.account_number }}"]}),
     );
-    let planted = SHARED_SERVER.create_token_ok(&keys.public, &planted);
-    let honest = with_attributes(
+    let planted_token = SHARED_SERVER.create_token_ok(&keys.public, &planted_body);
+    let honest_body = with_attributes(
         &json!({"type": "bank", "data":
             {"routing_number": "021000021", "account_number": "987654321"}}),
-        json!({"fingerprint_expression": honest, "metadata": {"customer": "17"}}),
+        json!({"fingerprint_expression": fingerprint_expression, "metadata": {"customer": "17"}}),
     );
-    for key in [&keys.public, &masked_key(&keys), &keys.private] {
-        let created = SHARED_SERVER.create_token_ok(key, &honest);
-        assert_ne!(created["id"], planted["id"]);
+    for key in [&keys.public, &create_key_without_reveal(&keys), &keys.private] {
+        let honest_token = SHARED_SERVER.create_token_ok(key, &honest_body);
+        assert_ne!(honest_token["id"], planted_token["id"]);
     }
-    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&planted, "id")).json();
+    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&planted_token, "id")).json();
     assert_eq!(stored["data"]["account_number"], "1");
 }
 
 #[test]
-fn constant_fingerprint_expression_does_not_match_a_card() {
+fn card_is_not_merged_with_a_planted_token_of_equal_fingerprint() {
     for behavior in [DeduplicationBehavior::ReadExisting, DeduplicationBehavior::UpdateExisting] {
-        let keys = deduplicating_tenant(behavior);
-        let number = unique_card_number();
-        let planted = with_attributes(
+        let keys = create_deduplicating_tenant(behavior);
+        let card_number = unique_card_number();
+        let planted_body = with_attributes(
             &card_body(&unique_card_number()),
-            json!({"fingerprint_expression": number}),
+            json!({"fingerprint_expression": card_number}),
         );
-        let planted = SHARED_SERVER.create_token_ok(&keys.public, &planted);
-        let created = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&number));
-        assert_eq!(created["fingerprint"], planted["fingerprint"]);
-        assert_eq!(created["_extras"]["deduplicated"], false);
-        assert_ne!(created["id"], planted["id"]);
+        let planted_token = SHARED_SERVER.create_token_ok(&keys.public, &planted_body);
+        let card_token = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&card_number));
+        assert_eq!(card_token["fingerprint"], planted_token["fingerprint"]);
+        assert_eq!(card_token["_extras"]["deduplicated"], false);
+        assert_ne!(card_token["id"], planted_token["id"]);
     }
 }
 
 #[test]
 fn trusted_expressions_match_and_stay_unchanged() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
     let number = unique_card_number();
-    let first =
+    let body =
         with_attributes(&card_body(&number), json!({"mask": {"n": "{{ data.number | last4 }}"}}));
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &first);
-    let again = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&number));
-    assert_eq!(again["id"], first["id"], "a caller with a reveal right wrote the mask");
-    assert_eq!(again["_extras"]["deduplication_behavior"], "update_existing");
-    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&first, "id")).json();
-    assert_eq!(stored["mask"], first["mask"]);
+    let original = SHARED_SERVER.create_token_ok(&keys.private, &body);
+    let duplicate = SHARED_SERVER.create_token_ok(&keys.public, &card_body(&number));
+    assert_eq!(
+        duplicate["id"], original["id"],
+        "a mask written with a reveal right must not prevent deduplication"
+    );
+    assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
+    let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&original, "id")).json();
+    assert_eq!(stored["mask"], original["mask"]);
 }
 
 #[test]
 fn expression_acceptance_does_not_depend_on_hidden_digits() {
-    let masked = masked_key(&ACME);
-    let digit = "{% assign d = data.number | slice: 9, 1 | to_number %}";
-    for index in [
-        format!("{digit}{{% if d == 0 %}}x{{% endif %}}"),
-        format!("{digit}{{% if d == 7 %}}x{{% endif %}}"),
-        format!("{digit}{{{{ 10 | divided_by: d }}}}"),
+    let key_without_reveal = create_key_without_reveal(&ACME);
+    let assign_digit = "{% assign d = data.number | slice: 9, 1 | to_number %}";
+    for expression in [
+        format!("{assign_digit}{{% if d == 0 %}}x{{% endif %}}"),
+        format!("{assign_digit}{{% if d == 7 %}}x{{% endif %}}"),
+        format!("{assign_digit}{{{{ 10 | divided_by: d }}}}"),
     ] {
         for attribute in ["search_indexes", "fingerprint_expression"] {
-            let value =
-                if attribute == "fingerprint_expression" { json!(index) } else { json!([index]) };
+            let value = if attribute == "fingerprint_expression" {
+                json!(expression)
+            } else {
+                json!([expression])
+            };
             let statuses = LOOKALIKES.map(|number| {
                 SHARED_SERVER
                     .create_token(
-                        &masked,
+                        &key_without_reveal,
                         &with_attributes(&card_body(number), json!({ (attribute): value })),
                     )
                     .status
             });
-            assert_eq!(statuses[0], statuses[1], "{attribute}: {index}");
+            assert_eq!(
+                statuses[0], statuses[1],
+                "status depends on digits, {attribute}: {expression}"
+            );
         }
     }
 }
@@ -181,53 +192,59 @@ fn expression_acceptance_does_not_depend_on_hidden_digits() {
 #[test]
 fn patch_response_without_read_permission_is_an_outline() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let bank = json!({"type": "bank", "mask": "{{ data.account_number }}", "metadata": {"a": "b"},
+    let bank_body = json!({"type": "bank", "mask": "{{ data.account_number }}",
+        "metadata": {"a": "b"},
         "data": {"routing_number": "021000021", "account_number": "987654321"}});
-    let created = SHARED_SERVER.create_token_ok(&keys.public, &bank);
-    let life = "2090-01-01T00:00:00+00:00";
-    let ask = || {
-        let path = format!("/tokens/{}", text_field(&created, "id"));
-        let ask =
+    let bank_token = SHARED_SERVER.create_token_ok(&keys.public, &bank_body);
+    let later_expiry = "2090-01-01T00:00:00+00:00";
+    let patch_routing_number = || {
+        let path = format!("/tokens/{}", text_field(&bank_token, "id"));
+        let request =
             SHARED_SERVER.request("PATCH", &path).key(&keys.public).idempotency_key("outline");
-        ask.merge_patch(&json!({"data": {"routing_number": "011000015"}})).send()
+        request.merge_patch(&json!({"data": {"routing_number": "011000015"}})).send()
     };
-    let expected = json!({
-        "id": created["id"],
+    let expected_outline = json!({
+        "id": bank_token["id"],
         "type": "bank",
-        "tenant_id": created["tenant_id"],
-        "fingerprint": ask().expect_status(200)["fingerprint"],
+        "tenant_id": bank_token["tenant_id"],
+        "fingerprint": patch_routing_number().expect_status(200)["fingerprint"],
         "containers": ["/bank/high/"],
     });
-    assert_eq!(ask().json(), expected, "and so is its replay");
-    let limited = with_attributes(&bank, json!({"expires_at": "2080-01-01T00:00:00Z"}));
-    let limited = SHARED_SERVER.create_token_ok(&keys.public, &limited);
+    assert_eq!(
+        patch_routing_number().json(),
+        expected_outline,
+        "the replayed response is not an outline"
+    );
+    let expiring_body = with_attributes(&bank_body, json!({"expires_at": "2080-01-01T00:00:00Z"}));
+    let expiring_token = SHARED_SERVER.create_token_ok(&keys.public, &expiring_body);
     let patched = SHARED_SERVER.patch_token(
         &keys.public,
-        &text_field(&limited, "id"),
-        &json!({"expires_at": life}),
+        &text_field(&expiring_token, "id"),
+        &json!({"expires_at": later_expiry}),
     );
-    assert_eq!(patched.expect_status(200)["expires_at"], life);
+    assert_eq!(patched.expect_status(200)["expires_at"], later_expiry);
     assert!(patched.json().get("metadata").is_none() && patched.json().get("mask").is_none());
 }
 
 #[test]
 fn conversion_into_a_container_with_stronger_rights_is_denied() {
-    let created = create_intent(&ACME.public, &unique_card_number());
-    let body = json!({"token_intent_id": created["id"], "containers": ["/attacker/"]});
+    let intent = create_intent(&ACME.public, &unique_card_number());
+    let body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     for permission in [TokenRead, TokenSearch, TokenUpdate, TokenUse] {
         let rules = vec![grant("/attacker/", Reveal, &[TokenCreate, permission])];
         SHARED_SERVER
             .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
             .expect_problem(403, "container");
     }
-    // Of a card a mask tells no more than the intent does.
+    // The mask of a card discloses no more than the intent does.
     let rules = vec![grant("/attacker/", Mask, &[TokenCreate, TokenRead])];
     SHARED_SERVER
         .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
         .expect_status(201);
-    let account = json!({"type": "us_bank_account_number", "data": "987654321"});
-    let created = SHARED_SERVER.post(&ACME.public, "/token-intents", &account).expect_status(201);
-    let body = json!({"token_intent_id": created["id"], "containers": ["/attacker/"]});
+    let account_body = json!({"type": "us_bank_account_number", "data": "987654321"});
+    let intent =
+        SHARED_SERVER.post(&ACME.public, "/token-intents", &account_body).expect_status(201);
+    let body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     let rules = vec![grant("/attacker/", Mask, &[TokenCreate, TokenRead])];
     SHARED_SERVER
         .create_token(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules), &body)
@@ -236,87 +253,107 @@ fn conversion_into_a_container_with_stronger_rights_is_denied() {
 
 #[test]
 fn move_to_a_container_with_use_permission_is_denied() {
-    let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
     let rules =
         vec![grant("/", Mask, &[TokenRead, TokenUpdate]), grant("/attacker/", Reveal, &[TokenUse])];
-    let mover = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
     let patch = json!({"containers": ["/attacker/"]});
     SHARED_SERVER
-        .patch_token(&mover, &text_field(&created, "id"), &patch)
+        .patch_token(&key, &text_field(&token, "id"), &patch)
         .expect_problem(403, "container");
 }
 
 #[test]
 fn intent_access_requires_rights_on_its_containers() {
-    let all = [TokenCreate, TokenRead, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-    let merchant = |name: &str| {
-        SHARED_SERVER
-            .key_with_rules(&ACME.tenant, vec![grant(&format!("/merchant-{name}/"), Reveal, &all)])
+    let permissions =
+        [TokenCreate, TokenRead, TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
+    let create_merchant_key = |name: &str| {
+        SHARED_SERVER.key_with_rules(
+            &ACME.tenant,
+            vec![grant(&format!("/merchant-{name}/"), Reveal, &permissions)],
+        )
     };
-    let (one, two) = (merchant("a"), merchant("b"));
-    // Without containers an intent goes where the first rule points.
-    let created = create_intent(&one, &unique_card_number());
-    assert_eq!(created["containers"], json!(["/merchant-a/"]));
-    let path = format!("/token-intents/{}", text_field(&created, "id"));
-    let read = json!({"n": format!("{{{{ token_intent: {} }}}}", text_field(&created, "id"))});
-    SHARED_SERVER.get_path(&two, &path).expect_problem(403, "token-intent:read");
-    SHARED_SERVER.delete(&two, &path).expect_problem(403, "token-intent:delete");
-    SHARED_SERVER.post(&two, "/detokenize", &read).expect_problem(403, "token:read");
-    let convert = |to: &str| json!({"token_intent_id": created["id"], "containers": [to]});
-    SHARED_SERVER.create_token(&two, &convert("/merchant-b/")).expect_problem(403, "token:create");
-    SHARED_SERVER.get_path(&one, &path).expect_status(200);
-    SHARED_SERVER.post(&one, "/detokenize", &read).expect_status(200);
-    SHARED_SERVER.create_token(&one, &convert("/merchant-a/")).expect_status(201);
-    // Containers of a request must be covered.
-    let elsewhere = json!({"type": "token", "data": 1, "containers": ["/merchant-b/"]});
+    let (key_a, key_b) = (create_merchant_key("a"), create_merchant_key("b"));
+    // An intent without containers gets the container of the first rule.
+    let intent = create_intent(&key_a, &unique_card_number());
+    assert_eq!(intent["containers"], json!(["/merchant-a/"]));
+    let path = format!("/token-intents/{}", text_field(&intent, "id"));
+    let detokenize_body =
+        json!({"n": format!("{{{{ token_intent: {} }}}}", text_field(&intent, "id"))});
+    SHARED_SERVER.get_path(&key_b, &path).expect_problem(403, "token-intent:read");
+    SHARED_SERVER.delete(&key_b, &path).expect_problem(403, "token-intent:delete");
+    SHARED_SERVER.post(&key_b, "/detokenize", &detokenize_body).expect_problem(403, "token:read");
+    let conversion_body =
+        |container: &str| json!({"token_intent_id": intent["id"], "containers": [container]});
     SHARED_SERVER
-        .post(&one, "/token-intents", &elsewhere)
+        .create_token(&key_b, &conversion_body("/merchant-b/"))
+        .expect_problem(403, "token:create");
+    SHARED_SERVER.get_path(&key_a, &path).expect_status(200);
+    SHARED_SERVER.post(&key_a, "/detokenize", &detokenize_body).expect_status(200);
+    SHARED_SERVER.create_token(&key_a, &conversion_body("/merchant-a/")).expect_status(201);
+    // Rules must allow the containers that a request names.
+    let body_for_merchant_b = json!({"type": "token", "data": 1, "containers": ["/merchant-b/"]});
+    SHARED_SERVER
+        .post(&key_a, "/token-intents", &body_for_merchant_b)
         .expect_problem(403, "token-intent:create");
-    let named = SHARED_SERVER.post(&two, "/token-intents", &elsewhere).expect_status(201);
-    assert_eq!(named["containers"], json!(["/merchant-b/"]));
-    let wrong = json!({"type": "token", "data": 1, "containers": ["no slashes"]});
-    SHARED_SERVER.post(&two, "/token-intents", &wrong).expect_invalid("containers[0]");
-    // A plain permission is for every container: the type's default.
-    let plain = create_intent(&ACME.public, &unique_card_number());
-    assert_eq!(plain["containers"], json!(["/pci/high/"]));
+    let intent_of_merchant_b =
+        SHARED_SERVER.post(&key_b, "/token-intents", &body_for_merchant_b).expect_status(201);
+    assert_eq!(intent_of_merchant_b["containers"], json!(["/merchant-b/"]));
+    let body_with_invalid_container =
+        json!({"type": "token", "data": 1, "containers": ["no slashes"]});
+    SHARED_SERVER
+        .post(&key_b, "/token-intents", &body_with_invalid_container)
+        .expect_invalid("containers[0]");
+    // A permission without a rule applies to every container, so the intent gets the default
+    // container of its type.
+    let intent_without_containers = create_intent(&ACME.public, &unique_card_number());
+    assert_eq!(intent_without_containers["containers"], json!(["/pci/high/"]));
 }
 
 #[test]
 fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::ReadExisting);
-    let masked = masked_key(&keys);
-    let person = json!({"type": "token", "data": {"pin": "4711", "name": "Ada", "zip": "1"},
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::ReadExisting);
+    let key_without_reveal = create_key_without_reveal(&keys);
+    let person_body = json!({"type": "token", "data": {"pin": "4711", "name": "Ada", "zip": "1"},
         "fingerprint_expression": "{{ data.pin }}{{ data.name }}",
         "search_indexes": ["{{ data.pin }}{{ data.name }}", "{{ data.zip }}"]});
-    let created = SHARED_SERVER.create_token_ok(&keys.private, &person);
-    let id = text_field(&created, "id");
-    let found = |query: &str| {
-        let found =
+    let token = SHARED_SERVER.create_token_ok(&keys.private, &person_body);
+    let id = text_field(&token, "id");
+    let count_found = |query: &str| {
+        let response =
             SHARED_SERVER.post(&keys.private, "/v2/tokens/search", &json!({"query": query}));
-        found.expect_status(200)["data"].as_array().unwrap().len()
+        response.expect_status(200)["data"].as_array().unwrap().len()
     };
-    // A patch of what is no input changes nothing.
+    // A patch of an attribute that the fingerprint does not read leaves the fingerprint unchanged.
+    let patched = SHARED_SERVER
+        .patch_token(&key_without_reveal, &id, &json!({"data": {"zip": "2"}}))
+        .expect_status(200);
+    assert_eq!(patched["fingerprint"], token["fingerprint"]);
+    // The patch replaces one of two hidden inputs. With the new fingerprint, the caller could guess
+    // the other input.
+    let patched = SHARED_SERVER
+        .patch_token(&key_without_reveal, &id, &json!({"data": {"name": "Bob"}}))
+        .expect_status(200);
+    assert_eq!(patched.get("fingerprint"), None);
+    assert_eq!(
+        (count_found("data:4711Bob"), count_found("data:4711Ada"), count_found("data:2")),
+        (0, 0, 1)
+    );
+    // The fingerprint stays withheld when other attributes change.
+    let patched = SHARED_SERVER
+        .patch_token(&key_without_reveal, &id, &json!({"metadata": {"a": "b"}}))
+        .expect_status(200);
+    assert_eq!(patched.get("fingerprint"), None);
+    // If one patch replaces all hidden inputs, the fingerprint depends only on data of the caller.
+    let hidden_inputs = json!({"data": {"name": "Eve", "pin": "1234"}});
     let patched =
-        SHARED_SERVER.patch_token(&masked, &id, &json!({"data": {"zip": "2"}})).expect_status(200);
-    assert_eq!(patched["fingerprint"], created["fingerprint"]);
-    // One hidden input of two: a copy with guesses would tell the other.
-    let patched = SHARED_SERVER
-        .patch_token(&masked, &id, &json!({"data": {"name": "Bob"}}))
-        .expect_status(200);
-    assert_eq!(patched.get("fingerprint"), None);
-    assert_eq!((found("data:4711Bob"), found("data:4711Ada"), found("data:2")), (0, 0, 1));
-    // It stays away when other things change.
-    let patched = SHARED_SERVER
-        .patch_token(&masked, &id, &json!({"metadata": {"a": "b"}}))
-        .expect_status(200);
-    assert_eq!(patched.get("fingerprint"), None);
-    // All hidden inputs at once are the caller's own data.
-    let all = json!({"data": {"name": "Eve", "pin": "1234"}});
-    let patched = SHARED_SERVER.patch_token(&masked, &id, &all).expect_status(200);
+        SHARED_SERVER.patch_token(&key_without_reveal, &id, &hidden_inputs).expect_status(200);
     assert!(patched["fingerprint"].is_string());
-    assert_eq!(found("data:1234Eve"), 1);
-    // A reveal right brings it back, too.
-    SHARED_SERVER.patch_token(&masked, &id, &json!({"data": {"name": "Bob"}})).expect_status(200);
+    assert_eq!(count_found("data:1234Eve"), 1);
+    // A patch by a caller with a reveal right restores the fingerprint, too.
+    SHARED_SERVER
+        .patch_token(&key_without_reveal, &id, &json!({"data": {"name": "Bob"}}))
+        .expect_status(200);
     let patched = SHARED_SERVER
         .patch_token(&keys.private, &id, &json!({"data": {"name": "Kim"}}))
         .expect_status(200);
@@ -325,44 +362,47 @@ fn partial_patch_withholds_a_fingerprint_of_hidden_attributes() {
 
 #[test]
 fn public_key_cannot_shorten_expiry_or_move_a_token() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
     let number = unique_card_number();
     let created = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
     let id = text_field(&created, "id");
-    let soon = json!({"expires_at": "2070-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &soon).expect_problem(403, "expires_at");
-    let moved = json!({"containers": ["/pci/low/"]});
-    SHARED_SERVER.patch_token(&keys.public, &id, &moved).expect_problem(403, "containers");
-    // A create that finds it keeps the longer life, and succeeds.
-    let again = SHARED_SERVER
-        .create_token_ok(&keys.public, &with_attributes(&card_body(&number), soon.clone()));
-    assert_eq!(again["id"], created["id"]);
+    let expiry_2070 = json!({"expires_at": "2070-01-01T00:00:00Z"});
+    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2070).expect_problem(403, "expires_at");
+    let container_patch = json!({"containers": ["/pci/low/"]});
+    SHARED_SERVER
+        .patch_token(&keys.public, &id, &container_patch)
+        .expect_problem(403, "containers");
+    // A create request that finds a duplicate succeeds and does not shorten the expiry of the
+    // existing token.
+    let duplicate = SHARED_SERVER
+        .create_token_ok(&keys.public, &with_attributes(&card_body(&number), expiry_2070.clone()));
+    assert_eq!(duplicate["id"], created["id"]);
     assert_eq!(SHARED_SERVER.get_token(&keys.private, &id).json().get("expires_at"), None);
-    // A private application may.
-    SHARED_SERVER.patch_token(&keys.private, &id, &soon).expect_status(200);
-    let earlier = json!({"expires_at": "2060-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &earlier).expect_problem(403, "expires_at");
-    let later = json!({"expires_at": "2080-01-01T00:00:00Z"});
-    SHARED_SERVER.patch_token(&keys.public, &id, &later).expect_status(200);
+    // A private application may shorten the expiry.
+    SHARED_SERVER.patch_token(&keys.private, &id, &expiry_2070).expect_status(200);
+    let expiry_2060 = json!({"expires_at": "2060-01-01T00:00:00Z"});
+    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2060).expect_problem(403, "expires_at");
+    let expiry_2080 = json!({"expires_at": "2080-01-01T00:00:00Z"});
+    SHARED_SERVER.patch_token(&keys.public, &id, &expiry_2080).expect_status(200);
     SHARED_SERVER.patch_token(&keys.public, &id, &json!({"expires_at": null})).expect_status(200);
-    // A converted token lives at least as long as its intent would have.
-    let converted = |key: &str, seconds: u64| {
-        let ends = SHARED_SERVER.clock.now().plus(Duration::from_secs(seconds)).to_string();
-        let created = create_intent(&keys.public, &unique_card_number());
+    // A converted token expires no earlier than its intent.
+    let convert_intent = |key: &str, seconds: u64| {
+        let expires_at = SHARED_SERVER.clock.now().plus(Duration::from_secs(seconds)).to_string();
+        let intent = create_intent(&keys.public, &unique_card_number());
         SHARED_SERVER
-            .create_token(key, &json!({"token_intent_id": created["id"], "expires_at": ends}))
+            .create_token(key, &json!({"token_intent_id": intent["id"], "expires_at": expires_at}))
     };
-    converted(&keys.public, 60).expect_problem(403, "expires_at");
-    converted(&keys.public, 100_000).expect_status(201);
-    converted(&keys.private, 60).expect_status(201);
+    convert_intent(&keys.public, 60).expect_problem(403, "expires_at");
+    convert_intent(&keys.public, 100_000).expect_status(201);
+    convert_intent(&keys.private, 60).expect_status(201);
 }
 
 #[test]
 fn planted_expressions_fall_back_when_another_application_replaces_the_secret() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let attacker =
+    let attacker_key =
         SHARED_SERVER.key_with_permissions(&keys.tenant, Public, &[TokenCreate, TokenUpdate]);
-    let planted = |key: &str| {
+    let plant_token = |key: &str| {
         let mask = json!({"n": "{{ data.account_number }}"});
         SHARED_SERVER.create_token_ok(
             key,
@@ -372,10 +412,10 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
             "data": {"routing_number": "021000021", "account_number": "1"}}),
         )
     };
-    let secret = json!({"data": {"account_number": "987654321"}});
-    let created = planted(&attacker);
+    let secret_patch = json!({"data": {"account_number": "987654321"}});
+    let created = plant_token(&attacker_key);
     SHARED_SERVER
-        .patch_token(&keys.private, &text_field(&created, "id"), &secret)
+        .patch_token(&keys.private, &text_field(&created, "id"), &secret_patch)
         .expect_status(200);
     let stored = SHARED_SERVER.get_token(&keys.private, &text_field(&created, "id")).json();
     assert_eq!(stored["mask"]["account_number"], "{{ data.account_number | reveal_last: 4 }}");
@@ -384,54 +424,57 @@ fn planted_expressions_fall_back_when_another_application_replaces_the_secret() 
         stored["fingerprint_expression"],
         "{{ data.account_number }}|{{ data.routing_number }}"
     );
-    // What the type shows anyway is not the secret; a backend may replace its own; a request may
-    // repeat them; and what a caller with a reveal right wrote stays.
-    let keeps = |created: &Value, key: &str, patch: &Value| {
+    // The expressions are not replaced in four cases: the attribute is visible through the mask of
+    // the type; a backend replaces data that it wrote; the request repeats the expressions; a
+    // caller with a reveal right wrote them.
+    let expect_unchanged = |created: &Value, key: &str, patch: &Value| {
         SHARED_SERVER.patch_token(key, &text_field(created, "id"), patch).expect_status(200);
         let stored = SHARED_SERVER.get_token(&keys.private, &text_field(created, "id")).json();
-        assert_eq!(stored["mask"], created["mask"], "{patch}");
+        assert_eq!(stored["mask"], created["mask"], "mask changed by patch {patch}");
     };
-    let shown = json!({"data": {"routing_number": "011000015"}});
-    keeps(&planted(&attacker), &keys.private, &shown);
-    let masked = masked_key(&keys);
-    keeps(&planted(&masked), &masked, &secret);
-    let repeated = with_attributes(&secret, json!({"mask": {"n": "{{ data.account_number }}"}}));
-    keeps(&planted(&attacker), &keys.private, &repeated);
-    keeps(&planted(&keys.private), &masked, &secret);
+    let visible_attribute_patch = json!({"data": {"routing_number": "011000015"}});
+    expect_unchanged(&plant_token(&attacker_key), &keys.private, &visible_attribute_patch);
+    let key_without_reveal = create_key_without_reveal(&keys);
+    expect_unchanged(&plant_token(&key_without_reveal), &key_without_reveal, &secret_patch);
+    let patch_with_expressions =
+        with_attributes(&secret_patch, json!({"mask": {"n": "{{ data.account_number }}"}}));
+    expect_unchanged(&plant_token(&attacker_key), &keys.private, &patch_with_expressions);
+    expect_unchanged(&plant_token(&keys.private), &key_without_reveal, &secret_patch);
 }
 
 #[test]
-fn masked_backend_still_creates_deduplicates_converts_and_patches() {
-    let keys = deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
-    let masked = masked_key(&keys);
+fn backend_without_reveal_right_creates_deduplicates_converts_and_patches() {
+    let keys = create_deduplicating_tenant(DeduplicationBehavior::UpdateExisting);
+    let key_without_reveal = create_key_without_reveal(&keys);
     let number = unique_card_number();
-    let own = with_attributes(
+    let token_body = with_attributes(
         &card_body(&number),
         json!({"mask": {"last": "{{ data.number | last4 }}"}, "metadata": {"customer": "7"},
             "fingerprint_expression": "{{ data.number }}/{{ metadata.customer }}",
             "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}),
     );
-    let first = SHARED_SERVER.create_token_ok(&masked, &own);
-    let again = SHARED_SERVER.create_token_ok(&masked, &own);
-    assert_eq!(again["id"], first["id"]);
-    assert_eq!(again["_extras"]["deduplication_behavior"], "update_existing");
+    let token = SHARED_SERVER.create_token_ok(&key_without_reveal, &token_body);
+    let duplicate = SHARED_SERVER.create_token_ok(&key_without_reveal, &token_body);
+    assert_eq!(duplicate["id"], token["id"]);
+    assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
     let query = json!({"query": format!("data:{number}")});
-    let found = SHARED_SERVER.post(&masked, "/v2/tokens/search", &query).expect_status(200);
-    assert_eq!(found["data"][0]["id"], first["id"]);
-    let id = text_field(&first, "id");
+    let search_result =
+        SHARED_SERVER.post(&key_without_reveal, "/v2/tokens/search", &query).expect_status(200);
+    assert_eq!(search_result["data"][0]["id"], token["id"]);
+    let id = text_field(&token, "id");
     let patched = SHARED_SERVER
-        .patch_token(&masked, &id, &json!({"data": {"expiration_year": 2040}}))
+        .patch_token(&key_without_reveal, &id, &json!({"data": {"expiration_year": 2040}}))
         .expect_status(200);
-    assert_eq!(patched["fingerprint"], first["fingerprint"]);
-    assert_eq!(patched["data"], first["data"]);
-    let other = unique_card_number();
+    assert_eq!(patched["fingerprint"], token["fingerprint"]);
+    assert_eq!(patched["data"], token["data"]);
+    let new_number = unique_card_number();
     let patched = SHARED_SERVER
-        .patch_token(&masked, &id, &json!({"data": {"number": other}}))
+        .patch_token(&key_without_reveal, &id, &json!({"data": {"number": new_number}}))
         .expect_status(200);
-    assert_eq!(patched["data"]["last"], other[12..]);
-    let created = create_intent(&keys.public, &unique_card_number());
-    let body = json!({"token_intent_id": created["id"], "metadata": {"customer": "8"},
+    assert_eq!(patched["data"]["last"], new_number[12..]);
+    let intent = create_intent(&keys.public, &unique_card_number());
+    let body = json!({"token_intent_id": intent["id"], "metadata": {"customer": "8"},
         "fingerprint_expression": "{{ data.number }}/{{ metadata.customer }}",
         "search_indexes": ["{{ data.number | last4 }}"]});
-    SHARED_SERVER.create_token(&masked, &body).expect_status(201);
+    SHARED_SERVER.create_token(&key_without_reveal, &body).expect_status(201);
 }

@@ -1,4 +1,4 @@
-//! Tokens that a stranger with a browser's key planted, so that other people's data comes to them.
+//! An attacker plants tokens with a public key in order to receive the data of other people.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::{
     intents::conversion_rights::create_customer_session,
 };
 
-fn updating_tenant() -> TenantApiKeys {
+fn create_updating_tenant() -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(TenantSettings {
         deduplicate_tokens: true,
         token_deduplication_behavior: DeduplicationBehavior::UpdateExisting,
@@ -23,93 +23,101 @@ fn updating_tenant() -> TenantApiKeys {
     })
 }
 
-/// Which digit is taken, the year says.
-const DIGIT_EXPRESSION: &str =
-    "{% assign at = data.expiration_year | minus: 2000 %}{{ data.number | slice: at, 1 }}";
+/// Evaluates to the digit of the number at the position that the year selects.
+const DIGIT_EXPRESSION: &str = "{% assign position = data.expiration_year | minus: 2000 %}\
+     {{ data.number | slice: position, 1 }}";
 
-fn planted_card(id: &str) -> Value {
+fn planted_card_body(id: &str) -> Value {
     json!({"type": "card", "id": id, "fingerprint_expression": DIGIT_EXPRESSION, "data":
         {"number": "4242424242424242", "expiration_month": 7, "expiration_year": 2007}})
 }
 
 #[test]
 fn planted_token_with_chosen_id_does_not_absorb_data_of_others() {
-    let keys = updating_tenant();
-    let body = |number: &str| {
+    let keys = create_updating_tenant();
+    let build_body = |number: &str| {
         json!({"type": "card", "data": {"number": number}, "metadata": {"customer": "victim"},
             "fingerprint_expression": "{{ metadata.customer }}"})
     };
-    let session = create_customer_session(&keys);
-    for (key, id) in [(&session, "cust-7-x"), (&keys.public, "cust-7-y")] {
-        let mut planted = body("4242424242424242");
-        planted["id"] = json!(id);
-        planted["metadata"]["customer"] = json!(id);
-        SHARED_SERVER.create_token_ok(key, &planted);
-        let victim = unique_card_number();
-        let mut honest = body(&victim);
-        honest["metadata"]["customer"] = json!(id);
+    let session_key = create_customer_session(&keys);
+    for (key, id) in [(&session_key, "cust-7-x"), (&keys.public, "cust-7-y")] {
+        let mut planted_body = build_body("4242424242424242");
+        planted_body["id"] = json!(id);
+        planted_body["metadata"]["customer"] = json!(id);
+        SHARED_SERVER.create_token_ok(key, &planted_body);
+        let victim_number = unique_card_number();
+        let mut honest_body = build_body(&victim_number);
+        honest_body["metadata"]["customer"] = json!(id);
         for key in [&keys.public, &keys.private] {
-            let created = SHARED_SERVER.create_token_ok(key, &honest);
+            let created = SHARED_SERVER.create_token_ok(key, &honest_body);
             assert_ne!(created["_extras"]["deduplication_behavior"], "update_existing");
         }
-        let read = SHARED_SERVER.get_token(&session, id).expect_status(200);
-        assert_eq!(read["data"]["number"], "4242424242424242");
+        let planted_token = SHARED_SERVER.get_token(&session_key, id).expect_status(200);
+        assert_eq!(planted_token["data"]["number"], "4242424242424242");
     }
-    // No client chose an id that the vault drew.
-    let mut honest = body(&unique_card_number());
-    honest["metadata"]["customer"] = json!("random");
-    let first = SHARED_SERVER.create_token_ok(&keys.public, &honest);
-    let again = SHARED_SERVER.create_token_ok(&keys.public, &honest);
-    assert_eq!(again["id"], first["id"]);
-    assert_eq!(again["_extras"]["deduplication_behavior"], "update_existing");
+    // The vault generated this id, so an attacker cannot have chosen it.
+    let mut honest_body = build_body(&unique_card_number());
+    honest_body["metadata"]["customer"] = json!("random");
+    let original = SHARED_SERVER.create_token_ok(&keys.public, &honest_body);
+    let duplicate = SHARED_SERVER.create_token_ok(&keys.public, &honest_body);
+    assert_eq!(duplicate["id"], original["id"]);
+    assert_eq!(duplicate["_extras"]["deduplication_behavior"], "update_existing");
 }
 
 #[test]
 fn planted_text_does_not_match_data_with_another_fingerprint_expression() {
     let email = format!("{}@example.com", unique_card_number());
-    let planted = json!({"type": "token", "data": email});
-    let planted = SHARED_SERVER.create_token_ok(&ACME.public, &planted);
-    let honest = json!({"type": "token", "data": {"email": email, "iban": "DE89"},
+    let planted =
+        SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": email}));
+    let honest_body = json!({"type": "token", "data": {"email": email, "iban": "DE89"},
         "fingerprint_expression": "{{ data.email }}", "deduplicate_token": true});
-    let created = SHARED_SERVER.create_token_ok(&ACME.private, &honest);
+    let created = SHARED_SERVER.create_token_ok(&ACME.private, &honest_body);
     assert_ne!(created["id"], planted["id"]);
-    let again = SHARED_SERVER.create_token_ok(&ACME.private, &honest);
-    assert_eq!(again["id"], created["id"], "the same expression still finds its duplicate");
-    let same = json!({"type": "token", "data": email, "deduplicate_token": true});
-    assert_eq!(SHARED_SERVER.create_token_ok(&ACME.private, &same)["id"], planted["id"]);
+    let duplicate = SHARED_SERVER.create_token_ok(&ACME.private, &honest_body);
+    assert_eq!(duplicate["id"], created["id"], "an equal expression must find the duplicate");
+    let planted_text_body = json!({"type": "token", "data": email, "deduplicate_token": true});
+    assert_eq!(
+        SHARED_SERVER.create_token_ok(&ACME.private, &planted_text_body)["id"],
+        planted["id"]
+    );
 }
 
 #[test]
 fn planted_expressions_are_not_evaluated_on_a_later_number() {
     let id = format!("customer-{}", unique_card_number());
-    SHARED_SERVER.create_token_ok(&ACME.public, &planted_card(&id));
-    let victim = json!({"data": {"number": unique_card_number(), "expiration_year": 2031}});
-    SHARED_SERVER.patch_token(&ACME.public, &id, &victim).expect_status(200);
-    let fingerprint = |year: i32| {
+    SHARED_SERVER.create_token_ok(&ACME.public, &planted_card_body(&id));
+    let victim_patch = json!({"data": {"number": unique_card_number(), "expiration_year": 2031}});
+    SHARED_SERVER.patch_token(&ACME.public, &id, &victim_patch).expect_status(200);
+    let patch_year = |year: i32| {
         let patch = json!({"data": {"expiration_year": year}});
         SHARED_SERVER.patch_token(&ACME.public, &id, &patch).expect_status(200)["fingerprint"]
             .clone()
     };
-    assert_eq!(fingerprint(2000), fingerprint(2015), "the digits of the number differ");
+    assert_eq!(
+        patch_year(2000),
+        patch_year(2015),
+        "the planted expression was evaluated on the new number"
+    );
     let stored = SHARED_SERVER.get_token(&ACME.private, &id).json();
     assert_ne!(stored["fingerprint_expression"], DIGIT_EXPRESSION);
-    // What tells nothing about the number stays, and so does what the request repeats.
-    let harmless = "{{ data.number }}-{{ data.expiration_year }}";
+    // A fingerprint of the whole number and a mask of its last four digits disclose no hidden
+    // digits, so they are not replaced.
+    let safe_expression = "{{ data.number }}-{{ data.expiration_year }}";
     let body = json!({"type": "card", "data": {"number": unique_card_number()},
-        "fingerprint_expression": harmless, "mask": {"n": "{{ data.number | last4 }}"}});
+        "fingerprint_expression": safe_expression, "mask": {"n": "{{ data.number | last4 }}"}});
     let created = SHARED_SERVER.create_token_ok(&ACME.public, &body);
     SHARED_SERVER
-        .patch_token(&ACME.public, &text_field(&created, "id"), &victim)
+        .patch_token(&ACME.public, &text_field(&created, "id"), &victim_patch)
         .expect_status(200);
     let stored = SHARED_SERVER.get_token(&ACME.private, &text_field(&created, "id")).json();
-    assert_eq!(stored["fingerprint_expression"], harmless);
+    assert_eq!(stored["fingerprint_expression"], safe_expression);
     assert_eq!(stored["mask"], body["mask"]);
 }
 
 #[test]
 fn patch_of_one_expression_does_not_make_other_planted_expressions_trusted() {
     let id = format!("customer-{}", unique_card_number());
-    SHARED_SERVER.create_token_ok(&ACME.public, &planted_card(&id));
+    SHARED_SERVER.create_token_ok(&ACME.public, &planted_card_body(&id));
     let mask = json!({"mask": {"n": "{{ data.number | last4 }}"}});
     SHARED_SERVER.patch_token(&ACME.private, &id, &mask).expect_status(200);
     let patched = SHARED_SERVER.patch_token(
@@ -122,26 +130,27 @@ fn patch_of_one_expression_does_not_make_other_planted_expressions_trusted() {
 
 #[test]
 fn patch_without_a_number_does_not_check_the_id_for_the_number() {
-    let bank = json!({"routing_number": "021000021", "account_number": "12345678"});
-    let body = json!({"type": "bank", "data": bank});
-    let intent = SHARED_SERVER.post(&ACME.public, "/token-intents", &body).expect_status(201);
+    let bank_data = json!({"routing_number": "021000021", "account_number": "12345678"});
+    let intent_body = json!({"type": "bank", "data": bank_data});
+    let intent =
+        SHARED_SERVER.post(&ACME.public, "/token-intents", &intent_body).expect_status(201);
     let id = format!("x-{}-12345678", unique_card_number());
     SHARED_SERVER
         .create_token_ok(&ACME.public, &json!({"token_intent_id": intent["id"], "id": id}));
-    let patch =
+    let patch_data =
         |data: Value| SHARED_SERVER.patch_token(&ACME.public, &id, &json!({ "data": data }));
-    patch(json!({"routing_number": "011000015"})).expect_status(200);
-    patch(json!({"account_number": "12345678"})).expect_invalid("data");
+    patch_data(json!({"routing_number": "011000015"})).expect_status(200);
+    patch_data(json!({"account_number": "12345678"})).expect_invalid("data");
 }
 
 #[test]
 fn create_without_expiry_does_not_inherit_the_expiry_of_a_planted_token() {
-    let keys = updating_tenant();
+    let keys = create_updating_tenant();
     let number = unique_card_number();
-    let soon = SHARED_SERVER.clock.now().plus(Duration::from_secs(60)).to_string();
-    let mut short = card_body(&number);
-    short["expires_at"] = json!(soon);
-    let planted = SHARED_SERVER.create_token_ok(&keys.public, &short);
+    let expires_at = SHARED_SERVER.clock.now().plus(Duration::from_secs(60)).to_string();
+    let mut planted_body = card_body(&number);
+    planted_body["expires_at"] = json!(expires_at);
+    let planted = SHARED_SERVER.create_token_ok(&keys.public, &planted_body);
     let created = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
     assert_eq!(created["id"], planted["id"]);
     assert!(created.get("expires_at").is_none_or(Value::is_null), "{created}");

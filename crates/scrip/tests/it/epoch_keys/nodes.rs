@@ -1,5 +1,5 @@
-//! Nodes that share the keys of verification codes through a Redis: what they show of each other's
-//! cards, and what is left when it is away.
+//! Nodes that share the epoch keys of CVCs through Redis: each node returns the CVCs of the other
+//! node. While Redis is unavailable, the nodes work without CVCs.
 
 use std::{
     sync::{
@@ -25,7 +25,7 @@ use crate::harness::server::{
 
 const EPOCH: Duration = Duration::from_secs(15 * 60);
 
-/// Counts what requests ask for; what is renewed in the background is not counted.
+/// Counts key exchanges caused by requests. Background renewals are not counted.
 struct CountingKeyExchange {
     keys: Arc<RedisKeyExchange>,
     requests: AtomicUsize,
@@ -52,7 +52,7 @@ impl KeyExchange for CountingKeyExchange {
     }
 }
 
-/// Two nodes on one store and one Redis. Their connections live in a runtime of the test's own.
+/// Two nodes with one store and one Redis. Their Redis connections run in a runtime of the test.
 struct TwoNodeHarness {
     redis: RedisServer,
     first: TestServer,
@@ -68,7 +68,7 @@ fn connect_exchange(runtime: &Runtime, redis: &RedisServer) -> Arc<CountingKeyEx
     Arc::new(CountingKeyExchange { keys, requests: AtomicUsize::new(0) })
 }
 
-/// As if it had been started with these: the vault is open already.
+/// Replaces the key exchange as if the node had started with it: the vault is already unsealed.
 fn use_exchange(app: &mut App, exchange: &Arc<CountingKeyExchange>) {
     let epochs = EpochKeys::shared(EPOCH, Arc::<CountingKeyExchange>::clone(exchange));
     epochs.unlock(Arc::clone(app.key_source.get().unwrap()), [7; 32]);
@@ -79,20 +79,20 @@ impl TwoNodeHarness {
     fn new() -> Self {
         let (redis, runtime) = (RedisServer::start(), Runtime::new().unwrap());
         let counts = [connect_exchange(&runtime, &redis), connect_exchange(&runtime, &redis)];
-        let one = TestServer::start_with(|app| use_exchange(app, &counts[0]));
-        let keys = one.create_test_tenant(TenantSettings::default());
-        let two = one.start_second_node(|app| use_exchange(app, &counts[1]));
-        Self { redis, first: one, second: two, keys, exchanges: counts, runtime }
+        let first = TestServer::start_with(|app| use_exchange(app, &counts[0]));
+        let keys = first.create_test_tenant(TenantSettings::default());
+        let second = first.start_second_node(|app| use_exchange(app, &counts[1]));
+        Self { redis, first, second, keys, exchanges: counts, runtime }
     }
 
     fn request_counts(&self) -> [usize; 2] {
         self.exchanges.each_ref().map(|it| it.requests.load(Ordering::SeqCst))
     }
 
-    /// A node that was started just now, and holds nothing.
+    /// Starts another node without any key in memory.
     fn start_third_node(&self) -> TestServer {
-        let counting = connect_exchange(&self.runtime, &self.redis);
-        self.first.start_second_node(|app| use_exchange(app, &counting))
+        let exchange = connect_exchange(&self.runtime, &self.redis);
+        self.first.start_second_node(|app| use_exchange(app, &exchange))
     }
 
     fn create_card(&self, node: &TestServer) -> String {
@@ -106,17 +106,17 @@ impl TwoNodeHarness {
         node.get_token(&self.keys.private, id).expect_status(200)["data"]["cvc"].clone()
     }
 
-    /// Until what it holds is there again, as what runs in the background sees to.
+    /// Republishes the keys like the background task does, until Redis accepts them.
     fn wait_until_renewed(&self, node: &TestServer) {
         for _ in 0..3000 {
             let epochs = &node.app.vault.epoch_keys;
-            let renewed = self.runtime.block_on(epochs.republish()).is_ok();
-            if renewed && epochs.exchange().unwrap().is_available() {
+            let is_renewed = self.runtime.block_on(epochs.republish()).is_ok();
+            if is_renewed && epochs.exchange().unwrap().is_available() {
                 return;
             }
             std::thread::sleep(Duration::from_millis(10));
         }
-        unreachable!("Redis is never back");
+        unreachable!("Redis did not become available");
     }
 }
 
@@ -127,9 +127,9 @@ fn card_without_cvc() -> Value {
 }
 
 #[track_caller]
-fn expect_unavailable(reply: &TestResponse) {
-    reply.expect_problem(503, "try again");
-    assert!(reply.headers.contains_key("retry-after"), "{:?}", reply.headers);
+fn expect_unavailable(response: &TestResponse) {
+    response.expect_problem(503, "try again");
+    assert!(response.headers.contains_key("retry-after"), "{:?}", response.headers);
 }
 
 #[test]
@@ -139,14 +139,14 @@ fn nodes_return_cvcs_created_on_the_other_node() {
         &harness.keys.private,
         [(&harness.first, &harness.second), (&harness.second, &harness.first)],
     );
-    for (maker, reader) in nodes {
-        let id = harness.create_card(maker);
+    for (creator, reader) in nodes {
+        let id = harness.create_card(creator);
         assert_eq!(harness.read_cvc(reader, &id), "123");
         let listed = reader.get_path(key, "/v2/tokens?size=100").expect_status(200);
         let listed = listed["data"].as_array().unwrap().iter().find(|it| it["id"] == id.as_str());
         assert_eq!(listed.unwrap()["data"]["cvc"], "123");
-        let numbered = reader.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
-        assert_eq!(numbered["data"][0]["data"]["cvc"], "123");
+        let numbered_list = reader.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
+        assert_eq!(numbered_list["data"][0]["data"]["cvc"], "123");
         let body = json!({"code": format!("{{{{ {id} | json: '$.cvc' }}}}")});
         assert_eq!(reader.post(key, "/detokenize", &body).expect_status(200)["code"], "123");
         let patched =
@@ -155,11 +155,11 @@ fn nodes_return_cvcs_created_on_the_other_node() {
         let patched =
             reader.patch_token(key, &id, &json!({"data": {"cvc": "456"}})).expect_status(200);
         assert_eq!(
-            (&patched["data"]["cvc"], harness.read_cvc(maker, &id)),
+            (&patched["data"]["cvc"], harness.read_cvc(creator, &id)),
             (&json!("456"), json!("456"))
         );
         let intent = text_field(
-            &maker
+            &creator
                 .post(key, "/token-intents", &card_body(&unique_card_number()))
                 .expect_status(201),
             "id",
@@ -169,7 +169,8 @@ fn nodes_return_cvcs_created_on_the_other_node() {
     }
 }
 
-/// A duplicate that the other node made is shown with its code, also where it is updated.
+/// A deduplicated token is returned with the CVC that the other node sealed, also when it is
+/// updated.
 #[test]
 fn deduplicated_token_is_returned_with_the_cvc_of_the_other_node() {
     let harness = TwoNodeHarness::new();
@@ -185,15 +186,15 @@ fn deduplicated_token_is_returned_with_the_cvc_of_the_other_node() {
         harness.runtime.block_on(harness.second.app.reload()).unwrap();
         let with_code = card_body(&unique_card_number());
         let created = harness.first.create_token_ok(&keys.private, &with_code);
-        let mut without = with_code.clone();
-        without["data"].as_object_mut().unwrap().remove("cvc");
-        let third = harness.start_third_node();
-        let again = third.create_token(&keys.private, &without);
-        let again = again.json();
+        let mut body_without_cvc = with_code.clone();
+        body_without_cvc["data"].as_object_mut().unwrap().remove("cvc");
+        let third_node = harness.start_third_node();
+        let duplicate = third_node.create_token(&keys.private, &body_without_cvc);
+        let duplicate = duplicate.json();
         assert_eq!(
-            (&again["id"], &again["data"]["cvc"]),
+            (&duplicate["id"], &duplicate["data"]["cvc"]),
             (&created["id"], &json!("123")),
-            "{again}"
+            "{duplicate}"
         );
     }
 }
@@ -202,22 +203,23 @@ fn deduplicated_token_is_returned_with_the_cvc_of_the_other_node() {
 fn redis_is_queried_once_per_epoch_and_only_for_cvcs() {
     let harness = TwoNodeHarness::new();
     let rule = grant("/", Transform::Mask, &[Permission::TokenRead]);
-    let masked = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
+    let key_without_reveal = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
     harness.runtime.block_on(harness.second.app.reload()).unwrap();
     let id = text_field(
         &harness.first.create_token_ok(&harness.keys.private, &card_without_cvc()),
         "id",
     );
     harness.second.get_token(&harness.keys.private, &id).expect_status(200);
-    assert_eq!(harness.request_counts(), [0, 0], "nobody spoke of a code");
+    assert_eq!(harness.request_counts(), [0, 0], "Redis was queried without a CVC");
     let ids: Vec<_> = (0..20).map(|_| harness.create_card(&harness.first)).collect();
-    ids.iter().for_each(|it| drop(harness.second.get_token(&masked, it).expect_status(200)));
-    assert_eq!(harness.request_counts()[1], 0, "a mask shows none");
+    ids.iter()
+        .for_each(|it| drop(harness.second.get_token(&key_without_reveal, it).expect_status(200)));
+    assert_eq!(harness.request_counts()[1], 0, "Redis was queried for a masked read");
     for id in &ids {
         assert_eq!(harness.read_cvc(&harness.second, id), "123");
         assert_eq!(harness.read_cvc(&harness.first, id), "123");
     }
-    // An epoch may have ended meanwhile.
+    // An epoch may have ended during the test.
     assert!(
         harness.request_counts().iter().all(|it| (1..=2).contains(it)),
         "{:?}",
@@ -230,7 +232,7 @@ fn without_redis_cards_work_and_cvc_requests_are_503() {
     let mut harness = TwoNodeHarness::new();
     let key = harness.keys.private.clone();
     let rule = grant("/", Transform::Mask, &[Permission::TokenRead]);
-    let masked = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
+    let key_without_reveal = harness.first.key_with_rules(&harness.keys.tenant, vec![rule]);
     harness.runtime.block_on(harness.second.app.reload()).unwrap();
     let id = harness.create_card(&harness.first);
     harness.redis.kill();
@@ -242,28 +244,30 @@ fn without_redis_cards_work_and_cvc_requests_are_503() {
         &card_body(&unique_card_number()),
     ));
     expect_unavailable(&harness.second.patch_token(&key, &id, &json!({"data": {"cvc": "456"}})));
-    let both = json!({"a": card_body(&unique_card_number()), "b": card_without_cvc()});
-    expect_unavailable(&harness.second.post(&key, "/tokenize", &both));
+    let body_with_and_without_cvc =
+        json!({"a": card_body(&unique_card_number()), "b": card_without_cvc()});
+    expect_unavailable(&harness.second.post(&key, "/tokenize", &body_with_and_without_cvc));
     assert_eq!(
         harness.first.count_rows(&harness.keys.tenant, "tokens"),
         rows,
-        "nothing is half done"
+        "a failed tokenize stored tokens"
     );
-    // What breaks a rule is told first.
-    let mut wrong = card_body("4242424242424241");
-    wrong["data"]["cvc"] = json!("123");
-    harness.second.create_token(&key, &wrong).expect_invalid("data.number");
+    // Validation errors are reported before the missing key.
+    let mut invalid_card = card_body("4242424242424241");
+    invalid_card["data"]["cvc"] = json!("123");
+    harness.second.create_token(&key, &invalid_card).expect_invalid("data.number");
     expect_unavailable(&harness.second.get_token(&key, &id));
     expect_unavailable(&harness.second.get_path(&key, "/v2/tokens"));
     expect_unavailable(&harness.second.patch_token(&key, &id, &json!({"metadata": {"a": "b"}})));
-    harness.second.get_token(&masked, &id).expect_status(200);
-    let plain = text_field(&harness.second.create_token_ok(&key, &card_without_cvc()), "id");
-    harness.second.get_token(&key, &plain).expect_status(200);
-    // The other one has its key at hand.
+    harness.second.get_token(&key_without_reveal, &id).expect_status(200);
+    let card_without_cvc_id =
+        text_field(&harness.second.create_token_ok(&key, &card_without_cvc()), "id");
+    harness.second.get_token(&key, &card_without_cvc_id).expect_status(200);
+    // The other node has its key in memory.
     assert_eq!(harness.read_cvc(&harness.first, &id), "123");
     assert_eq!(harness.second.get_path(&key, "/readyz").status, 200);
 
-    // What Redis lost, whoever holds it brings back.
+    // Nodes republish keys that Redis lost.
     assert!(harness.redis.restart());
     harness.wait_until_renewed(&harness.first);
     harness.wait_until_renewed(&harness.second);
@@ -277,9 +281,9 @@ fn cvc_is_lost_with_its_key_but_the_card_remains() {
     let TwoNodeHarness { redis, first: one, second: two, keys, runtime: _runtime, .. } = harness;
     drop(two);
     let () = redis.query(&["FLUSHALL"]);
-    let found = one.get_token(&keys.private, &id).expect_status(200);
+    let token = one.get_token(&keys.private, &id).expect_status(200);
     assert_eq!(
-        (&found["data"]["cvc"], &found["data"]["expiration_month"]),
+        (&token["data"]["cvc"], &token["data"]["expiration_month"]),
         (&Value::Null, &json!(7))
     );
     let updated =
@@ -287,18 +291,18 @@ fn cvc_is_lost_with_its_key_but_the_card_remains() {
     assert_eq!(updated["data"]["cvc"], "456");
 }
 
-/// Nodes that lost sight of each other made two keys for one epoch; each still shows all codes.
+/// Two disconnected nodes created two keys for one epoch. Each node still returns all CVCs.
 #[test]
 fn two_keys_of_one_epoch_are_exchanged_by_all_nodes() {
     let harness = TwoNodeHarness::new();
-    let before = harness.create_card(&harness.first);
+    let first_card = harness.create_card(&harness.first);
     let () = harness.redis.query(&["FLUSHALL"]);
-    let third = harness.start_third_node();
-    let after = harness.create_card(&third);
+    let third_node = harness.start_third_node();
+    let second_card = harness.create_card(&third_node);
     harness.wait_until_renewed(&harness.first);
-    harness.wait_until_renewed(&third);
-    for node in [&harness.first, &harness.second, &third] {
-        for id in [&before, &after] {
+    harness.wait_until_renewed(&third_node);
+    for node in [&harness.first, &harness.second, &third_node] {
+        for id in [&first_card, &second_card] {
             assert_eq!(harness.read_cvc(node, id), "123");
         }
     }

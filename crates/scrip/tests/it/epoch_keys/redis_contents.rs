@@ -1,4 +1,4 @@
-//! What stands in Redis of epoch keys, for how long, and which Redis will do.
+//! Epoch keys in Redis: their format, their expiry, and the Redis configurations that are accepted.
 
 use std::{sync::Arc, thread::sleep, time::Duration};
 
@@ -49,21 +49,21 @@ fn open_code(keys: &EpochKeys, sealed: &Sealed, ends_ms: i64) -> Option<Vec<u8>>
     match keys.open(&place(), sealed, ends_ms).unwrap() {
         OpenedValue::Open(code) => Some(code.expose().to_vec()),
         OpenedValue::KeyDestroyed => None,
-        OpenedValue::KeyNotLoaded => unreachable!("it was asked for"),
+        OpenedValue::KeyNotLoaded => unreachable!("the key was requested before"),
     }
 }
 
-/// Fields and values.
+/// The fields and the values of a Redis hash.
 type RedisHash = Vec<(String, Vec<u8>)>;
 
-/// All that Redis has, by name.
+/// Returns all hashes in Redis by name.
 fn all_hashes(redis: &RedisServer) -> Vec<(String, RedisHash)> {
     let names: Vec<String> = redis.query(&["KEYS", "*"]);
     names.into_iter().map(|it| (it.clone(), redis.query(&["HGETALL", &it]))).collect()
 }
 
-fn contains(bytes: &[u8], part: &[u8]) -> bool {
-    bytes.windows(part.len()).any(|it| it == part)
+fn contains(bytes: &[u8], pattern: &[u8]) -> bool {
+    bytes.windows(pattern.len()).any(|it| it == pattern)
 }
 
 #[test]
@@ -71,37 +71,56 @@ fn keys_in_redis_are_wrapped_and_useless_without_the_root_key() {
     let redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let ends = now_ms() + 3_600_000;
-        let ours = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        let code = seal_code(&ours, ends).await.unwrap();
-        let all = all_hashes(&redis);
-        let [(name, fields)] = all.as_slice() else { unreachable!("{all:?}") };
+        let expires_ms = now_ms() + 3_600_000;
+        let node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
+        let sealed_code = seal_code(&node, expires_ms).await.unwrap();
+        let hashes = all_hashes(&redis);
+        let [(name, fields)] = hashes.as_slice() else { unreachable!("{hashes:?}") };
         let [(version, wrapped)] = fields.as_slice() else { unreachable!("{fields:?}") };
-        let end: i64 = name.rsplit(':').next().unwrap().parse().unwrap();
-        assert_eq!(name, &format!("scrip:epoch:{}:{end}", "07".repeat(16)));
-        assert!(ends < end && end <= ends + 900_000);
+        let epoch_end: i64 = name.rsplit(':').next().unwrap().parse().unwrap();
+        assert_eq!(name, &format!("scrip:epoch:{}:{epoch_end}", "07".repeat(16)));
+        assert!(expires_ms < epoch_end && epoch_end <= expires_ms + 900_000);
 
-        // Only the root key opens it, and only as the key of this vault, epoch and version.
+        // Only the root key unwraps the value, and only as the key of this vault, epoch and
+        // version.
         let version = i64::from(u32::from_str_radix(version, 16).unwrap());
-        let place =
-            |end, version| Place::new("epoch key").bytes(&VAULT).number(end).number(version);
+        let build_place = |epoch_end, version| {
+            Place::new("epoch key").bytes(&VAULT).number(epoch_end).number(version)
+        };
         let wrapped = Sealed::from_stored(wrapped.clone());
-        let plain = root_key_from_byte(1).unwrap(&place(end, version), &wrapped).unwrap();
-        assert_eq!(plain.expose().len(), 32);
-        for wrong in [place(end + 1, version), place(end, version + 1), Place::new("epoch key")] {
-            assert!(root_key_from_byte(1).unwrap(&wrong, &wrapped).is_err());
+        let unwrapped_key =
+            root_key_from_byte(1).unwrap(&build_place(epoch_end, version), &wrapped).unwrap();
+        assert_eq!(unwrapped_key.expose().len(), 32);
+        for wrong_place in [
+            build_place(epoch_end + 1, version),
+            build_place(epoch_end, version + 1),
+            Place::new("epoch key"),
+        ] {
+            assert!(root_key_from_byte(1).unwrap(&wrong_place, &wrapped).is_err());
         }
-        let mut seen = wrapped.as_bytes().to_vec();
-        assert!(!contains(&seen, plain.expose()) && !contains(&seen, b"4711"));
-        seen.extend_from_slice(plain.expose());
-        assert!(contains(&seen, plain.expose()), "the control");
+        let mut bytes = wrapped.as_bytes().to_vec();
+        assert!(!contains(&bytes, unwrapped_key.expose()) && !contains(&bytes, b"4711"));
+        bytes.extend_from_slice(unwrapped_key.expose());
+        assert!(
+            contains(&bytes, unwrapped_key.expose()),
+            "positive control: the search finds the plain key"
+        );
 
-        let theirs = start_node(&redis, EPOCH, root_key_from_byte(2)).await;
-        assert_eq!(theirs.load_opening_key(&code, ends).await.unwrap(), KeyPresence::Destroyed);
-        assert!(matches!(seal_code(&theirs, ends).await, Err(EpochKeyError::ForeignKey)));
-        let other = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        assert_eq!(other.load_opening_key(&code, ends).await.unwrap(), KeyPresence::Available);
-        assert_eq!(open_code(&other, &code, ends).unwrap(), b"4711");
+        let node_with_other_root_key = start_node(&redis, EPOCH, root_key_from_byte(2)).await;
+        assert_eq!(
+            node_with_other_root_key.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
+            KeyPresence::Destroyed
+        );
+        assert!(matches!(
+            seal_code(&node_with_other_root_key, expires_ms).await,
+            Err(EpochKeyError::ForeignKey)
+        ));
+        let second_node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
+        assert_eq!(
+            second_node.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
+            KeyPresence::Available
+        );
+        assert_eq!(open_code(&second_node, &sealed_code, expires_ms).unwrap(), b"4711");
     });
 }
 
@@ -110,42 +129,49 @@ fn redis_and_nodes_drop_a_key_at_the_end_of_its_epoch() {
     let redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let one = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
-        let two = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
-        // On a slow machine an epoch may be over before anything is left there.
-        let (ends, code) = loop {
-            let ends = now_ms();
-            if let Ok(code) = seal_code(&one, ends).await
-                && two.load_opening_key(&code, ends).await.unwrap() == KeyPresence::Available
+        let first_node = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
+        let second_node = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
+        // On a slow machine an epoch may end before a key is stored.
+        let (expires_ms, sealed_code) = loop {
+            let expires_ms = now_ms();
+            if let Ok(sealed_code) = seal_code(&first_node, expires_ms).await
+                && second_node.load_opening_key(&sealed_code, expires_ms).await.unwrap()
+                    == KeyPresence::Available
             {
-                break (ends, code);
+                break (expires_ms, sealed_code);
             }
         };
-        let end = one.next_expiry_ms().unwrap();
-        while redis.query::<i64>(&["EXISTS", &redis_name(end)]) == 1 {
+        let epoch_end = first_node.next_expiry_ms().unwrap();
+        while redis.query::<i64>(&["EXISTS", &redis_key_name(epoch_end)]) == 1 {
             sleep(Duration::from_millis(10));
         }
-        assert!(now_ms() >= end);
-        // Memory has it until somebody looks at the clock.
-        assert_eq!(open_code(&two, &code, ends).unwrap(), b"4711");
-        // And does not bring it back.
-        one.republish().await.unwrap();
-        assert_eq!(redis.query::<i64>(&["EXISTS", &redis_name(end)]), 0);
-        for keys in [&one, &two] {
-            keys.destroy_expired(end).unwrap();
-            assert_eq!(open_code(keys, &code, ends), None);
-            assert_eq!(keys.load_opening_key(&code, ends).await.unwrap(), KeyPresence::Destroyed);
+        assert!(now_ms() >= epoch_end);
+        // The key stays in memory until the expiry check runs.
+        assert_eq!(open_code(&second_node, &sealed_code, expires_ms).unwrap(), b"4711");
+        // The node does not republish the key.
+        first_node.republish().await.unwrap();
+        assert_eq!(redis.query::<i64>(&["EXISTS", &redis_key_name(epoch_end)]), 0);
+        for keys in [&first_node, &second_node] {
+            keys.destroy_expired(epoch_end).unwrap();
+            assert_eq!(open_code(keys, &sealed_code, expires_ms), None);
+            assert_eq!(
+                keys.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
+                KeyPresence::Destroyed
+            );
         }
-        let late = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
-        assert_eq!(late.load_opening_key(&code, ends).await.unwrap(), KeyPresence::Destroyed);
+        let late_node = start_node(&redis, Duration::from_secs(2), root_key_from_byte(1)).await;
+        assert_eq!(
+            late_node.load_opening_key(&sealed_code, expires_ms).await.unwrap(),
+            KeyPresence::Destroyed
+        );
     });
 }
 
-fn redis_name(end: i64) -> String {
-    format!("scrip:epoch:{}:{end}", "07".repeat(16))
+fn redis_key_name(epoch_end: i64) -> String {
+    format!("scrip:epoch:{}:{epoch_end}", "07".repeat(16))
 }
 
-/// The end is Redis's own business: nobody has to be there to destroy it.
+/// Redis expires the key without help of a node.
 #[test]
 fn redis_key_expires_at_the_end_of_its_epoch() {
     let redis = RedisServer::start();
@@ -153,55 +179,59 @@ fn redis_key_expires_at_the_end_of_its_epoch() {
     runtime.block_on(async {
         let keys = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
         drop(seal_code(&keys, now_ms() + 3_600_000).await.unwrap());
-        let end = keys.next_expiry_ms().unwrap();
-        assert_eq!(redis.query::<i64>(&["PEXPIRETIME", &redis_name(end)]), end);
+        let epoch_end = keys.next_expiry_ms().unwrap();
+        assert_eq!(redis.query::<i64>(&["PEXPIRETIME", &redis_key_name(epoch_end)]), epoch_end);
         let () = redis.query(&["FLUSHALL"]);
         keys.republish().await.unwrap();
-        assert_eq!(redis.query::<i64>(&["PEXPIRETIME", &redis_name(end)]), end);
+        assert_eq!(redis.query::<i64>(&["PEXPIRETIME", &redis_key_name(epoch_end)]), epoch_end);
     });
 }
 
 #[test]
-fn sealed_or_unprepared_node_cannot_seal_cvcs() {
+fn cvcs_are_not_encrypted_without_root_key_or_loaded_epoch_key() {
     let redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let ends = now_ms() + 3_600_000;
+        let expires_ms = now_ms() + 3_600_000;
         let shared = RedisKeyExchange::start(redis.client(), DiskPolicy::Forbidden).await.unwrap();
         let keys = EpochKeys::shared(EPOCH, shared);
-        assert!(matches!(seal_code(&keys, ends).await, Err(EpochKeyError::VaultSealed)));
+        assert!(matches!(seal_code(&keys, expires_ms).await, Err(EpochKeyError::VaultSealed)));
         keys.unlock(root_key_from_byte(1), VAULT);
         let code = Secret::new(b"4711".to_vec());
-        assert!(matches!(keys.seal(&place(), &code, ends), Err(EpochKeyError::NotLoaded)));
-        let code = seal_code(&keys, ends).await.unwrap();
-        let other = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        assert!(matches!(other.open(&place(), &code, ends), Ok(OpenedValue::KeyNotLoaded)));
-        // A key that Redis would forget at once is not sealed with.
-        assert!(matches!(seal_code(&other, 0).await, Err(EpochKeyError::NotStored)));
+        assert!(matches!(keys.seal(&place(), &code, expires_ms), Err(EpochKeyError::NotLoaded)));
+        let code = seal_code(&keys, expires_ms).await.unwrap();
+        let second_node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
+        assert!(matches!(
+            second_node.open(&place(), &code, expires_ms),
+            Ok(OpenedValue::KeyNotLoaded)
+        ));
+        // A key that Redis would expire immediately is not used for sealing.
+        assert!(matches!(seal_code(&second_node, 0).await, Err(EpochKeyError::NotStored)));
     });
 }
 
-/// Many at once, on two nodes that begin together: all with one key.
+/// Concurrent sealing on two nodes that start together uses one key.
 #[test]
 fn concurrent_nodes_use_the_first_key_of_an_epoch() {
     let redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let ends = now_ms() + 3_600_000;
-        let one = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        let two = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
-        let all = (0..64).map(|it| seal_code(if it % 2 == 0 { &one } else { &two }, ends));
-        let all = futures_util::future::join_all(all).await;
-        let versions = all.iter().map(|it| it.as_ref().unwrap().key_version().unwrap());
+        let expires_ms = now_ms() + 3_600_000;
+        let first_node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
+        let second_node = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
+        let sealed_codes = (0..64)
+            .map(|it| seal_code(if it % 2 == 0 { &first_node } else { &second_node }, expires_ms));
+        let sealed_codes = futures_util::future::join_all(sealed_codes).await;
+        let versions = sealed_codes.iter().map(|it| it.as_ref().unwrap().key_version().unwrap());
         let versions: std::collections::BTreeSet<_> = versions.collect();
-        assert_eq!((versions.len(), one.key_count(), two.key_count()), (1, 1, 1));
+        assert_eq!((versions.len(), first_node.key_count(), second_node.key_count()), (1, 1, 1));
     });
 }
 
 #[test]
 fn redis_with_persistence_is_rejected() {
     let runtime = Runtime::new().unwrap();
-    let start = |redis: &RedisServer, disks| {
+    let start_exchange = |redis: &RedisServer, disks| {
         runtime.block_on(RedisKeyExchange::start(redis.client(), disks)).map(|it| it.is_available())
     };
     let cases: [(&[&str], Persistence); 3] = [
@@ -209,41 +239,41 @@ fn redis_with_persistence_is_rejected() {
         (&["--save", "3600 1"], Persistence::On),
         (&["--rename-command", "CONFIG", ""], Persistence::Unknown),
     ];
-    for (more, expected) in cases {
-        let redis = RedisServer::start_with(more);
-        assert_eq!(start(&redis, DiskPolicy::Forbidden), Err(expected), "{more:?}");
-        assert_eq!(start(&redis, DiskPolicy::Allowed), Ok(true), "{more:?}");
+    for (arguments, expected) in cases {
+        let redis = RedisServer::start_with(arguments);
+        assert_eq!(start_exchange(&redis, DiskPolicy::Forbidden), Err(expected), "{arguments:?}");
+        assert_eq!(start_exchange(&redis, DiskPolicy::Allowed), Ok(true), "{arguments:?}");
     }
     let redis = RedisServer::start();
-    assert_eq!(start(&redis, DiskPolicy::Forbidden), Ok(true));
-    // To bring a replica up to date, either of the two may write to a disk.
+    assert_eq!(start_exchange(&redis, DiskPolicy::Forbidden), Ok(true));
+    // A Redis with a replica is rejected too: synchronization may write to a disk.
     let port = redis.url().trim_end_matches('/').rsplit(':').next().unwrap().to_owned();
-    let _copy = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);
-    let is_copied = || start(&redis, DiskPolicy::Forbidden) == Err(Persistence::Replicated);
+    let _replica = RedisServer::start_with(&["--replicaof", "127.0.0.1", &port]);
+    let is_rejected_as_replicated =
+        || start_exchange(&redis, DiskPolicy::Forbidden) == Err(Persistence::Replicated);
     assert!((0..200).any(|_| {
         sleep(Duration::from_millis(50));
-        is_copied()
+        is_rejected_as_replicated()
     }));
-    assert_eq!(start(&redis, DiskPolicy::Allowed), Ok(true));
+    assert_eq!(start_exchange(&redis, DiskPolicy::Allowed), Ok(true));
 }
 
-/// One that is turned on later is not used either, once it is connected to anew.
 #[test]
-fn redis_that_reconnects_with_persistence_is_not_used() {
+fn redis_that_restarts_with_persistence_is_not_used() {
     let mut redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     runtime.block_on(async {
-        let ends = now_ms() + 3_600_000;
+        let expires_ms = now_ms() + 3_600_000;
         let keys = start_node(&redis, EPOCH, root_key_from_byte(1)).await;
         redis.kill();
-        assert!(matches!(seal_code(&keys, ends).await, Err(EpochKeyError::NoResponse)));
+        assert!(matches!(seal_code(&keys, expires_ms).await, Err(EpochKeyError::NoResponse)));
         assert!(redis.restart_with(&["--appendonly", "yes"]));
         for _ in 0..20 {
             tokio::time::sleep(Duration::from_millis(50)).await;
-            assert!(matches!(seal_code(&keys, ends).await, Err(EpochKeyError::NoResponse)));
+            assert!(matches!(seal_code(&keys, expires_ms).await, Err(EpochKeyError::NoResponse)));
         }
         let () = redis.query(&["CONFIG", "SET", "appendonly", "no"]);
-        while seal_code(&keys, ends).await.is_err() {
+        while seal_code(&keys, expires_ms).await.is_err() {
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
     });

@@ -1,6 +1,6 @@
-//! A machine whose wall clock is moved about, whose server is restarted, and whose sweeper is killed
-//! between its steps, all by a seed: compared with the true time, nothing is readable too long and
-//! nothing is deleted too early.
+//! A simulated machine: its wall clock is changed, its server is restarted, and its sweeper is
+//! killed between steps, all driven by a seed. Compared with the true time, no token is readable
+//! too long or deleted too early.
 
 use std::{
     env,
@@ -46,11 +46,12 @@ const SECOND: i64 = 1000;
 const MINUTE: i64 = 60 * SECOND;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
-/// A wall clock that is wrong by this little is followed, and that is how wrong we may be.
+/// The clock follows a wall clock with an error up to this size, so times may be wrong by this
+/// much.
 const TOLERANCE: i64 = 61 * SECOND;
 const EPOCH: Duration = Duration::from_secs(15 * 60);
 
-/// True time, how wrong the wall clock is, and when the machine was started.
+/// The true time, the error of the wall clock, and the boot time of the machine.
 #[derive(Debug, Clone, Copy)]
 struct Machine {
     true_ms: i64,
@@ -91,7 +92,7 @@ impl Clock for SimulatedClock {
     }
 }
 
-/// What a client was promised: by its own clock, which is right.
+/// A token and the lifetime that a correct clock would give it.
 struct ExpectedToken {
     id: TokenId,
     created_ms: i64,
@@ -104,31 +105,34 @@ struct MachineSimulation {
     machine: Arc<Mutex<Machine>>,
     random: SeededRandom,
     expected_tokens: Vec<ExpectedToken>,
-    /// How much the clock may be behind since the server started with a wall clock that was.
+    /// How far the clock may lag after a start with a wall clock that was behind.
     lag_ms: i64,
-    /// Since when the wall clock has been ahead.
+    /// The time since which the wall clock has been ahead.
     ahead_since: Option<i64>,
     engine: TestEngine,
 }
 
 async fn open_vault(engine: &TestEngine, machine: &Arc<Mutex<Machine>>) -> Vault {
     let store = engine.open().await;
-    let started_after = |known| {
-        let steady =
-            SteadyTime::start(machine.lock().unwrap().clock_reading(), known, StartTrust::Cautious);
-        Arc::new(SimulatedClock { machine: Arc::clone(machine), state: Mutex::new(steady) })
+    let started_after = |watermark| {
+        let steady_clock = SteadyTime::start(
+            machine.lock().unwrap().clock_reading(),
+            watermark,
+            StartTrust::Cautious,
+        );
+        Arc::new(SimulatedClock { machine: Arc::clone(machine), state: Mutex::new(steady_clock) })
     };
     let mut vault = Vault {
         epoch_keys: Arc::new(EpochKeys::in_memory(EPOCH)),
         ..new_vault(store, started_after(None))
     };
-    // What expires is recorded, which takes the vault's key.
+    // The vault records the expiry of tokens, which requires the vault key.
     initialize_vault_keys(&vault, &root_key()).await.unwrap();
-    // As a server does: what the vault knows about the time is checked once it is open.
+    // As in a server, check the stored watermark after the vault is open.
     let key = vault.audit_trail.key().unwrap();
-    let found = load_authentic_time(&*vault.store, key).await.unwrap();
-    assert!(!found.is_altered);
-    vault.clock = started_after(found.watermark);
+    let stored_time = load_authentic_time(&*vault.store, key).await.unwrap();
+    assert!(!stored_time.is_altered);
+    vault.clock = started_after(stored_time.watermark);
     vault
 }
 
@@ -138,18 +142,18 @@ async fn create_caller(vault: &Vault) -> Caller {
     let created = create_tenant(vault, &root, name, TenantKind::Test, TenantSettings::default());
     let tenant = created.await.unwrap();
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
-    let all = [Permission::TokenCreate, Permission::TokenRead];
-    let access = access_with_rules([access_rule("/", Transform::Reveal, &all)]);
+    let permissions = [Permission::TokenCreate, Permission::TokenRead];
+    let access = access_with_rules([access_rule("/", Transform::Reveal, &permissions)]);
     let permit = PolicyPermit::for_operator(Arc::clone(directory.tenant(tenant).unwrap()));
     let kind = ApplicationKind::Private;
     let created = create_key(vault, directory.pepper(), permit, kind, access).await;
     let directory = Directory::load(&*vault.store, &root, None).await.unwrap();
-    let known = directory.authenticate(&created.key);
-    let Some(ApiKeyLookup::Found { principal: known, .. }) = known else {
-        unreachable!("it was just made")
+    let lookup = directory.authenticate(&created.key);
+    let Some(ApiKeyLookup::Found { principal: caller, .. }) = lookup else {
+        unreachable!("the token was just created")
     };
     let origin = RequestOrigin { trace: "simulated".into(), address: [127, 0, 0, 1].into() };
-    Caller::new(Arc::clone(known), origin)
+    Caller::new(Arc::clone(caller), origin)
 }
 
 impl MachineSimulation {
@@ -159,18 +163,9 @@ impl MachineSimulation {
         let machine = Arc::new(Mutex::new(machine));
         let vault = open_vault(&engine, &machine).await;
         let caller = create_caller(&vault).await;
-        let (random, promises) = (SeededRandom::new(seed), vec![]);
+        let (random, expected_tokens) = (SeededRandom::new(seed), vec![]);
         let (lag_ms, ahead_since) = (0, None);
-        Self {
-            vault,
-            caller,
-            machine,
-            random,
-            expected_tokens: promises,
-            lag_ms,
-            ahead_since,
-            engine,
-        }
+        Self { vault, caller, machine, random, expected_tokens, lag_ms, ahead_since, engine }
     }
 
     fn machine(&self) -> Machine {
@@ -181,20 +176,20 @@ impl MachineSimulation {
         self.machine().true_ms
     }
 
-    /// A wall clock that is ahead is put right before it would be followed: past that it is believed,
-    /// and what it does is its own fault.
+    /// Corrects a wall clock that is ahead before the vault would follow it. Beyond that time the
+    /// vault trusts the wall clock, and no promise holds.
     fn advance(&mut self, ms: i64) {
-        let end = self.true_ms() + ms;
-        while self.true_ms() < end {
-            let follow = i64::try_from(FOLLOW_AFTER.as_millis()).unwrap();
-            if self.ahead_since.is_some_and(|it| self.true_ms() - it > follow - 30 * SECOND) {
+        let end_ms = self.true_ms() + ms;
+        while self.true_ms() < end_ms {
+            let follow_ms = i64::try_from(FOLLOW_AFTER.as_millis()).unwrap();
+            if self.ahead_since.is_some_and(|it| self.true_ms() - it > follow_ms - 30 * SECOND) {
                 self.set_wall(0);
             }
             {
                 let mut machine = self.machine.lock().unwrap();
-                machine.true_ms = (machine.true_ms + 10 * SECOND).min(end);
+                machine.true_ms = (machine.true_ms + 10 * SECOND).min(end_ms);
             }
-            // The server's timer.
+            // The expiry timer of the server.
             let now = self.vault.clock.now().unix_ms;
             self.vault.epoch_keys.destroy_expired(now).unwrap();
         }
@@ -202,33 +197,33 @@ impl MachineSimulation {
 
     fn set_wall(&mut self, error_ms: i64) {
         self.machine.lock().unwrap().error_ms = error_ms;
-        let slew = i64::try_from(SLEW_WITHIN.as_millis()).unwrap();
-        self.ahead_since = (error_ms > slew).then(|| self.true_ms());
+        let slew_ms = i64::try_from(SLEW_WITHIN.as_millis()).unwrap();
+        self.ahead_since = (error_ms > slew_ms).then(|| self.true_ms());
         self.vault.clock.now();
     }
 
     async fn create(&mut self) {
-        let lasts = self.random.between(2 * MINUTE, 90 * MINUTE);
-        let expires_ms = self.true_ms() + lasts;
+        let lifetime_ms = self.random.in_inclusive_range(2 * MINUTE, 90 * MINUTE);
+        let expires_ms = self.true_ms() + lifetime_ms;
         let expires_at = Some(Timestamp { unix_ms: expires_ms });
-        let new = NewToken { expires_at, ..card_with_cvc("4242424242424242", "123") };
-        match create_token(&self.vault, &self.caller, new, None).await {
+        let new_token = NewToken { expires_at, ..card_with_cvc("4242424242424242", "123") };
+        match create_token(&self.vault, &self.caller, new_token, None).await {
             Ok(written) => {
                 let (id, given_ms) = (written.token.id, self.true_ms());
                 self.expected_tokens.push(ExpectedToken { id, created_ms: given_ms, expires_ms });
             }
-            // By a clock that is ahead it has expired already.
+            // The token has already expired by a clock that is ahead.
             Err(error) => assert!(matches!(error, Error::Invalid(_)), "{error:?}"),
         }
     }
 
-    /// Some steps; killed after them.
+    /// Runs some steps of the sweeper. The process is killed after them.
     async fn sweep(&mut self) {
-        for _ in 0..self.random.between(0, 2) {
+        for _ in 0..self.random.in_inclusive_range(0, 2) {
             expire_token(&self.vault).await.unwrap();
             erase_cvcs(&self.vault).await.unwrap();
         }
-        if self.random.between(0, 1) == 0 {
+        if self.random.in_inclusive_range(0, 1) == 0 {
             let clock = &self.vault.clock;
             let time = ClockWatermark { now: clock.now(), earliest: clock.earliest() };
             let key = self.vault.audit_trail.key().unwrap();
@@ -236,19 +231,19 @@ impl MachineSimulation {
         }
     }
 
-    /// Of the process, or of the machine, after a rest; perhaps with another wall clock.
+    /// Restarts the process or the machine after a pause, perhaps with another wall clock.
     async fn restart(&mut self) {
-        let rest = self.random.between(0, 20 * MINUTE);
-        let error_ms = match self.random.between(0, 3) {
+        let pause_ms = self.random.in_inclusive_range(0, 20 * MINUTE);
+        let error_ms = match self.random.in_inclusive_range(0, 3) {
             0 => self.random_error(),
             _ => 0,
         };
-        let reboots = self.random.between(0, 2) == 0;
-        // Its file is closed before it is opened again.
+        let reboots = self.random.in_inclusive_range(0, 2) == 0;
+        // Close the file before it is opened again.
         self.vault.store = Arc::new(scrip_testing::MemoryStore::default());
         {
             let mut machine = self.machine.lock().unwrap();
-            machine.true_ms += rest;
+            machine.true_ms += pause_ms;
             machine.error_ms = error_ms;
             if reboots {
                 machine.booted_ms = machine.true_ms;
@@ -260,19 +255,19 @@ impl MachineSimulation {
     }
 
     fn random_error(&mut self) -> i64 {
-        match self.random.between(0, 4) {
+        match self.random.in_inclusive_range(0, 4) {
             0 => DAY,
             1 => -DAY,
-            2 => self.random.between(-50 * SECOND, 50 * SECOND),
-            3 => self.random.between(2 * MINUTE, DAY),
-            _ => self.random.between(-DAY, -2 * MINUTE),
+            2 => self.random.in_inclusive_range(-50 * SECOND, 50 * SECOND),
+            3 => self.random.in_inclusive_range(2 * MINUTE, DAY),
+            _ => self.random.in_inclusive_range(-DAY, -2 * MINUTE),
         }
     }
 
     async fn step(&mut self) {
-        match self.random.between(0, 19) {
+        match self.random.in_inclusive_range(0, 19) {
             0..=6 => {
-                let ms = self.random.between(SECOND, 10 * MINUTE);
+                let ms = self.random.in_inclusive_range(SECOND, 10 * MINUTE);
                 self.advance(ms);
             }
             7..=11 => self.create().await,
@@ -286,45 +281,64 @@ impl MachineSimulation {
         }
     }
 
-    async fn check(&self, at: &str) {
+    async fn check(&self, context: &str) {
         let true_ms = self.true_ms();
-        let right = self.machine().error_ms.abs() < MINUTE;
-        let late = if right { TOLERANCE } else { TOLERANCE + self.lag_ms };
+        let is_wall_clock_right = self.machine().error_ms.abs() < MINUTE;
+        let late_tolerance = if is_wall_clock_right { TOLERANCE } else { TOLERANCE + self.lag_ms };
         for it in &self.expected_tokens {
             let inquiry = self.caller.permit_lookup(Permission::TokenRead).unwrap();
-            let ever = Timestamp { unix_ms: i64::MIN };
-            let stored =
-                self.vault.store.find_token(inquiry, &it.id, ever).await.unwrap().is_some();
-            let early = it.expires_ms - true_ms;
-            assert!(stored || early <= TOLERANCE, "{at}: deleted {early} ms too early");
+            let earliest_time = Timestamp { unix_ms: i64::MIN };
+            let stored = self
+                .vault
+                .store
+                .find_token(inquiry, &it.id, earliest_time)
+                .await
+                .unwrap()
+                .is_some();
+            let remaining_ms = it.expires_ms - true_ms;
+            assert!(
+                stored || remaining_ms <= TOLERANCE,
+                "{context}: deleted {remaining_ms} ms too early"
+            );
             match get_token(&self.vault, &self.caller, &it.id).await {
                 Ok(view) => {
-                    assert!(true_ms < it.expires_ms + late, "{at}: read {} ms too long", -early);
-                    let code = view.detail.unwrap().visible.cvc;
-                    let age = true_ms - it.created_ms;
+                    assert!(
+                        true_ms < it.expires_ms + late_tolerance,
+                        "{context}: read {} ms too long",
+                        -remaining_ms
+                    );
+                    let cvc = view.detail.unwrap().visible.cvc;
+                    let age_ms = true_ms - it.created_ms;
                     let maximum = HOUR + HOUR / 500 + SECOND;
-                    assert!(code.is_none() || age <= maximum, "{at}: its code is {age} ms old");
+                    assert!(
+                        cvc.is_none() || age_ms <= maximum,
+                        "{context}: a CVC is readable after {age_ms} ms"
+                    );
                 }
-                Err(error) => assert!(matches!(error, Error::NotFound), "{at}: {error:?}"),
+                Err(error) => assert!(matches!(error, Error::NotFound), "{context}: {error:?}"),
             }
         }
         let next = self.vault.epoch_keys.next_expiry_ms();
-        assert!(next.is_none_or(|it| it > self.vault.clock.now().unix_ms - 10 * SECOND), "{at}");
+        assert!(
+            next.is_none_or(|it| it > self.vault.clock.now().unix_ms - 10 * SECOND),
+            "{context}"
+        );
     }
 
-    /// Once the clock is right for long enough everything is gone, and left one record each.
-    async fn finish(mut self, at: &str) {
+    /// Expects that all tokens are deleted and that each has one record, after the clock has been
+    /// correct for long enough.
+    async fn finish(mut self, context: &str) {
         self.set_wall(0);
         self.advance(2 * DAY);
         while expire_token(&self.vault).await.unwrap() > 0 {}
         while erase_cvcs(&self.vault).await.unwrap() > 0 {}
         let status = self.vault.store.status().await.unwrap();
         let count = |name| status.counts.iter().find(|(it, _)| *it == name).unwrap().1;
-        assert_eq!((count("tokens"), count("verification_codes")), (0, 0), "{at}");
-        let sql = "SELECT count(*), count(DISTINCT entity) FROM audit \
+        assert_eq!((count("tokens"), count("verification_codes")), (0, 0), "{context}");
+        let sql = "SELECT count(*), count(DISTINCT entity) FROM log_records \
             WHERE operation = 'expire_token'";
-        let all = self.expected_tokens.len().to_string();
-        assert_eq!(self.engine.select(sql), [[all.clone(), all]], "{at}");
+        let token_count = self.expected_tokens.len().to_string();
+        assert_eq!(self.engine.select(sql), [[token_count.clone(), token_count]], "{context}");
     }
 }
 

@@ -1,5 +1,5 @@
-//! The engine under a vault: the embedded one, or PostgreSQL when `SCRIP_TEST_ENGINE` says so. Every
-//! test is the same for both, and what it wants to see in the tables it asks for here.
+//! The storage engine of a test server: the embedded one, or PostgreSQL if `SCRIP_TEST_ENGINE` is
+//! `postgres`. Every test runs on both. Tests query tables through this module.
 
 use std::{env, path::Path, sync::Arc};
 
@@ -12,7 +12,7 @@ use scrip_testing::postgres::{
 };
 use uuid::Uuid;
 
-/// Of each server; there are dozens of them.
+/// The number of connections of each server. It is small, because the tests run dozens of servers.
 const CONNECTIONS: usize = 8;
 
 pub(crate) enum TestEngine {
@@ -38,7 +38,7 @@ async fn migrate(url: &str) {
 }
 
 impl TestEngine {
-    /// Empty.
+    /// Creates an empty database.
     pub(crate) async fn new() -> Self {
         if is_postgres() {
             return Self::Postgres(TestDatabase::create(migrate).await);
@@ -46,7 +46,7 @@ impl TestEngine {
         Self::Embedded(tempfile::tempdir().unwrap())
     }
 
-    /// As a server does; again, once nobody has it open any more.
+    /// Opens the store as a server does. Tests may call this again after the store was dropped.
     pub(crate) async fn open(&self) -> Arc<dyn Store> {
         match self {
             Self::Embedded(folder) => {
@@ -61,7 +61,7 @@ impl TestEngine {
         }
     }
 
-    /// As a statement has it.
+    /// Returns the id as an SQL literal.
     pub(crate) fn sql_id(&self, id: Uuid) -> String {
         match self {
             Self::Embedded(_) => format!("x'{}'", id.simple()),
@@ -69,7 +69,7 @@ impl TestEngine {
         }
     }
 
-    /// The column with the number of a token.
+    /// Returns the name of the column with the row number of a token.
     pub(crate) fn token_number_column(&self) -> &'static str {
         match self {
             Self::Embedded(_) => "seq",
@@ -77,35 +77,41 @@ impl TestEngine {
         }
     }
 
-    /// Rows of the vault. The audit log is `audit` in a statement, whatever its table is called.
+    /// Selects rows of the vault. The audit log is `audit` in a statement, regardless of its table
+    /// name.
     pub(crate) fn select(&self, sql: &str) -> Vec<Vec<String>> {
         self.select_from_log(LogKind::Audit, sql)
     }
 
-    /// The same for another log.
+    /// Selects rows like `select`, with another log under the name `audit`.
     pub(crate) fn select_from_log(&self, log: LogKind, sql: &str) -> Vec<Vec<String>> {
         match self {
             Self::Embedded(folder) => {
                 let file = match log {
                     LogKind::Audit => "scrip.db",
-                    LogKind::Read => "access.db",
+                    LogKind::Read => "read_log.db",
                 };
                 select(&folder.path().join(file), sql)
             }
             Self::Postgres(database) => {
                 let log = log.as_str();
-                let records = format!("FROM (SELECT * FROM records WHERE log = '{log}') AS audit");
-                query_database(&database.superuser_url(), &sql.replace("FROM audit", &records)).rows
+                let records =
+                    format!("FROM (SELECT * FROM log_records WHERE log = '{log}') AS log_records");
+                query_database(
+                    &database.superuser_url(),
+                    &sql.replace("FROM log_records", &records),
+                )
+                .rows
             }
         }
     }
 
-    /// The one number that a statement finds.
+    /// Returns the single number that a query selects.
     pub(crate) fn query_count(&self, sql: &str) -> i64 {
         self.select(sql)[0][0].parse().unwrap()
     }
 
-    /// Alters rows past the vault; how many.
+    /// Executes a statement without the vault. Returns the number of changed rows.
     pub(crate) fn execute(&self, sql: &str) -> u64 {
         match self {
             Self::Embedded(folder) => {
@@ -120,26 +126,26 @@ impl TestEngine {
     }
 }
 
-/// For an access log that cannot be written.
+/// Makes writes to the read log fail.
 impl TestEngine {
     pub(crate) fn reject_read_log_writes(&self) {
         self.alter_read_log(
-            "CREATE TRIGGER refuse BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no'); END",
+            "CREATE TRIGGER refuse BEFORE INSERT ON log_records BEGIN SELECT RAISE(ABORT, 'no'); END",
             "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql \
              AS 'BEGIN RAISE EXCEPTION ''no''; END'; \
-             CREATE TRIGGER refuse BEFORE INSERT ON records FOR EACH ROW \
-             WHEN (NEW.log = 'access') EXECUTE FUNCTION refuse()",
+             CREATE TRIGGER refuse BEFORE INSERT ON log_records FOR EACH ROW \
+             WHEN (NEW.log = 'read') EXECUTE FUNCTION refuse()",
         );
     }
 
     pub(crate) fn allow_read_log_writes(&self) {
-        self.alter_read_log("DROP TRIGGER refuse", "DROP TRIGGER refuse ON records");
+        self.alter_read_log("DROP TRIGGER refuse", "DROP TRIGGER refuse ON log_records");
     }
 
     fn alter_read_log(&self, embedded: &str, postgres: &str) {
         match self {
             Self::Embedded(folder) => {
-                let file = rusqlite::Connection::open(folder.path().join("access.db")).unwrap();
+                let file = rusqlite::Connection::open(folder.path().join("read_log.db")).unwrap();
                 file.execute_batch(embedded).unwrap();
             }
             Self::Postgres(database) => drop(query_database(&database.superuser_url(), postgres)),
@@ -151,13 +157,13 @@ fn select(file: &Path, sql: &str) -> Vec<Vec<String>> {
     let connection = rusqlite::Connection::open(file).unwrap();
     let mut statement = connection.prepare(sql).unwrap();
     let columns = statement.column_count();
-    let value = |row: &rusqlite::Row<'_>, at| match row.get_ref(at).unwrap() {
+    let value = |row: &rusqlite::Row<'_>, column| match row.get_ref(column).unwrap() {
         ValueRef::Null => String::new(),
         ValueRef::Integer(it) => it.to_string(),
         ValueRef::Real(it) => it.to_string(),
         ValueRef::Text(it) => String::from_utf8(it.to_vec()).unwrap(),
         ValueRef::Blob(it) => format!("{it:02x?}"),
     };
-    let row = |row: &rusqlite::Row<'_>| Ok((0..columns).map(|at| value(row, at)).collect());
+    let row = |row: &rusqlite::Row<'_>| Ok((0..columns).map(|column| value(row, column)).collect());
     statement.query_map([], row).unwrap().map(Result::unwrap).collect()
 }

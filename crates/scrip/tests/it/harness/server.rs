@@ -1,4 +1,4 @@
-//! A server on a loopback port with a database of its own, and a client for it.
+//! A server on a loopback port with its own database, and a client for it.
 
 use std::{
     collections::HashMap,
@@ -60,8 +60,8 @@ pub(crate) struct TestServer {
     agent: ureq::Agent,
 }
 
-/// What a test may change before its server starts: the state of requests, and what the node has
-/// besides.
+/// The parts of a server that a test may change before it starts: the application state and the
+/// other parts of the node.
 pub(crate) struct ServerSetup {
     app: App,
     pub(crate) node: NodeSettings,
@@ -92,12 +92,13 @@ impl DerefMut for ServerSetup {
     }
 }
 
-/// One server for every test that does not change what others see.
+/// One server for all tests that do not change state that other tests depend on.
 pub(crate) static SHARED_SERVER: LazyLock<TestServer> = LazyLock::new(TestServer::start);
 pub(crate) static ACME: LazyLock<TenantApiKeys> =
     LazyLock::new(|| SHARED_SERVER.create_test_tenant(TenantSettings::default()));
 
-/// A tenant and the keys of its applications: `private` sees everything, `public` is a browser's.
+/// A tenant and the keys of its applications. The `private` key reveals everything, `public` is the
+/// key for browsers.
 pub(crate) struct TenantApiKeys {
     pub(crate) tenant: Arc<Tenant>,
     pub(crate) private: String,
@@ -110,7 +111,7 @@ impl TestServer {
         Self::start_with(|_| ())
     }
 
-    pub(crate) fn start_with(adjust: impl FnOnce(&mut ServerSetup)) -> Self {
+    pub(crate) fn start_with(configure: impl FnOnce(&mut ServerSetup)) -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(2)
             .enable_all()
@@ -119,66 +120,48 @@ impl TestServer {
         let engine = Arc::new(runtime.block_on(TestEngine::new()));
         let clock = Arc::new(OffsetClock::new(SystemClock));
         let root = Arc::new(root_key());
-        let scripted = Arc::new(ScriptedDirectoryServers::default());
+        let directory_servers = Arc::new(ScriptedDirectoryServers::default());
         let store = runtime.block_on(engine.open());
         let vault = Vault {
-            directory_servers: Arc::<ScriptedDirectoryServers>::clone(&scripted),
+            directory_servers: Arc::<ScriptedDirectoryServers>::clone(&directory_servers),
             ..new_vault(store, Arc::<OffsetClock>::clone(&clock))
         };
         let (node, listener) = runtime.block_on(async {
             initialize_vault_keys(&vault, &*root).await.unwrap();
             let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
             let mut setup = ServerSetup::new(vault, directory, &root);
-            // Tests ask more often than anybody may, but for those about just that.
+            // Tests send more requests than the rate limits allow. Tests of the rate limits set a
+            // limiter.
             setup.limiter = Limiter::disabled();
-            // All of them come from one address.
+            // All test clients have one address.
             setup.body_memory = BodyMemory::new(1 << 30, 1);
-            adjust(&mut setup);
+            configure(&mut setup);
             (setup.node(), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });
         let (app, address) = (Arc::clone(&node.app), listener.local_addr().unwrap());
         runtime.spawn(serve_plain(Arc::clone(&node), listener, std::future::pending()));
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let agent = config.into();
-        Self {
-            runtime,
-            app,
-            node,
-            root,
-            address,
-            clock,
-            directory_servers: scripted,
-            engine,
-            agent,
-        }
+        Self { runtime, app, node, root, address, clock, directory_servers, engine, agent }
     }
 
-    /// Another node on the same store.
-    pub(crate) fn start_second_node(&self, adjust: impl FnOnce(&mut ServerSetup)) -> Self {
+    /// Starts another node on the same store.
+    pub(crate) fn start_second_node(&self, configure: impl FnOnce(&mut ServerSetup)) -> Self {
         let runtime = Runtime::new().unwrap();
         let (vault, root) = (self.app.vault.clone(), Arc::clone(&self.root));
         let (node, listener) = runtime.block_on(async {
             let directory = Directory::load(&*vault.store, &*root, None).await.unwrap();
             let mut setup = ServerSetup::new(vault, directory, &root);
             setup.limiter = Limiter::disabled();
-            adjust(&mut setup);
+            configure(&mut setup);
             (setup.node(), TcpListener::bind("127.0.0.1:0").await.unwrap())
         });
         let (app, address) = (Arc::clone(&node.app), listener.local_addr().unwrap());
         runtime.spawn(serve_plain(Arc::clone(&node), listener, std::future::pending()));
-        let (clock, scripted) = (Arc::clone(&self.clock), Arc::clone(&self.directory_servers));
+        let (clock, directory_servers) =
+            (Arc::clone(&self.clock), Arc::clone(&self.directory_servers));
         let (engine, agent) = (Arc::clone(&self.engine), self.agent.clone());
-        Self {
-            runtime,
-            app,
-            node,
-            root,
-            address,
-            clock,
-            directory_servers: scripted,
-            engine,
-            agent,
-        }
+        Self { runtime, app, node, root, address, clock, directory_servers, engine, agent }
     }
 
     pub(crate) fn create_test_tenant(&self, settings: TenantSettings) -> TenantApiKeys {
@@ -190,37 +173,48 @@ impl TestServer {
         kind: TenantKind,
         settings: TenantSettings,
     ) -> TenantApiKeys {
-        let tenant = self.create_bare_tenant(kind, settings);
-        let all = permissions_for_kind(ApplicationKind::Private);
-        let private = self.key_with_rules(&tenant, vec![grant("/", Transform::Reveal, &all)]);
-        let browser = permissions_for_kind(ApplicationKind::Public);
-        let public = self.key_with_permissions(&tenant, ApplicationKind::Public, &browser);
-        let manager = permissions_for_kind(ApplicationKind::Management);
-        let management = self.key_with_permissions(&tenant, ApplicationKind::Management, &manager);
+        let tenant = self.create_tenant_without_applications(kind, settings);
+        let private_permissions = permissions_for_kind(ApplicationKind::Private);
+        let private =
+            self.key_with_rules(&tenant, vec![grant("/", Transform::Reveal, &private_permissions)]);
+        let public_permissions = permissions_for_kind(ApplicationKind::Public);
+        let public =
+            self.key_with_permissions(&tenant, ApplicationKind::Public, &public_permissions);
+        let management_permissions = permissions_for_kind(ApplicationKind::Management);
+        let management = self.key_with_permissions(
+            &tenant,
+            ApplicationKind::Management,
+            &management_permissions,
+        );
         TenantApiKeys { tenant, private, public, management }
     }
 
-    fn create_bare_tenant(&self, kind: TenantKind, settings: TenantSettings) -> Arc<Tenant> {
+    fn create_tenant_without_applications(
+        &self,
+        kind: TenantKind,
+        settings: TenantSettings,
+    ) -> Arc<Tenant> {
         let (vault, name) = (&self.app.vault, DisplayName::parse("test").unwrap());
         self.runtime.block_on(async {
-            let tenant = create_tenant(vault, &*self.root, name, kind, settings);
-            let id = tenant.await.unwrap();
+            let creation = create_tenant(vault, &*self.root, name, kind, settings);
+            let id = creation.await.unwrap();
             self.app.reload().await.unwrap();
             Arc::clone(self.app.directory.load().as_ref().unwrap().tenant(id).unwrap())
         })
     }
 
-    /// As many tokens in one request as a quota can allow.
+    /// Raises the quota for tokens per request to its maximum.
     pub(crate) fn allow_large_requests(&self, tenant: &Arc<Tenant>) {
-        let edit = |quotas| Quotas { tokenize_limit: 1000, detokenize_limit: 1000, ..quotas };
+        let edit_quotas =
+            |quotas| Quotas { tokenize_limit: 1000, detokenize_limit: 1000, ..quotas };
         let permit = PolicyPermit::for_operator(Arc::clone(tenant));
         self.runtime.block_on(async {
-            set_tenant_quotas(&self.app.vault, permit, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&self.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
             self.app.reload().await.unwrap();
         });
     }
 
-    /// How many rows of a table are this tenant's.
+    /// Counts the rows of a table that belong to this tenant.
     pub(crate) fn count_rows(&self, tenant: &Tenant, table: &str) -> i64 {
         self.count_rows_where(tenant, table, "TRUE")
     }
@@ -232,7 +226,7 @@ impl TestServer {
     }
 
     pub(crate) fn key_with_rules(&self, tenant: &Arc<Tenant>, rules: Vec<AccessRule>) -> String {
-        let access = AccessPolicy { parse_permissions: Permissions::default(), rules };
+        let access = AccessPolicy { permissions: Permissions::default(), rules };
         self.key_with_access(tenant, ApplicationKind::Private, access)
     }
 
@@ -270,11 +264,11 @@ impl TestServer {
         self.request("POST", "/tokens").key(key).json(body).send()
     }
 
-    /// A create that must succeed; its answer.
+    /// Creates a token, which must succeed, and returns the response.
     pub(crate) fn create_token_ok(&self, key: &str, body: &Value) -> Value {
-        let reply = self.create_token(key, body);
-        assert_eq!(reply.status, 201, "{}", reply.text);
-        reply.json()
+        let response = self.create_token(key, body);
+        assert_eq!(response.status, 201, "{}", response.text);
+        response.json()
     }
 
     pub(crate) fn get_token(&self, key: &str, id: &str) -> TestResponse {
@@ -301,7 +295,8 @@ impl TestServer {
         self.request("DELETE", path).key(key).send()
     }
 
-    /// Bytes as they are, and what comes back until the server closes or a second is over.
+    /// Sends raw bytes. Returns the response until the server closes the connection or a second has
+    /// passed.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
@@ -349,7 +344,7 @@ impl TestRequest<'_> {
         request
     }
 
-    /// Whatever it is, it must be an answer that the document foretells.
+    /// Sends the request. The response must match the OpenAPI document.
     #[track_caller]
     pub(crate) fn send(self) -> TestResponse {
         let (method, path) = (self.request.method_ref(), self.request.uri_ref());
@@ -358,22 +353,23 @@ impl TestRequest<'_> {
         self.send_for(&method, &path)
     }
 
-    /// An idempotency key brings back the answer of the route where it was first used.
+    /// Sends the request and checks the response against another route: an idempotency key replays
+    /// the response of the route where it was first used.
     #[track_caller]
     pub(crate) fn send_for(self, method: &str, path: &str) -> TestResponse {
         let request = self.request.body(self.body).unwrap();
-        let response = self.server.agent.run(request).unwrap();
-        let status = response.status().as_u16();
-        let text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
-        let headers = response
+        let http_response = self.server.agent.run(request).unwrap();
+        let status = http_response.status().as_u16();
+        let to_text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
+        let headers = http_response
             .headers()
             .iter()
-            .map(|(name, value)| (name.to_string(), text(value)))
+            .map(|(name, value)| (name.to_string(), to_text(value)))
             .collect();
-        let text = response.into_body().read_to_string().unwrap();
-        let reply = TestResponse { status, headers, text };
-        contract::check_response(method, path, &reply);
-        reply
+        let text = http_response.into_body().read_to_string().unwrap();
+        let response = TestResponse { status, headers, text };
+        contract::check_response(method, path, &response);
+        response
     }
 }
 
@@ -390,21 +386,21 @@ impl TestResponse {
         serde_json::from_str(&self.text).expect(&self.text)
     }
 
-    /// An answer with this status; its body.
+    /// Checks the status and returns the body.
     #[track_caller]
     pub(crate) fn expect_status(&self, status: u16) -> Value {
         assert_eq!(self.status, status, "{}", self.text);
         if self.text.is_empty() { Value::Null } else { self.json() }
     }
 
-    /// A 400 whose list of errors has this attribute.
+    /// Expects a 400 with this attribute in its list of errors.
     #[track_caller]
     pub(crate) fn expect_invalid(&self, attribute: &str) {
         self.expect_problem(400, attribute);
         assert!(self.json()["errors"].get(attribute).is_some(), "{attribute}: {}", self.text);
     }
 
-    /// What can be compared with the body of another problem.
+    /// Returns the body without its trace id, for comparison with other problems.
     #[track_caller]
     pub(crate) fn without_trace(&self) -> Value {
         let mut body = self.json();
@@ -412,40 +408,40 @@ impl TestResponse {
         body
     }
 
-    /// A problem with this status that names this attribute.
+    /// Expects a problem with this status that contains this text.
     #[track_caller]
-    pub(crate) fn expect_problem(&self, status: u16, attribute: &str) {
+    pub(crate) fn expect_problem(&self, status: u16, text: &str) {
         assert_eq!(self.status, status, "{}", self.text);
         assert_eq!(self.headers["content-type"], "application/problem+json");
         let body = self.json();
         assert_eq!(body["status"], status);
         assert_eq!(body["instance"], self.headers["bt-trace-id"]);
-        let named = body["errors"].get(attribute).is_some()
-            || body["detail"].as_str().unwrap().contains(attribute);
-        assert!(named, "{attribute} is not named in {}", self.text);
+        let is_named =
+            body["errors"].get(text).is_some() || body["detail"].as_str().unwrap().contains(text);
+        assert!(is_named, "{text} is not named in {}", self.text);
     }
 }
 
-/// A text of a body that has to be there, such as an id.
+/// Returns a text member of a body, such as an id. The member must exist.
 #[track_caller]
 pub(crate) fn text_field(body: &Value, name: &str) -> String {
     body[name].as_str().expect(name).to_owned()
 }
 
-/// A card number that no other test has.
+/// Returns a card number that no other test uses.
 pub(crate) fn unique_card_number() -> String {
     static NEXT: AtomicU64 = AtomicU64::new(1);
     let payload = format!("411111{:09}", NEXT.fetch_add(1, Ordering::Relaxed));
-    let sum: u32 = payload
+    let luhn_sum: u32 = payload
         .bytes()
         .rev()
         .enumerate()
-        .map(|(at, digit)| {
+        .map(|(index, digit)| {
             let digit = u32::from(digit - b'0');
-            if at % 2 == 0 { digit * 2 / 10 + digit * 2 % 10 } else { digit }
+            if index % 2 == 0 { digit * 2 / 10 + digit * 2 % 10 } else { digit }
         })
         .sum();
-    format!("{payload}{}", (10 - sum % 10) % 10)
+    format!("{payload}{}", (10 - luhn_sum % 10) % 10)
 }
 
 pub(crate) fn card_body(number: &str) -> Value {

@@ -1,4 +1,4 @@
-//! The idempotency key.
+//! Idempotency keys of token operations.
 
 use std::{sync::Barrier, time::Duration};
 
@@ -27,14 +27,14 @@ fn create_with_key(key: &str, idempotency_key: &str, body: &Value) -> TestRespon
 fn repeated_create_replays_the_first_response_without_the_cvc() {
     let first = create_with_key(&ACME.private, "repeat-1", &card_body(&unique_card_number()));
     assert_eq!(first.status, 201);
-    let again = create_with_key(&ACME.private, "repeat-1", &card_body(&unique_card_number()));
-    assert_eq!(again.status, 201);
+    let repeated = create_with_key(&ACME.private, "repeat-1", &card_body(&unique_card_number()));
+    assert_eq!(repeated.status, 201);
     let mut expected = first.json();
     assert!(expected["data"].as_object_mut().unwrap().remove("cvc").is_some());
-    assert_eq!(again.json(), expected, "whatever the second body says");
-    let malformed =
+    assert_eq!(repeated.json(), expected, "the replay depends on the second body");
+    let malformed_request =
         SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).idempotency_key("repeat-1");
-    assert_eq!(malformed.body("application/json", "{").send().json(), expected);
+    assert_eq!(malformed_request.body("application/json", "{").send().json(), expected);
 }
 
 #[test]
@@ -43,47 +43,49 @@ fn repeated_patch_is_applied_once() {
         &ACME.private,
         &json!({"id": "patched-once", "type": "token", "data": {"n": 1}}),
     );
-    let patch = |n: i32| {
-        let ask = SHARED_SERVER
+    let send_patch = |n: i32| {
+        let request = SHARED_SERVER
             .request("PATCH", "/tokens/patched-once")
             .key(&ACME.private)
             .idempotency_key("patch-1");
-        ask.merge_patch(&json!({"data": {"n": n}})).send()
+        request.merge_patch(&json!({"data": {"n": n}})).send()
     };
-    let first = patch(2);
+    let first = send_patch(2);
     assert_eq!(first.json()["data"]["n"], 2);
-    assert_eq!(patch(3).text, first.text);
+    assert_eq!(send_patch(3).text, first.text);
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, "patched-once").json()["data"]["n"], 2);
 }
 
 #[test]
 fn failed_request_stores_no_response() {
-    let bad = create_with_key(
+    let invalid_response = create_with_key(
         &ACME.private,
         "retry-1",
         &json!({"type": "card", "data": {"number": "1"}}),
     );
-    assert_eq!(bad.status, 400);
-    let good = create_with_key(&ACME.private, "retry-1", &card_body(&unique_card_number()));
-    assert_eq!(good.status, 201);
+    assert_eq!(invalid_response.status, 400);
+    let valid_response =
+        create_with_key(&ACME.private, "retry-1", &card_body(&unique_card_number()));
+    assert_eq!(valid_response.status, 201);
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "taken-id", "type": "token", "data": 1}));
-    let taken = create_with_key(
+    let conflict_response = create_with_key(
         &ACME.private,
         "retry-2",
         &json!({"id": "taken-id", "type": "token", "data": 1}),
     );
-    assert_eq!(taken.status, 409);
-    let free = create_with_key(&ACME.private, "retry-2", &json!({"type": "token", "data": 1}));
-    assert_eq!(free.status, 201);
+    assert_eq!(conflict_response.status, 409);
+    let retried_response =
+        create_with_key(&ACME.private, "retry-2", &json!({"type": "token", "data": 1}));
+    assert_eq!(retried_response.status, 201);
 }
 
 #[test]
 fn idempotency_key_is_scoped_to_its_application() {
-    let other = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
+    let other_key = SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate]);
     let tenant = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let body = json!({"type": "token", "data": "x"});
-    let ids: Vec<_> = [&ACME.private, &other, &tenant.private]
+    let ids: Vec<_> = [&ACME.private, &other_key, &tenant.private]
         .iter()
         .map(|key| create_with_key(key, "shared-key", &body).json()["id"].clone())
         .collect();
@@ -106,12 +108,12 @@ fn concurrent_requests_with_one_key_create_one_token() {
         clients.into_iter().map(|it| it.join().unwrap()).collect()
     });
     let mut ids: Vec<_> = Vec::new();
-    for reply in &replies {
-        match reply.status {
-            201 => ids.push(reply.json()["id"].to_string()),
+    for response in &replies {
+        match response.status {
+            201 => ids.push(response.json()["id"].to_string()),
             status => {
-                assert_eq!(status, 409, "{}", reply.text);
-                reply.expect_problem(409, "idempotency key");
+                assert_eq!(status, 409, "{}", response.text);
+                response.expect_problem(409, "idempotency key");
             }
         }
     }
@@ -123,24 +125,24 @@ fn concurrent_requests_with_one_key_create_one_token() {
 fn idempotency_key_is_ignored_by_reads_and_deletes() {
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "read-twice", "type": "token", "data": 1}));
-    let get = || {
+    let send_get = || {
         SHARED_SERVER
             .request("GET", "/tokens/read-twice")
             .key(&ACME.private)
             .idempotency_key("same")
             .send()
     };
-    assert_eq!(get().json()["data"], 1);
+    assert_eq!(send_get().json()["data"], 1);
     SHARED_SERVER.patch_token(&ACME.private, "read-twice", &json!({"data": 2}));
-    assert_eq!(get().json()["data"], 2);
-    let delete = || {
+    assert_eq!(send_get().json()["data"], 2);
+    let send_delete = || {
         SHARED_SERVER
             .request("DELETE", "/tokens/read-twice")
             .key(&ACME.private)
             .idempotency_key("same")
             .send()
     };
-    assert_eq!((delete().status, delete().status), (204, 404));
+    assert_eq!((send_delete().status, send_delete().status), (204, 404));
 }
 
 #[test]
@@ -148,7 +150,7 @@ fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
     let number = unique_card_number();
-    let create = |id: &str| {
+    let create_with_id = |id: &str| {
         let mut body = card_body(&number);
         body["id"] = json!(id);
         server
@@ -158,33 +160,33 @@ fn response_is_replayed_for_a_day_without_data_of_deleted_tokens() {
             .json(&body)
             .send()
     };
-    create("day-1");
-    assert_eq!(create("day-2").json()["id"], "day-1");
-    assert_eq!(create("day-2").json()["data"]["number"], number);
+    create_with_id("day-1");
+    assert_eq!(create_with_id("day-2").json()["id"], "day-1");
+    assert_eq!(create_with_id("day-2").json()["data"]["number"], number);
     assert_eq!(server.request("DELETE", "/tokens/day-1").key(&keys.private).send().status, 204);
-    let replay = create("day-2");
-    assert_eq!(replay.json()["id"], "day-1");
-    assert!(!replay.text.contains(&number), "{}", replay.text);
+    let replayed = create_with_id("day-2");
+    assert_eq!(replayed.json()["id"], "day-1");
+    assert!(!replayed.text.contains(&number), "{}", replayed.text);
     server.clock.advance(Duration::from_secs(24 * 60 * 60 + 1));
-    assert_eq!(create("day-2").json()["id"], "day-2", "a day later it is a new request");
+    assert_eq!(create_with_id("day-2").json()["id"], "day-2", "the key still replays after a day");
 }
 
 #[test]
 fn replay_shows_only_data_visible_in_the_current_container() {
-    let all = [TokenCreate, TokenRead];
-    let rules = vec![grant("/then/", Reveal, &all), grant("/now/", Mask, &all)];
+    let permissions = [TokenCreate, TokenRead];
+    let rules = vec![grant("/then/", Reveal, &permissions), grant("/now/", Mask, &permissions)];
     let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
     let body =
         json!({"type": "social_security_number", "data": "123-45-6789", "containers": ["/then/"]});
-    let ask = || create_with_key(&key, "moved-later", &body);
-    let first = ask().json();
+    let request = || create_with_key(&key, "moved-later", &body);
+    let first = request().json();
     assert_eq!(first["data"], "123-45-6789");
-    assert_eq!(ask().json(), first);
+    assert_eq!(request().json(), first);
     let id = first["id"].as_str().unwrap();
     SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/now/"]}));
-    assert_eq!(ask().json()["data"], "XXX-XX-6789");
+    assert_eq!(request().json()["data"], "XXX-XX-6789");
     SHARED_SERVER.patch_token(&ACME.private, id, &json!({"containers": ["/elsewhere/"]}));
-    ask().expect_problem(403, "token:create");
+    request().expect_problem(403, "token:create");
 }
 
 #[test]
@@ -192,7 +194,7 @@ fn stored_response_cannot_be_prolonged_by_altering_the_database() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"id": "prolonged", "type": "token", "data": "a-secret"});
-    let ask = || {
+    let repeat_request = || {
         server
             .request("POST", "/tokens")
             .key(&keys.private)
@@ -200,37 +202,40 @@ fn stored_response_cannot_be_prolonged_by_altering_the_database() {
             .json(&body)
             .send()
     };
-    assert_eq!(ask().status, 201);
+    assert_eq!(repeat_request().status, 201);
     let database = &server.engine;
-    // Tied to a token that is there longer, it does not open.
-    let other = json!({"id": "lasting", "type": "token", "data": 1});
-    server.create_token_ok(&keys.private, &other);
-    let tie = |id: &str| {
+    // The record does not decrypt when it refers to a token that lives longer.
+    let other_body = json!({"id": "lasting", "type": "token", "data": 1});
+    server.create_token_ok(&keys.private, &other_body);
+    let assign_record_to_token = |id: &str| {
         let number = database.token_number_column();
         let number = format!("(SELECT {number} FROM tokens WHERE id = '{id}')");
-        assert_eq!(database.execute(&format!("UPDATE answer_data SET token = {number}")), 1);
+        assert_eq!(
+            database.execute(&format!("UPDATE response_token_data SET token = {number}")),
+            1
+        );
     };
-    tie("lasting");
-    assert_eq!(ask().status, 500);
-    tie("prolonged");
-    assert_eq!(ask().status, 201);
-    // Cut off from its token, it has no data.
-    database.execute("DELETE FROM answer_data");
-    let cut = ask();
-    assert_eq!((cut.status, cut.text.contains("a-secret")), (201, false));
-    // With another date, it does not open.
-    database.execute("UPDATE answers SET created_at = created_at + 1000000");
-    assert_eq!(ask().status, 500);
+    assign_record_to_token("lasting");
+    assert_eq!(repeat_request().status, 500);
+    assign_record_to_token("prolonged");
+    assert_eq!(repeat_request().status, 201);
+    // Without its token the record has no data.
+    database.execute("DELETE FROM response_token_data");
+    let altered_response = repeat_request();
+    assert_eq!((altered_response.status, altered_response.text.contains("a-secret")), (201, false));
+    // The record does not decrypt with another date.
+    database.execute("UPDATE idempotency_records SET created_at = created_at + 1000000");
+    assert_eq!(repeat_request().status, 500);
 }
 
 #[test]
 fn idempotency_key_length_is_limited_and_any_text_is_accepted() {
-    let long = "x".repeat(257);
-    create_with_key(&ACME.private, &long, &json!({"type": "token", "data": 1}))
+    let long_key = "x".repeat(257);
+    create_with_key(&ACME.private, &long_key, &json!({"type": "token", "data": 1}))
         .expect_problem(400, "BT-IDEMPOTENCY-KEY");
-    let odd = "a key with spaces, and \"quotes\"";
+    let unusual_key = "a key with spaces, and \"quotes\"";
     assert_eq!(
-        create_with_key(&ACME.private, odd, &json!({"type": "token", "data": 1})).status,
+        create_with_key(&ACME.private, unusual_key, &json!({"type": "token", "data": 1})).status,
         201
     );
 }

@@ -1,5 +1,5 @@
-//! The idempotency key where policy is changed: one effect, and the same answer for as long as the
-//! caller may have it.
+//! Idempotency keys of policy changes: one effect, and the same response as long as the caller has
+//! the permission.
 
 use scrip_core::policy::TenantSettings;
 use serde_json::{Value, json};
@@ -18,20 +18,20 @@ impl PolicyCall {
         Self { method, path: path.to_owned(), key: key.to_owned(), body }
     }
 
-    fn idempotency_key(&self, once: &str) -> TestResponse {
-        self.send_once_with(once, self.body.as_ref())
+    fn send_with_key(&self, idempotency_key: &str) -> TestResponse {
+        self.send_body_with_key(idempotency_key, self.body.as_ref())
     }
 
-    fn send_once_with(&self, idempotency_key: &str, body: Option<&Value>) -> TestResponse {
-        let ask = SHARED_SERVER
+    fn send_body_with_key(&self, idempotency_key: &str, body: Option<&Value>) -> TestResponse {
+        let request = SHARED_SERVER
             .request(self.method, &self.path)
             .key(&self.key)
             .idempotency_key(idempotency_key);
-        if let Some(body) = body { ask.json(body).send() } else { ask.send() }
+        if let Some(body) = body { request.json(body).send() } else { request.send() }
     }
 }
 
-/// An application: its path.
+/// Creates an application and returns its path.
 fn create_application(keys: &TenantApiKeys) -> String {
     let body = json!({"name": "x", "type": "private", "permissions": ["token:read"]});
     let created = SHARED_SERVER.post(&keys.management, "/applications", &body).expect_status(201);
@@ -43,50 +43,58 @@ fn create_session_nonce(keys: &TenantApiKeys) -> Value {
         .clone()
 }
 
-/// Everything that changes policy and has a body to repeat, or none.
+/// Returns a call of every operation that changes policy and supports an idempotency key.
 fn policy_calls(keys: &TenantApiKeys) -> Vec<PolicyCall> {
-    let rights = json!({"name": "once", "type": "public", "permissions": ["token:create"]});
+    let application_body =
+        json!({"name": "once", "type": "public", "permissions": ["token:create"]});
     let (management, application) = (&keys.management, create_application(keys));
-    let update = json!({"name": "once", "permissions": ["token:read"]});
-    let lends = json!({"nonce": create_session_nonce(keys), "permissions": ["token:read"]});
-    let tenant = json!({"name": "once"});
+    let update_body = json!({"name": "once", "permissions": ["token:read"]});
+    let authorize_body =
+        json!({"nonce": create_session_nonce(keys), "permissions": ["token:read"]});
+    let tenant_body = json!({"name": "once"});
     vec![
-        PolicyCall::new("POST", "/applications", management, Some(rights)),
-        PolicyCall::new("PUT", &application, management, Some(update)),
+        PolicyCall::new("POST", "/applications", management, Some(application_body)),
+        PolicyCall::new("PUT", &application, management, Some(update_body)),
         PolicyCall::new("POST", &format!("{application}/keys"), management, None),
-        PolicyCall::new("PUT", "/tenants/self", management, Some(tenant)),
-        PolicyCall::new("POST", "/sessions/authorize", &keys.private, Some(lends)),
+        PolicyCall::new("PUT", "/tenants/self", management, Some(tenant_body)),
+        PolicyCall::new("POST", "/sessions/authorize", &keys.private, Some(authorize_body)),
     ]
 }
 
-/// How much policy a tenant has, and how often it was changed.
+/// Counts the policy rows and the policy changes of a tenant.
 fn policy_row_counts(keys: &TenantApiKeys) -> Vec<i64> {
-    let count = |table: &str| SHARED_SERVER.count_rows(&keys.tenant, table);
-    ["applications", "api_keys", "access_sessions", "audit"].map(count).to_vec()
+    let count_rows = |table: &str| SHARED_SERVER.count_rows(&keys.tenant, table);
+    ["applications", "api_keys", "access_sessions", "log_records"].map(count_rows).to_vec()
 }
 
 #[test]
 fn repeated_policy_change_has_one_effect_and_one_response() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    for (at, call) in policy_calls(&keys).iter().enumerate() {
-        let once = format!("change-{at}");
-        let first = call.idempotency_key(&once);
+    for (index, call) in policy_calls(&keys).iter().enumerate() {
+        let idempotency_key = format!("change-{index}");
+        let first = call.send_with_key(&idempotency_key);
         assert!((200..=204).contains(&first.status), "{}: {}", call.path, first.text);
-        let before = policy_row_counts(&keys);
-        let other = json!({"name": 7, "nonce": "another"});
-        for body in [call.body.as_ref(), Some(&other)] {
-            let again = call.send_once_with(&once, body);
-            let same = (again.status, &again.text) == (first.status, &first.text);
-            assert!(same, "{}: {} then {}", call.path, first.text, again.text);
-            let form = |it: &TestResponse| it.headers.get("content-type").cloned();
-            assert_eq!(form(&again), form(&first));
+        let counts_before = policy_row_counts(&keys);
+        let other_body = json!({"name": 7, "nonce": "another"});
+        for body in [call.body.as_ref(), Some(&other_body)] {
+            let repeated = call.send_body_with_key(&idempotency_key, body);
+            let is_equal = (repeated.status, &repeated.text) == (first.status, &first.text);
+            assert!(is_equal, "{}: {} then {}", call.path, first.text, repeated.text);
+            let content_type = |it: &TestResponse| it.headers.get("content-type").cloned();
+            assert_eq!(content_type(&repeated), content_type(&first));
         }
-        assert_eq!(policy_row_counts(&keys), before, "{}", call.path);
-        // Another key is another request; only a nonce does not come twice.
-        let used = call.path.ends_with("authorize");
-        let another = call.idempotency_key(&format!("another-{at}"));
-        assert_eq!(another.status, if used { 409 } else { first.status }, "{}", another.text);
-        assert_eq!(policy_row_counts(&keys) == before, used, "{}", call.path);
+        assert_eq!(policy_row_counts(&keys), counts_before, "{}", call.path);
+        // With another idempotency key, the request is executed. It fails only if it authorizes a
+        // session, because a nonce can be used only once.
+        let is_authorization = call.path.ends_with("authorize");
+        let response_to_another_key = call.send_with_key(&format!("another-{index}"));
+        assert_eq!(
+            response_to_another_key.status,
+            if is_authorization { 409 } else { first.status },
+            "{}",
+            response_to_another_key.text
+        );
+        assert_eq!(policy_row_counts(&keys) == counts_before, is_authorization, "{}", call.path);
     }
 }
 
@@ -95,25 +103,33 @@ fn replayed_response_has_the_same_working_api_key() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let calls = policy_calls(&keys);
     for call in [&calls[0], &calls[2]] {
-        // One for each: the second call would be given the first one's answer.
-        let once = format!("shown by {}", call.path);
-        let first = text_field(&call.idempotency_key(&once).expect_status(201), "key");
-        assert_eq!(text_field(&call.idempotency_key(&once).expect_status(201), "key"), first);
-        SHARED_SERVER.get_path(&first, "/applications/key").expect_status(200);
+        // Each call has its own idempotency key. Otherwise the second call would get a replay of
+        // the first response.
+        let idempotency_key = format!("key of {}", call.path);
+        let api_key = text_field(&call.send_with_key(&idempotency_key).expect_status(201), "key");
+        assert_eq!(
+            text_field(&call.send_with_key(&idempotency_key).expect_status(201), "key"),
+            api_key
+        );
+        SHARED_SERVER.get_path(&api_key, "/applications/key").expect_status(200);
     }
-    let authorized = [calls[4].idempotency_key("lent"), calls[4].idempotency_key("lent")];
-    for reply in &authorized {
-        assert_eq!((reply.status, reply.text.as_str()), (204, ""));
-        assert!(!reply.headers.contains_key("content-type"), "there is no content");
+    let responses = [calls[4].send_with_key("lent"), calls[4].send_with_key("lent")];
+    for response in &responses {
+        assert_eq!((response.status, response.text.as_str()), (204, ""));
+        assert!(
+            !response.headers.contains_key("content-type"),
+            "a 204 response has a content type"
+        );
     }
-    calls[4].idempotency_key("lent-again").expect_problem(409, "used before");
+    calls[4].send_with_key("lent-again").expect_problem(409, "used before");
 }
 
-/// Every browser has the public key: whoever guesses an idempotency key must not be given a session.
+/// Every browser has the public key. A caller that guesses an idempotency key must not get a
+/// session.
 #[test]
 fn create_access_session_is_never_replayed() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let begin = || {
+    let create_session = || {
         SHARED_SERVER
             .request("POST", "/sessions")
             .key(&keys.public)
@@ -121,47 +137,56 @@ fn create_access_session_is_never_replayed() {
             .send()
             .expect_status(201)
     };
-    let (one, two) = (begin(), begin());
-    assert_ne!(one["session_key"], two["session_key"]);
+    let (first_session, second_session) = (create_session(), create_session());
+    assert_ne!(first_session["session_key"], second_session["session_key"]);
     let body = json!({"type": "token", "data": 1});
-    let token = SHARED_SERVER
+    let create_request = SHARED_SERVER
         .request("POST", "/tokens")
         .key(&keys.public)
         .idempotency_key("order-7")
         .json(&body);
-    assert_eq!(token.send().expect_status(201)["type"], "token");
+    assert_eq!(create_request.send().expect_status(201)["type"], "token");
 }
 
 #[test]
 fn replay_is_denied_after_the_permission_was_removed() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let all = json!(["application:create", "application:update", "tenant:update"]);
-    let body = |permissions: &Value| json!({"name": "m", "type": "management", "permissions": permissions});
-    let created =
-        SHARED_SERVER.post(&keys.management, "/applications", &body(&all)).expect_status(201);
+    let all_permissions = json!(["application:create", "application:update", "tenant:update"]);
+    let application_body = |permissions: &Value| {
+        json!({"name": "m",
+        "type": "management", "permissions": permissions})
+    };
+    let created = SHARED_SERVER
+        .post(&keys.management, "/applications", &application_body(&all_permissions))
+        .expect_status(201);
     let (path, key) =
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"));
-    let grant = |permissions: &Value| {
-        SHARED_SERVER.put(&keys.management, &path, &body(permissions)).expect_status(200);
+    let set_permissions = |permissions: &Value| {
+        SHARED_SERVER
+            .put(&keys.management, &path, &application_body(permissions))
+            .expect_status(200);
     };
-    let needs = ["application:create", "application:update", "application:create", "tenant:update"];
+    let required_permissions =
+        ["application:create", "application:update", "application:create", "tenant:update"];
     let mut calls = policy_calls(&keys);
-    calls.truncate(needs.len());
+    calls.truncate(required_permissions.len());
     for call in &mut calls {
         call.key.clone_from(&key);
     }
-    for (at, (call, needed)) in calls.iter().zip(needs).enumerate() {
-        let once = format!("lost-{at}");
-        let first = call.idempotency_key(&once);
+    for (index, (call, required)) in calls.iter().zip(required_permissions).enumerate() {
+        let idempotency_key = format!("lost-{index}");
+        let first = call.send_with_key(&idempotency_key);
         assert!([200, 201].contains(&first.status), "{}", first.text);
-        let mut others = all.clone();
-        others.as_array_mut().unwrap().retain(|it| it != needed);
-        grant(&others);
-        call.idempotency_key(&once).expect_problem(403, needed);
-        // Nor by way of a route that is still open to it.
-        calls[(at + 1) % calls.len()].idempotency_key(&once).expect_problem(403, needed);
-        grant(&all);
-        assert_eq!(call.idempotency_key(&once).text, first.text);
+        let mut remaining_permissions = all_permissions.clone();
+        remaining_permissions.as_array_mut().unwrap().retain(|it| it != required);
+        set_permissions(&remaining_permissions);
+        call.send_with_key(&idempotency_key).expect_problem(403, required);
+        // A route that the caller may still use does not replay the response either.
+        calls[(index + 1) % calls.len()]
+            .send_with_key(&idempotency_key)
+            .expect_problem(403, required);
+        set_permissions(&all_permissions);
+        assert_eq!(call.send_with_key(&idempotency_key).text, first.text);
     }
 }
 
@@ -181,7 +206,7 @@ fn token_intent_replay_needs_the_permission_in_the_containers_of_the_intent() {
         (format!("/applications/{}", text_field(&created, "id")), text_field(&created, "key"));
     let body =
         json!({"type": "card_number", "data": "4242424242424242", "containers": ["/first/"]});
-    let create = || {
+    let create_intent = || {
         SHARED_SERVER
             .request("POST", "/token-intents")
             .key(&key)
@@ -189,20 +214,22 @@ fn token_intent_replay_needs_the_permission_in_the_containers_of_the_intent() {
             .json(&body)
             .send()
     };
-    let first = create();
+    let first = create_intent();
     assert_eq!(first.status, 201, "{}", first.text);
-    assert_eq!(create().text, first.text);
+    assert_eq!(create_intent().text, first.text);
     SHARED_SERVER.put(&keys.management, &path, &application("/second/")).expect_status(200);
-    create().expect_problem(403, "token-intent:create");
+    create_intent().expect_problem(403, "token-intent:create");
 }
 
 #[test]
 fn failed_policy_change_is_not_replayed() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    for (at, call) in policy_calls(&keys).iter().enumerate().filter(|(_, it)| it.body.is_some()) {
-        let once = format!("failed-{at}");
-        call.send_once_with(&once, Some(&json!({"name": "", "nonce": 7}))).expect_problem(400, "");
-        assert!((200..=204).contains(&call.idempotency_key(&once).status));
+    for (index, call) in policy_calls(&keys).iter().enumerate().filter(|(_, it)| it.body.is_some())
+    {
+        let idempotency_key = format!("failed-{index}");
+        call.send_body_with_key(&idempotency_key, Some(&json!({"name": "", "nonce": 7})))
+            .expect_problem(400, "");
+        assert!((200..=204).contains(&call.send_with_key(&idempotency_key).status));
     }
 }
 
@@ -210,7 +237,7 @@ fn failed_policy_change_is_not_replayed() {
 fn delete_ignores_the_idempotency_key() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let path = create_application(&keys);
-    let delete = PolicyCall::new("DELETE", &path, &keys.management, None);
-    delete.idempotency_key("deleted").expect_status(204);
-    delete.idempotency_key("deleted").expect_problem(404, "no such thing");
+    let delete_call = PolicyCall::new("DELETE", &path, &keys.management, None);
+    delete_call.send_with_key("deleted").expect_status(204);
+    delete_call.send_with_key("deleted").expect_problem(404, "Not found.");
 }

@@ -25,16 +25,20 @@ fn intent_body(number: &str, cvc: &str) -> Value {
 #[test]
 fn public_key_replay_needs_an_equal_request() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let (theirs, guessed) =
+    let (victim_body, guessed_body) =
         (intent_body(&unique_card_number(), "123"), intent_body(&unique_card_number(), "123"));
-    let first = create_intent(&keys.public, "order-7", &theirs);
+    let first = create_intent(&keys.public, "order-7", &victim_body);
     assert_eq!(first.status, 201, "{}", first.text);
-    let second = create_intent(&keys.public, "order-7", &guessed);
-    assert_eq!(second.status, 422, "{}", second.text);
+    let attacker_response = create_intent(&keys.public, "order-7", &guessed_body);
+    assert_eq!(attacker_response.status, 422, "{}", attacker_response.text);
     let id = text_field(&first.json(), "id");
-    assert!(!second.text.contains(&id) && !second.text.contains("last4"), "{}", second.text);
-    let again = create_intent(&keys.public, "order-7", &theirs);
-    assert_eq!((again.status, text_field(&again.json(), "id")), (201, id));
+    assert!(
+        !attacker_response.text.contains(&id) && !attacker_response.text.contains("last4"),
+        "{}",
+        attacker_response.text
+    );
+    let victim_response = create_intent(&keys.public, "order-7", &victim_body);
+    assert_eq!((victim_response.status, text_field(&victim_response.json(), "id")), (201, id));
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "token_intents"), 1);
 }
 
@@ -44,17 +48,20 @@ fn public_key_replay_ignores_the_cvc_and_the_order_of_members() {
     let number = unique_card_number();
     let first =
         create_intent(&keys.public, "order-8", &intent_body(&number, "123")).expect_status(201);
-    let second =
+    let second_response =
         create_intent(&keys.public, "order-8", &intent_body(&number, "999")).expect_status(201);
-    assert_eq!(first["id"], second["id"]);
+    assert_eq!(first["id"], second_response["id"]);
     let body = format!(
         r#"{{"data": {{"expiration_year": 2030, "number": "{number}", "expiration_month": 12}}, "type": "card"}}"#
     );
-    let ask = SHARED_SERVER
+    let request = SHARED_SERVER
         .request("POST", "/token-intents")
         .key(&keys.public)
         .idempotency_key("order-8");
-    assert_eq!(ask.body("application/json", &body).send().expect_status(201)["id"], first["id"]);
+    assert_eq!(
+        request.body("application/json", &body).send().expect_status(201)["id"],
+        first["id"]
+    );
 }
 
 #[test]
@@ -62,18 +69,18 @@ fn public_key_replay_needs_the_same_path() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let body = intent_body(&unique_card_number(), "123");
     create_intent(&keys.public, "order-9", &body).expect_status(201);
-    let other = SHARED_SERVER
+    let other_response = SHARED_SERVER
         .request("POST", "/tokens")
         .key(&keys.public)
         .idempotency_key("order-9")
         .json(&body)
         .send();
-    assert_eq!(other.status, 422, "{}", other.text);
-    let malformed = SHARED_SERVER
+    assert_eq!(other_response.status, 422, "{}", other_response.text);
+    let malformed_request = SHARED_SERVER
         .request("POST", "/token-intents")
         .key(&keys.public)
         .idempotency_key("order-9");
-    assert_eq!(malformed.body("application/json", "{").send().status, 400);
+    assert_eq!(malformed_request.body("application/json", "{").send().status, 400);
 }
 
 #[test]
@@ -82,27 +89,27 @@ fn private_key_replay_ignores_the_second_request_body() {
     let first =
         create_intent(&keys.private, "order-10", &intent_body(&unique_card_number(), "123"))
             .expect_status(201);
-    let second =
+    let second_response =
         create_intent(&keys.private, "order-10", &intent_body(&unique_card_number(), "123"))
             .expect_status(201);
-    assert_eq!(first["id"], second["id"]);
+    assert_eq!(first["id"], second_response["id"]);
 }
 
 fn create_session(keys: &TenantApiKeys) -> String {
     let session =
         SHARED_SERVER.request("POST", "/sessions").key(&keys.public).send().expect_status(201);
     let body = json!({"nonce": session["nonce"], "permissions": ["token:create", "token:read"]});
-    let reply = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &body);
-    assert_eq!(reply.status, 204, "{}", reply.text);
+    let response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &body);
+    assert_eq!(response.status, 204, "{}", response.text);
     text_field(&session, "session_key")
 }
 
 #[test]
 fn access_session_replay_needs_an_equal_request_of_the_same_session() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let (one, two) = (create_session(&keys), create_session(&keys));
+    let (first_key, second_key) = (create_session(&keys), create_session(&keys));
     let body = card_body(&unique_card_number());
-    let create = |key: &str, body: &Value| {
+    let create_with_key = |key: &str, body: &Value| {
         SHARED_SERVER
             .request("POST", "/tokens")
             .key(key)
@@ -110,12 +117,12 @@ fn access_session_replay_needs_an_equal_request_of_the_same_session() {
             .json(body)
             .send()
     };
-    let first = create(&one, &body).expect_status(201);
-    assert_eq!(create(&one, &body).expect_status(201)["id"], first["id"]);
-    assert_eq!(create(&one, &card_body(&unique_card_number())).status, 422);
+    let first = create_with_key(&first_key, &body).expect_status(201);
+    assert_eq!(create_with_key(&first_key, &body).expect_status(201)["id"], first["id"]);
+    assert_eq!(create_with_key(&first_key, &card_body(&unique_card_number())).status, 422);
     assert_ne!(
-        create(&two, &body).expect_status(201)["id"],
+        create_with_key(&second_key, &body).expect_status(201)["id"],
         first["id"],
-        "another session is another scope"
+        "two sessions share an idempotency key"
     );
 }

@@ -1,4 +1,5 @@
-//! The idempotency key on tokenize: one effect, and an answer of which each token keeps its part.
+//! Idempotency keys on tokenize: one effect, and a stored response with a separate part for each
+//! token.
 
 use scrip_core::policy::{
     DeduplicationBehavior,
@@ -13,8 +14,13 @@ use crate::harness::server::{
     unique_card_number,
 };
 
-fn idempotency_key(key: &str, once: &str, body: &Value) -> TestResponse {
-    SHARED_SERVER.request("POST", "/tokenize").key(key).idempotency_key(once).json(body).send()
+fn tokenize_with_idempotency_key(key: &str, idempotency_key: &str, body: &Value) -> TestResponse {
+    SHARED_SERVER
+        .request("POST", "/tokenize")
+        .key(key)
+        .idempotency_key(idempotency_key)
+        .json(body)
+        .send()
 }
 
 fn without_cvcs(response: &Value) -> Value {
@@ -28,7 +34,7 @@ fn without_cvcs(response: &Value) -> Value {
     }
 }
 
-/// The tenant of an application whose rules can be changed: how to.
+/// A tenant with an application, and a way to change the rules of the application.
 struct ApplicationHarness {
     keys: TenantApiKeys,
     path: String,
@@ -67,16 +73,16 @@ fn repeated_tokenize_has_one_effect_and_one_response() {
         "c": {"type": "token", "data": {"deep": [1, null]}},
         "d": null,
     });
-    let first = idempotency_key(&keys.private, "order", &body).expect_status(200);
+    let first = tokenize_with_idempotency_key(&keys.private, "order", &body).expect_status(200);
     assert_eq!(first["b"][1]["é \" name"]["data"]["cvc"], "123");
     for body in [&body, &json!({"other": [1, 2]}), &json!(null)] {
         assert_eq!(
-            idempotency_key(&keys.private, "order", body).expect_status(200),
+            tokenize_with_idempotency_key(&keys.private, "order", body).expect_status(200),
             without_cvcs(&first)
         );
     }
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 4);
-    // By the route of another operation too: the key is what counts.
+    // Other routes replay the response, too: only the idempotency key identifies the request.
     let created = SHARED_SERVER
         .request("POST", "/tokens")
         .key(&keys.private)
@@ -89,22 +95,34 @@ fn repeated_tokenize_has_one_effect_and_one_response() {
 fn tokenize_response_without_tokens_is_replayed() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let body = json!({"nothing": [null, {}]});
-    assert_eq!(idempotency_key(&keys.private, "none", &body).expect_status(200), body);
-    assert_eq!(idempotency_key(&keys.private, "none", &json!("secret")).expect_status(200), body);
+    assert_eq!(
+        tokenize_with_idempotency_key(&keys.private, "none", &body).expect_status(200),
+        body
+    );
+    assert_eq!(
+        tokenize_with_idempotency_key(&keys.private, "none", &json!("secret")).expect_status(200),
+        body
+    );
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
 }
 
 #[test]
 fn failed_tokenize_is_not_replayed() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let bad = json!([1, {"type": "card", "data": {"number": "1"}}]);
-    idempotency_key(&keys.private, "mended", &bad).expect_problem(400, "[1].data.number");
+    let invalid_body = json!([1, {"type": "card", "data": {"number": "1"}}]);
+    tokenize_with_idempotency_key(&keys.private, "mended", &invalid_body)
+        .expect_problem(400, "[1].data.number");
     SHARED_SERVER
         .create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": 1}));
-    let taken = json!([1, {"id": "taken", "type": "token", "data": 2}]);
-    idempotency_key(&keys.private, "mended", &taken).expect_problem(409, "id");
-    let created = idempotency_key(&keys.private, "mended", &json!([1, 2])).expect_status(200);
-    assert_eq!(idempotency_key(&keys.private, "mended", &bad).expect_status(200), created);
+    let body_with_taken_id = json!([1, {"id": "taken", "type": "token", "data": 2}]);
+    tokenize_with_idempotency_key(&keys.private, "mended", &body_with_taken_id)
+        .expect_problem(409, "id");
+    let created =
+        tokenize_with_idempotency_key(&keys.private, "mended", &json!([1, 2])).expect_status(200);
+    assert_eq!(
+        tokenize_with_idempotency_key(&keys.private, "mended", &invalid_body).expect_status(200),
+        created
+    );
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
 }
 
@@ -112,22 +130,23 @@ fn failed_tokenize_is_not_replayed() {
 fn deleted_token_removes_its_data_from_the_replay() {
     let numbers = [unique_card_number(), unique_card_number(), unique_card_number()];
     let body = json!({"a": card_body(&numbers[0]), "b": [card_body(&numbers[1]), "text"], "c": card_body(&numbers[2])});
-    let first = idempotency_key(&ACME.private, "losing-some", &body).expect_status(200);
+    let first =
+        tokenize_with_idempotency_key(&ACME.private, "losing-some", &body).expect_status(200);
     let mut expected = without_cvcs(&first);
     SHARED_SERVER
         .delete(&ACME.private, &format!("/tokens/{}", text_field(&first["b"][0], "id")))
         .expect_status(204);
     expected["b"][0].as_object_mut().unwrap().remove("data");
-    let again = idempotency_key(&ACME.private, "losing-some", &body);
-    assert_eq!(again.expect_status(200), expected);
-    assert!(!again.text.contains(&numbers[1]));
+    let replayed = tokenize_with_idempotency_key(&ACME.private, "losing-some", &body);
+    assert_eq!(replayed.expect_status(200), expected);
+    assert!(!replayed.text.contains(&numbers[1]));
     for name in ["a", "c"] {
         SHARED_SERVER
             .delete(&ACME.private, &format!("/tokens/{}", text_field(&first[name], "id")))
             .expect_status(204);
         expected[name].as_object_mut().unwrap().remove("data");
         assert_eq!(
-            idempotency_key(&ACME.private, "losing-some", &body).expect_status(200),
+            tokenize_with_idempotency_key(&ACME.private, "losing-some", &body).expect_status(200),
             expected
         );
     }
@@ -139,18 +158,20 @@ fn token_that_appears_twice_loses_its_data_in_both_places() {
         deduplicate_tokens: true,
         ..TenantSettings::default()
     });
-    let twice = card_body(&unique_card_number());
-    let body = json!([twice, twice]);
-    let first = idempotency_key(&keys.private, "twice", &body).expect_status(200);
+    let repeated_card = card_body(&unique_card_number());
+    let body = json!([repeated_card, repeated_card]);
+    let first = tokenize_with_idempotency_key(&keys.private, "twice", &body).expect_status(200);
     assert_eq!(
-        idempotency_key(&keys.private, "twice", &body).expect_status(200),
+        tokenize_with_idempotency_key(&keys.private, "twice", &body).expect_status(200),
         without_cvcs(&first)
     );
     SHARED_SERVER
         .delete(&keys.private, &format!("/tokens/{}", text_field(&first[0], "id")))
         .expect_status(204);
-    for token in
-        idempotency_key(&keys.private, "twice", &body).expect_status(200).as_array().unwrap()
+    for token in tokenize_with_idempotency_key(&keys.private, "twice", &body)
+        .expect_status(200)
+        .as_array()
+        .unwrap()
     {
         assert!(token.get("data").is_none(), "{token}");
     }
@@ -158,71 +179,73 @@ fn token_that_appears_twice_loses_its_data_in_both_places() {
 
 #[test]
 fn replayed_token_data_uses_the_weaker_of_old_and_current_rights() {
-    let delegated = ApplicationHarness::new(
+    let application = ApplicationHarness::new(
         TenantSettings::default(),
         &json!([rule("/pci/", Reveal, ALL_PERMISSIONS), rule("/pii/", Mask, ALL_PERMISSIONS)]),
     );
     let number = unique_card_number();
     let body =
         json!([card_body(&number), {"type": "social_security_number", "data": "123-45-6789"}]);
-    let ask = || idempotency_key(&delegated.key, "weaker", &body);
-    let first = ask().expect_status(200);
+    let request = || tokenize_with_idempotency_key(&application.key, "weaker", &body);
+    let first = request().expect_status(200);
     assert_eq!(
         (&first[0]["data"]["number"], &first[1]["data"]),
         (&json!(number), &json!("XXX-XX-6789"))
     );
-    let shown = |first: Option<&str>, second: Option<&str>| {
-        let now = ask().expect_status(200);
+    let expect_data = |first: Option<&str>, second: Option<&str>| {
+        let now = request().expect_status(200);
         assert_eq!(now[0].get("data").map(|it| &it["number"]), first.map(|it| json!(it)).as_ref());
         assert_eq!(now[1].get("data"), second.map(|it| json!(it)).as_ref());
     };
     let masked = format!("XXXXXXXXXXXX{}", &number[12..]);
-    delegated.set_rules(&json!([
+    application.set_rules(&json!([
         rule("/pci/", Mask, ALL_PERMISSIONS),
         rule("/pii/", Reveal, ALL_PERMISSIONS)
     ]));
-    shown(Some(&masked), Some("XXX-XX-6789"));
-    delegated.set_rules(&json!([
+    expect_data(Some(&masked), Some("XXX-XX-6789"));
+    application.set_rules(&json!([
         rule("/pci/", Reveal, ALL_PERMISSIONS),
         rule("/pii/", Transform::Redact, ALL_PERMISSIONS)
     ]));
-    shown(Some(&number), None);
-    // Whoever may not create one of them any more has no answer.
-    delegated.set_rules(&json!([rule("/pci/", Reveal, ALL_PERMISSIONS)]));
-    ask().expect_problem(403, "token:create");
-    delegated.set_rules(&json!([rule("/", Reveal, &["token:read"])]));
-    ask().expect_problem(403, "token:create");
+    expect_data(Some(&number), None);
+    // A caller that may no longer create one of the tokens gets no replay.
+    application.set_rules(&json!([rule("/pci/", Reveal, ALL_PERMISSIONS)]));
+    request().expect_problem(403, "token:create");
+    application.set_rules(&json!([rule("/", Reveal, &["token:read"])]));
+    request().expect_problem(403, "token:create");
 }
 
 #[test]
 fn replay_of_a_token_moved_out_of_reach_is_an_outline() {
-    let delegated = ApplicationHarness::new(
+    let application = ApplicationHarness::new(
         TenantSettings::default(),
         &json!([rule("/pci/", Reveal, ALL_PERMISSIONS), rule("/low/", Mask, ALL_PERMISSIONS)]),
     );
-    let mut described = card_body(&unique_card_number());
-    described["metadata"] = json!({"customer": "7"});
-    let body = json!([described, card_body(&unique_card_number())]);
-    let ask = || idempotency_key(&delegated.key, "moved", &body);
-    let first = ask().expect_status(200);
+    let mut card_with_attributes = card_body(&unique_card_number());
+    card_with_attributes["metadata"] = json!({"customer": "7"});
+    let body = json!([card_with_attributes, card_body(&unique_card_number())]);
+    let request = || tokenize_with_idempotency_key(&application.key, "moved", &body);
+    let first = request().expect_status(200);
     let mut expected = without_cvcs(&first);
-    let moves = |at: usize, to: &str| {
-        let patch = json!({"containers": [to]});
+    let move_token = |index: usize, container: &str| {
+        let patch = json!({"containers": [container]});
         SHARED_SERVER
-            .patch_token(&delegated.keys.private, &text_field(&first[at], "id"), &patch)
+            .patch_token(&application.keys.private, &text_field(&first[index], "id"), &patch)
             .expect_status(200);
     };
-    moves(0, "/low/");
-    assert!(ask().expect_status(200)[0]["data"]["number"].as_str().unwrap().starts_with("XXXX"));
-    moves(0, "/elsewhere/");
+    move_token(0, "/low/");
+    assert!(
+        request().expect_status(200)[0]["data"]["number"].as_str().unwrap().starts_with("XXXX")
+    );
+    move_token(0, "/elsewhere/");
     for name in
         ["data", "metadata", "card", "created_at", "created_by", "mask", "fingerprint_expression"]
     {
         assert!(expected[0].as_object_mut().unwrap().remove(name).is_some(), "{name}");
     }
-    assert_eq!(ask().expect_status(200), expected);
-    moves(1, "/elsewhere/");
-    ask().expect_problem(403, "token:create");
+    assert_eq!(request().expect_status(200), expected);
+    move_token(1, "/elsewhere/");
+    request().expect_problem(403, "token:create");
 }
 
 #[test]
@@ -233,53 +256,58 @@ fn replay_of_a_deduplicated_token_requires_the_read_permission() {
             token_deduplication_behavior: behavior,
             ..TenantSettings::default()
         };
-        let delegated =
+        let application =
             ApplicationHarness::new(settings, &json!([rule("/", Reveal, ALL_PERMISSIONS)]));
-        let (known, fresh) = (unique_card_number(), unique_card_number());
-        let mut described = card_body(&known);
-        described["metadata"] = json!({"customer": "7"});
-        SHARED_SERVER.create_token_ok(&delegated.keys.private, &described);
-        let body = json!([card_body(&known), card_body(&fresh)]);
-        let ask = || idempotency_key(&delegated.key, "found", &body);
-        let first = ask().expect_status(200);
+        let (existing_number, new_number) = (unique_card_number(), unique_card_number());
+        let mut card_with_attributes = card_body(&existing_number);
+        card_with_attributes["metadata"] = json!({"customer": "7"});
+        SHARED_SERVER.create_token_ok(&application.keys.private, &card_with_attributes);
+        let body = json!([card_body(&existing_number), card_body(&new_number)]);
+        let request = || tokenize_with_idempotency_key(&application.key, "found", &body);
+        let first = request().expect_status(200);
         assert_eq!(first[0]["_extras"]["deduplication_behavior"], behavior.as_str());
-        assert_eq!(ask().expect_status(200), without_cvcs(&first));
+        assert_eq!(request().expect_status(200), without_cvcs(&first));
 
-        delegated.set_rules(&json!([rule("/", Reveal, &["token:create"])]));
-        let now = ask().expect_status(200);
+        application.set_rules(&json!([rule("/", Reveal, &["token:create"])]));
+        let now = request().expect_status(200);
         let names: Vec<_> = now[0].as_object().unwrap().keys().map(String::as_str).collect();
         assert_eq!(names, ["_extras", "containers", "fingerprint", "id", "tenant_id", "type"]);
         assert_eq!(now[1], without_cvcs(&first)[1]);
 
         let without_update = json!([rule("/", Reveal, &["token:create", "token:read"])]);
-        delegated.set_rules(&without_update);
-        let whole = ask().expect_status(200)[0].get("data").is_some();
-        assert_eq!(whole, behavior == DeduplicationBehavior::ReadExisting);
+        application.set_rules(&without_update);
+        let includes_data = request().expect_status(200)[0].get("data").is_some();
+        assert_eq!(includes_data, behavior == DeduplicationBehavior::ReadExisting);
     }
 }
 
-/// As with a single token: what nobody may see any part of is no answer.
+/// A response without any visible token is denied, as for a single token.
 #[test]
 fn replay_without_any_visible_token_is_denied() {
     let settings = TenantSettings { deduplicate_tokens: true, ..TenantSettings::default() };
-    let delegated = ApplicationHarness::new(settings, &json!([rule("/", Reveal, ALL_PERMISSIONS)]));
+    let application =
+        ApplicationHarness::new(settings, &json!([rule("/", Reveal, ALL_PERMISSIONS)]));
     let number = unique_card_number();
-    SHARED_SERVER.create_token_ok(&delegated.keys.private, &card_body(&number));
+    SHARED_SERVER.create_token_ok(&application.keys.private, &card_body(&number));
     let body = json!({"only": card_body(&number)});
-    idempotency_key(&delegated.key, "nothing-left", &body).expect_status(200);
-    delegated.set_rules(&json!([rule("/", Reveal, &["token:create"])]));
-    idempotency_key(&delegated.key, "nothing-left", &body).expect_problem(403, "token:read");
+    tokenize_with_idempotency_key(&application.key, "nothing-left", &body).expect_status(200);
+    application.set_rules(&json!([rule("/", Reveal, &["token:create"])]));
+    tokenize_with_idempotency_key(&application.key, "nothing-left", &body)
+        .expect_problem(403, "token:read");
 }
 
 #[test]
 fn public_key_replay_returns_the_same_masks() {
     let body = json!({"card": card_body(&unique_card_number()), "name": "Jo"});
-    let first = idempotency_key(&ACME.public, "browser", &body).expect_status(200);
-    assert_eq!(idempotency_key(&ACME.public, "browser", &body).expect_status(200), first);
+    let first = tokenize_with_idempotency_key(&ACME.public, "browser", &body).expect_status(200);
+    assert_eq!(
+        tokenize_with_idempotency_key(&ACME.public, "browser", &body).expect_status(200),
+        first
+    );
     let key = SHARED_SERVER.key_with_rules(
         &ACME.tenant,
         vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
     );
-    let first = idempotency_key(&key, "browser", &body).expect_status(200);
-    assert_eq!(idempotency_key(&key, "browser", &body).expect_status(200), first);
+    let first = tokenize_with_idempotency_key(&key, "browser", &body).expect_status(200);
+    assert_eq!(tokenize_with_idempotency_key(&key, "browser", &body).expect_status(200), first);
 }

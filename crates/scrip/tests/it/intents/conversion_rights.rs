@@ -1,4 +1,4 @@
-//! A conversion or a move gives the caller no right that it did not have before.
+//! Converting or moving a token gives the caller no additional right.
 
 use scrip_core::policy::{
     ApplicationKind::Public,
@@ -14,10 +14,10 @@ use crate::harness::server::{
     ACME, SHARED_SERVER, TenantApiKeys, card_body, grant, text_field, unique_card_number,
 };
 
-/// The key of an access session that sees all tokens whose id begins with `cust-7-`, and creates
-/// cards.
+/// Creates the key of an access session that reads all tokens with an id that begins with
+/// `cust-7-`, and creates cards.
 pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
-    let started = SHARED_SERVER.post(&keys.public, "/sessions", &json!({})).json();
+    let session = SHARED_SERVER.post(&keys.public, "/sessions", &json!({})).json();
     let rules = json!([
         {"description": "own cards", "priority": 1, "transform": "reveal",
             "permissions": ["token:read", "token:update"], "conditions":
@@ -25,10 +25,10 @@ pub(crate) fn create_customer_session(keys: &TenantApiKeys) -> String {
         {"description": "new cards", "priority": 2, "container": "/pci/", "transform": "mask",
             "permissions": ["token:create"]},
     ]);
-    let grant = json!({"nonce": started["nonce"], "rules": rules});
-    let authorized = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &grant);
-    assert!(matches!(authorized.status, 200 | 204), "{}", authorized.status);
-    text_field(&started, "session_key")
+    let grant = json!({"nonce": session["nonce"], "rules": rules});
+    let authorize_response = SHARED_SERVER.post(&keys.private, "/sessions/authorize", &grant);
+    assert!(matches!(authorize_response.status, 200 | 204), "{}", authorize_response.status);
+    text_field(&session, "session_key")
 }
 
 fn create_intent(key: &str) -> Value {
@@ -39,69 +39,74 @@ fn create_intent(key: &str) -> Value {
 #[test]
 fn access_session_cannot_convert_an_intent_under_an_id_that_it_may_reveal() {
     let session = create_customer_session(&ACME);
-    let victim = create_intent(&ACME.public);
-    let convert = |id: Value| {
-        let body = json!({"token_intent_id": victim["id"], "id": id});
+    let victim_intent = create_intent(&ACME.public);
+    let convert_under_id = |id: Value| {
+        let body = json!({"token_intent_id": victim_intent["id"], "id": id});
         SHARED_SERVER.create_token(&session, &body)
     };
-    convert(json!("cust-7-x")).expect_problem(403, "container");
-    convert(json!("cust-7-{{ data.expiration_year }}")).expect_problem(403, "id");
+    convert_under_id(json!("cust-7-x")).expect_problem(403, "container");
+    convert_under_id(json!("cust-7-{{ data.expiration_year }}")).expect_problem(403, "id");
     SHARED_SERVER.get_token(&session, "cust-7-x").expect_status(404);
-    convert(json!("cust-8-x")).expect_status(201);
+    convert_under_id(json!("cust-8-x")).expect_status(201);
     SHARED_SERVER.get_token(&session, "cust-8-x").expect_status(403);
 }
 
 #[test]
 fn conversion_requires_rights_on_the_containers_of_the_intent() {
-    let own = |name: &str, may: &[_]| {
+    let create_merchant_key = |name: &str, permissions: &[_]| {
         SHARED_SERVER
-            .key_with_rules(&ACME.tenant, vec![grant(&format!("/shop-{name}/"), Mask, may)])
+            .key_with_rules(&ACME.tenant, vec![grant(&format!("/shop-{name}/"), Mask, permissions)])
     };
-    let creator = own("b", &[TokenIntentCreate]);
-    let stranger = own("a", &[TokenCreate, TokenRead]);
-    let created = create_intent(&creator);
+    let intent_creator_key = create_merchant_key("b", &[TokenIntentCreate]);
+    let other_merchant_key = create_merchant_key("a", &[TokenCreate, TokenRead]);
+    let created = create_intent(&intent_creator_key);
     assert_eq!(created["containers"], json!(["/shop-b/"]));
-    let convert = |to: &str| json!({"token_intent_id": created["id"], "containers": [to]});
-    SHARED_SERVER.create_token(&stranger, &convert("/shop-a/")).expect_problem(403, "token:create");
-    SHARED_SERVER.create_token(&own("b", &[TokenCreate]), &convert("/shop-b/")).expect_status(201);
-    // Without containers of its own an intent is everybody's who knows its id.
+    let conversion_body =
+        |container: &str| json!({"token_intent_id": created["id"], "containers": [container]});
+    SHARED_SERVER
+        .create_token(&other_merchant_key, &conversion_body("/shop-a/"))
+        .expect_problem(403, "token:create");
+    SHARED_SERVER
+        .create_token(&create_merchant_key("b", &[TokenCreate]), &conversion_body("/shop-b/"))
+        .expect_status(201);
+    // An intent without containers can be used by every caller that knows its id.
     let created = create_intent(&ACME.public);
     let body = json!({"token_intent_id": created["id"], "containers": ["/shop-a/"]});
-    SHARED_SERVER.create_token(&stranger, &body).expect_status(201);
+    SHARED_SERVER.create_token(&other_merchant_key, &body).expect_status(201);
 }
 
 #[test]
 fn move_or_conversion_into_containers_with_threeds_rights_is_denied() {
     let created = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
-    let waiting = create_intent(&ACME.public);
-    let convert = json!({"token_intent_id": waiting["id"], "containers": ["/attacker/"]});
+    let intent = create_intent(&ACME.public);
+    let conversion_body = json!({"token_intent_id": intent["id"], "containers": ["/attacker/"]});
     for permission in [ThreeDsSessionCreate, ThreeDsSessionAuthenticate, ThreeDsSessionRead] {
-        let mover = SHARED_SERVER.key_with_rules(
+        let key = SHARED_SERVER.key_with_rules(
             &ACME.tenant,
             vec![
                 grant("/pci/", Mask, &[TokenCreate, TokenRead, TokenUpdate]),
                 grant("/attacker/", Mask, &[TokenCreate, TokenRead, TokenUpdate, permission]),
             ],
         );
-        let patch = json!({"containers": ["/attacker/"]});
+        let container_patch = json!({"containers": ["/attacker/"]});
         SHARED_SERVER
-            .patch_token(&mover, &text_field(&created, "id"), &patch)
+            .patch_token(&key, &text_field(&created, "id"), &container_patch)
             .expect_problem(403, "container");
-        SHARED_SERVER.create_token(&mover, &convert).expect_problem(403, "container");
+        SHARED_SERVER.create_token(&key, &conversion_body).expect_problem(403, "container");
     }
-    // With the same rights in both containers it is a move like any other.
-    let rights = [TokenCreate, TokenRead, TokenUpdate, ThreeDsSessionCreate];
-    let rules = vec![grant("/pci/", Reveal, &rights), grant("/shop/", Reveal, &rights)];
-    let mover = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
+    // With equal rights in both containers the move is allowed.
+    let permissions = [TokenCreate, TokenRead, TokenUpdate, ThreeDsSessionCreate];
+    let rules = vec![grant("/pci/", Reveal, &permissions), grant("/shop/", Reveal, &permissions)];
+    let key = SHARED_SERVER.key_with_rules(&ACME.tenant, rules);
     SHARED_SERVER
-        .patch_token(&mover, &text_field(&created, "id"), &json!({"containers": ["/shop/"]}))
+        .patch_token(&key, &text_field(&created, "id"), &json!({"containers": ["/shop/"]}))
         .expect_status(200);
-    let browser = SHARED_SERVER.key_with_permissions(
+    let public_key = SHARED_SERVER.key_with_permissions(
         &ACME.tenant,
         Public,
         &[TokenCreate, ThreeDsSessionCreate],
     );
     SHARED_SERVER
-        .create_token(&browser, &json!({"token_intent_id": waiting["id"]}))
+        .create_token(&public_key, &json!({"token_intent_id": intent["id"]}))
         .expect_status(201);
 }

@@ -1,4 +1,4 @@
-//! Token intents: created, read, deleted, converted, and gone by themselves.
+//! Token intents: create, read, delete, convert and expire.
 
 use std::{sync::Barrier, thread, time::Duration};
 
@@ -42,17 +42,17 @@ fn token_intent_shows_card_details_but_no_data() {
     assert_eq!(created["card"]["last4"], number[12..]);
     assert_eq!(created["card"]["expiration_month"], 7);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
-    let found = SHARED_SERVER.get_path(&ACME.private, &format!("{path}/"));
-    assert_eq!(found.expect_status(200), created);
-    assert!(!found.text.contains(&number) && !found.text.contains("123\""));
-    // Its fingerprint is the one that a token of it has.
+    let get_response = SHARED_SERVER.get_path(&ACME.private, &format!("{path}/"));
+    assert_eq!(get_response.expect_status(200), created);
+    assert!(!get_response.text.contains(&number) && !get_response.text.contains("123\""));
+    // The fingerprint is equal to the fingerprint of a token with the same data.
     let token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
     assert_eq!(token["fingerprint"], created["fingerprint"]);
     SHARED_SERVER.delete(&ACME.private, &path).expect_status(204);
-    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "no such thing");
-    SHARED_SERVER.delete(&ACME.private, &path).expect_problem(404, "no such thing");
-    let gone = SHARED_SERVER.create_token(&ACME.private, &conversion_body(&created));
-    gone.expect_invalid("token_intent_id");
+    SHARED_SERVER.get_path(&ACME.private, &path).expect_problem(404, "Not found.");
+    SHARED_SERVER.delete(&ACME.private, &path).expect_problem(404, "Not found.");
+    let second_conversion = SHARED_SERVER.create_token(&ACME.private, &conversion_body(&created));
+    second_conversion.expect_invalid("token_intent_id");
 }
 
 #[test]
@@ -85,23 +85,25 @@ fn every_token_type_can_be_an_intent() {
 
 #[test]
 fn invalid_token_intents_name_the_attribute() {
-    let rejected = |body: Value, attribute: &str| {
+    let expect_rejected = |body: Value, attribute: &str| {
         SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_invalid(attribute);
     };
-    rejected(json!({"data": 1}), "type");
-    rejected(json!({"type": "robot", "data": 1}), "type");
-    rejected(json!({"type": "card"}), "data");
-    rejected(json!({"type": "card", "data": {"number": "4242424242424241"}}), "data.number");
-    rejected(
+    expect_rejected(json!({"data": 1}), "type");
+    expect_rejected(json!({"type": "robot", "data": 1}), "type");
+    expect_rejected(json!({"type": "card"}), "data");
+    expect_rejected(json!({"type": "card", "data": {"number": "4242424242424241"}}), "data.number");
+    expect_rejected(
         json!({"type": "token", "data": 1, "authentication": {"eci_indicator": "05"}}),
         "authentication",
     );
-    rejected(
+    expect_rejected(
         json!({"type": "network_token", "data": {"number": "4242424242424242"}, "authentication": {"eci_indicator": 5}}),
         "authentication",
     );
-    let both = json!({"token_intent_id": "x", "type": "token", "data": 1});
-    SHARED_SERVER.create_token(&ACME.private, &both).expect_invalid("token_intent_id");
+    let body_with_intent_and_data = json!({"token_intent_id": "x", "type": "token", "data": 1});
+    SHARED_SERVER
+        .create_token(&ACME.private, &body_with_intent_and_data)
+        .expect_invalid("token_intent_id");
     SHARED_SERVER
         .create_token(&ACME.private, &json!({"token_intent_id": "nonsense"}))
         .expect_invalid("token_intent_id");
@@ -121,8 +123,9 @@ fn conversion_drops_the_cvc_and_keeps_other_attributes() {
     assert_eq!(token["data"], json!({"number": number}));
     assert_eq!(token["containers"], json!(["/converted/"]));
     let query = json!({"query": format!("data:{number}")});
-    let found = SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
-    assert_eq!(found["data"][0]["id"], token["id"]);
+    let search_result =
+        SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &query).expect_status(200);
+    assert_eq!(search_result["data"][0]["id"], token["id"]);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
     assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 404);
 }
@@ -137,14 +140,14 @@ fn only_one_of_100_concurrent_conversions_succeeds() {
     let body = conversion_body(&created);
     let barrier = Barrier::new(100);
     let statuses: Vec<u16> = thread::scope(|scope| {
-        let one = |_| {
+        let spawn_conversion = |_| {
             scope.spawn(|| {
                 barrier.wait();
                 SHARED_SERVER.create_token(&ACME.private, &body).status
             })
         };
-        let all: Vec<_> = (0..100).map(one).collect();
-        all.into_iter().map(|it| it.join().unwrap()).collect()
+        let conversions: Vec<_> = (0..100).map(spawn_conversion).collect();
+        conversions.into_iter().map(|it| it.join().unwrap()).collect()
     });
     assert_eq!(statuses.iter().filter(|it| **it == 201).count(), 1);
     assert_eq!(statuses.iter().filter(|it| **it == 400).count(), 99);
@@ -163,8 +166,12 @@ fn tokenize_converts_all_or_none() {
         .collect();
     let body = json!({"a": conversion_body(&intents[0]), "b": [conversion_body(&intents[1]), {"type": "card", "data": {"number": "1"}}]});
     assert_eq!(SHARED_SERVER.post(&ACME.private, "/tokenize", &body).status, 400);
-    let twice = json!([conversion_body(&intents[0]), conversion_body(&intents[0])]);
-    assert_eq!(SHARED_SERVER.post(&ACME.private, "/tokenize", &twice).status, 400);
+    let body_with_repeated_intent =
+        json!([conversion_body(&intents[0]), conversion_body(&intents[0])]);
+    assert_eq!(
+        SHARED_SERVER.post(&ACME.private, "/tokenize", &body_with_repeated_intent).status,
+        400
+    );
     for intent in &intents {
         let path = format!("/token-intents/{}", text_field(intent, "id"));
         assert_eq!(SHARED_SERVER.get_path(&ACME.private, &path).status, 200);
@@ -174,14 +181,14 @@ fn tokenize_converts_all_or_none() {
     let created = SHARED_SERVER.post(&ACME.private, "/tokenize", &body).expect_status(200);
     assert_eq!(created["a"]["type"], "card");
     assert_eq!(created["b"][0]["fingerprint"], intents[1]["fingerprint"]);
-    let unknown = json!({"deep": [conversion_body(&intents[0])]});
+    let nested_body = json!({"deep": [conversion_body(&intents[0])]});
     SHARED_SERVER
-        .post(&ACME.private, "/tokenize", &unknown)
+        .post(&ACME.private, "/tokenize", &nested_body)
         .expect_invalid("deep[0].token_intent_id");
 }
 
-/// A tenant that deduplicates, and reads what is there for other creates.
-fn deduplicating_tenant() -> (TestServer, TenantApiKeys) {
+/// Starts a server with a tenant that deduplicates tokens.
+fn start_deduplicating_server() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
     let settings = TenantSettings {
         deduplicate_tokens: true,
@@ -194,7 +201,7 @@ fn deduplicating_tenant() -> (TestServer, TenantApiKeys) {
 
 #[test]
 fn conversion_updates_an_existing_duplicate() {
-    let (server, keys) = deduplicating_tenant();
+    let (server, keys) = start_deduplicating_server();
     let number = unique_card_number();
     let data = |year: u32| json!({"number": number, "expiration_year": year, "cvc": "123"});
     let first = server.create_token_ok(&keys.private, &json!({"type": "card", "data": data(2030)}));
@@ -205,8 +212,9 @@ fn conversion_updates_an_existing_duplicate() {
     assert_eq!(token["id"], first["id"]);
     assert_eq!(token["data"]["expiration_year"], 2035);
     assert_eq!(token["metadata"], json!({"new": "yes"}));
-    let extras = json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
-    assert_eq!(token["_extras"], extras);
+    let expected_extras =
+        json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
+    assert_eq!(token["_extras"], expected_extras);
     assert_eq!(
         server
             .get_path(&keys.private, &format!("/token-intents/{}", text_field(&created, "id")))
@@ -214,9 +222,10 @@ fn conversion_updates_an_existing_duplicate() {
         404
     );
 
-    // Without the permission to update, it is read.
-    let may = &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
-    let key = server.key_with_permissions(&keys.tenant, ApplicationKind::Private, may);
+    // Without the permission to update, the existing token is returned unchanged.
+    let permissions =
+        &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
+    let key = server.key_with_permissions(&keys.tenant, ApplicationKind::Private, permissions);
     let created = create_intent(&server, &key, &json!({"type": "card", "data": data(2040)}));
     let token = server.create_token_ok(&key, &conversion_body(&created));
     assert_eq!(token["_extras"]["deduplication_behavior"], "read_existing");
@@ -239,17 +248,20 @@ fn intent_expires_with_its_retention_and_its_cvc_earlier() {
     let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
     let created = create_intent(&server, &keys.private, &body);
     let path = format!("/token-intents/{}", text_field(&created, "id"));
-    let ask = json!({"d": format!("{{{{ token_intent: {} | json: '$.data' }}}}", text_field(&created, "id"))});
-    let seen = |key: &str| server.post(key, "/detokenize", &ask);
-    assert_eq!(seen(&keys.private).expect_status(200)["d"]["cvc"], "123");
+    let request = json!({"d": format!("{{{{ token_intent: {} | json: '$.data' }}}}", text_field(&created, "id"))});
+    let send_detokenize = |key: &str| server.post(key, "/detokenize", &request);
+    assert_eq!(send_detokenize(&keys.private).expect_status(200)["d"]["cvc"], "123");
     server.clock.advance(Duration::from_secs(3600));
-    assert_eq!(seen(&keys.private).expect_status(200)["d"], json!({"number": "4242424242424242"}));
+    assert_eq!(
+        send_detokenize(&keys.private).expect_status(200)["d"],
+        json!({"number": "4242424242424242"})
+    );
     server.clock.advance(Duration::from_secs(23 * 3600 - 1));
     assert_eq!(server.get_path(&keys.private, &path).status, 200);
     server.clock.advance(Duration::from_secs(1));
     assert_eq!(server.get_path(&keys.private, &path).status, 404);
     assert_eq!(server.delete(&keys.private, &path).status, 404);
-    assert_eq!(seen(&keys.private).status, 400);
+    assert_eq!(send_detokenize(&keys.private).status, 400);
     server
         .create_token(&keys.private, &conversion_body(&created))
         .expect_invalid("token_intent_id");
@@ -263,39 +275,44 @@ fn detokenize_applies_the_transform_to_intents() {
         &json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}}),
     );
     let id = text_field(&created, "id");
-    let ask = json!({
+    let request = json!({
         "number": format!("{{{{ token_intent: {id} | json: '$.data.number' }}}}"),
         "cvc": format!("{{{{ token_intent: {id} | json: '$.data.cvc' }}}}"),
         "last4": format!("{{{{ token_intent: {id} | json: '$.card.last4' }}}}"),
     });
-    let seen = |key: &str| SHARED_SERVER.post(key, "/detokenize", &ask);
+    let send_detokenize = |key: &str| SHARED_SERVER.post(key, "/detokenize", &request);
     assert_eq!(
-        seen(&ACME.private).expect_status(200),
+        send_detokenize(&ACME.private).expect_status(200),
         json!({"number": "4242424242424242", "cvc": "123", "last4": "4242"})
     );
-    let both = &[Permission::TokenRead, Permission::TokenIntentRead];
-    let masked = SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, both);
+    let permissions = &[Permission::TokenRead, Permission::TokenIntentRead];
+    let key_without_reveal =
+        SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
     assert_eq!(
-        seen(&masked).expect_status(200),
+        send_detokenize(&key_without_reveal).expect_status(200),
         json!({"number": "XXXXXXXXXXXX4242", "cvc": null, "last4": "4242"})
     );
-    let one = SHARED_SERVER.key_with_permissions(
+    let key_without_intent_read = SHARED_SERVER.key_with_permissions(
         &ACME.tenant,
         ApplicationKind::Private,
         &[Permission::TokenRead],
     );
-    seen(&one).expect_problem(403, "token-intent:read");
-    let elsewhere = vec![grant("/general/", Transform::Reveal, both)];
-    seen(&SHARED_SERVER.key_with_rules(&ACME.tenant, elsewhere)).expect_problem(403, "token:read");
-    let theirs = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    assert_eq!(seen(&theirs.private).status, 400);
+    send_detokenize(&key_without_intent_read).expect_problem(403, "token-intent:read");
+    let rules_for_other_container = vec![grant("/general/", Transform::Reveal, permissions)];
+    send_detokenize(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules_for_other_container))
+        .expect_problem(403, "token:read");
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    assert_eq!(send_detokenize(&other_tenant_keys.private).status, 400);
 }
 
-/// Whoever may not see the data gives no expression that would tell of it, nor learns by refusals.
+/// A caller without a reveal right cannot set an expression that discloses the data, and errors
+/// disclose nothing.
 #[test]
 fn conversion_without_reveal_right_discloses_nothing() {
-    let may = &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
-    let blind = SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, may);
+    let permissions =
+        &[Permission::TokenCreate, Permission::TokenRead, Permission::TokenIntentCreate];
+    let key_without_reveal =
+        SHARED_SERVER.key_with_permissions(&ACME.tenant, ApplicationKind::Private, permissions);
     let number = "4242424242424242";
     let card = || {
         create_intent(
@@ -311,69 +328,73 @@ fn conversion_without_reveal_right_discloses_nothing() {
             &json!({"type": "social_security_number", "data": "123-45-6789"}),
         )
     };
-    let with = |intent: &Value, name: &str, value: Value| {
+    let convert_with = |intent: &Value, name: &str, value: Value| {
         let mut body = conversion_body(intent);
         body[name] = value;
-        SHARED_SERVER.create_token(&blind, &body)
+        SHARED_SERVER.create_token(&key_without_reveal, &body)
     };
-    let (kept_card, kept_ssn) = (card(), ssn());
+    let (unused_card, unused_ssn) = (card(), ssn());
     for (intent, name, value) in [
-        (&kept_card, "fingerprint_expression", json!("{{ data.number | slice: 6, 2 }}")),
-        (&kept_card, "search_indexes", json!(["{{ data.number }}"])),
-        (&kept_ssn, "search_indexes", json!(["{{ data | slice: 0 }}"])),
-        (&kept_ssn, "fingerprint_expression", json!("{{ data | slice: 0 }}")),
-        (&kept_ssn, "mask", json!("{{ data }}")),
-        (&kept_card, "mask", json!(["4242424242424242"])),
-        (&kept_card, "mask", json!(["4242424212344242"])),
-        (&kept_card, "id", json!("{{ data.number | slice: 0, 8 }}4242{{ data.number | last4 }}")),
-        (&kept_card, "id", json!("{{ data.number | slice: 0, 8 }}1234{{ data.number | last4 }}")),
-        (&kept_ssn, "id", json!("{{ data | alias_preserve_format: 9, 0 }}")),
+        (&unused_card, "fingerprint_expression", json!("{{ data.number | slice: 6, 2 }}")),
+        (&unused_card, "search_indexes", json!(["{{ data.number }}"])),
+        (&unused_ssn, "search_indexes", json!(["{{ data | slice: 0 }}"])),
+        (&unused_ssn, "fingerprint_expression", json!("{{ data | slice: 0 }}")),
+        (&unused_ssn, "mask", json!("{{ data }}")),
+        (&unused_card, "mask", json!(["4242424242424242"])),
+        (&unused_card, "mask", json!(["4242424212344242"])),
+        (&unused_card, "id", json!("{{ data.number | slice: 0, 8 }}4242{{ data.number | last4 }}")),
+        (&unused_card, "id", json!("{{ data.number | slice: 0, 8 }}1234{{ data.number | last4 }}")),
+        (&unused_ssn, "id", json!("{{ data | alias_preserve_format: 9, 0 }}")),
     ] {
-        with(intent, name, value).expect_problem(403, name);
+        convert_with(intent, name, value).expect_problem(403, name);
     }
-    // The number itself, and one that only looks like it, are refused in the same words.
-    let itself = with(&kept_card, "id", json!("x-4242424242424242"));
-    let lookalike = with(&kept_card, "id", json!("x-4242 4242-0000.4242"));
-    itself.expect_invalid("id");
-    assert_eq!(itself.without_trace(), lookalike.without_trace());
-    // What tells no more than everybody sees is allowed.
-    with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"])).expect_status(201);
-    with(&card(), "fingerprint_expression", json!("{{ data.number }}")).expect_status(201);
+    // The number and a lookalike of it are rejected with the same message.
+    let response_to_number_as_id = convert_with(&unused_card, "id", json!("x-4242424242424242"));
+    let response_to_lookalike_id = convert_with(&unused_card, "id", json!("x-4242 4242-0000.4242"));
+    response_to_number_as_id.expect_invalid("id");
+    assert_eq!(response_to_number_as_id.without_trace(), response_to_lookalike_id.without_trace());
+    // Expressions that disclose no more than the visible details are allowed.
+    convert_with(&card(), "search_indexes", json!(["{{ data.number | last4 }}"]))
+        .expect_status(201);
+    convert_with(&card(), "fingerprint_expression", json!("{{ data.number }}")).expect_status(201);
 
-    with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
-    with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"])).expect_status(201);
-    with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
-    // Whether an id holds a number that is no card's, nobody is told.
-    with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4()))).expect_status(201);
-    // A key that sees everything may say anything.
-    let open = card();
-    let body = json!({"token_intent_id": open["id"], "fingerprint_expression": "{{ data.number | slice: 6, 2 }}"});
+    convert_with(&card(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
+    convert_with(&ssn(), "search_indexes", json!(["{{ data | last4 }}", "{{ data }}"]))
+        .expect_status(201);
+    convert_with(&ssn(), "id", json!(format!("own-{}", uuid::Uuid::new_v4()))).expect_status(201);
+    // No error discloses whether an id contains the number of another type.
+    convert_with(&ssn(), "id", json!(format!("123-45-6789 {}", uuid::Uuid::new_v4())))
+        .expect_status(201);
+    // A caller with a reveal right may set any expression.
+    let intent = card();
+    let body = json!({"token_intent_id": intent["id"],
+        "fingerprint_expression": "{{ data.number | slice: 6, 2 }}"});
     SHARED_SERVER.create_token_ok(&ACME.private, &body);
 }
 
 #[test]
 fn repeated_intent_requests_are_replayed() {
-    let ask = || {
+    let request = || {
         let body = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-        let ask = SHARED_SERVER
+        let request = SHARED_SERVER
             .request("POST", "/token-intents")
             .key(&ACME.public)
             .idempotency_key("intent-once");
-        ask.json(&body).send().expect_status(201)
+        request.json(&body).send().expect_status(201)
     };
-    assert_eq!(ask(), ask());
-    let created = ask();
-    let convert = || {
-        let ask = SHARED_SERVER
+    assert_eq!(request(), request());
+    let created = request();
+    let send_conversion = || {
+        let request = SHARED_SERVER
             .request("POST", "/tokens")
             .key(&ACME.private)
             .idempotency_key("convert-once");
-        ask.json(&conversion_body(&created)).send().expect_status(201)
+        request.json(&conversion_body(&created)).send().expect_status(201)
     };
-    assert_eq!(convert(), convert());
+    assert_eq!(send_conversion(), send_conversion());
 }
 
-/// A right to create shows what one brought. What somebody else brought, it does not.
+/// The create permission shows data that the caller sent, but not data of another caller.
 #[test]
 fn conversion_returns_only_data_visible_by_the_read_permission() {
     let number = "4242424242424242";
@@ -384,18 +405,27 @@ fn conversion_returns_only_data_visible_by_the_read_permission() {
             &json!({"type": "card", "data": {"number": number}}),
         )
     };
-    let create = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
-    let read = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
-    let shown = |rules, key: &str| {
-        let ask = SHARED_SERVER
+    let create_rule = grant("/pci/", Transform::Reveal, &[Permission::TokenCreate]);
+    let read_rule = |transform| grant("/pci/", transform, &[Permission::TokenRead]);
+    let convert_with_rules = |rules, key: &str| {
+        let request = SHARED_SERVER
             .request("POST", "/tokens")
             .key(&SHARED_SERVER.key_with_rules(&ACME.tenant, rules))
             .idempotency_key(key);
-        ask.json(&conversion_body(&created())).send().expect_status(201).get("data").cloned()
+        request.json(&conversion_body(&created())).send().expect_status(201).get("data").cloned()
     };
-    assert_eq!(shown(vec![create.clone()], "a"), None);
-    assert_eq!(shown(vec![create.clone(), read(Transform::Redact)], "b"), None);
+    assert_eq!(convert_with_rules(vec![create_rule.clone()], "a"), None);
+    assert_eq!(
+        convert_with_rules(vec![create_rule.clone(), read_rule(Transform::Redact)], "b"),
+        None
+    );
     let masked = json!({"number": "XXXXXXXXXXXX4242"});
-    assert_eq!(shown(vec![create.clone(), read(Transform::Mask)], "c"), Some(masked));
-    assert_eq!(shown(vec![create, read(Transform::Reveal)], "d"), Some(json!({"number": number})));
+    assert_eq!(
+        convert_with_rules(vec![create_rule.clone(), read_rule(Transform::Mask)], "c"),
+        Some(masked)
+    );
+    assert_eq!(
+        convert_with_rules(vec![create_rule, read_rule(Transform::Reveal)], "d"),
+        Some(json!({"number": number}))
+    );
 }

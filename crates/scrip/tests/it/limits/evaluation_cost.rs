@@ -1,13 +1,13 @@
-//! What expressions may cost: one budget for each request, and no work that is not charged.
+//! The cost of expressions: one budget per request, and all work is charged.
 
 use scrip_core::policy::{Permission::TokenRead, TenantSettings, Transform::Mask};
 use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, grant, text_field};
 
-const BUDGET_EXCEEDED: &str = "the expressions of this request are too much to evaluate together";
+const BUDGET_EXCEEDED: &str = "the expressions of this request exceed the shared evaluation limit";
 
-/// About 6 MiB of charged work over a text of 50,000 characters.
+/// An expression that costs about 6 MiB of charged work over a text of 50,000 characters.
 const EXPENSIVE_EXPRESSION: &str =
     "{% for i in (1..120) %}{% if data contains 'y' %}{% endif %}{% endfor %}masked";
 
@@ -17,9 +17,9 @@ fn large_text() -> String {
 
 #[track_caller]
 fn expect_rejected(key: &str, path: &str, body: &Value, expected: &str) {
-    let reply = SHARED_SERVER.post(key, path, body);
-    assert_eq!(reply.status, 400, "{}", reply.text);
-    assert!(reply.text.contains(expected), "{}", reply.text);
+    let response = SHARED_SERVER.post(key, path, body);
+    assert_eq!(response.status, 400, "{}", response.text);
+    assert!(response.text.contains(expected), "{}", response.text);
 }
 
 #[test]
@@ -34,9 +34,12 @@ fn keep_argument_longer_than_256_characters_is_rejected() {
 
 #[test]
 fn indexes_of_one_token_share_one_budget() {
-    let with = |indexes: usize| json!({"type": "token", "data": large_text(), "search_indexes": vec![EXPENSIVE_EXPRESSION; indexes]});
-    SHARED_SERVER.create_token_ok(&ACME.private, &with(2));
-    expect_rejected(&ACME.private, "/tokens", &with(3), BUDGET_EXCEEDED);
+    let body_with_indexes = |indexes: usize| {
+        let search_indexes = vec![EXPENSIVE_EXPRESSION; indexes];
+        json!({"type": "token", "data": large_text(), "search_indexes": search_indexes})
+    };
+    SHARED_SERVER.create_token_ok(&ACME.private, &body_with_indexes(2));
+    expect_rejected(&ACME.private, "/tokens", &body_with_indexes(3), BUDGET_EXCEEDED);
 }
 
 #[test]
@@ -58,21 +61,21 @@ fn stored_mask_over_the_budget_of_a_request_shows_no_data() {
         assert_eq!(SHARED_SERVER.get_token(&reader, id).expect_status(200)["data"], "masked");
     }
     let body: Vec<_> = ids.iter().map(|it| format!("{{{{ {it} }}}}")).collect();
-    let shown = SHARED_SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
-    let shown = shown.as_array().unwrap();
-    assert_eq!(shown.iter().filter(|it| *it == "masked").count(), 2, "{shown:?}");
-    assert_eq!(shown.iter().filter(|it| it.is_null()).count(), 2, "{shown:?}");
-    // A list ends its page early instead, and shows all of them.
-    let (mut start, mut seen) = (String::new(), 0);
+    let values = SHARED_SERVER.post(&reader, "/detokenize", &json!(body)).expect_status(200);
+    let values = values.as_array().unwrap();
+    assert_eq!(values.iter().filter(|it| *it == "masked").count(), 2, "{values:?}");
+    assert_eq!(values.iter().filter(|it| it.is_null()).count(), 2, "{values:?}");
+    // A list does not fail: it ends its page early and still returns all tokens over several pages.
+    let (mut cursor, mut listed_count) = (String::new(), 0);
     for _ in 0..ids.len() {
         let page = SHARED_SERVER
-            .get_path(&reader, &format!("/v2/tokens?size=100{start}"))
+            .get_path(&reader, &format!("/v2/tokens?size=100{cursor}"))
             .expect_status(200);
         let data = page["data"].as_array().unwrap();
         assert!(data.iter().all(|it| it["data"] == "masked"));
-        seen += data.len();
+        listed_count += data.len();
         let Some(next) = page["pagination"]["next"].as_str() else { break };
-        start = format!("&start={next}");
+        cursor = format!("&start={next}");
     }
-    assert_eq!(seen, ids.len());
+    assert_eq!(listed_count, ids.len());
 }

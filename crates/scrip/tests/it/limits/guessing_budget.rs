@@ -2,83 +2,20 @@
 
 use std::{sync::Arc, time::Duration};
 
-use scrip_core::{
-    operations::tenants::update_tenant::set_tenant_quotas,
-    policy::{
-        AccessPolicy,
-        ApplicationKind::{Private, Public},
-        Permission::{TokenCreate, TokenIntentCreate, TokenRead, TokenSearch, TokenUpdate},
-        Permissions, PolicyPermit, Quotas, TenantKind, TenantSettings,
-        Transform::{Mask, Reveal},
-        tenant::quota::QuotaLimit,
-    },
+use scrip_core::policy::{
+    AccessPolicy,
+    ApplicationKind::{Private, Public},
+    Permission::{TokenCreate, TokenRead, TokenSearch, TokenUpdate},
+    Permissions, Quotas, TenantKind, TenantSettings,
+    Transform::{Mask, Reveal},
+    tenant::quota::QuotaLimit,
 };
 use serde_json::{Value, json};
 
-use crate::harness::server::{TenantApiKeys, TestServer, grant, text_field};
-
-fn luhn_sum(number: &str) -> u32 {
-    let weigh = |(at, digit): (usize, u8)| {
-        let digit = u32::from(digit - b'0');
-        if at % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
-    };
-    number.bytes().rev().enumerate().map(weigh).sum()
-}
-
-/// Card numbers that a masked reader cannot tell apart.
-pub(crate) fn lookalikes(first: &str, count: usize) -> Vec<String> {
-    let numbers = (0..1_000_000_u32).map(|it| format!("{first}{it:06}1111"));
-    numbers.filter(|it| luhn_sum(it).is_multiple_of(10)).take(count).collect()
-}
-
-pub(crate) fn card(number: &str) -> Value {
-    json!({"type": "card", "data": {"number": number}})
-}
-
-pub(crate) struct GuessingBudgetHarness {
-    pub(crate) server: TestServer,
-    pub(crate) keys: TenantApiKeys,
-    /// A backend with plain permissions: it sees masks.
-    pub(crate) masked: String,
-}
-
-impl GuessingBudgetHarness {
-    pub(crate) fn new(kind: TenantKind) -> Self {
-        Self::with_settings(kind, TenantSettings::default())
-    }
-
-    fn with_settings(kind: TenantKind, settings: TenantSettings) -> Self {
-        let server = TestServer::start();
-        let keys = server.create_tenant_of_kind(kind, settings);
-        let all = [TokenCreate, TokenRead, TokenUpdate, TokenSearch, TokenIntentCreate];
-        let masked = server.key_with_permissions(&keys.tenant, Private, &all);
-        Self { server, keys, masked }
-    }
-
-    fn edit_quotas(&self, edit: impl FnOnce(Quotas) -> Quotas + Send + 'static) {
-        let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
-        self.server.runtime.block_on(async {
-            set_tenant_quotas(&self.server.app.vault, permit, Box::new(edit)).await.unwrap();
-            self.server.app.reload().await.unwrap();
-        });
-    }
-
-    fn create_and_get_fingerprint(&self, key: &str, number: &str) -> Value {
-        self.server.create_token_ok(key, &card(number))["fingerprint"].clone()
-    }
-
-    fn spend_budget(&self, key: &str, numbers: &[String]) {
-        for number in numbers {
-            assert!(self.create_and_get_fingerprint(key, number).is_string(), "within the budget");
-        }
-    }
-
-    pub(crate) fn flush_counts(&self) {
-        let vault = &self.server.app.vault;
-        let flushed = vault.guess_ledger.flush(&*vault.store, vault.clock.now());
-        self.server.runtime.block_on(flushed).unwrap();
-    }
-}
+use crate::{
+    harness::server::{grant, text_field},
+    limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes},
+};
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -93,7 +30,7 @@ fn number_21_of_a_group_and_repeats_get_no_fingerprint() {
     assert_eq!(
         harness.create_and_get_fingerprint(&public, &first[0]),
         Value::Null,
-        "a repeat of the first"
+        "a repeated number still has a fingerprint"
     );
     assert!(
         harness.create_and_get_fingerprint(&public, &lookalikes("422222", 1)[0]).is_string(),
@@ -102,7 +39,7 @@ fn number_21_of_a_group_and_repeats_get_no_fingerprint() {
     harness.server.clock.advance(DAY);
     assert!(
         harness.create_and_get_fingerprint(&public, last).is_string(),
-        "the window has moved on"
+        "no fingerprint although the window has passed"
     );
 }
 
@@ -152,7 +89,7 @@ fn check_counted_in_own_container(harness: &GuessingBudgetHarness, key: &str) {
 }
 
 #[test]
-fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_sees_masks_elsewhere() {
+fn guessing_budget_applies_to_a_caller_with_reveal_right_on_only_one_container() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let own = grant("/own/", Reveal, &[TokenCreate, TokenRead]);
     let rules = vec![own, grant("/pci/", Mask, &[TokenRead])];
@@ -164,7 +101,7 @@ fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_sees_masks_els
 fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_creates_elsewhere() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        parse_permissions: Permissions::from_list(&[TokenCreate]),
+        permissions: Permissions::from_list(&[TokenCreate]),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenRead])],
     };
     let key = harness.server.key_with_access(&harness.keys.tenant, Private, access);
@@ -175,7 +112,7 @@ fn reveal_right_on_one_container_lifts_no_budget_of_a_caller_that_creates_elsewh
 fn public_key_with_a_reveal_right_is_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        parse_permissions: Permissions::default(),
+        permissions: Permissions::default(),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
     };
     let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
@@ -186,20 +123,21 @@ fn public_key_with_a_reveal_right_is_counted() {
 fn replayed_request_of_a_public_key_with_a_reveal_right_is_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let access = AccessPolicy {
-        parse_permissions: Permissions::default(),
+        permissions: Permissions::default(),
         rules: vec![grant("/own/", Reveal, &[TokenCreate, TokenUpdate])],
     };
     let key = harness.server.key_with_access(&harness.keys.tenant, Public, access);
     let numbers = lookalikes("411111", 20);
     let create = |number: &str| {
-        let ask = harness.server.request("POST", "/tokens").key(&key).idempotency_key("order-7");
-        ask.json(&card_in_own_container(number)).send().status
+        let request =
+            harness.server.request("POST", "/tokens").key(&key).idempotency_key("order-7");
+        request.json(&card_in_own_container(number)).send().status
     };
     assert_eq!(create(&numbers[0]), 201);
     for number in &numbers[1..] {
         assert_eq!(create(number), 422);
     }
-    assert_eq!(create(&numbers[0]), 422, "spent: an equal request is not replayed");
+    assert_eq!(create(&numbers[0]), 422, "exhausted: an equal request must not be replayed");
 }
 
 #[test]
@@ -208,9 +146,9 @@ fn caller_with_reveal_rules_only_is_not_counted() {
     let rules = ["/own/", "/pci/"].map(|it| grant(it, Reveal, &[TokenCreate, TokenRead]));
     let of_rules = harness.server.key_with_rules(&harness.keys.tenant, rules.into());
     harness.spend_budget(&of_rules, &lookalikes("411111", 45));
-    // A rule on the root comes before plain permissions, and covers every container.
+    // A rule on the root has precedence over plain permissions and applies to every container.
     let access = AccessPolicy {
-        parse_permissions: Permissions::from_list(&[TokenCreate, TokenSearch]),
+        permissions: Permissions::from_list(&[TokenCreate, TokenSearch]),
         rules: vec![grant("/", Reveal, &[TokenRead])],
     };
     let of_root = harness.server.key_with_access(&harness.keys.tenant, Private, access);
@@ -255,12 +193,13 @@ fn number_in_metadata_counts_when_the_fingerprint_shows_it() {
     assert_eq!(guess(&numbers[20]), Value::Null);
 }
 
-/// A create whose fingerprint is that of a guess in the metadata, whatever its own data is.
+/// A create with the fingerprint of a guessed number in the metadata, independent of its own data.
 struct MetadataGuess {
     token_type: &'static str,
     own_data: Value,
     stored_data: Value,
-    /// The text that the type's own expression gives for the stored data, and others like it.
+    /// The text that the default expression of the type returns for the stored data, and
+    /// lookalikes.
     texts: Vec<String>,
 }
 
@@ -321,7 +260,7 @@ fn bank_and_identity_numbers_in_metadata_count_when_the_fingerprint_shows_them()
             assert_eq!(hit["fingerprint"], Value::Null, "{kind:?} {token_type}");
             assert_eq!(hit["_extras"]["deduplicated"], json!(false));
             assert_ne!(hit["id"], known["id"]);
-            // The same number as data has no budget of its own.
+            // The same number as data counts in the same budget.
             let as_data = harness.server.create_token_ok(&key, &stored);
             assert_eq!(as_data["fingerprint"], Value::Null, "{kind:?} {token_type} as data");
         }
@@ -376,7 +315,7 @@ fn intents_tokenize_and_patch_share_the_budget_and_succeed_when_exhausted() {
     let both = json!({"a": card(&numbers[18]), "b": card(&numbers[19])});
     let created = server.post(key, "/tokenize", &both).expect_status(200);
     assert!(created["a"]["fingerprint"].is_string() && created["b"]["fingerprint"].is_string());
-    // Now it is spent.
+    // The budget is exhausted now.
     assert_eq!(intent(&numbers[20])["fingerprint"], Value::Null);
     let created =
         server.post(key, "/tokenize", &json!({"c": card(&numbers[21])})).expect_status(200);
@@ -440,7 +379,7 @@ fn quota_off_lifts_the_limit() {
 }
 
 #[test]
-fn bank_accounts_and_identity_numbers_have_groups_of_their_own() {
+fn bank_accounts_and_identity_numbers_have_separate_groups() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
     let bank = |account: &str| {
         let data = json!({"routing_number": "021000021", "account_number": account});
@@ -456,7 +395,7 @@ fn bank_accounts_and_identity_numbers_have_groups_of_their_own() {
     }
     assert_eq!(bank("307777")["fingerprint"], Value::Null);
     assert!(bank("307778")["fingerprint"].is_string());
-    assert_eq!(ssn("123306789")["fingerprint"], Value::Null, "with or without separators");
+    assert_eq!(ssn("123306789")["fingerprint"], Value::Null, "separators change the group");
     assert!(ssn("123-30-6788")["fingerprint"].is_string());
 }
 
@@ -507,14 +446,19 @@ fn replayed_request_counts_its_number_before_it_is_compared() {
     let public = harness.server.key_with_permissions(&harness.keys.tenant, Public, &[TokenCreate]);
     let numbers = lookalikes("411111", 22);
     let create = |number: &str| {
-        let ask = harness.server.request("POST", "/tokens").key(&public).idempotency_key("order-7");
-        ask.json(&card(number)).send().status
+        let request =
+            harness.server.request("POST", "/tokens").key(&public).idempotency_key("order-7");
+        request.json(&card(number)).send().status
     };
     assert_eq!(create(&numbers[0]), 201);
-    assert_eq!(create(&numbers[0]), 201, "an equal request is replayed");
+    assert_eq!(create(&numbers[0]), 201, "an equal request must be replayed");
     for number in &numbers[1..20] {
         assert_eq!(create(number), 422);
     }
-    assert_eq!(create(&numbers[0]), 422, "spent: equal and different requests look the same");
+    assert_eq!(
+        create(&numbers[0]),
+        422,
+        "exhausted: equal and different requests must look the same"
+    );
     assert_eq!(create(&numbers[21]), 422);
 }

@@ -1,57 +1,60 @@
-//! The guessing budget for data of any form, and for requests with very many numbers.
+//! The guessing budget for data of type `token`, and for requests with very many numbers.
 
 use scrip_core::policy::TenantKind;
 use serde_json::{Value, json};
 
-use crate::limits::guessing_budget::{GuessingBudgetHarness, card, lookalikes};
+use crate::limits::guessing_budget_harness::{GuessingBudgetHarness, card, lookalikes};
 
 #[test]
-fn card_numbers_in_objects_and_lists_of_type_token_count() {
-    let spell = |number: &str| {
-        let (first, rest) = number.split_at(4);
-        format!("+{first}\t{rest}")
+fn card_numbers_in_objects_and_lists_of_type_token_count_as_guesses() {
+    let format_number = |number: &str| {
+        let (first_digits, last_digits) = number.split_at(4);
+        format!("+{first_digits}\t{last_digits}")
     };
     let bodies: [&dyn Fn(&str) -> Value; 4] = [
         &|it| json!({"card": {"pan": it}, "owner": "known"}),
         &|it| json!(["known", [it]]),
-        &|it| json!({"pan": spell(it)}),
+        &|it| json!({"pan": format_number(it)}),
         &|it| json!({"pan": it.parse::<u64>().unwrap()}),
     ];
     for body in bodies {
         let harness = GuessingBudgetHarness::new(TenantKind::Production);
-        let shown = |number: &String| {
+        let has_fingerprint = |number: &String| {
             let token = json!({"type": "token", "data": body(number)});
             harness.server.create_token_ok(&harness.masked, &token)["fingerprint"].is_string()
         };
         let numbers = lookalikes("411111", 25);
-        assert_eq!(numbers.iter().filter(|it| shown(it)).count(), 20, "{}", body("1"));
+        assert_eq!(numbers.iter().filter(|it| has_fingerprint(it)).count(), 20, "{}", body("1"));
     }
 }
 
 #[test]
 fn request_with_very_many_numbers_is_not_compared_and_not_counted() {
     let harness = GuessingBudgetHarness::new(TenantKind::Production);
-    let send = |body: &Value| {
-        let ask = harness
+    let create_token = |body: &Value| {
+        let request = harness
             .server
             .request("POST", "/tokens")
             .key(&harness.keys.public)
             .idempotency_key("many");
-        ask.json(body).send()
+        request.json(body).send()
     };
-    send(&card(&lookalikes("411111", 1)[0])).expect_status(201);
+    create_token(&card(&lookalikes("411111", 1)[0])).expect_status(201);
     let numbers: Vec<_> = (0..20_000_u64).map(|it| (100_000_000_000 + it).to_string()).collect();
-    send(&json!({"type": "token", "data": numbers})).expect_status(422);
+    create_token(&json!({"type": "token", "data": numbers})).expect_status(422);
     harness.flush_counts();
     assert!(harness.server.count_rows(&harness.keys.tenant, "guesses") < 10);
-    // The same bound as for a new token: it is stored, and nothing can be compared with it.
-    let many = json!({"type": "token", "data": numbers.iter().take(101).collect::<Vec<_>>()});
+    // The limit is the same as for a new token: the token is stored but cannot be compared.
+    let body_with_101_numbers =
+        json!({"type": "token", "data": numbers.iter().take(101).collect::<Vec<_>>()});
     assert_eq!(
-        harness.server.create_token_ok(&harness.keys.public, &many)["fingerprint"],
+        harness.server.create_token_ok(&harness.keys.public, &body_with_101_numbers)["fingerprint"],
         Value::Null
     );
-    let fewer = json!({"type": "token", "data": numbers.iter().take(100).collect::<Vec<_>>()});
+    let body_with_100_numbers =
+        json!({"type": "token", "data": numbers.iter().take(100).collect::<Vec<_>>()});
     assert!(
-        harness.server.create_token_ok(&harness.keys.public, &fewer)["fingerprint"].is_string()
+        harness.server.create_token_ok(&harness.keys.public, &body_with_100_numbers)["fingerprint"]
+            .is_string()
     );
 }

@@ -1,4 +1,4 @@
-//! A server that counts, with a clock that stands still until it is moved.
+//! A server with rate limits and a clock that tests advance.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -28,13 +28,14 @@ impl RateLimitHarness {
         Self::start_with(kind, |app| app.limiter = Limiter::new(rates, 10_000))
     }
 
-    /// This machine is a trusted proxy there, so that a test can say whose address it has.
-    pub(crate) fn start_with(kind: TenantKind, adjust: impl FnOnce(&mut App)) -> Self {
+    /// Starts a server that trusts the loopback address as a proxy, so that a test can set the
+    /// client address.
+    pub(crate) fn start_with(kind: TenantKind, configure: impl FnOnce(&mut App)) -> Self {
         let clock = Arc::new(StoppedClock::at(SystemClock.now()));
         let server = TestServer::start_with(|app| {
             app.vault.clock = Arc::<StoppedClock>::clone(&clock);
             app.trusted_proxies = TrustedProxies(vec!["127.0.0.1/32".parse().unwrap()]);
-            adjust(app);
+            configure(app);
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, clock, keys }
@@ -48,7 +49,7 @@ impl RateLimitHarness {
         self.clock.set(Timestamp { unix_ms: self.now_ms() + ms });
     }
 
-    /// From another machine.
+    /// Builds a request from this client address.
     pub(crate) fn request(&self, client: &str, method: &str, path: &str) -> TestRequest<'_> {
         self.server.request(method, path).header("X-Forwarded-For", client)
     }
@@ -58,17 +59,17 @@ impl RateLimitHarness {
     }
 
     pub(crate) fn set_share(&self, share: RateLimitShare) {
-        let edit = move |quotas| Quotas { rate_limit: share, ..quotas };
+        let edit_quotas = move |quotas| Quotas { rate_limit: share, ..quotas };
         let permit = PolicyPermit::for_operator(Arc::clone(&self.keys.tenant));
         let app = &self.server.app;
         self.server.runtime.block_on(async {
-            set_tenant_quotas(&app.vault, permit, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&app.vault, permit, Box::new(edit_quotas)).await.unwrap();
             app.reload().await.unwrap();
         });
     }
 }
 
-/// What the table has.
+/// Returns the rate of this limit in the rate table.
 pub(crate) fn default_rate(name: RateLimitName) -> Rate {
     RATE_LIMITS.iter().find(|it| it.name == name).unwrap().rate
 }
@@ -84,13 +85,13 @@ pub(crate) fn to_ms(duration: Duration) -> i64 {
 }
 
 impl TestResponse {
-    /// Not a refusal by a limit, whatever else it is.
+    /// Expects that no rate limit rejected the request.
     #[track_caller]
     pub(crate) fn expect_not_limited(&self) {
         assert_ne!(self.status, 429, "{}", self.text);
     }
 
-    /// A refusal by this row, with all that it says about time.
+    /// Expects a rejection by this rate limit with the right rate-limit headers.
     #[track_caller]
     pub(crate) fn expect_rate_limited(
         &self,

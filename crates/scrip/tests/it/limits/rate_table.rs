@@ -1,4 +1,4 @@
-//! Every row of the rate table at its boundary.
+//! Every row of the rate table, tested at its limit.
 
 use std::{num::NonZeroU32, sync::Arc};
 
@@ -23,7 +23,8 @@ fn production_harness() -> RateLimitHarness {
     RateLimitHarness::new(TenantKind::Production, EffectiveRates::default())
 }
 
-/// So many are let in and no more; the window slides, and not a millisecond early.
+/// Expects that exactly the limit is admitted and that the window slides with millisecond
+/// precision.
 #[track_caller]
 fn check_throttles(
     harness: &RateLimitHarness,
@@ -40,12 +41,14 @@ fn check_throttles(
     harness.advance_ms(window_ms / 2);
     send(limit).expect_rate_limited(harness.now_ms(), name, limit, 1);
     harness.advance_ms(1);
-    // The first half has left, and the refused ones did not count.
+    // The first half of the requests is no longer in the window, and rejected requests did not
+    // count.
     (0..half).for_each(|it| send(it).expect_not_limited());
     send(limit).expect_rate_limited(harness.now_ms(), name, limit, window_ms / 2);
 }
 
-/// So many are let in; then everything is refused for the whole time, also when the window is free.
+/// Expects that exactly the limit is admitted. Then every request is rejected for the whole
+/// duration of the block, even if the window is empty.
 #[track_caller]
 fn check_blocks(
     harness: &RateLimitHarness,
@@ -62,7 +65,7 @@ fn check_blocks(
     send(limit).expect_rate_limited(harness.now_ms(), name, limit, wait_ms);
     harness.advance_ms(window_ms - late_ms + 1);
     let left_ms = block_ms - (window_ms - late_ms);
-    assert!(left_ms > 0, "the window is free before the block is over");
+    assert!(left_ms > 0, "the block ends before the window is free");
     send(limit).expect_rate_limited(harness.now_ms(), name, limit, left_ms);
     harness.advance_ms(left_ms - 1);
     send(limit).expect_rate_limited(harness.now_ms(), name, limit, 1);
@@ -78,7 +81,7 @@ fn test_tenant_is_limited_to_50_requests_in_10_seconds() {
     check_throttles(&harness, RateLimitName::TestTenant, |_| {
         harness.get(CLIENT, key, "/permissions")
     });
-    // By key and address: another address has its own, and so has another key.
+    // The counter belongs to a key and an address: another address or another key has its own.
     harness.get("198.51.100.2", key, "/permissions").expect_status(200);
     harness.get(CLIENT, &harness.keys.public, "/permissions").expect_status(200);
     harness.get(CLIENT, key, "/permissions").expect_problem(429, "test_tenant");
@@ -144,24 +147,24 @@ fn private_key_limit_counts_all_addresses() {
     check_throttles(&harness, RateLimitName::PrivateApplication, |it| {
         harness.get(&format!("198.51.100.{}", it % 4), key, "/permissions")
     });
-    let reply = harness.get("203.0.113.1", key, "/permissions");
-    reply.expect_problem(429, "private_application");
+    let response = harness.get("203.0.113.1", key, "/permissions");
+    response.expect_problem(429, "private_application");
 }
 
 #[test]
 fn private_keys_of_one_address_share_a_rate_limit() {
     let harness = RateLimitHarness::new(TenantKind::Production, rates_with_address_limit(100_000));
-    let other = harness.server.create_tenant_of_kind(
+    let other_tenant_keys = harness.server.create_tenant_of_kind(
         TenantKind::Production,
         scrip_core::policy::TenantSettings::default(),
     );
-    let keys = [&harness.keys.private, &other.private];
+    let keys = [&harness.keys.private, &other_tenant_keys.private];
     check_throttles(&harness, RateLimitName::PrivateApplication, |it| {
         harness.get(CLIENT, keys[usize::try_from(it % 2).unwrap()], "/permissions")
     });
     harness.get("198.51.100.2", keys[0], "/permissions").expect_status(200);
-    // A public key there is no private one.
-    harness.get(CLIENT, &other.public, "/permissions").expect_status(200);
+    // Public keys at this address are not counted.
+    harness.get(CLIENT, &other_tenant_keys.public, "/permissions").expect_status(200);
 }
 
 #[test]
@@ -186,7 +189,7 @@ fn access_session_is_limited_like_a_public_key() {
     check_blocks(&harness, RateLimitName::PublicApplication, |_| {
         harness.get(CLIENT, &key, "/permissions")
     });
-    // The application that began it has a counter of its own.
+    // The application that created the session has its own counter.
     harness.get(CLIENT, &harness.keys.public, "/permissions").expect_status(200);
 }
 
@@ -208,10 +211,10 @@ fn address_over_its_limit_is_blocked_for_30_seconds() {
         2 => harness.request(CLIENT, "GET", "/docs/style.css").send(),
         _ => harness.request(CLIENT, "DELETE", "/permissions").send(),
     });
-    // A key that is known does not help, and nobody else is blocked.
+    // A valid key from this address is also rejected. Other addresses are not blocked.
     harness.get(CLIENT, &harness.keys.private, "/permissions").expect_problem(429, "address");
     harness.get("198.51.100.2", &harness.keys.private, "/permissions").expect_status(200);
-    // Probes and preflights are answered.
+    // Probes and preflights are still served.
     harness.request(CLIENT, "GET", "/healthz").send().expect_status(200);
     harness.request(CLIENT, "GET", "/readyz").send().expect_status(200);
     assert_eq!(harness.request(CLIENT, "OPTIONS", "/tokens").send().status, 204);
@@ -235,21 +238,21 @@ fn probes_and_preflights_are_not_counted() {
 #[test]
 fn legacy_key_is_limited_to_100_requests_a_minute() {
     let harness = production_harness();
-    let known = harness.server.app.directory.load_full().unwrap();
-    let tenant = known.tenant(harness.keys.tenant.id).unwrap();
+    let directory = harness.server.app.directory.load_full().unwrap();
+    let tenant = directory.tenant(harness.keys.tenant.id).unwrap();
     let private = scrip_core::policy::ApplicationKind::Private;
     let application = tenant.applications.values().find(|it| it.record.kind == private).unwrap();
-    let legacy = ApiKeyText::parse("key_3Bv9xWkTq7LmZr2NpYc8Hd").unwrap();
+    let legacy_key = ApiKeyText::parse("key_3Bv9xWkTq7LmZr2NpYc8Hd").unwrap();
     let (app, permit) = (&harness.server.app, PolicyPermit::for_operator(Arc::clone(tenant)));
     harness.server.runtime.block_on(async {
         let (pepper, id) = (app.pepper().unwrap(), application.record.id);
-        import_api_key(&app.vault, permit, &pepper, id, legacy.clone()).await.unwrap();
+        import_api_key(&app.vault, permit, &pepper, id, legacy_key.clone()).await.unwrap();
         app.reload().await.unwrap();
     });
     check_throttles(&harness, RateLimitName::LegacyKey, |_| {
-        harness.get(CLIENT, legacy.expose(), "/permissions")
+        harness.get(CLIENT, legacy_key.expose(), "/permissions")
     });
-    harness.get("198.51.100.2", legacy.expose(), "/permissions").expect_status(200);
+    harness.get("198.51.100.2", legacy_key.expose(), "/permissions").expect_status(200);
     harness.get(CLIENT, &harness.keys.private, "/permissions").expect_status(200);
 }
 
@@ -257,32 +260,38 @@ fn legacy_key_is_limited_to_100_requests_a_minute() {
 fn lowest_rate_decides_and_rejected_requests_are_not_counted() {
     let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
     let key = &harness.keys.management;
-    let get = || harness.get(CLIENT, key, "/permissions");
-    // Fifty in ten seconds for a test tenant, two hundred a minute for a management key.
+    let send_request = || harness.get(CLIENT, key, "/permissions");
+    // The limits are 50 requests in 10 seconds for a test tenant and 200 per minute for a
+    // management key.
     for _ in 0..3 {
-        (0..50).for_each(|_| get().expect_not_limited());
-        (0..50).for_each(|_| get().expect_problem(429, "test_tenant"));
+        (0..50).for_each(|_| send_request().expect_not_limited());
+        (0..50).for_each(|_| send_request().expect_problem(429, "test_tenant"));
         harness.advance_ms(10_001);
     }
-    (0..50).for_each(|_| get().expect_not_limited());
+    (0..50).for_each(|_| send_request().expect_not_limited());
     harness.advance_ms(10_001);
-    get().expect_rate_limited(harness.now_ms(), RateLimitName::ManagementApplication, 200, 60_001);
+    send_request().expect_rate_limited(
+        harness.now_ms(),
+        RateLimitName::ManagementApplication,
+        200,
+        60_001,
+    );
 }
 
 #[test]
 fn changed_tenant_share_applies_to_the_next_request() {
     let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
-    let percent = |it| RateLimitShare::Percent(NonZeroU32::new(it).unwrap());
-    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
-    (0..30).for_each(|_| get().expect_not_limited());
-    harness.set_share(percent(50));
-    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 25, 10_001);
-    harness.set_share(percent(200));
-    (0..70).for_each(|_| get().expect_not_limited());
-    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 100, 10_001);
+    let share_of = |it| RateLimitShare::Percent(NonZeroU32::new(it).unwrap());
+    let send_request = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    (0..30).for_each(|_| send_request().expect_not_limited());
+    harness.set_share(share_of(50));
+    send_request().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 25, 10_001);
+    harness.set_share(share_of(200));
+    (0..70).for_each(|_| send_request().expect_not_limited());
+    send_request().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 100, 10_001);
     harness.set_share(RateLimitShare::Off);
-    (0..1900).for_each(|_| get().expect_not_limited());
-    get().expect_rate_limited(harness.now_ms(), RateLimitName::Address, 2000, 30_001);
+    (0..1900).for_each(|_| send_request().expect_not_limited());
+    send_request().expect_rate_limited(harness.now_ms(), RateLimitName::Address, 2000, 30_001);
 }
 
 #[test]
@@ -293,7 +302,6 @@ fn disabled_rate_limits_allow_everything() {
     }
 }
 
-/// What was decided can be sampled.
 #[test]
 fn decisions_are_counted_by_rate_limit() {
     let harness = RateLimitHarness::new(TenantKind::Test, EffectiveRates::default());
@@ -302,15 +310,15 @@ fn decisions_are_counted_by_rate_limit() {
     }
     harness.get(CLIENT, "no such key", "/permissions").expect_status(401);
     let limiter = &harness.server.app.limiter;
-    let of = |row: RateLimitName| {
-        let all = limiter.decisions();
-        let found = all.iter().find(|it| it.name == row).unwrap();
-        (found.allowed, found.rejected)
+    let decisions_of = |row: RateLimitName| {
+        let decisions = limiter.decisions();
+        let decision = decisions.iter().find(|it| it.name == row).unwrap();
+        (decision.allowed, decision.rejected)
     };
-    assert_eq!(of(RateLimitName::TestTenant), (50, 3));
-    assert_eq!(of(RateLimitName::PrivateApplication), (50, 0));
-    assert_eq!(of(RateLimitName::Address), (51, 0));
-    assert_eq!(of(RateLimitName::LegacyKey), (0, 0));
+    assert_eq!(decisions_of(RateLimitName::TestTenant), (50, 3));
+    assert_eq!(decisions_of(RateLimitName::PrivateApplication), (50, 0));
+    assert_eq!(decisions_of(RateLimitName::Address), (51, 0));
+    assert_eq!(decisions_of(RateLimitName::LegacyKey), (0, 0));
     assert_eq!(limiter.shared_counter_failures(), None);
     assert_eq!(limiter.counter_usage().counters, 4);
 }

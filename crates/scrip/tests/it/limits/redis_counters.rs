@@ -1,4 +1,4 @@
-//! Counters that several servers share; and what happens when they are away.
+//! Counters that several servers share in Redis, and behavior while Redis is unavailable.
 
 use std::{num::NonZeroU32, sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use crate::limits::harness::RateLimitHarness;
 
 const CLIENT: &str = "198.51.100.1";
-/// A machine that is busy is no failure here.
+/// A deadline that is long enough for a busy machine.
 const LONG_DEADLINE: Duration = Duration::from_secs(60);
 
 fn pepper() -> Pepper {
@@ -36,7 +36,7 @@ fn shared_limiter(
     (runtime, Limiter::new(rates, 1000).with_shared_counters(shared, outage_policy))
 }
 
-/// A server whose connections to Redis live in a runtime of the test's own.
+/// Starts a server with Redis connections that run in a runtime of the test.
 fn shared_harness(
     redis: &RedisServer,
     rates: EffectiveRates,
@@ -46,7 +46,8 @@ fn shared_harness(
     (RateLimitHarness::start_with(TenantKind::Test, |app| app.limiter = limiter), runtime)
 }
 
-/// The table with windows and blocks of an hour: their clock is Redis's, and no machine is so slow.
+/// Returns the rate table with windows and blocks of one hour. Redis uses its own clock, so short
+/// windows would fail on a slow machine.
 fn hourly_rates() -> EffectiveRates {
     let hour = Duration::from_secs(3600);
     RATE_LIMITS.iter().fold(EffectiveRates::default(), |rates, it| {
@@ -76,16 +77,16 @@ fn two_servers_share_counters() {
     let subject = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
     let check = CounterCheck { limit: RateLimitName::LegacyKey, key: subject, rate };
     runtime.block_on(async {
-        let one = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
-        let two = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
+        let first_counters = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
+        let second_counters = RedisCounters::start(redis.client(), LONG_DEADLINE).await;
         let tasks = (0..8).map(|it| {
-            let shared = Arc::clone(if it % 2 == 0 { &one } else { &two });
+            let shared = Arc::clone(if it % 2 == 0 { &first_counters } else { &second_counters });
             let pepper = &pepper;
             async move {
                 let mut admitted = 0;
                 for _ in 0..30 {
-                    let counted = shared.count(pepper, &[check]).await.unwrap();
-                    admitted += u32::from(counted.outcome.is_ok());
+                    let result = shared.count(pepper, &[check]).await.unwrap();
+                    admitted += u32::from(result.outcome.is_ok());
                 }
                 admitted
             }
@@ -99,17 +100,21 @@ fn two_servers_share_counters() {
 fn shared_limit_rejects_with_all_rate_limit_headers() {
     let redis = RedisServer::start();
     let (harness, _runtime) = shared_harness(&redis, hourly_rates(), OutagePolicy::CountLocally);
-    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
-    (0..50).for_each(|_| drop(get().expect_status(200)));
-    let rejected = get();
-    rejected.expect_problem(429, "test_tenant");
-    let header = |name: &str| rejected.headers[name].parse::<i64>().unwrap();
+    let send_request = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    (0..50).for_each(|_| drop(send_request().expect_status(200)));
+    let rejected_response = send_request();
+    rejected_response.expect_problem(429, "test_tenant");
+    let header = |name: &str| rejected_response.headers[name].parse::<i64>().unwrap();
     assert!((1..=3601).contains(&header("retry-after")), "{}", header("retry-after"));
     assert_eq!(header("ratelimit-limit"), 50);
-    assert_eq!(harness.server.app.limiter.counter_usage().counters, 0, "nothing is counted here");
+    assert_eq!(
+        harness.server.app.limiter.counter_usage().counters,
+        0,
+        "the server counted locally"
+    );
 }
 
-/// Neither keys nor addresses stand in Redis, and everything there ends by itself.
+/// Redis contains neither keys nor addresses, and every entry expires.
 #[test]
 fn redis_counters_contain_no_keys_or_addresses_and_expire() {
     let redis = RedisServer::start();
@@ -129,32 +134,35 @@ fn redis_counters_contain_no_keys_or_addresses_and_expire() {
     }
     assert!(names.iter().any(|it| it.ends_with(":block")), "{names:?}");
     for name in &names {
-        let end = name.strip_suffix(":block").unwrap_or(name).rsplit(':').next().unwrap();
-        let digest = end.len() == 32 && end.bytes().all(|it| it.is_ascii_hexdigit());
-        if end == "probe" {
+        let name_suffix = name.strip_suffix(":block").unwrap_or(name).rsplit(':').next().unwrap();
+        let digest =
+            name_suffix.len() == 32 && name_suffix.bytes().all(|it| it.is_ascii_hexdigit());
+        if name_suffix == "probe" {
             continue;
         }
         assert!(digest, "{name}");
         let address_hex = "c6336401";
         assert!(!name.contains(address_hex) && !name.contains("198.51"), "{name}");
         let left_ms: i64 = redis.query(&["PTTL", name]);
-        assert!(left_ms > 0 && left_ms <= 3_600_001, "{name} {left_ms}");
+        assert!(left_ms > 0 && left_ms <= 3_600_001, "{name} expires in {left_ms} ms");
     }
 }
 
-/// A log there is no longer than its limit.
+/// A sliding window log in Redis is no longer than its limit.
 #[test]
 fn redis_counter_size_is_bounded_by_its_limit() {
     let redis = RedisServer::start();
     let (runtime, pepper) = (Runtime::new().unwrap(), pepper());
-    let brief = Rate {
+    let short_rate = Rate {
         window: Duration::from_micros(1),
         ..hourly_rates().rate(RateLimitName::AccountUpdater).unwrap()
     };
     let subject = CounterKey::Address(ClientNetwork::from_address([192, 0, 2, 1].into()));
-    let check = CounterCheck { limit: RateLimitName::AccountUpdater, key: subject, rate: brief };
-    // With room for another, so that the log does not end before it is looked at.
-    let lasting = CounterCheck {
+    let check =
+        CounterCheck { limit: RateLimitName::AccountUpdater, key: subject, rate: short_rate };
+    // This check has a longer window and is admitted, so that the log does not expire before the
+    // test reads it.
+    let larger_check = CounterCheck {
         rate: hourly_rates().rate(RateLimitName::PrivateApplication).unwrap(),
         ..check
     };
@@ -163,7 +171,7 @@ fn redis_counter_size_is_bounded_by_its_limit() {
         for _ in 0..100 {
             shared.count(&pepper, &[check]).await.unwrap();
         }
-        assert!(shared.count(&pepper, &[lasting]).await.unwrap().outcome.is_ok());
+        assert!(shared.count(&pepper, &[larger_check]).await.unwrap().outcome.is_ok());
     });
     let names: Vec<String> = redis.query(&["KEYS", "scrip:limit:account_updater:*"]);
     assert_eq!(names.len(), 1);
@@ -171,9 +179,9 @@ fn redis_counter_size_is_bounded_by_its_limit() {
     assert!(length <= 11, "{length}");
 }
 
-/// A blocked address is refused without asking Redis again.
+/// A blocked address is rejected without another Redis query.
 #[test]
-fn rejection_is_cached_without_asking_redis_again() {
+fn rejection_is_cached_without_another_redis_query() {
     let redis = RedisServer::start();
     let rate = Rate {
         requests: NonZeroU32::new(3).unwrap(),
@@ -184,18 +192,18 @@ fn rejection_is_cached_without_asking_redis_again() {
     for _ in 0..4 {
         harness.get(CLIENT, "no such key", "/permissions");
     }
-    let scripts = || -> String {
+    let count_script_calls = || -> String {
         let stats: String = redis.query(&["INFO", "commandstats"]);
         stats.lines().filter(|it| it.starts_with("cmdstat_eval")).collect()
     };
-    let before = scripts();
+    let calls_before = count_script_calls();
     for _ in 0..5 {
         harness.get(CLIENT, "no such key", "/permissions").expect_problem(429, "address");
         harness.get(CLIENT, &harness.keys.private, "/permissions").expect_problem(429, "address");
     }
-    assert_eq!(scripts(), before);
+    assert_eq!(count_script_calls(), calls_before);
     harness.get("198.51.100.2", &harness.keys.private, "/permissions").expect_status(200);
-    assert_ne!(scripts(), before);
+    assert_ne!(count_script_calls(), calls_before);
 }
 
 #[test]
@@ -204,52 +212,52 @@ fn falls_back_to_local_counters_while_redis_is_down() {
     let (harness, _runtime) =
         shared_harness(&redis, EffectiveRates::default(), OutagePolicy::CountLocally);
     let limiter = &harness.server.app.limiter;
-    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
-    get().expect_status(200);
+    let send_request = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    send_request().expect_status(200);
     assert_eq!(limiter.shared_counters_available(), Some(true));
     redis.kill();
-    // By this server's clock, which stands still.
-    (0..50).for_each(|_| drop(get().expect_status(200)));
-    get().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 50, 10_001);
+    // The local counters use the clock of this server, which the test does not advance.
+    (0..50).for_each(|_| drop(send_request().expect_status(200)));
+    send_request().expect_rate_limited(harness.now_ms(), RateLimitName::TestTenant, 50, 10_001);
     assert_eq!(limiter.shared_counters_available(), Some(false));
     assert!(limiter.shared_counter_failures().unwrap() >= 51);
     assert!(redis.restart());
     wait_until("back", || limiter.shared_counters_available() == Some(true));
-    let failed = limiter.shared_counter_failures();
-    get().expect_status(200);
-    assert_eq!(limiter.shared_counter_failures(), failed);
+    let failures = limiter.shared_counter_failures();
+    send_request().expect_status(200);
+    assert_eq!(limiter.shared_counter_failures(), failures);
 }
 
 #[test]
-fn closed_policy_rejects_requests_while_redis_is_down() {
+fn reject_policy_rejects_requests_while_redis_is_down() {
     let mut redis = RedisServer::start();
     let (harness, _runtime) =
         shared_harness(&redis, EffectiveRates::default(), OutagePolicy::RejectAll);
     let limiter = &harness.server.app.limiter;
-    let get = || harness.get(CLIENT, &harness.keys.private, "/permissions");
-    get().expect_status(200);
+    let send_request = || harness.get(CLIENT, &harness.keys.private, "/permissions");
+    send_request().expect_status(200);
     redis.kill();
     for _ in 0..3 {
-        let reply = get();
-        reply.expect_problem(503, "counted");
-        assert_eq!(reply.headers["retry-after"], "1");
-        harness.get(CLIENT, "no such key", "/permissions").expect_problem(503, "counted");
+        let response = send_request();
+        response.expect_problem(503, "rate limiter");
+        assert_eq!(response.headers["retry-after"], "1");
+        harness.get(CLIENT, "no such key", "/permissions").expect_problem(503, "rate limiter");
     }
     harness.request(CLIENT, "GET", "/readyz").send().expect_status(200);
     assert!(redis.restart());
     wait_until("back", || limiter.shared_counters_available() == Some(true));
-    get().expect_status(200);
+    send_request().expect_status(200);
 }
 
-/// It is there and does not answer: a request waits for its deadline once, not every one.
+/// Redis accepts connections but does not respond. Only the first request waits for the deadline.
 #[test]
 fn unresponsive_redis_is_treated_as_unavailable() {
     let redis = RedisServer::start();
     let runtime = Runtime::new().unwrap();
     let shared = runtime.block_on(RedisCounters::start(redis.client(), Duration::from_millis(200)));
     let pepper = pepper();
-    let here = ClientNetwork::from_address([192, 0, 2, 1].into());
-    let check = address_check(&EffectiveRates::default(), here).unwrap();
+    let client_network = ClientNetwork::from_address([192, 0, 2, 1].into());
+    let check = address_check(&EffectiveRates::default(), client_network).unwrap();
     let count = || runtime.block_on(shared.count(&pepper, &[check]));
     wait_until("there", || count().is_ok());
     redis.signal("STOP");
@@ -260,7 +268,8 @@ fn unresponsive_redis_is_treated_as_unavailable() {
     wait_until("back", || count().is_ok());
 }
 
-/// A Redis that cannot write is away, too: it is asked to write before it is believed.
+/// A Redis that cannot write is unavailable, too: the server tests a write before it uses Redis
+/// again.
 #[test]
 fn redis_that_cannot_write_is_treated_as_unavailable() {
     let redis = RedisServer::start();

@@ -1,4 +1,4 @@
-//! The search budget: `data:` searches of callers that do not see everything in clear.
+//! The search budget: `data:` searches of callers without a reveal right on all containers.
 
 use std::{sync::Arc, time::Duration};
 
@@ -15,7 +15,7 @@ use serde_json::json;
 
 use crate::{
     harness::server::{TenantApiKeys, TestResponse, TestServer},
-    limits::guessing_budget::lookalikes,
+    limits::guessing_budget_harness::lookalikes,
 };
 
 struct SearchBudgetHarness {
@@ -25,12 +25,12 @@ struct SearchBudgetHarness {
 }
 
 impl SearchBudgetHarness {
-    fn new(kind: TenantKind, edit: fn(Quotas) -> Quotas) -> Self {
+    fn new(kind: TenantKind, edit_quotas: fn(Quotas) -> Quotas) -> Self {
         let server = TestServer::start();
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
         server.runtime.block_on(async {
-            set_tenant_quotas(&server.app.vault, permit, Box::new(edit)).await.unwrap();
+            set_tenant_quotas(&server.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
             server.app.reload().await.unwrap();
         });
         let masked = server.key_with_permissions(&keys.tenant, Private, &[TokenSearch, TokenRead]);
@@ -46,8 +46,8 @@ impl SearchBudgetHarness {
 }
 
 #[track_caller]
-fn expect_budget_exhausted(reply: &TestResponse) {
-    assert_eq!(reply.status, 429, "{}", reply.text);
+fn expect_budget_exhausted(response: &TestResponse) {
+    assert_eq!(response.status, 429, "{}", response.text);
     for header in [
         "retry-after",
         "ratelimit-limit",
@@ -56,30 +56,38 @@ fn expect_budget_exhausted(reply: &TestResponse) {
         "x-ratelimit-reset",
     ] {
         assert!(
-            !reply.headers.contains_key(header),
+            !response.headers.contains_key(header),
             "the official clients would wait for {header}"
         );
     }
 }
 
 #[test]
-fn terms_of_digits_with_the_same_last_four_are_limited() {
-    // Nine digits would count in the guessing budget too.
+fn searches_for_digits_with_the_same_last_four_are_limited() {
+    // Use fewer than nine digits: nine digits would also count in the guessing budget.
     let harness = SearchBudgetHarness::new(TenantKind::Production, |it| it);
     for it in 0..20 {
-        let reply = harness.search(&harness.masked, &format!("1{it:02}-6789"));
-        assert_eq!(reply.expect_status(200)["data"], json!([]));
-        // The same digits are the same term; the twentieth spends the budget.
-        let repeat = harness.search(&harness.masked, &format!("1{it:02}6789"));
-        assert_eq!(repeat.status == 200, it < 19, "{}", repeat.text);
+        let response = harness.search(&harness.masked, &format!("1{it:02}-6789"));
+        assert_eq!(response.expect_status(200)["data"], json!([]));
+        // The same digits are the same term. The twentieth term exhausts the budget.
+        let repeated_response = harness.search(&harness.masked, &format!("1{it:02}6789"));
+        assert_eq!(repeated_response.status == 200, it < 19, "{}", repeated_response.text);
     }
     let query = json!({"query": "data:1216789"});
     expect_budget_exhausted(&harness.server.post(&harness.masked, "/tokens/search", &query));
     expect_budget_exhausted(&harness.search(&harness.masked, "1216789"));
     expect_budget_exhausted(&harness.search(&harness.masked, "100-6789"));
     expect_budget_exhausted(&harness.search(&harness.masked, "999-88-6789"));
-    assert_eq!(harness.search(&harness.masked, "1216788").status, 200, "another last four");
-    assert_eq!(harness.search(&harness.keys.private, "1216789").status, 200, "a reveal right");
+    assert_eq!(
+        harness.search(&harness.masked, "1216788").status,
+        200,
+        "a term with another last four was limited"
+    );
+    assert_eq!(
+        harness.search(&harness.keys.private, "1216789").status,
+        200,
+        "a caller with a reveal right was limited"
+    );
     harness.server.clock.advance(Duration::from_secs(24 * 60 * 60));
     assert_eq!(harness.search(&harness.masked, "1216789").status, 200);
 }
@@ -97,7 +105,8 @@ fn repeated_searches_of_one_term_count_once() {
     }
 }
 
-/// A caller without a reveal right that can plant the terms it is going to search for.
+/// Creates the key of a caller without a reveal right that can plant the terms that it searches for
+/// later.
 fn create_planting_key(harness: &SearchBudgetHarness) -> String {
     let permissions = [TokenCreate, TokenSearch];
     harness.server.key_with_permissions(&harness.keys.tenant, Private, &permissions)
@@ -113,15 +122,19 @@ fn searches_that_find_a_planted_index_are_limited() {
         harness.server.create_token_ok(&key, &body);
     }
     for term in &terms[..20] {
-        let found = harness.search(&key, term).expect_status(200);
-        assert_eq!(found["data"].as_array().unwrap().len(), 1, "the planted token is found");
+        let search_result = harness.search(&key, term).expect_status(200);
+        assert_eq!(
+            search_result["data"].as_array().unwrap().len(),
+            1,
+            "the search did not find the planted token"
+        );
     }
     expect_budget_exhausted(&harness.search(&key, &terms[20]));
 }
 
 #[test]
 fn searches_that_find_a_default_index_are_limited() {
-    // The type's own indexes are trusted, but the data under them is the planter's.
+    // The default indexes of a type are trusted, but the attacker wrote the data.
     let harness = SearchBudgetHarness::new(TenantKind::Production, |it| Quotas {
         search_misses: QuotaLimit::Count(1),
         ..it
@@ -132,31 +145,36 @@ fn searches_that_find_a_default_index_are_limited() {
         harness.server.create_token_ok(&key, &body);
     }
     for it in 0..50 {
-        let found = harness.search(&key, &format!("{it:04}")).expect_status(200);
-        assert_eq!(found["data"].as_array().unwrap().len(), 1);
+        let search_result = harness.search(&key, &format!("{it:04}")).expect_status(200);
+        assert_eq!(search_result["data"].as_array().unwrap().len(), 1);
     }
     expect_budget_exhausted(&harness.search(&key, "0050"));
 }
 
 #[test]
-fn digit_terms_count_for_the_application_with_any_last_four() {
+fn searches_for_digits_with_any_last_four_count_for_the_application() {
     let harness = SearchBudgetHarness::new(TenantKind::Production, |it| Quotas {
         search_misses: QuotaLimit::Count(1),
         ..it
     });
-    // An index over the middle digits of a card gives every guess a group of its own.
+    // An index over the middle digits of a card puts every guess into a separate group.
     for it in 0..49 {
         assert_eq!(harness.search(&harness.masked, &format!("22{it:04}")).status, 200);
     }
-    assert_eq!(harness.search(&harness.masked, "text").status, 200, "shares the budget");
+    assert_eq!(
+        harness.search(&harness.masked, "text").status,
+        200,
+        "the text was limited before the budget was exhausted"
+    );
     expect_budget_exhausted(&harness.search(&harness.masked, "220050"));
     expect_budget_exhausted(&harness.search(&harness.masked, "411111220050"));
-    let other = harness.server.key_with_permissions(&harness.keys.tenant, Private, &[TokenSearch]);
-    assert_eq!(harness.search(&other, "220050").status, 200);
+    let other_key =
+        harness.server.key_with_permissions(&harness.keys.tenant, Private, &[TokenSearch]);
+    assert_eq!(harness.search(&other_key, "220050").status, 200);
 }
 
 #[test]
-fn short_texts_are_limited_for_each_application() {
+fn searches_for_short_texts_are_limited_for_each_application() {
     let harness = SearchBudgetHarness::new(TenantKind::Production, |it| Quotas {
         search_misses: QuotaLimit::Count(1),
         ..it
@@ -166,9 +184,14 @@ fn short_texts_are_limited_for_each_application() {
     }
     expect_budget_exhausted(&harness.search(&harness.masked, "x"));
     expect_budget_exhausted(&harness.search(&harness.masked, "0000"));
-    assert_eq!(harness.search(&harness.masked, "a longer text").status, 200, "is not counted");
-    let other = harness.server.key_with_permissions(&harness.keys.tenant, Private, &[TokenSearch]);
-    assert_eq!(harness.search(&other, "x").status, 200);
+    assert_eq!(
+        harness.search(&harness.masked, "a longer text").status,
+        200,
+        "a long text was counted"
+    );
+    let other_key =
+        harness.server.key_with_permissions(&harness.keys.tenant, Private, &[TokenSearch]);
+    assert_eq!(harness.search(&other_key, "x").status, 200);
 }
 
 #[test]

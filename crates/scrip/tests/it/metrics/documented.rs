@@ -1,4 +1,5 @@
-//! The table of metrics, the alerts and the dashboard speak of what there is, and of all of it.
+//! The table of metrics, the alerts and the dashboard name exactly the metrics that the server
+//! exports.
 
 use std::{collections::BTreeSet, fs, path::Path};
 
@@ -12,17 +13,17 @@ fn read_document(name: &str) -> String {
     fs::read_to_string(folder.join(name)).unwrap()
 }
 
-/// Family and kind, as a server shows them.
+/// Returns the name and the type of each metric family that a server exports.
 fn scraped_families() -> BTreeSet<(String, String)> {
     let key = MetricsKey::parse("the-key-of-the-operator").unwrap();
     let server = TestServer::start_with(|app| app.node.metrics_key = Some(key));
     scrape(&server).families.into_iter().map(|(name, it)| (name, it.kind)).collect()
 }
 
-/// Every word in a text that looks like a metric, as the family it belongs to.
+/// Returns the metric families that a text names.
 fn families_in(text: &str, families: &BTreeSet<(String, String)>) -> BTreeSet<String> {
-    let part = |it: char| it.is_ascii_alphanumeric() || it == '_';
-    let words = text.split(|it: char| !part(it)).filter(|it| it.starts_with("scrip_"));
+    let is_name_char = |it: char| it.is_ascii_alphanumeric() || it == '_';
+    let words = text.split(|it: char| !is_name_char(it)).filter(|it| it.starts_with("scrip_"));
     let family = |word: &str| {
         let is_histogram =
             |name: &str| families.contains(&(name.to_owned(), "histogram".to_owned()));
@@ -34,27 +35,27 @@ fn families_in(text: &str, families: &BTreeSet<(String, String)>) -> BTreeSet<St
 
 #[test]
 fn monitoring_guide_lists_exactly_the_scraped_metrics() {
-    let shown = scraped_families();
+    let scraped_metrics = scraped_families();
     let text = read_document("monitoring.md");
     let rows = text.lines().filter_map(|it| it.strip_prefix("| `scrip_"));
-    let told: BTreeSet<_> = rows
+    let documented: BTreeSet<_> = rows
         .map(|row| {
             let mut cells = row.split('|').map(str::trim);
             let name = cells.next().unwrap().trim_end_matches('`');
             (format!("scrip_{name}"), cells.next().unwrap().to_owned())
         })
         .collect();
-    assert_eq!(told, shown);
-    let names: BTreeSet<_> = shown.iter().map(|(name, _)| name.clone()).collect();
-    for family in families_in(&text, &shown) {
-        assert!(names.contains(&family), "monitoring.md speaks of {family}");
+    assert_eq!(documented, scraped_metrics);
+    let names: BTreeSet<_> = scraped_metrics.iter().map(|(name, _)| name.clone()).collect();
+    for family in families_in(&text, &scraped_metrics) {
+        assert!(names.contains(&family), "monitoring.md names the unknown metric {family}");
     }
 }
 
 #[test]
 fn dashboard_uses_only_existing_metrics() {
-    let shown = scraped_families();
-    let names: BTreeSet<_> = shown.iter().map(|(name, _)| name.clone()).collect();
+    let scraped_metrics = scraped_families();
+    let names: BTreeSet<_> = scraped_metrics.iter().map(|(name, _)| name.clone()).collect();
     let dashboard: Value = serde_json::from_str(&read_document("grafana-dashboard.json")).unwrap();
     let panels = dashboard["panels"].as_array().unwrap();
     let mut queries = 0;
@@ -62,9 +63,9 @@ fn dashboard_uses_only_existing_metrics() {
         let title = panel["title"].as_str().unwrap();
         for target in panel["targets"].as_array().into_iter().flatten() {
             let query = target["expr"].as_str().unwrap();
-            let found = families_in(query, &shown);
-            assert!(!found.is_empty(), "{title}: {query}");
-            for family in found {
+            let query_metrics = families_in(query, &scraped_metrics);
+            assert!(!query_metrics.is_empty(), "{title}: {query}");
+            for family in query_metrics {
                 assert!(names.contains(&family), "{title} asks for {family}");
             }
             queries += 1;

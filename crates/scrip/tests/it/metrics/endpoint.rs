@@ -1,4 +1,5 @@
-//! `/metrics` on the clients' listener: who is shown it, what it says, and what it never says.
+//! `/metrics` on the client listener: the callers that may read it, its contents, and data that it
+//! must not contain.
 
 use std::{
     collections::BTreeSet,
@@ -35,7 +36,7 @@ fn server_with_metrics_key() -> TestServer {
     TestServer::start_with(|app| app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap()))
 }
 
-/// Status, head and body of a request that the document knows nothing of.
+/// Sends a request that is not in the OpenAPI document. Returns status, head and body.
 fn send_raw_request(server: &TestServer, line: &str, authorization: &str) -> (u16, String, String) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!("{line} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n{authorization}\r\n");
@@ -57,7 +58,7 @@ pub(crate) fn scrape(server: &TestServer) -> ParsedMetricsPage {
 
 #[test]
 fn metrics_path_is_404_without_a_configured_key() {
-    SHARED_SERVER.request("GET", "/metrics").send().expect_problem(404, "nothing at this path");
+    SHARED_SERVER.request("GET", "/metrics").send().expect_problem(404, "Not found.");
     let key = format!("Bearer {KEY}");
     assert_eq!(
         SHARED_SERVER.request("GET", "/metrics").header("Authorization", &key).send().status,
@@ -68,27 +69,27 @@ fn metrics_path_is_404_without_a_configured_key() {
 #[test]
 fn metrics_require_the_configured_key() {
     let server = server_with_metrics_key();
-    for sent in ["", "Authorization: Bearer another-key-entirely\r\n", "BT-API-KEY: x\r\n"] {
-        let (status, head, body) = send_raw_request(&server, "GET /metrics", sent);
-        assert_eq!(status, 401, "{sent}");
+    for headers in ["", "Authorization: Bearer another-key-entirely\r\n", "BT-API-KEY: x\r\n"] {
+        let (status, head, body) = send_raw_request(&server, "GET /metrics", headers);
+        assert_eq!(status, 401, "{headers}");
         assert!(head.contains("www-authenticate: bearer"), "{head}");
         assert!(head.contains("content-type: application/problem+json"), "{head}");
         assert!(!body.contains("scrip_"), "{body}");
     }
-    let twice = format!("Authorization: Bearer {KEY}\r\n").repeat(2);
-    assert_eq!(send_raw_request(&server, "GET /metrics", &twice).0, 400);
+    let repeated_header = format!("Authorization: Bearer {KEY}\r\n").repeat(2);
+    assert_eq!(send_raw_request(&server, "GET /metrics", &repeated_header).0, 400);
     assert_eq!(send_raw_request(&server, "POST /metrics", "").0, 405);
     scrape(&server);
-    let good = format!("Authorization: Bearer {KEY}\r\n");
+    let valid_header = format!("Authorization: Bearer {KEY}\r\n");
     assert_eq!(
-        send_raw_request(&server, "GET /metrics/", &good).0,
+        send_raw_request(&server, "GET /metrics/", &valid_header).0,
         200,
-        "as everywhere, a slash more"
+        "a trailing slash is not ignored"
     );
-    assert_eq!(send_raw_request(&server, "HEAD /metrics", &good).2, "");
+    assert_eq!(send_raw_request(&server, "HEAD /metrics", &valid_header).2, "");
 }
 
-/// Three milliseconds between any two looks.
+/// A clock that advances by three milliseconds with each reading.
 fn stepping_ticks() -> Duration {
     static READS: AtomicU64 = AtomicU64::new(0);
     Duration::from_millis(3 * READS.fetch_add(1, Ordering::SeqCst))
@@ -101,13 +102,13 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         app.ticks = stepping_ticks;
     });
     let keys = server.create_test_tenant(TenantSettings::default());
-    let before = scrape(&server);
+    let page_before = scrape(&server);
     assert_eq!(
-        before.find("scrip_requests_total", &[("operation", "get_token"), ("status", "200")]),
+        page_before.find("scrip_requests_total", &[("operation", "get_token"), ("status", "200")]),
         None
     );
     assert_eq!(
-        before.value("scrip_requests_total", &[("operation", "get_token"), ("status", "503")]),
+        page_before.value("scrip_requests_total", &[("operation", "get_token"), ("status", "503")]),
         0.0
     );
 
@@ -124,9 +125,9 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
     server.request("GET", "/no/such/path").send().expect_status(404);
     server.request("DELETE", "/tokens").send().expect_status(405);
 
-    let after = scrape(&server);
-    let of = |operation, status| {
-        after.find("scrip_requests_total", &[("operation", operation), ("status", status)])
+    let page_after = scrape(&server);
+    let value_of = |operation, status| {
+        page_after.find("scrip_requests_total", &[("operation", operation), ("status", status)])
     };
     let expected = [
         ("create_token", "201", Some(1.0)),
@@ -140,47 +141,56 @@ fn every_request_is_counted_once_under_its_operation_and_status() {
         ("delete_token", "204", None),
     ];
     for (operation, status, count) in expected {
-        assert_eq!(of(operation, status), count, "{operation} {status}");
+        assert_eq!(
+            value_of(operation, status),
+            count,
+            "requests of {operation} with status {status}"
+        );
     }
-    // Every answer took as long as there is between two looks.
-    let of = |suffix: &str| {
+    // Each response took the time between two clock readings.
+    let value_of = |suffix: &str| {
         let name = format!("scrip_request_duration_seconds{suffix}");
-        after.value(&name, &[("operation", "get_token")])
+        page_after.value(&name, &[("operation", "get_token")])
     };
-    assert_eq!(of("_count"), 12.0);
-    assert!((of("_sum") - 12.0 * 0.003).abs() < 1e-9, "{}", of("_sum"));
+    assert_eq!(value_of("_count"), 12.0);
+    assert!((value_of("_sum") - 12.0 * 0.003).abs() < 1e-9, "{}", value_of("_sum"));
     let bucket = |le| {
         let labels = [("operation", "get_token"), ("le", le)];
-        after.value("scrip_request_duration_seconds_bucket", &labels)
+        page_after.value("scrip_request_duration_seconds_bucket", &labels)
     };
     assert_eq!((bucket("0.0025"), bucket("0.005")), (0.0, 12.0));
-    let rejected = |reason| after.value("scrip_requests_refused_total", &[("reason", reason)]);
+    let count_unrouted =
+        |reason| page_after.value("scrip_requests_unrouted_total", &[("reason", reason)]);
     assert_eq!(
-        (rejected("no_route"), rejected("method_not_allowed"), rejected("sealed")),
+        (
+            count_unrouted("no_route"),
+            count_unrouted("method_not_allowed"),
+            count_unrouted("sealed")
+        ),
         (1.0, 1.0, 0.0)
     );
 }
 
 #[test]
-fn server_errors_are_counted() {
+fn server_errors_are_counted_by_the_metrics() {
     let server = TestServer::start_with(|app| {
         app.node.metrics_key = Some(MetricsKey::parse(KEY).unwrap());
         app.body_memory = BodyMemory::new(1024 * 1024, 1);
     });
     let keys = server.create_test_tenant(TenantSettings::default());
-    let large = json!({"type": "token", "data": "x".repeat(100_000)});
-    (0..4).for_each(|_| drop(server.create_token(&keys.private, &large).expect_status(503)));
-    let of = |page: &ParsedMetricsPage| {
+    let large_body = json!({"type": "token", "data": "x".repeat(100_000)});
+    (0..4).for_each(|_| drop(server.create_token(&keys.private, &large_body).expect_status(503)));
+    let value_of = |page: &ParsedMetricsPage| {
         let labels = [("operation", "create_token"), ("status", "503")];
         page.value("scrip_requests_total", &labels)
     };
     let page = scrape(&server);
-    assert_eq!(of(&page), 4.0);
+    assert_eq!(value_of(&page), 4.0);
     server.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
     let page = scrape(&server);
-    assert_eq!(of(&page), 4.0);
-    let free = page.value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
-    assert_eq!(free, 1024.0 * 1024.0);
+    assert_eq!(value_of(&page), 4.0);
+    let free_bytes = page.value("scrip_body_memory_free_bytes", &[("pool", "keyed")]);
+    assert_eq!(free_bytes, 1024.0 * 1024.0);
 }
 
 #[test]
@@ -198,14 +208,20 @@ fn authentication_failures_are_counted_by_reason() {
         .expect_status(400);
     server.get_token(&keys.private, "1").expect_status(404);
     let page = scrape(&server);
-    let of = |reason| page.value("scrip_authentication_failures_total", &[("reason", reason)]);
+    let value_of =
+        |reason| page.value("scrip_authentication_failures_total", &[("reason", reason)]);
     assert_eq!(
-        (of("missing"), of("unknown"), of("malformed"), of("refused")),
+        (
+            value_of("missing"),
+            value_of("unknown"),
+            value_of("malformed"),
+            value_of("policy_altered")
+        ),
         (1.0, 2.0, 1.0, 0.0)
     );
 }
 
-/// The head of a request whose body is to follow.
+/// Sends the head of a request. The body follows later.
 fn send_head(server: &TestServer, key: &str, idempotency_key: &str, length: usize) -> TcpStream {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = format!(
@@ -223,16 +239,16 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
     let body = r#"{"type":"token","data":1}"#;
     let mut first = send_head(&server, &keys.private, "one", body.len());
     let turn = |page: &ParsedMetricsPage, turn| {
-        page.value("scrip_idempotency_turns_total", &[("turn", turn)])
+        page.value("scrip_idempotency_requests_total", &[("outcome", turn)])
     };
     assert!(eventually(|| turn(&scrape(&server), "first") == 1.0));
-    // The scrape itself is the second.
+    // The scrape itself is the second request in flight.
     assert_eq!(scrape(&server).value("scrip_requests_in_flight", &[]), 2.0);
     let page = scrape(&server);
     assert!(page.value("scrip_connections", &[]) >= 2.0);
     assert!(page.value("scrip_connections_accepted_total", &[]) >= 4.0);
 
-    let again = || {
+    let create_with_key = || {
         let body = serde_json::from_str(body).unwrap();
         server
             .request("POST", "/tokens")
@@ -241,13 +257,13 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
             .json(&body)
             .send()
     };
-    again().expect_status(409);
+    create_with_key().expect_status(409);
     first.write_all(body.as_bytes()).unwrap();
     let mut response = String::new();
     first.read_to_string(&mut response).unwrap();
     assert!(response.starts_with("HTTP/1.1 201"), "{response}");
-    again().expect_status(201);
-    again().expect_status(201);
+    create_with_key().expect_status(201);
+    create_with_key().expect_status(201);
     let page = scrape(&server);
     assert_eq!(
         (turn(&page, "first"), turn(&page, "replay"), turn(&page, "conflict")),
@@ -255,10 +271,10 @@ fn in_flight_requests_and_idempotency_outcomes_are_counted() {
     );
     assert_eq!(page.value("scrip_requests_in_flight", &[]), 1.0);
 
-    // One that is broken off ends too.
-    let broken = send_head(&server, &keys.private, "two", body.len());
+    // An aborted request is no longer in flight either.
+    let broken_connection = send_head(&server, &keys.private, "two", body.len());
     assert!(eventually(|| turn(&scrape(&server), "first") == 2.0));
-    drop(broken);
+    drop(broken_connection);
     assert!(eventually(|| scrape(&server).value("scrip_requests_in_flight", &[]) == 1.0));
 }
 
@@ -267,57 +283,64 @@ fn commit_batch_metrics_count_writes_per_commit() {
     const WRITES: usize = 40;
     let server = server_with_metrics_key();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let of = |page: &ParsedMetricsPage, name: &str| page.value(name, &[("log", "vault")]);
-    let before = scrape(&server);
+    let value_of = |page: &ParsedMetricsPage, name: &str| page.value(name, &[("log", "vault")]);
+    let page_before = scrape(&server);
     std::thread::scope(|scope| {
         for _ in 0..WRITES {
             scope
                 .spawn(|| server.create_token_ok(&keys.private, &card_body(&unique_card_number())));
         }
     });
-    let after = scrape(&server);
-    let rise = |name: &str| of(&after, name) - of(&before, name);
-    // Background work writes as well, a little.
+    let page_after = scrape(&server);
+    let rise = |name: &str| value_of(&page_after, name) - value_of(&page_before, name);
+    // Background tasks write, too.
     let (writes, commits) =
         (rise("scrip_store_commit_batch_size_sum"), rise("scrip_store_commit_batch_size_count"));
-    assert!(writes >= 40.0 && commits >= 1.0 && commits <= writes, "{writes} {commits}");
+    assert!(
+        writes >= 40.0 && commits >= 1.0 && commits <= writes,
+        "{writes} writes in {commits} commits"
+    );
     assert_eq!(rise("scrip_store_commits_total"), commits);
     assert_eq!(rise("scrip_store_commit_failures_total"), 0.0);
-    assert_eq!(of(&after, "scrip_store_queue_depth"), 0.0);
-    assert_eq!(of(&after, "scrip_store_queue_max"), 4096.0);
-    // PostgreSQL has its own clock and its own log, of which it tells itself.
+    assert_eq!(value_of(&page_after, "scrip_store_queue_depth"), 0.0);
+    assert_eq!(value_of(&page_after, "scrip_store_queue_max"), 4096.0);
+    // PostgreSQL does not report these values to the vault: it has its own clock and its own WAL.
     if !is_postgres() {
         assert_eq!(rise("scrip_store_commit_duration_seconds_count"), commits);
-        assert!(of(&after, "scrip_store_wal_bytes") > 0.0);
+        assert!(value_of(&page_after, "scrip_store_wal_bytes") > 0.0);
     }
-    assert!(after.value("scrip_store_readers_opened_total", &[]) >= 1.0);
-    assert_eq!(after.value("scrip_store_readers_busy", &[]), 0.0);
-    assert!(after.value("scrip_epoch_keys", &[]) >= 1.0, "the cards had codes");
+    assert!(page_after.value("scrip_store_readers_opened_total", &[]) >= 1.0);
+    assert_eq!(page_after.value("scrip_store_readers_busy", &[]), 0.0);
+    assert!(
+        page_after.value("scrip_epoch_keys", &[]) >= 1.0,
+        "no epoch key although cards have CVCs"
+    );
 }
 
 #[test]
 fn directory_and_cache_metrics_are_exported() {
     let server = server_with_metrics_key();
-    let before = scrape(&server);
+    let page_before = scrape(&server);
     let keys = server.create_test_tenant(TenantSettings::default());
-    let after = scrape(&server);
+    let page_after = scrape(&server);
     let rise = |name: &str, labels: &[(&str, &str)]| {
-        after.value(name, labels) - before.value(name, labels)
+        page_after.value(name, labels) - page_before.value(name, labels)
     };
     assert!(rise("scrip_directory_version", &[]) >= 1.0);
     assert_eq!(rise("scrip_directory_tenants", &[]), 1.0);
-    assert!(rise("scrip_directory_reloads_total", &[("outcome", "done")]) >= 1.0);
-    assert_eq!(after.value("scrip_directory_reloads_total", &[("outcome", "failed")]), 0.0);
-    assert_eq!(after.value("scrip_sealed", &[]), 0.0);
-    assert_eq!(after.value("scrip_policy_alterations", &[]), 0.0);
-    // The cache is the process's, so others may use it meanwhile.
-    let masked = json!({"type": "token", "data": "abcdef", "mask": "{{ data | reveal_last: 3 }}"});
-    (0..3).for_each(|_| drop(server.create_token_ok(&keys.private, &masked)));
+    assert!(rise("scrip_directory_reloads_total", &[("outcome", "succeeded")]) >= 1.0);
+    assert_eq!(page_after.value("scrip_directory_reloads_total", &[("outcome", "failed")]), 0.0);
+    assert_eq!(page_after.value("scrip_sealed", &[]), 0.0);
+    assert_eq!(page_after.value("scrip_policy_alterations", &[]), 0.0);
+    // The cache belongs to the process, so other tests may use it at the same time.
+    let token_with_mask =
+        json!({"type": "token", "data": "abcdef", "mask": "{{ data | reveal_last: 3 }}"});
+    (0..3).for_each(|_| drop(server.create_token_ok(&keys.private, &token_with_mask)));
     let cached = scrape(&server);
     let hits = |page: &ParsedMetricsPage| {
         page.value("scrip_cache_hits_total", &[("cache", "expressions")])
     };
-    assert!(hits(&cached) >= hits(&after) + 2.0);
+    assert!(hits(&cached) >= hits(&page_after) + 2.0);
     assert!(cached.value("scrip_cache_misses_total", &[("cache", "expressions")]) >= 1.0);
     assert!(cached.value("scrip_cache_entries", &[("cache", "expressions")]) >= 1.0);
 }
@@ -329,18 +352,18 @@ fn sweepers_export_their_last_finish_time() {
         "tokens",
         "token_intents",
         "verification_codes",
-        "answers",
+        "stored_responses",
         "access_sessions",
-        "sessions",
-        "session_events",
+        "threeds_sessions",
+        "threeds_events",
         "deleted_tenants",
     ];
-    let finished = |kind| {
+    let get_finish_time = |kind| {
         let name = "scrip_sweeper_last_finished_timestamp_seconds";
         scrape(&server).value(name, &[("kind", kind)])
     };
     for kind in kinds {
-        assert!(eventually(|| finished(kind) > 1_700_000_000.0), "{kind}");
+        assert!(eventually(|| get_finish_time(kind) > 1_700_000_000.0), "{kind}");
         assert_eq!(scrape(&server).value("scrip_sweeper_failures_total", &[("kind", kind)]), 0.0);
     }
 }
@@ -358,19 +381,22 @@ fn rate_limiter_decisions_are_exported() {
     server.get_path(&keys.private, "/permissions").expect_status(429);
     let page = scrape(&server);
     let decided = |row: &str, decision: &str| {
-        page.value("scrip_limiter_decisions_total", &[("row", row), ("decision", decision)])
+        page.value("scrip_limiter_decisions_total", &[("limit", row), ("decision", decision)])
     };
     let is = |row: &str, decision: &str, expected: f64| {
-        assert!((decided(row, decision) - expected).abs() < 0.5, "{row} {decision}");
+        assert!(
+            (decided(row, decision) - expected).abs() < 0.5,
+            "decision {decision} of limit {row}"
+        );
     };
     is("test_tenant", "allowed", 50.0);
-    is("test_tenant", "refused", 1.0);
-    is("private_application", "refused", 0.0);
+    is("test_tenant", "rejected", 1.0);
+    is("private_application", "rejected", 0.0);
     assert!(page.value("scrip_limiter_counters", &[]) >= 1.0);
     assert_eq!(page.find("scrip_shared_counters_up", &[]), None);
 }
 
-/// Whatever clients and tenants write, a label is one of our own words.
+/// Label values are fixed words, whatever clients and tenants send.
 #[test]
 fn metric_labels_contain_no_client_text() {
     const CLIENT_TEXT: &str = "hunter2";
@@ -394,30 +420,31 @@ fn metric_labels_contain_no_client_text() {
     let page = scrape(&server);
     let operations: BTreeSet<_> = ROUTES.iter().map(|it| it.operation.as_str()).collect();
     let words: BTreeSet<_> = "first replay conflict no_route method_not_allowed sealed missing \
-        malformed unknown refused done failed tokens token_intents verification_codes answers \
-        access_sessions sessions session_events guesses deleted_tenants records usage expressions vault access allowed 200 201 204 400 401 403 404 408 409 410 \
+        malformed unknown policy_altered succeeded failed tokens token_intents verification_codes \
+        stored_responses access_sessions threeds_sessions threeds_events guess_budgets deleted_tenants \
+        audit_records usage_counters expressions vault read allowed rejected 200 201 204 400 401 403 404 408 409 410 \
         411 413 415 422 429 500 503 other keyed keyless pool network_share network_full full \
-        no_first_byte answer_not_read answer_rate descriptors"
+        no_first_byte response_not_read response_rate descriptors"
         .split_whitespace()
         .collect();
     let mut series = 0;
     for sample in page.samples() {
         series += 1;
         for (name, word) in &sample.labels {
-            let known = match name.as_str() {
+            let is_known = match name.as_str() {
                 "operation" => operations.contains(word.as_str()),
-                "row" => RateLimitName::ALL.iter().any(|it| it.as_str() == word),
+                "limit" => RateLimitName::ALL.iter().any(|it| it.as_str() == word),
                 "le" => word == "+Inf" || word.parse::<f64>().is_ok(),
                 "version" => word == env!("CARGO_PKG_VERSION"),
-                "status" | "reason" | "turn" | "outcome" | "kind" | "cache" | "log"
-                | "decision" | "pool" => words.contains(word.as_str()),
+                "status" | "reason" | "outcome" | "kind" | "cache" | "log" | "decision"
+                | "pool" => words.contains(word.as_str()),
                 "budget" => GuessBudget::ALL.iter().any(|it| it.as_str() == word),
                 _ => false,
             };
-            assert!(known, "{name}={word} of {}", sample.name);
+            assert!(is_known, "{name}={word} of {}", sample.name);
         }
     }
-    // Bounded, whoever asks for what.
-    let bound = operations.len() * (17 + 19) + 300;
-    assert!(series <= bound, "{series} of {bound}");
+    // The number of series is bounded, whatever clients send.
+    let series_max = operations.len() * (17 + 19) + 300;
+    assert!(series <= series_max, "{series} of {series_max}");
 }

@@ -1,4 +1,4 @@
-//! Whether a response is as the document says: asked of every response that any test here is given.
+//! Checks every response in these tests against the OpenAPI document.
 
 use std::sync::LazyLock;
 
@@ -12,15 +12,15 @@ use crate::harness::server::TestResponse;
 
 static CONTRACT: LazyLock<Contract> = LazyLock::new(|| Contract::new(document(), &[]));
 
-/// Panics when the document does not foretell this answer.
+/// Panics if the OpenAPI document does not describe this response.
 #[track_caller]
-pub(crate) fn check_response(method: &str, path: &str, reply: &TestResponse) {
+pub(crate) fn check_response(method: &str, path: &str, response: &TestResponse) {
     let exchange = Exchange {
         method: method.to_owned(),
         path: path.to_owned(),
-        status: reply.status,
-        headers: reply.headers.clone(),
-        body: reply.text.clone(),
+        status: response.status,
+        headers: response.headers.clone(),
+        body: response.text.clone(),
     };
     assert_eq!(CONTRACT.check(&exchange), Ok(()));
 }
@@ -29,7 +29,7 @@ pub(crate) fn resolve(value: &'static Value) -> &'static Value {
     CONTRACT.resolve(value)
 }
 
-/// What is wrong with a value, if something is.
+/// Checks a value against a schema. The error is the violation.
 pub(crate) fn check_schema(schema: &'static Value, value: &Value) -> Result<(), String> {
     SchemaRules::new(document()).check(schema, value)
 }

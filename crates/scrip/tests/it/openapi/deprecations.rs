@@ -1,4 +1,4 @@
-//! What the interface has given up.
+//! Deprecated and removed parts of the API.
 
 use scrip_core::{
     audit::Operation,
@@ -10,14 +10,19 @@ use crate::harness::server::{
     ACME, SHARED_SERVER, TestResponse, TestServer, card_body, text_field, unique_card_number,
 };
 
-/// The three headers of a deprecated operation, in an answer that a browser can read them from.
+/// Expects the three headers of a deprecated operation, exposed to browsers by CORS.
 #[track_caller]
-pub(crate) fn expect_deprecated(reply: &TestResponse, since: &str, sunset: &str, successor: &str) {
-    assert_eq!(reply.headers["deprecation"], since);
-    assert_eq!(reply.headers["sunset"], sunset);
+pub(crate) fn expect_deprecated(
+    response: &TestResponse,
+    since: &str,
+    sunset: &str,
+    successor: &str,
+) {
+    assert_eq!(response.headers["deprecation"], since);
+    assert_eq!(response.headers["sunset"], sunset);
     let link = format!("<{successor}>; rel=\"successor-version\"");
-    assert_eq!(reply.headers["link"], link);
-    let exposed = reply.headers["access-control-expose-headers"].split(", ");
+    assert_eq!(response.headers["link"], link);
+    let exposed = response.headers["access-control-expose-headers"].split(", ");
     let exposed: Vec<_> = exposed.collect();
     for name in ["deprecation", "sunset", "link"] {
         assert!(exposed.contains(&name), "{name} is not in {exposed:?}");
@@ -25,32 +30,32 @@ pub(crate) fn expect_deprecated(reply: &TestResponse, since: &str, sunset: &str,
 }
 
 #[track_caller]
-fn expect_not_deprecated(reply: &TestResponse) {
+fn expect_not_deprecated(response: &TestResponse) {
     for name in ["deprecation", "sunset", "link"] {
-        assert!(!reply.headers.contains_key(name), "{name}");
+        assert!(!response.headers.contains_key(name), "{name}");
     }
 }
 
 #[test]
 fn regenerate_key_is_410_and_links_to_create_key() {
     let regenerate = |path: &str, key: &str| SHARED_SERVER.request("POST", path).key(key).send();
-    let marked = |reply: &TestResponse, successor: &str| {
-        expect_deprecated(reply, "@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", successor);
+    let expect_headers = |response: &TestResponse, successor: &str| {
+        expect_deprecated(response, "@1713312000", "Thu, 17 Oct 2024 00:00:00 GMT", successor);
     };
     let application =
         SHARED_SERVER.get_path(&ACME.management, "/applications/key").expect_status(200);
     let keys = format!("/applications/{}/keys", text_field(&application, "id"));
     let path = format!("/applications/{}/regenerate", text_field(&application, "id"));
     for path in [path.clone(), format!("{path}/")] {
-        let gone = regenerate(&path, &ACME.management);
-        gone.expect_problem(410, "create another key at /applications/{id}/keys");
-        marked(&gone, &keys);
+        let removed_response = regenerate(&path, &ACME.management);
+        removed_response.expect_problem(410, "create another key at /applications/{id}/keys");
+        expect_headers(&removed_response, &keys);
     }
     SHARED_SERVER.get_path(&ACME.management, &keys).expect_status(200);
-    // Who is not known is told so, and all the same that there is nothing to come back for.
-    let unknown = regenerate(&path, "nobodys");
-    unknown.expect_problem(401, "BT-API-KEY");
-    marked(&unknown, &keys);
+    // An unknown key gets a 401, with the deprecation headers.
+    let unknown_key_response = regenerate(&path, "nobodys");
+    unknown_key_response.expect_problem(401, "BT-API-KEY");
+    expect_headers(&unknown_key_response, &keys);
 }
 
 #[test]
@@ -63,7 +68,7 @@ fn current_operations_send_no_deprecation_headers() {
     expect_not_deprecated(&SHARED_SERVER.request("GET", "/nowhere").send());
 }
 
-/// What it once could hold, and what it never could.
+/// Returns values that were valid in the past, and invalid values.
 fn privacy_values() -> [Value; 4] {
     let whole =
         json!({"classification": "general", "impact_level": "low", "restriction_policy": "redact"});
@@ -71,44 +76,45 @@ fn privacy_values() -> [Value; 4] {
 }
 
 #[test]
-fn privacy_is_ignored_in_a_create() {
+fn privacy_attribute_is_ignored_in_a_create() {
     for privacy in privacy_values() {
         let mut body = card_body(&unique_card_number());
-        let plain = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+        let token_without_privacy = SHARED_SERVER.create_token_ok(&ACME.private, &body);
         body["privacy"] = privacy;
         let created = SHARED_SERVER.create_token_ok(&ACME.private, &body);
         assert!(created.get("privacy").is_none(), "{created}");
         assert_eq!(created["containers"], json!(["/pci/high/"]));
-        let read =
+        let stored_token =
             SHARED_SERVER.get_token(&ACME.private, &text_field(&created, "id")).expect_status(200);
         for name in ["containers", "mask", "data", "card", "fingerprint", "type"] {
-            assert_eq!(read[name], plain[name], "{name}");
+            assert_eq!(stored_token[name], token_without_privacy[name], "{name}");
         }
-        assert!(read.get("privacy").is_none(), "{read}");
+        assert!(stored_token.get("privacy").is_none(), "{stored_token}");
     }
 }
 
 #[test]
-fn privacy_is_ignored_in_an_update() {
-    let before = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
-    let id = text_field(&before, "id");
+fn privacy_attribute_is_ignored_in_an_update() {
+    let token_before =
+        SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&unique_card_number()));
+    let id = text_field(&token_before, "id");
     for privacy in privacy_values() {
         let patch = json!({"privacy": privacy, "metadata": {"patched": "yes"}});
-        let after = SHARED_SERVER.patch_token(&ACME.private, &id, &patch).expect_status(200);
-        assert_eq!(after["metadata"], json!({"patched": "yes"}));
+        let token_after = SHARED_SERVER.patch_token(&ACME.private, &id, &patch).expect_status(200);
+        assert_eq!(token_after["metadata"], json!({"patched": "yes"}));
         for name in ["containers", "mask", "data", "card", "fingerprint", "type"] {
-            assert_eq!(after[name], before[name], "{name}");
+            assert_eq!(token_after[name], token_before[name], "{name}");
         }
-        assert!(after.get("privacy").is_none(), "{after}");
+        assert!(token_after.get("privacy").is_none(), "{token_after}");
     }
 }
 
-/// What was deprecated of them was never here; nor are they, yet.
+/// Reactors and proxies are not implemented, so their deprecated attributes do not exist either.
 #[test]
 fn reactor_and_proxy_paths_are_404() {
     for path in ["/reactors", "/reactors/x/react", "/reactors/x/react-async", "/proxies"] {
         let body = json!({"callback_url": "https://shop.example", "request_reactor_id": "x"});
-        SHARED_SERVER.post(&ACME.management, path, &body).expect_problem(404, "path");
+        SHARED_SERVER.post(&ACME.management, path, &body).expect_problem(404, "Not found.");
     }
 }
 
@@ -116,75 +122,77 @@ const SINCE: &str = "@1735862400";
 const SUNSET: &str = "Sat, 01 Mar 2025 00:00:00 GMT";
 
 #[track_caller]
-fn expect_v1_list(reply: &TestResponse) {
-    expect_deprecated(reply, SINCE, SUNSET, "/v2/tokens");
+fn expect_v1_list(response: &TestResponse) {
+    expect_deprecated(response, SINCE, SUNSET, "/v2/tokens");
 }
 
 #[track_caller]
-fn expect_v1_search(reply: &TestResponse) {
-    expect_deprecated(reply, SINCE, SUNSET, "/v2/tokens/search");
+fn expect_v1_search(response: &TestResponse) {
+    expect_deprecated(response, SINCE, SUNSET, "/v2/tokens/search");
 }
 
-fn key_without(permission: Permission) -> String {
+fn create_key_without(permission: Permission) -> String {
     let kind = ApplicationKind::Private;
-    let all = Permission::ALL.iter().copied();
-    let held: Vec<_> = all.filter(|it| it.kinds().contains(&kind) && *it != permission).collect();
-    SHARED_SERVER.key_with_permissions(&ACME.tenant, kind, &held)
+    let all_permissions = Permission::ALL.iter().copied();
+    let other_permissions: Vec<_> =
+        all_permissions.filter(|it| it.kinds().contains(&kind) && *it != permission).collect();
+    SHARED_SERVER.key_with_permissions(&ACME.tenant, kind, &other_permissions)
 }
 
 #[test]
 fn every_list_tokens_v1_response_has_deprecation_headers() {
-    let list = |key: &str, query: &str| SHARED_SERVER.get_path(key, &format!("/tokens{query}"));
+    let list_tokens =
+        |key: &str, query: &str| SHARED_SERVER.get_path(key, &format!("/tokens{query}"));
     for query in ["", "/", "?size=1", "?page=2&size=1", "?id=nobodys"] {
-        let found = list(&ACME.private, query);
-        found.expect_status(200);
-        expect_v1_list(&found);
+        let response = list_tokens(&ACME.private, query);
+        response.expect_status(200);
+        expect_v1_list(&response);
     }
-    let bad = list(&ACME.private, "?size=0");
-    bad.expect_problem(400, "size");
-    expect_v1_list(&bad);
-    let unknown = list("nobodys", "");
-    unknown.expect_problem(401, "BT-API-KEY");
-    expect_v1_list(&unknown);
-    for key in [&ACME.public, &key_without(Permission::TokenRead)] {
-        let rejected = list(key, "");
-        rejected.expect_problem(403, "token:read");
-        expect_v1_list(&rejected);
+    let invalid_response = list_tokens(&ACME.private, "?size=0");
+    invalid_response.expect_problem(400, "size");
+    expect_v1_list(&invalid_response);
+    let unknown_key_response = list_tokens("nobodys", "");
+    unknown_key_response.expect_problem(401, "BT-API-KEY");
+    expect_v1_list(&unknown_key_response);
+    for key in [&ACME.public, &create_key_without(Permission::TokenRead)] {
+        let denied_response = list_tokens(key, "");
+        denied_response.expect_problem(403, "token:read");
+        expect_v1_list(&denied_response);
     }
-    let second = SHARED_SERVER.get_path(&ACME.private, "/v2/tokens");
-    second.expect_status(200);
-    expect_not_deprecated(&second);
+    let v2_response = SHARED_SERVER.get_path(&ACME.private, "/v2/tokens");
+    v2_response.expect_status(200);
+    expect_not_deprecated(&v2_response);
     expect_not_deprecated(&SHARED_SERVER.get_path(&ACME.private, "/v2/tokens?size=0"));
 }
 
 #[test]
 fn every_search_tokens_v1_response_has_deprecation_headers() {
     let body = json!({"query": "id:nobodys"});
-    let search = |key: &str, body: &Value| SHARED_SERVER.post(key, "/tokens/search", body);
-    let found = search(&ACME.private, &body);
-    found.expect_status(200);
-    expect_v1_search(&found);
+    let search_tokens = |key: &str, body: &Value| SHARED_SERVER.post(key, "/tokens/search", body);
+    let response = search_tokens(&ACME.private, &body);
+    response.expect_status(200);
+    expect_v1_search(&response);
     for (body, attribute) in [
         (json!({"query": "id:nobodys", "size": 0}), "size"),
         (json!({"query": "type:card"}), "query"),
         (json!({"query": 7}), "query"),
     ] {
-        let bad = search(&ACME.private, &body);
-        bad.expect_problem(400, attribute);
-        expect_v1_search(&bad);
+        let invalid_response = search_tokens(&ACME.private, &body);
+        invalid_response.expect_problem(400, attribute);
+        expect_v1_search(&invalid_response);
     }
     let form =
         SHARED_SERVER.request("POST", "/tokens/search").key(&ACME.private).body("text/plain", "{}");
     let form = form.send();
     form.expect_problem(415, "application/json");
     expect_v1_search(&form);
-    let unknown = search("nobodys", &body);
-    unknown.expect_problem(401, "BT-API-KEY");
-    expect_v1_search(&unknown);
-    let rejected = search(&key_without(Permission::TokenSearch), &body);
-    rejected.expect_problem(403, "token:search");
-    expect_v1_search(&rejected);
-    // Twice with one idempotency key: replayed or not, it says so.
+    let unknown_key_response = search_tokens("nobodys", &body);
+    unknown_key_response.expect_problem(401, "BT-API-KEY");
+    expect_v1_search(&unknown_key_response);
+    let denied_response = search_tokens(&create_key_without(Permission::TokenSearch), &body);
+    denied_response.expect_problem(403, "token:search");
+    expect_v1_search(&denied_response);
+    // The first response and its replay both have the headers.
     for _ in 0..2 {
         let once = SHARED_SERVER
             .request("POST", "/tokens/search")
@@ -195,29 +203,30 @@ fn every_search_tokens_v1_response_has_deprecation_headers() {
         expect_v1_search(&once);
     }
     let body = json!({"query": "type:card"});
-    let second = SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &body);
-    second.expect_status(200);
-    expect_not_deprecated(&second);
+    let v2_response = SHARED_SERVER.post(&ACME.private, "/v2/tokens/search", &body);
+    v2_response.expect_status(200);
+    expect_not_deprecated(&v2_response);
 }
 
 #[test]
 fn disabled_operation_is_410_and_others_still_work() {
-    let search = json!({"query": "id:nobodys"});
-    for off in [Operation::ListTokensV1, Operation::SearchTokensV1] {
-        let server = TestServer::start_with(|app| app.disabled_operations = vec![off]);
+    let search_body = json!({"query": "id:nobodys"});
+    for disabled_operation in [Operation::ListTokensV1, Operation::SearchTokensV1] {
+        let server =
+            TestServer::start_with(|app| app.disabled_operations = vec![disabled_operation]);
         let keys = server.create_test_tenant(TenantSettings::default());
-        let list = server.get_path(&keys.private, "/tokens");
-        expect_v1_list(&list);
-        let found = server.post(&keys.private, "/tokens/search", &search);
-        expect_v1_search(&found);
-        if off == Operation::ListTokensV1 {
-            list.expect_problem(410, "GET /v2/tokens");
-            found.expect_status(200);
+        let list_response = server.get_path(&keys.private, "/tokens");
+        expect_v1_list(&list_response);
+        let search_response = server.post(&keys.private, "/tokens/search", &search_body);
+        expect_v1_search(&search_response);
+        if disabled_operation == Operation::ListTokensV1 {
+            list_response.expect_problem(410, "GET /v2/tokens");
+            search_response.expect_status(200);
         } else {
-            list.expect_status(200);
-            found.expect_problem(410, "POST /v2/tokens/search");
+            list_response.expect_status(200);
+            search_response.expect_problem(410, "POST /v2/tokens/search");
         }
-        // Their paths have others, and they have successors.
+        // Other operations on these paths, and the successors, still work.
         let created = server.create_token_ok(&keys.private, &json!({"type": "token", "data": 1}));
         server.get_token(&keys.private, &text_field(&created, "id")).expect_status(200);
         server.get_path(&keys.private, "/v2/tokens").expect_status(200);
@@ -235,26 +244,26 @@ fn disabled_operation_is_410_after_authentication_and_before_the_body() {
     let keys = server.create_test_tenant(TenantSettings::default());
     for key in [None, Some(""), Some("nobodys")] {
         for (method, path) in [("GET", "/tokens"), ("POST", "/tokens/search")] {
-            let ask = server.request(method, path);
-            let ask = if let Some(key) = key { ask.key(key) } else { ask };
-            ask.send().expect_problem(401, "BT-API-KEY");
+            let request = server.request(method, path);
+            let request = if let Some(key) = key { request.key(key) } else { request };
+            request.send().expect_problem(401, "BT-API-KEY");
         }
     }
     server.get_path(&keys.public, "/tokens").expect_problem(403, "token:read");
     server.post(&keys.public, "/tokens/search", &json!({})).expect_problem(403, "token:search");
     server.get_path(&keys.private, "/tokens?size=0").expect_problem(410, "GET /v2/tokens");
     for (content_type, body) in [("text/plain", "{"), ("application/json", "{")] {
-        let ask =
+        let request =
             server.request("POST", "/tokens/search").key(&keys.private).idempotency_key("gone");
-        ask.body(content_type, body).send().expect_problem(410, "POST /v2/tokens/search");
+        request.body(content_type, body).send().expect_problem(410, "POST /v2/tokens/search");
     }
-    // The idempotency key was not used up.
+    // The rejected request did not reserve the idempotency key.
     let body = json!({"id": "not-gone", "type": "token", "data": 1});
-    let create = server
+    let create_response = server
         .request("POST", "/tokens")
         .key(&keys.private)
         .idempotency_key("gone")
         .json(&body)
         .send();
-    assert_eq!(create.expect_status(201)["id"], "not-gone");
+    assert_eq!(create_response.expect_status(201)["id"], "not-gone");
 }

@@ -1,4 +1,4 @@
-//! The document, the page made of it, and what keeps both true.
+//! The OpenAPI document, the page generated from it, and its agreement with the code.
 
 use std::collections::BTreeSet;
 
@@ -13,7 +13,7 @@ use crate::{
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
-/// Path, method, operation.
+/// Returns the path, the method and the operation of every operation in the document.
 fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
     let paths = document()["paths"].as_object().unwrap().iter();
     let of_path = |(path, item): (&'static String, &'static Value)| {
@@ -25,9 +25,9 @@ fn operations() -> Vec<(&'static str, &'static str, &'static Value)> {
 
 #[test]
 fn openapi_document_is_served_without_a_key() {
-    let reply = SHARED_SERVER.request("GET", "/openapi.json").send();
-    assert_eq!(&reply.expect_status(200), document());
-    assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
+    let response = SHARED_SERVER.request("GET", "/openapi.json").send();
+    assert_eq!(&response.expect_status(200), document());
+    assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
 }
 
 #[test]
@@ -35,118 +35,126 @@ fn every_route_is_documented() {
     for route in ROUTES.iter() {
         let operation = &document()["paths"][route.path][route.method_name().to_ascii_lowercase()];
         let id = operation["operationId"].as_str();
-        let id =
-            id.unwrap_or_else(|| panic!("{} {} is not described", route.method_name(), route.path));
-        // A second route of an operation has a number behind its name.
-        let behind = id.strip_prefix(route.operation.as_str()).expect(id);
-        let number = behind.strip_prefix('_').is_some_and(|it| it.parse::<usize>().is_ok());
-        assert!(behind.is_empty() || number, "{id}");
-        let reads = ["POST", "PUT", "PATCH"].contains(&route.method_name());
-        assert!(reads || operation.get("requestBody").is_none(), "{id} reads no body");
+        let id = id
+            .unwrap_or_else(|| panic!("{} {} is not documented", route.method_name(), route.path));
+        // Further routes of an operation have a number after the operation id.
+        let suffix = id.strip_prefix(route.operation.as_str()).expect(id);
+        let number = suffix.strip_prefix('_').is_some_and(|it| it.parse::<usize>().is_ok());
+        assert!(suffix.is_empty() || number, "{id}");
+        let has_body = ["POST", "PUT", "PATCH"].contains(&route.method_name());
+        assert!(has_body || operation.get("requestBody").is_none(), "{id} documents a body");
     }
     let ids: BTreeSet<_> = operations().iter().map(|it| it.2["operationId"].as_str()).collect();
-    assert_eq!(ids.len(), operations().len(), "an operation id stands twice");
+    assert_eq!(ids.len(), operations().len(), "an operation id is used twice");
 }
 
-/// Whatever its status, an answer of theirs says so; and nobody else's does.
+/// Every response of a deprecated operation documents the headers, whatever its status. No other
+/// operation does.
 #[test]
 fn only_deprecated_operations_document_deprecation_headers() {
-    let mut deprecated = Vec::new();
+    let mut deprecated_operations = Vec::new();
     for (_, _, operation) in operations() {
         let id = operation["operationId"].as_str().unwrap();
         let is_deprecated = operation["deprecated"] == true;
         for (status, response) in operation["responses"].as_object().unwrap() {
             let headers = &resolve(response)["headers"];
             for name in ["Deprecation", "Sunset", "Link"] {
-                let told = headers.get(name).is_some();
-                assert_eq!(told, is_deprecated, "{id} {status} {name}");
+                let has_header = headers.get(name).is_some();
+                assert_eq!(
+                    has_header, is_deprecated,
+                    "operation {id}, status {status}, header {name}"
+                );
             }
         }
         assert_eq!(operation["responses"].get("410").is_some(), is_deprecated, "{id}");
-        deprecated.extend(is_deprecated.then_some(id));
+        deprecated_operations.extend(is_deprecated.then_some(id));
     }
-    deprecated.sort_unstable();
-    let known = ["list_tokens_v1", "regenerate_application_key", "search_tokens_v1"];
-    assert_eq!(deprecated, known);
+    deprecated_operations.sort_unstable();
+    let expected_operations = ["list_tokens_v1", "regenerate_application_key", "search_tokens_v1"];
+    assert_eq!(deprecated_operations, expected_operations);
 }
 
-/// What only asks leaves nothing to bring back.
+/// A read-only operation has no response to replay.
 #[test]
 fn read_only_operations_document_no_idempotency_key() {
-    let takes = |path: &str| {
+    let accepts_idempotency_key = |path: &str| {
         let parameters = document()["paths"][path]["post"]["parameters"].as_array();
         let mut references = parameters.into_iter().flatten().map(|it| it["$ref"].as_str());
         references.any(|it| it == Some("#/components/parameters/IdempotencyKey"))
     };
     for path in ["/tokens", "/tokenize", "/token-intents", "/applications/{id}/keys"] {
-        assert!(takes(path), "{path}");
+        assert!(accepts_idempotency_key(path), "{path}");
     }
     for path in ["/detokenize", "/v2/tokens/search", "/tokens/search", "/sessions"] {
-        assert!(!takes(path), "{path}");
+        assert!(!accepts_idempotency_key(path), "{path}");
     }
 }
 
 #[test]
 fn path_parameters_are_declared() {
     for (path, method, operation) in operations() {
-        let named = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
+        let path_names = path.split('/').filter_map(|it| it.strip_prefix('{')?.strip_suffix('}'));
         let parameters = operation["parameters"].as_array().into_iter().flatten();
         let declared = parameters.filter(|it| it["in"] == "path");
         let declared: Vec<_> = declared.map(|it| it["name"].as_str().unwrap()).collect();
-        assert_eq!(declared, named.collect::<Vec<_>>(), "{method} {path}");
+        assert_eq!(declared, path_names.collect::<Vec<_>>(), "{method} {path}");
     }
 }
 
-fn collect_references(value: &'static Value, found: &mut BTreeSet<&'static str>) {
+fn collect_references(value: &'static Value, references: &mut BTreeSet<&'static str>) {
     match value {
         Value::Object(object) => {
-            found.extend(object.get("$ref").and_then(Value::as_str));
-            object.values().for_each(|it| collect_references(it, found));
+            references.extend(object.get("$ref").and_then(Value::as_str));
+            object.values().for_each(|it| collect_references(it, references));
         }
-        Value::Array(items) => items.iter().for_each(|it| collect_references(it, found)),
+        Value::Array(items) => items.iter().for_each(|it| collect_references(it, references)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => (),
     }
 }
 
 #[test]
-fn references_resolve_and_every_component_is_used() {
-    let mut found = BTreeSet::new();
-    collect_references(document(), &mut found);
-    for reference in &found {
+fn openapi_references_resolve_and_every_component_is_used() {
+    let mut references = BTreeSet::new();
+    collect_references(document(), &mut references);
+    for reference in &references {
         assert!(document().pointer(&reference[1..]).is_some(), "{reference} leads nowhere");
     }
     for (kind, components) in document()["components"].as_object().unwrap() {
         for name in components.as_object().unwrap().keys() {
-            let used = found.contains(format!("#/components/{kind}/{name}").as_str());
-            assert!(used || kind == "securitySchemes", "{kind} {name} is used nowhere");
+            let is_used = references.contains(format!("#/components/{kind}/{name}").as_str());
+            assert!(is_used || kind == "securitySchemes", "{kind} {name} is not used");
         }
     }
 }
 
-/// Examples of answers are made by the code that makes answers, with every attribute it has. So a
-/// schema that lacks one, or has one too many, is found here.
+/// The code that renders responses also generates the examples, with every attribute. A schema with
+/// a missing or an additional attribute therefore fails here.
 #[test]
 fn examples_match_their_schema_and_show_every_attribute() {
     for (name, schema) in document()["components"]["schemas"].as_object().unwrap() {
         let examples = schema["examples"].as_array().into_iter().flatten();
-        let mut shown = BTreeSet::new();
+        let mut attributes = BTreeSet::new();
         for example in examples {
             assert_eq!(check_schema(schema, example), Ok(()), "{name}: {example}");
-            shown.extend(example.as_object().unwrap().keys());
+            attributes.extend(example.as_object().unwrap().keys());
         }
-        let is_answer = schema["additionalProperties"] == false;
-        if is_answer && !shown.is_empty() {
-            let described = schema["properties"].as_object().unwrap().keys().collect();
-            assert_eq!(shown, described, "{name}");
+        let is_response = schema["additionalProperties"] == false;
+        if is_response && !attributes.is_empty() {
+            let properties = schema["properties"].as_object().unwrap().keys().collect();
+            assert_eq!(attributes, properties, "{name}");
         }
     }
 }
 
 #[track_caller]
-fn check_pattern(pattern: &Value, texts: &[&str], reads: impl Fn(&str) -> bool) {
+fn check_pattern(pattern: &Value, texts: &[&str], is_parsed: impl Fn(&str) -> bool) {
     let pattern = pattern.as_str().unwrap();
     for text in texts {
-        assert_eq!(matches_pattern(pattern, text), reads(text), "{pattern} {text:?}");
+        assert_eq!(
+            matches_pattern(pattern, text),
+            is_parsed(text),
+            "pattern {pattern}, text {text:?}"
+        );
     }
 }
 
@@ -224,15 +232,15 @@ fn id_pattern_matches_the_parser() {
     ];
     let id = &document()["paths"]["/tokens/{id}"]["get"]["parameters"][0]["schema"]["pattern"];
     check_pattern(id, &ids, |it| TokenId::parse(it).is_ok());
-    // A new token's may be computed.
+    // The id of a new token may be an expression.
     let expressions = ["{{ data }}", "a{{b", "{% if a %}", "{ {"];
-    let new: Vec<_> = ids.iter().chain(&expressions).copied().collect();
-    let reads = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
-    check_pattern(&attribute("NewToken", "id")["pattern"], &new, reads);
-    // What the pattern lets through and is the name of an operation.
+    let all_ids: Vec<_> = ids.iter().chain(&expressions).copied().collect();
+    let is_parsed = |it: &str| TokenId::parse(it).is_ok() || it.contains("{{") || it.contains("{%");
+    check_pattern(&attribute("NewToken", "id")["pattern"], &all_ids, is_parsed);
+    // The pattern accepts these ids, but they are names of operations.
     for text in ["search", "Search", "searches"] {
-        let described = check_schema(attribute("NewToken", "id"), &text.into()).is_ok();
-        assert_eq!(described, TokenId::parse(text).is_ok(), "{text}");
+        let matches_schema = check_schema(attribute("NewToken", "id"), &text.into()).is_ok();
+        assert_eq!(matches_schema, TokenId::parse(text).is_ok(), "{text}");
     }
 }
 
@@ -244,9 +252,9 @@ fn container_pattern_matches_the_parser() {
     check_pattern(pattern, &containers, |it| Container::parse(it).is_ok());
 }
 
-/// It is about the form: it lets more through than is a date, and never less.
+/// The pattern checks the form only: it accepts more than valid dates, and never less.
 #[test]
-fn expiry_pattern_accepts_every_parsed_expiry() {
+fn expiry_pattern_accepts_every_expiry_that_the_parser_accepts() {
     let expiry = attribute("NewToken", "expires_at")["pattern"].as_str().unwrap();
     for text in [
         "2030-08-27T02:23:57+00:00",
@@ -270,15 +278,17 @@ fn expiry_pattern_accepts_every_parsed_expiry() {
 #[test]
 fn contract_checker_detects_invalid_responses() {
     let schema = &document()["components"]["schemas"]["ApiKey"];
-    let right = schema["examples"][0].clone();
-    assert_eq!(check_schema(schema, &right), Ok(()));
-    let changed = |name: &str, value: Option<Value>| {
-        let mut wrong = right.clone();
+    let valid_body = schema["examples"][0].clone();
+    assert_eq!(check_schema(schema, &valid_body), Ok(()));
+    let change_attribute = |name: &str, value: Option<Value>| {
+        let mut changed_body = valid_body.clone();
         match value {
-            Some(value) => drop(wrong.as_object_mut().unwrap().insert(name.to_owned(), value)),
-            None => drop(wrong.as_object_mut().unwrap().remove(name)),
+            Some(value) => {
+                drop(changed_body.as_object_mut().unwrap().insert(name.to_owned(), value))
+            }
+            None => drop(changed_body.as_object_mut().unwrap().remove(name)),
         }
-        wrong
+        changed_body
     };
     for (name, value) in [
         ("id", None),
@@ -287,7 +297,7 @@ fn contract_checker_detects_invalid_responses() {
         ("created_at", Some("2026-11-01T09:30:00Z".into())),
         ("secret", Some("4242".into())),
     ] {
-        assert!(check_schema(schema, &changed(name, value)).is_err(), "{name}");
+        assert!(check_schema(schema, &change_attribute(name, value)).is_err(), "{name}");
     }
 }
 
@@ -305,31 +315,37 @@ fn docs_page_shows_every_operation_and_loads_nothing_external() {
         assert!(page.text.contains(&format!("<article id=\"{id}\">")), "{id}");
         assert!(page.text.contains(path), "{path}");
         for status in operation["responses"].as_object().unwrap().values() {
-            let about = resolve(status)["description"].as_str().unwrap();
-            assert!(page.text.contains(about.split(['`', '<', '&']).next().unwrap()), "{about}");
+            let description = resolve(status)["description"].as_str().unwrap();
+            assert!(
+                page.text.contains(description.split(['`', '<', '&']).next().unwrap()),
+                "{description}"
+            );
         }
     }
     for name in document()["components"]["schemas"].as_object().unwrap().keys() {
-        assert!(page.text.contains(&format!("<article id=\"shape-{name}\">")), "{name}");
+        assert!(page.text.contains(&format!("<article id=\"schema-{name}\">")), "{name}");
     }
-    let style = SHARED_SERVER.request("GET", "/docs/style.css").send();
+    let style_response = SHARED_SERVER.request("GET", "/docs/style.css").send();
     assert_eq!(
-        (style.status, style.headers["content-type"].as_str()),
+        (style_response.status, style_response.headers["content-type"].as_str()),
         (200, "text/css; charset=utf-8")
     );
-    for mark in ["<script", "<img", "<iframe", "<form", " on", "@import", "url("] {
+    for forbidden_text in ["<script", "<img", "<iframe", "<form", " on", "@import", "url("] {
         let attribute = |it: &str| {
-            it.contains(&format!("{mark}click=")) || it.contains(&format!("{mark}load="))
+            it.contains(&format!("{forbidden_text}click="))
+                || it.contains(&format!("{forbidden_text}load="))
         };
-        let found = |it: &str| if mark == " on" { attribute(it) } else { it.contains(mark) };
-        assert!(!found(&page.text) && !found(&style.text), "{mark}");
+        let is_found = |it: &str| {
+            if forbidden_text == " on" { attribute(it) } else { it.contains(forbidden_text) }
+        };
+        assert!(!is_found(&page.text) && !is_found(&style_response.text), "{forbidden_text}");
     }
     for reference in ["href=\"", "src=\""] {
         for target in page.text.split(reference).skip(1).map(|it| it.split('"').next().unwrap()) {
-            let here = target.strip_prefix('#');
-            let known = ["/docs/style.css", "/openapi.json"].contains(&target);
-            let anchored = here.is_some_and(|it| page.text.contains(&format!("id=\"{it}\"")));
-            assert!(known || anchored, "{target}");
+            let anchor = target.strip_prefix('#');
+            let is_local = ["/docs/style.css", "/openapi.json"].contains(&target);
+            let anchored = anchor.is_some_and(|it| page.text.contains(&format!("id=\"{it}\"")));
+            assert!(is_local || anchored, "{target}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! List Connection Formulas: four ways to one array, and the document about it.
+//! List Connection Formulas: four routes that return one array, and the page about it.
 
 use std::{collections::BTreeSet, fmt::Write, fs, path::Path};
 
@@ -19,7 +19,7 @@ const FLAGS: [&str; 6] = [
     "zero_auth",
 ];
 
-/// As the interface names them.
+/// The ids and the display names of all formulas.
 #[rustfmt::skip]
 const NAMES: [(&str, &str); 18] = [
     ("adyen-card", "Adyen"), ("authipay-card", "Authipay"), ("authorizenet-card", "Authorize.net"),
@@ -42,40 +42,41 @@ fn attribute_names(object: &Value) -> BTreeSet<&str> {
 
 #[test]
 fn both_methods_and_paths_return_the_same_formulas() {
-    let same = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
-    let check = |reply: &TestResponse| {
-        assert_eq!((reply.status, &reply.text), (200, &same));
-        assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
-        assert_eq!(reply.headers["cache-control"], "no-store");
-        assert!(!reply.headers["bt-trace-id"].is_empty());
+    let expected_text = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
+    let check_response = |response: &TestResponse| {
+        assert_eq!((response.status, &response.text), (200, &expected_text));
+        assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
+        assert_eq!(response.headers["cache-control"], "no-store");
+        assert!(!response.headers["bt-trace-id"].is_empty());
     };
     for path in PATHS {
         for method in ["GET", "POST"] {
-            check(&SHARED_SERVER.request(method, path).key(&ACME.private).send());
-            check(&SHARED_SERVER.request(method, &format!("{path}/")).key(&ACME.private).send());
+            check_response(&SHARED_SERVER.request(method, path).key(&ACME.private).send());
+            check_response(
+                &SHARED_SERVER.request(method, &format!("{path}/")).key(&ACME.private).send(),
+            );
         }
         for method in ["PUT", "PATCH", "DELETE"] {
-            let reply = SHARED_SERVER.request(method, path).key(&ACME.private).send();
-            assert_eq!(reply.status, 405, "{method} {path}");
+            let response = SHARED_SERVER.request(method, path).key(&ACME.private).send();
+            assert_eq!(response.status, 405, "{method} {path}");
         }
     }
 }
 
-/// There is nothing that a body or a key could change.
 #[test]
-fn body_and_idempotency_key_are_ignored() {
-    let same = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
+fn list_connection_formulas_ignores_body_and_idempotency_key() {
+    let expected_text = SHARED_SERVER.get_path(&ACME.private, PATHS[0]).text;
     for path in PATHS {
-        let ask = || {
+        let request = || {
             SHARED_SERVER.request("POST", path).key(&ACME.private).idempotency_key("same for all")
         };
-        for reply in [
-            ask().send(),
-            ask().json(&json!({"id": "stripe-card"})).send(),
-            ask().body("application/json", "{").send(),
-            ask().body("text/plain", "hello").send(),
+        for response in [
+            request().send(),
+            request().json(&json!({"id": "stripe-card"})).send(),
+            request().body("application/json", "{").send(),
+            request().body("text/plain", "hello").send(),
         ] {
-            assert_eq!((reply.status, &reply.text), (200, &same));
+            assert_eq!((response.status, &response.text), (200, &expected_text));
         }
     }
 }
@@ -83,17 +84,17 @@ fn body_and_idempotency_key_are_ignored() {
 #[test]
 fn every_formula_has_the_documented_attributes() {
     let formulas = list_formulas();
-    let found: Vec<_> =
+    let names: Vec<_> =
         formulas.iter().map(|it| (text_field(it, "id"), text_field(it, "display_name"))).collect();
-    assert_eq!(found, NAMES.map(|(id, name)| (id.to_owned(), name.to_owned())));
+    assert_eq!(names, NAMES.map(|(id, name)| (id.to_owned(), name.to_owned())));
     for formula in &formulas {
         let id = &formula["id"];
-        let all = "id display_name method fields supported_currencies supported_countries supported_features";
-        assert_eq!(attribute_names(formula), all.split(' ').collect(), "{id}");
+        let expected_names = "id display_name method fields supported_currencies supported_countries supported_features";
+        assert_eq!(attribute_names(formula), expected_names.split(' ').collect(), "{id}");
         assert_eq!(formula["method"], "card");
         for field in formula["fields"].as_array().unwrap() {
-            let all = "key display_name required format secret";
-            assert_eq!(attribute_names(field), all.split(' ').collect(), "{id}");
+            let expected_names = "key display_name required format secret";
+            assert_eq!(attribute_names(field), expected_names.split(' ').collect(), "{id}");
             assert_eq!(field["format"], "text");
             assert!(field["required"].is_boolean() && field["secret"].is_boolean(), "{id}");
             assert!(
@@ -102,10 +103,13 @@ fn every_formula_has_the_documented_attributes() {
             );
         }
         assert!(formula["fields"].as_array().unwrap().iter().any(|it| it["secret"] == true));
-        for (list, length) in [("supported_currencies", 3), ("supported_countries", 2)] {
-            let codes = formula[list].as_array().unwrap();
-            assert!(!codes.is_empty(), "{id} {list}");
-            assert!(codes.iter().all(|it| it.as_str().unwrap().len() == length), "{id} {list}");
+        for (list_name, length) in [("supported_currencies", 3), ("supported_countries", 2)] {
+            let codes = formula[list_name].as_array().unwrap();
+            assert!(!codes.is_empty(), "{id} {list_name}");
+            assert!(
+                codes.iter().all(|it| it.as_str().unwrap().len() == length),
+                "{id} {list_name}"
+            );
         }
         let features = &formula["supported_features"];
         assert_eq!(attribute_names(features), FLAGS.into_iter().chain(["void"]).collect(), "{id}");
@@ -115,7 +119,7 @@ fn every_formula_has_the_documented_attributes() {
     }
 }
 
-/// One whole, so that no attribute takes the place of another.
+/// Compares one complete formula, so that swapped attributes are detected.
 #[test]
 fn razorpay_formula_has_the_expected_values() {
     let formulas = list_formulas();
@@ -146,44 +150,45 @@ fn razorpay_formula_has_the_expected_values() {
 fn list_connection_formulas_requires_its_permission() {
     let permission = "orchestration:connection_formulas";
     let tenant = &ACME.tenant;
-    let alone = SHARED_SERVER.key_with_permissions(
+    let key_with_permission = SHARED_SERVER.key_with_permissions(
         tenant,
         ApplicationKind::Private,
         &[Permission::ConnectionFormulas],
     );
-    let without = SHARED_SERVER.key_with_permissions(
+    let key_without_permission = SHARED_SERVER.key_with_permissions(
         tenant,
         ApplicationKind::Private,
         &[Permission::TokenRead],
     );
     for path in PATHS {
         for method in ["GET", "POST"] {
-            let ask = || SHARED_SERVER.request(method, path);
-            ask().send().expect_problem(401, "BT-API-KEY");
-            ask().key("unknown").send().expect_problem(401, "BT-API-KEY");
-            for key in [&without, &ACME.public, &ACME.management] {
-                ask().key(key).send().expect_problem(403, permission);
+            let request = || SHARED_SERVER.request(method, path);
+            request().send().expect_problem(401, "BT-API-KEY");
+            request().key("unknown").send().expect_problem(401, "BT-API-KEY");
+            for key in [&key_without_permission, &ACME.public, &ACME.management] {
+                request().key(key).send().expect_problem(403, permission);
             }
-            assert_eq!(ask().key(&alone).send().status, 200);
+            assert_eq!(request().key(&key_with_permission).send().status, 200);
         }
     }
 }
 
-/// The table of the document, made of the answer.
+/// Generates the Markdown table from the response.
 fn formula_table() -> String {
     let mut table =
         String::from("| formula | processor | credentials | currencies | countries |\n");
     table.push_str("|---|---|---|---|---|\n");
     for formula in list_formulas() {
         let credential = |field: &Value| {
-            let mark = if field["secret"] == true { " (secret)" } else { "" };
-            let need = if field["required"] == true { "" } else { " (optional)" };
-            format!("`{}`{mark}{need}", text_field(field, "key"))
+            let secret_mark = if field["secret"] == true { " (secret)" } else { "" };
+            let optional_mark = if field["required"] == true { "" } else { " (optional)" };
+            format!("`{}`{secret_mark}{optional_mark}", text_field(field, "key"))
         };
         let fields: Vec<_> = formula["fields"].as_array().unwrap().iter().map(credential).collect();
-        let count = |list: &str| formula[list].as_array().unwrap().len();
+        let count_items = |list: &str| formula[list].as_array().unwrap().len();
         let (id, name) = (text_field(&formula, "id"), text_field(&formula, "display_name"));
-        let (currencies, countries) = (count("supported_currencies"), count("supported_countries"));
+        let (currencies, countries) =
+            (count_items("supported_currencies"), count_items("supported_countries"));
         let fields = fields.join(", ");
         writeln!(table, "| `{id}` | {name} | {fields} | {currencies} | {countries} |").unwrap();
     }
@@ -200,11 +205,11 @@ fn connection_formulas_page_has_the_current_table() {
         .take_while(|it| it.starts_with('|'))
         .map(str::len)
         .sum();
-    let (before, after) = (&document[..start], &document[start + length..]);
-    let expected = format!("{before}{}{after}", formula_table());
+    let (text_before, text_after) = (&document[..start], &document[start + length..]);
+    let expected = format!("{text_before}{}{text_after}", formula_table());
     if std::env::var_os("SCRIP_TEST_GOLDEN").is_some_and(|it| it == "write") {
         fs::write(&file, &expected).unwrap();
         return;
     }
-    assert_eq!(document, expected, "if this is meant, run with SCRIP_TEST_GOLDEN=write");
+    assert_eq!(document, expected, "if the change is intended, run with SCRIP_TEST_GOLDEN=write");
 }

@@ -1,10 +1,10 @@
-//! The pages that the browser SDK puts into frames. What they do is asked by `tests/browser`.
+//! The pages that the browser SDK puts into frames. `tests/browser` tests their behavior.
 
 use crate::harness::server::SHARED_SERVER;
 
 #[test]
 fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
-    for (path, start, told) in [
+    for (path, start, event) in [
         ("/pages/method.html", "startMethod", "method"),
         ("/pages/challenge.html", "startChallenge", "challenge"),
     ] {
@@ -16,18 +16,18 @@ fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
         assert_eq!(header("x-content-type-options"), Some("nosniff"));
         assert_eq!(header("x-frame-options"), None);
         let policy = header("content-security-policy").unwrap();
-        for free in ["frame-ancestors", "form-action", "unsafe"] {
-            assert!(!policy.contains(free), "{policy}");
+        for directive in ["frame-ancestors", "form-action", "unsafe"] {
+            assert!(!policy.contains(directive), "{policy}");
         }
         let nonce = policy.split("script-src 'nonce-").nth(1).and_then(|it| it.split('\'').next());
         let nonce = nonce.filter(|it| it.len() == 32).unwrap();
         assert_eq!(page.text.matches(&format!("nonce=\"{nonce}\"")).count(), 2, "{path}");
         assert_eq!(page.text.matches("<script").count(), 1, "{path}");
         assert!(!page.text.contains("{{"), "{path}");
-        for word in [format!("data-start=\"{start}\""), format!("data-told=\"{told}\"")] {
+        for word in [format!("data-start=\"{start}\""), format!("data-reply=\"{event}\"")] {
             assert!(page.text.contains(&word), "{path}");
         }
-        let again = SHARED_SERVER.request("GET", path).send();
-        assert_ne!(again.headers["content-security-policy"], policy, "{path}");
+        let second_response = SHARED_SERVER.request("GET", path).send();
+        assert_ne!(second_response.headers["content-security-policy"], policy, "{path}");
     }
 }

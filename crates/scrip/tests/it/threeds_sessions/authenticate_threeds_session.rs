@@ -25,10 +25,10 @@ fn create_and_authenticate(cardholder: &str) -> (String, Value) {
 fn frictionless_authentication_succeeds() {
     let (session, outcome) = create_and_authenticate("Frictionless");
     let exchange = SHARED_SERVER.directory_servers.exchange(&session).unwrap();
-    let found =
+    let session_body =
         SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
     let expected = json!({
-        "session_id": session, "token_intent_id": found["token_intent_id"],
+        "session_id": session, "token_intent_id": session_body["token_intent_id"],
         "threeds_version": "2.2.0",
         "acs_transaction_id": exchange.response["acsTransID"],
         "ds_transaction_id": exchange.response["dsTransID"],
@@ -41,7 +41,7 @@ fn frictionless_authentication_succeeds() {
     assert_eq!(outcome, expected);
 }
 
-/// The browser's own words are put into the forms of EMV; what it did not say was seen.
+/// Submitted browser data is converted to EMV values. Data observed by the server completes it.
 #[test]
 fn authentication_message_contains_the_request_and_observed_browser_data() {
     let (session, _) = create_and_authenticate("Frictionless");
@@ -87,14 +87,14 @@ fn failed_authentication_returns_reason_and_extensions() {
 
 #[test]
 fn card_with_two_brands_uses_the_chosen_scheme() {
-    for (chosen, brand) in [(None, "05"), (Some("Cartes Bancaires"), "05")] {
+    for (requested_scheme, brand) in [(None, "05"), (Some("Cartes Bancaires"), "05")] {
         let token = SHARED_SERVER.token_with_number(&ACME, "4150580996517927");
         let body = json!({"token_id": token, "device_info": crate::threeds_sessions::requests::browser_info()});
         let session = text_field(&SHARED_SERVER.create_session(&ACME.public, &body), "id");
         let mut request = payment("Frictionless");
         request["card_brand"] = "Mastercard".into();
         SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_invalid("card_brand");
-        request["card_brand"] = chosen.into();
+        request["card_brand"] = requested_scheme.into();
         let outcome =
             SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
         assert_eq!(outcome["eci"], brand);
@@ -114,38 +114,49 @@ fn merchant_session_authenticates_without_a_device() {
 }
 
 #[test]
-fn session_can_be_authenticated_only_once() {
-    for holder in ["Frictionless", "Challenged", "Failed"] {
-        let (session, _) = create_and_authenticate(holder);
-        let again = SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
-        again.expect_problem(409, "authenticated already");
+fn threeds_session_can_be_authenticated_only_once() {
+    for cardholder_name in ["Frictionless", "Challenged", "Failed"] {
+        let (session, _) = create_and_authenticate(cardholder_name);
+        let second_response =
+            SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+        second_response.expect_problem(409, "already authenticated");
     }
 }
 
-/// The status says what the client can do: 502 and 504 mean a new session.
+/// The service status shows whether the client must create a new session: 502 and 504 require one.
 #[test]
 fn directory_server_failures_are_424_with_service_status() {
-    for (holder, status, source, then) in [
+    for (cardholder_name, status, source, later_status) in [
         ("Unreachable", "503", "Directory Server", 200),
         ("Silent", "504", "Directory Server", 409),
         ("Broken", "502", "Directory Server", 409),
         ("Garbled", "502", "Directory Server", 409),
-        ("Refused", "403", "Directory Server", 409),
+        ("Rejected", "403", "Directory Server", 409),
     ] {
         let session = SHARED_SERVER.create_browser_session(&ACME);
-        let reply = SHARED_SERVER.authenticate(&ACME.private, &session, &payment(holder));
-        let body = reply.expect_status(424);
-        assert_eq!(body["title"], "3DS Service Error", "{holder}");
+        let response =
+            SHARED_SERVER.authenticate(&ACME.private, &session, &payment(cardholder_name));
+        let body = response.expect_status(424);
+        assert_eq!(body["title"], "3DS Service Error", "{cardholder_name}");
         let error = &body["error"];
         assert_eq!(
             (&error["service_status"], &error["error_source"]),
             (&json!(status), &json!(source)),
-            "{holder}"
+            "{cardholder_name}"
         );
         assert_eq!(error["session_id"], json!(session));
-        assert!(body.get("errors").is_none() && !reply.text.contains("4242"), "{}", reply.text);
-        let again = SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
-        assert_eq!(again.status, then, "{holder}: {}", again.text);
+        assert!(
+            body.get("errors").is_none() && !response.text.contains("4242"),
+            "{}",
+            response.text
+        );
+        let second_response =
+            SHARED_SERVER.authenticate(&ACME.private, &session, &payment("Frictionless"));
+        assert_eq!(
+            second_response.status, later_status,
+            "{cardholder_name}: {}",
+            second_response.text
+        );
     }
 }
 
@@ -153,16 +164,17 @@ fn directory_server_failures_are_424_with_service_status() {
 fn repeated_authenticate_is_replayed_without_a_second_message() {
     let session = SHARED_SERVER.create_browser_session(&ACME);
     let path = format!("{SESSIONS}/{session}/authenticate");
-    let ask = || {
-        let ask = SHARED_SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
-        ask.json(&payment("Frictionless")).send().expect_status(200)
+    let request = || {
+        let request =
+            SHARED_SERVER.request("POST", &path).key(&ACME.private).idempotency_key(&session);
+        request.json(&payment("Frictionless")).send().expect_status(200)
     };
-    let first = ask();
-    assert_eq!(ask(), first);
+    let first = request();
+    assert_eq!(request(), first);
 }
 
 #[test]
-fn type_errors_name_the_attribute_path() {
+fn authenticate_session_type_errors_name_the_attribute_path() {
     let session = SHARED_SERVER.create_browser_session(&ACME);
     let mut request = payment("Frictionless");
     request["purchase_info"]["amount"] = 8000.into();
@@ -170,7 +182,7 @@ fn type_errors_name_the_attribute_path() {
     request["cardholder_info"]["billing_address"] = json!({"line1": ["4242424242424242"]});
     request["message_extensions"] = json!([{"id": 1}]);
     request["card_brand"] = 1.into();
-    let reply = SHARED_SERVER.authenticate(&ACME.private, &session, &request);
+    let response = SHARED_SERVER.authenticate(&ACME.private, &session, &request);
     for path in [
         "purchase_info.amount",
         "decoupled_challenge_max_time",
@@ -178,23 +190,24 @@ fn type_errors_name_the_attribute_path() {
         "message_extensions[0].id",
         "card_brand",
     ] {
-        reply.expect_invalid(path);
+        response.expect_invalid(path);
     }
-    assert!(!reply.text.contains("4242"), "{}", reply.text);
-    // What is unknown is passed over, and it was not spent.
+    assert!(!response.text.contains("4242"), "{}", response.text);
+    // Unknown attributes are ignored. The session is still unused.
     let mut request = payment("Frictionless");
     request["metadata"] = json!({"a": 1});
     request["unknown"] = 1.into();
     SHARED_SERVER.authenticate(&ACME.private, &session, &request).expect_status(200);
 }
 
-/// What is sent cannot be taken back, so its outcome is written, whoever still waits for it.
+/// The directory server may act on a sent message, so its outcome is stored even if no client waits
+/// for it.
 #[test]
 fn outcome_is_stored_although_the_client_disconnects() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
     let session = server.create_browser_session(&keys);
-    let body = payment("Held").to_string();
+    let body = payment("Delayed").to_string();
     let head = format!(
         "POST {SESSIONS}/{session}/authenticate HTTP/1.1\r\nHost: a\r\nBT-API-KEY: {}\r\n\
          Content-Type: application/json\r\nContent-Length: {}\r\n\r\n",
@@ -204,23 +217,23 @@ fn outcome_is_stored_although_the_client_disconnects() {
     let mut stream = TcpStream::connect(server.address).unwrap();
     stream.write_all(format!("{head}{body}").as_bytes()).unwrap();
     let path = format!("{SESSIONS}/{session}");
-    let until = |done: &dyn Fn(&Value) -> bool| {
+    let wait_until = |is_done: &dyn Fn(&Value) -> bool| {
         for _ in 0..10_000 {
-            let found = server.get_path(&keys.private, &path).expect_status(200);
-            if done(&found) {
-                return found;
+            let session_body = server.get_path(&keys.private, &path).expect_status(200);
+            if is_done(&session_body) {
+                return session_body;
             }
             std::thread::sleep(Duration::from_millis(5));
         }
-        panic!("it never came to that");
+        panic!("the session did not reach the expected state");
     };
-    // It is written that it asks, and only then does the client go.
-    until(&|it| it["modified_date"].is_string());
+    // The client disconnects only after the authentication request is recorded.
+    wait_until(&|it| it["modified_date"].is_string());
     drop(stream);
     while server.app.metrics.in_flight.get() > 0 {
         std::thread::sleep(Duration::from_millis(5));
     }
     server.directory_servers.gate.add_permits(1);
-    let found = until(&|it| it.get("authentication").is_some());
-    assert_eq!(found["authentication"]["authentication_status"], "successful");
+    let session_body = wait_until(&|it| it.get("authentication").is_some());
+    assert_eq!(session_body["authentication"]["authentication_status"], "successful");
 }

@@ -23,7 +23,7 @@ fn expect_invalid(body: &Value, attribute: &str) {
     SHARED_SERVER.post(&ACME.private, SESSIONS, body).expect_invalid(attribute);
 }
 
-/// What the official script of browsers sends, with a slash that some samples have.
+/// Sends the request of the official browser SDK, with the trailing slash of some samples.
 #[test]
 fn browser_creates_a_session_with_a_public_key() {
     let token = SHARED_SERVER.card_token(&ACME);
@@ -31,11 +31,12 @@ fn browser_creates_a_session_with_a_public_key() {
         "token_id": token, "device": "browser", "device_info": browser_info(),
         "web_challenge_mode": "iframe", "metadata": {"order_id": 7, "lines": [{"a": null}]},
     });
-    let ask = SHARED_SERVER.request("POST", "/3ds/sessions/").key(&ACME.public).json(&body);
-    let reply = ask.header("Accept", "*/*").header("BT-TRACE-ID", "trace-of-a-browser").send();
-    let session = reply.expect_status(201);
-    assert_eq!(reply.headers["bt-trace-id"], "trace-of-a-browser");
-    assert!(reply.headers["access-control-expose-headers"].contains("bt-trace-id"));
+    let request = SHARED_SERVER.request("POST", "/3ds/sessions/").key(&ACME.public).json(&body);
+    let response =
+        request.header("Accept", "*/*").header("BT-TRACE-ID", "trace-of-a-browser").send();
+    let session = response.expect_status(201);
+    assert_eq!(response.headers["bt-trace-id"], "trace-of-a-browser");
+    assert!(response.headers["access-control-expose-headers"].contains("bt-trace-id"));
     let id = text_field(&session, "id");
     let expected = json!({
         "id": id, "type": "customer", "pan_token_id": token, "token_id": token,
@@ -47,16 +48,16 @@ fn browser_creates_a_session_with_a_public_key() {
     assert_eq!(session, expected);
     assert_eq!(id, id.to_lowercase());
 
-    let found =
+    let session_body =
         SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
-    let device = &found["device_info"];
+    let device = &session_body["device_info"];
     assert_eq!(device["browser_accept_header"], "*/*");
     assert_eq!(device["browser_ip"], "127.0.0.1");
     assert_eq!(device["browser_ip_address"], "127.0.0.1");
-    assert_eq!(found["web_challenge_mode"], "iframe");
+    assert_eq!(session_body["web_challenge_mode"], "iframe");
 }
 
-/// Whoever knows better than the server what the browser is like says so, by either name.
+/// Submitted browser data has precedence over observed data, under either name.
 #[test]
 fn submitted_browser_data_takes_precedence_over_observed_data() {
     for name in ["browser_ip", "browser_ip_address"] {
@@ -66,19 +67,19 @@ fn submitted_browser_data_takes_precedence_over_observed_data() {
         let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device_info": device,
             "web_challenge_mode": "redirect"});
         let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
-        let found =
+        let session_body =
             SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{id}")).expect_status(200);
-        let device = &found["device_info"];
+        let device = &session_body["device_info"];
         assert_eq!(device["browser_accept_header"], "text/html");
         assert_eq!(
             (&device["browser_ip"], &device["browser_ip_address"]),
             (&json!("203.0.113.9"), &json!("203.0.113.9"))
         );
-        assert_eq!(found["web_challenge_mode"], "redirect");
+        assert_eq!(session_body["web_challenge_mode"], "redirect");
     }
 }
 
-/// Where the strict types of apps have no room for absence, there is none.
+/// The types of the app SDKs have required attributes. The response contains all of them.
 #[test]
 fn app_session_response_has_all_required_attributes() {
     for device in ["app", "mobile"] {
@@ -105,7 +106,7 @@ fn app_session_response_has_all_required_attributes() {
     }
 }
 
-/// Nobody sits at a device, so none is told of.
+/// A merchant session has no device, so no device data is required.
 #[test]
 fn merchant_session_needs_only_a_card() {
     let token = SHARED_SERVER.token_with_number(&ACME, "5424180011113336");
@@ -118,9 +119,12 @@ fn merchant_session_needs_only_a_card() {
     assert_eq!(session["token_id"], json!(token));
     assert!(session.get("method_url").is_none());
     let path = format!("{SESSIONS}/{}", text_field(&session, "id"));
-    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
-    assert!(found.get("device").is_none() && found.get("device_info").is_none(), "{found}");
-    assert!(found.get("web_challenge_mode").is_none());
+    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert!(
+        session_body.get("device").is_none() && session_body.get("device_info").is_none(),
+        "{session_body}"
+    );
+    assert!(session_body.get("web_challenge_mode").is_none());
 }
 
 #[test]
@@ -131,7 +135,7 @@ fn card_with_two_brands_lists_both_brands() {
     assert_eq!(session["additional_card_brands"], json!(["Visa", "Cartes Bancaires"]));
 }
 
-/// Rule 1.
+/// Tests rule 1 of the session rules.
 #[test]
 fn exactly_one_card_reference_is_required() {
     let (token, intent) =
@@ -144,35 +148,48 @@ fn exactly_one_card_reference_is_required() {
         &json!({"token_id": token, "pan": token, "token_intent_id": intent}),
         "token_id",
     );
-    let nulls = json!({"token_id": token, "token_intent_id": null, "pan": null});
-    SHARED_SERVER.create_session(&ACME.private, &nulls);
+    let body_with_nulls = json!({"token_id": token, "token_intent_id": null, "pan": null});
+    SHARED_SERVER.create_session(&ACME.private, &body_with_nulls);
     SHARED_SERVER.create_session(&ACME.private, &json!({"token_intent_id": intent}));
     SHARED_SERVER.create_session(&ACME.private, &json!({"pan": token}));
 }
 
-/// Rules 2 and 3, and the types of the rest.
+/// Tests rules 2 and 3 of the session rules, and the types of the other attributes.
 #[test]
-fn invalid_session_attributes_are_named() {
+fn invalid_threeds_session_attributes_are_named() {
     let token = SHARED_SERVER.card_token(&ACME);
-    let check = |name: &str, value: Value, attribute: &str| {
+    let check_attribute = |name: &str, value: Value, attribute: &str| {
         expect_invalid(&json!({"token_id": token, (name): value}), attribute);
     };
-    check("type", json!("shop"), "type");
-    check("type", json!(1), "type");
-    check("device", json!("phone"), "device");
-    check("device", json!(true), "device");
-    check("web_challenge_mode", json!("popup"), "web_challenge_mode");
-    check("metadata", json!("a"), "metadata");
-    check("metadata", json!(["a"]), "metadata");
-    let many: serde_json::Map<_, _> = (0..51).map(|it| (it.to_string(), json!(it))).collect();
-    check("metadata", many.into(), "metadata");
-    check("metadata", json!({"a": "x".repeat(16 * 1024)}), "metadata");
-    check("device_info", json!([]), "device_info");
-    check("device_info", json!({"browser_user_agent": "x".repeat(72 * 1024)}), "device_info");
-    check("device_info", json!({"browser_tz": 60}), "device_info.browser_tz");
-    check("device_info", json!({"browser_java_enabled": "no"}), "device_info.browser_java_enabled");
-    check("device_info", json!({"browser_ip_address": 1}), "device_info.browser_ip_address");
-    check(
+    check_attribute("type", json!("shop"), "type");
+    check_attribute("type", json!(1), "type");
+    check_attribute("device", json!("phone"), "device");
+    check_attribute("device", json!(true), "device");
+    check_attribute("web_challenge_mode", json!("popup"), "web_challenge_mode");
+    check_attribute("metadata", json!("a"), "metadata");
+    check_attribute("metadata", json!(["a"]), "metadata");
+    let too_many_entries: serde_json::Map<_, _> =
+        (0..51).map(|it| (it.to_string(), json!(it))).collect();
+    check_attribute("metadata", too_many_entries.into(), "metadata");
+    check_attribute("metadata", json!({"a": "x".repeat(16 * 1024)}), "metadata");
+    check_attribute("device_info", json!([]), "device_info");
+    check_attribute(
+        "device_info",
+        json!({"browser_user_agent": "x".repeat(72 * 1024)}),
+        "device_info",
+    );
+    check_attribute("device_info", json!({"browser_tz": 60}), "device_info.browser_tz");
+    check_attribute(
+        "device_info",
+        json!({"browser_java_enabled": "no"}),
+        "device_info.browser_java_enabled",
+    );
+    check_attribute(
+        "device_info",
+        json!({"browser_ip_address": 1}),
+        "device_info.browser_ip_address",
+    );
+    check_attribute(
         "device_info",
         json!({"sdk_render_options": {"sdk_ui_type": [1]}}),
         "device_info.sdk_render_options.sdk_ui_type[0]",
@@ -187,13 +204,13 @@ fn invalid_session_attributes_are_named() {
     );
     let intent = SHARED_SERVER.post(&ACME.private, "/token-intents", &no_card).expect_status(201);
     expect_invalid(&json!({"token_intent_id": intent["id"]}), "token_intent_id");
-    // What is unknown is passed over, and null says nothing.
+    // Unknown attributes and null values are ignored.
     let body = json!({"token_id": token, "type": null, "device": null, "device_info": null,
         "web_challenge_mode": null, "metadata": null, "unknown": {"a": 1}});
     SHARED_SERVER.create_session(&ACME.private, &body);
 }
 
-/// A card number in the wrong place is not repeated.
+/// A card number in a wrong attribute is not repeated.
 #[test]
 fn create_session_errors_do_not_repeat_submitted_values() {
     let number = unique_card_number();
@@ -203,20 +220,20 @@ fn create_session_errors_do_not_repeat_submitted_values() {
         json!({"token_id": "abc", "type": number}),
         json!({"token_id": "abc", "device_info": {"browser_tz": [number]}}),
     ] {
-        let reply = SHARED_SERVER.post(&ACME.private, SESSIONS, &body);
-        assert_eq!(reply.status, 400);
-        assert!(!reply.text.contains(&number), "{}", reply.text);
+        let response = SHARED_SERVER.post(&ACME.private, SESSIONS, &body);
+        assert_eq!(response.status, 400);
+        assert!(!response.text.contains(&number), "{}", response.text);
     }
 }
 
-/// In the very shape by which the script of browsers knows that the card is the reason.
+/// The browser SDK recognizes an unsupported card by exactly this error.
 #[test]
 fn card_outside_all_ranges_is_424_with_the_sdk_error() {
     let token = SHARED_SERVER.token_with_number(&ACME, "6011361000001115");
-    let reply = SHARED_SERVER.post(&ACME.public, SESSIONS, &json!({"token_id": token}));
-    assert_eq!(reply.headers["content-type"], "application/problem+json");
-    assert_eq!(reply.headers["access-control-allow-origin"], "*");
-    let body = reply.expect_status(424);
+    let response = SHARED_SERVER.post(&ACME.public, SESSIONS, &json!({"token_id": token}));
+    assert_eq!(response.headers["content-type"], "application/problem+json");
+    assert_eq!(response.headers["access-control-allow-origin"], "*");
+    let body = response.expect_status(424);
     assert_eq!((&body["title"], &body["status"]), (&json!("3DS Service Error"), &json!(424)));
     assert!(body["detail"].is_string() && body["type"] == "about:blank");
     let expected = ["Cardholder Account Number is not in a range belonging to Issuer."];
@@ -226,7 +243,7 @@ fn card_outside_all_ranges_is_424_with_the_sdk_error() {
     assert_eq!(error["error_source"], "Directory Server");
     assert!(error["message"].is_string() && error["detail"].is_string());
     assert!(error.get("session_id").is_none());
-    assert!(!reply.text.contains("6011"), "{}", reply.text);
+    assert!(!response.text.contains("6011"), "{}", response.text);
 }
 
 #[test]
@@ -245,15 +262,15 @@ fn create_session_without_directory_servers_is_424() {
 fn tenant_without_threeds_access_is_denied() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     let session = SHARED_SERVER.create_browser_session(&keys);
-    let edit = |quotas| Quotas { threeds_access: false, ..quotas };
+    let edit_quotas = |quotas| Quotas { threeds_access: false, ..quotas };
     let permit = PolicyPermit::for_operator(Arc::clone(&keys.tenant));
     SHARED_SERVER.runtime.block_on(async {
-        set_tenant_quotas(&SHARED_SERVER.app.vault, permit, Box::new(edit)).await.unwrap();
+        set_tenant_quotas(&SHARED_SERVER.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
         SHARED_SERVER.app.reload().await.unwrap();
     });
     let token = SHARED_SERVER.card_token(&keys);
-    let new = SHARED_SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
-    new.expect_problem(403, "3-D Secure");
+    let create_response = SHARED_SERVER.post(&keys.public, SESSIONS, &json!({"token_id": token}));
+    create_response.expect_problem(403, "3-D Secure");
     let path = format!("{SESSIONS}/{session}");
     SHARED_SERVER.get_path(&keys.private, &path).expect_problem(403, "3-D Secure");
     SHARED_SERVER
@@ -262,18 +279,18 @@ fn tenant_without_threeds_access_is_denied() {
 }
 
 #[test]
-fn repeated_create_session_replays_the_first_session() {
+fn repeated_create_threeds_session_replays_the_first_session() {
     let body = json!({"token_intent_id": SHARED_SERVER.create_card_intent(&ACME)});
-    let ask = || {
-        let ask = SHARED_SERVER
+    let request = || {
+        let request = SHARED_SERVER
             .request("POST", SESSIONS)
             .key(&ACME.public)
             .idempotency_key("a-session")
             .json(&body);
-        ask.send().expect_status(201)
+        request.send().expect_status(201)
     };
-    let first = ask();
-    assert_eq!(ask(), first);
+    let first = request();
+    assert_eq!(request(), first);
     assert_ne!(SHARED_SERVER.create_session(&ACME.public, &body)["id"], first["id"]);
 }
 
@@ -281,31 +298,32 @@ fn repeated_create_session_replays_the_first_session() {
 fn threeds_preflight_allows_get_post_and_put() {
     for path in [SESSIONS.to_owned(), format!("{SESSIONS}/a"), format!("{SESSIONS}/a/authenticate")]
     {
-        let ask = SHARED_SERVER.request("OPTIONS", &path).header("Origin", "null");
+        let request = SHARED_SERVER.request("OPTIONS", &path).header("Origin", "null");
         let expected = "bt-api-key,bt-trace-id,bt-idempotency-key,content-type";
-        let reply = ask.header("Access-Control-Request-Headers", expected).send();
-        assert_eq!(reply.status, 204);
-        assert_eq!(reply.headers["access-control-allow-origin"], "*");
+        let response = request.header("Access-Control-Request-Headers", expected).send();
+        assert_eq!(response.status, 204);
+        assert_eq!(response.headers["access-control-allow-origin"], "*");
         for method in ["GET", "POST", "PUT"] {
-            assert!(reply.headers["access-control-allow-methods"].contains(method));
+            assert!(response.headers["access-control-allow-methods"].contains(method));
         }
-        assert_eq!(reply.headers["access-control-allow-headers"], expected);
+        assert_eq!(response.headers["access-control-allow-headers"], expected);
     }
 }
 
-/// The card's own end is the session's, within a day.
+/// The session expires with its card, and after one day at the latest.
 #[test]
-fn session_expires_with_its_card_and_within_a_day() {
+fn threeds_session_expires_with_its_card_and_within_a_day() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let mut ending = card_body(&unique_card_number());
-    ending["expires_at"] = "2099-01-01T00:00:00+00:00".into();
-    let token = text_field(&server.create_token_ok(&keys.private, &ending), "id");
+    let mut expiring_card = card_body(&unique_card_number());
+    expiring_card["expires_at"] = "2099-01-01T00:00:00+00:00".into();
+    let token = text_field(&server.create_token_ok(&keys.private, &expiring_card), "id");
     let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
-    let long = format!("{SESSIONS}/{id}");
-    let found = server.get_path(&keys.private, &long).expect_status(200);
-    let end = Timestamp::parse_expiry(&text_field(&found, "expiration_date")).unwrap();
-    let minutes = (end.unix_ms - server.clock.now().unix_ms) / 60_000;
+    let session_path = format!("{SESSIONS}/{id}");
+    let session_body = server.get_path(&keys.private, &session_path).expect_status(200);
+    let expires_at =
+        Timestamp::parse_expiry(&text_field(&session_body, "expiration_date")).unwrap();
+    let minutes = (expires_at.unix_ms - server.clock.now().unix_ms) / 60_000;
     assert!((23 * 60..=24 * 60).contains(&minutes), "{minutes}");
     let token = server.card_token(&keys);
     let id = text_field(&server.create_session(&keys.private, &json!({"token_id": token})), "id");
@@ -314,7 +332,7 @@ fn session_expires_with_its_card_and_within_a_day() {
     server.get_path(&keys.private, &path).expect_status(200);
     server.clock.advance(std::time::Duration::from_secs(11));
     server.get_path(&keys.private, &path).expect_status(404);
-    server.get_path(&keys.private, &long).expect_status(200);
+    server.get_path(&keys.private, &session_path).expect_status(200);
     server.clock.advance(std::time::Duration::from_secs(23 * 3600));
-    server.get_path(&keys.private, &long).expect_status(404);
+    server.get_path(&keys.private, &session_path).expect_status(404);
 }

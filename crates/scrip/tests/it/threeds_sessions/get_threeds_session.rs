@@ -16,14 +16,20 @@ fn get_session_returns_every_attribute_and_alias() {
     let body = json!({"token_id": token, "device_info": browser_info(), "metadata": {"a": 1}});
     let id = text_field(&SHARED_SERVER.create_session(&ACME.private, &body), "id");
     let path = format!("{SESSIONS}/{id}");
-    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
-    assert_eq!(found["id"], json!(id));
-    assert_eq!(found["tenant_id"], json!(ACME.tenant.id.to_string()));
-    assert_eq!((&found["token_id"], &found["pan_token_id"]), (&json!(token), &json!(token)));
-    assert_eq!((&found["device"], &found["card_brand"]), (&json!("browser"), &json!("Visa")));
-    assert_eq!(found["metadata"], json!({"a": 1}));
+    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert_eq!(session_body["id"], json!(id));
+    assert_eq!(session_body["tenant_id"], json!(ACME.tenant.id.to_string()));
+    assert_eq!(
+        (&session_body["token_id"], &session_body["pan_token_id"]),
+        (&json!(token), &json!(token))
+    );
+    assert_eq!(
+        (&session_body["device"], &session_body["card_brand"]),
+        (&json!("browser"), &json!("Visa"))
+    );
+    assert_eq!(session_body["metadata"], json!({"a": 1}));
     for name in ["expiration_date", "created_date", "created_by"] {
-        assert!(found[name].is_string(), "{name}");
+        assert!(session_body[name].is_string(), "{name}");
     }
     let version = json!({
         "recommended_version": "2.2.0",
@@ -32,9 +38,9 @@ fn get_session_returns_every_attribute_and_alias() {
         "earliest_ds_supported_version": "2.1.0", "latest_ds_supported_version": "2.2.0",
         "acs_information": ["threeds-auth-available", "threeds-attempts-supported"],
     });
-    assert_eq!(found["version"], version);
-    assert_eq!(found["method"], json!({"method_url": METHOD_URL}));
-    assert_eq!(found["device_info"]["browser_language"], "en-US@posix");
+    assert_eq!(session_body["version"], version);
+    assert_eq!(session_body["method"], json!({"method_url": METHOD_URL}));
+    assert_eq!(session_body["device_info"]["browser_language"], "en-US@posix");
     for name in [
         "authentication",
         "modified_date",
@@ -42,18 +48,21 @@ fn get_session_returns_every_attribute_and_alias() {
         "additional_card_brands",
         "token_intent_id",
     ] {
-        assert!(found.get(name).is_none(), "{name}");
+        assert!(session_body.get(name).is_none(), "{name}");
     }
 
     let outcome =
         SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
-    let found = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
-    assert_eq!(found["authentication"], outcome);
-    // Nobody has said that the page ran.
+    let session_body = SHARED_SERVER.get_path(&ACME.private, &path).expect_status(200);
+    assert_eq!(session_body["authentication"], outcome);
+    // No method notification has arrived.
     let method = json!({"method_url": METHOD_URL, "method_completion_indicator": "N"});
-    assert_eq!(found["method"], method);
-    assert!(found["modified_date"].is_string() && found["modified_by"].is_string());
-    assert!(found.get("expiration_date").is_none(), "what was authenticated does not expire");
+    assert_eq!(session_body["method"], method);
+    assert!(session_body["modified_date"].is_string() && session_body["modified_by"].is_string());
+    assert!(
+        session_body.get("expiration_date").is_none(),
+        "an authenticated session must not expire"
+    );
 }
 
 #[test]
@@ -61,10 +70,10 @@ fn method_completion_is_unavailable_without_a_method_url() {
     let token = SHARED_SERVER.token_with_number(&ACME, "5204247750001471");
     let session = SHARED_SERVER.create_session(&ACME.public, &json!({"token_id": token}));
     assert!(session.get("method_url").is_none());
-    let found = SHARED_SERVER
+    let session_body = SHARED_SERVER
         .get_path(&ACME.private, &format!("{SESSIONS}/{}", text_field(&session, "id")))
         .expect_status(200);
-    assert_eq!(found["method"], json!({"method_completion_indicator": "U"}));
+    assert_eq!(session_body["method"], json!({"method_completion_indicator": "U"}));
 }
 
 #[test]

@@ -13,10 +13,10 @@ fn path(session: &str) -> String {
 }
 
 fn challenge_response(session: &str, status: &str) -> Value {
-    let answered = SHARED_SERVER.directory_servers.exchange(session).unwrap().response;
+    let authentication = SHARED_SERVER.directory_servers.exchange(session).unwrap().response;
     json!({
         "messageType": "CRes", "messageVersion": "2.2.0", "threeDSServerTransID": session,
-        "acsTransID": answered["acsTransID"], "challengeCompletionInd": "Y", "transStatus": status,
+        "acsTransID": authentication["acsTransID"], "challengeCompletionInd": "Y", "transStatus": status,
     })
 }
 
@@ -26,9 +26,9 @@ fn encode_message(message: &Value) -> String {
 
 fn notify_and_read_message(session: &str, status: &str) -> Value {
     let cres = encode_message(&challenge_response(session, status));
-    let reply =
+    let response =
         SHARED_SERVER.post_form(&path(session), &[("cres", &cres), ("threeDSSessionData", "x")]);
-    posted_message(page_script(&reply))
+    posted_message(page_script(&response))
 }
 
 fn expected_message(session: &str, status: &str) -> Value {
@@ -38,13 +38,13 @@ fn expected_message(session: &str, status: &str) -> Value {
 #[test]
 fn challenge_page_shows_the_stored_result_not_the_browser_message() {
     for (result, word) in [("Y", "successful"), ("A", "successful"), ("N", "failed")] {
-        for told in ["Y", "N"] {
+        for browser_status in ["Y", "N"] {
             let session = SHARED_SERVER.create_challenged_session(&ACME);
             SHARED_SERVER.send_result(&session, result);
             assert_eq!(
-                notify_and_read_message(&session, told),
+                notify_and_read_message(&session, browser_status),
                 expected_message(&session, word),
-                "{result} {told}"
+                "result {result}, browser message {browser_status}"
             );
         }
     }
@@ -62,46 +62,53 @@ fn challenge_page_shows_failed_before_the_result_and_stores_nothing() {
     }
 }
 
-/// Nothing proves it, so nothing changes; but nobody has to wait for the challenge any more.
+/// The notification is not authenticated, so it changes nothing. The page still reports the end of
+/// the challenge.
 #[test]
 fn error_notification_reports_an_incomplete_challenge() {
     let session = SHARED_SERVER.create_challenged_session(&ACME);
-    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30")]);
+    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30")]);
     let expected = json!({
         "type": "challenge", "id": session, "isCompleted": false, "authenticationStatus": "failed",
     });
-    assert_eq!(posted_message(page_script(&reply)), expected);
+    assert_eq!(posted_message(page_script(&response)), expected);
     let cres = encode_message(&challenge_response(&session, "Y"));
-    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
-    assert_eq!(posted_message(page_script(&reply)), expected_message(&session, "failed"));
+    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    assert_eq!(posted_message(page_script(&response)), expected_message(&session, "failed"));
     SHARED_SERVER.send_result(&session, "Y");
-    let reply = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
-    assert_eq!(posted_message(page_script(&reply)), expected_message(&session, "successful"));
+    let response = SHARED_SERVER.post_form(&path(&session), &[("erro", "e30"), ("cres", &cres)]);
+    assert_eq!(posted_message(page_script(&response)), expected_message(&session, "successful"));
 }
 
 #[test]
 fn invalid_challenge_notification_changes_nothing() {
-    let (session, other) = (
+    let (session, other_session) = (
         SHARED_SERVER.create_challenged_session(&ACME),
         SHARED_SERVER.create_challenged_session(&ACME),
     );
-    let refuse = |cres: &str, status: u16| {
+    let expect_rejected = |cres: &str, status: u16| {
         expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[("cres", cres)]), status);
     };
-    refuse("", 400);
-    refuse("4242424242424242", 400);
-    refuse(&encode_message(&challenge_response(&other, "Y")), 400);
-    let mut foreign = challenge_response(&session, "Y");
-    foreign["acsTransID"] = challenge_response(&other, "Y")["acsTransID"].clone();
-    refuse(&encode_message(&foreign), 400);
+    expect_rejected("", 400);
+    expect_rejected("4242424242424242", 400);
+    expect_rejected(&encode_message(&challenge_response(&other_session, "Y")), 400);
+    let mut foreign_message = challenge_response(&session, "Y");
+    foreign_message["acsTransID"] = challenge_response(&other_session, "Y")["acsTransID"].clone();
+    expect_rejected(&encode_message(&foreign_message), 400);
     expect_rejection_page(&SHARED_SERVER.post_form(&path(&session), &[]), 400);
     expect_rejection_page(&SHARED_SERVER.post_form(&path("nobodys"), &[("erro", "e30")]), 404);
-    let unknown = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
+    let unknown_session = "8a880dc0-d2d2-4067-bcb1-b08d1690b26e";
     let cres = encode_message(&challenge_response(&session, "Y"));
-    expect_rejection_page(&SHARED_SERVER.post_form(&path(unknown), &[("cres", &cres)]), 404);
-    // Without a challenge there is none to end.
-    let new = SHARED_SERVER.create_browser_session(&ACME);
-    expect_rejection_page(&SHARED_SERVER.post_form(&path(&new), &[("cres", &cres)]), 400);
+    expect_rejection_page(
+        &SHARED_SERVER.post_form(&path(unknown_session), &[("cres", &cres)]),
+        404,
+    );
+    // A session without a challenge rejects the notification.
+    let session_without_challenge = SHARED_SERVER.create_browser_session(&ACME);
+    expect_rejection_page(
+        &SHARED_SERVER.post_form(&path(&session_without_challenge), &[("cres", &cres)]),
+        400,
+    );
     SHARED_SERVER.send_result(&session, "Y");
     SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(200);
 }

@@ -22,19 +22,19 @@ fn notify(session: &str) -> TestResponse {
 }
 
 fn completion_indicator(session: &str) -> serde_json::Value {
-    let found =
+    let session_body =
         SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).expect_status(200);
-    found["method"]["method_completion_indicator"].clone()
+    session_body["method"]["method_completion_indicator"].clone()
 }
 
 #[test]
 fn method_notification_completes_the_session_and_posts_a_message() {
     let session = SHARED_SERVER.create_browser_session(&ACME);
     assert!(completion_indicator(&session).is_null());
-    // As often as a browser likes.
+    // A browser may post the notification repeatedly.
     for _ in 0..2 {
-        let reply = notify(&session);
-        let message = posted_message(page_script(&reply));
+        let response = notify(&session);
+        let message = posted_message(page_script(&response));
         assert_eq!(message, json!({"type": "method", "id": session, "isCompleted": true}));
     }
     assert_eq!(completion_indicator(&session), "Y");
@@ -51,8 +51,8 @@ fn method_notification_completes_the_session_and_posts_a_message() {
 fn method_popup_closes_itself() {
     let session = SHARED_SERVER.create_browser_session(&ACME);
     let path = format!("{}?mode=redirect", path(&session));
-    let reply = SHARED_SERVER.post_form(&path, &[("threeDSMethodData", &method_data(&session))]);
-    assert_eq!(page_script(&reply), "window.close();");
+    let response = SHARED_SERVER.post_form(&path, &[("threeDSMethodData", &method_data(&session))]);
+    assert_eq!(page_script(&response), "window.close();");
     assert_eq!(completion_indicator(&session), "Y");
 }
 
@@ -65,26 +65,30 @@ fn every_notification_page_has_its_own_nonce() {
 
 #[test]
 fn invalid_method_notification_changes_nothing() {
-    let (session, other) =
+    let (session, other_session) =
         (SHARED_SERVER.create_browser_session(&ACME), SHARED_SERVER.create_browser_session(&ACME));
-    let form = |fields: &[(&str, &str)]| SHARED_SERVER.post_form(&path(&session), fields);
-    expect_rejection_page(&form(&[]), 400);
-    expect_rejection_page(&form(&[("threeDSMethodData", "4242424242424242")]), 400);
-    expect_rejection_page(&form(&[("threeDSMethodData", &method_data(&other))]), 400);
-    let twice = method_data(&session);
+    let post_form = |fields: &[(&str, &str)]| SHARED_SERVER.post_form(&path(&session), fields);
+    expect_rejection_page(&post_form(&[]), 400);
+    expect_rejection_page(&post_form(&[("threeDSMethodData", "4242424242424242")]), 400);
+    expect_rejection_page(&post_form(&[("threeDSMethodData", &method_data(&other_session))]), 400);
+    let encoded_data = method_data(&session);
     expect_rejection_page(
-        &form(&[("threeDSMethodData", &twice), ("threeDSMethodData", &twice)]),
+        &post_form(&[("threeDSMethodData", &encoded_data), ("threeDSMethodData", &encoded_data)]),
         400,
     );
-    expect_rejection_page(&form(&[("threeDSMethodData", &"A".repeat(64 * 1024))]), 413);
-    let ask =
-        SHARED_SERVER.request("POST", &path(&session)).json(&json!({"threeDSMethodData": twice}));
-    expect_rejection_page(&ask.send(), 415);
-    for nobodys in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "%3Cb%3E", "nobodys"] {
-        let reply = SHARED_SERVER.post_form(&path(nobodys), &[("threeDSMethodData", &twice)]);
-        expect_rejection_page(&reply, 404);
+    expect_rejection_page(&post_form(&[("threeDSMethodData", &"A".repeat(64 * 1024))]), 413);
+    let request = SHARED_SERVER
+        .request("POST", &path(&session))
+        .json(&json!({"threeDSMethodData": encoded_data}));
+    expect_rejection_page(&request.send(), 415);
+    for unknown_session in ["8a880dc0-d2d2-4067-bcb1-b08d1690b26e", "%3Cb%3E", "nobodys"] {
+        let response = SHARED_SERVER
+            .post_form(&path(unknown_session), &[("threeDSMethodData", &encoded_data)]);
+        expect_rejection_page(&response, 404);
     }
-    assert!(completion_indicator(&session).is_null() && completion_indicator(&other).is_null());
-    // A card number in the wrong place is not repeated.
-    assert!(!form(&[("threeDSMethodData", "4242424242424242")]).text.contains("4242"));
+    assert!(
+        completion_indicator(&session).is_null() && completion_indicator(&other_session).is_null()
+    );
+    // A card number in a wrong field is not repeated.
+    assert!(!post_form(&[("threeDSMethodData", "4242424242424242")]).text.contains("4242"));
 }

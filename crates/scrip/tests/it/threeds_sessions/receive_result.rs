@@ -9,9 +9,9 @@ use crate::{
 };
 
 fn post_result(path: &str, message: &Value) -> Value {
-    let reply = SHARED_SERVER.request("POST", path).json(message).send();
-    assert_eq!(reply.headers["content-type"], "application/json; charset=utf-8");
-    reply.expect_status(200)
+    let response = SHARED_SERVER.request("POST", path).json(message).send();
+    assert_eq!(response.headers["content-type"], "application/json; charset=utf-8");
+    response.expect_status(200)
 }
 
 #[test]
@@ -25,10 +25,10 @@ fn valid_result_is_acknowledged_with_rres() {
     assert_eq!(response["threeDSServerTransID"], json!(session));
 }
 
-/// Wrong secret, wrong session and wrong transaction are one and the same to whoever posts.
+/// The sender cannot distinguish a wrong secret, a wrong session and a wrong transaction.
 #[test]
 fn wrong_secret_session_and_transaction_get_the_same_error() {
-    let (session, other) = (
+    let (session, other_session) = (
         SHARED_SERVER.create_challenged_session(&ACME),
         SHARED_SERVER.create_challenged_session(&ACME),
     );
@@ -37,9 +37,13 @@ fn wrong_secret_session_and_transaction_get_the_same_error() {
     let wrong_secret = format!("{}0", &path[..path.len() - 1]);
     let wrong_secret =
         if wrong_secret == path { format!("{}1", &path[..path.len() - 1]) } else { wrong_secret };
-    let unknown = path.replace(&session, "8a880dc0-d2d2-4067-bcb1-b08d1690b26e");
-    let paths =
-        [wrong_secret, unknown, path.replace(&session, "nobodys"), path.replace(&session, &other)];
+    let unknown_path = path.replace(&session, "8a880dc0-d2d2-4067-bcb1-b08d1690b26e");
+    let paths = [
+        wrong_secret,
+        unknown_path,
+        path.replace(&session, "nobodys"),
+        path.replace(&session, &other_session),
+    ];
     for path in paths {
         let response = post_result(&path, &result);
         assert_eq!(
@@ -52,23 +56,27 @@ fn wrong_secret_session_and_transaction_get_the_same_error() {
 }
 
 #[test]
-fn invalid_result_is_answered_with_an_erro_message() {
+fn invalid_result_gets_an_erro_response() {
     let session = SHARED_SERVER.create_challenged_session(&ACME);
     let path = SHARED_SERVER.directory_servers.results_path(&session);
-    let mut broken = SHARED_SERVER.directory_servers.result(&session, "Y");
-    broken.as_object_mut().unwrap().remove("acsTransID");
-    assert_eq!(post_result(&path, &broken)["errorCode"], "201");
-    let reply =
+    let mut broken_message = SHARED_SERVER.directory_servers.result(&session, "Y");
+    broken_message.as_object_mut().unwrap().remove("acsTransID");
+    assert_eq!(post_result(&path, &broken_message)["errorCode"], "201");
+    let response =
         SHARED_SERVER.request("POST", &path).body("application/json", "{4242424242424242").send();
-    assert_eq!(reply.expect_status(200)["errorCode"], "101");
-    assert!(!reply.text.contains("4242"), "{}", reply.text);
-    let large = format!("{{\"a\":\"{}\"}}", "x".repeat(262_144));
-    SHARED_SERVER.request("POST", &path).body("application/json", &large).send().expect_status(413);
+    assert_eq!(response.expect_status(200)["errorCode"], "101");
+    assert!(!response.text.contains("4242"), "{}", response.text);
+    let large_message = format!("{{\"a\":\"{}\"}}", "x".repeat(262_144));
+    SHARED_SERVER
+        .request("POST", &path)
+        .body("application/json", &large_message)
+        .send()
+        .expect_status(413);
     SHARED_SERVER.request("POST", &path).body("text/plain", "{}").send().expect_status(415);
     SHARED_SERVER.get_challenge_result(&ACME.private, &session).expect_status(404);
 }
 
-/// In production, results come by a certificate or not at all.
+/// A production tenant accepts results only with a client certificate.
 #[test]
 fn production_tenant_rejects_results_without_client_certificate() {
     let keys =
@@ -85,15 +93,15 @@ fn allow_threeds(server: &TestServer, keys: &crate::harness::server::TenantApiKe
         operations::tenants::update_tenant::set_tenant_quotas,
         policy::{PolicyPermit, Quotas},
     };
-    let edit = |quotas| Quotas { threeds_access: true, ..quotas };
+    let edit_quotas = |quotas| Quotas { threeds_access: true, ..quotas };
     let permit = PolicyPermit::for_operator(std::sync::Arc::clone(&keys.tenant));
     server.runtime.block_on(async {
-        set_tenant_quotas(&server.app.vault, permit, Box::new(edit)).await.unwrap();
+        set_tenant_quotas(&server.app.vault, permit, Box::new(edit_quotas)).await.unwrap();
         server.app.reload().await.unwrap();
     });
 }
 
-/// Only the directory server was told the secret, and nothing of ours tells it on.
+/// Only the message to the directory server contains the secret.
 #[test]
 fn results_secret_is_in_no_response() {
     let session = SHARED_SERVER.create_challenged_session(&ACME);
@@ -101,12 +109,12 @@ fn results_secret_is_in_no_response() {
     let secret = path.rsplit('/').next().unwrap().to_owned();
     assert_eq!(secret.len(), 64);
     SHARED_SERVER.send_result(&session, "Y");
-    let seen = [
+    let responses = [
         SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}")).text,
         SHARED_SERVER.get_challenge_result(&ACME.private, &session).text,
         SHARED_SERVER.get_path(&ACME.management, "/logs").text,
     ];
-    for text in seen {
+    for text in responses {
         assert!(!text.contains(&secret), "{text}");
     }
 }

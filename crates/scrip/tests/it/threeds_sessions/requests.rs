@@ -1,4 +1,4 @@
-//! Sessions for tests: what clients send, and the steps that lead to a state.
+//! 3-D Secure sessions for tests: client requests, and the steps that lead to a state.
 
 pub(crate) use scrip_testing::requests::payment;
 use serde_json::{Value, json};
@@ -12,7 +12,7 @@ use crate::{
 
 pub(crate) const SESSIONS: &str = "/3ds/sessions";
 
-/// What the script of a browser tells of it.
+/// Returns the device data that the browser SDK sends.
 pub(crate) fn browser_info() -> Value {
     json!({
         "browser_color_depth": "30",
@@ -26,7 +26,7 @@ pub(crate) fn browser_info() -> Value {
     })
 }
 
-/// What the SDK of an app tells.
+/// Returns the device data that an app SDK sends.
 pub(crate) fn app_info() -> Value {
     let key = json!({"kty": "EC", "crv": "P-256", "x": "x".repeat(43), "y": "y".repeat(43)});
     json!({
@@ -40,7 +40,7 @@ pub(crate) fn app_info() -> Value {
     })
 }
 
-/// The same by a merchant, of whose customer nobody is there.
+/// Returns the request of a merchant session, without a customer.
 pub(crate) fn merchant_payment(cardholder: &str) -> Value {
     let mut payment = payment(cardholder);
     payment["authentication_type"] = "other-payment".into();
@@ -49,7 +49,7 @@ pub(crate) fn merchant_payment(cardholder: &str) -> Value {
 }
 
 impl TestServer {
-    /// A card of this tenant.
+    /// Creates a card token of this tenant and returns its id.
     pub(crate) fn card_token(&self, keys: &TenantApiKeys) -> String {
         self.token_with_number(keys, &unique_card_number())
     }
@@ -62,13 +62,14 @@ impl TestServer {
         self.post(key, SESSIONS, body).expect_status(201)
     }
 
-    /// A card that waits to become one.
+    /// Creates a token intent with a card and returns its id.
     pub(crate) fn create_card_intent(&self, keys: &TenantApiKeys) -> String {
-        let reply = self.post(&keys.private, "/token-intents", &card_body(&unique_card_number()));
-        text_field(&reply.expect_status(201), "id")
+        let response =
+            self.post(&keys.private, "/token-intents", &card_body(&unique_card_number()));
+        text_field(&response.expect_status(201), "id")
     }
 
-    /// A browser's session, not yet authenticated.
+    /// Creates a browser session, not yet authenticated.
     pub(crate) fn create_browser_session(&self, keys: &TenantApiKeys) -> String {
         self.create_browser_session_for(keys, &self.create_card_intent(keys))
     }
@@ -93,7 +94,7 @@ impl TestServer {
         self.get_path(key, &format!("{SESSIONS}/{session}/challenge-result"))
     }
 
-    /// A browser's session whose cardholder is being challenged.
+    /// Creates a browser session with a started challenge.
     pub(crate) fn create_challenged_session(&self, keys: &TenantApiKeys) -> String {
         self.start_challenge(keys, self.create_browser_session(keys))
     }
@@ -105,7 +106,7 @@ impl TestServer {
         session
     }
 
-    /// The directory server tells how it ended.
+    /// Posts the challenge result as the directory server does.
     pub(crate) fn send_result(&self, session: &str, status: &str) -> Value {
         let path = self.directory_servers.results_path(session);
         self.request("POST", &path)
@@ -114,7 +115,7 @@ impl TestServer {
             .expect_status(200)
     }
 
-    /// A form, as a page posts it.
+    /// Posts a form like a page does.
     pub(crate) fn post_form(&self, path: &str, fields: &[(&str, &str)]) -> TestResponse {
         let body: Vec<_> = fields.iter().map(|(name, value)| format!("{name}={value}")).collect();
         self.request("POST", path).body("application/x-www-form-urlencoded", &body.join("&")).send()
@@ -125,40 +126,41 @@ pub(crate) fn notification_url(session: &str) -> String {
     format!("{VAULT_URL}{SESSIONS}/{session}/method-notification")
 }
 
-/// A page without a script, so that nobody takes it for a notification.
+/// Expects a page without a script, so that the opener does not handle it as a notification.
 #[track_caller]
-pub(crate) fn expect_rejection_page(reply: &TestResponse, status: u16) {
-    assert_eq!(reply.status, status, "{}", reply.text);
-    assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
-    assert!(!reply.text.contains("<script"), "{}", reply.text);
-    assert!(reply.text.contains("could not be accepted"), "{}", reply.text);
-    let policy = &reply.headers["content-security-policy"];
+pub(crate) fn expect_rejection_page(response: &TestResponse, status: u16) {
+    assert_eq!(response.status, status, "{}", response.text);
+    assert_eq!(response.headers["content-type"], "text/html; charset=utf-8");
+    assert!(!response.text.contains("<script"), "{}", response.text);
+    assert!(response.text.contains("The request was rejected"), "{}", response.text);
+    let policy = &response.headers["content-security-policy"];
     assert_eq!(policy, "default-src 'none'; base-uri 'none'; form-action 'none'");
 }
 
-/// A page in any frame or window that runs its own script and nothing else; that script.
+/// Expects a page that works in any frame or window and runs only its own script. Returns the
+/// script.
 #[track_caller]
-pub(crate) fn page_script(reply: &TestResponse) -> &str {
-    assert_eq!(reply.status, 200, "{}", reply.text);
-    assert_eq!(reply.headers["content-type"], "text/html; charset=utf-8");
-    assert_eq!(reply.headers["cache-control"], "no-store");
-    for absent in ["x-frame-options", "cross-origin-opener-policy"] {
-        assert!(!reply.headers.contains_key(absent), "{absent}");
+pub(crate) fn page_script(response: &TestResponse) -> &str {
+    assert_eq!(response.status, 200, "{}", response.text);
+    assert_eq!(response.headers["content-type"], "text/html; charset=utf-8");
+    assert_eq!(response.headers["cache-control"], "no-store");
+    for header_name in ["x-frame-options", "cross-origin-opener-policy"] {
+        assert!(!response.headers.contains_key(header_name), "{header_name}");
     }
-    let (_, rest) = reply.text.split_once("<script nonce=\"").unwrap();
+    let (_, rest) = response.text.split_once("<script nonce=\"").unwrap();
     let (nonce, rest) = rest.split_once("\">").unwrap();
     assert!(nonce.len() == 32 && nonce.bytes().all(|it| it.is_ascii_hexdigit()), "{nonce}");
-    let policy = &reply.headers["content-security-policy"];
+    let policy = &response.headers["content-security-policy"];
     let expected = format!(
         "default-src 'none'; base-uri 'none'; form-action 'none'; script-src 'nonce-{nonce}'"
     );
     assert_eq!(policy, &expected);
     let (script, rest) = rest.split_once("</script>").unwrap();
-    assert!(!rest.contains("<script") && reply.text.contains("<p>"), "{}", reply.text);
+    assert!(!rest.contains("<script") && response.text.contains("<p>"), "{}", response.text);
     script.trim()
 }
 
-/// What a script posts.
+/// Returns the message that a script posts.
 #[track_caller]
 pub(crate) fn posted_message(script: &str) -> Value {
     let message = script.strip_prefix("var message = ").unwrap().split_once(";\n").unwrap().0;

@@ -1,4 +1,4 @@
-//! Directory servers that answer by a script: what comes of a question is the cardholder's name.
+//! Scripted directory servers: the cardholder name selects the response.
 
 use std::{
     collections::HashMap,
@@ -30,7 +30,7 @@ pub(crate) const VAULT_URL: &str = "https://vault.example";
 const RESULTS_URL: &str = "https://results.example";
 const AUTHENTICATION_VALUE: &str = "AAABBEg0VhI0VniQEjRWAAAAAAA=";
 
-/// A question, and what was answered.
+/// A message and the response to it.
 #[derive(Debug, Clone)]
 pub(crate) struct MessageExchange {
     pub(crate) request: Value,
@@ -41,32 +41,32 @@ pub(crate) struct MessageExchange {
 pub(crate) struct ScriptedDirectoryServers {
     settings: ThreeDsSettings,
     ranges: Vec<SchemeRanges>,
-    /// By session.
+    /// The exchanges by session.
     exchanges: Mutex<HashMap<String, MessageExchange>>,
-    /// Whoever is called `Held` waits for it.
+    /// A message of the cardholder `Delayed` waits for a permit of this semaphore.
     pub(crate) gate: Semaphore,
 }
 
 impl Default for ScriptedDirectoryServers {
     fn default() -> Self {
-        let terms = ThreeDsSettings {
+        let settings = ThreeDsSettings {
             public_url: VAULT_URL.to_owned(),
             lenient: false,
             server_name: "Scrip".to_owned(),
         };
-        // Visa has all of it; some of its cards are Cartes Bancaires too; Mastercard has no method
-        // page; American Express speaks 2.1.0 only. Nobody has other cards.
+        // Visa has every feature and some cards that are also Cartes Bancaires. Mastercard has no
+        // method page. American Express supports 2.1.0 only. Other cards are not supported.
         let visa = range(["4000000000000000", "4999999999999999"], "2.2.0", Some(METHOD_URL));
-        let both = range(["4150580000000000", "4150589999999999"], "2.2.0", None);
+        let two_brand_range = range(["4150580000000000", "4150589999999999"], "2.2.0", None);
         let mastercard = range(["5100000000000000", "5599999999999999"], "2.2.0", None);
         let amex = range(["340000000000000", "379999999999999"], "2.1.0", Some(METHOD_URL));
         let ranges = vec![
             scheme_ranges(Scheme::Visa, visa),
-            scheme_ranges(Scheme::CartesBancaires, both),
+            scheme_ranges(Scheme::CartesBancaires, two_brand_range),
             scheme_ranges(Scheme::Mastercard, mastercard),
             scheme_ranges(Scheme::AmericanExpress, amex),
         ];
-        Self { settings: terms, ranges, exchanges: Mutex::default(), gate: Semaphore::new(0) }
+        Self { settings, ranges, exchanges: Mutex::default(), gate: Semaphore::new(0) }
     }
 }
 
@@ -97,12 +97,12 @@ fn scheme_ranges(scheme: Scheme, range: Value) -> SchemeRanges {
 }
 
 impl ScriptedDirectoryServers {
-    /// What was sent and answered for a session. Nothing when nothing was sent.
+    /// Returns the message and the response of a session, or `None` if no message was sent.
     pub(crate) fn exchange(&self, session: &str) -> Option<MessageExchange> {
         self.exchanges.lock().unwrap().get(session).cloned()
     }
 
-    /// Where the result of a session is to be posted: the path on this server.
+    /// Returns the path on this server to which the result of a session is posted.
     pub(crate) fn results_path(&self, session: &str) -> String {
         let url = self.exchange(session).unwrap().request["threeDSServerURL"]
             .as_str()
@@ -111,7 +111,7 @@ impl ScriptedDirectoryServers {
         url.strip_prefix(RESULTS_URL).unwrap().to_owned()
     }
 
-    /// The end of a challenge, as the directory server tells it.
+    /// Returns the challenge result message of the directory server.
     pub(crate) fn result(&self, session: &str, status: &str) -> Value {
         let MessageExchange { request, response } = self.exchange(session).unwrap();
         let mut result = json!({
@@ -157,7 +157,7 @@ impl DirectoryServers for ScriptedDirectoryServers {
             if name == "Unreachable" {
                 return Err(DirectoryServerError::NotSent);
             }
-            if name == "Held" {
+            if name == "Delayed" {
                 self.gate.acquire().await.unwrap().forget();
             }
             let response = respond(&request, &name, scheme);
@@ -181,40 +181,40 @@ fn respond(request: &Value, name: &str, scheme: Scheme) -> Value {
         "dsTransID": Uuid::new_v4().to_string(), "acsReferenceNumber": "ACS-1", "dsReferenceNumber": "DS-1",
         "acsOperatorID": "OPERATOR-1",
     });
-    let mut put = |more: Value| {
-        for (name, value) in more.as_object().unwrap() {
+    let mut insert_attributes = |attributes: Value| {
+        for (name, value) in attributes.as_object().unwrap() {
             response[name] = value.clone();
         }
     };
     let is_app = request["deviceChannel"] == "01";
     if is_app {
-        put(json!({"sdkTransID": request["sdkTransID"]}));
+        insert_attributes(json!({"sdkTransID": request["sdkTransID"]}));
     }
     match name {
-        "Challenged" if is_app => put(json!({
+        "Challenged" if is_app => insert_attributes(json!({
             "transStatus": "C", "acsChallengeMandated": "N", "authenticationType": "01",
             "acsSignedContent": "e30.e30.AA",
             "acsRenderingType": {"acsInterface": "01", "acsUiTemplate": "02"},
         })),
-        "Challenged" => put(json!({
+        "Challenged" => insert_attributes(json!({
             "transStatus": "C", "acsChallengeMandated": "N", "authenticationType": "01", "acsURL": ACS_URL,
         })),
-        "Decoupled" => put(json!({
+        "Decoupled" => insert_attributes(json!({
             "transStatus": "D", "acsChallengeMandated": "N", "authenticationType": "04",
             "acsDecConInd": "Y", "cardholderInfo": "Your bank will call you.",
         })),
-        "Failed" => put(json!({
+        "Failed" => insert_attributes(json!({
             "transStatus": "N", "transStatusReason": "01", "eci": "07",
             "messageExtension": [
                 {"id": "X1", "name": "more", "criticalityIndicator": false, "data": {"score": 1.50}},
             ],
         })),
-        "Refused" => put(json!({
+        "Rejected" => insert_attributes(json!({
             "messageType": "Erro", "errorCode": "303", "errorComponent": "D",
             "errorDescription": "4242424242424242", "errorDetail": "4242424242424242",
             "errorMessageType": "AReq",
         })),
-        _ => put(json!({
+        _ => insert_attributes(json!({
             "transStatus": "Y", "authenticationValue": AUTHENTICATION_VALUE,
             "eci": if scheme == Scheme::Mastercard { "02" } else { "05" },
         })),

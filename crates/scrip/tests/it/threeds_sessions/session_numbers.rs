@@ -25,7 +25,7 @@ fn get_session(session: &str) -> TestResponse {
     SHARED_SERVER.get_path(&ACME.private, &format!("{SESSIONS}/{session}"))
 }
 
-/// Makes a token of the intent; its id.
+/// Converts the intent and returns the id of the token.
 fn convert_intent(intent: &str, attributes: &Value) -> String {
     let mut body = json!({"token_intent_id": intent});
     for (name, value) in attributes.as_object().unwrap() {
@@ -42,8 +42,11 @@ fn changed_number_is_never_sent_to_a_scheme() {
     SHARED_SERVER
         .authenticate(&ACME.private, &session, &payment("Frictionless"))
         .expect_problem(409, NUMBER_CHANGED);
-    assert!(SHARED_SERVER.directory_servers.exchange(&session).is_none(), "nothing was sent");
-    // Nothing was authenticated, so there is nothing to hide.
+    assert!(
+        SHARED_SERVER.directory_servers.exchange(&session).is_none(),
+        "a message was sent to the directory server"
+    );
+    // Without an authentication there is no outcome to withhold.
     get_session(&session).expect_status(200);
     SHARED_SERVER
         .authenticate(&ACME.private, &create_session_for(&token), &payment("Frictionless"))
@@ -51,7 +54,7 @@ fn changed_number_is_never_sent_to_a_scheme() {
 }
 
 #[test]
-fn outcome_is_not_shown_after_the_number_changed() {
+fn outcome_is_not_returned_after_the_number_changed() {
     let token = SHARED_SERVER.card_token(&ACME);
     let session = create_session_for(&token);
     SHARED_SERVER
@@ -71,7 +74,7 @@ fn outcome_is_not_shown_after_the_number_changed() {
 }
 
 #[test]
-fn challenge_result_is_not_shown_after_the_number_changed() {
+fn challenge_result_is_not_returned_after_the_number_changed() {
     let token = SHARED_SERVER.card_token(&ACME);
     let session = SHARED_SERVER.start_challenge(&ACME, create_session_for(&token));
     SHARED_SERVER.send_result(&session, "Y");
@@ -81,7 +84,7 @@ fn challenge_result_is_not_shown_after_the_number_changed() {
 }
 
 #[test]
-fn new_card_with_a_deleted_id_does_not_show_the_outcome() {
+fn new_card_with_a_deleted_id_does_not_return_the_outcome() {
     let mut body = card_body(&unique_card_number());
     body["id"] = json!(format!("swapped-{}", unique_card_number()));
     let token = text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &body), "id");
@@ -106,19 +109,19 @@ fn session_of_an_intent_continues_with_the_converted_token() {
         .expect_status(200);
     assert_eq!(outcome["authentication_status"], "successful");
     get_session(&session).expect_status(200);
-    // The use of the number is recorded with the token, which is where it was read.
+    // The use of the number is recorded for the token, because it was read from the token.
     let records = SHARED_SERVER
         .get_path(&ACME.management, &format!("/logs?entity_id={token}"))
         .expect_status(200);
-    let uses = |it: &Value| it["operation"] == "use_token" && it["outcome"] == "used";
-    assert!(records["data"].as_array().unwrap().iter().any(uses), "{records}");
+    let is_use_record = |it: &Value| it["operation"] == "use_token" && it["outcome"] == "used";
+    assert!(records["data"].as_array().unwrap().iter().any(is_use_record), "{records}");
     change_number(&ACME.private, &token).expect_status(200);
     get_session(&session).expect_problem(409, NUMBER_CHANGED);
 }
 
 #[test]
-fn session_of_an_intent_moves_to_the_containers_of_the_token() {
-    let rule = |container: &str| {
+fn converting_an_intent_gives_its_session_the_containers_of_the_token() {
+    let create_key_for = |container: &str| {
         let permissions = ["3ds:session:read", "3ds:session:authenticate"];
         let rule = json!({"container": container, "transform": "mask", "permissions": permissions});
         let body = json!({"name": "s", "type": "private", "rules": [rule]});
@@ -127,7 +130,8 @@ fn session_of_an_intent_moves_to_the_containers_of_the_token() {
             "key",
         )
     };
-    let (before, after) = (rule("/pci/high/"), rule("/merchant-a/"));
+    let (intent_container_key, token_container_key) =
+        (create_key_for("/pci/high/"), create_key_for("/merchant-a/"));
     let mut body = card_body(&unique_card_number());
     body["containers"] = json!(["/pci/high/"]);
     let intent = text_field(
@@ -135,27 +139,28 @@ fn session_of_an_intent_moves_to_the_containers_of_the_token() {
         "id",
     );
     let path = format!("{SESSIONS}/{}", SHARED_SERVER.create_browser_session_for(&ACME, &intent));
-    SHARED_SERVER.get_path(&before, &path).expect_status(200);
-    SHARED_SERVER.get_path(&after, &path).expect_problem(403, "3ds:session:read");
+    SHARED_SERVER.get_path(&intent_container_key, &path).expect_status(200);
+    SHARED_SERVER.get_path(&token_container_key, &path).expect_problem(403, "3ds:session:read");
     let token = convert_intent(&intent, &json!({"containers": ["/merchant-a/"]}));
-    SHARED_SERVER.get_path(&before, &path).expect_problem(403, "3ds:session:read");
-    SHARED_SERVER.get_path(&after, &path).expect_status(200);
+    SHARED_SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
+    SHARED_SERVER.get_path(&token_container_key, &path).expect_status(200);
     SHARED_SERVER.delete(&ACME.private, &format!("/tokens/{token}")).expect_status(204);
-    SHARED_SERVER.get_path(&before, &path).expect_problem(403, "3ds:session:read");
-    SHARED_SERVER.get_path(&after, &path).expect_status(200);
+    SHARED_SERVER.get_path(&intent_container_key, &path).expect_problem(403, "3ds:session:read");
+    SHARED_SERVER.get_path(&token_container_key, &path).expect_status(200);
 }
 
 #[test]
 fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
     let body = json!({"name": "p", "type": "public", "permissions": ["token:update"]});
-    let public = text_field(
+    let public_key = text_field(
         &SHARED_SERVER.post(&ACME.management, "/applications", &body).expect_status(201),
         "key",
     );
-    let started = SHARED_SERVER.request("POST", "/sessions").key(&public).send().expect_status(201);
-    let lent = json!({"nonce": started["nonce"], "permissions": ["token:update"]});
-    SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &lent).expect_status(204);
-    let browsers = [public, text_field(&started, "session_key")];
+    let session_body =
+        SHARED_SERVER.request("POST", "/sessions").key(&public_key).send().expect_status(201);
+    let authorization = json!({"nonce": session_body["nonce"], "permissions": ["token:update"]});
+    SHARED_SERVER.post(&ACME.private, "/sessions/authorize", &authorization).expect_status(204);
+    let browsers = [public_key, text_field(&session_body, "session_key")];
     let number = unique_card_number();
     let token = SHARED_SERVER.token_with_number(&ACME, &number);
     for key in &browsers {
@@ -167,9 +172,11 @@ fn public_key_cannot_write_the_number_of_a_card_with_a_session() {
     create_session_for(&token);
     for key in &browsers {
         change_number(key, &token).expect_problem(409, "3-D Secure session");
-        // The same number too: the difference would tell whether a guess is right.
-        let same = json!({"data": {"number": number}});
-        SHARED_SERVER.patch_token(key, &token, &same).expect_problem(409, "3-D Secure session");
+        // The same number is rejected too. A difference would confirm a guess.
+        let same_number_patch = json!({"data": {"number": number}});
+        SHARED_SERVER
+            .patch_token(key, &token, &same_number_patch)
+            .expect_problem(409, "3-D Secure session");
         SHARED_SERVER
             .patch_token(key, &token, &json!({"data": {"expiration_month": 3}}))
             .expect_status(200);

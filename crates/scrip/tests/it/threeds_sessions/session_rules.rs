@@ -1,5 +1,5 @@
-//! The rules about a request to authenticate, by their numbers: a request that keeps each, and one
-//! that breaks it, with the path by which the client is told.
+//! The rules for an authentication request, by number: valid requests, and for each rule a request
+//! that violates it, with the attribute path in the error.
 
 use scrip_testing::requests::payment;
 use serde_json::{Value, json};
@@ -9,20 +9,20 @@ use crate::{
     threeds_sessions::requests::{app_info, browser_info, merchant_payment},
 };
 
-/// Whose session the request is for.
+/// The session that a request is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum SessionKind {
     Browser,
     Merchant,
-    /// A card that speaks 2.1.0 only.
+    /// A session of a card that supports 2.1.0 only.
     Version210,
     Version210Merchant,
 }
 
-/// Paths, and what is put there; null takes it away.
+/// Attribute paths and their new values. `null` removes an attribute.
 type RequestChanges = &'static [(&'static str, &'static str)];
 
-/// Number, session, changes, and the path that is told.
+/// Rule number, session, changes, and the path in the error.
 type RuleCase = (u8, SessionKind, RequestChanges, &'static str);
 
 #[rustfmt::skip]
@@ -141,11 +141,11 @@ fn violated_rule_names_the_attribute_path() {
     .map(|it| (it, create_session(it)));
     for (number, of, changes, path) in INVALID_REQUESTS {
         let (_, id) = sessions.iter().find(|it| it.0 == *of).unwrap();
-        let reply = SHARED_SERVER.authenticate(&ACME.private, id, &build_request(*of, changes));
-        assert_eq!(reply.status, 400, "{number} {path}: {}", reply.text);
-        reply.expect_invalid(path);
+        let response = SHARED_SERVER.authenticate(&ACME.private, id, &build_request(*of, changes));
+        assert_eq!(response.status, 400, "rule {number}, path {path}: {}", response.text);
+        response.expect_invalid(path);
     }
-    // None of them was sent.
+    // No message was sent for any of these requests.
     for (_, id) in &sessions {
         assert!(SHARED_SERVER.directory_servers.exchange(id).is_none());
     }
@@ -155,13 +155,13 @@ fn violated_rule_names_the_attribute_path() {
 fn valid_requests_are_sent_to_the_directory_server() {
     for (number, of, changes) in VALID_REQUESTS {
         let id = create_session(*of);
-        let reply = SHARED_SERVER.authenticate(&ACME.private, &id, &build_request(*of, changes));
-        assert_eq!(reply.status, 200, "{number}: {}", reply.text);
+        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &build_request(*of, changes));
+        assert_eq!(response.status, 200, "rule {number}: {}", response.text);
         assert!(SHARED_SERVER.directory_servers.exchange(&id).is_some());
     }
 }
 
-/// Rules 1 to 3 are those of creating a session.
+/// Rules 1 to 3 apply to creating a session.
 #[test]
 fn every_rule_has_an_invalid_request() {
     let numbers: std::collections::BTreeSet<_> = INVALID_REQUESTS.iter().map(|it| it.0).collect();
@@ -169,7 +169,7 @@ fn every_rule_has_an_invalid_request() {
     assert_eq!(numbers, expected.collect());
 }
 
-/// Rule 38: what a device did not tell when its session was created cannot be made up later.
+/// Rule 38: device data that was missing when the session was created cannot be added later.
 #[test]
 fn missing_device_attributes_are_named() {
     let complete = browser_info();
@@ -178,8 +178,8 @@ fn missing_device_attributes_are_named() {
         device.as_object_mut().unwrap().remove(name);
         let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device_info": device});
         let id = text_field(&SHARED_SERVER.create_session(&ACME.public, &body), "id");
-        let reply = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
-        reply.expect_invalid(&format!("device_info.{name}"));
+        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        response.expect_invalid(&format!("device_info.{name}"));
     }
     for name in app_info().as_object().unwrap().keys() {
         let mut device = app_info();
@@ -188,7 +188,7 @@ fn missing_device_attributes_are_named() {
             .create_app_session(&ACME.public, &SHARED_SERVER.create_card_intent(&ACME));
         let path = format!("{}/{id}", crate::threeds_sessions::requests::SESSIONS);
         SHARED_SERVER.put(&ACME.public, &path, &json!({"device_info": device})).expect_status(200);
-        let reply = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
-        reply.expect_invalid(&format!("device_info.{name}"));
+        let response = SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless"));
+        response.expect_invalid(&format!("device_info.{name}"));
     }
 }

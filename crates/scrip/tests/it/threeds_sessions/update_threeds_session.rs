@@ -17,7 +17,7 @@ fn app_updates_its_device_info_and_gets_the_same_response() {
     let body = json!({"token_id": SHARED_SERVER.card_token(&ACME), "device": "app"});
     let created = SHARED_SERVER.create_session(&ACME.public, &body);
     let id = text_field(&created, "id");
-    // Without it, nothing is sent.
+    // Without device data no message is sent.
     SHARED_SERVER
         .authenticate(&ACME.private, &id, &payment("Challenged"))
         .expect_invalid("device_info");
@@ -25,22 +25,22 @@ fn app_updates_its_device_info_and_gets_the_same_response() {
         .put(&ACME.public, &path(&id), &json!({"device_info": app_info()}))
         .expect_status(200);
     assert_eq!(updated, created);
-    let found = SHARED_SERVER.get_path(&ACME.private, &path(&id)).expect_status(200);
-    assert_eq!(found["device_info"], app_info());
-    assert!(found["modified_date"].is_string());
+    let session_body = SHARED_SERVER.get_path(&ACME.private, &path(&id)).expect_status(200);
+    assert_eq!(session_body["device_info"], app_info());
+    assert!(session_body["modified_date"].is_string());
 
     let outcome =
         SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Challenged")).expect_status(200);
     assert_eq!(outcome["sdk_transaction_id"], app_info()["sdk_transaction_id"]);
     assert_eq!(outcome["acs_signed_content"], "e30.e30.AA");
-    let rendering = json!({"acsInterface": "01", "acsUiTemplate": "02"});
-    assert_eq!(outcome["acs_rendering_type"], rendering);
+    let rendering_type = json!({"acsInterface": "01", "acsUiTemplate": "02"});
+    assert_eq!(outcome["acs_rendering_type"], rendering_type);
     assert!(outcome.get("acs_challenge_url").is_none());
     let request = SHARED_SERVER.directory_servers.exchange(&id).unwrap().request;
     assert_eq!(request["deviceChannel"], "01");
     assert_eq!(request["sdkEphemPubKey"]["crv"], "P-256");
     assert_eq!(request["deviceRenderOptions"]["sdkUiType"], json!(["01", "02", "03", "04"]));
-    // Too late.
+    // After the authentication an update is rejected.
     SHARED_SERVER
         .put(&ACME.public, &path(&id), &json!({"device_info": app_info()}))
         .expect_status(409);
@@ -62,7 +62,7 @@ fn sdk_ephemeral_public_key_may_be_an_object() {
     );
 }
 
-/// Its SDK reads the outcome too, and cannot read objects there.
+/// The app SDK reads the outcome too, and cannot parse objects there.
 #[test]
 fn app_response_has_no_message_extensions() {
     let id =
@@ -85,14 +85,14 @@ fn only_the_creator_can_update_an_app_session() {
     let of_browser = SHARED_SERVER.create_browser_session(&ACME);
     SHARED_SERVER.put(&ACME.public, &path(&of_browser), &body).expect_invalid("device_info");
     SHARED_SERVER.put(&ACME.public, &path("nobodys"), &body).expect_status(404);
-    for (wrong, attribute) in [
+    for (invalid_body, attribute) in [
         (json!({}), "device_info"),
         (json!({"device_info": null}), "device_info"),
         (json!({"device_info": "x"}), "device_info"),
         (json!({"device_info": {"sdk_max_timeout": 5}}), "device_info.sdk_max_timeout"),
         (json!({"device_info": {"sdk_encryption_data": "x".repeat(72 * 1024)}}), "device_info"),
     ] {
-        SHARED_SERVER.put(&ACME.public, &path(&id), &wrong).expect_invalid(attribute);
+        SHARED_SERVER.put(&ACME.public, &path(&id), &invalid_body).expect_invalid(attribute);
     }
 }
 
@@ -100,18 +100,18 @@ fn only_the_creator_can_update_an_app_session() {
 fn repeated_update_session_is_replayed() {
     let id =
         SHARED_SERVER.create_app_session(&ACME.public, &SHARED_SERVER.create_card_intent(&ACME));
-    let update = |device: &Value| {
-        let ask = SHARED_SERVER
+    let send_update = |device: &Value| {
+        let request = SHARED_SERVER
             .request("PUT", &path(&id))
             .key(&ACME.public)
             .idempotency_key("device-once");
-        ask.json(&json!({"device_info": device})).send()
+        request.json(&json!({"device_info": device})).send()
     };
-    let first = update(&app_info());
+    let first = send_update(&app_info());
     assert_eq!(first.status, 200, "{}", first.text);
     SHARED_SERVER.authenticate(&ACME.private, &id, &payment("Frictionless")).expect_status(200);
-    // Too late for an update, and this is none.
-    let again = update(&app_info());
-    assert_eq!((again.status, &again.text), (200, &first.text));
-    assert_eq!(update(&json!({})).status, 422, "a public key replays equal requests only");
+    // An update would be rejected now, but this is a replay.
+    let repeated = send_update(&app_info());
+    assert_eq!((repeated.status, &repeated.text), (200, &first.text));
+    assert_eq!(send_update(&json!({})).status, 422, "a public key replays equal requests only");
 }

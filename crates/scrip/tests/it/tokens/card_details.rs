@@ -1,4 +1,4 @@
-//! Card details: what answers tell of a card by its first digits.
+//! Card details that responses derive from the first digits of a card.
 
 use std::sync::LazyLock;
 
@@ -42,12 +42,12 @@ fn brand_is_found_by_number_range() {
         ("6062826786276634", "hipercard"),
         ("5066991111111118", "elo"),
     ] {
-        let shown = if number.len() < 16 { 6 } else { 8 };
+        let bin_length = if number.len() < 16 { 6 } else { 8 };
         let last4 = &number[number.len() - 4..];
-        let expected = json!({"bin": &number[..shown], "last4": last4, "brand": brand});
+        let expected = json!({"bin": &number[..bin_length], "last4": last4, "brand": brand});
         check_details(&PRODUCTION_KEYS.private, number, &expected);
     }
-    // The state says in which country.
+    // A US state issues an EBT card, so its country is known.
     let benefits =
         create_and_get_details(&SHARED_SERVER, &PRODUCTION_KEYS.private, "5076800000000001");
     assert_eq!(benefits["brand"], "ebt");
@@ -72,36 +72,42 @@ fn unknown_card_details_are_omitted() {
 fn sandbox_card_details_apply_only_to_test_tenants() {
     let number = "4150580996517927";
     let france = json!({"alpha2": "FR", "name": "France", "numeric": "250"});
-    let second = json!({"brand": "cartes-bancaires", "funding": "credit",
+    let second_brand = json!({"brand": "cartes-bancaires", "funding": "credit",
         "authentication": "sca_required"});
     let expected = json!({"bin": "41505809", "last4": "7927", "brand": "visa", "funding": "credit",
-        "authentication": "sca_required", "issuer_country": france, "additional": [second]});
+        "authentication": "sca_required", "issuer_country": france, "additional": [second_brand]});
     check_details(&ACME.private, number, &expected);
-    let plain = json!({"bin": "41505809", "last4": "7927", "brand": "visa"});
-    check_details(&PRODUCTION_KEYS.private, number, &plain);
+    let expected_in_production = json!({"bin": "41505809", "last4": "7927", "brand": "visa"});
+    check_details(&PRODUCTION_KEYS.private, number, &expected_in_production);
 }
 
 #[test]
 fn every_operation_returns_the_same_card_details() {
     let key = &ACME.private;
-    let (number, once) = ("4242424242424242", "card-details-once");
+    let (number, idempotency_key) = ("4242424242424242", "card-details-once");
     let body = json!({"type": "card", "data": {"number": number}});
-    let ask = || {
-        SHARED_SERVER.request("POST", "/tokens").key(key).idempotency_key(once).json(&body).send()
+    let create_card = || {
+        SHARED_SERVER
+            .request("POST", "/tokens")
+            .key(key)
+            .idempotency_key(idempotency_key)
+            .json(&body)
+            .send()
     };
-    let created = ask().expect_status(201);
+    let created = create_card().expect_status(201);
     let card = &created["card"];
     assert_eq!((&card["brand"], &card["funding"]), (&json!("visa"), &json!("credit")));
-    assert_eq!(ask().expect_status(201)["card"], *card);
+    assert_eq!(create_card().expect_status(201)["card"], *card);
     let id = text_field(&created, "id");
     assert_eq!(SHARED_SERVER.get_token(key, &id).expect_status(200)["card"], *card);
     let patched = SHARED_SERVER.patch_token(key, &id, &json!({"metadata": {"a": "b"}}));
     assert_eq!(patched.expect_status(200)["card"], *card);
-    let list = SHARED_SERVER.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
-    assert_eq!(list["data"][0]["card"], *card);
+    let token_list = SHARED_SERVER.get_path(key, &format!("/tokens?id={id}")).expect_status(200);
+    assert_eq!(token_list["data"][0]["card"], *card);
 
-    let alone = SHARED_SERVER.create_token_ok(key, &json!({"type": "card_number", "data": number}));
-    assert_eq!(alone["card"], *card);
+    let card_number_token =
+        SHARED_SERVER.create_token_ok(key, &json!({"type": "card_number", "data": number}));
+    assert_eq!(card_number_token["card"], *card);
     let network = json!({"type": "network_token", "data": {"number": number}});
     let network = SHARED_SERVER.create_token_ok(key, &network);
     assert_eq!(network["network_token"], *card);
@@ -109,51 +115,60 @@ fn every_operation_returns_the_same_card_details() {
 }
 
 #[test]
-fn imported_bin_data_adds_details_but_no_digits_for_masked_readers() {
+fn imported_bin_data_adds_details_but_no_digits_for_readers_of_masks() {
     let server = TestServer::start();
     let keys = server.create_tenant_of_kind(TenantKind::Production, TenantSettings::default());
-    let masked = server.key_with_permissions(
+    let key_without_reveal = server.key_with_permissions(
         &keys.tenant,
         ApplicationKind::Private,
         &[Permission::TokenCreate, Permission::TokenRead],
     );
-    let row = |prefix: &str, country: &str, funding| {
+    let build_row = |prefix: &str, country: &str, funding| {
         let bin_digits = Some(BinDigits::from_len(prefix.len()));
         let brand = Some(Brand::Visa);
         let country = Country::parse(country);
-        let request = BinDetails {
+        let details = BinDetails {
             brand,
             funding: Some(funding),
             country,
             bin_digits,
             ..BinDetails::default()
         };
-        BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details: request }
+        BinRow { range: PrefixRange::from_prefix(prefix).unwrap(), details }
     };
     let rows = vec![
-        row("401288", "DE", Funding::Debit),
-        row("40128889", "US", Funding::Prepaid),
-        row("37828224", "US", Funding::Credit),
+        build_row("401288", "DE", Funding::Debit),
+        build_row("40128889", "US", Funding::Prepaid),
+        build_row("37828224", "US", Funding::Credit),
     ];
-    let before = create_and_get_details(&server, &masked, "4012888888881881");
-    assert_eq!(before, json!({"bin": "40128888", "last4": "1881", "brand": "visa"}));
+    let details_before_import =
+        create_and_get_details(&server, &key_without_reveal, "4012888888881881");
+    assert_eq!(details_before_import, json!({"bin": "40128888", "last4": "1881", "brand": "visa"}));
     server.app.vault.bin_data.replace_imported(Some(BinTable::build(rows)));
 
     let germany = json!({"alpha2": "DE", "name": "Germany", "numeric": "276"});
     let expected = json!({"bin": "401288", "last4": "1881", "brand": "visa", "funding": "debit",
         "authentication": "sca_required", "issuer_country": germany});
-    assert_eq!(create_and_get_details(&server, &masked, "4012888888881881"), expected);
-    let narrower = create_and_get_details(&server, &masked, "4012888900000007");
-    assert_eq!((&narrower["bin"], &narrower["funding"]), (&json!("40128889"), &json!("prepaid")));
-    // Fifteen digits show six: what the seventh and eighth decide is not told.
-    let amex = json!({"bin": "378282", "last4": "0005", "brand": "american-express"});
-    assert_eq!(create_and_get_details(&server, &masked, "378282246310005"), amex);
+    assert_eq!(create_and_get_details(&server, &key_without_reveal, "4012888888881881"), expected);
+    let details_of_longer_bin =
+        create_and_get_details(&server, &key_without_reveal, "4012888900000007");
+    assert_eq!(
+        (&details_of_longer_bin["bin"], &details_of_longer_bin["funding"]),
+        (&json!("40128889"), &json!("prepaid"))
+    );
+    // A BIN of a number with 15 digits has six digits. Details that depend on the seventh and
+    // eighth digit are omitted.
+    let expected_amex = json!({"bin": "378282", "last4": "0005", "brand": "american-express"});
+    assert_eq!(
+        create_and_get_details(&server, &key_without_reveal, "378282246310005"),
+        expected_amex
+    );
 
-    // A shorter BIN lets nobody see more, or less, of the number by a mask.
-    let shown = json!({"type": "card", "data": {"number": "4012888888881881"},
+    // A shorter BIN in the imported data does not change the digits that a mask shows.
+    let body = json!({"type": "card", "data": {"number": "4012888888881881"},
         "mask": {"number": "{{ data.number }}"}});
-    let shown = server.create_token_ok(&masked, &shown);
-    assert_eq!(shown["data"]["number"], "40128888XXXX1881");
+    let created = server.create_token_ok(&key_without_reveal, &body);
+    assert_eq!(created["data"]["number"], "40128888XXXX1881");
 }
 
 #[test]
@@ -163,7 +178,8 @@ fn card_without_sandbox_data_has_only_its_brand_in_a_test_tenant() {
     check_details(&ACME.private, &number, &expected);
 }
 
-/// Some of the sandbox's numbers have a wrong checksum. Only test tenants take them, as cards.
+/// Some sandbox numbers have a wrong checksum. Only test tenants accept them, and only as tokens of
+/// type `card`.
 #[test]
 fn sandbox_numbers_with_wrong_checksum_are_accepted_only_in_test_tenants() {
     let number = "6011601160116011";
@@ -177,8 +193,8 @@ fn sandbox_numbers_with_wrong_checksum_are_accepted_only_in_test_tenants() {
     assert_eq!(patched.expect_status(200)["data"]["number"], number);
     let body = json!({"type": "card", "data": {"number": number}});
     SHARED_SERVER.post(&ACME.private, "/token-intents", &body).expect_status(201);
-    let other = json!({"type": "card_number", "data": number});
-    SHARED_SERVER.create_token(&ACME.private, &other).expect_invalid("data");
+    let card_number_body = json!({"type": "card_number", "data": number});
+    SHARED_SERVER.create_token(&ACME.private, &card_number_body).expect_invalid("data");
     SHARED_SERVER
         .create_token(&ACME.private, &card_body("6011601160116012"))
         .expect_invalid("data.number");

@@ -18,7 +18,7 @@ fn expect_rejected(body: Value, attribute: &str) {
 fn card_is_created_with_every_attribute() {
     let number = unique_card_number();
     let mut body = card_body(&number);
-    let own = json!({
+    let attributes = json!({
         "id": "every-attribute",
         "containers": ["/PCI/High/", "/customers/"],
         "metadata": {"customer": "7"},
@@ -30,7 +30,7 @@ fn card_is_created_with_every_attribute() {
         "privacy": {"ignored": true},
         "unknown": 1,
     });
-    body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
+    body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
     let token = expect_created(body);
     assert_eq!(token["id"], "every-attribute");
     assert_eq!(token["tenant_id"], ACME.tenant.id.to_string());
@@ -52,10 +52,13 @@ fn card_is_created_with_every_attribute() {
     assert!(token["created_at"].as_str().unwrap().ends_with("+00:00"));
     assert!(token.get("modified_at").is_none());
 
-    // What was answered is what is kept.
-    let mut read = SHARED_SERVER.get_token(&ACME.private, "every-attribute").json();
-    read.as_object_mut().unwrap().insert("_extras".to_owned(), json!({"deduplicated": false}));
-    assert_eq!(read, token);
+    // The stored token is equal to the response.
+    let mut stored_token = SHARED_SERVER.get_token(&ACME.private, "every-attribute").json();
+    stored_token
+        .as_object_mut()
+        .unwrap()
+        .insert("_extras".to_owned(), json!({"deduplicated": false}));
+    assert_eq!(stored_token, token);
 }
 
 #[test]
@@ -109,59 +112,65 @@ fn public_key_gets_masked_data() {
             json!({"routing_number": "021000021", "account_number": "XX3456"}),
         ),
     ];
-    for (kind, data, masked) in cases {
+    for (kind, data, expected_data) in cases {
         let token =
             SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": kind, "data": data}));
-        assert_eq!(token["data"], masked, "{kind}");
+        assert_eq!(token["data"], expected_data, "{kind}");
     }
     let token =
         SHARED_SERVER.create_token_ok(&ACME.public, &json!({"type": "token", "data": "secret"}));
-    assert!(token.get("data").is_none(), "a token without a mask shows nothing");
+    assert!(token.get("data").is_none(), "a token without a mask must not return data");
 }
 
 #[test]
-fn json_numbers_are_stored_exactly() {
+fn json_numbers_in_token_data_are_stored_exactly() {
     let text = r#"{"type":"token","data":{"long":12345678901234567890123,"price":10.50}}"#;
-    let ask =
+    let request =
         SHARED_SERVER.request("POST", "/tokens").key(&ACME.private).body("application/json", text);
-    let reply = ask.send();
-    assert_eq!(reply.status, 201);
+    let response = request.send();
+    assert_eq!(response.status, 201);
     let stored = r#""data":{"long":12345678901234567890123,"price":10.50}"#;
-    assert!(reply.text.contains(stored), "{}", reply.text);
-    let id = reply.json()["id"].as_str().unwrap().to_owned();
+    assert!(response.text.contains(stored), "{}", response.text);
+    let id = response.json()["id"].as_str().unwrap().to_owned();
     assert!(SHARED_SERVER.get_token(&ACME.private, &id).text.contains(stored));
 }
 
 #[test]
 fn fingerprint_depends_on_value_tenant_and_type() {
     let number = unique_card_number();
-    let token = |kind: &str| {
+    let create_and_get_fingerprint = |kind: &str| {
         expect_created(json!({"type": kind, "data": number.as_str()}))["fingerprint"].clone()
     };
-    assert_eq!(token("card_number"), token("card_number"));
-    assert_ne!(token("card_number"), token("token"));
-    let elsewhere = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
-    let other = SHARED_SERVER
-        .create_token_ok(&elsewhere.private, &json!({"type": "card_number", "data": number}));
-    assert_ne!(other["fingerprint"], token("card_number"));
+    assert_eq!(
+        create_and_get_fingerprint("card_number"),
+        create_and_get_fingerprint("card_number")
+    );
+    assert_ne!(create_and_get_fingerprint("card_number"), create_and_get_fingerprint("token"));
+    let other_tenant_keys =
+        SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
+    let other_tenant_token = SHARED_SERVER.create_token_ok(
+        &other_tenant_keys.private,
+        &json!({"type": "card_number", "data": number}),
+    );
+    assert_ne!(other_tenant_token["fingerprint"], create_and_get_fingerprint("card_number"));
 }
 
 #[test]
 fn token_ids_can_be_chosen_computed_or_generated() {
-    let id = "an-id-of-ones-own";
+    let id = "chosen-id";
     expect_created(json!({"id": id, "type": "token", "data": 1}));
-    let again =
+    let conflict_response =
         SHARED_SERVER.create_token(&ACME.private, &json!({"id": id, "type": "token", "data": 2}));
-    again.expect_problem(409, "id exists");
+    conflict_response.expect_problem(409, "id exists");
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, id).json()["data"], 1);
 
     let computed = expect_created(
         json!({"id": "alias-{{ data | last4 }}", "type": "token", "data": "abcdefgh"}),
     );
     assert_eq!(computed["id"], "alias-efgh");
-    let given =
+    let generated_id =
         expect_created(json!({"type": "token", "data": 1}))["id"].as_str().unwrap().to_owned();
-    assert_eq!(uuid::Uuid::parse_str(&given).unwrap().get_version_num(), 4);
+    assert_eq!(uuid::Uuid::parse_str(&generated_id).unwrap().get_version_num(), 4);
 
     expect_rejected(json!({"id": "ab", "type": "token", "data": 1}), "id");
     expect_rejected(json!({"id": "a/b/c", "type": "token", "data": 1}), "id");
@@ -176,8 +185,9 @@ fn token_ids_can_be_chosen_computed_or_generated() {
         json!({"id": "{{ data | reveal_last: 15 }}", "type": "card_number", "data": number}),
         "id",
     );
-    let shown = json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
-    assert_eq!(expect_created(shown)["id"], format!("card-{}-x", &number[12..]));
+    let computed =
+        json!({"id": "card-{{ data | last4 }}-x", "type": "card_number", "data": number});
+    assert_eq!(expect_created(computed)["id"], format!("card-{}-x", &number[12..]));
     expect_rejected(
         json!({"id": "{{ data }}", "type": "social_security_number", "data": "123-45-6789"}),
         "id",
@@ -186,8 +196,8 @@ fn token_ids_can_be_chosen_computed_or_generated() {
         json!({"id": "ssn 123456789", "type": "social_security_number", "data": "123-45-6789"}),
         "id",
     );
-    let spaced = format!("{}-{}", &number[..8], &number[8..]);
-    expect_rejected(json!({"id": spaced, "type": "card_number", "data": number}), "id");
+    let hyphenated_number = format!("{}-{}", &number[..8], &number[8..]);
+    expect_rejected(json!({"id": hyphenated_number, "type": "card_number", "data": number}), "id");
 }
 
 #[test]
@@ -255,29 +265,29 @@ fn invalid_create_token_names_the_attribute() {
 #[test]
 fn expensive_expressions_are_rejected() {
     let text = "x".repeat(400_000);
-    let bomb = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
-    SHARED_SERVER.create_token(&ACME.public, &bomb).expect_problem(400, "mask");
+    let expensive_body = json!({"type": "token", "data": text, "mask": vec!["{{data}}"; 45_000]});
+    SHARED_SERVER.create_token(&ACME.public, &expensive_body).expect_problem(400, "mask");
     let chain = format!("{{{{ data {} }}}}", "|stringify".repeat(390));
     let chain = json!({"type": "token", "data": text, "search_indexes": vec![chain; 16]});
     SHARED_SERVER.create_token(&ACME.public, &chain).expect_problem(400, "search_indexes[0]");
-    // What one value needs is always there.
+    // A single value never exceeds the budget.
     expect_created(json!({"type": "token", "data": text, "mask": "{{ data | stringify }}"}));
 }
 
 #[test]
 fn mask_that_contains_the_card_number_is_rejected() {
     let number = unique_card_number();
-    let spaced = format!("{} {}", &number[..8], &number[8..]);
-    for mask in [json!({"number": number}), json!(["a", {"b": spaced}])] {
+    let spaced_number = format!("{} {}", &number[..8], &number[8..]);
+    for mask in [json!({"number": number}), json!(["a", {"b": spaced_number}])] {
         expect_rejected(json!({"type": "card", "data": {"number": number}, "mask": mask}), "mask");
     }
 }
 
 #[test]
 fn all_errors_of_a_request_are_reported_together() {
-    let reply = SHARED_SERVER
+    let response = SHARED_SERVER
         .create_token(&ACME.private, &json!({"type": 1, "metadata": 1, "containers": ["x"]}));
-    let errors = reply.json()["errors"].as_object().unwrap().clone();
+    let errors = response.json()["errors"].as_object().unwrap().clone();
     let fields: Vec<_> = errors.keys().map(String::as_str).collect();
     assert_eq!(fields, ["containers[0]", "data", "metadata", "type"]);
 }

@@ -1,4 +1,4 @@
-//! The same card twice.
+//! Deduplication of tokens.
 
 use scrip_core::policy::{
     ApplicationKind::Private,
@@ -17,7 +17,7 @@ fn deduplicated_card(number: &str) -> Value {
     body
 }
 
-/// What a caller that may not read is told of the token that was there first.
+/// Returns the response for an existing token to a caller without the read permission.
 fn existing_without_data(first: &Value, behavior: &str) -> Value {
     json!({
         "id": first["id"],
@@ -41,15 +41,15 @@ fn updating_settings() -> TenantSettings {
 fn deduplicated_create_returns_the_existing_token() {
     let number = unique_card_number();
     let first = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
-    let mut again = deduplicated_card(&number);
-    again["id"] = json!("ignored-when-deduplicated");
-    again["metadata"] = json!({"new": "ignored"});
-    let found = SHARED_SERVER.create_token_ok(&ACME.private, &again);
-    assert_eq!(found["id"], first["id"]);
-    assert_eq!(found["data"]["number"], number);
-    assert!(found.get("metadata").is_none());
-    let extras = json!({"deduplicated": true, "deduplication_behavior": "read_existing"});
-    assert_eq!(found["_extras"], extras);
+    let mut duplicate_body = deduplicated_card(&number);
+    duplicate_body["id"] = json!("ignored-when-deduplicated");
+    duplicate_body["metadata"] = json!({"new": "ignored"});
+    let duplicate = SHARED_SERVER.create_token_ok(&ACME.private, &duplicate_body);
+    assert_eq!(duplicate["id"], first["id"]);
+    assert_eq!(duplicate["data"]["number"], number);
+    assert!(duplicate.get("metadata").is_none());
+    let expected_extras = json!({"deduplicated": true, "deduplication_behavior": "read_existing"});
+    assert_eq!(duplicate["_extras"], expected_extras);
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, "ignored-when-deduplicated").status, 404);
 }
 
@@ -57,26 +57,20 @@ fn deduplicated_create_returns_the_existing_token() {
 fn token_in_another_container_or_type_is_not_a_duplicate() {
     let number = unique_card_number();
     SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&number));
-    let mut elsewhere = deduplicated_card(&number);
-    elsewhere["containers"] = json!(["/pci/low/"]);
-    assert_eq!(
-        SHARED_SERVER.create_token_ok(&ACME.private, &elsewhere)["_extras"]["deduplicated"],
-        false
-    );
-    let kind = json!({"type": "card_number", "data": number, "deduplicate_token": true});
-    assert_eq!(
-        SHARED_SERVER.create_token_ok(&ACME.private, &kind)["_extras"]["deduplicated"],
-        false
-    );
-    let mut set = deduplicated_card(&number);
-    set["containers"] = json!(["/b/", "/a/"]);
-    SHARED_SERVER.create_token_ok(&ACME.private, &set);
-    set["containers"] = json!(["/a/", "/b/"]);
-    assert_eq!(
-        SHARED_SERVER.create_token_ok(&ACME.private, &set)["_extras"]["deduplicated"],
-        true,
-        "sets have no order"
-    );
+    let mut body_in_other_container = deduplicated_card(&number);
+    body_in_other_container["containers"] = json!(["/pci/low/"]);
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &body_in_other_container);
+    assert_eq!(token["_extras"]["deduplicated"], false);
+    let body_of_other_type =
+        json!({"type": "card_number", "data": number, "deduplicate_token": true});
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &body_of_other_type);
+    assert_eq!(token["_extras"]["deduplicated"], false);
+    let mut body_with_two_containers = deduplicated_card(&number);
+    body_with_two_containers["containers"] = json!(["/b/", "/a/"]);
+    SHARED_SERVER.create_token_ok(&ACME.private, &body_with_two_containers);
+    body_with_two_containers["containers"] = json!(["/a/", "/b/"]);
+    let token = SHARED_SERVER.create_token_ok(&ACME.private, &body_with_two_containers);
+    assert_eq!(token["_extras"]["deduplicated"], true, "the order of containers must not matter");
 }
 
 #[test]
@@ -85,15 +79,15 @@ fn duplicate_without_read_permission_is_returned_without_data() {
     let mut body = card_body(&number);
     body["metadata"] = json!({"customer": "7"});
     let first = SHARED_SERVER.create_token_ok(&ACME.private, &body);
-    let found = SHARED_SERVER.create_token_ok(&ACME.public, &deduplicated_card(&number));
+    let duplicate = SHARED_SERVER.create_token_ok(&ACME.public, &deduplicated_card(&number));
     let expected = existing_without_data(&first, "read_existing");
-    assert_eq!(found, expected);
+    assert_eq!(duplicate, expected);
 
-    let masked =
+    let key_without_reveal =
         SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenCreate, TokenRead]);
-    let found = SHARED_SERVER.create_token_ok(&masked, &deduplicated_card(&number));
-    assert_eq!(found["metadata"], json!({"customer": "7"}));
-    assert!(!found.to_string().contains(&number));
+    let duplicate = SHARED_SERVER.create_token_ok(&key_without_reveal, &deduplicated_card(&number));
+    assert_eq!(duplicate["metadata"], json!({"customer": "7"}));
+    assert!(!duplicate.to_string().contains(&number));
 }
 
 #[test]
@@ -106,8 +100,8 @@ fn concurrent_deduplicated_creates_leave_one_token() {
             .collect();
         clients.into_iter().map(|it| it.join().unwrap()).collect()
     });
-    let new = ids.iter().filter(|it| it["_extras"]["deduplicated"] == false).count();
-    assert_eq!(new, 1);
+    let created_count = ids.iter().filter(|it| it["_extras"]["deduplicated"] == false).count();
+    assert_eq!(created_count, 1);
     assert!(ids.iter().all(|it| it["id"] == ids[0]["id"]));
 }
 
@@ -116,47 +110,48 @@ fn update_existing_behavior_updates_the_duplicate() {
     let keys = SHARED_SERVER.create_test_tenant(updating_settings());
     let number = unique_card_number();
     let first = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
-    let mut again = card_body(&number);
-    again["data"]["expiration_year"] = json!(2050);
-    again["data"]["cvc"] = json!("777");
-    again["metadata"] = json!({"new": "kept"});
+    let mut update_body = card_body(&number);
+    update_body["data"]["expiration_year"] = json!(2050);
+    update_body["data"]["cvc"] = json!("777");
+    update_body["metadata"] = json!({"new": "value"});
     let updated = SHARED_SERVER
         .request("POST", "/tokens")
         .key(&keys.private)
         .idempotency_key("by-update")
-        .json(&again)
+        .json(&update_body)
         .send();
     assert_eq!(updated.status, 201);
     let updated = updated.json();
     assert_eq!(updated["id"], first["id"]);
     assert_eq!(updated["data"]["expiration_year"], 2050);
     assert_eq!(updated["data"]["cvc"], "777");
-    assert_eq!(updated["metadata"], json!({"new": "kept"}));
-    let extras = json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
-    assert_eq!(updated["_extras"], extras);
+    assert_eq!(updated["metadata"], json!({"new": "value"}));
+    let expected_extras =
+        json!({"deduplicated": true, "deduplication_behavior": "update_existing"});
+    assert_eq!(updated["_extras"], expected_extras);
     assert!(updated["modified_at"].is_string());
     let replay = SHARED_SERVER
         .request("POST", "/tokens")
         .key(&keys.private)
         .idempotency_key("by-update")
-        .json(&again)
+        .json(&update_body)
         .send();
     let mut expected = updated.clone();
     expected["data"].as_object_mut().unwrap().remove("cvc");
     assert_eq!(replay.json(), expected);
 
-    // Without the right to update it is read, and the answer says so.
+    // Without the update permission the existing token is read, and the response says so.
     let reader = SHARED_SERVER
         .key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
-    again["data"]["expiration_year"] = json!(2060);
-    let read = SHARED_SERVER.create_token_ok(&reader, &again);
-    assert_eq!(read["_extras"]["deduplication_behavior"], "read_existing");
-    assert_eq!(read["data"]["expiration_year"], 2050);
+    update_body["data"]["expiration_year"] = json!(2060);
+    let duplicate = SHARED_SERVER.create_token_ok(&reader, &update_body);
+    assert_eq!(duplicate["_extras"]["deduplication_behavior"], "read_existing");
+    assert_eq!(duplicate["data"]["expiration_year"], 2050);
 
-    let mut apart = card_body(&number);
-    apart["deduplicate_token"] = json!(false);
+    let mut not_deduplicated = card_body(&number);
+    not_deduplicated["deduplicate_token"] = json!(false);
     assert_eq!(
-        SHARED_SERVER.create_token_ok(&keys.private, &apart)["_extras"]["deduplicated"],
+        SHARED_SERVER.create_token_ok(&keys.private, &not_deduplicated)["_extras"]["deduplicated"],
         false
     );
 }
@@ -167,8 +162,8 @@ fn update_by_deduplication_returns_only_readable_data() {
     let mut body = card_body(&unique_card_number());
     body["metadata"] = json!({"customer": "7"});
     let first = SHARED_SERVER.create_token_ok(&keys.private, &body);
-    body["metadata"] = json!({"seen": "today"});
-    let ask = || {
+    body["metadata"] = json!({"visit": "today"});
+    let request = || {
         SHARED_SERVER
             .request("POST", "/tokens")
             .key(&keys.public)
@@ -177,40 +172,42 @@ fn update_by_deduplication_returns_only_readable_data() {
             .send()
     };
     let expected = existing_without_data(&first, "update_existing");
-    assert_eq!(ask().json(), expected);
-    assert_eq!(ask().json(), expected, "and so does its replay");
+    assert_eq!(request().json(), expected);
+    assert_eq!(request().json(), expected, "the replay returns more than the response");
     let id = first["id"].as_str().unwrap();
     let updated = SHARED_SERVER.get_token(&keys.private, id).json();
-    assert_eq!(updated["metadata"], json!({"customer": "7", "seen": "today"}));
+    assert_eq!(updated["metadata"], json!({"customer": "7", "visit": "today"}));
 
-    // Open data that holds nulls is the same data, not a patch of itself.
-    let open = json!({"type": "token", "data": {"a": null, "b": 1}});
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &open);
+    // Data with null members is stored as data, not applied as a patch.
+    let body_with_null = json!({"type": "token", "data": {"a": null, "b": 1}});
+    let first = SHARED_SERVER.create_token_ok(&keys.private, &body_with_null);
     for _ in 0..2 {
-        let again = SHARED_SERVER.create_token_ok(&keys.private, &open);
-        assert_eq!((&again["id"], &again["data"]), (&first["id"], &open["data"]));
+        let duplicate = SHARED_SERVER.create_token_ok(&keys.private, &body_with_null);
+        assert_eq!((&duplicate["id"], &duplicate["data"]), (&first["id"], &body_with_null["data"]));
     }
 }
 
 #[test]
 fn patch_that_would_create_a_duplicate_is_not_applied() {
-    let (one, two) = (unique_card_number(), unique_card_number());
-    let first = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&one));
-    let second = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&two));
-    let id = second["id"].as_str().unwrap();
-    let patch = json!({"data": {"number": one}, "metadata": {"a": "b"}, "deduplicate_token": true});
-    let reply = SHARED_SERVER.patch_token(&ACME.private, id, &patch);
-    assert_eq!(reply.status, 200);
-    assert_eq!(reply.json()["id"], first["id"]);
-    assert_eq!(reply.json()["_extras"]["deduplicated"], true);
-    let mut unchanged = SHARED_SERVER.get_token(&ACME.private, id).json();
-    unchanged["_extras"] = second["_extras"].clone();
-    assert_eq!(unchanged, second);
+    let (first_number, second_number) = (unique_card_number(), unique_card_number());
+    let first = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&first_number));
+    let second_token = SHARED_SERVER.create_token_ok(&ACME.private, &card_body(&second_number));
+    let id = second_token["id"].as_str().unwrap();
+    let patch = json!({"data": {"number": first_number}, "metadata": {"a": "b"},
+        "deduplicate_token": true});
+    let response = SHARED_SERVER.patch_token(&ACME.private, id, &patch);
+    assert_eq!(response.status, 200);
+    assert_eq!(response.json()["id"], first["id"]);
+    assert_eq!(response.json()["_extras"]["deduplicated"], true);
+    let mut stored_token = SHARED_SERVER.get_token(&ACME.private, id).json();
+    stored_token["_extras"] = second_token["_extras"].clone();
+    assert_eq!(stored_token, second_token);
 
-    let blind = SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenUpdate])]);
-    let reply = SHARED_SERVER.patch_token(&blind, id, &patch).json();
-    assert_eq!(reply["id"], first["id"]);
-    for hidden in ["data", "metadata", "mask", "fingerprint_expression", "search_indexes"] {
-        assert!(reply.get(hidden).is_none(), "{hidden}");
+    let without_read =
+        SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Mask, &[TokenUpdate])]);
+    let response = SHARED_SERVER.patch_token(&without_read, id, &patch).json();
+    assert_eq!(response["id"], first["id"]);
+    for attribute in ["data", "metadata", "mask", "fingerprint_expression", "search_indexes"] {
+        assert!(response.get(attribute).is_none(), "{attribute}");
     }
 }

@@ -8,11 +8,12 @@ use crate::harness::server::{ACME, SHARED_SERVER};
 fn deleted_token_is_404() {
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 1}));
-    let reply = SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
-    assert_eq!((reply.status, reply.text.as_str()), (204, ""));
+    let response = SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
+    assert_eq!((response.status, response.text.as_str()), (204, ""));
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, "deleted").status, 404);
-    let again = SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
-    again.expect_problem(404, "no such thing");
+    let second_response =
+        SHARED_SERVER.request("DELETE", "/tokens/deleted").key(&ACME.private).send();
+    second_response.expect_problem(404, "Not found.");
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "deleted", "type": "token", "data": 2}));
 }

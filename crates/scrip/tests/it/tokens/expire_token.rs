@@ -1,4 +1,4 @@
-//! Expire Token: by the background work of a server, with nobody asking.
+//! Expire Token: a background task of the server, without a request.
 
 use std::{thread::sleep, time::Duration};
 
@@ -13,7 +13,7 @@ use crate::harness::server::{TestServer, card_body, unique_card_number};
 
 const HOUR: Duration = Duration::from_secs(60 * 60);
 
-/// In a time that is long for any machine.
+/// Polls the condition for a time that is long enough for any machine.
 fn eventually(mut condition: impl FnMut() -> bool) -> bool {
     (0..1000).any(|_| {
         sleep(Duration::from_millis(20));
@@ -25,30 +25,31 @@ fn eventually(mut condition: impl FnMut() -> bool) -> bool {
 fn expired_token_is_deleted_from_disk_with_one_record() {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let ends = server.clock.now().plus(HOUR).to_string();
-    let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": ends});
+    let expires_at = server.clock.now().plus(HOUR).to_string();
+    let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": expires_at});
     let create =
         server.request("POST", "/tokens").key(&keys.private).json(&body).idempotency_key("key");
     create.send().expect_status(201);
     server.create_token_ok(&keys.private, &json!({"id": "lasting", "type": "token", "data": 1}));
     let count = |sql: &str| server.engine.query_count(sql);
-    // The server's own sweeper may have been there first.
-    let sweep = || server.runtime.block_on(expire_token(&server.app.vault)).unwrap();
-    sweep();
+    // The sweeper of the server may have run first.
+    let delete_expired_tokens =
+        || server.runtime.block_on(expire_token(&server.app.vault)).unwrap();
+    delete_expired_tokens();
     assert_eq!(count("SELECT count(*) FROM tokens"), 2);
 
     server.clock.advance(HOUR);
     server.get_token(&keys.private, "short-lived").expect_status(404);
-    sweep();
+    delete_expired_tokens();
     assert_eq!(count("SELECT count(*) FROM tokens"), 1);
-    assert_eq!(count("SELECT count(*) FROM answer_data"), 0);
-    let record = "SELECT count(*) FROM audit WHERE operation = 'expire_token' \
+    assert_eq!(count("SELECT count(*) FROM response_token_data"), 0);
+    let record = "SELECT count(*) FROM log_records WHERE operation = 'expire_token' \
         AND entity = 'short-lived' AND actor IS NULL AND actor_kind = 'vault'";
     assert_eq!(count(record), 1);
     server.get_token(&keys.private, "lasting").expect_status(200);
 }
 
-/// The key goes by itself and on time; the sealed code with the next sweep.
+/// The key is destroyed on time without a request. The next sweep removes the sealed CVC.
 #[test]
 fn cvc_key_is_destroyed_on_time() {
     let server = TestServer::start();

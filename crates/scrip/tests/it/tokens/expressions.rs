@@ -1,4 +1,4 @@
-//! Expressions where clients meet them: ids, masks, fingerprints, indexes.
+//! Expressions in ids, masks, fingerprints and search indexes.
 
 use std::collections::BTreeSet;
 
@@ -32,16 +32,16 @@ fn mask_leaves_are_evaluated_and_keep_types() {
         "fixed": [1, "as it is", null],
     });
     let data = json!({"year": 2031, "list": [1, 2], "name": "Hopper"});
-    let shown = create_and_read_masked(&json!({"type": "token", "data": data, "mask": mask}));
-    assert_eq!(shown["year"], 2031);
-    assert_eq!(shown["lone"], json!([1, 2]));
-    assert_eq!(shown["text"], "2031!");
-    assert_eq!(shown["tier"], "new");
-    assert_eq!(shown["comma"], "XXXXer");
-    assert_eq!(shown["loop"], "[1][2]");
-    assert_eq!(shown["hash"].as_str().unwrap().len(), 4);
-    assert_eq!(shown["path"], 2);
-    assert_eq!(shown["fixed"], json!([1, "as it is", null]));
+    let masked_data = create_and_read_masked(&json!({"type": "token", "data": data, "mask": mask}));
+    assert_eq!(masked_data["year"], 2031);
+    assert_eq!(masked_data["lone"], json!([1, 2]));
+    assert_eq!(masked_data["text"], "2031!");
+    assert_eq!(masked_data["tier"], "new");
+    assert_eq!(masked_data["comma"], "XXXXer");
+    assert_eq!(masked_data["loop"], "[1][2]");
+    assert_eq!(masked_data["hash"].as_str().unwrap().len(), 4);
+    assert_eq!(masked_data["path"], 2);
+    assert_eq!(masked_data["fixed"], json!([1, "as it is", null]));
 }
 
 #[test]
@@ -82,11 +82,11 @@ fn expression_error_names_the_attribute_and_position() {
     for (attributes, attribute, expected) in table {
         let mut body = json!({"type": "token", "data": "a secret of seven words"});
         body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
-        let reply = SHARED_SERVER.create_token(&ACME.private, &body);
-        reply.expect_problem(400, attribute);
-        let output = reply.json()["errors"][attribute].to_string();
+        let response = SHARED_SERVER.create_token(&ACME.private, &body);
+        response.expect_problem(400, attribute);
+        let output = response.json()["errors"][attribute].to_string();
         assert!(output.contains(expected), "{attribute}: {output}");
-        assert!(!reply.text.contains("seven"), "{}", reply.text);
+        assert!(!response.text.contains("seven"), "{}", response.text);
     }
 }
 
@@ -95,30 +95,33 @@ fn alias_card_creates_an_id_that_resembles_the_number() {
     let number = unique_card_number();
     let mut body = card_body(&number);
     body["id"] = json!("{{ data.number | alias_card: 'true', 'true' }}");
-    let one = SHARED_SERVER.create_token_ok(&ACME.private, &body);
-    let two = SHARED_SERVER.create_token_ok(&ACME.private, &body);
-    for id in [text_field(&one, "id"), text_field(&two, "id")] {
+    let first_token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    let second_token = SHARED_SERVER.create_token_ok(&ACME.private, &body);
+    for id in [text_field(&first_token, "id"), text_field(&second_token, "id")] {
         assert_eq!((id.len(), &id[..8], &id[12..]), (16, &number[..8], &number[12..]));
         assert_ne!(id, number);
         assert_eq!(SHARED_SERVER.get_token(&ACME.private, &id).json()["data"]["number"], number);
     }
-    assert_ne!(one["id"], two["id"]);
+    assert_ne!(first_token["id"], second_token["id"]);
 }
 
 #[test]
 fn exhausted_alias_falls_back_to_a_generated_id() {
     let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
-    // One letter or digit by chance: sixty-two values, and then none.
+    // One random letter or digit: 62 values are possible.
     let body =
         json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
     let ids: BTreeSet<String> = (0..90)
         .map(|_| text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "id"))
         .collect();
-    assert_eq!(ids.len(), 90, "each has one of its own");
-    let (short, long): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
-    assert!(short.len() > 30 && short.iter().all(|it| it.starts_with("xy")), "{short:?}");
-    assert!(long.len() >= 28 && long.iter().all(|it| it.len() == 36), "{long:?}");
-    // One that is computed and taken is taken.
+    assert_eq!(ids.len(), 90, "two tokens have the same id");
+    let (aliases, generated_ids): (Vec<_>, Vec<_>) = ids.iter().partition(|it| it.len() == 3);
+    assert!(aliases.len() > 30 && aliases.iter().all(|it| it.starts_with("xy")), "{aliases:?}");
+    assert!(
+        generated_ids.len() >= 28 && generated_ids.iter().all(|it| it.len() == 36),
+        "{generated_ids:?}"
+    );
+    // A computed id that exists already causes a conflict.
     let body = json!({"type": "token", "data": "once", "id": "{{ data | append: '-only' }}"});
     SHARED_SERVER.create_token_ok(&keys.private, &body);
     SHARED_SERVER.create_token(&keys.private, &body).expect_problem(409, "id");
@@ -127,58 +130,71 @@ fn exhausted_alias_falls_back_to_a_generated_id() {
 #[test]
 fn fingerprint_expressions_can_use_data_and_metadata() {
     let keys = SHARED_SERVER.create_test_tenant(scrip_core::policy::TenantSettings::default());
-    let create = |metadata: &str, expression: &str| {
-        let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"of": metadata},
+    let create_and_get_fingerprint = |metadata: &str, expression: &str| {
+        let body = json!({"type": "token", "data": {"a": 1}, "metadata": {"owner": metadata},
             "fingerprint_expression": expression});
         text_field(&SHARED_SERVER.create_token_ok(&keys.private, &body), "fingerprint")
     };
-    let both = "{{ data.a }}/{{ metadata.of | downcase }}";
-    assert_eq!(create("A", both), create("a", both));
-    assert_ne!(create("A", both), create("b", both));
-    let branch = "{% if metadata.of == 'a' %}{{ data.a }}{% else %}other{% endif %}";
-    assert_eq!(create("b", branch), create("c", branch));
-    assert_ne!(create("a", branch), create("b", branch));
+    let data_and_metadata_expression = "{{ data.a }}/{{ metadata.owner | downcase }}";
+    assert_eq!(
+        create_and_get_fingerprint("A", data_and_metadata_expression),
+        create_and_get_fingerprint("a", data_and_metadata_expression)
+    );
+    assert_ne!(
+        create_and_get_fingerprint("A", data_and_metadata_expression),
+        create_and_get_fingerprint("b", data_and_metadata_expression)
+    );
+    let branch_expression = "{% if metadata.owner == 'a' %}{{ data.a }}{% else %}other{% endif %}";
+    assert_eq!(
+        create_and_get_fingerprint("b", branch_expression),
+        create_and_get_fingerprint("c", branch_expression)
+    );
+    assert_ne!(
+        create_and_get_fingerprint("a", branch_expression),
+        create_and_get_fingerprint("b", branch_expression)
+    );
 }
 
-/// Somebody who may update and sees masks tries to learn a number that others stored.
+/// An attacker with the update permission that reads only masks tries to learn a stored number.
 #[test]
 fn scripted_attack_on_masked_number_learns_nothing() {
     let attacker = SHARED_SERVER.key_with_rules(
         &ACME.tenant,
         vec![grant("/", Mask, &[TokenCreate, TokenRead, TokenUpdate])],
     );
-    // Two cards that look alike.
+    // Create two cards with the same mask.
     let numbers = ["4000001200003456", "4000001277773456"].map(|number| {
-        let sum = |number: &str| -> u32 {
-            let weigh = |(at, c): (usize, char)| {
-                let digit = c.to_digit(10).unwrap();
-                if at % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
+        let luhn_sum = |number: &str| -> u32 {
+            let weigh_digit = |(index, digit_char): (usize, char)| {
+                let digit = digit_char.to_digit(10).unwrap();
+                if index % 2 == 0 { digit } else { digit * 2 / 10 + digit * 2 % 10 }
             };
-            number.chars().rev().enumerate().map(weigh).sum()
+            number.chars().rev().enumerate().map(weigh_digit).sum()
         };
-        let with = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
-        (0..10).map(with).find(|it| sum(it).is_multiple_of(10)).unwrap()
+        let replace_digit = |digit: u32| format!("{}{digit}{}", &number[..8], &number[9..]);
+        (0..10).map(replace_digit).find(|it| luhn_sum(it).is_multiple_of(10)).unwrap()
     });
     let ids = numbers.each_ref().map(|number| {
         text_field(&SHARED_SERVER.create_token_ok(&ACME.private, &card_body(number)), "id")
     });
-    let before =
+    let response_before =
         ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
-    assert_eq!(before[0], before[1]);
+    assert_eq!(response_before[0], response_before[1]);
     for digit in 0..10 {
         let prefix = &numbers[0][..8];
-        let ask = format!(
+        let request = format!(
             "{{% if data.number contains '{prefix}{digit}' %}}hit{{% else %}}miss{{% endif %}}"
         );
         for attribute in ["mask", "fingerprint_expression", "search_indexes"] {
-            let value = if attribute == "search_indexes" { json!([ask]) } else { json!(ask) };
+            let value =
+                if attribute == "search_indexes" { json!([request]) } else { json!(request) };
             let patch = json!({ (attribute): value });
             for id in &ids {
                 SHARED_SERVER.patch_token(&attacker, id, &patch).expect_problem(403, attribute);
             }
         }
     }
-    let after =
+    let response_after =
         ids.each_ref().map(|id| SHARED_SERVER.get_token(&attacker, id).json()["data"].clone());
-    assert_eq!(before, after);
+    assert_eq!(response_before, response_after);
 }

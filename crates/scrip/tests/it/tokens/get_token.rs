@@ -1,4 +1,4 @@
-//! Get Token: transforms, expiry to the instant, and the life of a cvc.
+//! Get Token: transforms, exact expiry, and the retention of a CVC.
 
 use std::time::Duration;
 
@@ -9,20 +9,22 @@ use crate::harness::server::{ACME, SHARED_SERVER, TestServer, card_body, unique_
 
 #[test]
 fn unknown_and_foreign_ids_are_the_same_404() {
-    let elsewhere = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let id = "somebody-elses";
-    SHARED_SERVER
-        .create_token_ok(&elsewhere.private, &json!({"id": id, "type": "token", "data": 1}));
-    let foreign = SHARED_SERVER.get_token(&ACME.private, id);
-    let unknown = SHARED_SERVER.get_token(&ACME.private, "nobodys-at-all");
-    foreign.expect_problem(404, "no such thing");
+    let other_tenant_keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    let id = "foreign-token";
+    SHARED_SERVER.create_token_ok(
+        &other_tenant_keys.private,
+        &json!({"id": id, "type": "token", "data": 1}),
+    );
+    let foreign_response = SHARED_SERVER.get_token(&ACME.private, id);
+    let unknown_response = SHARED_SERVER.get_token(&ACME.private, "nobodys-at-all");
+    foreign_response.expect_problem(404, "Not found.");
     let without_trace = |mut body: serde_json::Value| {
         body.as_object_mut().unwrap().remove("instance");
         body
     };
-    assert_eq!(without_trace(foreign.json()), without_trace(unknown.json()));
+    assert_eq!(without_trace(foreign_response.json()), without_trace(unknown_response.json()));
     assert_eq!(SHARED_SERVER.get_token(&ACME.private, "ab").status, 404);
-    assert_eq!(SHARED_SERVER.get_token(&elsewhere.private, id).status, 200);
+    assert_eq!(SHARED_SERVER.get_token(&other_tenant_keys.private, id).status, 200);
 }
 
 #[test]
@@ -42,8 +44,9 @@ fn token_is_404_from_the_instant_of_its_expiry() {
     let keys = server.create_test_tenant(TenantSettings::default());
     let body = json!({"id": "short-lived", "type": "token", "data": 1, "expires_at": "2090-01-01T00:00:00Z"});
     server.create_token_ok(&keys.private, &body);
-    let left = server.request("GET", "/tokens/short-lived").key(&keys.private).send();
-    assert_eq!(left.status, 200);
+    let response_before_expiry =
+        server.request("GET", "/tokens/short-lived").key(&keys.private).send();
+    assert_eq!(response_before_expiry.status, 200);
 
     // 2090-01-01 is 3,786,912,000 seconds after 1970.
     let now = scrip_core::time::Clock::now(&*server.clock).unix_ms;
@@ -51,7 +54,7 @@ fn token_is_404_from_the_instant_of_its_expiry() {
     server.clock.advance(Duration::from_millis(left_ms - 5_000));
     assert_eq!(server.get_token(&keys.private, "short-lived").status, 200);
     server.clock.advance(Duration::from_secs(5));
-    server.get_token(&keys.private, "short-lived").expect_problem(404, "no such thing");
+    server.get_token(&keys.private, "short-lived").expect_problem(404, "Not found.");
     assert_eq!(
         server.patch_token(&keys.private, "short-lived", &json!({"expires_at": null})).status,
         404
@@ -60,7 +63,7 @@ fn token_is_404_from_the_instant_of_its_expiry() {
         server.request("DELETE", "/tokens/short-lived").key(&keys.private).send().status,
         404
     );
-    // Its id is free again.
+    // The id can be used again.
     server
         .create_token_ok(&keys.private, &json!({"id": "short-lived", "type": "token", "data": 2}));
 }
@@ -78,10 +81,14 @@ fn cvc_expires_after_an_hour_and_a_patched_cvc_has_its_own_hour() {
     let patched = server.patch_token(&keys.private, "with-cvc", &json!({"data": {"cvc": "9876"}}));
     assert_eq!(patched.json()["data"]["cvc"], "9876");
     server.clock.advance(Duration::from_secs(40 * 60));
-    assert_eq!(cvc(), Some(json!("9876")), "its own clock runs");
+    assert_eq!(cvc(), Some(json!("9876")), "the patched CVC must have its own hour");
     let stored =
         server.patch_token(&keys.private, "with-cvc", &json!({"data": {"expiration_month": 1}}));
-    assert_eq!(stored.json()["data"]["cvc"], "9876", "another patch leaves it and its clock alone");
+    assert_eq!(
+        stored.json()["data"]["cvc"],
+        "9876",
+        "another patch must change neither the CVC nor its expiry"
+    );
     server.clock.advance(Duration::from_secs(20 * 60));
     assert_eq!(cvc(), None);
     assert_eq!(server.get_token(&keys.private, "with-cvc").json()["data"]["expiration_month"], 1);

@@ -7,25 +7,26 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
 
-/// A tenant of its own with seven tokens, a second apart.
-fn tenant_with_tokens() -> (TestServer, TenantApiKeys) {
+/// Creates a tenant with seven tokens, created one second after another.
+fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let places = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
-    for (at, place) in places.iter().enumerate() {
+    let containers = ["/a/", "/b/", "/a/deep/", "/b/", "/a/", "/b/", "/c/"];
+    for (index, container) in containers.iter().enumerate() {
         server.clock.advance(Duration::from_secs(1));
-        let kind = if at % 2 == 0 { "token" } else { "us_bank_routing_number" };
+        let kind = if index % 2 == 0 { "token" } else { "us_bank_routing_number" };
         let body = json!({
-            "id": format!("token-{at}"), "type": kind, "data": "021000021", "containers": [place],
-            "metadata": {"Colour": if at < 3 { "Red" } else { "blue" }, "at": at.to_string()},
+            "id": format!("token-{index}"), "type": kind, "data": "021000021",
+            "containers": [container],
+            "metadata": {"Colour": if index < 3 { "Red" } else { "blue" }, "at": index.to_string()},
         });
         server.create_token_ok(&keys.private, &body);
     }
     (server, keys)
 }
 
-fn ids(reply: &TestResponse) -> Vec<String> {
-    reply.expect_status(200)["data"]
+fn ids(response: &TestResponse) -> Vec<String> {
+    response.expect_status(200)["data"]
         .as_array()
         .unwrap()
         .iter()
@@ -35,64 +36,67 @@ fn ids(reply: &TestResponse) -> Vec<String> {
 
 #[test]
 fn cursor_list_is_ordered_by_container() {
-    let (server, keys) = tenant_with_tokens();
-    let list = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
+    let (server, keys) = create_tenant_with_tokens();
+    let list_tokens = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
     let order = ["token-6", "token-5", "token-3", "token-1", "token-2", "token-4", "token-0"];
-    assert_eq!(ids(&list("")), order);
-    assert_eq!(list("").json()["pagination"], json!({"page_size": 20, "next": null}));
-    assert_eq!(ids(&list("/?container=/a/")), ["token-2", "token-4", "token-0"]);
-    assert_eq!(ids(&list("?container=/A/")), ["token-2", "token-4", "token-0"]);
-    assert_eq!(ids(&list("?container=/a/deep/")), ["token-2"]);
-    assert_eq!(ids(&list("?type=us_bank_routing_number")), ["token-5", "token-3", "token-1"]);
-    assert_eq!(ids(&list("?type=token&container=/a/")), ["token-2", "token-4", "token-0"]);
-    assert_eq!(ids(&list("?type=card")), [""; 0]);
+    assert_eq!(ids(&list_tokens("")), order);
+    assert_eq!(list_tokens("").json()["pagination"], json!({"page_size": 20, "next": null}));
+    assert_eq!(ids(&list_tokens("/?container=/a/")), ["token-2", "token-4", "token-0"]);
+    assert_eq!(ids(&list_tokens("?container=/A/")), ["token-2", "token-4", "token-0"]);
+    assert_eq!(ids(&list_tokens("?container=/a/deep/")), ["token-2"]);
+    assert_eq!(
+        ids(&list_tokens("?type=us_bank_routing_number")),
+        ["token-5", "token-3", "token-1"]
+    );
+    assert_eq!(ids(&list_tokens("?type=token&container=/a/")), ["token-2", "token-4", "token-0"]);
+    assert_eq!(ids(&list_tokens("?type=card")), [""; 0]);
 
-    let fingerprint = text_field(&list("?type=token").json()["data"][0], "fingerprint");
-    let same = ids(&list(&format!("?fingerprint={fingerprint}")));
-    assert_eq!(same, ["token-6", "token-2", "token-4", "token-0"]);
-    let there = list(&format!("?fingerprint={fingerprint}&container=/c/"));
-    assert_eq!(ids(&there), ["token-6"]);
-    assert_eq!(ids(&list("?fingerprint=nobodys")), [""; 0]);
+    let fingerprint = text_field(&list_tokens("?type=token").json()["data"][0], "fingerprint");
+    let ids_with_fingerprint = ids(&list_tokens(&format!("?fingerprint={fingerprint}")));
+    assert_eq!(ids_with_fingerprint, ["token-6", "token-2", "token-4", "token-0"]);
+    let filtered_list = list_tokens(&format!("?fingerprint={fingerprint}&container=/c/"));
+    assert_eq!(ids(&filtered_list), ["token-6"]);
+    assert_eq!(ids(&list_tokens("?fingerprint=nobodys")), [""; 0]);
 
-    let red = ["token-1", "token-2", "token-0"];
-    assert_eq!(ids(&list("?metadata.Colour=Red")), red);
-    assert_eq!(ids(&list("?metadata%5BColour%5D=Red")), red);
-    assert_eq!(ids(&list("?metadata=%7B%22Colour%22%3A%22Red%22%7D")), red);
-    assert_eq!(ids(&list("?metadata.Colour=Red&container=/a/")), ["token-2", "token-0"]);
-    assert_eq!(ids(&list("?metadata.colour=Red")), [""; 0]);
-    assert_eq!(ids(&list("?metadata.Colour=red")), [""; 0]);
-    // What Get Token shows is what a list shows.
-    let one = server.get_token(&keys.private, "token-6").json();
-    assert_eq!(list("?size=1").json()["data"], json!([one]));
+    let expected_red_ids = ["token-1", "token-2", "token-0"];
+    assert_eq!(ids(&list_tokens("?metadata.Colour=Red")), expected_red_ids);
+    assert_eq!(ids(&list_tokens("?metadata%5BColour%5D=Red")), expected_red_ids);
+    assert_eq!(ids(&list_tokens("?metadata=%7B%22Colour%22%3A%22Red%22%7D")), expected_red_ids);
+    assert_eq!(ids(&list_tokens("?metadata.Colour=Red&container=/a/")), ["token-2", "token-0"]);
+    assert_eq!(ids(&list_tokens("?metadata.colour=Red")), [""; 0]);
+    assert_eq!(ids(&list_tokens("?metadata.Colour=red")), [""; 0]);
+    // A list returns tokens in the same format as Get Token.
+    let single_token = server.get_token(&keys.private, "token-6").json();
+    assert_eq!(list_tokens("?size=1").json()["data"], json!([single_token]));
 }
 
 #[test]
 fn cursor_pages_continue_without_gaps_or_repeats() {
-    let (server, keys) = tenant_with_tokens();
-    let (mut seen, mut query, mut pages) = (Vec::new(), "?size=3".to_owned(), 0);
+    let (server, keys) = create_tenant_with_tokens();
+    let (mut listed_ids, mut query, mut pages) = (Vec::new(), "?size=3".to_owned(), 0);
     loop {
-        let reply = server.get_path(&keys.private, &format!("/v2/tokens{query}"));
-        seen.extend(ids(&reply));
+        let response = server.get_path(&keys.private, &format!("/v2/tokens{query}"));
+        listed_ids.extend(ids(&response));
         pages += 1;
-        let pagination = reply.json()["pagination"].clone();
+        let pagination = response.json()["pagination"].clone();
         assert_eq!(pagination["page_size"], 3);
         let Some(next) = pagination["next"].as_str() else { break };
         assert!(next.bytes().all(|it| it.is_ascii_alphanumeric() || b"-_".contains(&it)));
         query = format!("?size=3&start={next}");
-        // Nothing of where it stands can be read off it.
+        // The cursor does not disclose its position.
         assert!(!next.contains("token") && next.len() < 300);
     }
-    assert_eq!((seen.len(), pages), (7, 3));
-    seen.sort();
-    seen.dedup();
-    assert_eq!(seen.len(), 7);
+    assert_eq!((listed_ids.len(), pages), (7, 3));
+    listed_ids.sort();
+    listed_ids.dedup();
+    assert_eq!(listed_ids.len(), 7);
 }
 
 #[test]
 fn invalid_cursor_list_queries_are_rejected() {
-    let (server, keys) = tenant_with_tokens();
-    let list = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
-    let cursor = text_field(&list("?size=1").json()["pagination"], "next");
+    let (server, keys) = create_tenant_with_tokens();
+    let list_tokens = |query: &str| server.get_path(&keys.private, &format!("/v2/tokens{query}"));
+    let cursor = text_field(&list_tokens("?size=1").json()["pagination"], "next");
     for (query, attribute) in [
         ("?size=0", "size"),
         ("?size=101", "size"),
@@ -119,37 +123,39 @@ fn invalid_cursor_list_queries_are_rejected() {
         (&format!("?start={cursor}&start={cursor}"), "start"),
         (&format!("?start={cursor}A"), "start"),
     ] {
-        list(query).expect_invalid(attribute);
+        list_tokens(query).expect_invalid(attribute);
     }
-    let neighbour = server.create_test_tenant(TenantSettings::default());
-    let foreign = server.get_path(&neighbour.private, &format!("/v2/tokens?start={cursor}"));
-    foreign.expect_invalid("start");
+    let other_tenant_keys = server.create_test_tenant(TenantSettings::default());
+    let foreign_response =
+        server.get_path(&other_tenant_keys.private, &format!("/v2/tokens?start={cursor}"));
+    foreign_response.expect_invalid("start");
 }
 
 #[test]
 fn numbered_list_is_ordered_newest_first() {
-    let (server, keys) = tenant_with_tokens();
-    let list = |query: &str| server.get_path(&keys.private, &format!("/tokens{query}"));
-    let newest: Vec<_> = (0..7).rev().map(|at| format!("token-{at}")).collect();
-    assert_eq!(ids(&list("")), newest);
-    assert_eq!(ids(&list("/?size=3&page=2")), newest[3..6]);
+    let (server, keys) = create_tenant_with_tokens();
+    let list_tokens = |query: &str| server.get_path(&keys.private, &format!("/tokens{query}"));
+    let newest_first: Vec<_> = (0..7).rev().map(|index| format!("token-{index}")).collect();
+    assert_eq!(ids(&list_tokens("")), newest_first);
+    assert_eq!(ids(&list_tokens("/?size=3&page=2")), newest_first[3..6]);
     let pagination = |total: usize, number: usize, size: usize, pages: usize| json!({"total_items": total, "page_number": number, "page_size": size, "total_pages": pages});
-    assert_eq!(list("?size=3&page=2").json()["pagination"], pagination(7, 2, 3, 3));
-    assert_eq!(list("?page=9").json()["pagination"], pagination(7, 9, 20, 1));
-    assert_eq!(ids(&list("?page=9")), [""; 0]);
-    // One or many, written either way; who is not there is passed over.
+    assert_eq!(list_tokens("?size=3&page=2").json()["pagination"], pagination(7, 2, 3, 3));
+    assert_eq!(list_tokens("?page=9").json()["pagination"], pagination(7, 9, 20, 1));
+    assert_eq!(ids(&list_tokens("?page=9")), [""; 0]);
+    // A query can contain one or several ids, in either notation. Unknown ids are ignored.
     assert_eq!(
-        ids(&list("?id=token-2&id=token-5&id=nobody&id=x&id=token-2")),
+        ids(&list_tokens("?id=token-2&id=token-5&id=unknown&id=x&id=token-2")),
         ["token-5", "token-2"]
     );
-    assert_eq!(ids(&list("?ids=token-2&ids=token-5")), ["token-5", "token-2"]);
-    assert_eq!(ids(&list("?id=x")), [""; 0]);
-    // Without regard to case, all of them, and of one name the first.
-    assert_eq!(ids(&list("?metadata.colour=RED")), ["token-2", "token-1", "token-0"]);
-    assert_eq!(ids(&list("?metadata.colour=red&metadata.AT=1")), ["token-1"]);
-    assert_eq!(ids(&list("?metadata.colour=red&metadata.at=5")), [""; 0]);
-    assert_eq!(ids(&list("?metadata.at=1&metadata.AT=2")), ["token-1"]);
-    assert_eq!(ids(&list("?id=token-1&id=token-5&metadata.colour=red")), ["token-1"]);
+    assert_eq!(ids(&list_tokens("?ids=token-2&ids=token-5")), ["token-5", "token-2"]);
+    assert_eq!(ids(&list_tokens("?id=x")), [""; 0]);
+    // Metadata is compared case-insensitively. All terms must match. Of a repeated name only the
+    // first counts.
+    assert_eq!(ids(&list_tokens("?metadata.colour=RED")), ["token-2", "token-1", "token-0"]);
+    assert_eq!(ids(&list_tokens("?metadata.colour=red&metadata.AT=1")), ["token-1"]);
+    assert_eq!(ids(&list_tokens("?metadata.colour=red&metadata.at=5")), [""; 0]);
+    assert_eq!(ids(&list_tokens("?metadata.at=1&metadata.AT=2")), ["token-1"]);
+    assert_eq!(ids(&list_tokens("?id=token-1&id=token-5&metadata.colour=red")), ["token-1"]);
     for (query, attribute) in [
         ("?page=0", "page"),
         ("?page=101&size=100", "page"),
@@ -157,33 +163,36 @@ fn numbered_list_is_ordered_newest_first() {
         ("?size=101", "size"),
         ("?metadata=x", "metadata"),
     ] {
-        list(query).expect_invalid(attribute);
+        list_tokens(query).expect_invalid(attribute);
     }
-    assert_eq!(list("?page=100&size=100").status, 200);
+    assert_eq!(list_tokens("?page=100&size=100").status, 200);
 }
 
 #[test]
 fn list_returns_only_readable_tokens() {
-    let (server, keys) = tenant_with_tokens();
-    let read = &[Permission::TokenRead];
-    let rules = vec![grant("/a/", Transform::Redact, read), grant("/c/", Transform::Reveal, read)];
+    let (server, keys) = create_tenant_with_tokens();
+    let read_permission = &[Permission::TokenRead];
+    let rules = vec![
+        grant("/a/", Transform::Redact, read_permission),
+        grant("/c/", Transform::Reveal, read_permission),
+    ];
     let key = server.key_with_rules(&keys.tenant, rules);
-    let list = |query: &str| server.get_path(&key, &format!("/v2/tokens{query}"));
-    assert_eq!(ids(&list("")), ["token-6", "token-2", "token-4", "token-0"]);
-    let shown = list("").json();
-    assert_eq!(shown["data"][0]["data"], "021000021");
-    assert_eq!(shown["data"][1].get("data"), None);
-    list("?container=/b/").expect_problem(403, "token:read");
-    list("?container=/").expect_problem(403, "token:read");
-    assert_eq!(list("?container=/a/deep/").status, 200);
-    let counted = server.get_path(&key, "/tokens?size=2").json();
-    assert_eq!(counted["pagination"]["total_items"], 4);
+    let list_tokens = |query: &str| server.get_path(&key, &format!("/v2/tokens{query}"));
+    assert_eq!(ids(&list_tokens("")), ["token-6", "token-2", "token-4", "token-0"]);
+    let page = list_tokens("").json();
+    assert_eq!(page["data"][0]["data"], "021000021");
+    assert_eq!(page["data"][1].get("data"), None);
+    list_tokens("?container=/b/").expect_problem(403, "token:read");
+    list_tokens("?container=/").expect_problem(403, "token:read");
+    assert_eq!(list_tokens("?container=/a/deep/").status, 200);
+    let first_page = server.get_path(&key, "/tokens?size=2").json();
+    assert_eq!(first_page["pagination"]["total_items"], 4);
     assert_eq!(server.get_path(&key, "/tokens?id=token-1").json()["pagination"]["total_items"], 0);
 }
 
 #[test]
 fn token_id_search_is_rejected() {
-    let (server, keys) = tenant_with_tokens();
+    let (server, keys) = create_tenant_with_tokens();
     let body = json!({"id": "search", "type": "token", "data": 1});
     server.create_token(&keys.private, &body).expect_invalid("id");
     assert_eq!(server.get_path(&keys.private, "/tokens/search").status, 405);
@@ -191,7 +200,7 @@ fn token_id_search_is_rejected() {
 
 #[test]
 fn metadata_is_limited_to_50_entries() {
-    let (server, keys) = tenant_with_tokens();
+    let (server, keys) = create_tenant_with_tokens();
     let metadata = |count: usize| -> Value {
         (0..count).map(|it| (it.to_string(), json!("x"))).collect::<serde_json::Map<_, _>>().into()
     };
@@ -199,11 +208,11 @@ fn metadata_is_limited_to_50_entries() {
         |count| json!({"id": "full", "type": "token", "data": 1, "metadata": metadata(count)});
     server.create_token(&keys.private, &body(51)).expect_invalid("metadata");
     server.create_token_ok(&keys.private, &body(50));
-    let more = json!({"metadata": {"one": "more"}});
-    server.patch_token(&keys.private, "full", &more).expect_invalid("metadata");
-    let found = server.get_path(&keys.private, "/v2/tokens?metadata.49=x");
-    assert_eq!(ids(&found), ["full"]);
-    // What is changed is found by what it is now.
+    let additional_entry = json!({"metadata": {"one": "more"}});
+    server.patch_token(&keys.private, "full", &additional_entry).expect_invalid("metadata");
+    let filtered_list = server.get_path(&keys.private, "/v2/tokens?metadata.49=x");
+    assert_eq!(ids(&filtered_list), ["full"]);
+    // A changed token is found by its new metadata.
     server
         .patch_token(&keys.private, "full", &json!({"metadata": {"49": "y", "48": null}}))
         .expect_status(200);

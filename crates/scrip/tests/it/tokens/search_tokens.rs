@@ -7,25 +7,25 @@ use serde_json::{Value, json};
 
 use crate::harness::server::{TenantApiKeys, TestResponse, TestServer, grant, text_field};
 
-fn tenant_with_tokens() -> (TestServer, TenantApiKeys) {
+fn create_tenant_with_tokens() -> (TestServer, TenantApiKeys) {
     let server = TestServer::start();
     let keys = server.create_test_tenant(TenantSettings::default());
-    let make = |body: &Value| {
+    let create_token = |body: &Value| {
         server.clock.advance(Duration::from_secs(1));
         server.create_token_ok(&keys.private, body);
     };
-    make(&json!({"id": "ssn-1", "type": "social_security_number", "data": "123-45-6789",
+    create_token(&json!({"id": "ssn-1", "type": "social_security_number", "data": "123-45-6789",
         "metadata": {"customer": "7", "Plan": "Gold card"}}));
-    make(&json!({"id": "ssn-2", "type": "social_security_number", "data": "987-65-6789",
+    create_token(&json!({"id": "ssn-2", "type": "social_security_number", "data": "987-65-6789",
         "containers": ["/other/"], "metadata": {"customer": "8", "Plan": "Gold card"}}));
-    make(&json!({"id": "card-1", "type": "card", "data": {"number": "4242424242424242"},
+    create_token(&json!({"id": "card-1", "type": "card", "data": {"number": "4242424242424242"},
         "search_indexes": ["{{ data.number }}", "{{ data.number | last4 }}"]}));
-    make(&json!({"id": "plain", "type": "token", "data": "123-45-6789"}));
+    create_token(&json!({"id": "plain", "type": "token", "data": "123-45-6789"}));
     (server, keys)
 }
 
-fn ids(reply: &TestResponse) -> Vec<String> {
-    reply.expect_status(200)["data"]
+fn ids(response: &TestResponse) -> Vec<String> {
+    response.expect_status(200)["data"]
         .as_array()
         .unwrap()
         .iter()
@@ -35,13 +35,13 @@ fn ids(reply: &TestResponse) -> Vec<String> {
 
 #[test]
 fn cursor_search_finds_tokens_by_every_field() {
-    let (server, keys) = tenant_with_tokens();
+    let (server, keys) = create_tenant_with_tokens();
     let search = |query: &str| {
         ids(&server.post(&keys.private, "/v2/tokens/search", &json!({"query": query})))
     };
     assert_eq!(search("data:123-45-6789"), ["ssn-1"]);
     assert_eq!(search(r#"data:"123456789""#), ["ssn-1"]);
-    // By container, descending: /pii/high/ before /other/.
+    // The order of containers is descending: /pii/high/ before /other/.
     assert_eq!(search("data:6789"), ["ssn-1", "ssn-2"]);
     assert_eq!(search("data:6789 AND container:/other/"), ["ssn-2"]);
     assert_eq!(search(r#"container:"/other/" AND data:6789"#), ["ssn-2"]);
@@ -54,7 +54,7 @@ fn cursor_search_finds_tokens_by_every_field() {
     assert_eq!(search(r#"metadata.Plan:"gold card""#), [""; 0]);
     let fingerprint = text_field(&server.get_token(&keys.private, "card-1").json(), "fingerprint");
     assert_eq!(search(&format!("fingerprint:{fingerprint}")), ["card-1"]);
-    // What changes is found by what it becomes.
+    // A changed token is found by its new values.
     server
         .patch_token(&keys.private, "card-1", &json!({"data": {"number": "4000056655665556"}}))
         .expect_status(200);
@@ -66,41 +66,41 @@ fn cursor_search_finds_tokens_by_every_field() {
 
 #[test]
 fn numbered_search_finds_tokens_by_id_data_and_metadata() {
-    let (server, keys) = tenant_with_tokens();
-    let ask = |body: Value| server.post(&keys.private, "/tokens/search", &body);
-    let search = |query: &str| ids(&ask(json!({"query": query})));
+    let (server, keys) = create_tenant_with_tokens();
+    let request = |body: Value| server.post(&keys.private, "/tokens/search", &body);
+    let search = |query: &str| ids(&request(json!({"query": query})));
     assert_eq!(search("id:ssn-1"), ["ssn-1"]);
-    assert_eq!(search("id:nobody"), [""; 0]);
+    assert_eq!(search("id:unknown"), [""; 0]);
     assert_eq!(search("data:6789"), ["ssn-2", "ssn-1"]);
     assert_eq!(search(r#"metadata.plan:"GOLD CARD""#), ["ssn-2", "ssn-1"]);
     assert_eq!(search(r#"metadata.plan:"gold card" AND metadata.customer:7"#), ["ssn-1"]);
-    let second = ask(json!({"query": "data:6789", "page": 2, "size": 1}));
-    assert_eq!(ids(&second), ["ssn-1"]);
+    let second_page = request(json!({"query": "data:6789", "page": 2, "size": 1}));
+    assert_eq!(ids(&second_page), ["ssn-1"]);
     let expected = json!({"total_items": 2, "page_number": 2, "page_size": 1, "total_pages": 2});
-    assert_eq!(second.json()["pagination"], expected);
+    assert_eq!(second_page.json()["pagination"], expected);
 }
 
 #[test]
 fn cursor_search_pages_continue() {
-    let (server, keys) = tenant_with_tokens();
-    let ask = |body: Value| server.post(&keys.private, "/v2/tokens/search", &body);
-    let first = ask(json!({"query": "data:6789", "size": 1, "start": null}));
-    assert_eq!(ids(&first), ["ssn-1"]);
-    let start = text_field(&first.json()["pagination"], "next");
-    let second = ask(json!({"query": "data:6789", "size": 1, "start": start}));
-    assert_eq!(ids(&second), ["ssn-2"]);
-    assert_eq!(second.json()["pagination"], json!({"page_size": 1, "next": null}));
-    ask(json!({"query": "data:4242", "start": start})).expect_invalid("start");
-    ask(json!({"query": "data:6789 AND container:/other/", "start": start}))
+    let (server, keys) = create_tenant_with_tokens();
+    let request = |body: Value| server.post(&keys.private, "/v2/tokens/search", &body);
+    let first_page = request(json!({"query": "data:6789", "size": 1, "start": null}));
+    assert_eq!(ids(&first_page), ["ssn-1"]);
+    let cursor = text_field(&first_page.json()["pagination"], "next");
+    let second_page = request(json!({"query": "data:6789", "size": 1, "start": cursor}));
+    assert_eq!(ids(&second_page), ["ssn-2"]);
+    assert_eq!(second_page.json()["pagination"], json!({"page_size": 1, "next": null}));
+    request(json!({"query": "data:4242", "start": cursor})).expect_invalid("start");
+    request(json!({"query": "data:6789 AND container:/other/", "start": cursor}))
         .expect_invalid("start");
-    let listed = server.get_path(&keys.private, &format!("/v2/tokens?start={start}"));
-    listed.expect_invalid("start");
+    let list_response = server.get_path(&keys.private, &format!("/v2/tokens?start={cursor}"));
+    list_response.expect_invalid("start");
 }
 
 #[test]
 fn rejected_search_queries_name_the_rule() {
-    let (server, keys) = tenant_with_tokens();
-    let both = ["/v2/tokens/search", "/tokens/search"];
+    let (server, keys) = create_tenant_with_tokens();
+    let search_paths = ["/v2/tokens/search", "/tokens/search"];
     let rows = [
         ("data:a OR data:b", "OR is not supported"),
         ("NOT data:a", "negation"),
@@ -108,86 +108,89 @@ fn rejected_search_queries_name_the_rule() {
         ("(data:a)", "parentheses"),
         ("data:4*", "wildcards"),
         ("data:[1 TO 2]", "ranges"),
-        ("4242", "must be made of terms"),
+        ("4242", "must consist of terms"),
         ("", "must have a term"),
     ];
-    let rejected = |path: &str, query: &str, rule: &str| {
-        let reply = server.post(&keys.private, path, &json!({"query": query}));
-        reply.expect_invalid("query");
-        assert!(reply.text.contains(rule), "{query}: {}", reply.text);
+    let expect_rejected = |path: &str, query: &str, rule: &str| {
+        let response = server.post(&keys.private, path, &json!({"query": query}));
+        response.expect_invalid("query");
+        assert!(response.text.contains(rule), "{query}: {}", response.text);
     };
-    for path in both {
+    for path in search_paths {
         for (query, rule) in rows {
-            rejected(path, query, rule);
+            expect_rejected(path, query, rule);
         }
-        let ask = |body: Value| server.post(&keys.private, path, &body);
-        ask(json!({})).expect_invalid("query");
-        ask(json!({"query": 7})).expect_invalid("query");
-        ask(json!({"query": "data:a", "size": 101})).expect_invalid("size");
-        ask(json!({"query": "data:a", "size": "5"})).expect_invalid("size");
+        let request = |body: Value| server.post(&keys.private, path, &body);
+        request(json!({})).expect_invalid("query");
+        request(json!({"query": 7})).expect_invalid("query");
+        request(json!({"query": "data:a", "size": 101})).expect_invalid("size");
+        request(json!({"query": "data:a", "size": "5"})).expect_invalid("size");
         assert_eq!(
             server.request("POST", path).key(&keys.private).body("text/plain", "{}").send().status,
             415
         );
     }
     let by_number = [
-        ("type:card", "any more"),
-        ("created_at:2020", "any more"),
-        ("id:abc AND metadata.a:b", "only terms about metadata"),
-        ("data:a AND data:b", "only terms about metadata"),
-        ("colour:red", "must be about id, data or metadata"),
+        ("type:card", "can no longer be searched for"),
+        ("created_at:2020", "can no longer be searched for"),
+        ("id:abc AND metadata.a:b", "only metadata terms"),
+        ("data:a AND data:b", "only metadata terms"),
+        ("colour:red", "must be for id, data or metadata"),
     ];
     for (query, rule) in by_number {
-        rejected("/tokens/search", query, rule);
+        expect_rejected("/tokens/search", query, rule);
     }
     let by_cursor = [
         ("id:abc", "cannot be searched for"),
-        ("metadata.a:b AND metadata.c:d", "one term about"),
-        ("container:/a/", "one term about"),
-        ("data:a AND container:/a/ AND container:/b/", "one term about"),
-        ("created_at:2020", "one term about"),
-        ("type:robot", "is not a type"),
+        ("metadata.a:b AND metadata.c:d", "one term for"),
+        ("container:/a/", "one term for"),
+        ("data:a AND container:/a/ AND container:/b/", "one term for"),
+        ("created_at:2020", "one term for"),
+        ("type:robot", "is not a token type"),
         ("data:a AND container:x", "must begin and end with"),
     ];
     for (query, rule) in by_cursor {
-        rejected("/v2/tokens/search", query, rule);
+        expect_rejected("/v2/tokens/search", query, rule);
     }
     server
         .post(&keys.private, "/tokens/search", &json!({"query": "data:a", "page": 0}))
         .expect_invalid("page");
-    // What was asked for is in no answer.
-    let reply =
+    // No error repeats the query.
+    let response =
         server.post(&keys.private, "/tokens/search", &json!({"query": "data:4242424242424242*"}));
-    assert!(!reply.text.contains("4242"));
+    assert!(!response.text.contains("4242"));
 }
 
 #[test]
 fn search_requires_the_token_search_permission() {
-    let (server, keys) = tenant_with_tokens();
-    let read = &[Permission::TokenRead];
-    let reader = server.key_with_permissions(&keys.tenant, ApplicationKind::Private, read);
+    let (server, keys) = create_tenant_with_tokens();
+    let read_permission = &[Permission::TokenRead];
+    let reader =
+        server.key_with_permissions(&keys.tenant, ApplicationKind::Private, read_permission);
     for path in ["/v2/tokens/search", "/tokens/search"] {
         let body = json!({"query": "data:6789"});
         server.post(&reader, path, &body).expect_problem(403, "token:search");
-        let search = &[Permission::TokenSearch];
-        let key =
-            server.key_with_rules(&keys.tenant, vec![grant("/other/", Transform::Mask, search)]);
-        let found = server.post(&key, path, &body);
-        assert_eq!(ids(&found), ["ssn-2"]);
-        assert_eq!(found.json()["data"][0]["data"], "XXX-XX-6789");
+        let search_permission = &[Permission::TokenSearch];
+        let key = server.key_with_rules(
+            &keys.tenant,
+            vec![grant("/other/", Transform::Mask, search_permission)],
+        );
+        let search_response = server.post(&key, path, &body);
+        assert_eq!(ids(&search_response), ["ssn-2"]);
+        assert_eq!(search_response.json()["data"][0]["data"], "XXX-XX-6789");
     }
 }
 
-/// Nothing is remembered of a search: the second answer is today's.
+/// Search responses are not stored: a repeated request searches again.
 #[test]
 fn search_ignores_the_idempotency_key() {
-    let (server, keys) = tenant_with_tokens();
-    let search = || {
-        let ask =
+    let (server, keys) = create_tenant_with_tokens();
+    let send_search = || {
+        let request =
             server.request("POST", "/v2/tokens/search").key(&keys.private).idempotency_key("again");
-        ids(&ask.json(&json!({"query": "data:6789"})).send())
+        ids(&request.json(&json!({"query": "data:6789"})).send())
     };
-    assert_eq!(search().len(), 2);
+    assert_eq!(send_search().len(), 2);
     server.delete(&keys.private, "/tokens/ssn-2").expect_status(204);
-    assert_eq!(search().len(), 1);
+    assert_eq!(send_search().len(), 1);
 }

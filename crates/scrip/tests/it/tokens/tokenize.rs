@@ -13,7 +13,7 @@ fn tokenize(body: &Value) -> Value {
     SHARED_SERVER.post(&ACME.private, "/tokenize", body).expect_status(200)
 }
 
-/// The data of a token that a leaf became.
+/// Returns the data of the token that replaced a leaf.
 #[track_caller]
 fn data_of_leaf(id: &Value) -> Value {
     let token =
@@ -34,12 +34,12 @@ fn values_are_replaced_by_tokens_in_place() {
         "none": null,
         "empty": {"object": {}, "array": [], "nulls": [null, {"a": null}]},
     });
-    let large = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    SHARED_SERVER.allow_large_requests(&large.tenant);
-    let created = SHARED_SERVER.post(&large.private, "/tokenize", &body).expect_status(200);
+    let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
+    SHARED_SERVER.allow_large_requests(&keys.tenant);
+    let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
 
     let data = |id: &Value| {
-        SHARED_SERVER.get_token(&large.private, id.as_str().unwrap()).expect_status(200)["data"]
+        SHARED_SERVER.get_token(&keys.private, id.as_str().unwrap()).expect_status(200)["data"]
             .clone()
     };
     let customer = &created["customer"];
@@ -53,13 +53,13 @@ fn values_are_replaced_by_tokens_in_place() {
     assert_eq!(token["_extras"], json!({"deduplicated": false}));
     assert_eq!(created["list"][1][0]["data"], "123-45-6789");
     assert_eq!((&created["none"], &created["empty"]), (&body["none"], &body["empty"]));
-    for part in ["customer", "list"] {
+    for attribute in ["customer", "list"] {
         let names = |it: &Value| it.as_object().map(|it| it.keys().cloned().collect::<Vec<_>>());
-        assert_eq!(names(&created[part]), names(&body[part]));
+        assert_eq!(names(&created[attribute]), names(&body[attribute]));
     }
-    assert_eq!(SHARED_SERVER.count_rows(&large.tenant, "tokens"), 6);
-    let audited = "operation = 'tokenize' AND outcome = 'created'";
-    assert_eq!(SHARED_SERVER.count_rows_where(&large.tenant, "audit", audited), 6);
+    assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 6);
+    let record_condition = "operation = 'tokenize' AND outcome = 'created'";
+    assert_eq!(SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", record_condition), 6);
 }
 
 #[test]
@@ -67,12 +67,12 @@ fn any_json_body_can_be_tokenized() {
     for value in [json!("a text"), json!(0), json!(false), json!("")] {
         assert_eq!(data_of_leaf(&tokenize(&value)), value);
     }
-    let reply = SHARED_SERVER.request("POST", "/tokenize/").key(&ACME.private);
-    let long = "12345678901234567890123";
-    let id = reply.body("application/json", long).send().expect_status(200);
+    let request = SHARED_SERVER.request("POST", "/tokenize/").key(&ACME.private);
+    let long_number = "12345678901234567890123";
+    let id = request.body("application/json", long_number).send().expect_status(200);
     assert!(
-        SHARED_SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long),
-        "as it went in"
+        SHARED_SERVER.get_token(&ACME.private, id.as_str().unwrap()).text.contains(long_number),
+        "a body without tokens must be returned unchanged"
     );
     for value in [json!(null), json!([]), json!({}), json!([null, {}])] {
         assert_eq!(tokenize(&value), value);
@@ -87,15 +87,15 @@ fn any_json_body_can_be_tokenized() {
         .body("text/plain", "1")
         .send()
         .expect_problem(415, "");
-    let broken =
+    let request_with_invalid_json =
         SHARED_SERVER.request("POST", "/tokenize").key(&ACME.private).body("application/json", "{");
-    broken.send().expect_problem(400, "JSON");
+    request_with_invalid_json.send().expect_problem(400, "JSON");
 }
 
 #[test]
 fn token_in_a_body_equals_create_token() {
     let mut body = card_body(&unique_card_number());
-    let own = json!({
+    let attributes = json!({
         "containers": ["/customers/"],
         "metadata": {"customer": "7"},
         "mask": {"number": "{{ data.number | reveal_last: 4 }}"},
@@ -104,28 +104,28 @@ fn token_in_a_body_equals_create_token() {
         "expires_at": "2090-08-27T04:23:57+02:00",
         "unknown": 1,
     });
-    body.as_object_mut().unwrap().extend(own.as_object().unwrap().clone());
-    let plain = |mut token: Value| {
+    body.as_object_mut().unwrap().extend(attributes.as_object().unwrap().clone());
+    let remove_unique_attributes = |mut token: Value| {
         for name in ["id", "created_at"] {
             assert!(token.as_object_mut().unwrap().remove(name).is_some());
         }
         token
     };
-    let expected = plain(SHARED_SERVER.create_token_ok(&ACME.private, &body));
+    let expected = remove_unique_attributes(SHARED_SERVER.create_token_ok(&ACME.private, &body));
     let created = tokenize(&json!({"deep": [body]}));
     let id = text_field(&created["deep"][0], "id");
-    assert_eq!(plain(created["deep"][0].clone()), expected);
-    let read = SHARED_SERVER.get_token(&ACME.private, &id).expect_status(200);
-    assert_eq!(read["metadata"], expected["metadata"]);
+    assert_eq!(remove_unique_attributes(created["deep"][0].clone()), expected);
+    let stored_token = SHARED_SERVER.get_token(&ACME.private, &id).expect_status(200);
+    assert_eq!(stored_token["metadata"], expected["metadata"]);
 }
 
 #[test]
 fn tokenize_response_applies_the_transform() {
     let number = unique_card_number();
     let body = json!({"card": card_body(&number), "text": "secret"});
-    let masked = SHARED_SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
-    assert_eq!(masked["card"]["data"]["number"], format!("XXXXXXXXXXXX{}", &number[12..]));
-    assert!(masked["card"]["data"].get("cvc").is_none());
+    let masked_response = SHARED_SERVER.post(&ACME.public, "/tokenize", &body).expect_status(200);
+    assert_eq!(masked_response["card"]["data"]["number"], format!("XXXXXXXXXXXX{}", &number[12..]));
+    assert!(masked_response["card"]["data"].get("cvc").is_none());
     let redacted =
         SHARED_SERVER.key_with_rules(&ACME.tenant, vec![grant("/", Redact, &[TokenCreate])]);
     let redacted = SHARED_SERVER.post(&redacted, "/tokenize", &body).expect_status(200);
@@ -133,7 +133,7 @@ fn tokenize_response_applies_the_transform() {
     assert!(redacted["text"].is_string());
 }
 
-/// Only both of `type` and `data` make a token of an object.
+/// An object is a token only if it has both `type` and `data`.
 #[test]
 fn object_without_both_type_and_data_is_not_a_token() {
     let created = tokenize(&json!({"type": "card", "number": "4242"}));
@@ -149,14 +149,14 @@ fn object_without_both_type_and_data_is_not_a_token() {
 #[test]
 fn invalid_token_rejects_the_whole_request() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let bad = || json!({"type": "card", "data": {"number": "4242424242424241"}});
-    let good = || json!({"type": "token", "data": 1});
+    let invalid_token = || json!({"type": "card", "data": {"number": "4242424242424241"}});
+    let valid_token = || json!({"type": "token", "data": 1});
     let intent = json!({"token_intent_id": "x"});
-    let both = json!({"token_intent_id": "x", "type": "card", "data": 1});
+    let intent_with_data = json!({"token_intent_id": "x", "type": "card", "data": 1});
     let table = [
-        (json!({"customer": {"card": bad(), "name": "Jo"}}), "customer.card.data.number"),
-        (json!([1, good(), {"type": "card_number", "data": 4242}]), "[2].data"),
-        (json!([good(), {"a": [bad()]}]), "[1].a[0].data.number"),
+        (json!({"customer": {"card": invalid_token(), "name": "Jo"}}), "customer.card.data.number"),
+        (json!([1, valid_token(), {"type": "card_number", "data": 4242}]), "[2].data"),
+        (json!([valid_token(), {"a": [invalid_token()]}]), "[1].a[0].data.number"),
         (json!({"a": {"type": "unheard_of", "data": 1}, "b": 1}), "a.type"),
         (json!({"a": {"type": 7, "data": 1}, "b": 1}), "a.type"),
         (json!({"a": {"type": "token", "data": null}, "b": 1}), "a.data"),
@@ -168,13 +168,17 @@ fn invalid_token_rejects_the_whole_request() {
             "b.expires_at",
         ),
         (json!([1, intent]), "[1].token_intent_id"),
-        (json!({"a": both}), "a.token_intent_id"),
-        (bad(), "data.number"),
+        (json!({"a": intent_with_data}), "a.token_intent_id"),
+        (invalid_token(), "data.number"),
     ];
     for (body, attribute) in table {
         SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_invalid(attribute);
     }
-    let all = SHARED_SERVER.post(&keys.private, "/tokenize", &json!([bad(), 1, bad()]));
+    let all = SHARED_SERVER.post(
+        &keys.private,
+        "/tokenize",
+        &json!([invalid_token(), 1, invalid_token()]),
+    );
     for attribute in ["[0].data.number", "[2].data.number"] {
         all.expect_invalid(attribute);
     }
@@ -184,19 +188,24 @@ fn invalid_token_rejects_the_whole_request() {
         all.expect_invalid(attribute);
     }
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 0);
-    assert_eq!(SHARED_SERVER.count_rows_where(&keys.tenant, "audit", "operation = 'tokenize'"), 0);
+    assert_eq!(
+        SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", "operation = 'tokenize'"),
+        0
+    );
 }
 
 #[test]
 fn denied_token_rejects_the_whole_request() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let some =
+    let key_for_one_container =
         SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/pci/", Redact, &[TokenCreate])]);
     let body = json!([card_body(&unique_card_number()), card_body(&unique_card_number())]);
-    SHARED_SERVER.post(&some, "/tokenize", &body).expect_status(200);
+    SHARED_SERVER.post(&key_for_one_container, "/tokenize", &body).expect_status(200);
     let body =
         json!([card_body(&unique_card_number()), "a text", card_body(&unique_card_number())]);
-    SHARED_SERVER.post(&some, "/tokenize", &body).expect_problem(403, "token:create");
+    SHARED_SERVER
+        .post(&key_for_one_container, "/tokenize", &body)
+        .expect_problem(403, "token:create");
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
 }
 
@@ -204,67 +213,75 @@ fn denied_token_rejects_the_whole_request() {
 fn tokenize_limit_is_enforced() {
     let TenantApiKeys { tenant, private, .. } =
         SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let tokenize = |body: &Value| SHARED_SERVER.post(&private, "/tokenize", body);
+    let send_tokenize = |body: &Value| SHARED_SERVER.post(&private, "/tokenize", body);
     let token = || json!({"type": "token", "data": {"many": [1, 2, 3, 4, 5, 6]}});
-    tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).expect_status(200);
-    let reply = tokenize(&json!([1, 2, [3, {"a": 4}], token(), token()]));
-    reply.expect_invalid("tokenize_limit");
-    assert!(reply.json()["errors"]["tokenize_limit"].to_string().contains("at most 5"));
-    // However many there are, nothing is made of them.
-    tokenize(&json!(vec![1; 300_000])).expect_invalid("tokenize_limit");
+    send_tokenize(&json!([1, 2, [3, {"a": 4}], token(), null, {}, []])).expect_status(200);
+    let response = send_tokenize(&json!([1, 2, [3, {"a": 4}], token(), token()]));
+    response.expect_invalid("tokenize_limit");
+    assert!(response.json()["errors"]["tokenize_limit"].to_string().contains("at most 5"));
+    // No token is created, regardless of the number of values.
+    send_tokenize(&json!(vec![1; 300_000])).expect_invalid("tokenize_limit");
     assert_eq!(SHARED_SERVER.count_rows(&tenant, "tokens"), 5);
     SHARED_SERVER.allow_large_requests(&tenant);
-    assert_eq!(tokenize(&json!(vec![1; 1000])).expect_status(200).as_array().unwrap().len(), 1000);
-    tokenize(&json!(vec![1; 1001])).expect_invalid("tokenize_limit");
+    assert_eq!(
+        send_tokenize(&json!(vec![1; 1000])).expect_status(200).as_array().unwrap().len(),
+        1000
+    );
+    send_tokenize(&json!(vec![1; 1001])).expect_invalid("tokenize_limit");
 }
 
 #[test]
 fn duplicate_ids_in_one_request_are_rejected() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
-    let tokenize = |body: &Value| SHARED_SERVER.post(&keys.private, "/tokenize", body);
-    let named = |id: &str| json!({"type": "token", "data": 1, "id": id});
-    let created = tokenize(&json!({"a": named("mine"), "b": 1})).expect_status(200);
+    let send_tokenize = |body: &Value| SHARED_SERVER.post(&keys.private, "/tokenize", body);
+    let token_with_id = |id: &str| json!({"type": "token", "data": 1, "id": id});
+    let created = send_tokenize(&json!({"a": token_with_id("mine"), "b": 1})).expect_status(200);
     assert_eq!(created["a"]["id"], "mine");
     for body in [
-        json!([1, named("other"), named("mine")]),
-        json!([named("mine"), 1]),
-        json!([1, named("twice"), 2, named("twice")]),
+        json!([1, token_with_id("other"), token_with_id("mine")]),
+        json!([token_with_id("mine"), 1]),
+        json!([1, token_with_id("twice"), 2, token_with_id("twice")]),
     ] {
-        tokenize(&body).expect_problem(409, "id");
+        send_tokenize(&body).expect_problem(409, "id");
     }
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 2);
-    // What failed left its ids free.
-    tokenize(&json!([named("other"), named("twice")])).expect_status(200);
+    // A failed request does not reserve its ids.
+    send_tokenize(&json!([token_with_id("other"), token_with_id("twice")])).expect_status(200);
 }
 
 #[test]
-fn taken_aliases_are_drawn_again() {
+fn tokenize_draws_another_alias_if_the_alias_exists() {
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     SHARED_SERVER.allow_large_requests(&keys.tenant);
-    // One letter or digit by chance: sixty-two values, and then none.
-    let aliased = || json!({"type": "token", "data": "xyz", "id": "{{ data | alias_preserve_length: 2, 0 }}"});
+    // One random letter or digit: 62 values are possible.
+    let token_with_alias = || {
+        json!({"type": "token", "data": "xyz",
+        "id": "{{ data | alias_preserve_length: 2, 0 }}"})
+    };
     let created = SHARED_SERVER
-        .post(&keys.private, "/tokenize", &json!(vec![aliased(); 90]))
+        .post(&keys.private, "/tokenize", &json!(vec![token_with_alias(); 90]))
         .expect_status(200);
     let mut ids: Vec<_> =
         created.as_array().unwrap().iter().map(|it| text_field(it, "id")).collect();
     ids.sort_unstable();
     ids.dedup();
-    assert_eq!(ids.len(), 90, "each has one of its own");
-    let short = ids.iter().filter(|it| it.len() == 3).count();
-    assert!(short > 30, "{short}");
+    assert_eq!(ids.len(), 90, "two tokens have the same id");
+    let alias_count = ids.iter().filter(|it| it.len() == 3).count();
+    assert!(alias_count > 30, "{alias_count}");
 
-    // One that was drawn makes way for one that was asked for, wherever it stands.
+    // If a drawn id is equal to a requested id, the drawn id is replaced, at any position in the
+    // request.
     let keys = SHARED_SERVER.create_test_tenant(TenantSettings::default());
     SHARED_SERVER.allow_large_requests(&keys.tenant);
     let letters = ('0'..='9').chain('a'..='z').chain('A'..='Z');
-    let named = letters.map(|it| json!({"type": "token", "data": 1, "id": format!("xy{it}")}));
-    let body: Vec<_> = std::iter::once(aliased()).chain(named).collect();
+    let tokens_with_ids =
+        letters.map(|it| json!({"type": "token", "data": 1, "id": format!("xy{it}")}));
+    let body: Vec<_> = std::iter::once(token_with_alias()).chain(tokens_with_ids).collect();
     let created = SHARED_SERVER.post(&keys.private, "/tokenize", &json!(body)).expect_status(200);
     assert_eq!(text_field(&created[0], "id").len(), 36);
 }
 
-/// Any JSON, with some tokens in it.
+/// Generates arbitrary JSON that contains tokens.
 fn arbitrary_bodies() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -289,7 +306,7 @@ fn arbitrary_bodies() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The answer to tokenize as a client that wants its values back writes it.
+/// Returns the detokenize request that reverts a tokenize response.
 fn detokenize_body(body: &Value, tokenized: &Value) -> Value {
     let expression = |id: &Value| json!(format!("{{{{ {} }}}}", id.as_str().unwrap()));
     match (body, tokenized) {
@@ -305,7 +322,7 @@ fn detokenize_body(body: &Value, tokenized: &Value) -> Value {
         }
         (Value::Array(body), Value::Array(created)) => {
             assert_eq!(body.len(), created.len());
-            body.iter().zip(created).map(|(body, made)| detokenize_body(body, made)).collect()
+            body.iter().zip(created).map(|(body, created)| detokenize_body(body, created)).collect()
         }
         (Value::Null, _) => tokenized.clone(),
         (_, id) => expression(id),
@@ -319,10 +336,10 @@ fn tokenize_then_detokenize_returns_the_original() {
     let config = ProptestConfig { cases: 48, failure_persistence: None, ..Default::default() };
     let outcome = TestRunner::new(config).run(&arbitrary_bodies(), |body| {
         let created = SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_status(200);
-        let back = SHARED_SERVER
+        let detokenized = SHARED_SERVER
             .post(&keys.private, "/detokenize", &detokenize_body(&body, &created))
             .expect_status(200);
-        prop_assert_eq!(back, body);
+        prop_assert_eq!(detokenized, body);
         Ok(())
     });
     outcome.unwrap();

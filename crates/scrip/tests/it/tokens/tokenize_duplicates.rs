@@ -1,4 +1,4 @@
-//! Tokenize, where some of the tokens are there already, or twice in one request.
+//! Tokenize with values that already exist, or that occur twice in one request.
 
 use scrip_core::policy::{
     DeduplicationBehavior,
@@ -24,7 +24,7 @@ fn reading_tenant() -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::ReadExisting))
 }
 
-fn updating_tenant() -> TenantApiKeys {
+fn create_updating_tenant() -> TenantApiKeys {
     SHARED_SERVER.create_test_tenant(deduplicating_settings(DeduplicationBehavior::UpdateExisting))
 }
 
@@ -71,12 +71,12 @@ fn equal_values_of_one_request_become_one_token() {
     assert_eq!(created[1], created[3]["a"]);
     assert_ne!(created[1], created[4]);
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
-    // And those of the next request are the same ones.
-    let again = tokenize(&keys, &json!(["same", card_body(&number)]));
-    assert_eq!((&again[0], &again[1]["id"]), (&created[1], &created[0]["id"]));
+    // The next request returns the same tokens.
+    let second_response = tokenize(&keys, &json!(["same", card_body(&number)]));
+    assert_eq!((&second_response[0], &second_response[1]["id"]), (&created[1], &created[0]["id"]));
     assert_eq!(SHARED_SERVER.count_rows(&keys.tenant, "tokens"), 3);
     assert_eq!(
-        SHARED_SERVER.count_rows_where(&keys.tenant, "audit", "outcome = 'deduplicated'"),
+        SHARED_SERVER.count_rows_where(&keys.tenant, "log_records", "outcome = 'deduplicated'"),
         4
     );
 }
@@ -84,15 +84,20 @@ fn equal_values_of_one_request_become_one_token() {
 #[test]
 fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
     let number = unique_card_number();
-    let once = || {
+    let deduplicated_value = || {
         let mut body = card_body(&number);
         body["deduplicate_token"] = json!(true);
         body
     };
-    let tokenize =
+    let send_tokenize =
         |body: &Value| SHARED_SERVER.post(&ACME.private, "/tokenize", body).expect_status(200);
-    let created =
-        tokenize(&json!([card_body(&number), card_body(&number), once(), "same", "same"]));
+    let created = send_tokenize(&json!([
+        card_body(&number),
+        card_body(&number),
+        deduplicated_value(),
+        "same",
+        "same"
+    ]));
     assert_ne!(created[0]["id"], created[1]["id"]);
     assert_eq!(
         (&created[2]["id"], &created[2]["_extras"]),
@@ -100,11 +105,15 @@ fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
         "the oldest"
     );
     assert_ne!(created[3], created[4]);
-    let mut apart = card_body(&number);
-    apart["deduplicate_token"] = json!(false);
+    let mut not_deduplicated = card_body(&number);
+    not_deduplicated["deduplicate_token"] = json!(false);
     let keys = reading_tenant();
     let created = SHARED_SERVER
-        .post(&keys.private, "/tokenize", &json!([apart, apart, card_body(&number)]))
+        .post(
+            &keys.private,
+            "/tokenize",
+            &json!([not_deduplicated, not_deduplicated, card_body(&number)]),
+        )
         .expect_status(200);
     assert_ne!(created[0]["id"], created[1]["id"]);
     assert_eq!(created[0]["id"], created[2]["id"]);
@@ -112,12 +121,14 @@ fn deduplicate_token_of_the_request_overrides_the_tenant_setting() {
 
 #[test]
 fn existing_duplicates_are_updated_in_the_same_request() {
-    let keys = updating_tenant();
-    let (known, fresh) = (unique_card_number(), unique_card_number());
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_with_metadata(&known, "first"));
-    let mut again = card_with_metadata(&known, "second");
-    again["data"]["cvc"] = json!("777");
-    let created = tokenize(&keys, &json!({"a": card_body(&fresh), "b": again, "c": "text"}));
+    let keys = create_updating_tenant();
+    let (existing_number, new_number) = (unique_card_number(), unique_card_number());
+    let first = SHARED_SERVER
+        .create_token_ok(&keys.private, &card_with_metadata(&existing_number, "first"));
+    let mut duplicate_body = card_with_metadata(&existing_number, "second");
+    duplicate_body["data"]["cvc"] = json!("777");
+    let created =
+        tokenize(&keys, &json!({"a": card_body(&new_number), "b": duplicate_body, "c": "text"}));
     assert_eq!(
         (&created["a"]["_extras"], &created["b"]["_extras"]),
         (&new_extras(), &updated_extras())
@@ -126,69 +137,70 @@ fn existing_duplicates_are_updated_in_the_same_request() {
     assert_eq!(created["b"]["data"]["cvc"], "777");
     assert_eq!(created["b"]["metadata"], json!({"first": "yes", "second": "yes"}));
     assert!(created["b"]["modified_at"].is_string());
-    let read =
+    let stored_token =
         SHARED_SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
     assert_eq!(
-        (&read["metadata"], &read["data"]),
+        (&stored_token["metadata"], &stored_token["data"]),
         (&created["b"]["metadata"], &created["b"]["data"])
     );
 
-    // When another one of the request fails, it is not.
+    // If another token of the request fails, the duplicate is not updated.
     SHARED_SERVER
         .create_token_ok(&keys.private, &json!({"id": "taken", "type": "token", "data": "x"}));
-    let taken = json!({"id": "taken", "type": "token", "data": "y"});
-    let body = json!([card_with_metadata(&known, "third"), taken]);
+    let body_with_taken_id = json!({"id": "taken", "type": "token", "data": "y"});
+    let body = json!([card_with_metadata(&existing_number, "third"), body_with_taken_id]);
     SHARED_SERVER.post(&keys.private, "/tokenize", &body).expect_problem(409, "id");
-    let after =
+    let token_after_failure =
         SHARED_SERVER.get_token(&keys.private, first["id"].as_str().unwrap()).expect_status(200);
-    assert_eq!(after, read);
+    assert_eq!(token_after_failure, stored_token);
 }
 
-/// One transaction, so one record of it.
+/// One transaction writes one record.
 #[test]
 fn create_that_updates_writes_one_audit_record() {
-    let keys = updating_tenant();
+    let keys = create_updating_tenant();
     let number = unique_card_number();
-    let audited = || SHARED_SERVER.count_rows(&keys.tenant, "audit");
+    let count_records = || SHARED_SERVER.count_rows(&keys.tenant, "log_records");
     SHARED_SERVER.create_token_ok(&keys.private, &card_body(&number));
-    let before = audited();
-    let second =
+    let count_before = count_records();
+    let duplicate =
         SHARED_SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "second"));
-    assert_eq!(second["_extras"], updated_extras());
-    assert_eq!(audited(), before + 1);
+    assert_eq!(duplicate["_extras"], updated_extras());
+    assert_eq!(count_records(), count_before + 1);
 }
 
 #[test]
 fn second_duplicate_in_a_request_reads_the_result_of_the_first() {
-    let keys = updating_tenant();
-    let (known, fresh) = (unique_card_number(), unique_card_number());
-    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&known));
+    let keys = create_updating_tenant();
+    let (existing_number, new_number) = (unique_card_number(), unique_card_number());
+    let first = SHARED_SERVER.create_token_ok(&keys.private, &card_body(&existing_number));
     let body = json!([
-        card_with_metadata(&known, "one"),
-        card_with_metadata(&known, "two"),
-        card_with_metadata(&fresh, "one"),
-        card_with_metadata(&fresh, "two"),
+        card_with_metadata(&existing_number, "one"),
+        card_with_metadata(&existing_number, "two"),
+        card_with_metadata(&new_number, "one"),
+        card_with_metadata(&new_number, "two"),
     ]);
     let created = tokenize(&keys, &body);
     let extras: Vec<_> =
         created.as_array().unwrap().iter().map(|it| it["_extras"].clone()).collect();
     assert_eq!(extras, [updated_extras(), read_extras(), new_extras(), read_extras()]);
-    for (at, id) in [(0, &first["id"]), (1, &first["id"]), (3, &created[2]["id"])] {
-        assert_eq!(&created[at]["id"], id);
-        assert_eq!(created[at]["metadata"], json!({"one": "yes"}), "{at}");
+    for (index, id) in [(0, &first["id"]), (1, &first["id"]), (3, &created[2]["id"])] {
+        assert_eq!(&created[index]["id"], id);
+        assert_eq!(created[index]["metadata"], json!({"one": "yes"}), "{index}");
     }
-    // An earlier one that does not deduplicate is one that is there already.
-    let other = unique_card_number();
-    let mut apart = card_with_metadata(&other, "one");
-    apart["deduplicate_token"] = json!(false);
-    let created = tokenize(&keys, &json!([apart, card_with_metadata(&other, "two")]));
+    // An earlier token of the request that does not deduplicate counts as an existing token.
+    let third_number = unique_card_number();
+    let mut not_deduplicated = card_with_metadata(&third_number, "one");
+    not_deduplicated["deduplicate_token"] = json!(false);
+    let created =
+        tokenize(&keys, &json!([not_deduplicated, card_with_metadata(&third_number, "two")]));
     assert_eq!((&created[1]["id"], &created[1]["_extras"]), (&created[0]["id"], &read_extras()));
     assert_eq!(created[1]["metadata"], json!({"one": "yes"}));
 }
 
 #[test]
 fn duplicate_without_update_permission_is_read_and_without_read_permission_is_reported() {
-    let keys = updating_tenant();
+    let keys = create_updating_tenant();
     let number = unique_card_number();
     let first = SHARED_SERVER.create_token_ok(&keys.private, &card_with_metadata(&number, "first"));
     let body = json!([card_with_metadata(&number, "second"), 1]);
@@ -196,29 +208,30 @@ fn duplicate_without_update_permission_is_read_and_without_read_permission_is_re
         .key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate, TokenRead])]);
     let found = SHARED_SERVER.post(&reader, "/tokenize", &body).expect_status(200);
     assert_eq!((&found[0]["_extras"], &found[0]["metadata"]), (&read_extras(), &first["metadata"]));
-    let blind =
+    let without_read =
         SHARED_SERVER.key_with_rules(&keys.tenant, vec![grant("/", Reveal, &[TokenCreate])]);
-    let found = SHARED_SERVER.post(&blind, "/tokenize", &body).expect_status(200);
-    let outline = json!({
+    let found = SHARED_SERVER.post(&without_read, "/tokenize", &body).expect_status(200);
+    let expected_outline = json!({
         "id": first["id"], "type": "card", "tenant_id": first["tenant_id"],
         "fingerprint": first["fingerprint"], "containers": ["/pci/high/"], "_extras": read_extras(),
     });
-    assert_eq!(found[0], outline);
+    assert_eq!(found[0], expected_outline);
 }
 
 #[test]
 fn concurrent_tokenize_requests_leave_one_token_per_value() {
-    for keys in [reading_tenant(), updating_tenant()] {
+    for keys in [reading_tenant(), create_updating_tenant()] {
         let numbers = [unique_card_number(), unique_card_number()];
         let created: Vec<Value> = std::thread::scope(|scope| {
-            let client = |at: usize| {
+            let client = |index: usize| {
                 let (keys, numbers) = (&keys, &numbers);
                 scope.spawn(move || {
-                    // In either order, so that they stand in each other's way.
-                    let (one, two) = (&numbers[at % 2], &numbers[(at + 1) % 2]);
+                    // The clients send the numbers in alternating order, so that the requests
+                    // conflict.
+                    let (first, second) = (&numbers[index % 2], &numbers[(index + 1) % 2]);
                     let mut created =
-                        tokenize(keys, &json!([card_body(one), card_body(two), "text"]));
-                    if at % 2 == 1 {
+                        tokenize(keys, &json!([card_body(first), card_body(second), "text"]));
+                    if index % 2 == 1 {
                         created.as_array_mut().unwrap().swap(0, 1);
                     }
                     created
@@ -227,14 +240,15 @@ fn concurrent_tokenize_requests_leave_one_token_per_value() {
             let clients: Vec<_> = (0..24).map(client).collect();
             clients.into_iter().map(|it| it.join().unwrap()).collect()
         });
-        for one in &created {
+        for tokens in &created {
             assert_eq!(
-                (&one[0]["id"], &one[1]["id"]),
+                (&tokens[0]["id"], &tokens[1]["id"]),
                 (&created[0][0]["id"], &created[0][1]["id"])
             );
-            assert_eq!(one[2], created[0][2]);
+            assert_eq!(tokens[2], created[0][2]);
         }
-        let new = created.iter().filter(|it| it[0]["_extras"]["deduplicated"] == false).count();
-        assert_eq!((new, SHARED_SERVER.count_rows(&keys.tenant, "tokens")), (1, 3));
+        let created_count =
+            created.iter().filter(|it| it[0]["_extras"]["deduplicated"] == false).count();
+        assert_eq!((created_count, SHARED_SERVER.count_rows(&keys.tenant, "tokens")), (1, 3));
     }
 }

@@ -17,32 +17,38 @@ fn create_card(id: &str) -> Value {
 
 #[test]
 fn data_mask_and_metadata_are_merge_patched() {
-    let before = create_card("merge-patch");
+    let token_before = create_card("merge-patch");
     let patch = json!({
         "data": {"expiration_year": 2040, "expiration_month": null, "cvc": null},
         "metadata": {"a": null, "c": "3"},
         "mask": {"note": "fixed"},
         "expires_at": "8/27/2090",
     });
-    let reply = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &patch);
-    assert_eq!(reply.status, 200, "{}", reply.text);
-    let after = reply.json();
-    assert_eq!(after["data"], json!({"number": before["data"]["number"], "expiration_year": 2040}));
-    assert_eq!(after["metadata"], json!({"b": "2", "c": "3"}));
-    assert_eq!(after["mask"]["note"], "fixed");
-    assert_eq!(after["mask"]["number"], before["mask"]["number"], "merged into the type's mask");
-    assert_eq!(after["expires_at"], "2090-08-27T00:00:00+00:00");
-    assert_eq!(after["created_at"], before["created_at"]);
-    assert_eq!(after["modified_by"], before["created_by"]);
-    assert!(after["modified_at"].is_string());
-    assert_eq!(after["fingerprint"], before["fingerprint"]);
-    assert!(after.get("_extras").is_none());
-    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "merge-patch").json(), after);
+    let response = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &patch);
+    assert_eq!(response.status, 200, "{}", response.text);
+    let token_after = response.json();
+    assert_eq!(
+        token_after["data"],
+        json!({"number": token_before["data"]["number"], "expiration_year": 2040})
+    );
+    assert_eq!(token_after["metadata"], json!({"b": "2", "c": "3"}));
+    assert_eq!(token_after["mask"]["note"], "fixed");
+    assert_eq!(
+        token_after["mask"]["number"], token_before["mask"]["number"],
+        "the patch must be merged into the default mask"
+    );
+    assert_eq!(token_after["expires_at"], "2090-08-27T00:00:00+00:00");
+    assert_eq!(token_after["created_at"], token_before["created_at"]);
+    assert_eq!(token_after["modified_by"], token_before["created_by"]);
+    assert!(token_after["modified_at"].is_string());
+    assert_eq!(token_after["fingerprint"], token_before["fingerprint"]);
+    assert!(token_after.get("_extras").is_none());
+    assert_eq!(SHARED_SERVER.get_token(&ACME.private, "merge-patch").json(), token_after);
 
-    let cleared = json!({"expires_at": null, "mask": null, "metadata": null});
-    let cleared = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &cleared).json();
-    assert_eq!(cleared["mask"], before["mask"]);
-    assert!(cleared.get("expires_at").is_none() && cleared.get("metadata").is_none());
+    let null_patch = json!({"expires_at": null, "mask": null, "metadata": null});
+    let cleared_token = SHARED_SERVER.patch_token(&ACME.private, "merge-patch", &null_patch).json();
+    assert_eq!(cleared_token["mask"], token_before["mask"]);
+    assert!(cleared_token.get("expires_at").is_none() && cleared_token.get("metadata").is_none());
 }
 
 #[test]
@@ -57,14 +63,15 @@ fn data_of_any_json_type_is_merge_patched() {
         (json!({"a": 1}), json!([1, 2]), json!([1, 2])),
         (json!([1]), json!("text"), json!("text")),
     ];
-    for (at, (data, patch, expected)) in cases.into_iter().enumerate() {
-        let id = format!("shape-{at}");
-        let before = SHARED_SERVER
+    for (index, (data, patch, expected)) in cases.into_iter().enumerate() {
+        let id = format!("shape-{index}");
+        let token_before = SHARED_SERVER
             .create_token_ok(&ACME.private, &json!({"id": id, "type": "token", "data": data}));
-        let after = SHARED_SERVER.patch_token(&ACME.private, &id, &json!({"data": patch})).json();
-        assert_eq!(after["data"], expected);
+        let token_after =
+            SHARED_SERVER.patch_token(&ACME.private, &id, &json!({"data": patch})).json();
+        assert_eq!(token_after["data"], expected);
         assert_ne!(
-            after["fingerprint"], before["fingerprint"],
+            token_after["fingerprint"], token_before["fingerprint"],
             "another value, another fingerprint"
         );
     }
@@ -78,21 +85,22 @@ fn containers_indexes_and_fingerprint_expression_are_replaced() {
         "search_indexes": ["{{ data.number | last4 }}"],
         "fingerprint_expression": "{{ data.number }}x",
     });
-    let after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &patch).json();
+    let token_after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &patch).json();
     for attribute in ["containers", "search_indexes", "fingerprint_expression"] {
-        assert_eq!(after[attribute], patch[attribute]);
+        assert_eq!(token_after[attribute], patch[attribute]);
     }
-    let back = json!({"containers": null, "search_indexes": null, "fingerprint_expression": null});
-    let after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &back).json();
-    assert_eq!(after["containers"], json!(["/pci/high/"]));
-    assert_eq!(after["fingerprint_expression"], "{{ data.number }}");
-    assert!(after.get("search_indexes").is_none());
+    let reset_patch =
+        json!({"containers": null, "search_indexes": null, "fingerprint_expression": null});
+    let token_after = SHARED_SERVER.patch_token(&ACME.private, "replaced", &reset_patch).json();
+    assert_eq!(token_after["containers"], json!(["/pci/high/"]));
+    assert_eq!(token_after["fingerprint_expression"], "{{ data.number }}");
+    assert!(token_after.get("search_indexes").is_none());
 }
 
 #[test]
 fn rejected_patch_changes_nothing() {
-    let before = create_card("refused-patch");
-    let rejected = [
+    let token_before = create_card("rejected-patch");
+    let rejected_patches = [
         (json!({"data": {"number": "4111111111111112"}}), "data.number"),
         (json!({"data": null}), "data"),
         (json!({"data": "text"}), "data"),
@@ -100,45 +108,51 @@ fn rejected_patch_changes_nothing() {
         (json!({"metadata": "text"}), "metadata"),
         (json!({"containers": ["bad"], "metadata": {"x": "y"}}), "containers[0]"),
         (json!({"expires_at": "1/1/2020"}), "expires_at"),
-        (json!({"mask": {"x": "{{ nobody }}"}}), "mask"),
+        (json!({"mask": {"x": "{{ unknown }}"}}), "mask"),
         (json!({"search_indexes": ["{{ data }}"]}), "search_indexes[0]"),
         (json!([]), "object"),
     ];
-    for (patch, attribute) in rejected {
+    for (patch, attribute) in rejected_patches {
         SHARED_SERVER
-            .patch_token(&ACME.private, "refused-patch", &patch)
+            .patch_token(&ACME.private, "rejected-patch", &patch)
             .expect_problem(400, attribute);
     }
-    let mut after = SHARED_SERVER.get_token(&ACME.private, "refused-patch").json();
-    after["_extras"] = before["_extras"].clone();
-    assert_eq!(after, before);
+    let mut token_after = SHARED_SERVER.get_token(&ACME.private, "rejected-patch").json();
+    token_after["_extras"] = token_before["_extras"].clone();
+    assert_eq!(token_after, token_before);
 }
 
 #[test]
 fn submitted_default_mask_behaves_like_the_default_mask() {
     let body = json!({"id": "short-account", "type": "us_bank_account_number", "data": "1234"});
     assert_eq!(SHARED_SERVER.create_token_ok(&ACME.public, &body)["data"], "XXXX");
-    let same = json!({"mask": "{{ data | reveal_last: 4 }}"});
-    let masked =
+    let default_mask_patch = json!({"mask": "{{ data | reveal_last: 4 }}"});
+    let key_without_reveal =
         SHARED_SERVER.key_with_permissions(&ACME.tenant, Private, &[TokenRead, TokenUpdate]);
-    SHARED_SERVER.patch_token(&ACME.public, "short-account", &same).expect_status(200);
-    assert_eq!(SHARED_SERVER.patch_token(&masked, "short-account", &same).json()["data"], "XXXX");
-    let mut given = body.clone();
-    given["id"] = json!("short-account-2");
-    given["mask"] = same["mask"].clone();
-    assert_eq!(SHARED_SERVER.create_token_ok(&ACME.public, &given)["data"], "XXXX");
+    SHARED_SERVER
+        .patch_token(&ACME.public, "short-account", &default_mask_patch)
+        .expect_status(200);
+    assert_eq!(
+        SHARED_SERVER.patch_token(&key_without_reveal, "short-account", &default_mask_patch).json()
+            ["data"],
+        "XXXX"
+    );
+    let mut body_with_mask = body.clone();
+    body_with_mask["id"] = json!("short-account-2");
+    body_with_mask["mask"] = default_mask_patch["mask"].clone();
+    assert_eq!(SHARED_SERVER.create_token_ok(&ACME.public, &body_with_mask)["data"], "XXXX");
 }
 
 #[test]
 fn token_size_is_limited_across_patches() {
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "growing", "type": "token", "data": {}}));
-    let grow = |at: i32| {
-        let patch = json!({"metadata": {format!("k{at}"): "x".repeat(900_000)}});
+    let add_metadata = |index: i32| {
+        let patch = json!({"metadata": {format!("k{index}"): "x".repeat(900_000)}});
         SHARED_SERVER.patch_token(&ACME.private, "growing", &patch)
     };
-    assert_eq!((grow(1).status, grow(2).status), (200, 200));
-    grow(3).expect_problem(400, "data");
+    assert_eq!((add_metadata(1).status, add_metadata(2).status), (200, 200));
+    add_metadata(3).expect_problem(400, "data");
 }
 
 #[test]
@@ -154,20 +168,25 @@ fn reused_id_gets_a_new_revision() {
         );
         revision
     };
-    let (one, two) = (revision(), revision());
-    assert!(one > 0 && two > 0 && one.abs_diff(two) > 1_000_000, "{one} {two}");
+    let (first_revision, second_revision) = (revision(), revision());
+    assert!(
+        first_revision > 0
+            && second_revision > 0
+            && first_revision.abs_diff(second_revision) > 1_000_000,
+        "revisions {first_revision} and {second_revision} are related"
+    );
 }
 
 #[test]
 fn patch_requires_the_merge_patch_content_type() {
     create_card("content-type");
     for content_type in ["application/json", "text/plain", "application/json-patch+json"] {
-        let ask = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
-        ask.body(content_type, "{}").send().expect_problem(415, "application/merge-patch+json");
+        let request = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
+        request.body(content_type, "{}").send().expect_problem(415, "application/merge-patch+json");
     }
-    let ask = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
-    let reply = ask.body("Application/Merge-Patch+JSON; charset=utf-8", "{}").send();
-    assert_eq!(reply.status, 200);
+    let request = SHARED_SERVER.request("PATCH", "/tokens/content-type").key(&ACME.private);
+    let response = request.body("Application/Merge-Patch+JSON; charset=utf-8", "{}").send();
+    assert_eq!(response.status, 200);
     assert_eq!(SHARED_SERVER.patch_token(&ACME.private, "no-such-token", &json!({})).status, 404);
 }
 
@@ -176,14 +195,14 @@ fn concurrent_patches_are_all_applied() {
     SHARED_SERVER
         .create_token_ok(&ACME.private, &json!({"id": "contended", "type": "token", "data": {}}));
     std::thread::scope(|scope| {
-        for at in 0..32 {
+        for index in 0..32 {
             scope.spawn(move || {
-                let patch = json!({"data": {format!("k{at}"): at}});
-                let reply = SHARED_SERVER.patch_token(&ACME.private, "contended", &patch);
-                assert_eq!(reply.status, 200, "{}", reply.text);
+                let patch = json!({"data": {format!("k{index}"): index}});
+                let response = SHARED_SERVER.patch_token(&ACME.private, "contended", &patch);
+                assert_eq!(response.status, 200, "{}", response.text);
             });
         }
     });
     let data = SHARED_SERVER.get_token(&ACME.private, "contended").json()["data"].clone();
-    assert_eq!(data.as_object().unwrap().len(), 32, "no patch was lost");
+    assert_eq!(data.as_object().unwrap().len(), 32, "a patch was lost");
 }

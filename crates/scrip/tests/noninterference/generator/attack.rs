@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::{CreatedEntity, EntityKind, SequenceGenerator};
 use crate::{
-    grammar::{self, TERMS, TokenKind},
+    grammar::{self, SEARCH_TERMS, TokenKind},
     step::Actor,
 };
 
@@ -25,16 +25,16 @@ pub(super) enum Attack {
     Repeat,
 }
 
-/// What a sequence is mostly about. The rest happens too, but rarely.
+/// The main topic of a sequence. Other requests are rare.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum SequenceFocus {
-    /// Tokens are planted, hidden intents are converted.
+    /// Attackers plant tokens and convert hidden intents.
     Conversion,
-    /// Tokens are planted, honest creates deduplicate.
+    /// Attackers plant tokens, and honest creates deduplicate.
     Deduplication,
-    /// Hidden tokens are changed and compared with own ones.
+    /// Attackers change hidden tokens and compare them with their own.
     Patch,
-    /// A bit of everything.
+    /// All kinds of requests.
     Mixture,
 }
 
@@ -42,7 +42,7 @@ impl SequenceFocus {
     pub(super) const ALL: [Self; 4] =
         [Self::Conversion, Self::Deduplication, Self::Patch, Self::Mixture];
 
-    /// How often a step is honest, by its place in the sequence.
+    /// How often a step is honest, in percent, by its position in the sequence.
     pub(super) fn honest_percent(self, index: usize) -> usize {
         match (self, index) {
             (Self::Conversion, 0) => 95,
@@ -54,7 +54,7 @@ impl SequenceFocus {
         }
     }
 
-    /// How often an attacker begins by creating a token.
+    /// How often an attacker starts by creating a token, in percent.
     pub(super) fn planting_percent(self) -> usize {
         match self {
             Self::Conversion | Self::Deduplication => 80,
@@ -63,7 +63,7 @@ impl SequenceFocus {
         }
     }
 
-    /// Weights of the requests of attackers.
+    /// The weights of the attack requests.
     pub(super) fn attacks(self) -> Vec<(usize, Attack)> {
         let [create, convert, patch, search, read] = match self {
             Self::Conversion => [30, 40, 8, 12, 4],
@@ -71,45 +71,46 @@ impl SequenceFocus {
             Self::Patch => [36, 2, 44, 6, 4],
             Self::Mixture => [14, 10, 10, 10, 8],
         };
-        let rare = if self == Self::Mixture { 4 } else { 1 };
+        let rare_weight = if self == Self::Mixture { 4 } else { 1 };
         vec![
             (create, Attack::Create),
             (convert, Attack::Convert),
             (patch, Attack::Patch),
             (search, Attack::Search),
             (read, Attack::Read),
-            (rare, Attack::List),
-            (2 * rare, Attack::Tokenize),
-            (2 * rare, Attack::Detokenize),
-            (rare, Attack::Intent),
-            (2 * rare, Attack::ThreeDs),
-            (rare, Attack::Delete),
-            (2 * rare, Attack::Repeat),
+            (rare_weight, Attack::List),
+            (2 * rare_weight, Attack::Tokenize),
+            (2 * rare_weight, Attack::Detokenize),
+            (rare_weight, Attack::Intent),
+            (2 * rare_weight, Attack::ThreeDs),
+            (rare_weight, Attack::Delete),
+            (2 * rare_weight, Attack::Repeat),
         ]
     }
 }
 
-/// Where an attacker puts tokens. `/own/` is where the rules of [`Actor::Ruled`] allow it to reveal:
-/// another application that moves a token there, and may, shares the token with it.
+/// Returns the container where an attacker stores tokens. The rules of [`Actor::Ruled`] include a
+/// reveal right on `/own/`. If another application may move a token there and does so, the token is
+/// not hidden from [`Actor::Ruled`]. Other attackers therefore use a different container.
 fn target_container(actor: Actor) -> &'static str {
     if actor == Actor::Ruled { "/own/" } else { "/other/" }
 }
 
 impl SequenceGenerator {
     pub(super) fn plant_token(&mut self) {
-        let actor = self.random.weighted(&self.attackers);
+        let actor = self.random.pick_weighted(&self.attackers);
         self.create(actor);
     }
 
     pub(super) fn push_attack(&mut self) {
-        let attack = self.random.weighted(&self.attacks);
-        let mut actor = self.random.weighted(&self.attackers);
-        // A public key may not read: nearly always the masked key does.
-        let reads = matches!(
+        let attack = self.random.pick_weighted(&self.attacks);
+        let mut actor = self.random.pick_weighted(&self.attackers);
+        // A public key has no read permission, so nearly always the masked key reads.
+        let needs_read_permission = matches!(
             attack,
             Attack::Search | Attack::Read | Attack::List | Attack::Detokenize | Attack::Delete
         );
-        if reads && actor == Actor::Public && self.random.is_within_percent(95) {
+        if needs_read_permission && actor == Actor::Public && self.random.chance_in_percent(95) {
             actor = Actor::Masked;
         }
         match attack {
@@ -129,50 +130,56 @@ impl SequenceGenerator {
     }
 
     fn add_expressions(&mut self, kind: TokenKind, body: &mut Value) {
-        let (same, habits) = (kind == self.kinds[0], self.attribute_rates);
+        let (is_usual_kind, rates) = (kind == self.kinds[0], self.attribute_rates);
         let random = &mut self.random;
-        if random.is_within_percent(habits.fingerprint) {
-            let chosen = random.pick(&self.fingerprints).clone();
-            let chosen = if same { chosen } else { grammar::fingerprint(random, kind) };
-            body["fingerprint_expression"] = chosen.into();
+        if random.chance_in_percent(rates.fingerprint) {
+            let expression = random.pick(&self.fingerprints).clone();
+            let expression = if is_usual_kind {
+                expression
+            } else {
+                grammar::fingerprint_expression(random, kind)
+            };
+            body["fingerprint_expression"] = expression.into();
         }
-        if random.is_within_percent(habits.index) {
-            let chosen = random.pick(&self.indexes).clone();
-            let chosen = if same { chosen } else { grammar::index(random, kind) };
-            body["search_indexes"] = json!([chosen]);
+        if random.chance_in_percent(rates.index) {
+            let expression = random.pick(&self.indexes).clone();
+            let expression =
+                if is_usual_kind { expression } else { grammar::index_expression(random, kind) };
+            body["search_indexes"] = json!([expression]);
         }
-        if random.is_within_percent(habits.mask) {
-            let chosen = random.pick(&self.masks).clone();
-            body["mask"] = if same { chosen } else { grammar::mask(random, kind) };
+        if random.chance_in_percent(rates.mask) {
+            let expression = random.pick(&self.masks).clone();
+            body["mask"] =
+                if is_usual_kind { expression } else { grammar::mask_expression(random, kind) };
         }
-        if random.is_within_percent(habits.deduplicate) {
-            body["deduplicate_token"] = random.is_within_percent(95).into();
+        if random.chance_in_percent(rates.deduplicate) {
+            body["deduplicate_token"] = random.chance_in_percent(95).into();
         }
     }
 
     fn add_attributes(&mut self, actor: Actor, kind: TokenKind, body: &mut Value) {
-        if self.random.is_within_percent(85) {
+        if self.random.chance_in_percent(85) {
             body["metadata"] = json!({"user": self.pick_user()});
         }
-        if self.random.is_within_percent(self.attribute_rates.id) {
-            body["id"] = grammar::id(&mut self.random, kind).into();
+        if self.random.chance_in_percent(self.attribute_rates.id) {
+            body["id"] = grammar::id_expression(&mut self.random, kind).into();
         }
-        if self.random.is_within_percent(if actor == Actor::Ruled { 60 } else { 4 }) {
+        if self.random.chance_in_percent(if actor == Actor::Ruled { 60 } else { 4 }) {
             body["containers"] = json!([target_container(actor)]);
-            // A backend that expects this id would put data where the attacker may reveal it.
-            let is_expected = body["id"].as_str().is_some_and(|it| it.starts_with("user-"));
-            if actor == Actor::Ruled && is_expected {
+            // A backend that uses this id would store data where the attacker may reveal it.
+            let is_honest_id = body["id"].as_str().is_some_and(|it| it.starts_with("user-"));
+            if actor == Actor::Ruled && is_honest_id {
                 body["id"] = "own-1".into();
             }
         }
-        if self.random.is_within_percent(3) {
+        if self.random.chance_in_percent(3) {
             body["expires_at"] = "2999-01-01T00:00:00Z".into();
         }
     }
 
     fn create(&mut self, actor: Actor) {
         let kind = self.pick_kind();
-        let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
+        let mut body = json!({"type": kind.type_name(), "data": self.attacker_data(kind)});
         self.add_expressions(kind, &mut body);
         self.add_attributes(actor, kind, &mut body);
         let serial = self.push_step(actor, "POST", "/tokens", Some(&body));
@@ -180,9 +187,9 @@ impl SequenceGenerator {
         self.record_created(serial, kind, EntityKind::Token, false);
     }
 
-    /// Few keys, so that they meet.
+    /// Sets one of two idempotency keys in some steps. With only two keys, steps share them.
     pub(super) fn maybe_set_idempotency_key(&mut self, serial: usize) {
-        if self.random.is_within_percent(15) {
+        if self.random.chance_in_percent(15) {
             self.steps[serial].idempotency_key = Some(format!("key-{}", self.random.below(2)));
         }
     }
@@ -194,18 +201,18 @@ impl SequenceGenerator {
             return self.create(actor);
         };
         let mut body = json!({"token_intent_id": format!("<<id:{serial}>>")});
-        if self.random.is_within_percent(90) {
+        if self.random.chance_in_percent(90) {
             self.add_expressions(kind, &mut body);
         }
-        // What the planted token has need not be repeated.
-        if self.random.is_within_percent(70)
+        // Attributes of the planted token need not be repeated.
+        if self.random.chance_in_percent(70)
             && let Some(object) = body.as_object_mut()
         {
             object.remove("search_indexes");
             object.remove("mask");
         }
         self.add_attributes(actor, kind, &mut body);
-        let path = if self.random.is_within_percent(90) { "/tokens" } else { "/tokenize" };
+        let path = if self.random.chance_in_percent(90) { "/tokens" } else { "/tokenize" };
         let serial = self.push_step(actor, "POST", path, Some(&body));
         self.maybe_set_idempotency_key(serial);
         self.record_created(serial, kind, EntityKind::Token, hidden);
@@ -220,35 +227,37 @@ impl SequenceGenerator {
         let mut body = json!({});
         match self.random.below(10) {
             0 => body["metadata"] = json!({"user": self.pick_user()}),
-            1 => body["data"] = self.own_data(kind),
+            1 => body["data"] = self.attacker_data(kind),
             2 => self.add_expressions(kind, &mut body),
             3 => body["containers"] = json!([target_container(actor)]),
             _ => body["data"] = self.partial_data(kind),
         }
-        if self.random.is_within_percent(15) {
+        if self.random.chance_in_percent(15) {
             body["deduplicate_token"] = true.into();
         }
         self.push_step(actor, "PATCH", &format!("/tokens/<<id:{serial}>>"), Some(&body));
     }
 
-    /// Some attributes of the data.
+    /// Builds a patch of only some attributes of the data.
     fn partial_data(&mut self, kind: TokenKind) -> Value {
         match kind {
             TokenKind::Card | TokenKind::NetworkToken => {
-                if self.random.is_within_percent(20) {
+                if self.random.chance_in_percent(20) {
                     return json!({"expiration_month": self.pick_month()});
                 }
                 json!({"expiration_year": self.pick_year()})
             }
             TokenKind::Bank => json!({"routing_number": "011000015"}),
-            TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => self.own_data(kind),
+            TokenKind::CardNumber | TokenKind::Account | TokenKind::Identity => {
+                self.attacker_data(kind)
+            }
             TokenKind::Object => {
                 let mut data = json!({});
                 for name in ["owner", "code"] {
-                    if self.random.is_within_percent(85) {
+                    if self.random.chance_in_percent(85) {
                         data[name] = match self.random.below(12) {
                             0 => Value::Null,
-                            _ => self.attacker_word().into(),
+                            _ => self.pick_attacker_word().into(),
                         };
                     }
                 }
@@ -258,34 +267,34 @@ impl SequenceGenerator {
     }
 
     fn search(&mut self, actor: Actor) {
-        let known = self.pick_earlier(|it| it.entity == EntityKind::Token);
+        let earlier_token = self.pick_earlier(|it| it.entity == EntityKind::Token);
         let term = match self.random.below(10) {
             0 => format!("metadata.user:{}", self.pick_user()),
-            1 if known.is_some() => {
+            1 if earlier_token.is_some() => {
                 format!(
                     "fingerprint:<<fingerprint:{}>>",
-                    known.map(|it| it.serial).unwrap_or_default()
+                    earlier_token.map(|it| it.serial).unwrap_or_default()
                 )
             }
             2 if self.kinds[0] == TokenKind::Object => {
-                format!("data:{}{}", self.guess(), self.attacker_word())
+                format!("data:{}{}", self.guess_pin(), self.pick_attacker_word())
             }
-            3 if self.kinds[0] == TokenKind::Object => format!("data:{}", self.guess()),
+            3 if self.kinds[0] == TokenKind::Object => format!("data:{}", self.guess_pin()),
             4 => format!("data:{}", self.random.pick(&self.secrets.own_cards)),
             5 => format!("data:{:02}", self.random.below(100)),
-            _ => format!("data:{}", self.random.pick(&TERMS)),
+            _ => format!("data:{}", self.random.pick(&SEARCH_TERMS)),
         };
         let path = *self.random.pick(&["/tokens/search", "/v2/tokens/search"]);
         self.push_step(actor, "POST", path, Some(&json!({"query": term})));
     }
 
     fn read(&mut self, actor: Actor) {
-        let Some(CreatedEntity { serial, entity: what, .. }) =
+        let Some(CreatedEntity { serial, entity: entity_kind, .. }) =
             self.pick_earlier(|it| it.entity != EntityKind::Page)
         else {
             return self.list(actor);
         };
-        let path = match what {
+        let path = match entity_kind {
             EntityKind::Intent => "/token-intents",
             EntityKind::Session => "/3ds/sessions",
             EntityKind::Token | EntityKind::Page => "/tokens",
@@ -302,37 +311,37 @@ impl SequenceGenerator {
             (3, _) => format!("/tokens?type={}", self.pick_kind().type_name()),
             _ => "/v2/tokens?size=2".to_owned(),
         };
-        let paged = path == "/v2/tokens?size=2";
+        let is_first_page = path == "/v2/tokens?size=2";
         let serial = self.push_step(actor, "GET", &path, None);
-        if paged {
+        if is_first_page {
             self.record_created(serial, TokenKind::Card, EntityKind::Page, false);
         }
     }
 
     fn tokenize(&mut self, actor: Actor) {
-        let mut items = Vec::new();
+        let mut tokens = Vec::new();
         for _ in 0..=self.random.below(2) {
             let kind = self.pick_kind();
-            let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
+            let mut body = json!({"type": kind.type_name(), "data": self.attacker_data(kind)});
             self.add_expressions(kind, &mut body);
             self.add_attributes(actor, kind, &mut body);
-            items.push(body);
+            tokens.push(body);
         }
-        let serial = self.push_step(actor, "POST", "/tokenize", Some(&json!({"items": items})));
+        let serial = self.push_step(actor, "POST", "/tokenize", Some(&json!({"items": tokens})));
         self.maybe_set_idempotency_key(serial);
     }
 
     fn detokenize(&mut self, actor: Actor) {
-        let Some(CreatedEntity { serial, entity: what, .. }) =
+        let Some(CreatedEntity { serial, entity: entity_kind, .. }) =
             self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent))
         else {
             return self.list(actor);
         };
         let reference = format!("<<id:{serial}>>");
-        let text = match what {
+        let text = match entity_kind {
             EntityKind::Intent => format!("{{{{ token_intent: {reference} }}}}"),
             EntityKind::Token | EntityKind::Session | EntityKind::Page => {
-                grammar::detokenization(&mut self.random, &reference)
+                grammar::detokenization_expression(&mut self.random, &reference)
             }
         };
         self.push_step(actor, "POST", "/detokenize", Some(&json!({"value": text})));
@@ -340,8 +349,8 @@ impl SequenceGenerator {
 
     fn intent(&mut self, actor: Actor) {
         let kind = self.pick_kind();
-        let mut body = json!({"type": kind.type_name(), "data": self.own_data(kind)});
-        if self.random.is_within_percent(15) {
+        let mut body = json!({"type": kind.type_name(), "data": self.attacker_data(kind)});
+        if self.random.chance_in_percent(15) {
             body["containers"] = json!([target_container(actor)]);
         }
         let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
@@ -352,39 +361,41 @@ impl SequenceGenerator {
     fn threeds(&mut self, actor: Actor) {
         if let Some(CreatedEntity { serial, kind, .. }) =
             self.pick_earlier(|it| it.entity == EntityKind::Session)
-            && self.random.is_within_percent(50)
+            && self.random.chance_in_percent(50)
         {
             let path = format!("/3ds/sessions/<<id:{serial}>>/authenticate");
             let serial = self.push_step(actor, "POST", &path, Some(&payment("Ada")));
             return self.record_created(serial, kind, EntityKind::Session, true);
         }
-        let found =
+        let source =
             self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent));
-        let Some(CreatedEntity { serial, kind, entity: what, hidden }) = found else {
+        let Some(CreatedEntity { serial, kind, entity: entity_kind, hidden }) = source else {
             return self.intent(actor);
         };
-        let attribute = if what == EntityKind::Token { "token_id" } else { "token_intent_id" };
+        let attribute =
+            if entity_kind == EntityKind::Token { "token_id" } else { "token_intent_id" };
         let body = json!({attribute: format!("<<id:{serial}>>"), "device": "browser"});
         let serial = self.push_step(actor, "POST", "/3ds/sessions", Some(&body));
         self.record_created(serial, kind, EntityKind::Session, hidden);
     }
 
     fn delete(&mut self, actor: Actor) {
-        let Some(CreatedEntity { serial, entity: what, .. }) =
+        let Some(CreatedEntity { serial, entity: entity_kind, .. }) =
             self.pick_earlier(|it| matches!(it.entity, EntityKind::Token | EntityKind::Intent))
         else {
             return;
         };
-        let path = if what == EntityKind::Token { "/tokens" } else { "/token-intents" };
+        let path = if entity_kind == EntityKind::Token { "/tokens" } else { "/token-intents" };
         self.push_step(actor, "DELETE", &format!("{path}/<<id:{serial}>>"), None);
     }
 
-    /// The end of every sequence: a caller that sees masks lists all tokens, and searches for what an index may have.
+    /// Adds the end of every sequence: a caller that reads masks lists all tokens and searches for
+    /// possible index terms.
     pub(super) fn push_final_reads(&mut self) {
         self.push_step(Actor::Masked, "GET", "/v2/tokens?size=20", None);
-        let found = self.indexes.iter().find(|it| it.contains("high"));
-        if found.is_some() && self.attribute_rates.index > 0 {
-            let term = if self.random.is_within_percent(70) { "data:high" } else { "data:low" };
+        let index_with_high = self.indexes.iter().find(|it| it.contains("high"));
+        if index_with_high.is_some() && self.attribute_rates.index > 0 {
+            let term = if self.random.chance_in_percent(70) { "data:high" } else { "data:low" };
             self.push_step(
                 Actor::Masked,
                 "POST",
@@ -394,14 +405,14 @@ impl SequenceGenerator {
         }
     }
 
-    /// An earlier request with an idempotency key, sent again.
+    /// Repeats an earlier request with its idempotency key.
     fn repeat_keyed_step(&mut self) {
-        let remembered: Vec<_> =
+        let keyed_steps: Vec<_> =
             self.steps.iter().filter(|it| it.idempotency_key.is_some()).cloned().collect();
-        if remembered.is_empty() {
+        if keyed_steps.is_empty() {
             return;
         }
-        let mut step = self.random.pick(&remembered).clone();
+        let mut step = self.random.pick(&keyed_steps).clone();
         step.serial = self.steps.len();
         self.steps.push(step);
     }

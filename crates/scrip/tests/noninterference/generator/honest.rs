@@ -1,4 +1,5 @@
-//! Honest traffic: a backend with a reveal right, and browsers, create, change and delete hidden data.
+//! Honest traffic: browsers and a backend with a reveal right create, change and delete hidden
+//! data.
 
 use scrip_testing::random::SeededRandom;
 use serde_json::{Value, json};
@@ -6,13 +7,13 @@ use serde_json::{Value, json};
 use super::{CreatedEntity, EntityKind, SequenceGenerator, attack::SequenceFocus};
 use crate::{grammar::TokenKind, step::Actor};
 
-/// The expression that an honest application always uses.
-pub(super) fn fingerprint(
+/// Picks the fingerprint expression of the honest application for one sequence.
+pub(super) fn pick_fingerprint(
     random: &mut SeededRandom,
     kind: TokenKind,
     focus: SequenceFocus,
 ) -> Option<String> {
-    if focus == SequenceFocus::Deduplication && random.is_within_percent(50) {
+    if focus == SequenceFocus::Deduplication && random.chance_in_percent(50) {
         return Some("{{ metadata.user }}".to_owned());
     }
     match random.below(10) {
@@ -26,42 +27,45 @@ pub(super) fn fingerprint(
 impl SequenceGenerator {
     pub(super) fn push_honest(&mut self) {
         let kind = self.pick_kind();
-        let preferred = match self.focus {
+        let preferred_request = match self.focus {
             SequenceFocus::Conversion => 0,
             SequenceFocus::Deduplication | SequenceFocus::Patch => 7,
             SequenceFocus::Mixture => self.random.below(20),
         };
-        let drawn =
-            if self.random.is_within_percent(75) { preferred } else { self.random.below(20) };
-        match drawn {
-            0..=6 => self.honest_intent(kind),
-            7..=12 => self.honest_token(kind),
-            13..=14 => self.honest_conversion(),
-            15..=18 => self.honest_patch(),
-            _ => self.honest_delete(),
+        let request_number = if self.random.chance_in_percent(75) {
+            preferred_request
+        } else {
+            self.random.below(20)
+        };
+        match request_number {
+            0..=6 => self.push_honest_intent(kind),
+            7..=12 => self.push_honest_token(kind),
+            13..=14 => self.push_honest_conversion(),
+            15..=18 => self.push_honest_patch(),
+            _ => self.push_honest_delete(),
         }
     }
 
-    fn honest_actor(&mut self) -> Actor {
-        if self.random.is_within_percent(70) { Actor::Backend } else { Actor::Browser }
+    fn pick_honest_actor(&mut self) -> Actor {
+        if self.random.chance_in_percent(70) { Actor::Backend } else { Actor::Browser }
     }
 
-    fn honest_intent(&mut self, kind: TokenKind) {
+    fn push_honest_intent(&mut self, kind: TokenKind) {
         let body = json!({"type": kind.type_name(), "data": self.hidden_data(kind)});
-        let actor = self.honest_actor();
+        let actor = self.pick_honest_actor();
         let serial = self.push_step(actor, "POST", "/token-intents", Some(&body));
         self.maybe_set_idempotency_key(serial);
         self.record_created(serial, kind, EntityKind::Intent, true);
     }
 
-    /// Expressions of an honest application tell nothing to those who see masks and fingerprints.
-    fn honest_expressions(&mut self, kind: TokenKind, body: &mut Value) {
+    /// Adds expressions that disclose nothing to readers of masks and fingerprints.
+    fn add_honest_expressions(&mut self, kind: TokenKind, body: &mut Value) {
         if let Some(it) = &self.honest_fingerprint
-            && self.random.is_within_percent(85)
+            && self.random.chance_in_percent(85)
         {
             body["fingerprint_expression"] = it.clone().into();
         }
-        if self.random.is_within_percent(15) {
+        if self.random.chance_in_percent(15) {
             let index = match kind {
                 TokenKind::Card | TokenKind::NetworkToken => "{{ data.number | last4 }}",
                 TokenKind::Bank => "{{ data.account_number | last4 }}",
@@ -74,23 +78,25 @@ impl SequenceGenerator {
         }
     }
 
-    fn honest_token(&mut self, kind: TokenKind) {
+    fn push_honest_token(&mut self, kind: TokenKind) {
         let mut body = json!({
-            "type": kind.type_name(), "data": self.hidden_data(kind), "metadata": {"user": self.pick_user()},
+            "type": kind.type_name(),
+            "data": self.hidden_data(kind),
+            "metadata": {"user": self.pick_user()},
         });
-        self.honest_expressions(kind, &mut body);
-        if self.random.is_within_percent(60) {
+        self.add_honest_expressions(kind, &mut body);
+        if self.random.chance_in_percent(60) {
             body["deduplicate_token"] = true.into();
         }
-        if self.random.is_within_percent(10) {
+        if self.random.chance_in_percent(10) {
             body["id"] = format!("user-{}", 1 + self.random.below(2)).into();
         }
-        let actor = self.honest_actor();
+        let actor = self.pick_honest_actor();
         let serial = self.push_step(actor, "POST", "/tokens", Some(&body));
         self.record_created(serial, kind, EntityKind::Token, true);
     }
 
-    fn honest_conversion(&mut self) {
+    fn push_honest_conversion(&mut self) {
         let Some(CreatedEntity { serial, kind, .. }) =
             self.pick_earlier(|it| it.entity == EntityKind::Intent && it.hidden)
         else {
@@ -99,19 +105,21 @@ impl SequenceGenerator {
         let mut body = json!({
             "token_intent_id": format!("<<id:{serial}>>"), "metadata": {"user": self.pick_user()},
         });
-        if self.random.is_within_percent(40) {
+        if self.random.chance_in_percent(40) {
             body["deduplicate_token"] = true.into();
         }
         let serial = self.push_step(Actor::Backend, "POST", "/tokens", Some(&body));
         self.record_created(serial, kind, EntityKind::Token, true);
     }
 
-    /// Data is replaced whole. The token may be one that an attacker made under an id that the backend expects.
-    fn honest_patch(&mut self) {
-        let expected = self.random.is_within_percent(25);
-        let found =
-            self.pick_earlier(|it| it.entity == EntityKind::Token && (it.hidden || expected));
-        let Some(CreatedEntity { serial, kind, hidden, .. }) = found else { return };
+    /// Adds a patch of the metadata or of all data. An attacker may have created the token under an
+    /// id that the backend uses.
+    fn push_honest_patch(&mut self) {
+        let includes_planted_ids = self.random.chance_in_percent(25);
+        let target = self.pick_earlier(|it| {
+            it.entity == EntityKind::Token && (it.hidden || includes_planted_ids)
+        });
+        let Some(CreatedEntity { serial, kind, hidden, .. }) = target else { return };
         let id = if hidden {
             format!("<<id:{serial}>>")
         } else {
@@ -124,12 +132,13 @@ impl SequenceGenerator {
         self.push_step(Actor::Backend, "PATCH", &format!("/tokens/{id}"), Some(&body));
     }
 
-    fn honest_delete(&mut self) {
-        let Some(CreatedEntity { serial, entity: what, .. }) = self.pick_earlier(|it| it.hidden)
+    fn push_honest_delete(&mut self) {
+        let Some(CreatedEntity { serial, entity: entity_kind, .. }) =
+            self.pick_earlier(|it| it.hidden)
         else {
             return;
         };
-        let path = match what {
+        let path = match entity_kind {
             EntityKind::Token => "/tokens",
             EntityKind::Intent => "/token-intents",
             EntityKind::Session | EntityKind::Page => return,

@@ -1,4 +1,5 @@
-//! The audit trail told to a file or to a daemon: every record, in order, over kills and rotations.
+//! The audit sink, a file or a syslog daemon, gets every record in order, across kills and
+//! rotations.
 
 use std::{
     collections::BTreeMap,
@@ -20,36 +21,39 @@ use crate::{
 
 type RecordMacs = BTreeMap<(String, i64), String>;
 
-/// Every record that the logs have of the one tenant: its log, number and mac.
+/// Returns the sequence numbers and MACs of all stored records of the tenant, by log.
 fn stored_records(process: &ProcessHarness) -> RecordMacs {
-    let mut all = BTreeMap::new();
-    for (log, file) in [("audit", "scrip.db"), ("access", "access.db")] {
+    let mut records = BTreeMap::new();
+    for (log, file) in [("audit", "scrip.db"), ("read", "read_log.db")] {
         let path = process.data().join(file);
         let database = Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-        let sql =
-            format!("SELECT n, lower(hex(link)) FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
+        let sql = format!(
+            "SELECT sequence, lower(hex(link)) FROM log_records WHERE tenant <> {VAULT_TENANT_ID}"
+        );
         let mut statement = database.prepare(&sql).unwrap();
         let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-        all.extend(rows.map(|it| it.unwrap()).map(|(n, mac)| ((log.to_owned(), n), mac)));
+        records.extend(rows.map(|it| it.unwrap()).map(|(n, mac)| ((log.to_owned(), n), mac)));
     }
-    all
+    records
 }
 
-/// What lines tell, whose numbers never go back but to be told again.
+/// Parses the records of these lines. Expects that sequence numbers have no gaps and decrease only
+/// when records are repeated.
 fn records_in_lines(lines: &[Value]) -> RecordMacs {
-    let mut last: BTreeMap<String, i64> = BTreeMap::new();
-    let mut all = BTreeMap::new();
+    let mut last_sequences: BTreeMap<String, i64> = BTreeMap::new();
+    let mut records = BTreeMap::new();
     for line in lines {
-        let (log, n) = (line["log"].as_str().unwrap().to_owned(), line["n"].as_i64().unwrap());
-        let before = last.insert(log.clone(), n).unwrap_or(0);
-        assert!(n <= before + 1, "{log} {n} comes after {before}");
-        assert_eq!(line["id"], format!("{log}-{n}"));
-        all.insert((log, n), line["mac"].as_str().unwrap().to_owned());
+        let (log, sequence) =
+            (line["log"].as_str().unwrap().to_owned(), line["sequence"].as_i64().unwrap());
+        let previous = last_sequences.insert(log.clone(), sequence).unwrap_or(0);
+        assert!(sequence <= previous + 1, "sequence {sequence} of log {log} follows {previous}");
+        assert_eq!(line["id"], format!("{log}-{sequence}"));
+        records.insert((log, sequence), line["mac"].as_str().unwrap().to_owned());
     }
-    all
+    records
 }
 
-/// The lines about the tenant.
+/// Returns the lines about the tenant.
 fn tenant_lines(path: &Path) -> Vec<Value> {
     let mut lines = all_lines(path);
     lines.retain(is_of_tenant);
@@ -69,32 +73,32 @@ fn is_of_tenant(line: &Value) -> bool {
 fn sink_lines_have_the_os_user_of_commands_and_the_api_key_of_requests() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let file = process.path("trail.jsonl");
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = serve_ready(&process);
-    create_and_read_tokens(&running, &key);
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("file:{}", file.display()));
+    let server = serve_ready(&process);
+    create_and_read_tokens(&server, &key);
     assert!(process.run(&["tenant", "list"]).status.success());
-    let of = |operation: &str| {
+    let lines_of = |operation: &str| {
         let lines = all_lines(&file).into_iter();
         lines.filter(|it| it["operation"] == operation).collect::<Vec<_>>()
     };
-    assert!(becomes_true(|| of("get_token").len() == 20));
-    assert!(of("get_token").iter().all(|it| it["api_key_id"].is_string()));
-    assert!(becomes_true(|| of("run_command").len() == 2));
-    let listed = &of("run_command")[1];
+    assert!(becomes_true(|| lines_of("get_token").len() == 20));
+    assert!(lines_of("get_token").iter().all(|it| it["api_key_id"].is_string()));
+    assert!(becomes_true(|| lines_of("run_command").len() == 2));
+    let command_line = &lines_of("run_command")[1];
     assert_eq!(
-        (&listed["entity_id"], &listed["outcome"]),
+        (&command_line["entity_id"], &command_line["outcome"]),
         (&json!("tenant list"), &json!("completed"))
     );
-    assert!(listed["os_user"].is_string() && !is_of_tenant(listed), "{listed}");
+    assert!(command_line["os_user"].is_string() && !is_of_tenant(command_line), "{command_line}");
 }
 
-fn create_and_read_tokens(running: &RunningServer, key: &str) {
-    for at in 0..20 {
+fn create_and_read_tokens(server: &RunningServer, key: &str) {
+    for index in 0..20 {
         let (status, created) =
-            send_request(running, key, "POST", "/tokens", &json!({"type": "token", "data": at}));
+            send_request(server, key, "POST", "/tokens", &json!({"type": "token", "data": index}));
         assert_eq!(status, 201, "{created}");
         let path = format!("/tokens/{}", created["id"].as_str().unwrap());
-        assert_eq!(send_request(running, key, "GET", &path, &Value::Null).0, 200);
+        assert_eq!(send_request(server, key, "GET", &path, &Value::Null).0, 200);
     }
 }
 
@@ -102,42 +106,42 @@ fn create_and_read_tokens(running: &RunningServer, key: &str) {
 fn file_sink_has_every_record_after_kills_and_rotation() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let file = process.path("trail.jsonl");
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("file:{}", file.display()));
     for _ in 0..3 {
-        let running = serve_ready(&process);
-        create_and_read_tokens(&running, &key);
-        // Dropped by SIGKILL, wherever the export is.
-        drop(running);
+        let server = serve_ready(&process);
+        create_and_read_tokens(&server, &key);
+        // `drop` kills the server with SIGKILL at an arbitrary position of the sink.
+        drop(server);
     }
-    let running = serve_ready(&process);
-    let whole = || records_in_lines(&tenant_lines(&file)) == stored_records(&process);
-    assert!(becomes_true(whole), "{} lines", tenant_lines(&file).len());
+    let server = serve_ready(&process);
+    let is_complete = || records_in_lines(&tenant_lines(&file)) == stored_records(&process);
+    assert!(becomes_true(is_complete), "{} lines", tenant_lines(&file).len());
     let mode = fs::metadata(&file).unwrap().permissions().mode();
     assert_eq!(mode & 0o777, 0o600);
     assert!(tenant_lines(&file).iter().any(|it| it["operation"] == "get_token"));
 
-    let moved = process.path("trail.1");
-    fs::rename(&file, &moved).unwrap();
-    create_and_read_tokens(&running, &key);
-    let whole = || {
-        records_in_lines(&[tenant_lines(&moved), tenant_lines(&file)].concat())
+    let rotated_file = process.path("trail.1");
+    fs::rename(&file, &rotated_file).unwrap();
+    create_and_read_tokens(&server, &key);
+    let is_complete = || {
+        records_in_lines(&[tenant_lines(&rotated_file), tenant_lines(&file)].concat())
             == stored_records(&process)
     };
-    assert!(becomes_true(whole));
-    assert!(tenant_lines(&file).len() >= 40, "the new one is used");
+    assert!(becomes_true(is_complete));
+    assert!(tenant_lines(&file).len() >= 40, "the sink does not use the new file");
 }
 
 #[test]
 fn file_sink_has_each_record_once_under_concurrent_writes() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let file = process.path("trail.jsonl");
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = serve_ready(&process);
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("file:{}", file.display()));
+    let server = serve_ready(&process);
     thread::scope(|scope| {
         for _ in 0..4 {
             scope.spawn(|| {
                 for _ in 0..12 {
-                    create_and_read_tokens(&running, &key);
+                    create_and_read_tokens(&server, &key);
                 }
             });
         }
@@ -149,79 +153,85 @@ fn file_sink_has_each_record_once_under_concurrent_writes() {
 #[test]
 fn rolled_back_database_is_written_to_the_sink_from_the_beginning() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
-    let (file, stored) = (process.path("trail.jsonl"), process.path("kept"));
-    fs::create_dir(&stored).unwrap();
-    let copy = |from: &Path, to: &Path| {
-        for name in ["scrip.db", "access.db"] {
-            for end in ["-wal", "-shm"] {
-                drop(fs::remove_file(to.join(format!("{name}{end}"))));
-                let log = format!("{name}{end}");
-                drop(fs::copy(from.join(&log), to.join(&log)));
+    let (file, copy_folder) = (process.path("trail.jsonl"), process.path("copy"));
+    fs::create_dir(&copy_folder).unwrap();
+    let copy_databases = |source: &Path, target: &Path| {
+        for name in ["scrip.db", "read_log.db"] {
+            for suffix in ["-wal", "-shm"] {
+                drop(fs::remove_file(target.join(format!("{name}{suffix}"))));
+                let file_name = format!("{name}{suffix}");
+                drop(fs::copy(source.join(&file_name), target.join(&file_name)));
             }
-            fs::copy(from.join(name), to.join(name)).unwrap();
+            fs::copy(source.join(name), target.join(name)).unwrap();
         }
     };
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let running = serve_ready(&process);
-    create_and_read_tokens(&running, &key);
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("file:{}", file.display()));
+    let server = serve_ready(&process);
+    create_and_read_tokens(&server, &key);
     assert!(becomes_true(|| records_in_lines(&tenant_lines(&file)) == stored_records(&process)));
-    drop(running);
-    copy(&process.data(), &stored);
-    let running = serve_ready(&process);
-    create_and_read_tokens(&running, &key);
+    drop(server);
+    copy_databases(&process.data(), &copy_folder);
+    let server = serve_ready(&process);
+    create_and_read_tokens(&server, &key);
     assert!(becomes_true(|| records_in_lines(&tenant_lines(&file)) == stored_records(&process)));
-    // How far it is is written down after that; before it may be killed.
-    let all = stored_records(&process);
-    let is_last = |(log, n): &(String, i64)| !all.contains_key(&(log.clone(), n + 1));
-    let last: Vec<_> = all.iter().filter(|(of, _)| is_last(of)).map(|(_, mac)| mac).collect();
-    assert_eq!(last.len(), 2);
-    let position = || fs::read_to_string(process.data().join("audit.exported")).unwrap_or_default();
-    assert!(becomes_true(|| last.iter().all(|it| position().contains(*it))));
-    drop(running);
-    copy(&stored, &process.data());
-    // It comes further than it was while nobody is told.
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", "");
-    let running = serve_ready(&process);
-    create_and_read_tokens(&running, &key);
-    create_and_read_tokens(&running, &key);
-    drop(running);
-    let process = process.with_variable("SCRIP_AUDIT_EXPORT", &format!("file:{}", file.display()));
-    let before = tenant_lines(&file).len();
-    let running = serve_ready(&process);
+    // The sink position is saved later, and the process may be killed before that.
+    let stored = stored_records(&process);
+    let is_last =
+        |(log, sequence): &(String, i64)| !stored.contains_key(&(log.clone(), sequence + 1));
+    let last_macs: Vec<_> =
+        stored.iter().filter(|(record, _)| is_last(record)).map(|(_, mac)| mac).collect();
+    assert_eq!(last_macs.len(), 2);
+    let read_position =
+        || fs::read_to_string(process.data().join("audit.sink-position")).unwrap_or_default();
+    assert!(becomes_true(|| last_macs.iter().all(|it| read_position().contains(*it))));
+    drop(server);
+    copy_databases(&copy_folder, &process.data());
+    // The database continues past that position while the sink is off.
+    let process = process.with_variable("SCRIP_AUDIT_SINK", "");
+    let server = serve_ready(&process);
+    create_and_read_tokens(&server, &key);
+    create_and_read_tokens(&server, &key);
+    drop(server);
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("file:{}", file.display()));
+    let lines_before = tenant_lines(&file).len();
+    let server = serve_ready(&process);
     let is_notice = |it: &Value| it["rolled_back"] == true;
-    let since = || tenant_lines(&file).split_off(before);
-    let whole = || {
-        let records: Vec<_> = since().into_iter().filter(|it| !is_notice(it)).collect();
+    let new_lines = || tenant_lines(&file).split_off(lines_before);
+    let is_complete = || {
+        let records: Vec<_> = new_lines().into_iter().filter(|it| !is_notice(it)).collect();
         records_in_lines(&records) == stored_records(&process)
     };
-    assert!(becomes_true(whole));
-    assert_eq!(since().iter().filter(|it| is_notice(it)).count(), 2, "one for each log");
-    drop(running);
+    assert!(becomes_true(is_complete));
+    assert_eq!(new_lines().iter().filter(|it| is_notice(it)).count(), 2, "one notice for each log");
+    drop(server);
 }
 
 #[test]
 fn syslog_sink_resumes_when_the_daemon_returns() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let path = process.path("log.sock");
-    let process =
-        process.with_variable("SCRIP_AUDIT_EXPORT", &format!("syslog:{}", path.display()));
-    let running = serve_ready(&process);
-    create_and_read_tokens(&running, &key);
-    process.wait_for_log("the audit trail is not exported");
+    let process = process.with_variable("SCRIP_AUDIT_SINK", &format!("syslog:{}", path.display()));
+    let server = serve_ready(&process);
+    create_and_read_tokens(&server, &key);
+    process.wait_for_log("audit records were not written to the sink");
     let socket = UnixDatagram::bind(&path).unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(200))).unwrap();
-    let mut heard: Vec<Value> = Vec::new();
-    let mut whole = || {
+    let mut received_lines: Vec<Value> = Vec::new();
+    let mut is_complete = || {
         let mut message = [0; 8192];
         while let Ok(length) = socket.recv(&mut message) {
             let text = str::from_utf8(&message[..length]).unwrap();
             let line = text.strip_prefix("<110>1 - - scrip - audit - ").expect("RFC 5424");
-            heard.extend(serde_json::from_str(line).ok().filter(is_of_tenant));
+            received_lines.extend(serde_json::from_str(line).ok().filter(is_of_tenant));
         }
-        records_in_lines(&heard) == stored_records(&process)
+        records_in_lines(&received_lines) == stored_records(&process)
     };
-    assert!(becomes_true(&mut whole));
-    create_and_read_tokens(&running, &key);
-    assert!(becomes_true(&mut whole));
-    assert_eq!(process.log().matches("the audit trail is not exported").count(), 1, "said once");
+    assert!(becomes_true(&mut is_complete));
+    create_and_read_tokens(&server, &key);
+    assert!(becomes_true(&mut is_complete));
+    assert_eq!(
+        process.log().matches("audit records were not written to the sink").count(),
+        1,
+        "the warning was repeated"
+    );
 }

@@ -1,4 +1,4 @@
-//! `scrip audit verify`, and the file by which a rollback is found.
+//! `scrip audit verify`, and the head file that detects a rollback.
 
 use std::{
     fs,
@@ -16,9 +16,9 @@ use serde_json::Value;
 
 use crate::operator::backup::{BackupHarness, expect_success};
 
-const FILES: [&str; 2] = ["scrip.db", "access.db"];
+const FILES: [&str; 2] = ["scrip.db", "read_log.db"];
 
-/// As an operator stops it.
+/// Stops the server with SIGTERM, as an operator does.
 fn stop(mut server: RunningServer) {
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).unwrap().success());
@@ -28,27 +28,28 @@ fn verify_json(process: &ProcessHarness) -> Value {
     serde_json::from_slice(&expect_success(process, &["audit", "verify", "--json"]).stdout).unwrap()
 }
 
-/// How many records the logs have, but for those about the vault itself: every command adds some.
+/// Counts the records in each log, without the records of the vault itself: every command adds
+/// records of the vault.
 fn count_records(process: &ProcessHarness) -> [u64; 2] {
     let output = verify_json(process);
     assert_eq!(output["ok"], true, "{output}");
     FILES.map(|file| {
-        let sql = format!("SELECT count(*) FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
+        let sql = format!("SELECT count(*) FROM log_records WHERE tenant <> {VAULT_TENANT_ID}");
         let log = Connection::open(process.data().join(file)).unwrap();
         log.query_row(&sql, [], |row| row.get::<_, u32>(0)).unwrap().into()
     })
 }
 
-/// The id that records about the vault itself have in the place of a tenant's.
+/// The id in place of a tenant id in records of the vault itself.
 pub(crate) const VAULT_TENANT_ID: &str = "x'00000000000000000000000000000000'";
 
-/// What operator commands left in the vault's own chain: command, outcome and user.
+/// Returns the records of operator commands in the chain of the vault: command, outcome and user.
 fn recorded_commands(process: &ProcessHarness) -> Vec<(String, String, String)> {
     let sql = format!(
-        "SELECT entity, outcome, os_user FROM audit \
-         WHERE tenant = {VAULT_TENANT_ID} AND operation = 'run_command' ORDER BY n"
+        "SELECT entity, outcome, os_user FROM log_records \
+         WHERE tenant = {VAULT_TENANT_ID} AND operation = 'run_command' ORDER BY sequence"
     );
-    let log = Connection::open(process.data().join("access.db")).unwrap();
+    let log = Connection::open(process.data().join("read_log.db")).unwrap();
     let mut statement = log.prepare(&sql).unwrap();
     let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)));
     rows.unwrap().map(Result::unwrap).collect()
@@ -57,17 +58,17 @@ fn recorded_commands(process: &ProcessHarness) -> Vec<(String, String, String)> 
 #[test]
 fn operator_commands_are_recorded_with_the_system_user() {
     let process = ProcessHarness::initialized(crate::SCRIP).with_variable("SUDO_USER", "alice");
-    let before = recorded_commands(&process).len();
+    let count_before = recorded_commands(&process).len();
     expect_success(&process, &["tenant", "create", "Acme", "--type", "production"]);
     expect_success(&process, &["tenant", "list"]);
     expect_success(&process, &["tenant", "quota", "show", "Acme"]);
-    process.assert_fails(&["tenant", "show", "Nobody"], "there is no tenant of that name");
+    process.assert_fails(&["tenant", "show", "Unknown"], "no tenant has this name");
     expect_success(&process, &["application", "list"]);
     expect_success(&process, &["backup", &process.path("backup").display().to_string()]);
     expect_success(&process, &["export", &process.path("export").display().to_string()]);
     expect_success(&process, &["status"]);
     expect_success(&process, &["audit", "verify"]);
-    let recorded = recorded_commands(&process).split_off(before);
+    let new_commands = recorded_commands(&process).split_off(count_before);
     let expected = [
         ("tenant create", "started"),
         ("tenant create", "completed"),
@@ -86,14 +87,15 @@ fn operator_commands_are_recorded_with_the_system_user() {
         ("status", "completed"),
         ("audit verify", "started"),
     ];
-    let outcomes: Vec<_> = recorded.iter().map(|(command, how, _)| (&**command, &**how)).collect();
+    let outcomes: Vec<_> =
+        new_commands.iter().map(|(command, how, _)| (&**command, &**how)).collect();
     assert_eq!(outcomes, expected);
     let user = nix::unistd::User::from_uid(nix::unistd::Uid::current()).unwrap().unwrap().name;
     let user = format!("{user} (SUDO_USER alice)");
-    assert!(recorded.iter().all(|(_, _, it)| *it == user), "{recorded:?}");
-    // And in the chain of the tenant that was changed.
+    assert!(new_commands.iter().all(|(_, _, it)| *it == user), "{new_commands:?}");
+    // The command is also recorded in the chain of the changed tenant.
     let vault = Connection::open(process.data().join("scrip.db")).unwrap();
-    let sql = "SELECT os_user FROM audit WHERE operation = 'create_tenant'";
+    let sql = "SELECT os_user FROM log_records WHERE operation = 'create_tenant'";
     assert_eq!(vault.query_row(sql, [], |row| row.get::<_, String>(0)).unwrap(), user);
 }
 
@@ -103,26 +105,26 @@ fn backup_and_export_without_root_key_need_the_flag() {
     fs::rename(process.data().join("root.key"), process.path("elsewhere")).unwrap();
     for command in ["backup", "export"] {
         let file = process.path(command).display().to_string();
-        process.assert_fails(&[command, &file], "say --without-key");
-        expect_success(&process, &[command, &file, "--without-key"]);
+        process.assert_fails(&[command, &file], "use --without-root-key");
+        expect_success(&process, &[command, &file, "--without-root-key"]);
     }
 }
 
 #[test]
-fn removed_vault_chain_is_detected() {
+fn removed_audit_chain_of_the_vault_is_detected() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     expect_success(&process, &["tenant", "list"]);
     assert_eq!(verify_json(&process)["ok"], true);
-    let log = Connection::open(process.data().join("access.db")).unwrap();
-    for table in ["audit", "audit_heads"] {
+    let log = Connection::open(process.data().join("read_log.db")).unwrap();
+    for table in ["log_records", "chain_heads"] {
         log.execute(&format!("DELETE FROM {table} WHERE tenant = {VAULT_TENANT_ID}"), []).unwrap();
     }
-    // Also without the file that knew how far it was.
+    // The removed chain is also detected without the head file.
     fs::remove_file(process.data().join("audit.head")).unwrap();
     expect_success(&process, &["tenant", "list"]);
     let output = process.run(&["audit", "verify", "--json"]);
     let output: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(output["problems"][0]["what"], "begins_otherwise", "{output}");
+    assert_eq!(output["problems"][0]["what"], "wrong_first_record", "{output}");
 }
 
 fn read_token(harness: &BackupHarness, server: &RunningServer, id: &str) -> u16 {
@@ -141,51 +143,54 @@ fn empty_vault_has_an_audit_chain() {
 }
 
 #[test]
-fn audit_verify_beside_a_running_server_names_altered_records() {
+fn audit_verify_names_altered_records_while_the_server_runs() {
     let harness = BackupHarness::new();
     let server = harness.serve();
     let mut client = harness.client(&server);
     let ids: Vec<_> = (0..20).map(|it| BackupHarness::create_token(&mut client, it)).collect();
-    let [audit, access] = count_records(&harness.process);
+    let [audit_count, read_count] = count_records(&harness.process);
     assert_eq!(read_token(&harness, &server, &ids[0]), 200);
-    assert_eq!(count_records(&harness.process), [audit, access + 1]);
-    let log = harness.process.data().join("access.db");
-    let outside = Connection::open(log).unwrap();
-    let of_tenant = format!("FROM audit WHERE tenant <> {VAULT_TENANT_ID}");
+    assert_eq!(count_records(&harness.process), [audit_count, read_count + 1]);
+    let log_path = harness.process.data().join("read_log.db");
+    let database = Connection::open(log_path).unwrap();
+    let of_tenant = format!("FROM log_records WHERE tenant <> {VAULT_TENANT_ID}");
     let tenant = format!("(SELECT tenant {of_tenant} LIMIT 1)");
-    let last = format!("(SELECT max(n) {of_tenant})");
-    let sql = format!("UPDATE audit SET outcome = 'masked' WHERE tenant = {tenant} AND n = {last}");
-    assert_eq!(outside.execute(&sql, []).unwrap(), 1);
+    let last_sequence = format!("(SELECT max(sequence) {of_tenant})");
+    let sql = format!(
+        "UPDATE log_records SET outcome = 'masked'
+            WHERE tenant = {tenant} AND sequence = {last_sequence}"
+    );
+    assert_eq!(database.execute(&sql, []).unwrap(), 1);
     let output = harness.process.run(&["audit", "verify"]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stdout).unwrap();
-    let expected = format!("access log, record {}: altered", access + 1);
+    let expected = format!("read log, record {}: altered", read_count + 1);
     assert!(text.contains(&expected) && text.contains("1 PROBLEM"), "{text}");
     let output = harness.process.run(&["audit", "verify", "--json"]);
     let output: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((&output["ok"], &output["problems"][0]["what"]), (&false.into(), &"altered".into()));
 }
 
-/// The heads that are kept of the tenants' chains; that of the vault grows with every command.
+/// Returns the saved heads of the tenant chains. The head of the vault changes with every command.
 fn saved_tenant_heads(process: &ProcessHarness) -> Vec<String> {
     let text = fs::read_to_string(process.data().join("audit.head")).unwrap();
     let of_tenants = text.lines().filter(|it| {
-        (it.starts_with("audit ") || it.starts_with("access "))
+        (it.starts_with("audit ") || it.starts_with("read "))
             && !it.contains("00000000-0000-0000-0000-000000000000")
     });
     of_tenants.map(str::to_owned).collect()
 }
 
-fn copy_databases(from: &Path, to: &Path) {
+fn copy_databases(source: &Path, target: &Path) {
     for file in FILES {
-        fs::copy(from.join(file), to.join(file)).unwrap();
+        fs::copy(source.join(file), target.join(file)).unwrap();
     }
 }
 
 #[test]
 fn rolled_back_vault_is_detected_permanently() {
     let harness = BackupHarness::new();
-    let stored = harness.process.path("kept");
+    let stored = harness.process.path("copy");
     fs::create_dir(&stored).unwrap();
     let data = harness.process.data();
     let server = harness.serve();
@@ -195,33 +200,36 @@ fn rolled_back_vault_is_detected_permanently() {
     let server = harness.serve();
     assert_eq!(read_token(&harness, &server, &id), 200);
     BackupHarness::create_token(&mut harness.client(&server), 1);
-    // Its end is written down when it ends.
+    // The server saves the heads when it stops.
     stop(server);
     assert_eq!(verify_json(&harness.process)["ok"], true);
     let head = saved_tenant_heads(&harness.process);
     copy_databases(&stored, &data);
     harness.process.assert_fails(&["audit", "verify"], "2 problems");
-    // A server that goes on from there does not make it good.
+    // A server that continues from the old state does not hide the rollback.
     let server = harness.serve();
-    harness.process.wait_for_log("an older database was brought back");
+    harness.process.wait_for_log("an older database was restored");
     BackupHarness::create_token(&mut harness.client(&server), 2);
     stop(server);
     assert_eq!(saved_tenant_heads(&harness.process), head);
     harness.process.assert_fails(&["audit", "verify"], "problems");
-    // Nor when both logs have become longer than they were.
+    // The rollback is still detected when both logs are longer than before.
     let server = harness.serve();
-    for at in 3..8 {
-        BackupHarness::create_token(&mut harness.client(&server), at);
+    for number in 3..8 {
+        BackupHarness::create_token(&mut harness.client(&server), number);
         assert_eq!(read_token(&harness, &server, &id), 200);
     }
     stop(server);
     assert_eq!(saved_tenant_heads(&harness.process), head);
-    // A chain that is new is kept; what was known of the others stays.
+    // The head of a new chain is saved. The saved heads of the other chains do not change.
     expect_success(&harness.process, &["tenant", "create", "Later"]);
     stop(harness.serve());
-    let later = fs::read_to_string(data.join("audit.head")).unwrap();
+    let later_head = fs::read_to_string(data.join("audit.head")).unwrap();
     assert_eq!(head.len(), 2);
-    assert!(head.iter().all(|it| later.lines().any(|line| line == it)), "{head:?}{later}");
+    assert!(
+        head.iter().all(|it| later_head.lines().any(|line| line == it)),
+        "saved heads {head:?} are not in {later_head}"
+    );
     harness.process.assert_fails(&["audit", "verify"], "2 problems");
 }
 
@@ -233,12 +241,12 @@ fn removed_chain_that_grows_again_is_detected() {
     assert_eq!(read_token(&harness, &server, &id), 200);
     stop(server);
     let head = saved_tenant_heads(&harness.process);
-    let outside = Connection::open(harness.process.data().join("access.db")).unwrap();
-    for table in ["audit", "audit_heads"] {
+    let database = Connection::open(harness.process.data().join("read_log.db")).unwrap();
+    for table in ["log_records", "chain_heads"] {
         let sql = format!("DELETE FROM {table} WHERE tenant <> {VAULT_TENANT_ID}");
-        assert!(outside.execute(&sql, []).unwrap() > 0);
+        assert!(database.execute(&sql, []).unwrap() > 0);
     }
-    drop(outside);
+    drop(database);
     let server = harness.serve();
     for _ in 0..5 {
         assert_eq!(read_token(&harness, &server, &id), 200);
@@ -255,29 +263,29 @@ fn hanging_head_file_does_not_block_requests() {
     let id = BackupHarness::create_token(&mut harness.client(&server), 0);
     let file = harness.process.data().join("audit.head");
     fs::remove_file(&file).unwrap();
-    // Whoever opens it waits for somebody who writes.
+    // Opening this FIFO blocks until a writer opens it.
     assert!(Command::new("mkfifo").arg(&file).status().unwrap().success());
     assert_eq!(read_token(&harness, &server, &id), 200);
     stop(server);
-    harness.process.wait_for_log("the heads of the logs are not kept");
+    harness.process.wait_for_log("saving the chain heads failed");
 }
 
 #[test]
 fn head_file_writes_are_serialized_by_a_lock() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     let file = process.data().join("audit.head");
-    let before = fs::read(&file).unwrap();
+    let head_before = fs::read(&file).unwrap();
     let lock = process.data().join("audit.head.lock");
     let lock = fs::File::options().write(true).create(true).truncate(false).open(lock).unwrap();
     lock.lock().unwrap();
     std::thread::scope(|scope| {
         let command = scope.spawn(|| expect_success(&process, &["tenant", "create", "Acme"]));
         std::thread::sleep(Duration::from_secs(1));
-        assert_eq!(fs::read(&file).unwrap(), before);
+        assert_eq!(fs::read(&file).unwrap(), head_before);
         drop(lock);
         command.join().unwrap();
     });
-    assert_ne!(fs::read(&file).unwrap(), before);
+    assert_ne!(fs::read(&file).unwrap(), head_before);
 }
 
 #[test]
@@ -296,8 +304,8 @@ fn missing_or_altered_head_file_is_reported() {
 
 #[test]
 fn head_file_path_can_be_configured() {
-    let elsewhere = tempfile::tempdir().unwrap();
-    let file = elsewhere.path().join("heads");
+    let other_folder = tempfile::tempdir().unwrap();
+    let file = other_folder.path().join("heads");
     let process = ProcessHarness::new(crate::SCRIP)
         .with_variable("SCRIP_AUDIT_HEAD_FILE", &file.display().to_string());
     expect_success(&process, &["init"]);
@@ -312,35 +320,36 @@ fn restored_vault_has_a_valid_audit_chain() {
     assert_eq!(read_token(&harness, &server, &ids[0]), 200);
     stop(server);
     expect_success(&harness.process, &["backup", &file, "--force"]);
-    let before = count_records(&harness.process);
-    assert!(before[1] > 0);
-    let other = harness.second_machine();
-    expect_success(&other.process, &["restore", &file]);
-    assert_eq!(count_records(&other.process), before);
-    let server = other.serve();
-    assert_eq!(read_token(&other, &server, &ids[1]), 200);
+    let counts_before = count_records(&harness.process);
+    assert!(counts_before[1] > 0);
+    let second_machine = harness.second_machine();
+    expect_success(&second_machine.process, &["restore", &file]);
+    assert_eq!(count_records(&second_machine.process), counts_before);
+    let server = second_machine.serve();
+    assert_eq!(read_token(&second_machine, &server, &ids[1]), 200);
     stop(server);
-    assert_eq!(count_records(&other.process), [before[0], before[1] + 1]);
-    // Over a vault that has come further: its heads go aside with it, and how far it was exported.
-    fs::write(other.process.data().join("audit.exported"), "").unwrap();
-    expect_success(&other.process, &["restore", &file, "--force"]);
-    assert_eq!(count_records(&other.process), before);
-    let mut asides = fs::read_dir(other.process.data()).unwrap().map(|it| it.unwrap().path());
-    let aside = asides.find(|it| it.to_string_lossy().contains("before-restore")).unwrap();
-    let moved = ["access.db", "audit.exported", "audit.head", "scrip.db"];
-    assert!(moved.iter().all(|it| aside.join(it).exists()));
-    assert!(!other.process.data().join("audit.exported").exists());
+    assert_eq!(count_records(&second_machine.process), [counts_before[0], counts_before[1] + 1]);
+    // A restore over a newer vault moves its head file and its sink position aside, too.
+    fs::write(second_machine.process.data().join("audit.sink-position"), "").unwrap();
+    expect_success(&second_machine.process, &["restore", &file, "--force"]);
+    assert_eq!(count_records(&second_machine.process), counts_before);
+    let mut asides =
+        fs::read_dir(second_machine.process.data()).unwrap().map(|it| it.unwrap().path());
+    let aside_folder = asides.find(|it| it.to_string_lossy().contains("before-restore")).unwrap();
+    let moved_files = ["audit.head", "audit.sink-position", "read_log.db", "scrip.db"];
+    assert!(moved_files.iter().all(|it| aside_folder.join(it).exists()));
+    assert!(!second_machine.process.data().join("audit.sink-position").exists());
 }
 
-/// A small disk of memory, which only root can make.
+/// A small tmpfs. Only root can mount it.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
-    fn mount(at: &Path) -> Option<Self> {
+    fn mount(folder: &Path) -> Option<Self> {
         let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(at);
+        mount.args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(folder);
         let mounted = mount.output().is_ok_and(|it| it.status.success());
-        mounted.then(|| Self(at.to_owned()))
+        mounted.then(|| Self(folder.to_owned()))
     }
 }
 
@@ -354,29 +363,31 @@ impl Drop for SmallDisk {
 fn full_disk_prevents_reads() {
     let harness = BackupHarness::new();
     let data = harness.process.data();
-    let moved = harness.process.path("moved");
-    fs::rename(&data, &moved).unwrap();
+    let moved_data = harness.process.path("moved");
+    fs::rename(&data, &moved_data).unwrap();
     fs::create_dir(&data).unwrap();
     let Some(disk) = SmallDisk::mount(&data) else {
-        // Not root here. What a refusing log does to reads is asked elsewhere, too.
+        // This process does not run as root. Other tests also check that a failing read log
+        // prevents reads.
         return;
     };
-    let copied = Command::new("cp").arg("-a").arg(moved.join(".")).arg(&data).status().unwrap();
+    let copied =
+        Command::new("cp").arg("-a").arg(moved_data.join(".")).arg(&data).status().unwrap();
     assert!(copied.success());
     let server = harness.serve();
     let id = BackupHarness::create_token(&mut harness.client(&server), 0);
     assert_eq!(read_token(&harness, &server, &id), 200);
     let filler = data.join("filler");
     drop(fs::write(&filler, vec![7; 12 * 1024 * 1024]));
-    // What room the log of the database has left is used up first.
-    let mut last = 200;
+    // Fill the remaining space of the database log first.
+    let mut last_status = 200;
     for _ in 0..2_000 {
-        last = read_token(&harness, &server, &id);
-        if last != 200 {
+        last_status = read_token(&harness, &server, &id);
+        if last_status != 200 {
             break;
         }
     }
-    assert_eq!(last, 503);
+    assert_eq!(last_status, 503);
     fs::remove_file(&filler).unwrap();
     assert!(becomes_true(|| read_token(&harness, &server, &id) == 200));
     stop(server);

@@ -1,5 +1,5 @@
-//! Rate limits as the program has them: on by default, by its settings, and shared through a Redis
-//! that asks for a password and speaks TLS.
+//! Rate limits of the real program: the default, the settings, and counters shared through a Redis
+//! with TLS and a password.
 
 use std::{
     fs,
@@ -12,7 +12,7 @@ use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 
 use crate::network::tls_client::create_certificate;
 
-/// How many requests without a key are let in before one is refused.
+/// Counts the requests without a key that are accepted before one is rejected.
 fn count_accepted(server: &scrip_testing::process::harness::RunningServer) -> usize {
     let statuses = (0..5).map(|_| server.status("/permissions"));
     statuses.take_while(|it| *it == 401).count()
@@ -22,24 +22,24 @@ fn count_accepted(server: &scrip_testing::process::harness::RunningServer) -> us
 fn rate_limits_are_on_by_default() {
     let process = ProcessHarness::initialized(crate::SCRIP)
         .with_variable("SCRIP_LIMITS_ADDRESS", "3/1h block 1h");
-    let off = process.serve();
+    let unlimited_server = process.serve();
     process.wait_for_log("the vault is open");
-    assert_eq!(count_accepted(&off), 5);
-    drop(off);
+    assert_eq!(count_accepted(&unlimited_server), 5);
+    drop(unlimited_server);
     fs::remove_file(process.path("log")).unwrap();
-    // Empty is as good as absent.
+    // An empty variable is equal to an absent one.
     let process = process.with_variable("SCRIP_LIMITS_MODE", "");
-    let on = process.serve();
+    let limited_server = process.serve();
     process.wait_for_log("the vault is open");
-    assert_eq!(count_accepted(&on), 3);
-    let rejected = on.send("GET", "/permissions");
+    assert_eq!(count_accepted(&limited_server), 3);
+    let rejected_response = limited_server.send("GET", "/permissions");
     assert_eq!(
-        (rejected.status, rejected.content_type.as_str()),
+        (rejected_response.status, rejected_response.content_type.as_str()),
         (429, "application/problem+json")
     );
-    let seconds: u64 = rejected.retry_after.unwrap().parse().unwrap();
+    let seconds: u64 = rejected_response.retry_after.unwrap().parse().unwrap();
     assert!((1..=3601).contains(&seconds), "{seconds}");
-    assert_eq!(on.status("/healthz"), 200);
+    assert_eq!(limited_server.status("/healthz"), 200);
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn dev_has_rate_limits_and_a_flag_to_disable_them() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("--rate-limits"));
 }
 
-/// Redis with TLS and a password, on a port of its own.
+/// Redis with TLS and a password on its own port.
 struct TlsRedis(Child, u16);
 
 impl Drop for TlsRedis {
@@ -74,13 +74,14 @@ impl TlsRedis {
             command.arg("--tls-cert-file").arg(process.path("cert.pem"));
             command.arg("--tls-key-file").arg(process.path("key.pem"));
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-            let mut redis = Self(command.spawn().expect("redis-server; ./test installs it"), port);
-            let is_there = becomes_true(|| {
+            let mut redis =
+                Self(command.spawn().expect("start redis-server (./test installs it)"), port);
+            let has_ended_or_listens = becomes_true(|| {
                 redis.0.try_wait().unwrap().is_some()
                     || TcpStream::connect(("127.0.0.1", port)).is_ok()
             });
-            // Somebody else may have taken the port.
-            if is_there && redis.0.try_wait().unwrap().is_none() {
+            // Another process may have taken the port.
+            if has_ended_or_listens && redis.0.try_wait().unwrap().is_none() {
                 return redis;
             }
         }
@@ -96,26 +97,26 @@ fn redis_with_tls_and_password_keeps_counters_across_restarts() {
     fs::write(process.path("password"), "open sesame\n").unwrap();
     fs::set_permissions(process.path("password"), fs::Permissions::from_mode(0o600)).unwrap();
     let url = format!("rediss://localhost:{}/", redis.1);
-    let trusted = process.path("cert.pem").display().to_string();
+    let certificate_path = process.path("cert.pem").display().to_string();
     let process = process
         .with_variable("SCRIP_LIMITS_MODE", "on")
         .with_variable("SCRIP_LIMITS_ADDRESS", "3/1h block 1h")
         .with_variable("SCRIP_LIMITS_REDIS_URL", &url)
         .with_variable("SCRIP_LIMITS_REDIS_PASSWORD_FILE", "password")
         .with_variable("SCRIP_LIMITS_REDIS_DEADLINE_MS", "10000")
-        .with_variable("SSL_CERT_FILE", &trusted);
+        .with_variable("SSL_CERT_FILE", &certificate_path);
     let first = process.serve();
     process.wait_for_log("the vault is open");
     assert_eq!(first.status("/permissions"), 401);
     assert_eq!(first.status("/permissions"), 401);
     drop(first);
     fs::remove_file(process.path("log")).unwrap();
-    let second = process.serve();
+    let restarted_server = process.serve();
     process.wait_for_log("the vault is open");
-    assert_eq!(count_accepted(&second), 1, "two were counted before: {}", process.log());
-    assert!(!process.log().contains("are away"), "{}", process.log());
-    drop(second);
-    // Whom it does not trust, and who does not know the password, counts alone.
+    assert_eq!(count_accepted(&restarted_server), 1, "two were counted before: {}", process.log());
+    assert!(!process.log().contains("counters unavailable"), "{}", process.log());
+    drop(restarted_server);
+    // A node that does not trust the certificate, or has a wrong password, counts locally.
     for (name, value) in
         [("SSL_CERT_FILE", "/dev/null"), ("SCRIP_LIMITS_REDIS_PASSWORD_FILE", "/dev/null")]
     {
@@ -123,13 +124,13 @@ fn redis_with_tls_and_password_keeps_counters_across_restarts() {
             .with_variable("SCRIP_LIMITS_MODE", "on")
             .with_variable("SCRIP_LIMITS_ADDRESS", "3/1h block 1h")
             .with_variable("SCRIP_LIMITS_REDIS_URL", &url)
-            .with_variable("SSL_CERT_FILE", &trusted)
+            .with_variable("SSL_CERT_FILE", &certificate_path)
             .with_variable(name, value);
         let server = process.serve();
-        process.wait_for_log("the shared counters of rate limits are away");
+        process.wait_for_log("shared rate limit counters unavailable");
         process.wait_for_log("the vault is open");
         assert_eq!(count_accepted(&server), 3);
         assert!(!process.log().contains("sesame"));
-        assert_eq!(process.log().matches("are away").count(), 1, "{}", process.log());
+        assert_eq!(process.log().matches("counters unavailable").count(), 1, "{}", process.log());
     }
 }

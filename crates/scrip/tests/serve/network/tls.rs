@@ -1,4 +1,4 @@
-//! TLS with both protocols: handshakes, new certificates, deadlines and draining.
+//! TLS with both HTTP versions: handshakes, certificate reloads, deadlines and draining.
 
 use std::{fs, io::Read, net::TcpStream, process::Command, thread::sleep, time::Duration};
 
@@ -23,13 +23,13 @@ fn runtime() -> Runtime {
 }
 
 fn post(key: &str, body: TestBody, protocol: &str) -> Request<TestBody> {
-    // HTTP/2 has the host in its address, HTTP/1.1 in a header.
+    // HTTP/2 has the host in the URI, HTTP/1.1 in a header.
     let uri = if protocol == "h2" { "https://localhost/tokens" } else { "/tokens" };
     let request = Request::post(uri).header("bt-api-key", key).header("host", "localhost");
     request.header("content-type", "application/json").body(body).unwrap()
 }
 
-/// Whether the server now shows this certificate.
+/// Returns whether the server now presents this certificate.
 fn is_certificate_served(
     runtime: &Runtime,
     server: &RunningServer,
@@ -59,13 +59,13 @@ fn http1_and_http2_are_served_over_tls() {
             assert!(body_text(response).await.contains("4242424242424242"));
         });
     }
-    // In clear there is nothing.
+    // Plain HTTP gets no response.
     let request = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
     let mut stream = TcpStream::connect(server.address).unwrap();
     std::io::Write::write_all(&mut stream, request).unwrap();
-    let mut answer = Vec::new();
-    drop(stream.read_to_end(&mut answer));
-    assert!(!answer.starts_with(b"HTTP"), "{answer:?}");
+    let mut response = Vec::new();
+    drop(stream.read_to_end(&mut response));
+    assert!(!response.starts_with(b"HTTP"), "{response:?}");
 }
 
 #[test]
@@ -73,10 +73,10 @@ fn unusable_certificate_prevents_start() {
     let process = with_tls(ProcessHarness::initialized(crate::SCRIP));
     process.assert_fails(&["serve"], "tls.certificate");
     create_certificate(&process);
-    let mine = fs::read(process.path("key.pem")).unwrap();
+    let own_key = fs::read(process.path("key.pem")).unwrap();
     create_certificate(&process);
-    fs::write(process.path("key.pem"), mine).unwrap();
-    process.assert_fails(&["serve"], "cannot be used together");
+    fs::write(process.path("key.pem"), own_key).unwrap();
+    process.assert_fails(&["serve"], "do not match");
 }
 
 #[test]
@@ -86,18 +86,21 @@ fn changed_certificate_is_loaded_and_broken_one_is_ignored() {
     let server = process.serve();
     let runtime = runtime();
     assert!(is_certificate_served(&runtime, &server, &first));
-    let second = create_certificate(&process);
+    let second_certificate = create_certificate(&process);
     assert!(
-        becomes_true(|| is_certificate_served(&runtime, &server, &second)),
-        "a change is noticed"
+        becomes_true(|| is_certificate_served(&runtime, &server, &second_certificate)),
+        "the changed certificate is not served"
     );
     assert!(!is_certificate_served(&runtime, &server, &first));
 
     fs::write(process.path("cert.pem"), "nothing").unwrap();
     process.wait_for_log("the old one stays");
-    assert!(is_certificate_served(&runtime, &server, &second));
-    let third = create_certificate(&process);
-    assert!(becomes_true(|| is_certificate_served(&runtime, &server, &third)), "it recovers");
+    assert!(is_certificate_served(&runtime, &server, &second_certificate));
+    let third_certificate = create_certificate(&process);
+    assert!(
+        becomes_true(|| is_certificate_served(&runtime, &server, &third_certificate)),
+        "it recovers"
+    );
 }
 
 #[test]
@@ -108,17 +111,18 @@ fn sighup_reloads_the_certificate() {
     let server = process.serve();
     let runtime = runtime();
     assert!(is_certificate_served(&runtime, &server, &first));
-    let second = create_certificate(&process);
+    let second_certificate = create_certificate(&process);
     let hang_up = || {
-        let sent = Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status();
-        assert!(sent.unwrap().success());
+        let kill_status =
+            Command::new("kill").args(["-HUP", &server.child.id().to_string()]).status();
+        assert!(kill_status.unwrap().success());
     };
     hang_up();
-    assert!(becomes_true(|| is_certificate_served(&runtime, &server, &second)));
+    assert!(becomes_true(|| is_certificate_served(&runtime, &server, &second_certificate)));
     fs::write(process.path("key.pem"), "nothing").unwrap();
     hang_up();
     process.wait_for_log("the old one stays");
-    assert!(is_certificate_served(&runtime, &server, &second));
+    assert!(is_certificate_served(&runtime, &server, &second_certificate));
 }
 
 #[test]
@@ -128,18 +132,19 @@ fn silent_tls_clients_are_disconnected() {
     let process = process.with_variable("SCRIP_SERVER_CONNECTIONS_MAX", "2");
     let certificate = create_certificate(&process);
     let server = process.serve();
-    // They take every place there is, and say nothing.
-    let silent: Vec<_> = (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
-    for mut stream in silent {
+    // Silent clients take every slot.
+    let silent_connections: Vec<_> =
+        (0..2).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    for mut stream in silent_connections {
         stream.set_read_timeout(Some(TIMEOUT)).unwrap();
-        assert_eq!(stream.read(&mut [0; 1]).expect("closed in order, and in time"), 0);
+        assert_eq!(stream.read(&mut [0; 1]).expect("the server closes the connection in time"), 0);
     }
-    // Nor does a handshake buy more than that, whatever was agreed on.
+    // A handshake does not extend the deadline, regardless of the negotiated protocol.
     for protocol in ["http/1.1", "h2"] {
         runtime().block_on(async {
             let mut stream = connect(server.address, &certificate, protocol).await.unwrap();
-            let rest = timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
-            assert!(rest.is_ok(), "{protocol}: it is closed in time");
+            let read_result = timeout(TIMEOUT, stream.read_to_end(&mut Vec::new())).await;
+            assert!(read_result.is_ok(), "{protocol}: the connection is not closed in time");
         });
     }
 }
@@ -155,19 +160,19 @@ fn slow_request_is_not_disconnected_as_idle() {
     runtime().block_on(async {
         let stream = connect(server.address, &certificate, "h2").await.unwrap();
         let (sender, body) = channel_body();
-        let slowly = async {
-            let (first, second) = CARD.split_at(7);
-            sender.send(Bytes::from(first)).await.unwrap();
+        let send_slowly = async {
+            let (first_part, second_part) = CARD.split_at(7);
+            sender.send(Bytes::from(first_part)).await.unwrap();
             tokio::time::sleep(Duration::from_secs(6)).await;
-            sender.send(Bytes::from(second)).await.unwrap();
+            sender.send(Bytes::from(second_part)).await.unwrap();
             drop(sender);
         };
-        let (response, ()) = tokio::join!(send(stream, post(&key, body, "h2")), slowly);
+        let (response, ()) = tokio::join!(send(stream, post(&key, body, "h2")), send_slowly);
         assert_eq!(response.unwrap().status(), 201);
     });
 }
 
-/// Both protocols: what is in flight when the server is told to stop is answered.
+/// Requests in flight at shutdown are completed with both protocols.
 #[test]
 fn requests_in_flight_are_completed_during_tls_shutdown() {
     for protocol in ["http/1.1", "h2"] {
@@ -177,29 +182,36 @@ fn requests_in_flight_are_completed_during_tls_shutdown() {
         let mut server = process.serve();
         process.wait_for_log("the vault is open");
         let runtime = runtime();
-        // One that has not even said hello must not hold the server, nor one that asks nothing.
+        // Neither a connection without a handshake nor an idle one blocks the shutdown.
         let _silent = TcpStream::connect(server.address).unwrap();
         let _idle = runtime.block_on(async {
             let stream = connect(server.address, &certificate, protocol).await.unwrap();
             hold_open(stream).await.unwrap()
         });
         let (sender, body) = channel_body();
-        let (first, second) = CARD.split_at(7);
+        let (first_part, second_part) = CARD.split_at(7);
         let stream = runtime.block_on(connect(server.address, &certificate, protocol)).unwrap();
-        let pending = runtime.spawn(send(stream, post(&key, body, protocol)));
-        sender.blocking_send(Bytes::from(first)).unwrap();
+        let pending_request = runtime.spawn(send(stream, post(&key, body, protocol)));
+        sender.blocking_send(Bytes::from(first_part)).unwrap();
         sleep(Duration::from_millis(500));
         terminate(&server.child);
-        assert!(becomes_true(|| TcpStream::connect(server.address).is_err()), "it stops listening");
-        assert!(server.child.try_wait().unwrap().is_none(), "it waits for its requests");
+        assert!(
+            becomes_true(|| TcpStream::connect(server.address).is_err()),
+            "the server still listens"
+        );
+        assert!(
+            server.child.try_wait().unwrap().is_none(),
+            "the server stopped before its requests completed"
+        );
         let response = runtime.block_on(async {
-            sender.send(Bytes::from(second)).await.unwrap();
+            sender.send(Bytes::from(second_part)).await.unwrap();
             drop(sender);
-            let response = pending.await.unwrap().unwrap();
+            let response = pending_request.await.unwrap().unwrap();
             (response.status().as_u16(), body_text(response).await)
         });
         assert_eq!(response.0, 201, "{protocol}");
-        let status = wait(&mut server.child, Duration::from_secs(5)).expect("it ends at once");
+        let status = wait(&mut server.child, Duration::from_secs(5))
+            .expect("the server stops without delay");
         assert_eq!(status.code(), Some(0));
     }
 }
@@ -218,7 +230,8 @@ fn endless_tls_request_does_not_block_shutdown() {
     sender.blocking_send(Bytes::from("{")).unwrap();
     sleep(Duration::from_millis(500));
     terminate(&server.child);
-    let status = wait(&mut server.child, Duration::from_secs(8)).expect("it ends");
+    let status =
+        wait(&mut server.child, Duration::from_secs(8)).expect("wait for the process to end");
     assert_eq!(status.code(), Some(0));
     process.wait_for_log("did not finish before the drain deadline");
 }

@@ -1,4 +1,4 @@
-//! Certificates, and a client that speaks TLS and either protocol.
+//! Certificates, and a TLS client for both HTTP versions.
 
 use std::{any::Any, fs, net::SocketAddr, os::unix::fs::PermissionsExt, sync::Arc, time::Duration};
 
@@ -21,13 +21,15 @@ use tokio_rustls::{TlsConnector, client::TlsStream};
 
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
-/// A certificate for this machine, in the files that the settings of the house name.
+/// Writes a certificate for localhost to the files that the settings name.
 pub(crate) fn create_certificate(process: &ProcessHarness) -> CertificateDer<'static> {
-    let created = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("made");
-    fs::write(process.path("key.pem"), created.signing_key.serialize_pem()).expect("written");
-    let private = fs::Permissions::from_mode(0o600);
-    fs::set_permissions(process.path("key.pem"), private).expect("its owner's");
-    fs::write(process.path("cert.pem"), created.cert.pem()).expect("written");
+    let created = rcgen::generate_simple_self_signed(["localhost".to_owned()])
+        .expect("generate a certificate");
+    fs::write(process.path("key.pem"), created.signing_key.serialize_pem())
+        .expect("write the file");
+    let private_mode = fs::Permissions::from_mode(0o600);
+    fs::set_permissions(process.path("key.pem"), private_mode).expect("its owner's");
+    fs::write(process.path("cert.pem"), created.cert.pem()).expect("write the file");
     created.cert.der().clone()
 }
 
@@ -38,18 +40,19 @@ pub(crate) fn with_tls(process: ProcessHarness) -> ProcessHarness {
     process.with_variable("SCRIP_TLS_RELOAD_SECONDS", "1")
 }
 
-/// A connection that trusts this certificate only.
+/// Opens a connection that trusts only this certificate.
 pub(crate) async fn connect(
     address: SocketAddr,
-    trusted: &CertificateDer<'static>,
+    trusted_certificate: &CertificateDer<'static>,
     protocol: &str,
 ) -> std::io::Result<TlsStream<TcpStream>> {
     let mut roots = RootCertStore::empty();
-    roots.add(trusted.clone()).expect("a certificate");
+    roots.add(trusted_certificate.clone()).expect("a certificate");
     let provider = Arc::new(aws_lc_rs::default_provider());
     let config =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
-    let mut config = config.expect("versions").with_root_certificates(roots).with_no_client_auth();
+    let mut config =
+        config.expect("supported TLS versions").with_root_certificates(roots).with_no_client_auth();
     config.alpn_protocols = vec![protocol.as_bytes().to_vec()];
     let stream = TcpStream::connect(address).await?;
     let name = ServerName::try_from("localhost").expect("a name");
@@ -58,7 +61,7 @@ pub(crate) async fn connect(
 
 pub(crate) type TestBody = BoxBody<Bytes, std::io::Error>;
 
-/// A body whose pieces are sent by hand; it ends when the sender is dropped.
+/// Returns a body that the test sends in parts. The body ends when the sender is dropped.
 pub(crate) fn channel_body() -> (mpsc::Sender<Bytes>, TestBody) {
     let (sender, receiver) = mpsc::channel::<Bytes>(1);
     let pieces = stream::unfold(receiver, async |mut it| {
@@ -68,7 +71,7 @@ pub(crate) fn channel_body() -> (mpsc::Sender<Bytes>, TestBody) {
     (sender, BodyExt::boxed(StreamBody::new(Box::pin(pieces))))
 }
 
-/// Sends one request on a connection of its own; the answer when it comes.
+/// Sends one request on its own connection. Returns the response when it arrives.
 pub(crate) async fn send(
     stream: TlsStream<TcpStream>,
     request: Request<TestBody>,
@@ -76,8 +79,8 @@ pub(crate) async fn send(
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let io = TokioIo::new(stream);
     if is_h2 {
-        let shaken = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
-        let (mut sender, connection) = shaken;
+        let handshake = hyper::client::conn::http2::handshake(TokioExecutor::new(), io).await?;
+        let (mut sender, connection) = handshake;
         tokio::spawn(connection);
         sender.send_request(request).await
     } else {
@@ -87,14 +90,14 @@ pub(crate) async fn send(
     }
 }
 
-/// Keeps a connection open without asking anything, as long as the value lives.
+/// Opens an idle connection. It stays open until the returned value is dropped.
 pub(crate) async fn hold_open(stream: TlsStream<TcpStream>) -> hyper::Result<Box<dyn Any>> {
     let is_h2 = stream.get_ref().1.alpn_protocol() == Some(b"h2");
     let io = TokioIo::new(stream);
     if is_h2 {
-        let shaken =
+        let handshake =
             hyper::client::conn::http2::handshake::<_, _, TestBody>(TokioExecutor::new(), io);
-        let (sender, connection) = shaken.await?;
+        let (sender, connection) = handshake.await?;
         tokio::spawn(connection);
         Ok(Box::new(sender))
     } else {
@@ -104,5 +107,5 @@ pub(crate) async fn hold_open(stream: TlsStream<TcpStream>) -> hyper::Result<Box
 
 pub(crate) async fn body_text(response: Response<Incoming>) -> String {
     let bytes = timeout(TIMEOUT, response.into_body().collect()).await.expect("in time");
-    String::from_utf8(bytes.expect("whole").to_bytes().to_vec()).expect("text")
+    String::from_utf8(bytes.expect("a complete body").to_bytes().to_vec()).expect("UTF-8 text")
 }

@@ -1,4 +1,4 @@
-//! BIN data: imported beside a running server, and seen in its answers.
+//! BIN data: imported while a server runs, and visible in its responses.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -10,7 +10,7 @@ use crate::operator::commands::{run_json, run_text, serve_unsealed};
 const NUMBER: &str = "4012888888881881";
 const GERMAN_LIST: &str = "bin_start,bin_end,brand,funding,country,additional\n\
     401288,,visa,debit,DE,\n";
-/// Of a public list, with a row that is no good.
+/// A public list with one invalid row.
 const BRITISH_LIST: &str = "bin,brand,type,category,issuer,alpha_2,alpha_3,country\n\
     40128888,VISA,CREDIT,GOLD,\"A BANK, PLC\",GB,GBR,United Kingdom\n\
     secret,VISA,CREDIT,GOLD,A BANK,GB,GBR,United Kingdom\n\
@@ -22,13 +22,13 @@ fn write_list(process: &ProcessHarness, name: &str, list: &str) -> String {
     path.display().to_string()
 }
 
-/// What the server tells of a new card.
+/// Creates a card and returns its details in the response of the server.
 fn create_card_details(server: &RunningServer, key: &str) -> Value {
     let agent = ureq::Agent::new_with_defaults();
     let body = json!({"type": "card", "data": {"number": NUMBER}}).to_string();
     let request = agent.post(format!("{}/tokens", server.url));
     let request = request.header("BT-API-KEY", key).content_type("application/json");
-    let response = request.send(body).expect("an answer").into_body().read_to_string().unwrap();
+    let response = request.send(body).expect("a response").into_body().read_to_string().unwrap();
     serde_json::from_str::<Value>(&response).expect("JSON")["card"].take()
 }
 
@@ -49,9 +49,9 @@ fn running_server_loads_imported_bin_data() {
     assert_eq!(create_card_details(&server, &key), built_in);
     assert_eq!(run_json(&process, &["bin", "status"])["imported"], Value::Null);
 
-    let said =
+    let output =
         run_json(&process, &["bin", "import", &write_list(&process, "german.csv", GERMAN_LIST)]);
-    assert_eq!((&said["rows"], &said["imported"]), (&json!(1), &json!(1)));
+    assert_eq!((&output["rows"], &output["imported"]), (&json!(1), &json!(1)));
     let file = process.data().join("bin-data");
     assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     wait_for_detail(&server, &key, "funding", &json!("debit"));
@@ -69,7 +69,9 @@ fn running_server_loads_imported_bin_data() {
     let output = String::from_utf8(output.stdout).unwrap();
     assert!(output.contains("imported 2 of 3 rows"), "{output}");
     assert!(
-        output.contains("1 row refused, because its BIN is not made of digits: line 3"),
+        output.contains(
+            "rejected 1 row, because its BIN contains characters other than digits: line 3"
+        ),
         "{output}"
     );
     assert!(!output.contains("secret"), "{output}");
@@ -77,15 +79,15 @@ fn running_server_loads_imported_bin_data() {
     let british = create_card_details(&server, &key);
     assert_eq!(british["issuer_country"]["numeric"], "826");
 
-    // Damaged, and in its place all at once.
+    // Damage the file and replace it atomically.
     let mut bytes = fs::read(&file).unwrap();
     bytes[30] ^= 1;
     fs::write(process.path("damaged"), &bytes).unwrap();
     fs::rename(process.path("damaged"), &file).unwrap();
-    process.wait_for_log("BIN data is refused");
+    process.wait_for_log("loading BIN data failed");
     assert_eq!(create_card_details(&server, &key), british);
-    process.assert_fails(&["bin", "status"], "its checksum fails");
-    process.assert_fails(&["doctor"], "checks found something wrong");
+    process.assert_fails(&["bin", "status"], "the checksum does not match");
+    process.assert_fails(&["doctor"], "checks failed");
 
     assert!(run_text(&process, &["bin", "remove"]).contains("removed"));
     wait_for_detail(&server, &key, "funding", &Value::Null);
@@ -106,7 +108,7 @@ fn server_starts_with_imported_bin_data_and_ignores_damaged_data() {
     fs::write(process.data().join("bin-data"), "SCRIPBIN").unwrap();
     drop(fs::remove_file(process.path("log")));
     let server = serve_unsealed(&process);
-    process.wait_for_log("it is cut short or too long");
+    process.wait_for_log("the file is truncated or too long");
     assert_eq!(create_card_details(&server, &key)["funding"], Value::Null);
     assert_eq!(create_card_details(&server, &key)["brand"], "visa");
 }
@@ -115,7 +117,7 @@ fn server_starts_with_imported_bin_data_and_ignores_damaged_data() {
 fn rejected_bin_import_changes_nothing() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     run_json(&process, &["bin", "import", &write_list(&process, "german.csv", GERMAN_LIST)]);
-    let before = fs::read(process.data().join("bin-data")).unwrap();
+    let bytes_before = fs::read(process.data().join("bin-data")).unwrap();
     let maximum = "bin,brand\nx,visa\ny,visa\n424242,visa\n";
     process.assert_fails(
         &["bin", "import", &write_list(&process, "most.csv", maximum)],
@@ -126,10 +128,9 @@ fn rejected_bin_import_changes_nothing() {
         "no column for the BIN",
     );
     process.assert_fails(&["bin", "import", "missing.csv"], "missing.csv cannot be read");
-    assert_eq!(fs::read(process.data().join("bin-data")).unwrap(), before);
-    let drafts = fs::read_dir(process.data()).unwrap();
-    let drafts =
-        drafts.filter(|it| it.as_ref().unwrap().path().to_string_lossy().contains("draft"));
-    assert_eq!(drafts.count(), 0);
+    assert_eq!(fs::read(process.data().join("bin-data")).unwrap(), bytes_before);
+    let files = fs::read_dir(process.data()).unwrap().map(|it| it.unwrap().file_name());
+    let temporary = files.filter(|it| it.to_string_lossy().ends_with(".tmp"));
+    assert_eq!(temporary.count(), 0);
     ProcessHarness::new(crate::SCRIP).assert_fails(&["bin", "status"], "scrip init");
 }

@@ -1,4 +1,4 @@
-//! A command that stands still at a known place: where it tells how far it has come.
+//! A command that the test stalls at a known position: where the command prints its progress.
 
 use std::{
     io::{PipeReader, Read, Write, pipe},
@@ -16,8 +16,8 @@ pub(crate) struct StalledCommand {
 }
 
 impl StalledCommand {
-    /// Starts a command whose standard error takes that many more bytes, and then no more until
-    /// somebody reads; so it waits at the first line that does not fit.
+    /// Starts a command with a standard error pipe that accepts this many bytes until the test
+    /// reads it. The command waits at the first line that does not fit.
     pub(crate) fn start(process: &ProcessHarness, arguments: &[&str], stderr_bytes: usize) -> Self {
         let (stderr, mut writer) = pipe().expect("a pipe");
         let page = 4096;
@@ -25,31 +25,34 @@ impl StalledCommand {
         let size = fcntl(writer.as_fd(), FcntlArg::F_GETPIPE_SZ).expect("a size");
         let size = usize::try_from(size).expect("a size");
         assert!(size.is_multiple_of(page), "{size}");
-        // Should it take less than it says, this fails instead of waiting.
+        // If the pipe is smaller than reported, this fails instead of waiting.
         fcntl(writer.as_fd(), FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a pipe");
-        writer.write_all(&vec![b'\n'; size - stderr_bytes]).expect("it has room");
+        writer.write_all(&vec![b'\n'; size - stderr_bytes]).expect("the pipe has enough space");
         fcntl(writer.as_fd(), FcntlArg::F_SETFL(OFlag::empty())).expect("a pipe");
         let mut command = process.command(arguments);
-        let child = command.stdout(Stdio::null()).stderr(writer).spawn().expect("it runs");
+        let child = command.stdout(Stdio::null()).stderr(writer).spawn().expect("run the command");
         Self { child, stderr }
     }
 
-    /// Lets it go on; what it says then.
+    /// Continues the command. Returns its remaining output.
     pub(crate) fn resume(mut self) -> (Child, JoinHandle<String>) {
-        let read = move || {
+        let read_stderr = move || {
             let mut output = String::new();
-            self.stderr.read_to_string(&mut output).expect("it is text");
+            self.stderr.read_to_string(&mut output).expect("the output is UTF-8");
             output.trim().to_owned()
         };
-        (self.child, thread::Builder::new().spawn(read).expect("a thread"))
+        (self.child, thread::Builder::new().spawn(read_stderr).expect("start a thread"))
     }
 
-    /// Waits until that is so, with the command still at work. Then it is killed.
+    /// Waits until the condition holds while the command is stalled, and then kills it.
     #[track_caller]
     pub(crate) fn kill_when(mut self, condition: impl FnMut() -> bool) {
-        assert!(becomes_true(condition), "it does not come that far");
-        assert!(self.child.try_wait().expect("it is ours").is_none(), "it should be stuck");
-        self.child.kill().expect("it runs");
-        self.child.wait().expect("it ends");
+        assert!(becomes_true(condition), "the command did not reach the expected state");
+        assert!(
+            self.child.try_wait().expect("poll the child process").is_none(),
+            "the command is not stalled"
+        );
+        self.child.kill().expect("run the command");
+        self.child.wait().expect("wait for the process to end");
     }
 }

@@ -1,4 +1,4 @@
-//! `scrip export` and `scrip import`: a vault on another engine, and what is refused on the way.
+//! `scrip export` and `scrip import`: moving a vault to another engine, and rejected files.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -19,13 +19,13 @@ fn create_database() -> TestDatabase {
     runtime.block_on(TestDatabase::create_empty())
 }
 
-/// A second machine with the root key, on PostgreSQL.
+/// Creates a second machine with the root key, on PostgreSQL.
 fn second_machine_on_postgres(harness: &BackupHarness, database: &TestDatabase) -> BackupHarness {
-    let mut other = harness.second_machine();
-    other.process = other.process.with_variable("SCRIP_STORAGE_URL", &database.url());
-    other.process = other.process.with_variable("SCRIP_STORAGE_ONLY_NODE", "true");
-    expect_success(&other.process, &["migrate"]);
-    other
+    let mut machine = harness.second_machine();
+    machine.process = machine.process.with_variable("SCRIP_STORAGE_URL", &database.url());
+    machine.process = machine.process.with_variable("SCRIP_STORAGE_SINGLE_NODE", "true");
+    expect_success(&machine.process, &["migrate"]);
+    machine
 }
 
 #[track_caller]
@@ -34,8 +34,8 @@ fn run_json(process: &ProcessHarness, arguments: &[&str]) -> Value {
     serde_json::from_slice(&output.stdout).expect("JSON")
 }
 
-/// A vault that was served, and the ids of its tokens.
-fn used_vault() -> (BackupHarness, Vec<String>) {
+/// Creates a vault, serves it and creates tokens. Returns the vault and the ids of the tokens.
+fn create_used_vault() -> (BackupHarness, Vec<String>) {
     let harness = BackupHarness::new();
     let server = harness.serve();
     let mut client = harness.client(&server);
@@ -48,17 +48,19 @@ fn used_vault() -> (BackupHarness, Vec<String>) {
     (harness, ids)
 }
 
-/// What was acknowledged is there, is made once, and its trail is whole.
+/// Expects that acknowledged tokens exist, that retries replay their responses, and that the audit
+/// chain is valid.
 #[track_caller]
 fn check_served(harness: &BackupHarness, ids: &[String]) {
     let server = harness.serve();
     let mut client = harness.client(&server);
-    for (place, id) in (0..).zip(ids) {
-        let token = BackupHarness::get_token(&mut client, id).expect("it was acknowledged");
-        assert_eq!(token["data"]["number"], card_number(place));
+    for (number, id) in (0..).zip(ids) {
+        let token =
+            BackupHarness::get_token(&mut client, id).expect("an acknowledged token exists");
+        assert_eq!(token["data"]["number"], card_number(number));
         assert!(token["data"].get("cvc").is_none());
-        // Asked again with its key.
-        assert_eq!(&BackupHarness::create_token(&mut client, place), id);
+        // Retry the request with its idempotency key.
+        assert_eq!(&BackupHarness::create_token(&mut client, number), id);
     }
     drop(client);
     drop(server);
@@ -67,128 +69,135 @@ fn check_served(harness: &BackupHarness, ids: &[String]) {
 
 #[test]
 fn vault_can_be_moved_to_postgresql_and_back() {
-    let (harness, ids) = used_vault();
-    let (there, back) = (harness.path("there"), harness.path("back"));
+    let (harness, ids) = create_used_vault();
+    let (first_export, second_export) = (harness.path("exported"), harness.path("back"));
     let server = harness.serve();
-    harness.process.assert_fails(&["export", &there], "is served by process");
+    harness.process.assert_fails(&["export", &first_export], "is in use by server process");
     drop(server);
-    let told = run_json(&harness.process, &["export", &there]);
-    assert_eq!(told["export"]["rows"]["tokens"], TOKENS);
-    assert_eq!(told["export"]["engine"], "embedded");
-    assert_eq!(told["bytes"], fs::metadata(&there).unwrap().len());
-    assert_eq!(fs::metadata(&there).unwrap().permissions().mode() & 0o777, 0o600);
-    assert!(!Path::new(&format!("{there}.draft")).exists());
-    harness.process.assert_fails(&["export", &there], "is there already");
-    expect_success(&harness.process, &["export", &there, "--force"]);
+    let output = run_json(&harness.process, &["export", &first_export]);
+    assert_eq!(output["export"]["rows"]["tokens"], TOKENS);
+    assert_eq!(output["export"]["engine"], "embedded");
+    assert_eq!(output["bytes"], fs::metadata(&first_export).unwrap().len());
+    assert_eq!(fs::metadata(&first_export).unwrap().permissions().mode() & 0o777, 0o600);
+    assert!(!Path::new(&format!("{first_export}.tmp")).exists());
+    harness.process.assert_fails(&["export", &first_export], "exists already");
+    expect_success(&harness.process, &["export", &first_export, "--force"]);
 
     let database = create_database();
-    let mut bare = harness.second_machine();
-    bare.process = bare.process.with_variable("SCRIP_STORAGE_URL", &database.url());
-    bare.process.assert_fails(&["import", &there], "run: scrip migrate");
-    let second = second_machine_on_postgres(&harness, &database);
-    let output = expect_success(&second.process, &["import", &there]).stdout;
+    let mut unmigrated_machine = harness.second_machine();
+    unmigrated_machine.process =
+        unmigrated_machine.process.with_variable("SCRIP_STORAGE_URL", &database.url());
+    unmigrated_machine.process.assert_fails(&["import", &first_export], "run: scrip migrate");
+    let postgres_machine = second_machine_on_postgres(&harness, &database);
+    let output = expect_success(&postgres_machine.process, &["import", &first_export]).stdout;
     let output = String::from_utf8(output).unwrap();
-    for expected in ["1 tenant and 12 tokens", "read back and compared", "codes", "only one"] {
+    for expected in ["1 tenant and 12 tokens", "read back and compared", "CVCs", "only one"] {
         assert!(output.contains(expected), "{output}");
     }
-    check_served(&second, &ids);
-    second.process.assert_fails(&["import", &there], "there is a vault already");
+    check_served(&postgres_machine, &ids);
+    postgres_machine.process.assert_fails(&["import", &first_export], "there is a vault already");
 
-    expect_success(&second.process, &["export", &back]);
-    let third = harness.second_machine();
-    expect_success(&third.process, &["import", &back]);
-    check_served(&third, &ids);
-    third.expect_tokens(&ids);
-    third.process.assert_fails(&["import", &back], "there is a vault already");
+    expect_success(&postgres_machine.process, &["export", &second_export]);
+    let third_machine = harness.second_machine();
+    expect_success(&third_machine.process, &["import", &second_export]);
+    check_served(&third_machine, &ids);
+    third_machine.expect_tokens(&ids);
+    third_machine.process.assert_fails(&["import", &second_export], "there is a vault already");
 }
 
 #[test]
 fn import_with_a_wrong_root_key_is_reported() {
-    let (harness, ids) = used_vault();
+    let (harness, ids) = create_used_vault();
     let file = harness.path("export");
     expect_success(&harness.process, &["export", &file]);
-    let stranger = ProcessHarness::initialized(crate::SCRIP);
-    let other = harness.second_machine();
-    fs::copy(stranger.data().join("root.key"), other.process.data().join("root.key")).unwrap();
-    other.process.assert_fails(&["import", &file], "put its root key in its place");
-    // It is in all the same.
-    let own = harness.process.data().join("root.key");
-    fs::copy(own, other.process.data().join("root.key")).unwrap();
-    // Any command keeps where the logs end, as the import would have.
-    expect_success(&other.process, &["tenant", "list"]);
-    check_served(&other, &ids);
+    let other_vault = ProcessHarness::initialized(crate::SCRIP);
+    let second_machine = harness.second_machine();
+    fs::copy(other_vault.data().join("root.key"), second_machine.process.data().join("root.key"))
+        .unwrap();
+    second_machine.process.assert_fails(&["import", &file], "provide its root key");
+    // The import stored the data although the root key was wrong.
+    let root_key_path = harness.process.data().join("root.key");
+    fs::copy(root_key_path, second_machine.process.data().join("root.key")).unwrap();
+    // Any command saves the heads of the logs, as a successful import does.
+    expect_success(&second_machine.process, &["tenant", "list"]);
+    check_served(&second_machine, &ids);
 }
 
 #[test]
 fn damaged_export_file_is_rejected_without_changes() {
-    let (harness, _) = used_vault();
+    let (harness, _) = create_used_vault();
     let file = harness.path("export");
     expect_success(&harness.process, &["export", &file]);
-    let whole = fs::read(&file).unwrap();
-    let elsewhere = ProcessHarness::new(crate::SCRIP);
-    let rejected = |bytes: &[u8], expected: &str| {
+    let export_bytes = fs::read(&file).unwrap();
+    let empty_process = ProcessHarness::new(crate::SCRIP);
+    let expect_rejected = |bytes: &[u8], expected: &str| {
         let path = harness.path("damaged");
         fs::write(&path, bytes).unwrap();
-        elsewhere.assert_fails(&["import", &path], expected);
-        assert!(!elsewhere.data().exists());
+        empty_process.assert_fails(&["import", &path], expected);
+        assert!(!empty_process.data().exists());
     };
-    let mut flipped = whole.clone();
-    let middle = flipped.len() / 2;
-    flipped[middle] ^= 1;
-    rejected(&flipped, "it is damaged at byte");
-    rejected(&whole[..middle], "it is not finished, or was cut");
-    rejected(b"something else", "it is no export");
-    // Nothing in it is plain; and whoever looks would see it.
-    let has = |bytes: &[u8], what: &str| bytes.windows(what.len()).any(|it| it == what.as_bytes());
-    for place in 0..TOKENS {
-        assert!(!has(&whole, &card_number(place)));
+    let mut flipped_bytes = export_bytes.clone();
+    let middle = flipped_bytes.len() / 2;
+    flipped_bytes[middle] ^= 1;
+    expect_rejected(&flipped_bytes, "the export is damaged at byte");
+    expect_rejected(&export_bytes[..middle], "the export is incomplete");
+    expect_rejected(b"something else", "the file is not an export");
+    // The export contains no clear text. The control proves that the search works.
+    let contains_text =
+        |bytes: &[u8], text: &str| bytes.windows(text.len()).any(|it| it == text.as_bytes());
+    for number in 0..TOKENS {
+        assert!(!contains_text(&export_bytes, &card_number(number)));
     }
-    assert!(has(&[&whole[..], card_number(3).as_bytes()].concat(), &card_number(3)));
+    assert!(contains_text(
+        &[&export_bytes[..], card_number(3).as_bytes()].concat(),
+        &card_number(3)
+    ));
 }
 
-/// Whether a draft has more than its mark and its first frame, which has its length before it and a
-/// checksum behind it.
-fn has_first_frame(temporary: &str) -> bool {
-    let bytes = fs::read(temporary).unwrap_or_default();
+/// Returns whether a temporary file is longer than its header and its first frame. A frame has a
+/// length before it and a checksum after it.
+fn has_first_frame(temporary_file: &str) -> bool {
+    let bytes = fs::read(temporary_file).unwrap_or_default();
     let length = bytes.get(16..20).and_then(|it| it.try_into().ok()).map(u32::from_be_bytes);
     length.is_some_and(|it| bytes.len() > 16 + 4 + usize::try_from(it).unwrap() + 32)
 }
 
 #[test]
 fn killed_export_resumes() {
-    let (harness, ids) = used_vault();
-    let (file, draft) = (harness.path("export"), harness.path("export.draft"));
-    // It waits where it tells that the first portion is on disk.
+    let (harness, ids) = create_used_vault();
+    let (file, temporary_file) = (harness.path("export"), harness.path("export.tmp"));
+    // The command stalls at the line that reports that the first part is on disk.
     let export = StalledCommand::start(&harness.process, &["export", &file], 0);
-    export.kill_when(|| has_first_frame(&draft));
-    assert!(Path::new(&draft).exists() && !Path::new(&file).exists());
-    // As a disk may leave it.
-    let mut torn = fs::read(&draft).unwrap();
-    torn.extend_from_slice(&[0; 100]);
-    fs::write(&draft, torn).unwrap();
-    harness.process.assert_fails(&["import", &draft], "cannot be imported; nothing was changed");
-    let told = run_json(&harness.process, &["export", &file]);
-    assert!(told["resumed_rows"].as_u64() > Some(0), "{told}");
-    assert!(!Path::new(&draft).exists());
-    let other = harness.second_machine();
-    expect_success(&other.process, &["import", &file]);
-    check_served(&other, &ids);
+    export.kill_when(|| has_first_frame(&temporary_file));
+    assert!(Path::new(&temporary_file).exists() && !Path::new(&file).exists());
+    // Simulate a torn write, as after a power failure.
+    let mut torn_bytes = fs::read(&temporary_file).unwrap();
+    torn_bytes.extend_from_slice(&[0; 100]);
+    fs::write(&temporary_file, torn_bytes).unwrap();
+    harness
+        .process
+        .assert_fails(&["import", &temporary_file], "cannot be imported; nothing was changed");
+    let output = run_json(&harness.process, &["export", &file]);
+    assert!(output["resumed_rows"].as_u64() > Some(0), "{output}");
+    assert!(!Path::new(&temporary_file).exists());
+    let second_machine = harness.second_machine();
+    expect_success(&second_machine.process, &["import", &file]);
+    check_served(&second_machine, &ids);
 
-    // What changed in between makes it worthless.
+    // A change of the vault makes the partial export useless.
     let file = harness.path("second");
     let export = StalledCommand::start(&harness.process, &["export", &file], 0);
-    let draft = harness.path("second.draft");
-    export.kill_when(|| has_first_frame(&draft));
+    let temporary_file = harness.path("second.tmp");
+    export.kill_when(|| has_first_frame(&temporary_file));
     expect_success(&harness.process, &["tenant", "create", "Another"]);
-    harness.process.assert_fails(&["export", &file], "say --force to begin anew");
+    harness.process.assert_fails(&["export", &file], "use --force to start again");
     expect_success(&harness.process, &["export", &file, "--force"]);
 }
 
-/// How many bytes an import says before the line that stands at this place among those that tell of
-/// writing.
+/// Returns the number of bytes that an import prints before this progress line.
 fn bytes_before_line(output: &[u8], index: usize) -> usize {
     let output = str::from_utf8(output).unwrap();
-    output.match_indices("importing:").nth(index).expect("it tells").0
+    output.match_indices("importing:").nth(index).expect("the import prints its progress").0
 }
 
 #[track_caller]
@@ -201,22 +210,27 @@ fn check_killed_import(target: &BackupHarness, file: &str, stderr_bytes: usize, 
     });
     process.assert_fails(&["serve"], "an import into this vault is not finished");
     process.assert_fails(&["init"], "an import into this vault is not finished");
-    let told = run_json(process, &["import", file]);
-    assert!(told["resumed_rows"].as_u64() > Some(0), "{told}");
+    let output = run_json(process, &["import", file]);
+    assert!(output["resumed_rows"].as_u64() > Some(0), "{output}");
     check_served(target, ids);
 }
 
 #[test]
 fn killed_import_resumes() {
-    let (harness, ids) = used_vault();
+    let (harness, ids) = create_used_vault();
     let file = harness.path("export");
     expect_success(&harness.process, &["export", &file]);
-    // What it says when nobody ends it.
+    // Get the output of an uninterrupted import.
     let output = expect_success(&harness.second_machine().process, &["import", &file]).stderr;
-    for at in [0, 3] {
-        let room = bytes_before_line(&output, at);
-        check_killed_import(&harness.second_machine(), &file, room, &ids);
+    for line_index in [0, 3] {
+        let stderr_bytes = bytes_before_line(&output, line_index);
+        check_killed_import(&harness.second_machine(), &file, stderr_bytes, &ids);
         let database = create_database();
-        check_killed_import(&second_machine_on_postgres(&harness, &database), &file, room, &ids);
+        check_killed_import(
+            &second_machine_on_postgres(&harness, &database),
+            &file,
+            stderr_bytes,
+            &ids,
+        );
     }
 }

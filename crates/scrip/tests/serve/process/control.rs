@@ -1,4 +1,4 @@
-//! The control socket: one line for the owner of the data directory.
+//! The control socket: one line of status for the owner of the data directory.
 
 use std::{
     fs,
@@ -15,7 +15,8 @@ use scrip_testing::process::{
 use serde_json::Value;
 
 fn read_status(process: &ProcessHarness) -> Value {
-    let mut stream = UnixStream::connect(process.data().join("scrip.sock")).expect("it listens");
+    let mut stream =
+        UnixStream::connect(process.data().join("scrip.sock")).expect("the server listens");
     let mut line = String::new();
     stream.read_to_string(&mut line).expect("it tells");
     assert!(line.ends_with('\n'));
@@ -25,8 +26,8 @@ fn read_status(process: &ProcessHarness) -> Value {
 #[test]
 fn control_socket_reports_the_server_status() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    let (file, away) = (process.data().join("root.key"), process.path("away"));
-    fs::rename(&file, &away).unwrap();
+    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
+    fs::rename(&file, &moved_file).unwrap();
     let mut server = process.serve();
     let socket = process.data().join("scrip.sock");
     assert!(becomes_true(|| socket.exists()));
@@ -38,17 +39,17 @@ fn control_socket_reports_the_server_status() {
     assert_eq!(output["connections"], 0);
     assert!(output["version"].is_string() && output["started_at"].is_string());
 
-    fs::rename(&away, &file).unwrap();
+    fs::rename(&moved_file, &file).unwrap();
     assert!(becomes_true(|| read_status(&process)["sealed"] == false));
-    let held: Vec<_> = (0..3).map(|_| TcpStream::connect(server.address).unwrap()).collect();
+    let connections: Vec<_> = (0..3).map(|_| TcpStream::connect(server.address).unwrap()).collect();
     assert!(becomes_true(|| read_status(&process)["connections"] == 3));
-    drop(held);
+    drop(connections);
     assert!(becomes_true(|| read_status(&process)["connections"] == 0));
 
-    process.assert_fails(&["serve"], &format!("is served by process {}", server.child.id()));
+    process.assert_fails(&["serve"], &format!("is in use by server process {}", server.child.id()));
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(15)).is_some());
-    assert!(!socket.exists(), "it is taken away");
+    assert!(!socket.exists(), "the socket still exists");
 }
 
 #[test]
@@ -58,7 +59,7 @@ fn stale_control_socket_is_replaced() {
     let server = process.serve();
     assert!(becomes_true(|| socket.exists()));
     drop(server);
-    assert!(socket.exists(), "a process that was killed leaves it");
+    assert!(socket.exists(), "a killed process must leave its socket");
     let server = process.serve();
     let response = || UnixStream::connect(&socket).is_ok();
     assert!(becomes_true(response));

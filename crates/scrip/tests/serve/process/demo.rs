@@ -1,4 +1,4 @@
-//! The demo checkout is in `dev`, and in nothing that serves real cards.
+//! The demo checkout exists in `scrip dev` and not in `scrip serve`.
 
 use std::{
     io::{BufRead, BufReader},
@@ -27,14 +27,14 @@ fn serve_has_no_demo() {
     assert_eq!(dev.send("GET", "/demo").content_type, "text/html; charset=utf-8");
     assert_eq!(dev.send("POST", "/demo").status, 405);
     drop(dev);
-    // The same vault, with the same keys in it.
-    let served = process.serve();
+    // `scrip serve` uses the same vault with the same keys.
+    let server = process.serve();
     process.wait_for_log("the vault is open");
     for (method, path) in PATHS {
-        assert_eq!(served.send(method, path).status, 404, "{path}");
+        assert_eq!(server.send(method, path).status, 404, "{path}");
     }
-    // The frames of the SDK belong to both.
-    assert_eq!(served.status("/pages/challenge.html"), 200);
+    // Both commands serve the frames of the SDK.
+    assert_eq!(server.status("/pages/challenge.html"), 200);
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn dev_prints_the_demo_url() {
     assert!(output.contains("by the simulator at http://127.0.0.1:"), "{output}");
 }
 
-/// What it says before the first token.
+/// Starts the command and returns its output before the line about the first token.
 fn startup_output(arguments: &[&str]) -> String {
     let process = ProcessHarness::new(crate::SCRIP);
     let mut child =
@@ -60,7 +60,7 @@ fn startup_output(arguments: &[&str]) -> String {
 #[test]
 fn demo_is_disabled_on_public_addresses() {
     let output = startup_output(&["dev", "--listen", "0.0.0.0:0", "--plain-http"]);
-    assert!(output.contains("No demo: a shop that anybody could use"), "{output}");
+    assert!(output.contains("No demo shop: it is served on a loopback address only"), "{output}");
     assert!(!output.contains("/demo"), "{output}");
     let process = ProcessHarness::new(crate::SCRIP);
     let dev = process.start(&["dev", "--json", "--listen", "0.0.0.0:0", "--plain-http"]);
@@ -69,22 +69,23 @@ fn demo_is_disabled_on_public_addresses() {
     }
 }
 
-/// A page can make its own name lead here; its name is then what its browser asks for.
+/// A malicious page can resolve its own name to this address. The browser then sends that name as
+/// host.
 #[test]
 fn demo_rejects_foreign_host_names() {
     let process = ProcessHarness::new(crate::SCRIP);
     let dev = process.start(&["dev", "--json"]);
     let agent: ureq::Agent =
         ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let ask = |host: &str, path: &str| {
+    let post_status = |host: &str, path: &str| {
         let request = agent.get(format!("{}{path}", dev.url)).header("host", host);
         let request = request.header("origin", format!("http://{host}"));
         request.header("sec-fetch-site", "same-origin").call().unwrap().status().as_u16()
     };
     let port = dev.address.port();
     for path in ["/demo", "/demo/checkout.js", "/demo/settings"] {
-        assert_eq!(ask(&format!("127.0.0.1:{port}"), path), 200, "{path}");
-        assert_eq!(ask(&format!("localhost:{port}"), path), 200, "{path}");
-        assert_eq!(ask(&format!("evil.example:{port}"), path), 404, "{path}");
+        assert_eq!(post_status(&format!("127.0.0.1:{port}"), path), 200, "{path}");
+        assert_eq!(post_status(&format!("localhost:{port}"), path), 200, "{path}");
+        assert_eq!(post_status(&format!("evil.example:{port}"), path), 404, "{path}");
     }
 }

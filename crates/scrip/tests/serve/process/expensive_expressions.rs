@@ -1,4 +1,4 @@
-//! The most expensive expressions that the limits allow, and whether probes answer while they run.
+//! Probes must respond while the most expensive allowed expressions run.
 
 use std::{
     sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
@@ -11,7 +11,8 @@ use serde_json::json;
 
 const CLIENTS: usize = 6;
 const PROBES: usize = 20;
-/// Far more than a probe takes on a busy machine, and less than the queue of expensive requests.
+/// A timeout that is much longer than a probe takes on a busy machine, and shorter than the queue
+/// of expensive requests.
 const DEADLINE: Duration = Duration::from_secs(10);
 
 fn agent(timeout: Duration) -> ureq::Agent {
@@ -20,7 +21,7 @@ fn agent(timeout: Duration) -> ureq::Agent {
 }
 
 #[test]
-fn probes_answer_while_expensive_requests_run() {
+fn probes_respond_while_expensive_requests_run() {
     let process = ProcessHarness::new(crate::SCRIP);
     let server = process.start(&["dev", "--json"]);
     let keys = std::fs::read_to_string(process.data().join("dev-keys.json")).unwrap();
@@ -32,7 +33,7 @@ fn probes_answer_while_expensive_requests_run() {
         "type": "token", "data": "x".repeat(100_000), "search_indexes": [index, index],
     });
     let body = body.to_string();
-    let (stop, created) = (AtomicBool::new(false), AtomicUsize::new(0));
+    let (stop, created_count) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
@@ -43,14 +44,14 @@ fn probes_answer_while_expensive_requests_run() {
                     let request = request.header("Content-Type", "application/json");
                     let response = request.send(&body).unwrap();
                     assert_eq!(response.status().as_u16(), 201);
-                    created.fetch_add(1, SeqCst);
+                    created_count.fetch_add(1, SeqCst);
                 }
             });
         }
         let agent = agent(DEADLINE);
         let mut probes = 0;
-        // At least one expensive request ends while the probes go on.
-        while probes < PROBES || created.load(SeqCst) < 2 {
+        // At least one expensive request completes while the probes run.
+        while probes < PROBES || created_count.load(SeqCst) < 2 {
             let status = agent.get(format!("{}/healthz", server.url)).call();
             let status = status.map(|it| it.status().as_u16());
             if !matches!(status, Ok(200)) {

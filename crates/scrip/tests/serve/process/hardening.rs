@@ -1,7 +1,7 @@
-//! What the process gives up. Some of it only root can show; without root those tests say so and
+//! Privileges that the process gives up. Some tests need root. Without root they print a note and
 //! pass.
 
-#![expect(clippy::print_stderr, reason = "a test that could not show anything says so")]
+#![expect(clippy::print_stderr, reason = "a skipped test reports that it was skipped")]
 
 use std::{
     fs::{self, Permissions},
@@ -17,22 +17,23 @@ const NOBODY_UID: u32 = 65534;
 fn is_root() -> bool {
     let is_root = nix::unistd::Uid::effective().is_root();
     if !is_root {
-        eprintln!("skipped: only root can show this");
+        eprintln!("skipped: this test needs root");
     }
     is_root
 }
 
-/// A line of a file of the process in /proc.
-fn proc_line(server: &RunningServer, file: &str, start: &str) -> String {
+/// Returns a line of a file of the process in /proc.
+fn proc_line(server: &RunningServer, file: &str, prefix: &str) -> String {
     let text = fs::read_to_string(format!("/proc/{}/{file}", server.child.id())).unwrap();
-    text.lines().find(|it| it.starts_with(start)).unwrap_or_default().to_owned()
+    text.lines().find(|it| it.starts_with(prefix)).unwrap_or_default().to_owned()
 }
 
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
 
-/// What the kernel gives to root although the process is somebody else's cannot be looked into.
+/// Returns the owner of `/proc/<pid>/environ`. The kernel assigns the file to root if the process
+/// is not dumpable.
 fn environ_owner(server: &RunningServer) -> u32 {
     fs::metadata(format!("/proc/{}/environ", server.child.id())).unwrap().uid()
 }
@@ -44,39 +45,43 @@ fn core_dumps_are_disabled() {
         let server = process.start(&arguments);
         let core = proc_line(&server, "limits", "Max core file size");
         assert_eq!(words(&core)[4..6], ["0", "0"], "{core}");
-        assert_eq!(environ_owner(&server), 0, "it is not dumpable");
+        assert_eq!(environ_owner(&server), 0, "the process is dumpable");
     }
 }
 
 #[test]
 fn memory_is_locked_according_to_the_setting() {
-    let locked = |server: &RunningServer| words(&proc_line(server, "status", "VmLck:"))[1] != "0";
+    let is_locked =
+        |server: &RunningServer| words(&proc_line(server, "status", "VmLck:"))[1] != "0";
     let process =
         ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_SERVER_LOCK_MEMORY", "off");
-    assert!(!locked(&process.serve()));
+    assert!(!is_locked(&process.serve()));
     assert!(!process.log().contains("memory is"));
-    assert!(!locked(&process.start(&["dev", "--json"])), "dev does not");
+    assert!(!is_locked(&process.start(&["dev", "--json"])), "scrip dev must not lock memory");
 
     let process = process.with_variable("SCRIP_SERVER_LOCK_MEMORY", "auto");
     let server = process.serve();
     process.wait_for_log("memory is ");
-    let may = process.log().contains("memory is locked");
-    assert_eq!(locked(&server), may, "it does as it says");
+    let may_lock = process.log().contains("memory is locked");
+    assert_eq!(is_locked(&server), may_lock, "the log disagrees with the process");
     drop(server);
     let process = process.with_variable("SCRIP_SERVER_LOCK_MEMORY", "on");
-    if !may {
-        eprintln!("memory cannot be locked here, so only the refusal is shown");
+    if !may_lock {
+        eprintln!("memory cannot be locked here: only the rejection is tested");
         return process.assert_fails(&["serve"], "memory cannot be locked");
     }
     let server = process.serve();
-    assert!(locked(&server));
+    assert!(is_locked(&server));
     assert!(becomes_true(|| server.status("/readyz") == 200));
-    // What is mapped would be locked too, and a large database would fill memory.
+    // Locking would include mapped files, and a large database would fill the memory.
     let maps = fs::read_to_string(format!("/proc/{}/maps", server.child.id())).unwrap();
-    assert!(!maps.lines().any(|it| it.ends_with("/scrip.db")), "the database is not mapped");
+    assert!(
+        !maps.lines().any(|it| it.ends_with("/scrip.db")),
+        "the database is mapped into memory"
+    );
 }
 
-/// Where a user who is not root gets at it.
+/// Makes a path reachable for other users.
 fn make_reachable(path: &Path) {
     fs::set_permissions(path.parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
 }
@@ -86,7 +91,7 @@ fn root_privileges_are_dropped() {
     if !is_root() {
         return;
     }
-    // Groups that whoever starts the server may have, and that must not be left.
+    // The starting user has supplementary groups, which the server must drop.
     setgroups(&[0, 4].map(Gid::from_raw)).unwrap();
     let process = ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_SERVER_USER", "nobody");
     make_reachable(&process.data());
@@ -94,57 +99,57 @@ fn root_privileges_are_dropped() {
     assert!(output.status.success(), "{output:?}");
     for file in ["", "root.key", "scrip.db"] {
         let owner = fs::metadata(process.data().join(file)).unwrap().uid();
-        assert_eq!(owner, NOBODY_UID, "{file} belongs to the user that serves");
+        assert_eq!(owner, NOBODY_UID, "{file} must belong to the server user");
     }
     let server = process.serve();
     assert!(becomes_true(|| server.status("/readyz") == 200));
-    for (ids, start) in [(4, "Uid:"), (4, "Gid:")] {
-        let line = proc_line(&server, "status", start);
-        let nobody = NOBODY_UID.to_string();
-        assert_eq!(words(&line)[1..=ids], [&*nobody; 4], "{line}");
+    for (ids, prefix) in [(4, "Uid:"), (4, "Gid:")] {
+        let line = proc_line(&server, "status", prefix);
+        let uid = NOBODY_UID.to_string();
+        assert_eq!(words(&line)[1..=ids], [&*uid; 4], "{line}");
     }
     let groups = proc_line(&server, "status", "Groups:");
     assert!(!words(&groups).iter().any(|it| ["0", "4"].contains(it)), "{groups}");
-    for set in ["CapPrm:", "CapEff:"] {
-        let held = proc_line(&server, "status", set);
-        assert_eq!(words(&held)[1], "0000000000000000", "{held}");
+    for capability_set in ["CapPrm:", "CapEff:"] {
+        let capabilities = proc_line(&server, "status", capability_set);
+        assert_eq!(words(&capabilities)[1], "0000000000000000", "{capabilities}");
     }
-    assert_eq!(environ_owner(&server), 0, "it is not dumpable, though the user changed");
+    assert_eq!(environ_owner(&server), 0, "the process is dumpable after the user change");
 }
 
 #[test]
 fn unusable_server_user_is_rejected() {
     let process = ProcessHarness::initialized(crate::SCRIP)
-        .with_variable("SCRIP_SERVER_USER", "nobody-of-this-name");
-    process.assert_fails(&["serve"], "there is no user nobody-of-this-name");
+        .with_variable("SCRIP_SERVER_USER", "missing-user");
+    process.assert_fails(&["serve"], "user missing-user does not exist");
     let process = process.with_variable("SCRIP_SERVER_USER", "root");
     process.assert_fails(&["serve"], "must not be root");
     if !is_root() {
         return;
     }
-    // As somebody else, who cannot become yet another, and may not lock memory.
+    // Run as a user that can neither change to a third user nor lock memory.
     make_reachable(&process.data());
     for entry in fs::read_dir(process.data()).unwrap() {
         chown(entry.unwrap().path(), Some(NOBODY_UID), None).unwrap();
     }
     chown(process.data(), Some(NOBODY_UID), None).unwrap();
-    // The program may lie where only root gets.
+    // The program may be in a folder that only root can read.
     let program = process.path("scrip");
     fs::copy(crate::SCRIP, &program).unwrap();
-    let as_nobody = |process: &ProcessHarness, expected: &str| {
+    let expect_unprivileged_failure = |process: &ProcessHarness, expected: &str| {
         use std::os::unix::process::CommandExt;
         let mut command = std::process::Command::new(&program);
-        let like = process.command(&["serve"]);
-        let variables = like.get_envs().filter_map(|(name, value)| Some((name, value?)));
+        let default_command = process.command(&["serve"]);
+        let variables = default_command.get_envs().filter_map(|(name, value)| Some((name, value?)));
         command.env_clear().envs(variables).arg("serve").current_dir(process.path(""));
         let output = command.uid(NOBODY_UID).gid(NOBODY_UID).output().unwrap();
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert!(!output.status.success() && said.contains(expected), "{said}");
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
     };
     let process = process.with_variable("SCRIP_SERVER_USER", "daemon");
-    as_nobody(&process, "only root can become daemon");
+    expect_unprivileged_failure(&process, "only root can switch to daemon");
     let process = process
         .with_variable("SCRIP_SERVER_USER", "nobody")
         .with_variable("SCRIP_SERVER_LOCK_MEMORY", "on");
-    as_nobody(&process, "memory cannot be locked");
+    expect_unprivileged_failure(&process, "memory cannot be locked");
 }

@@ -1,4 +1,4 @@
-//! A server without its key answers that it has none, and opens when it gets it.
+//! A server without its root key reports that it is sealed, and unseals when it gets the key.
 
 use std::{
     fs::{self, Permissions},
@@ -31,25 +31,25 @@ fn expect_sealed(server: &RunningServer) {
         ("GET", "/tokens/"),
     ];
     for (method, path) in request {
-        let reply = server.send(method, path);
-        assert_eq!(reply.status, 503, "{method} {path}");
-        assert_eq!(reply.content_type, "application/problem+json");
-        assert!(reply.retry_after.is_some(), "{method} {path}");
+        let response = server.send(method, path);
+        assert_eq!(response.status, 503, "{method} {path}");
+        assert_eq!(response.content_type, "application/problem+json");
+        assert!(response.retry_after.is_some(), "{method} {path}");
     }
 }
 
-/// A client that writes its whole body before it listens gets the answer too.
+/// A client that writes its whole body before it reads gets the response, too.
 #[track_caller]
 fn expect_response_after_body(server: &RunningServer) {
     let mut stream = TcpStream::connect(server.address).unwrap();
     let head = "POST /tokens HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n";
     stream.write_all(head.as_bytes()).unwrap();
     sleep(Duration::from_millis(200));
-    stream.write_all(&[b' '; 300_000]).expect("it is still read");
-    let next = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
-    stream.write_all(next.as_bytes()).expect("it is still read");
+    stream.write_all(&[b' '; 300_000]).expect("the server reads the request");
+    let next_request = "GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(next_request.as_bytes()).expect("the server reads the request");
     let mut responses = String::new();
-    stream.read_to_string(&mut responses).expect("it is answered");
+    stream.read_to_string(&mut responses).expect("the server responds");
     assert!(responses.starts_with("HTTP/1.1 503"), "{responses}");
     assert!(responses.contains("HTTP/1.1 200"), "{responses}");
 }
@@ -64,22 +64,27 @@ fn expect_unsealed(server: &RunningServer) {
 #[test]
 fn root_key_that_appears_later_unseals_the_vault() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    let (file, away) = (process.data().join("root.key"), process.path("away"));
-    fs::rename(&file, &away).unwrap();
+    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
+    fs::rename(&file, &moved_file).unwrap();
     let server = process.serve();
     expect_sealed(&server);
     process.wait_for_log("the vault is sealed");
-    // Time for another look or two, which find the same.
+    // Wait for further attempts, which have the same result.
     sleep(Duration::from_secs(1));
-    fs::rename(&away, &file).unwrap();
+    fs::rename(&moved_file, &file).unwrap();
     expect_unsealed(&server);
     let log = process.log();
-    assert_eq!(log.matches("the vault is sealed").count(), 1, "a cause is told once: {log}");
+    assert_eq!(
+        log.matches("the vault is sealed").count(),
+        1,
+        "the cause was logged more than once: {log}"
+    );
     assert!(log.contains("root.key cannot be used"), "{log}");
     assert!(log.contains("the vault is open"));
 }
 
-/// Sealed with this file, and the cause is told; open with the right one.
+/// Expects that the vault is sealed with this key file, that the cause is logged, and that the
+/// right file unseals it.
 fn check_sealed_by(damage: impl FnOnce(&std::path::Path), cause: &str) {
     let process = ProcessHarness::initialized(crate::SCRIP);
     let file = process.data().join("root.key");
@@ -103,27 +108,31 @@ fn root_key_of_another_vault_keeps_the_vault_sealed() {
 
 #[test]
 fn malformed_root_key_keeps_the_vault_sealed() {
-    check_sealed_by(|it| fs::write(it, "a key").unwrap(), "not the base64 text of 32 bytes");
+    check_sealed_by(|it| fs::write(it, "a key").unwrap(), "not base64 of 32 bytes");
 }
 
 #[test]
 fn root_key_readable_by_others_keeps_the_vault_sealed() {
-    let expose = |it: &std::path::Path| {
+    let make_readable = |it: &std::path::Path| {
         fs::set_permissions(it, Permissions::from_mode(0o644)).unwrap();
     };
-    check_sealed_by(expose, "chmod 600");
+    check_sealed_by(make_readable, "chmod 600");
 }
 
 #[test]
 fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     let process = ProcessHarness::new(crate::SCRIP);
-    process.assert_fails(&["serve"], "there is no data directory");
+    process.assert_fails(&["serve"], "does not exist; run: scrip init");
     fs::create_dir(process.data()).unwrap();
     for command in [&["serve"][..], &["status"], &["tenant", "list"]] {
-        process.assert_fails(command, "there is no vault in");
+        process.assert_fails(command, "contains no vault");
     }
-    assert_eq!(fs::read_dir(process.data()).unwrap().count(), 0, "a wrong path stays as it is");
-    // As a first start that was cut short leaves it.
+    assert_eq!(
+        fs::read_dir(process.data()).unwrap().count(),
+        0,
+        "files were created at a wrong path"
+    );
+    // This is the state after an interrupted first start.
     assert!(process.run(&["init"]).status.success());
     fs::remove_file(process.data().join("root.key")).unwrap();
     let database = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
@@ -134,14 +143,15 @@ fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     expect_sealed(&server);
     expect_response_after_body(&server);
     assert!(!process.data().join("root.key").exists());
-    // A sealed server stops like any other.
+    // A sealed server stops as an unsealed server does.
     terminate(&server.child);
-    let status = wait(&mut server.child, Duration::from_secs(15)).expect("it ends");
+    let status =
+        wait(&mut server.child, Duration::from_secs(15)).expect("wait for the process to end");
     assert_eq!(status.code(), Some(0));
-    assert_eq!(server.remaining_output(), "", "nothing but the address is on standard output");
+    assert_eq!(server.remaining_output(), "", "standard output has more than the address");
 
     let server = process.serve();
-    assert!(process.run(&["init"]).status.success(), "beside the server that waits for it");
+    assert!(process.run(&["init"]).status.success(), "init failed while a sealed server runs");
     expect_unsealed(&server);
 }
 
@@ -149,9 +159,9 @@ fn empty_vault_stays_sealed_and_serve_creates_no_key() {
 fn init_creates_missing_parts_and_changes_nothing_else() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     let file = process.data().join("root.key");
-    let mode = |it: &std::path::Path| fs::metadata(it).unwrap().permissions().mode() & 0o777;
-    assert_eq!(mode(&process.data()), 0o700);
-    assert_eq!(mode(&file), 0o600);
+    let read_mode = |it: &std::path::Path| fs::metadata(it).unwrap().permissions().mode() & 0o777;
+    assert_eq!(read_mode(&process.data()), 0o700);
+    assert_eq!(read_mode(&file), 0o600);
     let key = fs::read_to_string(&file).unwrap();
     assert!(process.run(&["init"]).status.success());
     assert_eq!(fs::read_to_string(&file).unwrap(), key);
@@ -159,9 +169,9 @@ fn init_creates_missing_parts_and_changes_nothing_else() {
     fs::write(&file, FOREIGN_KEY).unwrap();
     process.assert_fails(&["init"], "did not wrap the keys of this vault");
     fs::remove_file(&file).unwrap();
-    process.assert_fails(&["init"], "put it back");
-    assert!(!file.exists(), "a new key would hide that the old one is gone");
-    // Where the key comes from the environment, no file is made.
+    process.assert_fails(&["init"], "restore that file");
+    assert!(!file.exists(), "a new key would hide the loss of the old one");
+    // If the key comes from the environment, no file is created.
     let process = process.with_variable("SCRIP_ROOT_KEY", key.trim());
     assert!(process.run(&["init"]).status.success());
     assert!(!file.exists());

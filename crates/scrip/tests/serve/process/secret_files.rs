@@ -1,4 +1,4 @@
-//! Files with keys and passwords that other users can read end the start, and the file is named.
+//! Key and password files that other users can read prevent the start. The error names the file.
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -9,13 +9,13 @@ use crate::{
     operator::commands::run_json,
 };
 
-/// With a file of this name that everybody can read.
+/// Expects that a start fails while every user can read this file.
 #[track_caller]
 fn check_rejected_while_readable(process: &ProcessHarness, name: &str, setting: &str, fix: &str) {
     let file = process.path(name);
     let set_mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
     set_mode(0o644);
-    let fix = format!("is open to others (mode 644); run: chmod {fix} {name}");
+    let fix = format!("is accessible to other users (mode 644); run: chmod {fix} {name}");
     process.assert_fails(&["serve"], &format!("{setting}: {name} {fix}"));
     let doctor = process.run(&["doctor"]);
     let output = String::from_utf8_lossy(&doctor.stdout).into_owned();
@@ -50,12 +50,15 @@ fn password_and_metrics_key_readable_by_others_prevent_start() {
 fn settings_file_with_password_readable_by_others_prevents_start() {
     let process = ProcessHarness::new(crate::SCRIP);
     let url = "postgres://scrip:secret@127.0.0.1:1/scrip?sslmode=disable";
-    let text = format!("[storage]\nurl = \"{url}\"\nonly_node = true\n");
+    let text = format!("[storage]\nurl = \"{url}\"\nsingle_node = true\n");
     fs::write(process.path("scrip.toml"), text).unwrap();
     let process = process.with_variable("SCRIP_CONFIG", "scrip.toml");
     let file = process.path("scrip.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
-    process.assert_fails(&["serve"], "storage.url: scrip.toml is open to others (mode 644)");
+    process.assert_fails(
+        &["serve"],
+        "storage.url: scrip.toml is accessible to other users (mode 644)",
+    );
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     process.assert_fails(&["serve"], "cannot be used");
 }
@@ -66,11 +69,11 @@ fn doctor_warns_of_a_root_key_in_the_environment() {
     let key = fs::read_to_string(process.data().join("root.key")).unwrap();
     let checks = |process: &ProcessHarness| run_json(process, &["doctor"])["checks"].clone();
     let root_key = |checks: serde_json::Value| {
-        let found = checks.as_array().unwrap().iter().find(|it| it["check"] == "root key");
-        found.unwrap().clone()
+        let check = checks.as_array().unwrap().iter().find(|it| it["check"] == "root key");
+        check.unwrap().clone()
     };
     let process = process.with_variable("SCRIP_ROOT_KEY", key.trim());
     let finding = root_key(checks(&process));
     assert_eq!(finding["verdict"], "warning", "{finding}");
-    assert!(finding["says"].as_str().unwrap().contains("set keys.root_key_file"), "{finding}");
+    assert!(finding["message"].as_str().unwrap().contains("set keys.root_key_file"), "{finding}");
 }

@@ -14,9 +14,9 @@ fn invalid_setting_in_the_file_is_reported_with_line_and_column() {
     process.assert_fails(&["init"], expected);
     process.assert_fails(&["config", "check"], expected);
     let output = process.run(&["config", "check", "--json"]);
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    assert_eq!(said["ok"], false);
-    assert!(said["problems"][0].as_str().unwrap().starts_with(expected));
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(output["ok"], false);
+    assert!(output["problems"][0].as_str().unwrap().starts_with(expected));
 
     process.assert_fails(&["serve", "--config", "none.toml"], "none.toml cannot be read");
     let process = process.with_variable("SCRIP_CONFIG", "none.toml");
@@ -32,9 +32,9 @@ fn config_check_shows_the_source_of_each_value() {
     fs::write(process.path("mine.toml"), text).unwrap();
     let output = process.run(&["config", "check", "--json", "--config", "mine.toml"]);
     assert!(output.status.success());
-    let said: Value = serde_json::from_slice(&output.stdout).unwrap();
-    let of = |name: &str| {
-        let rows = said["settings"].as_array().unwrap();
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let value_and_origin = |name: &str| {
+        let rows = output["settings"].as_array().unwrap();
         let row = rows.iter().find(|it| it["name"] == name).unwrap();
         (row["value"].as_str().unwrap().to_owned(), row["origin"].as_str().unwrap().to_owned())
     };
@@ -45,12 +45,12 @@ fn config_check_shows_the_source_of_each_value() {
         ("log.filter", "debug", "environment"),
     ];
     for (name, value, origin) in expected {
-        assert_eq!(of(name), (value.to_owned(), origin.to_owned()), "{name}");
+        assert_eq!(value_and_origin(name), (value.to_owned(), origin.to_owned()), "{name}");
     }
-    assert!(said["warnings"][0].as_str().unwrap().starts_with("SCRIP_SERVER_USR"));
+    assert!(output["warnings"][0].as_str().unwrap().starts_with("SCRIP_SERVER_USR"));
     let output = process.run(&["config", "check", "--config", "mine.toml"]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("server.drain_deadline_seconds    = 3"), "{said}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("server.drain_deadline_seconds    = 3"), "{output}");
 }
 
 #[test]
@@ -58,9 +58,9 @@ fn invalid_variable_is_named_without_its_value() {
     let process = ProcessHarness::new(crate::SCRIP)
         .with_variable("SCRIP_SERVER_CONNECTIONS_MAX", "4242424242424242");
     let output = process.run(&["serve"]);
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("SCRIP_SERVER_CONNECTIONS_MAX: must be"), "{said}");
-    assert!(!said.contains("4242424242424242"), "{said}");
+    let output = String::from_utf8(output.stderr).unwrap();
+    assert!(output.contains("SCRIP_SERVER_CONNECTIONS_MAX: must be"), "{output}");
+    assert!(!output.contains("4242424242424242"), "{output}");
 }
 
 #[test]
@@ -72,15 +72,15 @@ fn root_key_is_never_printed_or_logged() {
     for arguments in [&["config", "check"][..], &["config", "check", "--json"], &["init"]] {
         let output = process.run(arguments);
         assert!(output.status.success(), "{output:?}");
-        let said = [output.stdout, output.stderr].concat();
-        assert!(!String::from_utf8_lossy(&said).contains(&KEY[..20]));
+        let output = [output.stdout, output.stderr].concat();
+        assert!(!String::from_utf8_lossy(&output).contains(&KEY[..20]));
     }
     drop(process.serve());
     assert!(!process.log().contains(&KEY[..20]));
 }
 
 #[test]
-fn an_unknown_variable_is_logged() {
+fn unknown_variable_is_logged() {
     let process = ProcessHarness::initialized(crate::SCRIP)
         .with_variable("SCRIP_SERVER_LISEN", "127.0.0.1:1");
     let _server = process.serve();
@@ -101,10 +101,11 @@ fn header_deadline_setting_is_applied() {
     let process = ProcessHarness::initialized(crate::SCRIP)
         .with_variable("SCRIP_SERVER_HEADER_DEADLINE_SECONDS", "1");
     let server = process.serve();
-    let mut silent = std::net::TcpStream::connect(server.address).unwrap();
-    silent.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
-    let mut rest = Vec::new();
-    std::io::Read::read_to_end(&mut silent, &mut rest).expect("it is closed before ten seconds");
+    let mut silent_connection = std::net::TcpStream::connect(server.address).unwrap();
+    silent_connection.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    let mut response_bytes = Vec::new();
+    std::io::Read::read_to_end(&mut silent_connection, &mut response_bytes)
+        .expect("the connection is closed within ten seconds");
 }
 
 #[test]
@@ -127,19 +128,19 @@ fn deprecation_settings_accept_only_on_or_off() {
     let process =
         ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_DEPRECATED_SEARCH_TOKENS_V1", "off");
     let output = process.run(&["config", "check"]);
-    let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("deprecated.search_tokens_v1      = \"off\""), "{said}");
-    assert!(said.contains("deprecated.list_tokens_v1        = \"on\""), "{said}");
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert!(output.contains("deprecated.search_tokens_v1      = \"off\""), "{output}");
+    assert!(output.contains("deprecated.list_tokens_v1        = \"on\""), "{output}");
 }
 
-/// By the environment and by the file, through the real program.
+/// Tests the setting in the environment and in the file.
 #[test]
 fn deprecated_operation_can_be_disabled_by_settings() {
-    let ask = |server: &RunningServer, path: &str, key: &str| {
+    let get_status = |server: &RunningServer, path: &str, key: &str| {
         let config = ureq::Agent::config_builder().http_status_as_error(false).build();
         let agent: ureq::Agent = config.into();
         let request = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
-        request.expect("an answer").status().as_u16()
+        request.expect("a response").status().as_u16()
     };
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let opened = |process: &ProcessHarness| {
@@ -148,14 +149,14 @@ fn deprecated_operation_can_be_disabled_by_settings() {
         server
     };
     let server = opened(&process);
-    assert_eq!(ask(&server, "/tokens", &key), 200);
+    assert_eq!(get_status(&server, "/tokens", &key), 200);
     drop(server);
     fs::write(process.path("scrip.toml"), "[deprecated]\nlist_tokens_v1 = \"off\"\n").unwrap();
     let server = opened(&process);
-    assert_eq!(ask(&server, "/tokens", &key), 410);
-    assert_eq!(ask(&server, "/tokens", "nobodys"), 401);
-    assert_eq!(ask(&server, "/v2/tokens", &key), 200);
+    assert_eq!(get_status(&server, "/tokens", &key), 410);
+    assert_eq!(get_status(&server, "/tokens", "nobodys"), 401);
+    assert_eq!(get_status(&server, "/v2/tokens", &key), 200);
     drop(server);
     let process = process.with_variable("SCRIP_DEPRECATED_LIST_TOKENS_V1", "on");
-    assert_eq!(ask(&opened(&process), "/tokens", &key), 200);
+    assert_eq!(get_status(&opened(&process), "/tokens", &key), 200);
 }

@@ -1,4 +1,4 @@
-//! Verification codes and expiry by the real program: over a restart, and with keys in a file.
+//! CVCs and expiry in the real program: across a restart, and with epoch keys in a file.
 
 use std::{fs, os::unix::fs::PermissionsExt, path::PathBuf, thread::sleep, time::Duration};
 
@@ -9,7 +9,7 @@ use scrip_testing::{
 };
 use serde_json::{Value, json};
 
-/// A folder in memory, that goes with the test.
+/// A folder in memory that is deleted with the value.
 struct MemoryFolder(PathBuf);
 
 impl MemoryFolder {
@@ -29,7 +29,7 @@ impl Drop for MemoryFolder {
 }
 
 pub(crate) fn send_request(
-    running: &RunningServer,
+    server: &RunningServer,
     key: &str,
     method: &str,
     path: &str,
@@ -38,7 +38,7 @@ pub(crate) fn send_request(
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
     let agent: ureq::Agent = config.into();
     let request = ureq::http::Request::builder().method(method);
-    let request = request.uri(format!("{}{path}", running.url)).header("BT-API-KEY", key);
+    let request = request.uri(format!("{}{path}", server.url)).header("BT-API-KEY", key);
     let request = request.header("Content-Type", "application/json").body(body.to_string());
     let response = agent.run(request.unwrap()).unwrap();
     let status = response.status().as_u16();
@@ -47,24 +47,24 @@ pub(crate) fn send_request(
 }
 
 pub(crate) fn serve_ready(process: &ProcessHarness) -> RunningServer {
-    let running = process.serve();
-    assert!(becomes_true(|| running.status("/readyz") == 200), "{}", process.log());
-    running
+    let server = process.serve();
+    assert!(becomes_true(|| server.status("/readyz") == 200), "{}", process.log());
+    server
 }
 
-/// What a card's code is after the server was killed and started again.
+/// Kills and restarts the server. Returns the CVC of a card after the restart.
 fn cvc_after_restart(process: &ProcessHarness, key: &str) -> Value {
-    let running = serve_ready(process);
+    let server = serve_ready(process);
     let card = json!({"number": "4242424242424242", "cvc": "123"});
     let (status, created) =
-        send_request(&running, key, "POST", "/tokens", &json!({"type": "card", "data": card}));
+        send_request(&server, key, "POST", "/tokens", &json!({"type": "card", "data": card}));
     assert_eq!((status, &created["data"]["cvc"]), (201, &json!("123")), "{created}");
-    drop(running);
-    let running = serve_ready(process);
+    drop(server);
+    let server = serve_ready(process);
     let path = format!("/tokens/{}", created["id"].as_str().unwrap());
-    let (status, found) = send_request(&running, key, "GET", &path, &Value::Null);
-    assert_eq!((status, &found["data"]["number"]), (200, &json!("4242424242424242")));
-    found["data"]["cvc"].clone()
+    let (status, token) = send_request(&server, key, "GET", &path, &Value::Null);
+    assert_eq!((status, &token["data"]["number"]), (200, &json!("4242424242424242")));
+    token["data"]["cvc"].clone()
 }
 
 #[test]
@@ -72,14 +72,14 @@ fn cvcs_survive_a_restart_only_with_keys_in_a_file() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     assert_eq!(cvc_after_restart(&process, &key), Value::Null);
 
-    let shared = MemoryFolder::new("kept");
+    let shared = MemoryFolder::new("shared");
     let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
     assert_eq!(cvc_after_restart(&process, &key), json!("123"));
-    let mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    assert_eq!((mode(shared.0.clone()), mode(shared.0.join("epochs"))), (0o700, 0o600));
+    let read_mode = |path: PathBuf| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((read_mode(shared.0.clone()), read_mode(shared.0.join("epochs"))), (0o700, 0o600));
 }
 
-/// As it would be with another node: the process that sealed the code is gone.
+/// This test simulates another node: the process that sealed the CVC no longer runs.
 #[test]
 fn cvcs_survive_a_restart_with_keys_in_a_redis_without_persistence() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
@@ -88,43 +88,43 @@ fn cvcs_survive_a_restart_with_keys_in_a_redis_without_persistence() {
     assert_eq!(cvc_after_restart(&process, &key), json!("123"));
     let doctor = process.run(&["doctor"]);
     let output = String::from_utf8(doctor.stdout).unwrap();
-    assert!(output.contains("Redis answers, and keeps nothing on a disk"), "{output}");
+    assert!(output.contains("Redis responds and stores nothing on a disk"), "{output}");
 
     redis.kill();
     let output = String::from_utf8(process.run(&["doctor"]).stdout).unwrap();
-    assert!(output.contains("codes are neither taken nor shown"), "{output}");
-    // It serves cards all the same, and codes again as soon as Redis is back, but for those it lost.
-    let running = serve_ready(&process);
+    assert!(output.contains("CVCs are neither stored nor returned"), "{output}");
+    // The server still serves cards. CVCs work again when Redis is available, except the lost ones.
+    let server = serve_ready(&process);
     let with_code = json!({"type": "card", "data": {"number": "4242424242424242", "cvc": "123"}});
-    assert_eq!(send_request(&running, &key, "POST", "/tokens", &with_code).0, 503);
-    let without = json!({"type": "card", "data": {"number": "4242424242424242"}});
-    assert_eq!(send_request(&running, &key, "POST", "/tokens", &without).0, 201);
+    assert_eq!(send_request(&server, &key, "POST", "/tokens", &with_code).0, 503);
+    let card_without_cvc = json!({"type": "card", "data": {"number": "4242424242424242"}});
+    assert_eq!(send_request(&server, &key, "POST", "/tokens", &card_without_cvc).0, 201);
     assert!(redis.restart());
-    assert!(becomes_true(|| send_request(&running, &key, "POST", "/tokens", &with_code).0 == 201));
-    drop(running);
+    assert!(becomes_true(|| send_request(&server, &key, "POST", "/tokens", &with_code).0 == 201));
+    drop(server);
 
     redis.kill();
     assert!(redis.restart_with(&["--appendonly", "yes"]));
-    process.assert_fails(&["serve"], "it keeps what it is given on a disk");
-    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
+    process.assert_fails(&["serve"], "it stores data on a disk");
+    let process = process.with_variable("SCRIP_CVC_ALLOW_EPOCH_KEYS_ON_DISK", "true");
     assert_eq!(cvc_after_restart(&process, &key), json!("123"));
 }
 
-/// It says so before it looks for PostgreSQL, and so needs none here.
+/// The error is reported before the server connects to PostgreSQL, so the test needs no PostgreSQL.
 #[test]
 fn unshared_epoch_keys_are_rejected_on_postgresql() {
     let process = ProcessHarness::new(crate::SCRIP)
-        .with_variable("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+        .with_variable("SCRIP_STORAGE_URL", "postgres://scrip@127.0.0.1:1/none");
     fs::create_dir(process.data()).unwrap();
     let shared = MemoryFolder::new("lonely");
     for keys in ["memory", &shared.setting()] {
         let process = ProcessHarness::new(crate::SCRIP)
-            .with_variable("SCRIP_STORAGE_URL", "postgres://nobody@127.0.0.1:1/none");
+            .with_variable("SCRIP_STORAGE_URL", "postgres://scrip@127.0.0.1:1/none");
         fs::create_dir(process.data()).unwrap();
         let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", keys);
         process.assert_fails(&["serve"], "set cvc.epoch_keys = \"redis://…\"");
-        process.assert_fails(&["serve"], "or say storage.only_node = true");
-        let process = process.with_variable("SCRIP_STORAGE_ONLY_NODE", "true");
+        process.assert_fails(&["serve"], "or set storage.single_node = true");
+        let process = process.with_variable("SCRIP_STORAGE_SINGLE_NODE", "true");
         let output = String::from_utf8(process.run(&["serve"]).stderr).unwrap();
         assert!(!output.contains("epoch_keys"), "{output}");
     }
@@ -137,17 +137,17 @@ fn unshared_epoch_keys_are_rejected_on_postgresql() {
 #[test]
 fn unsafe_epoch_key_locations_are_rejected() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    let inside = format!("file:{}", process.data().join("epochs").display());
-    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &inside);
+    let location_in_data = format!("file:{}", process.data().join("epochs").display());
+    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &location_in_data);
     process.assert_fails(&["serve"], "must not be in the data directory");
     let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", "file:epochs");
-    process.assert_fails(&["serve"], "must be memory, or file: and an absolute path");
+    process.assert_fails(&["serve"], "must be memory, or file: with an absolute path");
 
     let shared = MemoryFolder::new("open");
     fs::create_dir(&shared.0).unwrap();
     fs::set_permissions(&shared.0, fs::Permissions::from_mode(0o777)).unwrap();
     let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS", &shared.setting());
-    process.assert_fails(&["serve"], "nobody else may write there");
+    process.assert_fails(&["serve"], "must not be writable by other users");
 
     let disk = process.path("keys");
     let process = process
@@ -155,38 +155,38 @@ fn unsafe_epoch_key_locations_are_rejected() {
     if statfs(&std::env::temp_dir()).unwrap().filesystem_type() != TMPFS_MAGIC {
         process.assert_fails(&["serve"], "neither on tmpfs nor on ramfs");
     }
-    let process = process.with_variable("SCRIP_CVC_EPOCH_KEYS_ON_DISK", "true");
+    let process = process.with_variable("SCRIP_CVC_ALLOW_EPOCH_KEYS_ON_DISK", "true");
     assert_eq!(process.serve().status("/healthz"), 200);
     assert!(disk.join("epochs").is_file());
 }
 
-/// The server is not there when the token expires; the next one removes it.
+/// The token expires while no server runs. The next server removes it.
 #[test]
 fn restart_removes_tokens_that_expired_meanwhile() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
-    let running = serve_ready(&process);
-    let lasting = json!({"type": "token", "data": 1});
-    // On a slow machine it may have expired before it is there.
-    let mut tries = (1..60).map(|_| {
-        let (_, first) = send_request(&running, &key, "POST", "/tokens", &lasting);
+    let server = serve_ready(&process);
+    let body_without_expiry = json!({"type": "token", "data": 1});
+    // On a slow machine the token may expire before it is created.
+    let mut attempts = (1..60).map(|_| {
+        let (_, first) = send_request(&server, &key, "POST", "/tokens", &body_without_expiry);
         let created: jiff::Timestamp = first["created_at"].as_str().unwrap().parse().unwrap();
-        let ends = (created + Duration::from_secs(3)).to_string();
-        let body = json!({"type": "token", "data": 1, "expires_at": ends});
-        send_request(&running, &key, "POST", "/tokens", &body)
+        let expires_at = (created + Duration::from_secs(3)).to_string();
+        let body = json!({"type": "token", "data": 1, "expires_at": expires_at});
+        send_request(&server, &key, "POST", "/tokens", &body)
     });
-    let (_, created) = tries.find(|(status, _)| *status == 201).unwrap();
-    drop(tries);
-    drop(running);
+    let (_, created) = attempts.find(|(status, _)| *status == 201).unwrap();
+    drop(attempts);
+    drop(server);
     sleep(Duration::from_secs(4));
 
-    // However long all this took, its clock is to be believed.
-    let process = process.with_variable("SCRIP_CLOCK_START", "wall");
-    let running = serve_ready(&process);
+    // The new server trusts the wall clock, regardless of how long no server ran.
+    let process = process.with_variable("SCRIP_CLOCK_START_MODE", "wall");
+    let server = serve_ready(&process);
     let path = format!("/tokens/{}", created["id"].as_str().unwrap());
-    assert_eq!(send_request(&running, &key, "GET", &path, &Value::Null).0, 404);
+    assert_eq!(send_request(&server, &key, "GET", &path, &Value::Null).0, 404);
     let file = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     let count = |sql: &str| file.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
     let expiring = "SELECT count(*) FROM tokens WHERE expires_at IS NOT NULL";
     assert!(becomes_true(|| count(expiring) == 0));
-    assert_eq!(count("SELECT count(*) FROM audit WHERE operation = 'expire_token'"), 1);
+    assert_eq!(count("SELECT count(*) FROM log_records WHERE operation = 'expire_token'"), 1);
 }

@@ -1,4 +1,4 @@
-//! `/metrics` of the real program: on a listener of its own, or for whoever has the key.
+//! `/metrics` of the real program: on its own listener, or with a key on the client listener.
 
 use std::{
     fs::{self, Permissions},
@@ -24,13 +24,14 @@ fn get_with_key(url: &str, key: Option<&str>) -> (u16, String) {
     if let Some(key) = key {
         request = request.header("Authorization", format!("Bearer {key}"));
     }
-    let response = request.call().expect("an answer");
-    (response.status().as_u16(), response.into_body().read_to_string().expect("text"))
+    let response = request.call().expect("a response");
+    (response.status().as_u16(), response.into_body().read_to_string().expect("UTF-8 text"))
 }
 
 #[track_caller]
 pub(crate) fn scrape(server: &RunningServer) -> ParsedMetricsPage {
-    let (status, text) = get_with_key(server.metrics.as_ref().expect("it shows metrics"), None);
+    let (status, text) =
+        get_with_key(server.metrics.as_ref().expect("a metrics URL in the ready message"), None);
     assert_eq!(status, 200, "{text}");
     ParsedMetricsPage::parse(&text)
 }
@@ -58,16 +59,16 @@ fn metrics_are_off_by_default() {
 #[test]
 fn metrics_listener_responds_while_the_vault_is_sealed() {
     let process = with_metrics_listener(ProcessHarness::initialized(crate::SCRIP));
-    let (file, away) = (process.data().join("root.key"), process.path("away"));
-    fs::rename(&file, &away).unwrap();
+    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
+    fs::rename(&file, &moved_file).unwrap();
     let server = process.serve();
-    assert_eq!(server.status("/metrics"), 503, "not where the clients ask");
+    assert_eq!(server.status("/metrics"), 503, "the client listener must not serve metrics");
     assert_eq!(server.status("/tokens/1"), 503);
     let page = scrape(&server);
     assert_eq!(page.value("scrip_sealed", &[]), 1.0);
-    assert_eq!(page.value("scrip_requests_refused_total", &[("reason", "sealed")]), 2.0);
+    assert_eq!(page.value("scrip_requests_unrouted_total", &[("reason", "sealed")]), 2.0);
 
-    fs::rename(&away, &file).unwrap();
+    fs::rename(&moved_file, &file).unwrap();
     assert!(becomes_true(|| server.status("/readyz") == 200));
     let page = scrape(&server);
     assert_eq!(page.value("scrip_sealed", &[]), 0.0);
@@ -75,11 +76,11 @@ fn metrics_listener_responds_while_the_vault_is_sealed() {
     assert_eq!(server.status("/metrics"), 404);
 
     let url = server.metrics.as_ref().unwrap();
-    let elsewhere = url.replace("/metrics", "/tokens");
-    assert_eq!(get_with_key(&elsewhere, None).0, 404);
+    let tokens_url = url.replace("/metrics", "/tokens");
+    assert_eq!(get_with_key(&tokens_url, None).0, 404);
     assert_eq!(get_with_key(&format!("{url}/more"), None).0, 404);
-    let posted = agent().post(url).send("x").expect("an answer");
-    assert_eq!(posted.status(), 405);
+    let post_response = agent().post(url).send("x").expect("a response");
+    assert_eq!(post_response.status(), 405);
 }
 
 #[test]
@@ -88,16 +89,20 @@ fn metrics_key_without_listener_enables_metrics_on_the_client_listener() {
     let file = write_key_file(&process);
     let process = process.with_variable("SCRIP_METRICS_KEY_FILE", &file);
     let root = process.data().join("root.key");
-    let away = process.path("away");
-    fs::rename(&root, &away).unwrap();
+    let moved_file = process.path("moved");
+    fs::rename(&root, &moved_file).unwrap();
     let server = process.serve();
     let url = format!("{}/metrics", server.url);
     assert_eq!(get_with_key(&url, None).0, 401);
     assert_eq!(get_with_key(&url, Some("the-key-of-the-operatos")).0, 401);
     let (status, text) = get_with_key(&url, Some(KEY));
     assert_eq!(status, 200);
-    assert_eq!(ParsedMetricsPage::parse(&text).value("scrip_sealed", &[]), 1.0, "sealed or not");
-    fs::rename(&away, &root).unwrap();
+    assert_eq!(
+        ParsedMetricsPage::parse(&text).value("scrip_sealed", &[]),
+        1.0,
+        "the key must work while the vault is sealed"
+    );
+    fs::rename(&moved_file, &root).unwrap();
     assert!(becomes_true(|| server.status("/readyz") == 200));
     assert_eq!(get_with_key(&url, None).0, 401);
     assert_eq!(
@@ -126,19 +131,19 @@ fn unusable_metrics_key_file_prevents_start() {
     let file = write_key_file(&process);
     fs::set_permissions(&file, Permissions::from_mode(0o644)).unwrap();
     let process = process.with_variable("SCRIP_METRICS_KEY_FILE", &file);
-    process.assert_fails(&["serve"], "is open to others");
+    process.assert_fails(&["serve"], "is accessible to other users");
     fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
     fs::write(&file, "short").unwrap();
-    process.assert_fails(&["serve"], "at least 16 characters");
+    process.assert_fails(&["serve"], "at least 16 printable");
     fs::remove_file(&file).unwrap();
     process.assert_fails(&["serve"], "metrics.key_file");
 
-    let held = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let taken = held.local_addr().unwrap().to_string();
-    let process =
-        ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_METRICS_LISTEN", &taken);
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let used_address = listener.local_addr().unwrap().to_string();
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_METRICS_LISTEN", &used_address);
     process.assert_fails(&["serve"], "metrics.listen: cannot listen on");
-    drop(held);
+    drop(listener);
 }
 
 #[test]
@@ -153,15 +158,15 @@ fn commit_duration_and_process_metrics_are_exported() {
         assert_eq!(request.send_json(&body).unwrap().status(), 201);
     }
     let page = scrape(&server);
-    let of = |name: &str| page.value(name, &[("log", "vault")]);
-    assert!(of("scrip_store_commit_duration_seconds_count") >= 5.0);
-    assert!(of("scrip_store_commit_duration_seconds_sum") > 0.0);
+    let value_of = |name: &str| page.value(name, &[("log", "vault")]);
+    assert!(value_of("scrip_store_commit_duration_seconds_count") >= 5.0);
+    assert!(value_of("scrip_store_commit_duration_seconds_sum") > 0.0);
     let created =
         page.value("scrip_request_duration_seconds_sum", &[("operation", "create_token")]);
     assert!(created > 0.0);
     assert!(page.value("scrip_process_start_time_seconds", &[]) > 1_700_000_000.0);
     if cfg!(target_os = "linux") {
-        // Whoever may not look into its own process would not see these.
+        // These metrics are missing if the process may not read its own /proc entries.
         assert!(page.value("scrip_process_resident_memory_bytes", &[]) > 1e6);
         assert!(page.value("scrip_process_anonymous_memory_bytes", &[]) > 1e5);
         assert!(page.value("scrip_process_open_fds", &[]) >= 5.0);
@@ -169,7 +174,7 @@ fn commit_duration_and_process_metrics_are_exported() {
     }
 }
 
-/// A start sweeps at once, so what expired before it is counted soon.
+/// A server sweeps when it starts, so earlier expirations are counted soon.
 #[test]
 fn sweeper_removals_are_counted() {
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
@@ -188,14 +193,15 @@ fn sweeper_removals_are_counted() {
     drop(database);
 
     let server = process.serve();
-    let removed = |kind| scrape(&server).value("scrip_sweeper_removed_total", &[("kind", kind)]);
-    assert!(becomes_true(|| removed("tokens") == 3.0), "{}", removed("tokens"));
-    assert_eq!(removed("token_intents"), 0.0);
-    let finished = || {
+    let count_removed =
+        |kind| scrape(&server).value("scrip_sweeper_removed_total", &[("kind", kind)]);
+    assert!(becomes_true(|| count_removed("tokens") == 3.0), "{}", count_removed("tokens"));
+    assert_eq!(count_removed("token_intents"), 0.0);
+    let get_finish_time = || {
         let name = "scrip_sweeper_last_finished_timestamp_seconds";
         scrape(&server).value(name, &[("kind", "tokens")])
     };
-    assert!(becomes_true(|| finished() > 1_700_000_000.0));
+    assert!(becomes_true(|| get_finish_time() > 1_700_000_000.0));
 }
 
 #[test]
@@ -204,31 +210,31 @@ fn dev_serves_metrics_on_loopback_and_prints_the_url() {
     let server = process.start(&["dev", "--json"]);
     assert!(server.metrics.as_ref().unwrap().starts_with("http://127.0.0.1:"));
     assert_eq!(scrape(&server).value("scrip_sealed", &[]), 0.0);
-    // Two of them do not get in each other's way.
+    // Two instances do not conflict.
     let other = ProcessHarness::new(crate::SCRIP);
     let other = other.start(&["dev", "--json"]);
     assert_ne!(server.metrics, other.metrics);
 }
 
 #[test]
-fn metrics_listener_answers_probes_and_rejects_unknown_host_names() {
+fn metrics_listener_responds_to_probes_and_rejects_unknown_host_names() {
     let process = with_metrics_listener(ProcessHarness::initialized(crate::SCRIP))
         .with_variable("SCRIP_METRICS_HOSTS", "scrip.internal");
-    let (file, away) = (process.data().join("root.key"), process.path("away"));
-    fs::rename(&file, &away).unwrap();
+    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
+    fs::rename(&file, &moved_file).unwrap();
     let server = process.serve();
     let url = server.metrics.clone().unwrap();
-    let ask = |path: &str, host: &str| {
+    let get_status = |path: &str, host: &str| {
         let request = agent().get(url.replace("/metrics", path)).header("Host", host);
-        request.call().expect("an answer").status().as_u16()
+        request.call().expect("a response").status().as_u16()
     };
-    assert_eq!(ask("/healthz", "localhost"), 200);
-    assert_eq!(ask("/readyz", "localhost"), 503, "sealed");
-    fs::rename(&away, &file).unwrap();
-    assert!(becomes_true(|| ask("/readyz", "localhost") == 200));
+    assert_eq!(get_status("/healthz", "localhost"), 200);
+    assert_eq!(get_status("/readyz", "localhost"), 503, "sealed");
+    fs::rename(&moved_file, &file).unwrap();
+    assert!(becomes_true(|| get_status("/readyz", "localhost") == 200));
     for path in ["/healthz", "/readyz", "/metrics"] {
-        assert_eq!(ask(path, "scrip.internal:9464"), 200, "{path}");
-        assert_eq!(ask(path, "10.0.0.1"), 200, "{path}");
-        assert_eq!(ask(path, "attacker.example"), 421, "{path}");
+        assert_eq!(get_status(path, "scrip.internal:9464"), 200, "{path}");
+        assert_eq!(get_status(path, "10.0.0.1"), 200, "{path}");
+        assert_eq!(get_status(path, "attacker.example"), 421, "{path}");
     }
 }

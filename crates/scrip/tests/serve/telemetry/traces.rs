@@ -1,4 +1,4 @@
-//! Traces of the real program, as a collector gets them: OTLP, protobuf over HTTP.
+//! Traces of the real program as a collector receives them: OTLP, protobuf over HTTP.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -24,7 +24,7 @@ const NUMBER: &str = "4242424242424242";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 const PARENT: &str = "b7ad6b7169203331";
 
-/// A collector that keeps every body it was sent.
+/// A collector that stores every body it receives.
 #[derive(Clone)]
 struct TestCollector {
     address: SocketAddr,
@@ -36,14 +36,14 @@ impl TestCollector {
         let listener = TcpListener::bind(address).expect("a port");
         let collector = Self { address: listener.local_addr().unwrap(), bodies: Arc::default() };
         let stored = collector.clone();
-        let serve = move || {
+        let serve_connections = move || {
             for stream in listener.incoming().flatten() {
                 let stored = stored.clone();
                 let response = move || drop(stored.serve_connection(stream));
-                thread::Builder::new().spawn(response).expect("a thread");
+                thread::Builder::new().spawn(response).expect("start a thread");
             }
         };
-        thread::Builder::new().spawn(serve).expect("a thread");
+        thread::Builder::new().spawn(serve_connections).expect("start a thread");
         collector
     }
 
@@ -52,11 +52,11 @@ impl TestCollector {
         loop {
             let (mut head, mut length) = (String::new(), 0);
             while !head.ends_with("\r\n\r\n") {
-                let from = head.len();
+                let body_start = head.len();
                 if stream.read_line(&mut head)? == 0 {
                     return Ok(());
                 }
-                let line = head[from..].to_ascii_lowercase();
+                let line = head[body_start..].to_ascii_lowercase();
                 if let Some(value) = line.strip_prefix("content-length:") {
                     length = value.trim().parse().expect("a length");
                 }
@@ -74,11 +74,11 @@ impl TestCollector {
         let mut spans = Vec::new();
         for body in &*self.bodies.lock().unwrap() {
             let request = ExportTraceServiceRequest::decode(body.as_slice()).expect("protobuf");
-            for of_resource in request.resource_spans {
-                let resource = of_resource.resource.expect("who it is").attributes;
+            for resource_spans in request.resource_spans {
+                let resource = resource_spans.resource.expect("resource attributes").attributes;
                 assert_eq!(text(&resource, "service.name"), "scrip");
                 assert_eq!(text(&resource, "service.version"), env!("CARGO_PKG_VERSION"));
-                spans.extend(of_resource.scope_spans.into_iter().flat_map(|it| it.spans));
+                spans.extend(resource_spans.scope_spans.into_iter().flat_map(|it| it.spans));
             }
         }
         spans
@@ -118,7 +118,7 @@ fn create_card(server: &RunningServer, key: &str, headers: &[(&str, &str)]) -> u
         request = request.header(*name, *value);
     }
     let body = json!({"type": "card", "data": {"number": NUMBER}, "metadata": {"who": "hunter2"}});
-    request.send_json(&body).expect("an answer").status().as_u16()
+    request.send_json(&body).expect("a response").status().as_u16()
 }
 
 #[test]
@@ -140,35 +140,44 @@ fn request_span_has_operation_and_status_but_no_submitted_values() {
     assert!(becomes_true(|| collector.spans_named("create_token").len() == 2));
 
     let spans = collector.spans_named("create_token");
-    let good = spans.iter().find(|it| hex(&it.trace_id) == TRACE).expect("the caller's trace");
-    assert_eq!(hex(&good.parent_span_id), PARENT);
-    assert_eq!(good.kind, 2, "a server's");
-    assert!(good.trace_state.is_empty());
-    assert!(good.end_time_unix_nano >= good.start_time_unix_nano);
-    let attributes = &good.attributes;
+    let request_span =
+        spans.iter().find(|it| hex(&it.trace_id) == TRACE).expect("the caller's trace");
+    assert_eq!(hex(&request_span.parent_span_id), PARENT);
+    assert_eq!(request_span.kind, 2, "a server's");
+    assert!(request_span.trace_state.is_empty());
+    assert!(request_span.end_time_unix_nano >= request_span.start_time_unix_nano);
+    let attributes = &request_span.attributes;
     let names = ["http.request.method", "http.route", "scrip.operation", "scrip.trace_id"];
     let values = names.map(|it| text(attributes, it));
     assert_eq!(values, ["POST", "/tokens", "create_token", "my-trace-7"]);
     assert_eq!(find(attributes, "http.response.status_code"), Some(&Any::IntValue(201)));
     assert_eq!(attributes.len(), 5, "{attributes:?}");
-    assert!(good.events.is_empty() && good.links.is_empty());
-    // What the store did for it belongs to it.
-    let written = collector.spans_named("store_write");
-    let written: Vec<_> = written.iter().filter(|it| it.parent_span_id == good.span_id).collect();
-    assert_eq!(written.len(), 1);
-    assert_eq!(hex(&written[0].trace_id), TRACE);
-    assert!(written[0].attributes.is_empty(), "{:?}", written[0].attributes);
-    let read = collector.spans_named("store_read");
-    assert!(read.iter().any(|it| it.parent_span_id == good.span_id), "{read:?}");
+    assert!(request_span.events.is_empty() && request_span.links.is_empty());
+    // The span of the store write belongs to the request.
+    let write_spans = collector.spans_named("store_write");
+    let write_spans: Vec<_> =
+        write_spans.iter().filter(|it| it.parent_span_id == request_span.span_id).collect();
+    assert_eq!(write_spans.len(), 1);
+    assert_eq!(hex(&write_spans[0].trace_id), TRACE);
+    assert!(write_spans[0].attributes.is_empty(), "{:?}", write_spans[0].attributes);
+    let read_spans = collector.spans_named("store_read");
+    assert!(
+        read_spans.iter().any(|it| it.parent_span_id == request_span.span_id),
+        "{read_spans:?}"
+    );
 
-    let bad = spans.iter().find(|it| hex(&it.trace_id) != TRACE).expect("one of its own");
-    assert_eq!(find(&bad.attributes, "http.response.status_code"), Some(&Any::IntValue(401)));
-    assert!(bad.parent_span_id.is_empty());
+    let failed_span =
+        spans.iter().find(|it| hex(&it.trace_id) != TRACE).expect("a span with its own trace id");
+    assert_eq!(
+        find(&failed_span.attributes, "http.response.status_code"),
+        Some(&Any::IntValue(401))
+    );
+    assert!(failed_span.parent_span_id.is_empty());
 
     for body in &*collector.bodies.lock().unwrap() {
-        let sent = String::from_utf8_lossy(body);
+        let sent_text = String::from_utf8_lossy(body);
         for secret in [NUMBER, "hunter2", &key, "nobodys"] {
-            assert!(!sent.contains(secret), "{secret}");
+            assert!(!sent_text.contains(secret), "{secret}");
         }
     }
 }
@@ -182,7 +191,8 @@ fn remaining_spans_are_sent_at_shutdown() {
     let mut server = serve_ready(&process);
     (0..30).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
     terminate(&server.child);
-    let status = wait(&mut server.child, Duration::from_secs(20)).expect("it ends");
+    let status =
+        wait(&mut server.child, Duration::from_secs(20)).expect("wait for the process to end");
     assert_eq!(status.code(), Some(0));
     assert_eq!(collector.spans_named("create_token").len(), 30);
 }
@@ -196,9 +206,9 @@ fn traceparent_sampling_overrides_the_sample_percent() {
         .with_variable("SCRIP_TELEMETRY_SAMPLE_PERCENT", "0");
     let mut server = serve_ready(&process);
     let request = format!("00-{TRACE}-{PARENT}-01");
-    let unasked = format!("00-{TRACE}-{PARENT}-00");
+    let unsampled_parent = format!("00-{TRACE}-{PARENT}-00");
     (0..5).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
-    assert_eq!(create_card(&server, &key, &[("traceparent", &unasked)]), 201);
+    assert_eq!(create_card(&server, &key, &[("traceparent", &unsampled_parent)]), 201);
     assert_eq!(create_card(&server, &key, &[("traceparent", &request)]), 201);
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
@@ -209,41 +219,43 @@ fn traceparent_sampling_overrides_the_sample_percent() {
 
 #[test]
 fn unreachable_collector_causes_one_warning_and_no_delay() {
-    // A port that was free a moment ago.
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // This port was free a moment ago, so no collector listens on it.
+    let unused_address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
-    let process = process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{free}"));
+    let process =
+        process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{unused_address}"));
     let server = serve_ready(&process);
     assert_eq!(create_card(&server, &key, &[]), 201);
-    process.wait_for_log("the collector takes no traces");
-    // Some more batches that come to nothing.
+    process.wait_for_log("sending traces to the collector failed");
+    // Wait for some more failing batches.
     for _ in 0..3 {
         assert_eq!(create_card(&server, &key, &[]), 201);
         thread::sleep(Duration::from_millis(1_200));
     }
-    assert_eq!(process.log().matches("the collector takes no traces").count(), 1);
+    assert_eq!(process.log().matches("sending traces to the collector failed").count(), 1);
 
-    let collector = TestCollector::listen(&free.to_string());
+    let collector = TestCollector::listen(&unused_address.to_string());
     assert!(becomes_true(|| {
         assert_eq!(create_card(&server, &key, &[]), 201);
         !collector.spans_named("create_token").is_empty()
     }));
-    process.wait_for_log("the collector takes traces again");
+    process.wait_for_log("trace collector available again");
 }
 
-/// It takes the connection, and never answers.
+/// The collector accepts connections and never responds.
 #[test]
 fn hanging_collector_does_not_block_shutdown() {
-    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let silent_listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
-    let endpoint = format!("http://{}", silent.local_addr().unwrap());
+    let endpoint = format!("http://{}", silent_listener.local_addr().unwrap());
     let process = process
         .with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &endpoint)
         .with_variable("SCRIP_SERVER_DRAIN_DEADLINE_SECONDS", "1");
     let mut server = serve_ready(&process);
     (0..20).for_each(|_| assert_eq!(create_card(&server, &key, &[]), 201));
     terminate(&server.child);
-    let status = wait(&mut server.child, Duration::from_secs(20)).expect("it ends");
+    let status =
+        wait(&mut server.child, Duration::from_secs(20)).expect("wait for the process to end");
     assert_eq!(status.code(), Some(0));
     assert!(process.log().contains("some traces were not sent"), "{}", process.log());
 }

@@ -1,11 +1,12 @@
-//! Every card of the sandbox, by a customer and by a merchant, through the real program and its
-//! simulator: what the vault says at each step, and what the browser is told at the end.
+//! Every sandbox card in a customer session and a merchant session, through the real program and
+//! its simulator: each response of the vault, and the final browser message.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::{Value, json};
 
-/// Written down once more on purpose: number, brand, and what is to come of it.
+/// All sandbox cards: number, brand and expected outcome. The list is written independently of the
+/// simulator.
 const CARDS: &[(&str, &str, &str)] = &[
     ("5204247750001471", "Mastercard", "FS"),
     ("6011601160116011", "Discover", "FS"),
@@ -65,14 +66,14 @@ const CARDS: &[(&str, &str, &str)] = &[
     ("4100000000000003", "Visa", "NO"),
 ];
 
-/// Status, its code and the reason, without a challenge or after one.
+/// Returns the status, the status code and the reason, without a challenge or after one.
 fn expected_outcome(code: &str) -> (&'static str, &'static str, Option<&'static str>) {
     match code {
         "FS" | "CS" | "CM" | "CX" | "CO" => ("successful", "Y", None),
         "A" | "CA" => ("attempted", "A", None),
         "F" | "CF" | "CFO" => ("failed", "N", Some("card-authentication-failed")),
         "U" | "CU" => ("unavailable", "U", Some("cardholder-not-enrolled")),
-        // "R" and "CR"; the others have none.
+        // The remaining codes are "R" and "CR".
         _ => ("rejected", "R", Some("suspected-fraud")),
     }
 }
@@ -92,31 +93,31 @@ impl SandboxShop {
         let key = |kind: &str| keys["keys"][kind].as_str().unwrap().to_owned();
         let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
         let shop = Self { server, public: key("public"), private: key("private"), agent };
-        // Its ranges are fetched in the background.
+        // The card ranges are fetched in the background.
         let card = shop.create_intent("4242424242424242");
-        let ready =
+        let is_ready =
             || shop.create_session(&json!({"token_intent_id": card, "type": "merchant"})).0 == 201;
-        assert!(becomes_true(ready), "{}", process.log());
+        assert!(becomes_true(is_ready), "{}", process.log());
         shop
     }
 
     fn post(&self, key: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}{path}", self.server.url);
-        let mut reply = self.agent.post(url).header("BT-API-KEY", key).send_json(body).unwrap();
-        (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
+        let mut response = self.agent.post(url).header("BT-API-KEY", key).send_json(body).unwrap();
+        (response.status().as_u16(), response.body_mut().read_json().unwrap())
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         let url = format!("{}{path}", self.server.url);
-        let mut reply = self.agent.get(url).header("BT-API-KEY", &self.private).call().unwrap();
-        (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
+        let mut response = self.agent.get(url).header("BT-API-KEY", &self.private).call().unwrap();
+        (response.status().as_u16(), response.body_mut().read_json().unwrap())
     }
 
-    /// A form, as a browser posts it; the page that comes back.
+    /// Posts a form as a browser does, and returns the response page.
     fn post_form(&self, url: &str, fields: &[(&str, &str)]) -> String {
-        let mut reply = self.agent.post(url).send_form(fields.iter().copied()).unwrap();
-        assert_eq!(reply.status(), 200, "{url}");
-        reply.body_mut().read_to_string().unwrap()
+        let mut response = self.agent.post(url).send_form(fields.iter().copied()).unwrap();
+        assert_eq!(response.status(), 200, "{url}");
+        response.body_mut().read_to_string().unwrap()
     }
 
     pub(crate) fn create_intent(&self, number: &str) -> String {
@@ -140,7 +141,7 @@ impl SandboxShop {
         self.get(&format!("/3ds/sessions/{id}/challenge-result"))
     }
 
-    /// The method page, and what it makes the browser post.
+    /// Loads the method page and posts the form that it contains.
     pub(crate) fn run_method(&self, session: &Value) {
         let id = session["id"].as_str().unwrap();
         let data = json!({
@@ -150,12 +151,12 @@ impl SandboxShop {
         let data = URL_SAFE_NO_PAD.encode(data.to_string());
         let url = session["method_url"].as_str().unwrap();
         let page = self.post_form(url, &[("threeDSMethodData", &data)]);
-        let (target, back) = (form_action(&page), form_value(&page, "threeDSMethodData"));
-        let page = self.post_form(&target, &[("threeDSMethodData", &back)]);
+        let (target, method_data) = (form_action(&page), form_value(&page, "threeDSMethodData"));
+        let page = self.post_form(&target, &[("threeDSMethodData", &method_data)]);
         assert!(page.contains(id) && page.contains("\"method\""), "{page}");
     }
 
-    /// The challenge to its end, as a browser and a person do it; what the last page tells.
+    /// Completes the challenge as a browser and a person do. Returns the last page.
     pub(crate) fn complete_challenge(&self, id: &str, authentication: &Value) -> String {
         let creq = json!({
             "messageType": "CReq", "messageVersion": authentication["threeds_version"],
@@ -167,18 +168,18 @@ impl SandboxShop {
             .post_form(authentication["acs_challenge_url"].as_str().unwrap(), &[("creq", &creq)]);
         let steps = form_action(&page);
         let out_of_band = authentication["authentication_challenge_type"] == "out-of-band";
-        let last = if out_of_band {
+        let last_page = if out_of_band {
             self.post_form(&steps, &[("action", "continue")])
         } else {
             self.post_form(&steps, &[("action", "submit"), ("code", "1234")])
         };
-        // The result is there before the browser is sent back.
+        // The result is stored before the browser is redirected.
         assert_eq!(self.get_result(id).0, 200);
-        self.post_form(&form_action(&last), &[("cres", &form_value(&last, "cres"))])
+        self.post_form(&form_action(&last_page), &[("cres", &form_value(&last_page, "cres"))])
     }
 }
 
-/// What a shop's backend asks for.
+/// Returns the authentication request of a shop backend.
 pub(crate) fn payment_body(authentication_type: &str) -> Value {
     let mut payment = scrip_testing::requests::payment("Ada");
     payment["authentication_type"] = authentication_type.into();
@@ -187,7 +188,7 @@ pub(crate) fn payment_body(authentication_type: &str) -> Value {
     payment
 }
 
-/// The text between two others.
+/// Returns the text between two markers.
 #[track_caller]
 fn between<'a>(page: &'a str, before: &str, after: &str) -> &'a str {
     assert!(page.contains(before), "{before}: {page}");
@@ -206,12 +207,15 @@ fn form_value(page: &str, name: &str) -> String {
 #[track_caller]
 fn assert_outcome(code: &str, brand: &str, authentication: &Value) {
     let (status, letter, reason) = expected_outcome(code);
-    assert_eq!(authentication["authentication_status"], status, "{code} {authentication}");
+    assert_eq!(
+        authentication["authentication_status"], status,
+        "card code {code}: {authentication}"
+    );
     assert_eq!(authentication["authentication_status_code"], letter);
     assert_eq!(authentication.get("authentication_status_reason").and_then(Value::as_str), reason);
-    let proven = matches!(letter, "Y" | "A");
-    assert_eq!(authentication.get("authentication_value").is_some(), proven, "{authentication}");
-    assert_eq!(authentication["liability_shifted"], proven);
+    let has_proof = matches!(letter, "Y" | "A");
+    assert_eq!(authentication.get("authentication_value").is_some(), has_proof, "{authentication}");
+    assert_eq!(authentication["liability_shifted"], has_proof);
     let eci = match letter {
         "Y" => ["05", "02"],
         "A" => ["06", "01"],
@@ -220,7 +224,7 @@ fn assert_outcome(code: &str, brand: &str, authentication: &Value) {
     assert_eq!(
         authentication["eci"],
         eci[usize::from(brand == "Mastercard")],
-        "{code} {authentication}"
+        "card code {code}: {authentication}"
     );
 }
 
@@ -251,11 +255,11 @@ fn every_sandbox_card_has_its_outcome_in_a_customer_session() {
             continue;
         }
         let (status, session) = created;
-        assert_eq!(status, 201, "{code} {session}");
+        assert_eq!(status, 201, "card code {code}: {session}");
         assert_eq!((&session["card_brand"], &session["cardBrand"]), (&json!(brand), &json!(brand)));
         let id = session["id"].as_str().unwrap();
         let has_method = session.get("method_url").is_some();
-        assert_eq!(has_method, !matches!(code, "CM"), "{code} {session}");
+        assert_eq!(has_method, !matches!(code, "CM"), "card code {code}: {session}");
         if has_method {
             shop.run_method(&session);
         }
@@ -265,25 +269,31 @@ fn every_sandbox_card_has_its_outcome_in_a_customer_session() {
             assert_eq!(shop.authenticate(id, "payment-transaction").0, 409);
             continue;
         }
-        let (status, told) = authenticated;
-        assert_eq!(status, 200, "{code} {told}");
-        let (_, seen) = shop.get(&format!("/3ds/sessions/{id}"));
+        let (status, authentication) = authenticated;
+        assert_eq!(status, 200, "card code {code}: {authentication}");
+        let (_, session_data) = shop.get(&format!("/3ds/sessions/{id}"));
         let indicator = if has_method { "Y" } else { "U" };
-        assert_eq!(seen["method"]["method_completion_indicator"], indicator, "{code} {seen}");
+        assert_eq!(
+            session_data["method"]["method_completion_indicator"], indicator,
+            "card code {code}: {session_data}"
+        );
         if !code.starts_with('C') {
-            assert_outcome(code, brand, &told);
+            assert_outcome(code, brand, &authentication);
             assert_eq!(shop.get_result(id).0, 404);
             continue;
         }
-        assert_eq!(told["authentication_status"], "challenge", "{code} {told}");
-        assert_eq!(told["acs_challenge_mandated"], if code == "CX" { "Y" } else { "N" });
+        assert_eq!(
+            authentication["authentication_status"], "challenge",
+            "card code {code}: {authentication}"
+        );
+        assert_eq!(authentication["acs_challenge_mandated"], if code == "CX" { "Y" } else { "N" });
         let out_of_band = matches!(code, "CO" | "CFO");
-        assert_eq!(told["authentication_challenge_type"] == "out-of-band", out_of_band);
+        assert_eq!(authentication["authentication_challenge_type"] == "out-of-band", out_of_band);
         assert_eq!(shop.get_result(id).0, 404);
-        let page = shop.complete_challenge(id, &told);
-        let successful = matches!(expected_outcome(code).1, "Y" | "A");
-        let word = if successful { "successful" } else { "failed" };
-        assert!(page.contains(id) && page.contains(word), "{code} {page}");
+        let page = shop.complete_challenge(id, &authentication);
+        let is_successful = matches!(expected_outcome(code).1, "Y" | "A");
+        let word = if is_successful { "successful" } else { "failed" };
+        assert!(page.contains(id) && page.contains(word), "card code {code}: {page}");
         let (status, result) = shop.get_result(id);
         assert_eq!(status, 200, "{result}");
         assert_outcome(code, brand, &result);
@@ -296,7 +306,7 @@ fn every_sandbox_card_has_its_outcome_in_a_customer_session() {
 fn every_sandbox_card_has_its_outcome_in_a_merchant_session() {
     let process = ProcessHarness::new(crate::SCRIP);
     let shop = SandboxShop::open(&process);
-    let mut waiting = Vec::new();
+    let mut challenged_sessions = Vec::new();
     for &(number, brand, code) in CARDS {
         let created = shop.create_session(
             &json!({"token_intent_id": shop.create_intent(number), "type": "merchant"}),
@@ -306,25 +316,31 @@ fn every_sandbox_card_has_its_outcome_in_a_merchant_session() {
             continue;
         }
         let (status, session) = created;
-        assert_eq!(status, 201, "{code} {session}");
+        assert_eq!(status, 201, "card code {code}: {session}");
         let id = session["id"].as_str().unwrap();
         let authenticated = shop.authenticate(id, "other-payment");
         if code == "DE" {
             assert_failed(authenticated.0, &authenticated.1);
             continue;
         }
-        let (status, told) = authenticated;
-        assert_eq!(status, 200, "{code} {told}");
+        let (status, authentication) = authenticated;
+        assert_eq!(status, 200, "card code {code}: {authentication}");
         if !code.starts_with('C') {
-            assert_outcome(code, brand, &told);
+            assert_outcome(code, brand, &authentication);
             continue;
         }
-        assert_eq!(told["authentication_status"], "decoupled_challenge", "{code} {told}");
-        assert!(told["cardholder_info"].is_string() && told.get("acs_challenge_url").is_none());
-        waiting.push((id.to_owned(), brand, code));
+        assert_eq!(
+            authentication["authentication_status"], "decoupled_challenge",
+            "card code {code}: {authentication}"
+        );
+        assert!(
+            authentication["cardholder_info"].is_string()
+                && authentication.get("acs_challenge_url").is_none()
+        );
+        challenged_sessions.push((id.to_owned(), brand, code));
     }
-    assert!(waiting.len() > 20);
-    for (id, brand, code) in waiting {
+    assert!(challenged_sessions.len() > 20);
+    for (id, brand, code) in challenged_sessions {
         assert!(becomes_true(|| shop.get_result(&id).0 == 200), "{code}");
         assert_outcome(code, brand, &shop.get_result(&id).1);
     }

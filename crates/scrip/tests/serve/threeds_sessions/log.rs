@@ -1,4 +1,4 @@
-//! What the log of a whole payment does not have in it.
+//! Data of a payment that must not be in the log.
 
 use std::{
     io::{self, Read, Write},
@@ -18,33 +18,35 @@ const SECRET_CHARS: usize = 64;
 
 type RecordedBytes = Arc<Mutex<Vec<u8>>>;
 
-/// Stands between the vault and its directory server, and listens.
-fn start_recording_proxy(to: SocketAddr) -> (SocketAddr, RecordedBytes) {
+/// Starts a proxy between the vault and its directory server that records the traffic.
+fn start_recording_proxy(target: SocketAddr) -> (SocketAddr, RecordedBytes) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let (at, heard) = (listener.local_addr().unwrap(), RecordedBytes::default());
-    let hearing = Arc::clone(&heard);
-    let relay = move || {
-        for near in listener.incoming() {
-            let (near, far) = (near.unwrap(), TcpStream::connect(to).unwrap());
-            let back = (far.try_clone().unwrap(), near.try_clone().unwrap());
-            spawn_thread(move || drop(io::copy(&mut &back.0, &mut &back.1)));
-            let hearing = Arc::clone(&hearing);
-            spawn_thread(move || forward_and_record(&near, &far, &hearing));
+    let (proxy_address, recorded) = (listener.local_addr().unwrap(), RecordedBytes::default());
+    let recording = Arc::clone(&recorded);
+    let forward_connections = move || {
+        for client in listener.incoming() {
+            let (client, server) = (client.unwrap(), TcpStream::connect(target).unwrap());
+            let response_streams = (server.try_clone().unwrap(), client.try_clone().unwrap());
+            spawn_thread(move || {
+                drop(io::copy(&mut &response_streams.0, &mut &response_streams.1))
+            });
+            let recording = Arc::clone(&recording);
+            spawn_thread(move || forward_and_record(&client, &server, &recording));
         }
     };
-    spawn_thread(relay);
-    (at, heard)
+    spawn_thread(forward_connections);
+    (proxy_address, recorded)
 }
 
-fn spawn_thread(work: impl FnOnce() + Send + 'static) {
-    thread::Builder::new().name("tap".to_owned()).spawn(work).unwrap();
+fn spawn_thread(run: impl FnOnce() + Send + 'static) {
+    thread::Builder::new().name("tap".to_owned()).spawn(run).unwrap();
 }
 
-fn forward_and_record(mut near: &TcpStream, mut far: &TcpStream, recorded: &RecordedBytes) {
-    let mut piece = [0; 4096];
-    while let Ok(count @ 1..) = near.read(&mut piece) {
-        recorded.lock().unwrap().extend_from_slice(&piece[..count]);
-        if far.write_all(&piece[..count]).is_err() {
+fn forward_and_record(mut client: &TcpStream, mut server: &TcpStream, recorded: &RecordedBytes) {
+    let mut chunk = [0; 4096];
+    while let Ok(count @ 1..) = client.read(&mut chunk) {
+        recorded.lock().unwrap().extend_from_slice(&chunk[..count]);
+        if server.write_all(&chunk[..count]).is_err() {
             return;
         }
     }
@@ -57,9 +59,9 @@ fn card_number_and_results_secret_are_never_logged() {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         scrip_simulator::start(listener, SimulatorSettings::default()).unwrap()
     });
-    let (at, heard) = start_recording_proxy(simulator.address());
+    let (proxy_address, recorded) = start_recording_proxy(simulator.address());
     let process = ProcessHarness::new(crate::SCRIP)
-        .with_variable("SCRIP_THREEDS_SIMULATOR_URL", &format!("http://{at}"));
+        .with_variable("SCRIP_THREEDS_SIMULATOR_URL", &format!("http://{proxy_address}"));
     let process = process.with_variable("SCRIP_LOG", "trace");
     let shop = SandboxShop::open(&process);
     let device = json!({
@@ -72,17 +74,20 @@ fn card_number_and_results_secret_are_never_logged() {
     let (_, session) = shop.create_session(&body);
     shop.run_method(&session);
     let id = session["id"].as_str().unwrap();
-    let (_, told) = shop.authenticate(id, "payment-transaction");
-    let page = shop.complete_challenge(id, &told);
+    let (_, authentication) = shop.authenticate(id, "payment-transaction");
+    let page = shop.complete_challenge(id, &authentication);
     assert!(page.contains("successful"), "{page}");
 
-    let heard = String::from_utf8_lossy(&heard.lock().unwrap()).into_owned();
-    assert!(heard.contains(NUMBER));
-    let (_, secret) = heard.split_once("/results/").unwrap();
+    let recorded = String::from_utf8_lossy(&recorded.lock().unwrap()).into_owned();
+    assert!(recorded.contains(NUMBER));
+    let (_, secret) = recorded.split_once("/results/").unwrap();
     let secret = &secret[..SECRET_CHARS];
     assert!(secret.bytes().all(|it| it.is_ascii_hexdigit()), "{secret}");
     let log = process.log();
-    assert!(log.contains("card ranges of Visa"), "it is logged at all");
+    assert!(
+        log.contains("card ranges of Visa"),
+        "the log does not contain the card ranges, so this test proves nothing"
+    );
     assert!(!log.contains(NUMBER), "the number");
     assert!(!log.contains(secret), "the secret");
 }

@@ -1,5 +1,5 @@
-//! A tenant of production with directory servers of its own, through the real program: certificates on
-//! both sides, answers that can and cannot be believed, and who may tell a result.
+//! A production tenant with its own directory servers, through the real program: mutual TLS, valid
+//! and invalid responses, and senders of results.
 
 use std::{fs, sync::Arc};
 
@@ -27,12 +27,13 @@ const VISA_RANGES: &[(&str, &str, &str)] = &[("4200000000000000", "4299999999999
 const MASTERCARD_RANGES: &[(&str, &str, &str)] = &[("5500000000000000", "5599999999999999", "A")];
 const AUTHENTICATION_VALUE: &str = "AAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
-/// The API key of a tenant of this kind that may use 3-D Secure.
+/// Creates a tenant of this kind that may use 3-D Secure. Returns its API key.
 fn create_tenant_key(process: &ProcessHarness, kind: &str) -> String {
     run_json(process, &["tenant", "create", kind, "--type", kind]);
     run_json(process, &["tenant", "quota", "set", kind, "threeds_access=true"]);
-    let create = ["application", "create", "--tenant", kind, "--name", "A", "--type", "private"];
-    let created = run_json(process, &[&create[..], &["--all"]].concat());
+    let create_command =
+        ["application", "create", "--tenant", kind, "--name", "A", "--type", "private"];
+    let created = run_json(process, &[&create_command[..], &["--all"]].concat());
     created["key"].as_str().unwrap().to_owned()
 }
 
@@ -48,8 +49,8 @@ fn send_request(
         Some(body) => agent.post(url).header("BT-API-KEY", key).send_json(body),
         None => agent.get(url).header("BT-API-KEY", key).call(),
     };
-    let mut reply = request.unwrap();
-    (reply.status().as_u16(), reply.body_mut().read_json().unwrap())
+    let mut response = request.unwrap();
+    (response.status().as_u16(), response.body_mut().read_json().unwrap())
 }
 
 fn create_session(server: &RunningServer, key: &str, number: &str) -> (u16, Value) {
@@ -67,7 +68,7 @@ fn create_session(server: &RunningServer, key: &str, number: &str) -> (u16, Valu
     send_request(server, key, "/3ds/sessions", Some(&body))
 }
 
-/// A shop of production, with Visa and Mastercard connected.
+/// A production shop with Visa and Mastercard connected.
 struct ProductionShop {
     harness: SchemesHarness,
     server: RunningServer,
@@ -75,20 +76,20 @@ struct ProductionShop {
 }
 
 impl ProductionShop {
-    fn open(prepare: impl FnOnce(ProcessHarness) -> ProcessHarness) -> Self {
-        let mut connected = SchemesHarness::new();
-        connected.process = prepare(connected.process);
-        let key = create_tenant_key(&connected.process, "production");
-        connected.schemes[0].1.set_behaviors(&[ServerBehavior::JsonWithTransactionId(
+    fn open(configure: impl FnOnce(ProcessHarness) -> ProcessHarness) -> Self {
+        let mut harness = SchemesHarness::new();
+        harness.process = configure(harness.process);
+        let key = create_tenant_key(&harness.process, "production");
+        harness.schemes[0].1.set_behaviors(&[ServerBehavior::JsonWithTransactionId(
             card_ranges_response("one", VISA_RANGES),
         )]);
-        connected.schemes[1].1.set_behaviors(&[ServerBehavior::JsonWithTransactionId(
+        harness.schemes[1].1.set_behaviors(&[ServerBehavior::JsonWithTransactionId(
             card_ranges_response("one", MASTERCARD_RANGES),
         )]);
-        let server = connected.process.serve();
-        connected.process.wait_for_log("card ranges of Visa: 1");
-        connected.process.wait_for_log("card ranges of Mastercard: 1");
-        Self { harness: connected, server, key }
+        let server = harness.process.serve();
+        harness.process.wait_for_log("fetched 1 card ranges of Visa");
+        harness.process.wait_for_log("fetched 1 card ranges of Mastercard");
+        Self { harness, server, key }
     }
 
     fn visa(&self) -> &DirectoryServer {
@@ -116,7 +117,7 @@ impl ProductionShop {
         self.get(&format!("/3ds/sessions/{id}/challenge-result"))
     }
 
-    /// What a directory server of that scheme shows when it comes with a result.
+    /// Returns the TLS configuration with which a directory server of this scheme sends a result.
     fn sender_config(&self, scheme: usize) -> Arc<ClientConfig> {
         let (authority, _) = &self.harness.schemes[scheme];
         self.harness.own_authority.client_config(Some(&authority.issue("sender", &["ds.example"])))
@@ -126,19 +127,19 @@ impl ProductionShop {
     fn send_result(&self, sender: &Arc<ClientConfig>, path: &str, message: &[u8]) -> Value {
         let request = build_request("POST", path, message.to_vec());
         let response = post_result(&self.harness, &self.server, Arc::clone(sender), request);
-        let response = response.expect("it is let in");
+        let response = response.expect("the connection is accepted");
         assert_eq!(response.status, 200);
         response.body
     }
 
-    /// A session with a challenge, of which the ids begin with this digit.
+    /// Creates a challenged session. Its ids begin with this digit.
     fn create_challenged_session(&self, digit: char) -> ChallengedSession {
         let ids = transaction_ids(digit);
         self.visa().set_behaviors(&[ServerBehavior::JsonWithTransactionId(challenge(&ids))]);
         let id = self.session(VISA);
-        let (status, told) = self.authenticate(&id);
-        let told_status = &told["authentication_status"];
-        assert_eq!((status, told_status), (200, &json!("challenge")), "{told}");
+        let (status, body) = self.authenticate(&id);
+        let authentication_status = &body["authentication_status"];
+        assert_eq!((status, authentication_status), (200, &json!("challenge")), "{body}");
         let url =
             self.visa().received_requests().last().unwrap().json()["threeDSServerURL"].clone();
         let path = url.as_str().unwrap().strip_prefix("https://results.example").unwrap();
@@ -149,7 +150,7 @@ impl ProductionShop {
 
 struct ChallengedSession {
     id: String,
-    /// With the secret.
+    /// The path with the secret.
     path: String,
     transaction_ids: [String; 2],
 }
@@ -198,28 +199,28 @@ fn challenge(ids: &[String; 2]) -> Value {
     ares
 }
 
-/// The status and the body of an answer.
+/// The status and the body of a response.
 type StatusAndBody = (u16, Value);
 
 #[track_caller]
 fn assert_failed(response: &StatusAndBody, service_status: &str) {
-    let (status, told) = response;
-    assert_eq!((*status, &told["title"]), (424, &json!("3DS Service Error")), "{told}");
-    assert_eq!(told["error"]["service_status"], service_status, "{told}");
+    let (status, body) = response;
+    assert_eq!((*status, &body["title"]), (424, &json!("3DS Service Error")), "{body}");
+    assert_eq!(body["error"]["service_status"], service_status, "{body}");
 }
 
 #[track_caller]
 fn assert_erro(response: &Value, code: &str) {
-    let told = (&response["messageType"], &response["errorCode"]);
-    assert_eq!(told, (&json!("Erro"), &json!(code)), "{response}");
+    let body = (&response["messageType"], &response["errorCode"]);
+    assert_eq!(body, (&json!("Erro"), &json!(code)), "{response}");
 }
 
-/// Nothing is known of how it ended, and nobody may try again.
+/// Expects that the session has no outcome and cannot be authenticated again.
 #[track_caller]
-fn assert_session_spent(shop: &ProductionShop, id: &str) {
-    let request = shop.visa().received_requests().len();
+fn assert_session_unusable(shop: &ProductionShop, id: &str) {
+    let request_count = shop.visa().received_requests().len();
     assert_eq!(shop.authenticate(id).0, 409);
-    assert_eq!(shop.visa().received_requests().len(), request, "it was asked again");
+    assert_eq!(shop.visa().received_requests().len(), request_count, "the message was sent again");
     let (status, session) = shop.get(&format!("/3ds/sessions/{id}"));
     assert_eq!((status, session.get("authentication")), (200, None), "{session}");
     assert_eq!(shop.result(id).0, 404);
@@ -228,22 +229,22 @@ fn assert_session_spent(shop: &ProductionShop, id: &str) {
 #[test]
 fn each_scheme_gets_only_its_own_messages_with_its_own_certificate() {
     let shop = ProductionShop::open(|it| it);
-    for (at, number) in [VISA, MASTERCARD].into_iter().enumerate() {
+    for (index, number) in [VISA, MASTERCARD].into_iter().enumerate() {
         for (_, server) in &shop.harness.schemes {
             server.set_behaviors(&[ServerBehavior::JsonWithTransactionId(frictionless())]);
         }
-        let before: Vec<_> =
+        let counts_before: Vec<_> =
             shop.harness.schemes.iter().map(|it| it.1.received_requests().len()).collect();
         let id = shop.session(number);
-        let (status, told) = shop.authenticate(&id);
-        let told_status = &told["authentication_status"];
-        assert_eq!((status, told_status), (200, &json!("successful")), "{told}");
-        assert_eq!(told["authentication_value"], AUTHENTICATION_VALUE);
-        let after: Vec<_> =
+        let (status, body) = shop.authenticate(&id);
+        let authentication_status = &body["authentication_status"];
+        assert_eq!((status, authentication_status), (200, &json!("successful")), "{body}");
+        assert_eq!(body["authentication_value"], AUTHENTICATION_VALUE);
+        let requests_after: Vec<_> =
             shop.harness.schemes.iter().map(|it| it.1.received_requests()).collect();
-        assert_eq!(after[at].len(), before[at] + 1);
-        assert_eq!(after[1 - at].len(), before[1 - at]);
-        let request = after[at].last().unwrap().json();
+        assert_eq!(requests_after[index].len(), counts_before[index] + 1);
+        assert_eq!(requests_after[1 - index].len(), counts_before[1 - index]);
+        let request = requests_after[index].last().unwrap().json();
         assert_eq!(
             (&request["messageType"], &request["acctNumber"]),
             (&"AReq".into(), &number.into())
@@ -257,67 +258,72 @@ fn each_scheme_gets_only_its_own_messages_with_its_own_certificate() {
 }
 
 #[test]
-fn result_needs_the_scheme_certificate_the_secret_and_all_ids() {
+fn threeds_result_needs_scheme_certificate_secret_and_all_ids() {
     let shop = ProductionShop::open(|it| it);
-    let (one, other) = (shop.create_challenged_session('1'), shop.create_challenged_session('2'));
+    let (challenged, other_challenged) =
+        (shop.create_challenged_session('1'), shop.create_challenged_session('2'));
     let (visa, mastercard) = (shop.sender_config(0), shop.sender_config(1));
-    let good = one.result().to_string().into_bytes();
-    let wrong_secret = format!("/3ds/sessions/{}/results/secret", one.id);
-    let none = |what: &str| assert_eq!(shop.result(&one.id).0, 404, "{what}");
+    let valid_result = challenged.result().to_string().into_bytes();
+    let wrong_secret = format!("/3ds/sessions/{}/results/secret", challenged.id);
+    let expect_no_result =
+        |sender: &str| assert_eq!(shop.result(&challenged.id).0, 404, "{sender}");
 
     let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let main = ureq::Agent::from(config).post(format!("{}{}", shop.server.url, one.path));
-    let main = main.content_type("application/json");
-    let mut reply = main.send(&good[..]).unwrap();
-    assert_eq!(reply.status(), 200);
-    assert_erro(&reply.body_mut().read_json().unwrap(), "301");
-    none("at the main listener");
-    assert_erro(&shop.send_result(&mastercard, &one.path, &good), "301");
-    none("by another scheme");
-    assert_erro(&shop.send_result(&visa, &wrong_secret, &good), "301");
-    none("with a wrong secret");
-    assert_erro(&shop.send_result(&visa, &other.path, &good), "301");
+    let request = ureq::Agent::from(config).post(format!("{}{}", shop.server.url, challenged.path));
+    let request = request.content_type("application/json");
+    let mut main_response = request.send(&valid_result[..]).unwrap();
+    assert_eq!(main_response.status(), 200);
+    assert_erro(&main_response.body_mut().read_json().unwrap(), "301");
+    expect_no_result("at the main listener");
+    assert_erro(&shop.send_result(&mastercard, &challenged.path, &valid_result), "301");
+    expect_no_result("by another scheme");
+    assert_erro(&shop.send_result(&visa, &wrong_secret, &valid_result), "301");
+    expect_no_result("with a wrong secret");
+    assert_erro(&shop.send_result(&visa, &other_challenged.path, &valid_result), "301");
     for name in ["threeDSServerTransID", "acsTransID", "dsTransID"] {
-        let message = one.result_with(name, other.result()[name].clone());
-        assert_erro(&shop.send_result(&visa, &one.path, &message), "301");
-        none(name);
+        let message = challenged.result_with(name, other_challenged.result()[name].clone());
+        assert_erro(&shop.send_result(&visa, &challenged.path, &message), "301");
+        expect_no_result(name);
     }
-    let mut unfinished = one.result();
-    unfinished.as_object_mut().unwrap().remove("transStatus");
-    let malformed = [
+    let mut result_without_status = challenged.result();
+    result_without_status.as_object_mut().unwrap().remove("transStatus");
+    let malformed_results = [
         (b"not JSON".to_vec(), "101"),
-        (one.result_with("messageType", "CRes".into()), "101"),
-        (unfinished.to_string().into_bytes(), "201"),
-        (one.result_with("transStatus", "Q".into()), "203"),
-        (one.result_with("transStatus", "C".into()), "203"),
+        (challenged.result_with("messageType", "CRes".into()), "101"),
+        (result_without_status.to_string().into_bytes(), "201"),
+        (challenged.result_with("transStatus", "Q".into()), "203"),
+        (challenged.result_with("transStatus", "C".into()), "203"),
     ];
-    for (message, code) in malformed {
-        assert_erro(&shop.send_result(&visa, &one.path, &message), code);
-        none(code);
+    for (message, code) in malformed_results {
+        assert_erro(&shop.send_result(&visa, &challenged.path, &message), code);
+        expect_no_result(code);
     }
 
-    let response = shop.send_result(&visa, &one.path, &good);
+    let response = shop.send_result(&visa, &challenged.path, &valid_result);
     assert_eq!(
         (&response["messageType"], &response["resultsStatus"]),
         (&"RRes".into(), &"01".into())
     );
     assert_eq!(
         (&response["acsTransID"], &response["dsTransID"]),
-        (&one.transaction_ids[0].clone().into(), &one.transaction_ids[1].clone().into())
+        (
+            &challenged.transaction_ids[0].clone().into(),
+            &challenged.transaction_ids[1].clone().into()
+        )
     );
-    let (status, result) = shop.result(&one.id);
+    let (status, result) = shop.result(&challenged.id);
     assert_eq!((status, &result["authentication_status"]), (200, &json!("successful")), "{result}");
     assert_eq!(
         (&result["eci"], &result["authentication_value"]),
         (&"05".into(), &AUTHENTICATION_VALUE.into())
     );
-    assert_eq!(shop.result(&other.id).0, 404);
+    assert_eq!(shop.result(&other_challenged.id).0, 404);
 
-    // A challenge has one result, whatever comes later.
-    let second = one.result_with("transStatus", "A".into());
-    for message in [good, second] {
-        assert_erro(&shop.send_result(&visa, &one.path, &message), "301");
-        assert_eq!(shop.result(&one.id), (200, result.clone()));
+    // A challenge has one result. Later results are rejected.
+    let second_result = challenged.result_with("transStatus", "A".into());
+    for message in [valid_result, second_result] {
+        assert_erro(&shop.send_result(&visa, &challenged.path, &message), "301");
+        assert_eq!(shop.result(&challenged.id), (200, result.clone()));
     }
 }
 
@@ -326,91 +332,97 @@ fn client_certificate_unknown_to_the_scheme_is_a_service_failure() {
     let shop = ProductionShop::open(|it| it.with_variable("SCRIP_TLS_RELOAD_SECONDS", "1"));
     let (process, folder) = (&shop.harness.process, shop.harness.process.path(""));
     let id = shop.session(VISA);
-    let request = shop.visa().received_requests().len();
+    let request_count = shop.visa().received_requests().len();
     shop.visa().set_behaviors(&[ServerBehavior::JsonWithTransactionId(frictionless())]);
-    let stranger =
+    let untrusted_certificate =
         CertificateAuthority::new(&folder, "stranger").issue("client", &["vault.example"]);
-    fs::copy(stranger.key, process.path("visa-client-key.pem")).unwrap();
-    fs::copy(stranger.certificate, process.path("visa-client-certificate.pem")).unwrap();
-    let taken = || {
+    fs::copy(untrusted_certificate.key, process.path("visa-client-key.pem")).unwrap();
+    fs::copy(untrusted_certificate.certificate, process.path("visa-client-certificate.pem"))
+        .unwrap();
+    let is_reloaded = || {
         let log = process.log();
-        let mut lines = log.lines().filter(|it| it.contains("the certificate was read again"));
+        let mut lines = log.lines().filter(|it| it.contains("reloaded the certificate"));
         lines.any(|it| it.contains("threeds.production.visa"))
     };
-    assert!(becomes_true(taken), "{}", process.log());
-    // With TLS 1.3 the scheme's alert may arrive when the message has left already, and each request
-    // meets this race anew: 503 leaves the session usable, 502 spends it.
+    assert!(becomes_true(is_reloaded), "{}", process.log());
+    // With TLS 1.3 the alert of the scheme may arrive after the message was sent, and each request
+    // has this race: 503 leaves the session usable, 502 does not.
     for _ in 0..2 {
-        let failed = shop.authenticate(&id);
-        assert_eq!(shop.visa().received_requests().len(), request, "it was let in");
-        if failed.1["error"]["service_status"] == "503" {
-            assert_failed(&failed, "503");
+        let failure = shop.authenticate(&id);
+        assert_eq!(
+            shop.visa().received_requests().len(),
+            request_count,
+            "the message was accepted"
+        );
+        if failure.1["error"]["service_status"] == "503" {
+            assert_failed(&failure, "503");
         } else {
-            assert_failed(&failed, "502");
-            assert_session_spent(&shop, &id);
+            assert_failed(&failure, "502");
+            assert_session_unusable(&shop, &id);
             break;
         }
     }
 }
 
 #[test]
-fn timed_out_authentication_spends_the_session() {
+fn session_cannot_be_authenticated_again_after_a_timeout() {
     let shop =
-        ProductionShop::open(|it| it.with_variable("SCRIP_THREEDS_ANSWER_DEADLINE_MS", "2000"));
+        ProductionShop::open(|it| it.with_variable("SCRIP_THREEDS_RESPONSE_DEADLINE_MS", "2000"));
     let id = shop.session(VISA);
     shop.visa().set_behaviors(&[ServerBehavior::Silent]);
     assert_failed(&shop.authenticate(&id), "504");
     shop.visa().set_behaviors(&[ServerBehavior::JsonWithTransactionId(frictionless())]);
-    assert_session_spent(&shop, &id);
+    assert_session_unusable(&shop, &id);
 }
 
 #[test]
-fn invalid_authentication_response_spends_the_session() {
+fn session_cannot_be_authenticated_again_after_an_invalid_response() {
     let shop = ProductionShop::open(|it| it);
     let mut of_another = frictionless();
     of_another["threeDSServerTransID"] = transaction_ids('9')[0].clone().into();
-    let mut unproven = frictionless();
-    unproven.as_object_mut().unwrap().remove("authenticationValue");
+    let mut response_without_proof = frictionless();
+    response_without_proof.as_object_mut().unwrap().remove("authenticationValue");
     let mut of_another_type = frictionless();
     of_another_type["messageType"] = "RRes".into();
-    let manners = [
+    let behaviors = [
         ServerBehavior::Bytes(b"not JSON".to_vec()),
         ServerBehavior::Bytes(Vec::new()),
         ServerBehavior::Json(of_another),
-        ServerBehavior::JsonWithTransactionId(unproven),
+        ServerBehavior::JsonWithTransactionId(response_without_proof),
         ServerBehavior::JsonWithTransactionId(of_another_type),
         ServerBehavior::JsonWithTransactionId(ares(&transaction_ids('6'), "C")),
         ServerBehavior::Status(500),
         ServerBehavior::HangUp,
     ];
-    for manner in manners {
+    for behavior in behaviors {
         let id = shop.session(VISA);
-        shop.visa().set_behaviors(std::slice::from_ref(&manner));
-        let failed = shop.authenticate(&id);
-        assert_failed(&failed, "502");
-        assert!(!failed.1.to_string().contains(VISA), "{manner:?}");
+        shop.visa().set_behaviors(std::slice::from_ref(&behavior));
+        let failure = shop.authenticate(&id);
+        assert_failed(&failure, "502");
+        assert!(!failure.1.to_string().contains(VISA), "{behavior:?}");
         shop.visa().set_behaviors(&[ServerBehavior::JsonWithTransactionId(frictionless())]);
-        assert_session_spent(&shop, &id);
+        assert_session_unusable(&shop, &id);
     }
 }
 
 #[test]
 fn production_tenant_never_uses_the_simulator() {
     let runtime = runtime();
-    let reply = [ServerBehavior::JsonWithTransactionId(card_ranges_response("one", VISA_RANGES))];
-    let simulator = DirectoryServer::start(runtime.handle(), None, &reply);
+    let behaviors =
+        [ServerBehavior::JsonWithTransactionId(card_ranges_response("one", VISA_RANGES))];
+    let simulator = DirectoryServer::start(runtime.handle(), None, &behaviors);
     let url = format!("http://{}", simulator.address);
     let process = ProcessHarness::initialized(crate::SCRIP)
         .with_variable("SCRIP_THREEDS_SIMULATOR_URL", &url);
     let process = process.with_variable("SCRIP_THREEDS_PUBLIC_URL", "https://vault.example");
     let [production, test] = ["production", "test"].map(|it| create_tenant_key(&process, it));
     let server = process.serve();
-    process.wait_for_log("card ranges of Visa: 1");
-    let rejected = create_session(&server, &production, VISA);
-    assert_failed(&rejected, "503");
+    process.wait_for_log("fetched 1 card ranges of Visa");
+    let rejected_session = create_session(&server, &production, VISA);
+    assert_failed(&rejected_session, "503");
     let message = "No directory server is connected for this tenant";
-    assert_eq!(rejected.1["error"]["message"], message);
-    // The negative control: a test tenant is served by it.
+    assert_eq!(rejected_session.1["error"]["message"], message);
+    // Negative control: a test tenant uses the simulator.
     let (status, session) = create_session(&server, &test, VISA);
     assert_eq!(status, 201, "{session}");
     let kinds: Vec<_> =

@@ -1,4 +1,4 @@
-//! Schemes that the settings connect: card ranges, what is told of them, and what ends the start.
+//! Schemes connected by settings: card ranges, status reports, and errors that prevent the start.
 
 use std::{fmt::Write, fs, os::unix::fs::PermissionsExt};
 
@@ -22,12 +22,12 @@ pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// A house with its own authority for each scheme of production, and a directory server of each.
+/// A process with a certificate authority and a directory server for each production scheme.
 pub(crate) struct SchemesHarness {
     pub(crate) process: ProcessHarness,
     pub(crate) runtime: Runtime,
     pub(crate) schemes: Vec<(CertificateAuthority, DirectoryServer)>,
-    /// Who vouches for the listener of results.
+    /// The certificate authority of the results listener.
     pub(crate) own_authority: CertificateAuthority,
 }
 
@@ -37,8 +37,8 @@ impl SchemesHarness {
     pub(crate) fn new() -> Self {
         let (process, runtime) = (ProcessHarness::initialized(crate::SCRIP), runtime());
         let folder = process.path("");
-        let ours = CertificateAuthority::new(&folder, "ours");
-        let results = ours.issue("results", SERVER_NAMES);
+        let own_authority = CertificateAuthority::new(&folder, "ours");
+        let results = own_authority.issue("results", SERVER_NAMES);
         let mut settings = format!(
             "[threeds]\npublic_url = \"https://vault.example\"\nresults_listen = \"127.0.0.1:0\"\n\
              results_certificate = {:?}\nresults_key = {:?}\n",
@@ -67,62 +67,65 @@ impl SchemesHarness {
             schemes.push((authority, server));
         }
         fs::write(process.path("scrip.toml"), settings).unwrap();
-        Self { process, runtime, schemes, own_authority: ours }
+        Self { process, runtime, schemes, own_authority }
     }
 }
 
 #[test]
 fn card_ranges_are_fetched_at_start_and_reported() {
-    let connected = SchemesHarness::new();
-    let process = connected.process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let harness = SchemesHarness::new();
+    let process = harness.process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
     let server = process.serve();
-    process.wait_for_log("card ranges of Visa: 2");
-    process.wait_for_log("card ranges of Mastercard: 2");
-    for (_, server) in &connected.schemes {
+    process.wait_for_log("fetched 2 card ranges of Visa");
+    process.wait_for_log("fetched 2 card ranges of Mastercard");
+    for (_, server) in &harness.schemes {
         assert_eq!(server.received_requests()[0].json()["threeDSServerRefNumber"], "reference");
     }
-    let told = process.run(&["status", "--json"]);
-    let told: Value = serde_json::from_slice(&told.stdout).unwrap();
-    let schemes = told["server"]["threeds"].as_array().unwrap();
+    let output = process.run(&["status", "--json"]);
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let schemes = output["server"]["threeds"].as_array().unwrap();
     assert_eq!(schemes.len(), SCHEMES.len());
-    for (told, name) in schemes.iter().zip(SCHEMES) {
-        assert_eq!((&told["world"], &told["scheme"]), (&"production".into(), &(*name).into()));
-        assert_eq!(told["card_ranges"], 2);
-        assert!(told["fetched_at"].is_string());
+    for (status, name) in schemes.iter().zip(SCHEMES) {
+        assert_eq!(
+            (&status["tenant_type"], &status["scheme"]),
+            (&"production".into(), &(*name).into())
+        );
+        assert_eq!(status["card_ranges"], 2);
+        assert!(status["fetched_at"].is_string());
     }
     let page = ureq::get(server.metrics.as_ref().unwrap()).call().unwrap();
     let page = ParsedMetricsPage::parse(&page.into_body().read_to_string().unwrap());
-    let of = |family: &str, more: &[(&str, &str)]| {
-        let labels = [&[("world", "production"), ("scheme", "visa")], more].concat();
+    let value_of = |family: &str, more_labels: &[(&str, &str)]| {
+        let labels = [&[("tenant_type", "production"), ("scheme", "visa")], more_labels].concat();
         page.find(family, &labels)
     };
-    assert_eq!(of("scrip_threeds_card_ranges", &[]), Some(2.0));
-    assert_eq!(of("scrip_threeds_card_ranges_failures_total", &[]), Some(0.0));
-    assert_eq!(of("scrip_threeds_asks_total", &[("outcome", "broken")]), Some(0.0));
-    assert!(of("scrip_threeds_card_ranges_fetched_timestamp_seconds", &[]).unwrap() > 1e9);
+    assert_eq!(value_of("scrip_threeds_card_ranges", &[]), Some(2.0));
+    assert_eq!(value_of("scrip_threeds_card_ranges_failures_total", &[]), Some(0.0));
+    assert_eq!(value_of("scrip_threeds_requests_total", &[("outcome", "failed")]), Some(0.0));
+    assert!(value_of("scrip_threeds_card_ranges_fetched_timestamp_seconds", &[]).unwrap() > 1e9);
 }
 
 #[test]
 fn failed_card_range_fetch_is_retried() {
-    let connected = SchemesHarness::new();
-    let (_, visa) = &connected.schemes[0];
+    let harness = SchemesHarness::new();
+    let (_, visa) = &harness.schemes[0];
     visa.set_behaviors(&[
         ServerBehavior::HangUp,
         ServerBehavior::JsonWithTransactionId(card_ranges_response("one", RANGES)),
     ]);
-    let server = connected.process.serve();
-    connected.process.wait_for_log("card ranges could not be fetched");
-    connected.process.wait_for_log("the vault is open");
-    // Nobody waits for it.
+    let server = harness.process.serve();
+    harness.process.wait_for_log("fetching card ranges failed");
+    harness.process.wait_for_log("the vault is open");
+    // The start does not wait for card ranges.
     assert_eq!(server.status("/readyz"), 200);
-    connected.process.wait_for_log("card ranges of Visa: 2");
+    harness.process.wait_for_log("fetched 2 card ranges of Visa");
     assert_eq!(visa.received_requests().len(), 2);
 }
 
 #[test]
 fn unusable_scheme_file_prevents_start_and_is_named() {
-    let connected = SchemesHarness::new();
-    let process = &connected.process;
+    let harness = SchemesHarness::new();
+    let process = &harness.process;
     let file = |name: &str| process.path(name);
     let cases = [
         ("visa-client-key.pem", "threeds.production.visa.client_key: "),
@@ -131,35 +134,35 @@ fn unusable_scheme_file_prevents_start_and_is_named() {
         ("ours-results-key.pem", "threeds.results_key: "),
     ];
     for (name, expected) in cases {
-        let whole = fs::read(file(name)).unwrap();
+        let file_bytes = fs::read(file(name)).unwrap();
         fs::remove_file(file(name)).unwrap();
         process.assert_fails(&["serve"], expected);
         fs::write(file(name), "").unwrap();
         process.assert_fails(&["serve"], expected);
         let doctor = process.run(&["doctor"]);
         assert!(String::from_utf8_lossy(&doctor.stdout).contains(expected), "{doctor:?}");
-        fs::write(file(name), whole).unwrap();
+        fs::write(file(name), file_bytes).unwrap();
         fs::set_permissions(file(name), fs::Permissions::from_mode(0o600)).unwrap();
     }
-    let others = fs::read(file("mastercard-client-key.pem")).unwrap();
-    fs::write(file("visa-client-key.pem"), others).unwrap();
+    let mastercard_key = fs::read(file("mastercard-client-key.pem")).unwrap();
+    fs::write(file("visa-client-key.pem"), mastercard_key).unwrap();
     process.assert_fails(
         &["serve"],
-        "threeds.production.visa.client_certificate and client_key cannot be",
+        "threeds.production.visa.client_certificate and client_key do not match",
     );
 }
 
 #[test]
 fn changed_client_certificate_is_reloaded() {
-    let connected = SchemesHarness::new();
-    let process = connected.process.with_variable("SCRIP_TLS_RELOAD_SECONDS", "1");
+    let harness = SchemesHarness::new();
+    let process = harness.process.with_variable("SCRIP_TLS_RELOAD_SECONDS", "1");
     let _server = process.serve();
-    process.wait_for_log("card ranges of Visa: 2");
-    let (authority, _) = &connected.schemes[0];
+    process.wait_for_log("fetched 2 card ranges of Visa");
+    let (authority, _) = &harness.schemes[0];
     authority.issue("client", &["vault.example"]);
     assert!(becomes_true(|| {
         let log = process.log();
-        let mut lines = log.lines().filter(|it| it.contains("the certificate was read again"));
+        let mut lines = log.lines().filter(|it| it.contains("reloaded the certificate"));
         lines.any(|it| it.contains("threeds.production.visa"))
     }));
 }
@@ -167,13 +170,13 @@ fn changed_client_certificate_is_reloaded() {
 #[test]
 fn dev_uses_the_configured_simulator() {
     let runtime = runtime();
-    let reply = [ServerBehavior::JsonWithTransactionId(card_ranges_response("one", RANGES))];
-    let simulator = DirectoryServer::start(runtime.handle(), None, &reply);
+    let response = [ServerBehavior::JsonWithTransactionId(card_ranges_response("one", RANGES))];
+    let simulator = DirectoryServer::start(runtime.handle(), None, &response);
     let url = format!("http://{}", simulator.address);
     let process =
         ProcessHarness::new(crate::SCRIP).with_variable("SCRIP_THREEDS_SIMULATOR_URL", &url);
     let _server = process.start(&["dev", "--json"]);
-    process.wait_for_log("card ranges of UPI: 2");
+    process.wait_for_log("fetched 2 card ranges of UPI");
     assert!(becomes_true(|| simulator.received_requests().len() == 7));
     let mut paths: Vec<_> = simulator.received_requests().into_iter().map(|it| it.path).collect();
     paths.sort_unstable();

@@ -1,4 +1,4 @@
-//! A server that is told to stop while a directory server has not answered yet.
+//! A server that is stopped before a directory server has responded.
 
 use std::{io::Write, net::TcpStream, time::Duration};
 
@@ -17,7 +17,7 @@ use crate::threeds_sessions::{
     schemes::runtime,
 };
 
-/// More than the runtime is given to end what nobody waits for.
+/// A delay that is longer than the runtime waits for detached tasks.
 const SLOW_MS: u64 = 4000;
 
 #[test]
@@ -29,7 +29,7 @@ fn outcome_is_stored_when_the_server_stops_during_an_authentication() {
     });
     let process = ProcessHarness::new(crate::SCRIP)
         .with_variable("SCRIP_THREEDS_SIMULATOR_URL", simulator.base_url());
-    let process = process.with_variable("SCRIP_THREEDS_ANSWER_DEADLINE_MS", "40000");
+    let process = process.with_variable("SCRIP_THREEDS_RESPONSE_DEADLINE_MS", "40000");
     let mut shop = SandboxShop::open(&process);
     let card = shop.create_intent("4242424242424242");
     let (_, session) = shop.create_session(&json!({"token_intent_id": card, "type": "merchant"}));
@@ -48,18 +48,21 @@ fn outcome_is_stored_when_the_server_stops_during_an_authentication() {
         body.len(),
     );
     client.write_all(request.as_bytes()).unwrap();
-    // Written down before anything is sent.
+    // The authentication request is recorded before the message is sent.
     assert!(becomes_true(|| shop.get(&path).1["modified_date"].is_string()), "{}", process.log());
     assert!(shop.get(&path).1.get("authentication").is_none());
     drop(client);
     process::terminate(&shop.server.child);
-    let ended = process::wait(&mut shop.server.child, Duration::from_secs(90));
-    assert!(ended.expect("it ends").success());
+    let exit_status = process::wait(&mut shop.server.child, Duration::from_secs(90));
+    assert!(exit_status.expect("wait for the process to end").success());
     drop(shop);
 
     simulator.set_behavior(SimulatedBehavior::default());
     let shop = SandboxShop::open(&process);
-    let (status, found) = shop.get(&path);
-    assert_eq!(status, 200, "{found}");
-    assert_eq!(found["authentication"]["authentication_status"], "successful", "{found}");
+    let (status, session_body) = shop.get(&path);
+    assert_eq!(status, 200, "{session_body}");
+    assert_eq!(
+        session_body["authentication"]["authentication_status"], "successful",
+        "{session_body}"
+    );
 }

@@ -1,4 +1,4 @@
-//! `scrip simulator`, as it is shipped.
+//! The shipped `scrip simulator` command.
 
 use std::{
     io::{BufRead, BufReader},
@@ -30,8 +30,8 @@ fn simulator_command_serves_until_sigterm() {
     let mut child = SimulatorProcess(command.stdout(Stdio::piped()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(child.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let hello: Value = serde_json::from_str(&line).unwrap();
-    let url = format!("{}/sim/ds/visa", hello["url"].as_str().unwrap());
+    let ready_message: Value = serde_json::from_str(&line).unwrap();
+    let url = format!("{}/sim/ds/visa", ready_message["url"].as_str().unwrap());
     let request = json!({
         "messageType": "PReq", "messageVersion": "2.2.0", "threeDSServerRefNumber": "ref",
         "threeDSServerTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
@@ -40,8 +40,8 @@ fn simulator_command_serves_until_sigterm() {
     let response: Value = response.body_mut().read_json().unwrap();
     assert_eq!((&response["messageType"], &response["serialNum"]), (&json!("PRes"), &json!("1")));
     process::terminate(&child.0);
-    let ended = process::wait(&mut child.0, Duration::from_secs(60));
-    assert!(ended.expect("it ends").success());
+    let exit_status = process::wait(&mut child.0, Duration::from_secs(60));
+    assert!(exit_status.expect("wait for the process to end").success());
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn simulator_command_reports_invalid_arguments() {
         (["--trusted-roots", "/nowhere"], "cannot read /nowhere"),
         (["--listen", "192.0.2.1:1"], "cannot listen on 192.0.2.1:1"),
     ] {
-        let mut all = vec!["--listen", "127.0.0.1:0"];
+        let mut all_arguments = vec!["--listen", "127.0.0.1:0"];
         if arguments[0] == "--listen" {
-            all.clear();
+            all_arguments.clear();
         }
-        all.extend(arguments);
-        let output = simulator_command(&all).stdout(Stdio::null()).output().unwrap();
-        let told = String::from_utf8_lossy(&output.stderr);
-        assert!(!output.status.success() && told.contains(expected), "{told}");
+        all_arguments.extend(arguments);
+        let output = simulator_command(&all_arguments).stdout(Stdio::null()).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
     }
 }

@@ -1,6 +1,6 @@
 # Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
-# operation: create_session
+# operation: create_threeds_session
 # A session of a merchant. For a customer, send "device": "browser" and device_info instead of the type.
 curl -sS --fail-with-body "$SCRIP_URL/3ds/sessions" \
   -H "BT-API-KEY: $SCRIP_KEY" \
@@ -9,11 +9,11 @@ curl -sS --fail-with-body "$SCRIP_URL/3ds/sessions" \
 {"type": "merchant", "token_id": "$TOKEN_ID"}
 BODY
 
-# operation: get_session
+# operation: get_threeds_session
 curl -sS --fail-with-body "$SCRIP_URL/3ds/sessions/$SESSION_ID" \
   -H "BT-API-KEY: $SCRIP_KEY"
 
-# operation: update_session
+# operation: update_threeds_session
 # The values come from the 3-D Secure SDK of the app.
 curl -sS --fail-with-body -X PUT "$SCRIP_URL/3ds/sessions/$SESSION_ID" \
   -H "BT-API-KEY: $SCRIP_KEY" \
@@ -35,7 +35,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/3ds/sessions/$SESSION_ID" \
     }
   }'
 
-# operation: authenticate_session
+# operation: authenticate_threeds_session
 curl -sS --fail-with-body "$SCRIP_URL/3ds/sessions/$SESSION_ID/authenticate" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -H "Content-Type: application/json" \

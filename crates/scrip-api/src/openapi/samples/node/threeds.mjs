@@ -1,6 +1,6 @@
 // Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
-// operation: create_session
+// operation: create_threeds_session
 // A session of a merchant. For a customer, pass device: "browser" and deviceInfo instead of the type.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
@@ -10,7 +10,7 @@ const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL
 const session = await client.threeds.sessions.create({ type: "merchant", tokenId: TOKEN_ID });
 console.log(session.id, session.cardBrand, session.recommendedVersion);
 
-// operation: get_session
+// operation: get_threeds_session
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;
@@ -19,7 +19,7 @@ const client = new BasisTheoryClient({ apiKey: SCRIP_KEY, environment: SCRIP_URL
 const session = await client.threeds.sessions.get(SESSION_ID);
 console.log(session.id, session.type, session.version.recommendedVersion);
 
-// operation: update_session
+// operation: update_threeds_session
 // The values come from the 3-D Secure SDK of the app.
 // The client library has no method for this operation.
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;
@@ -45,7 +45,7 @@ const response = await fetch(`${SCRIP_URL}/3ds/sessions/${SESSION_ID}`, {
 if (!response.ok) throw new Error(`${response.status} ${await response.text()}`);
 console.log(await response.json());
 
-// operation: authenticate_session
+// operation: authenticate_threeds_session
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;

@@ -1,6 +1,6 @@
 # Samples of the tag 3-D Secure. One section for each operation: see CONTRIBUTING.md.
 
-# operation: create_session
+# operation: create_threeds_session
 # A session of a merchant. For a customer, pass device="browser" and device_info instead of the type.
 import os
 
@@ -11,7 +11,7 @@ client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP
 session = client.threeds.sessions.create(type="merchant", token_id=os.environ["TOKEN_ID"])
 print(session.id, session.card_brand, session.recommended_version)
 
-# operation: get_session
+# operation: get_threeds_session
 import os
 
 from basis_theory import BasisTheory
@@ -21,7 +21,7 @@ client = BasisTheory(api_key=os.environ["SCRIP_KEY"], base_url=os.environ["SCRIP
 session = client.threeds.sessions.get(os.environ["SESSION_ID"])
 print(session.id, session.type, session.version.recommended_version)
 
-# operation: update_session
+# operation: update_threeds_session
 # The values come from the 3-D Secure SDK of the app.
 # The client library has no method for this operation.
 import json
@@ -51,7 +51,7 @@ request = urllib.request.Request(
 with urllib.request.urlopen(request) as response:
     print(json.load(response))
 
-# operation: authenticate_session
+# operation: authenticate_threeds_session
 import os
 
 from basis_theory import (

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
     policy::{AccessCondition, Permission, Transform},
@@ -28,7 +28,7 @@ fn examples() -> Vec<Value> {
     };
     let condition = AccessCondition::IdStartsWith("card-".to_owned());
     let (attribute, operator, value) = condition.parts();
-    let of_session = RuleBody {
+    let session_rule = RuleBody {
         description: "One customer's cards",
         container: None,
         conditions: Some(vec![ConditionBody { attribute, operator, value }]),
@@ -36,5 +36,5 @@ fn examples() -> Vec<Value> {
         permissions: vec![Permission::TokenRead.as_str()],
         ..rule
     };
-    vec![json!(rule), json!(of_session)]
+    vec![json!(rule), json!(session_rule)]
 }

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use serde_json::{Value, json};
 

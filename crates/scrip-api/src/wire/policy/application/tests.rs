@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::policy::ApplicationKind;
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ fn documented_application_examples_match_rendered_bodies() {
     assert_examples("Permission", [permission_example()]);
 }
 
-/// A key is shown when it is made, and never again.
+/// The key appears only in the response that creates it.
 #[derive(Clone, Copy)]
 enum KeyVisibility {
     OnCreation,
@@ -25,7 +25,7 @@ enum KeyVisibility {
 }
 
 impl KeyVisibility {
-    /// Only an application that was made without a key has none to show.
+    /// An application that was created without a key has no key text.
     fn key_text(self) -> Option<&'static str> {
         match self {
             Self::OnCreation => Some("key_test_us_pub_4QK7ZP2M9XW1B6TJ8HN3CR5VDY0AGSFE4QK7ZP2"),
@@ -35,7 +35,7 @@ impl KeyVisibility {
 }
 
 fn example(visibility: KeyVisibility) -> Value {
-    let later = matches!(visibility, KeyVisibility::Hidden);
+    let is_modified = matches!(visibility, KeyVisibility::Hidden);
     json!(ApplicationBody {
         id: "d3c1f0a4-6b7e-4e52-9a1d-8f5b2c7e4a60".to_owned(),
         tenant_id: "5f8d1a3e-2b07-4f7e-9d0c-6c1b9f4e2a71".to_owned(),
@@ -47,8 +47,8 @@ fn example(visibility: KeyVisibility) -> Value {
         rules: Vec::new(),
         created_by: Some("0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
         created_at: "2026-11-01T09:30:00+00:00".to_owned(),
-        modified_by: later.then(|| "0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
-        modified_at: later.then(|| "2026-11-02T10:00:00+00:00".to_owned()),
+        modified_by: is_modified.then(|| "0b6c9d52-7e41-4a38-8f19-3d2a5e7c6b90".to_owned()),
+        modified_at: is_modified.then(|| "2026-11-02T10:00:00+00:00".to_owned()),
     })
 }
 

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::policy::{DeduplicationBehavior, Quotas, TenantKind, TenantSettings};
 use serde_json::{Value, json};
@@ -14,23 +14,29 @@ fn documented_tenant_examples_match_rendered_bodies() {
     assert_examples("Quotas", [json!(quotas_body(&Quotas::default_for(TenantKind::Test)))]);
 }
 
-/// The document has the settings that are read, each with the texts that it accepts.
+/// The document lists all accepted settings, each with its allowed values.
 #[test]
 fn documented_settings_and_values_match_the_code() {
-    let known = ["true", "false"].into_iter();
-    let known = known.chain(DeduplicationBehavior::ALL.map(DeduplicationBehavior::as_str));
-    let known: Vec<_> = known.collect();
+    let candidate_values = ["true", "false"].into_iter();
+    let candidate_values =
+        candidate_values.chain(DeduplicationBehavior::ALL.map(DeduplicationBehavior::as_str));
+    let candidate_values: Vec<_> = candidate_values.collect();
     let schemas = &document()["components"]["schemas"];
     for (schema, null) in [("Tenant", None), ("TenantUpdate", Some(Value::Null))] {
-        let described = schemas[schema]["properties"]["settings"]["properties"].as_object();
-        let described = described.unwrap();
-        assert_eq!(described.len(), SETTINGS.len(), "{schema}");
+        let documented = schemas[schema]["properties"]["settings"]["properties"].as_object();
+        let documented = documented.unwrap();
+        assert_eq!(documented.len(), SETTINGS.len(), "{schema}");
         for (name, _, set) in SETTINGS {
             let accepts =
                 |it: &&&'static str| set(&mut TenantSettings::default(), Some(it)).is_some();
-            let accepted = known.iter().filter(accepts).map(|it| json!(it)).chain(null.clone());
-            let accepted = accepted.collect::<Vec<_>>();
-            assert_eq!(described[*name]["enum"], json!(accepted), "{schema}.settings.{name}");
+            let accepted_values =
+                candidate_values.iter().filter(accepts).map(|it| json!(it)).chain(null.clone());
+            let accepted_values = accepted_values.collect::<Vec<_>>();
+            assert_eq!(
+                documented[*name]["enum"],
+                json!(accepted_values),
+                "{schema}.settings.{name}"
+            );
         }
     }
 }

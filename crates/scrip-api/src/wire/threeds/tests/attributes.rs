@@ -1,5 +1,5 @@
-//! The attributes of requests: each that the reader declares is in the document with its type, and no
-//! other.
+//! Compares the attributes of requests with the document: every attribute that the parser declares,
+//! with its type, and no other.
 
 use scrip_threeds::request::{AttributeShape, AttributeValue, AuthenticateRequest};
 use serde_json::{Value, json};
@@ -8,13 +8,13 @@ use crate::{openapi::document, wire::threeds::device::DeviceInfoInput};
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MessageSide {
-    /// An optional attribute may be null, and others are passed over.
+    /// Optional attributes may be null, and unknown attributes are ignored.
     Request,
-    /// No attribute is null, and there is no other.
+    /// No attribute is null, and there are no other attributes.
     Response,
 }
 
-/// Rules without a condition; the others are in the table of rules.
+/// Attributes that are always required. The conditional ones are in the table of rules.
 const REQUIRED: &[&str] = &[
     "authentication_category",
     "authentication_type",
@@ -27,11 +27,11 @@ const REQUIRED: &[&str] = &[
     "cardholder_info.email",
 ];
 
-/// What the schema says of an attribute, without its texts.
+/// Returns the types of an attribute in the document.
 fn documented_types(schema: &Value) -> Vec<&str> {
     match &schema["type"] {
-        Value::String(one) => vec![one.as_str()],
-        Value::Array(several) => several.iter().filter_map(Value::as_str).collect(),
+        Value::String(name) => vec![name.as_str()],
+        Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::Object(_) => {
             schema["anyOf"].as_array().into_iter().flatten().flat_map(documented_types).collect()
         }
@@ -50,7 +50,8 @@ fn expected_types(path: &str, shape: &AttributeShape) -> Vec<&'static str> {
     }
 }
 
-/// One attribute or item with all that is in it. `is_optional`: it may be null in a request.
+/// Compares one attribute or item with everything inside of it. `is_optional`: may be null in a
+/// request.
 #[track_caller]
 fn check_attribute(
     path: &str,
@@ -81,11 +82,11 @@ fn check_object(
     attributes: &[(&'static str, AttributeShape)],
     side: MessageSide,
 ) {
-    let described = schema["properties"].as_object().unwrap();
+    let documented = schema["properties"].as_object().unwrap();
     let mut required = Vec::new();
     for (name, shape) in attributes {
         let path = if path.is_empty() { (*name).to_owned() } else { format!("{path}.{name}") };
-        let schema = described.get(*name);
+        let schema = documented.get(*name);
         let schema = schema.unwrap_or_else(|| panic!("{path} is not in the document"));
         let is_required = side == MessageSide::Request && REQUIRED.contains(&path.as_str());
         if is_required {
@@ -93,13 +94,14 @@ fn check_object(
         }
         check_attribute(&path, schema, shape, side, !is_required);
     }
-    // The brand is read apart from the message.
-    let other = |it: &&String| !attributes.iter().any(|(name, _)| name == *it);
-    let others: Vec<_> = described.keys().filter(other).collect();
-    let known: &[&str] = if path.is_empty() { &["card_brand"] } else { &[] };
-    assert_eq!(others, known, "{path} has attributes that nobody reads");
-    let stated = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
-    assert_eq!(stated.collect::<Vec<_>>(), required, "required in {path}");
+    // The brand is parsed separately from the message.
+    let is_undeclared = |it: &&String| !attributes.iter().any(|(name, _)| name == *it);
+    let undeclared: Vec<_> = documented.keys().filter(is_undeclared).collect();
+    let expected_undeclared: &[&str] = if path.is_empty() { &["card_brand"] } else { &[] };
+    assert_eq!(undeclared, expected_undeclared, "{path} has attributes that the parser ignores");
+    let documented_required =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+    assert_eq!(documented_required.collect::<Vec<_>>(), required, "required in {path}");
     assert_eq!(
         schema.get("additionalProperties").is_some(),
         side == MessageSide::Response,
@@ -121,8 +123,8 @@ fn documented_authenticate_request_matches_the_parser() {
 fn documented_device_info_matches_the_parser() {
     let shape = DeviceInfoInput::shape();
     let device = |name| &schema(name)["properties"]["device_info"];
-    let (new, update) = (device("NewThreedsSession"), device("ThreedsDevice"));
-    check_attribute("device_info", new, &shape, MessageSide::Request, true);
-    check_attribute("device_info", update, &shape, MessageSide::Request, false);
+    let (new_session, device_update) = (device("NewThreedsSession"), device("ThreedsDevice"));
+    check_attribute("device_info", new_session, &shape, MessageSide::Request, true);
+    check_attribute("device_info", device_update, &shape, MessageSide::Request, false);
     check_attribute("device_info", device("ThreedsSession"), &shape, MessageSide::Response, true);
 }

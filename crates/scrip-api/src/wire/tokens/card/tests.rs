@@ -1,8 +1,8 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use super::{AdditionalBrandBody, CardDetailsBody, CountryBody};
 
-/// With every attribute that there is.
+/// Contains every attribute.
 pub(crate) fn example() -> CardDetailsBody<'static> {
     let authentication =
         Some(scrip_core::card::bin_data::AuthenticationRequirement::ScaRequired.as_str());

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use serde_json::{Value, json};
 
@@ -12,12 +12,14 @@ use crate::{
 
 #[test]
 fn documented_page_examples_match_rendered_pages() {
-    let of = |pagination: Value| json!({"pagination": pagination, "data": get_token_examples()});
+    let page = |pagination: Value| json!({"pagination": pagination, "data": get_token_examples()});
     let next = Some("AgEAAAAB3Q0rXw".to_owned());
-    let by_cursor = [next, None].map(|next| of(json!(CursorPagination { page_size: 20, next })));
-    assert_examples("TokenPage", by_cursor);
-    let numbers = json!({"total_items": 3, "page_number": 1, "page_size": 20, "total_pages": 1});
-    assert_examples("NumberedTokenPage", [of(numbers)]);
+    let cursor_pages =
+        [next, None].map(|next| page(json!(CursorPagination { page_size: 20, next })));
+    assert_examples("TokenPage", cursor_pages);
+    let page_numbers =
+        json!({"total_items": 3, "page_number": 1, "page_size": 20, "total_pages": 1});
+    assert_examples("NumberedTokenPage", [page(page_numbers)]);
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
     card::bank::BankDetails,
@@ -34,9 +34,9 @@ fn documented_authentication_limit_matches_the_code() {
     }
 }
 
-/// Between them they have every attribute that there is.
+/// Together, the examples contain every attribute.
 fn examples() -> Vec<Value> {
-    let of_bank = BankDetails {
+    let bank_details = BankDetails {
         routing_number: "021000021".to_owned(),
         account_number_last4: Some("6789".to_owned()),
     };
@@ -48,7 +48,7 @@ fn examples() -> Vec<Value> {
             authentication: Some(&authentication),
             ..body(NetworkToken)
         },
-        TokenIntentBody { bank: Some(bank_body(&of_bank)), ..body(Bank) },
+        TokenIntentBody { bank: Some(bank_body(&bank_details)), ..body(Bank) },
     ];
     bodies.iter().map(|it| json!(it)).collect()
 }

@@ -1,4 +1,4 @@
-//! Examples of the OpenAPI document, made by the code that writes responses.
+//! Compares the examples of the OpenAPI document with rendered responses.
 
 use scrip_core::{
     policy::DeduplicationBehavior,
@@ -24,12 +24,12 @@ fn documented_token_examples_match_rendered_bodies() {
     assert_examples("UpdatedToken", examples(ResponseKind::Updated));
 }
 
-/// As Get Token shows them.
+/// The tokens as Get Token returns them.
 pub(crate) fn get_token_examples() -> Vec<Value> {
     examples(ResponseKind::Found)
 }
 
-/// Which answer an example is of.
+/// The response that an example belongs to.
 #[derive(Clone, Copy)]
 enum ResponseKind {
     Found,
@@ -37,23 +37,23 @@ enum ResponseKind {
     Updated,
 }
 
-/// Between them they have every attribute that there is.
+/// Together, the examples contain every attribute.
 fn examples(kind: ResponseKind) -> Vec<Value> {
     let number = "XXXXXXXXXXXX4242";
     let bank = BankBody { routing_number: "021000021", account_number_last4: Some("6789") };
-    let account = json!({"routing_number": "021000021", "account_number": "000123456789"});
-    let whole = json!({
+    let account_data = json!({"routing_number": "021000021", "account_number": "000123456789"});
+    let card_data = json!({
         "number": "4242424242424242", "expiration_month": 12, "expiration_year": 2031, "cvc": "123",
     });
-    let masked = json!({"number": number, "expiration_month": 12, "expiration_year": 2031});
+    let masked_data = json!({"number": number, "expiration_month": 12, "expiration_year": 2031});
     [
-        (Card, TokenDetailBody { card: Some(card::tests::example()), ..detail(Card) }, whole),
+        (Card, TokenDetailBody { card: Some(card::tests::example()), ..detail(Card) }, card_data),
         (
             NetworkToken,
             TokenDetailBody { network_token: Some(card::tests::example()), ..detail(NetworkToken) },
-            masked,
+            masked_data,
         ),
-        (Bank, TokenDetailBody { bank: Some(bank), ..detail(Bank) }, account),
+        (Bank, TokenDetailBody { bank: Some(bank), ..detail(Bank) }, account_data),
     ]
     .into_iter()
     .map(|(token_type, mut detail, data)| {
@@ -99,7 +99,7 @@ fn detail(token_type: TokenType) -> TokenDetailBody<'static> {
 static METADATA: std::sync::LazyLock<std::collections::BTreeMap<String, String>> =
     std::sync::LazyLock::new(|| [("customer".to_owned(), "7".to_owned())].into());
 
-/// The card is new, and the others were there already.
+/// The card token is new; the other tokens existed already.
 fn extras(kind: ResponseKind, token_type: TokenType) -> Option<TokenExtrasBody> {
     let deduplicated = token_type != Card;
     let behavior = deduplicated.then(|| DeduplicationBehavior::ReadExisting.as_str());

@@ -1,9 +1,9 @@
-//! The codes of ISO 4217 and ISO 3166-1, as facts, as of 2026-11.
+//! The codes of ISO 4217 and ISO 3166-1, as of 2026-11.
 //!
-//! ISO 4217: list one with its amendments up to the end of BGN on 2026-01-01; before it ended ANG
-//! (XCG), ZWL (ZWG), SLL (SLE), HRK and CUC. ISO 3166-1: the 249 codes of two letters in force.
+//! ISO 4217: list one with its amendments up to the end of BGN on 2026-01-01. Ended before: ANG
+//! (XCG), ZWL (ZWG), SLL (SLE), HRK and CUC. ISO 3166-1: the 249 two-letter codes in force.
 
-/// Alphabetic codes that something can be paid in.
+/// Alphabetic codes of currencies for payments.
 #[rustfmt::skip]
 pub(super) const CURRENCIES: &[&str] = &[
     "AED", "AFN", "ALL", "AMD", "AOA", "ARS", "AUD", "AWG", "AZN", "BAM", "BBD", "BDT", "BHD", "BIF",
@@ -20,14 +20,14 @@ pub(super) const CURRENCIES: &[&str] = &[
     "ZWG",
 ];
 
-/// Alphabetic codes of funds, units of account, metals, tests and nothing.
+/// Alphabetic codes of funds, units of account, metals, tests and no currency.
 #[rustfmt::skip]
 pub(super) const NON_CURRENCY_CODES: &[&str] = &[
     "BOV", "CHE", "CHW", "CLF", "COU", "MXV", "USN", "UYI", "UYW", "XAD", "XAG", "XAU", "XBA", "XBB",
     "XBC", "XBD", "XDR", "XPD", "XPT", "XSU", "XTS", "XUA", "XXX",
 ];
 
-/// The codes of two letters.
+/// The two-letter codes.
 #[rustfmt::skip]
 pub(super) const COUNTRIES: &[&str] = &[
     "AD", "AE", "AF", "AG", "AI", "AL", "AM", "AO", "AQ", "AR", "AS", "AT", "AU", "AW",

@@ -1,4 +1,5 @@
-//! The counts of one node: windows, limits, writing behind, and a random history against a model.
+//! The counts of one node: windows, limits, background writes, and random histories compared with a
+//! model.
 
 use std::{
     pin::pin,
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::*;
 use crate::store::StoreFuture;
 
-/// Answers at once, so a future of it is ready when it is first polled.
+/// A store that responds immediately: its futures are ready when they are first polled.
 #[derive(Debug, Default)]
 struct InMemoryGuessStore(Mutex<Vec<(TenantId, GuessRecord)>>);
 
@@ -22,11 +23,11 @@ impl GuessStore for InMemoryGuessStore {
         now: Timestamp,
     ) -> StoreFuture<'a, Vec<GuessRecord>> {
         let records = self.0.lock().unwrap();
-        let found = records.iter().filter(|(owner, it)| {
+        let matching = records.iter().filter(|(owner, it)| {
             *owner == tenant && buckets.contains(&it.bucket) && it.expires_at > now
         });
-        let found = found.map(|(_, it)| *it).collect();
-        Box::pin(async move { Ok(found) })
+        let matching = matching.map(|(_, it)| *it).collect();
+        Box::pin(async move { Ok(matching) })
     }
 
     fn insert_guesses(&self, tenant: TenantId, records: Vec<GuessRecord>) -> StoreFuture<'_, ()> {
@@ -41,8 +42,8 @@ impl GuessStore for InMemoryGuessStore {
         Box::pin(async { Ok(()) })
     }
 
-    fn delete_expired_guesses(&self, expired: Timestamp) -> StoreFuture<'_, usize> {
-        self.0.lock().unwrap().retain(|(_, it)| it.expires_at > expired);
+    fn delete_expired_guesses(&self, now: Timestamp) -> StoreFuture<'_, usize> {
+        self.0.lock().unwrap().retain(|(_, it)| it.expires_at > now);
         Box::pin(async { Ok(0) })
     }
 }
@@ -51,18 +52,18 @@ fn poll_ready<T>(future: impl Future<Output = T>) -> T {
     let mut context = Context::from_waker(Waker::noop());
     match pin!(future).poll(&mut context) {
         Poll::Ready(output) => output,
-        Poll::Pending => panic!("the store answers at once"),
+        Poll::Pending => panic!("the store responds immediately"),
     }
 }
 
-fn bucket(name: u8) -> GuessBucket {
-    GuessBucket([name; 17])
+fn bucket(byte: u8) -> GuessBucket {
+    GuessBucket([byte; 17])
 }
 
-fn number(group: u8, name: u8) -> CountedNumber {
-    let mut bytes = [name; 16];
-    bytes[0] = group;
-    CountedNumber { group: bucket(group), number: bytes }
+fn number(group: u8, id: u8) -> CountedNumber {
+    let mut number_digest = [id; 16];
+    number_digest[0] = group;
+    CountedNumber { bucket: bucket(group), number_digest }
 }
 
 fn limits(day: QuotaLimit, quarter: QuotaLimit, application: QuotaLimit) -> GuessLimits {
@@ -83,9 +84,9 @@ impl LedgerHarness {
     fn count(&self, ms: i64, numbers: &[CountedNumber]) -> GuessCountResult {
         let now = Timestamp { unix_ms: ms };
         let tenant = TenantId(Uuid::nil());
-        let counting =
+        let request =
             CountRequest { tenant, application_bucket: bucket(255), limits: self.limits, now };
-        poll_ready(self.ledger.count(&self.store, counting, numbers)).unwrap()
+        poll_ready(self.ledger.count(&self.store, request, numbers)).unwrap()
     }
 
     fn is_fingerprint_allowed(&self, ms: i64, it: CountedNumber) -> bool {
@@ -101,140 +102,174 @@ const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 
 #[test]
 fn exhausted_group_withholds_new_and_repeated_numbers_until_the_window_moves_on() {
-    let scene = LedgerHarness::new(limits(QuotaLimit::Count(3), QuotaLimit::Off, QuotaLimit::Off));
-    for name in 0..3 {
-        let spent = scene.count(i64::from(name), &[number(1, name)]).exhausted;
-        assert_eq!(spent.contains(&GuessBudget::Day), name == 2, "spent once, by the last one");
+    let harness =
+        LedgerHarness::new(limits(QuotaLimit::Count(3), QuotaLimit::Off, QuotaLimit::Off));
+    for id in 0..3 {
+        let exhausted = harness.count(i64::from(id), &[number(1, id)]).exhausted;
+        assert_eq!(
+            exhausted.contains(&GuessBudget::Day),
+            id == 2,
+            "only the last number exhausts the budget"
+        );
     }
-    assert!(!scene.is_fingerprint_allowed(10, number(1, 9)), "the fourth distinct number");
-    assert!(!scene.is_fingerprint_allowed(11, number(1, 0)), "a repeat of the first one");
-    assert!(scene.is_fingerprint_allowed(12, number(2, 9)), "another group has its own budget");
-    assert!(!scene.is_fingerprint_allowed(DAY_MS - 1, number(1, 0)));
     assert!(
-        scene.is_fingerprint_allowed(DAY_MS, number(1, 9)),
-        "the first one has left the window"
+        !harness.is_fingerprint_allowed(10, number(1, 9)),
+        "the fourth distinct number is over the limit"
     );
-    assert!(!scene.is_fingerprint_allowed(DAY_MS, number(1, 0)), "and made room for one");
+    assert!(
+        !harness.is_fingerprint_allowed(11, number(1, 0)),
+        "a repeat of a counted number is withheld too"
+    );
+    assert!(harness.is_fingerprint_allowed(12, number(2, 9)), "another group has its own budget");
+    assert!(!harness.is_fingerprint_allowed(DAY_MS - 1, number(1, 0)));
+    assert!(
+        harness.is_fingerprint_allowed(DAY_MS, number(1, 9)),
+        "the first number has left the window"
+    );
+    assert!(!harness.is_fingerprint_allowed(DAY_MS, number(1, 0)), "the window is full again");
 }
 
 #[test]
 fn repeated_number_counts_once_against_the_budget() {
-    let scene = LedgerHarness::new(limits(QuotaLimit::Count(2), QuotaLimit::Off, QuotaLimit::Off));
+    let harness =
+        LedgerHarness::new(limits(QuotaLimit::Count(2), QuotaLimit::Off, QuotaLimit::Off));
     for ms in 0..50 {
-        assert!(scene.is_fingerprint_allowed(ms, number(1, 0)));
+        assert!(harness.is_fingerprint_allowed(ms, number(1, 0)));
     }
-    assert!(scene.is_fingerprint_allowed(50, number(1, 1)));
-    assert!(!scene.is_fingerprint_allowed(51, number(1, 0)));
+    assert!(harness.is_fingerprint_allowed(50, number(1, 1)));
+    assert!(!harness.is_fingerprint_allowed(51, number(1, 0)));
 }
 
 #[test]
 fn numbers_of_one_token_are_counted_until_the_budget_is_exhausted() {
-    let scene = LedgerHarness::new(limits(QuotaLimit::Count(2), QuotaLimit::Off, QuotaLimit::Off));
-    let many: Vec<_> = (0..5).map(|it| number(1, it)).collect();
-    assert_eq!(scene.count(0, &many).disclosure, FingerprintDisclosure::Withheld);
-    assert!(!scene.is_fingerprint_allowed(1, number(1, 7)), "two of the five were counted");
+    let harness =
+        LedgerHarness::new(limits(QuotaLimit::Count(2), QuotaLimit::Off, QuotaLimit::Off));
+    let numbers: Vec<_> = (0..5).map(|it| number(1, it)).collect();
+    assert_eq!(harness.count(0, &numbers).disclosure, FingerprintDisclosure::Withheld);
+    assert!(!harness.is_fingerprint_allowed(1, number(1, 7)), "two of the five were counted");
 }
 
 #[test]
 fn application_budget_counts_numbers_after_the_first_of_each_group() {
-    let scene = LedgerHarness::new(limits(QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Count(3)));
+    let harness =
+        LedgerHarness::new(limits(QuotaLimit::Off, QuotaLimit::Off, QuotaLimit::Count(3)));
     for group in 0..100 {
         assert!(
-            scene.is_fingerprint_allowed(0, number(group, 0)),
-            "the first of each group is free"
+            harness.is_fingerprint_allowed(0, number(group, 0)),
+            "the first number of each group is free"
         );
-        assert!(scene.is_fingerprint_allowed(0, number(group, 0)), "and so is its repeat");
+        assert!(
+            harness.is_fingerprint_allowed(0, number(group, 0)),
+            "a repeat of the first number is free too"
+        );
     }
     for group in 0..3 {
-        assert!(scene.is_fingerprint_allowed(1, number(group, 1)));
+        assert!(harness.is_fingerprint_allowed(1, number(group, 1)));
     }
-    assert!(!scene.is_fingerprint_allowed(2, number(50, 1)), "the budget is spent for every group");
-    assert!(!scene.is_fingerprint_allowed(2, number(200, 0)));
-    assert!(scene.is_fingerprint_allowed(DAY_MS + 1, number(50, 1)));
+    assert!(
+        !harness.is_fingerprint_allowed(2, number(50, 1)),
+        "the budget is shared by all groups"
+    );
+    assert!(!harness.is_fingerprint_allowed(2, number(200, 0)));
+    assert!(harness.is_fingerprint_allowed(DAY_MS + 1, number(50, 1)));
 }
 
 #[test]
 fn guess_counts_survive_restart_and_are_shared_through_the_store() {
-    let limit = limits(QuotaLimit::Count(2), QuotaLimit::Count(3), QuotaLimit::Count(9));
-    let first = LedgerHarness::new(limit);
+    let guess_limits = limits(QuotaLimit::Count(2), QuotaLimit::Count(3), QuotaLimit::Count(9));
+    let first_node = LedgerHarness::new(guess_limits);
     assert!(
-        first.is_fingerprint_allowed(0, number(1, 0))
-            && first.is_fingerprint_allowed(1, number(1, 1))
+        first_node.is_fingerprint_allowed(0, number(1, 0))
+            && first_node.is_fingerprint_allowed(1, number(1, 1))
     );
-    first.flush(2);
-    let second =
-        LedgerHarness { ledger: GuessLedger::default(), store: first.store, limits: limit };
-    assert!(!second.is_fingerprint_allowed(3, number(1, 0)));
-    assert!(!second.is_fingerprint_allowed(3, number(1, 2)));
-    // A day later the numbers count for the quarter only.
-    assert!(second.is_fingerprint_allowed(DAY_MS + 5, number(1, 2)));
-    second.flush(DAY_MS + 6);
-    let third =
-        LedgerHarness { ledger: GuessLedger::default(), store: second.store, limits: limit };
-    assert!(!third.is_fingerprint_allowed(3 * DAY_MS, number(1, 3)), "three in 90 days");
-    assert!(third.is_fingerprint_allowed(90 * DAY_MS, number(1, 3)));
+    first_node.flush(2);
+    let second_node = LedgerHarness {
+        ledger: GuessLedger::default(),
+        store: first_node.store,
+        limits: guess_limits,
+    };
+    assert!(!second_node.is_fingerprint_allowed(3, number(1, 0)));
+    assert!(!second_node.is_fingerprint_allowed(3, number(1, 2)));
+    // A day later, the numbers count only for the quarter.
+    assert!(second_node.is_fingerprint_allowed(DAY_MS + 5, number(1, 2)));
+    second_node.flush(DAY_MS + 6);
+    let third_node = LedgerHarness {
+        ledger: GuessLedger::default(),
+        store: second_node.store,
+        limits: guess_limits,
+    };
+    assert!(
+        !third_node.is_fingerprint_allowed(3 * DAY_MS, number(1, 3)),
+        "three numbers were counted within 90 days"
+    );
+    assert!(third_node.is_fingerprint_allowed(90 * DAY_MS, number(1, 3)));
 }
 
 #[test]
 fn unwritten_guess_counts_wait_for_the_next_flush() {
-    let scene = LedgerHarness::new(limits(QuotaLimit::Count(1), QuotaLimit::Off, QuotaLimit::Off));
-    assert!(scene.is_fingerprint_allowed(0, number(1, 0)));
-    // Long unused and dropped from memory: what waits is still known.
-    scene.ledger.lock().buckets.clear();
-    assert!(!scene.is_fingerprint_allowed(60_000, number(1, 1)));
-    scene.flush(60_001);
-    assert_eq!(scene.store.0.lock().unwrap().len(), 1);
-    assert_eq!(scene.ledger.lock().pending_count, 0);
+    let harness =
+        LedgerHarness::new(limits(QuotaLimit::Count(1), QuotaLimit::Off, QuotaLimit::Off));
+    assert!(harness.is_fingerprint_allowed(0, number(1, 0)));
+    // The idle bucket was evicted from memory; pending counts still apply.
+    harness.ledger.lock().buckets.clear();
+    assert!(!harness.is_fingerprint_allowed(60_000, number(1, 1)));
+    harness.flush(60_001);
+    assert_eq!(harness.store.0.lock().unwrap().len(), 1);
+    assert_eq!(harness.ledger.lock().pending_count, 0);
 }
 
-/// Every evaluation with its time, and distinct numbers counted by looking at all of them.
+/// A model with the time of every evaluation. It counts distinct numbers by scanning all of them.
 struct GuessModel(Vec<(i64, u8)>);
 
 impl GuessModel {
-    fn distinct(&self, now: i64, window: i64) -> usize {
-        let within = self.0.iter().filter(|(at, _)| *at > now - window);
-        within.map(|(_, it)| *it).collect::<std::collections::HashSet<_>>().len()
+    fn distinct_count(&self, now: i64, window: i64) -> usize {
+        let guesses = self.0.iter().filter(|(at, _)| *at > now - window);
+        guesses.map(|(_, it)| *it).collect::<std::collections::HashSet<_>>().len()
     }
 }
 
 #[test]
 fn guess_ledger_agrees_with_model_on_random_histories() {
     let mut seed = 0x2545_F491_4F6C_DD1D_u64;
-    let mut random = |below: u64| {
+    let mut random = |bound: u64| {
         seed ^= seed << 13;
         seed ^= seed >> 7;
         seed ^= seed << 17;
-        seed % below
+        seed % bound
     };
     for round in 0..40 {
-        let scene =
+        let harness =
             LedgerHarness::new(limits(QuotaLimit::Count(5), QuotaLimit::Count(9), QuotaLimit::Off));
         let mut model = GuessModel(Vec::new());
         let mut now = 0_i64;
         for step in 0..400 {
-            let longest = match random(5) {
+            let step_ms_max = match random(5) {
                 0 => 1,
                 1 => 60_000,
                 2 => 3_600_000,
                 3 => 20 * 3_600_000,
                 _ => 12 * 24 * 3_600_000,
             };
-            now += i64::try_from(random(longest)).unwrap();
-            let it = u8::try_from(random(14)).unwrap();
-            let room = model.distinct(now, DAY_MS) < 5 && model.distinct(now, 90 * DAY_MS) < 9;
+            now += i64::try_from(random(step_ms_max)).unwrap();
+            let id = u8::try_from(random(14)).unwrap();
+            let is_allowed =
+                model.distinct_count(now, DAY_MS) < 5 && model.distinct_count(now, 90 * DAY_MS) < 9;
             assert_eq!(
-                scene.is_fingerprint_allowed(now, number(1, it)),
-                room,
+                harness.is_fingerprint_allowed(now, number(1, id)),
+                is_allowed,
                 "round {round}, step {step}"
             );
-            if room {
-                model.0.push((now, it));
+            if is_allowed {
+                model.0.push((now, id));
             }
             if random(3) == 0 {
-                scene.flush(now);
+                harness.flush(now);
             }
-            // Whatever window is looked at, it never holds more than the limits.
-            assert!(model.distinct(now, DAY_MS) <= 5 && model.distinct(now, 90 * DAY_MS) <= 9);
+            // No window ever contains more numbers than the limits.
+            assert!(
+                model.distinct_count(now, DAY_MS) <= 5
+                    && model.distinct_count(now, 90 * DAY_MS) <= 9
+            );
         }
     }
 }

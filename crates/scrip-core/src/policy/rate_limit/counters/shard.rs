@@ -1,4 +1,4 @@
-//! Some of the counters: by name in an index, and in slots that can be walked a few at a time.
+//! A shard of the counters: an index by key, and slots that can be scanned a few at a time.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ pub(super) struct CounterShard {
     index: HashMap<(RateLimitName, CounterKey), u32>,
     slots: Vec<Option<CounterSlot>>,
     free: Vec<u32>,
-    /// The slot to look at next.
+    /// The slot to scan next.
     cursor: usize,
 }
 
@@ -25,12 +25,12 @@ pub(super) struct CounterSlot {
     pub(super) overflow: OverflowPresence,
 }
 
-/// Up to when admissions of a counter may stand at the overflow of its row.
+/// The time of the last admission that a counter may have in the overflow logs of its limit.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct OverflowPresence {
-    /// Among those of newcomers, of which it was one.
+    /// In the log that new counters share, if the counter was a new one.
     pub(super) newcomers_until_ms: i64,
-    /// Among those for which logs had no room.
+    /// In the log of the counters that could not grow.
     pub(super) full_until_ms: i64,
 }
 
@@ -39,10 +39,11 @@ impl OverflowPresence {
 }
 
 impl CounterSlot {
-    /// Whether a newcomer would be told the same. One that still shares would be, as a newcomer.
+    /// Whether the counter can be evicted without any effect on decisions. Admissions among the
+    /// newcomers need no check, because they also count for a new counter.
     fn is_expired(&self, now_ms: i64) -> bool {
-        let lent_since_ms = now_ms.saturating_sub(self.overflow.full_until_ms);
-        self.log.is_expired(now_ms, self.window_ms) && lent_since_ms > self.window_ms
+        let idle_ms = now_ms.saturating_sub(self.overflow.full_until_ms);
+        self.log.is_expired(now_ms, self.window_ms) && idle_ms > self.window_ms
     }
 }
 
@@ -59,44 +60,43 @@ impl CounterShard {
         self.slots.get_mut(slot_index(slot))?.as_mut()
     }
 
-    /// A counter that was not there, with its first admission. Its price is paid.
+    /// Inserts a counter with its first admission. The caller has reserved its capacity.
     pub(super) fn insert(&mut self, check: &CounterCheck, overflow: OverflowPresence, now_ms: i64) {
-        let name = (check.limit, check.key);
+        let key = (check.limit, check.key);
         let mut log = SlidingWindowLog::default();
         log.grow(INITIAL_CAPACITY);
         log.admit(now_ms);
-        let slot =
-            Some(CounterSlot { key: name, log, window_ms: to_ms(check.rate.window), overflow });
-        let number = self.free.pop().unwrap_or_else(|| {
+        let slot = Some(CounterSlot { key, log, window_ms: to_ms(check.rate.window), overflow });
+        let slot_number = self.free.pop().unwrap_or_else(|| {
             self.slots.push(None);
             u32::try_from(self.slots.len().saturating_sub(1)).unwrap_or(u32::MAX)
         });
-        if let Some(place) = self.slots.get_mut(slot_index(number)) {
-            *place = slot;
-            self.index.insert(name, number);
+        if let Some(free_slot) = self.slots.get_mut(slot_index(slot_number)) {
+            *free_slot = slot;
+            self.index.insert(key, slot_number);
         }
     }
 
-    /// Looks at a few slots, and gives back what is over.
-    pub(super) fn sweep(&mut self, now_ms: i64, most: usize, capacity: &CounterCapacity) {
-        for _ in 0..most.min(self.slots.len()) {
-            let at = self.cursor;
-            self.cursor = at.saturating_add(1);
+    /// Scans a few slots, evicts expired counters and releases their capacity.
+    pub(super) fn sweep(&mut self, now_ms: i64, slots_max: usize, capacity: &CounterCapacity) {
+        for _ in 0..slots_max.min(self.slots.len()) {
+            let index = self.cursor;
+            self.cursor = index.saturating_add(1);
             if self.cursor >= self.slots.len() {
                 self.cursor = 0;
             }
-            let Some(slot) = self.slots.get_mut(at) else { continue };
-            let Some(ended) = slot.take_if(|it| it.is_expired(now_ms)) else {
+            let Some(slot) = self.slots.get_mut(index) else { continue };
+            let Some(expired) = slot.take_if(|it| it.is_expired(now_ms)) else {
                 continue;
             };
-            self.index.remove(&ended.key);
-            self.free.extend(u32::try_from(at));
-            capacity.release_entries(ended.log.capacity().saturating_sub(INITIAL_CAPACITY));
+            self.index.remove(&expired.key);
+            self.free.extend(u32::try_from(index));
+            capacity.release_entries(expired.log.capacity().saturating_sub(INITIAL_CAPACITY));
             capacity.release_counter();
         }
     }
 }
 
-fn slot_index(number: u32) -> usize {
-    usize::try_from(number).unwrap_or(usize::MAX)
+fn slot_index(slot_number: u32) -> usize {
+    usize::try_from(slot_number).unwrap_or(usize::MAX)
 }

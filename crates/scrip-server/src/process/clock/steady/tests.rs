@@ -1,4 +1,4 @@
-//! What the clock makes of jumps, slews and starts, case by case.
+//! Tests of the clock with jumps, slews and different starts.
 
 use super::*;
 
@@ -7,7 +7,7 @@ const MINUTE: i64 = 60_000;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// A machine: true time, how wrong its wall clock is, and the clock under test.
+/// A simulated machine: true time, error of its wall clock, and the clock under test.
 struct Machine {
     true_ms: i64,
     error_ms: i64,
@@ -25,30 +25,31 @@ impl Machine {
     }
 
     fn start_with_trust(error_ms: i64, watermark_ms: Option<i64>, trust: StartTrust) -> Self {
-        let at = |it| Timestamp { unix_ms: it };
-        let known = watermark_ms.map(|it| ClockWatermark { now: at(it), earliest: at(it) });
-        let steady = SteadyTime::start(reading(START, error_ms), known, trust);
+        let timestamp = |it| Timestamp { unix_ms: it };
+        let watermark =
+            watermark_ms.map(|it| ClockWatermark { now: timestamp(it), earliest: timestamp(it) });
+        let steady = SteadyTime::start(reading(START, error_ms), watermark, trust);
         Self { true_ms: START, error_ms, steady, notices: vec![] }
     }
 
-    /// Lets time pass, with a look at every second of it; how far each reading is from the truth.
+    /// Advances time with one reading per second; returns the error of each bound.
     fn pass(&mut self, ms: i64) -> [i64; 3] {
-        let end = self.true_ms + ms;
+        let end_ms = self.true_ms + ms;
         loop {
-            let (times, notice) = self.steady.observe(reading(self.true_ms, self.error_ms));
+            let (bounds, notice) = self.steady.observe(reading(self.true_ms, self.error_ms));
             self.notices.extend(notice);
-            assert!(times.earliest <= times.now && times.now <= times.latest);
-            if self.true_ms >= end {
-                return [times.earliest, times.now, times.latest]
+            assert!(bounds.earliest <= bounds.now && bounds.now <= bounds.latest);
+            if self.true_ms >= end_ms {
+                return [bounds.earliest, bounds.now, bounds.latest]
                     .map(|it| it.unix_ms - self.true_ms);
             }
-            self.true_ms = (self.true_ms + 1000).min(end);
+            self.true_ms = (self.true_ms + 1000).min(end_ms);
         }
     }
 }
 
 #[test]
-fn correct_wall_clock_is_returned_unchanged() {
+fn plausible_wall_clock_time_is_returned_unchanged() {
     let mut machine = Machine::start(0, None);
     assert_eq!(machine.pass(DAY), [0, 0, 0]);
     assert_eq!(machine.notices, []);
@@ -94,7 +95,7 @@ fn each_further_jump_restarts_the_follow_delay() {
     }
 }
 
-/// A small difference is followed by a five-hundredth of what passes, in either direction.
+/// A small difference is slewed by 1/500 of the elapsed time, in either direction.
 #[test]
 fn small_difference_is_slewed() {
     for sign in [1, -1] {
@@ -109,47 +110,48 @@ fn small_difference_is_slewed() {
 #[test]
 fn time_never_goes_backwards() {
     let mut steady = SteadyTime::start(reading(START, 0), None, StartTrust::Cautious);
-    let mut output = 0;
-    for at in 0..100_000 {
-        let (times, _) = steady.observe(reading(START + at, -59_000));
-        assert!(times.now.unix_ms >= output, "at {at}");
-        output = times.now.unix_ms;
+    let mut previous_ms = 0;
+    for elapsed_ms in 0..100_000 {
+        let (bounds, _) = steady.observe(reading(START + elapsed_ms, -59_000));
+        assert!(bounds.now.unix_ms >= previous_ms, "at {elapsed_ms}");
+        previous_ms = bounds.now.unix_ms;
     }
-    // Nor after a long difference that was not followed.
-    for at in [100_000, DAY] {
-        steady.observe(reading(START + at, -DAY));
+    // Also after a long difference that was not followed.
+    for elapsed_ms in [100_000, DAY] {
+        steady.observe(reading(START + elapsed_ms, -DAY));
     }
-    let (before, _) = steady.observe(reading(START + DAY + 1, -DAY));
-    let (after, _) = steady.observe(reading(START + DAY + 2, -59_000));
-    assert!(after.now >= before.now);
+    let (bounds_behind, _) = steady.observe(reading(START + DAY + 1, -DAY));
+    let (bounds_in_sync, _) = steady.observe(reading(START + DAY + 2, -59_000));
+    assert!(bounds_in_sync.now >= bounds_behind.now);
 }
 
-/// How wrong the wall is, what the vault knows, and what is made of it at once.
+/// Cases: error of the wall clock, watermark of the vault, expected bounds at start.
 #[test]
 fn start_bounds_follow_from_wall_clock_and_stored_time() {
     let cases = [
-        // Right after a run.
+        // Right after a previous run.
         (0, Some(-10_000), [0, 0, 0]),
-        // After a rest of three hours: nothing is destroyed by them yet.
+        // After three hours of downtime: this time does not yet count for destruction.
         (0, Some(-3 * HOUR), [-3 * HOUR, 0, 0]),
-        // With a clock that is behind: not before what was seen, and nothing is destroyed.
+        // Wall clock behind: not earlier than the watermark, and nothing is destroyed.
         (-DAY, Some(-10_000), [-DAY, -10_000, -10_000]),
-        // With one that is ahead: more is hidden, nothing is destroyed.
+        // Wall clock ahead: more is hidden, nothing is destroyed.
         (DAY, Some(-10_000), [-10_000, DAY, DAY]),
-        // After a run whose clock was ahead.
+        // After a run with a clock that was ahead.
         (0, Some(DAY), [0, DAY, DAY]),
-        // Of a new vault.
+        // A new vault.
         (-DAY, None, [-DAY, -DAY, -DAY]),
     ];
-    for (error, known, expected) in cases {
-        let mut machine = Machine::start(error, known.map(|it| START + it));
-        assert_eq!(machine.pass(0), expected, "{error} {known:?}");
+    for (error_ms, watermark, expected) in cases {
+        let mut machine = Machine::start(error_ms, watermark.map(|it| START + it));
+        let bounds = machine.pass(0);
+        assert_eq!(bounds, expected, "wall clock error {error_ms}, watermark {watermark:?}");
     }
     let mut machine = Machine::start_with_trust(0, Some(START + DAY), StartTrust::Wall);
     assert_eq!(machine.pass(0), [0, 0, 0]);
 }
 
-/// The usual fault: started before the machine had asked anybody for the time.
+/// The usual fault: the server started before the machine synchronized its clock.
 #[test]
 fn corrected_wrong_start_does_not_advance_the_earliest_bound() {
     let mut machine = Machine::start(DAY, Some(START - 1000));
@@ -160,13 +162,13 @@ fn corrected_wrong_start_does_not_advance_the_earliest_bound() {
     let mut machine = Machine::start(-DAY, Some(START - 3 * DAY));
     assert_eq!(machine.pass(20 * MINUTE), [-3 * DAY, -DAY, -DAY]);
     machine.error_ms = 0;
-    // Hidden at once, written from in five minutes, destroyed by in half an hour more.
+    // `latest` follows immediately, `now` after 5 minutes, `earliest` after 30 more minutes.
     assert_eq!(machine.pass(0), [-3 * DAY, -DAY, 0]);
     assert_eq!(machine.pass(5 * MINUTE), [-3 * DAY, 0, 0]);
     assert_eq!(machine.pass(30 * MINUTE), [0, 0, 0]);
 }
 
-/// A machine that slept: the clock that nobody can set has counted it.
+/// The boot clock includes the time while the machine sleeps.
 #[test]
 fn machine_sleep_is_counted() {
     let mut machine = Machine::start(0, Some(START));
@@ -176,13 +178,16 @@ fn machine_sleep_is_counted() {
     assert_eq!(machine.notices, []);
 }
 
-/// One run after another with a clock that is ahead: what the first one took for now is not what the
-/// second may destroy by.
+/// Two runs in sequence with a clock that is ahead: the second must not destroy data based on the
+/// time of the first.
 #[test]
 fn wrong_clock_of_a_previous_run_does_not_advance_the_earliest_bound() {
-    let at = |it| Timestamp { unix_ms: START + it };
-    let known = ClockWatermark { now: at(HOUR), earliest: at(-1000) };
-    let mut steady = SteadyTime::start(reading(START, DAY), Some(known), StartTrust::Cautious);
-    let (times, _) = steady.observe(reading(START, DAY));
-    assert_eq!([times.earliest, times.now, times.latest], [at(-1000), at(DAY), at(DAY)]);
+    let start_plus = |it| Timestamp { unix_ms: START + it };
+    let watermark = ClockWatermark { now: start_plus(HOUR), earliest: start_plus(-1000) };
+    let mut steady = SteadyTime::start(reading(START, DAY), Some(watermark), StartTrust::Cautious);
+    let (bounds, _) = steady.observe(reading(START, DAY));
+    assert_eq!(
+        [bounds.earliest, bounds.now, bounds.latest],
+        [start_plus(-1000), start_plus(DAY), start_plus(DAY)]
+    );
 }

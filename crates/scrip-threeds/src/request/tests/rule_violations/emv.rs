@@ -197,7 +197,7 @@ pub(super) const CASES: &[RuleCase] = &[
     ),
 ];
 
-/// A merchant's request that is about money without being a payment.
+/// A merchant's request that involves money but is not a payment.
 pub(super) fn merchant_mail_order() -> RequestFixture {
     let mut fixture = merchant();
     fixture.request.authentication_category = some("non-payment");

@@ -43,7 +43,7 @@ pub(super) const CASES: &[RuleCase] = &[
             it.request.decoupled_challenge_max_time = Some(1);
         },
     ),
-    // A merchant's session needs it even where it wants none of it.
+    // Required in merchant sessions even if no decoupled challenge is requested.
     (
         7,
         "decoupled_challenge_max_time",

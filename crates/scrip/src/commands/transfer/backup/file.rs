@@ -1,8 +1,8 @@
-//! The file of a backup: the database, what it is, and a checksum over both.
+//! File format of a backup: the database, a manifest, and a checksum over both.
 //!
-//! The database comes first, so that SQLite's own tools can open the file too. Behind its last page
-//! stands the manifest, as JSON, and then a tail of 64 bytes: a mark, the lengths of the two, and
-//! the checksum of everything before it. So every byte counts, and a file that was cut has no tail.
+//! The database comes first, so that SQLite tools can open the file. The manifest follows as JSON,
+//! then a tail of 64 bytes: magic bytes, both lengths, and the checksum of everything before. The
+//! checksum covers every byte, and a truncated file has no tail.
 
 use std::{
     collections::BTreeMap,
@@ -18,23 +18,23 @@ use serde::{Deserialize, Serialize};
 
 use crate::commands::transfer::progress::Progress;
 
-/// Its number rises when older programs could not read what follows from it.
+/// The number is incremented when older programs cannot read the format.
 const MAGIC: [u8; 16] = *b"\nscrip backup 1\n";
 const TAIL_BYTES: u64 = 64;
 const CHECKSUM_BYTES: u64 = 32;
 const MANIFEST_BYTES_MAX: u64 = 1024 * 1024;
 const CHUNK_BYTES: usize = 256 * 1024;
 
-/// What a backup says of itself.
+/// Description of a backup.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Manifest {
-    /// The version of the program that made it.
+    /// Version of the program that created it.
     pub(crate) program: String,
     pub(crate) engine: String,
     pub(crate) schema: u32,
-    /// Whatever was acknowledged before is in it.
+    /// The backup contains everything that was acknowledged before.
     pub(crate) created_at_unix_ms: i64,
-    /// How many rows each table has.
+    /// Number of rows per table.
     pub(crate) rows: BTreeMap<String, u64>,
 }
 
@@ -48,131 +48,139 @@ impl Manifest {
     }
 }
 
-/// Makes a backup of a file that is a database so far, and syncs it; how long it is then.
+/// Turns a database file into a backup and syncs it. Returns its length.
 ///
 /// # Errors
-/// It cannot be read or written.
+/// The file cannot be read or written.
 pub(crate) fn finish_backup(
     file: &mut File,
     manifest: &Manifest,
     progress: &mut Progress,
 ) -> anyhow::Result<u64> {
-    let database = file.metadata()?.len();
+    let database_bytes = file.metadata()?.len();
     let manifest = serde_json::to_vec(manifest)?;
-    let mut sum = Checksum::new();
+    let mut checksum = Checksum::new();
     file.seek(SeekFrom::Start(0))?;
-    copy_with_checksum(file, database, &mut sum, &mut io::sink(), &mut |done| {
-        progress.update(done, database)
+    copy_with_checksum(file, database_bytes, &mut checksum, &mut io::sink(), &mut |copied| {
+        progress.update(copied, database_bytes)
     })?;
-    let lengths = [database, u64::try_from(manifest.len())?].map(u64::to_be_bytes);
-    let mut end = manifest;
-    end.extend_from_slice(&MAGIC);
-    end.extend(lengths.iter().flatten());
-    sum.add(&end);
-    end.extend_from_slice(&sum.finish());
-    file.write_all(&end)?;
+    let lengths = [database_bytes, u64::try_from(manifest.len())?].map(u64::to_be_bytes);
+    let mut tail = manifest;
+    tail.extend_from_slice(&MAGIC);
+    tail.extend(lengths.iter().flatten());
+    checksum.add(&tail);
+    tail.extend_from_slice(&checksum.finish());
+    file.write_all(&tail)?;
     file.sync_all()?;
     Ok(file.metadata()?.len())
 }
 
-/// A file that ends as a backup does. Nothing in it is believed before [`Backup::check`].
+/// A file with the tail of a backup. Its contents are untrusted until [`BackupFile::check`]
+/// succeeds.
 #[derive(Debug)]
 pub(crate) struct BackupFile {
     path: PathBuf,
     file: File,
     database_bytes: u64,
-    /// Up to the checksum.
+    /// Length of the part before the checksum.
     checksummed_bytes: u64,
 }
 
 impl BackupFile {
+    /// Opens a file and reads its tail.
+    ///
     /// # Errors
-    /// It cannot be read, or does not end as a backup does.
+    /// The file cannot be read, or has no tail of a backup.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
         let mut file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
-        let found = file.metadata()?;
-        ensure!(found.is_file(), "{name} is no file");
-        let cut = || format!("{name} is no backup, or it was cut short; nothing was changed");
-        let summed = found.len().checked_sub(CHECKSUM_BYTES).with_context(cut)?;
-        let tail = found.len().checked_sub(TAIL_BYTES).with_context(cut)?;
-        file.seek(SeekFrom::Start(tail))?;
-        let mut mark = [0; MAGIC.len()];
+        let metadata = file.metadata()?;
+        ensure!(metadata.is_file(), "{name} is not a regular file");
+        let truncated = || format!("{name} is not a backup, or is truncated; nothing was changed");
+        let checksummed_bytes =
+            metadata.len().checked_sub(CHECKSUM_BYTES).with_context(truncated)?;
+        let tail_start = metadata.len().checked_sub(TAIL_BYTES).with_context(truncated)?;
+        file.seek(SeekFrom::Start(tail_start))?;
+        let mut magic = [0; MAGIC.len()];
         let mut lengths = [[0; 8]; 2];
-        file.read_exact(&mut mark)?;
+        file.read_exact(&mut magic)?;
         for length in &mut lengths {
             file.read_exact(length)?;
         }
         let [database, manifest] = lengths.map(u64::from_be_bytes);
-        let whole = database.checked_add(manifest) == Some(tail);
-        if mark != MAGIC || !whole || manifest > MANIFEST_BYTES_MAX {
-            bail!(cut());
+        let lengths_match = database.checked_add(manifest) == Some(tail_start);
+        if magic != MAGIC || !lengths_match || manifest > MANIFEST_BYTES_MAX {
+            bail!(truncated());
         }
-        Ok(Self {
-            path: path.to_owned(),
-            file,
-            database_bytes: database,
-            checksummed_bytes: summed,
-        })
+        Ok(Self { path: path.to_owned(), file, database_bytes: database, checksummed_bytes })
     }
 
-    /// Reads all of it; what it says of itself.
+    /// Reads the whole file and returns its manifest.
     ///
     /// # Errors
-    /// It cannot be read, or it is not as it was written.
+    /// The file cannot be read, or its checksum does not match.
     pub(crate) fn check(&mut self, progress: &mut Progress) -> anyhow::Result<Manifest> {
         self.extract(&mut io::sink(), progress)
     }
 
-    /// The same, and writes out its database on the way, which is worth nothing if this fails.
+    /// As [`BackupFile::check`], and writes the database to `target`. Discard the output if this
+    /// fails.
     ///
     /// # Errors
-    /// As [`Backup::check`], or it cannot be written.
+    /// As [`BackupFile::check`], or the output cannot be written.
     pub(crate) fn extract(
         &mut self,
-        to: &mut impl Write,
+        target: &mut impl Write,
         progress: &mut Progress,
     ) -> anyhow::Result<Manifest> {
-        let (name, all) = (self.path.display(), self.checksummed_bytes);
-        let mut sum = Checksum::new();
+        let (name, total) = (self.path.display(), self.checksummed_bytes);
+        let mut checksum = Checksum::new();
         self.file.seek(SeekFrom::Start(0))?;
-        let mut tell = |done| progress.update(done, all);
-        copy_with_checksum(&mut self.file, self.database_bytes, &mut sum, to, &mut tell)?;
-        let mut rest = Vec::new();
-        let rest_bytes = all.saturating_sub(self.database_bytes);
-        Read::by_ref(&mut self.file).take(rest_bytes).read_to_end(&mut rest)?;
-        sum.add(&rest);
-        let mut written = [0; 32];
-        self.file.read_exact(&mut written).context("it became shorter")?;
-        if sum.finish() != written {
-            bail!("{name} is damaged: its checksum is another; nothing was changed");
+        let mut report = |copied| progress.update(copied, total);
+        copy_with_checksum(
+            &mut self.file,
+            self.database_bytes,
+            &mut checksum,
+            target,
+            &mut report,
+        )?;
+        let mut manifest_and_tail = Vec::new();
+        let remaining_bytes = total.saturating_sub(self.database_bytes);
+        Read::by_ref(&mut self.file).take(remaining_bytes).read_to_end(&mut manifest_and_tail)?;
+        checksum.add(&manifest_and_tail);
+        let mut stored_checksum = [0; 32];
+        self.file.read_exact(&mut stored_checksum).context("the file became shorter")?;
+        if checksum.finish() != stored_checksum {
+            bail!("{name} is damaged: its checksum does not match; nothing was changed");
         }
         let tail = usize::try_from(TAIL_BYTES.saturating_sub(CHECKSUM_BYTES))?;
-        let manifest = rest.len().checked_sub(tail).and_then(|it| rest.get(..it));
+        let manifest =
+            manifest_and_tail.len().checked_sub(tail).and_then(|it| manifest_and_tail.get(..it));
         serde_json::from_slice(manifest.unwrap_or_default())
-            .with_context(|| format!("{name} says of itself what this program does not understand"))
+            .with_context(|| format!("{name} has a manifest that this program does not understand"))
     }
 }
 
-/// So many bytes from here to there, through the checksum.
+/// Copies bytes and updates the checksum.
 fn copy_with_checksum(
-    from: &mut File,
+    source: &mut File,
     count: u64,
-    sum: &mut Checksum,
-    to: &mut impl Write,
+    checksum: &mut Checksum,
+    target: &mut impl Write,
     report: &mut impl FnMut(u64),
 ) -> anyhow::Result<()> {
-    let mut piece = vec![0; CHUNK_BYTES];
-    let mut done = 0;
-    while done < count {
-        let maximum = usize::try_from(count.saturating_sub(done)).unwrap_or(CHUNK_BYTES);
-        let room = piece.get_mut(..maximum.min(CHUNK_BYTES)).unwrap_or_default();
-        let read = from.read(room)?;
-        let read = room.get(..read).filter(|it| !it.is_empty()).context("it became shorter")?;
-        sum.add(read);
-        to.write_all(read)?;
-        done = done.saturating_add(u64::try_from(read.len())?);
-        report(done);
+    let mut chunk = vec![0; CHUNK_BYTES];
+    let mut copied = 0;
+    while copied < count {
+        let maximum = usize::try_from(count.saturating_sub(copied)).unwrap_or(CHUNK_BYTES);
+        let buffer = chunk.get_mut(..maximum.min(CHUNK_BYTES)).unwrap_or_default();
+        let bytes = source.read(buffer)?;
+        let bytes =
+            buffer.get(..bytes).filter(|it| !it.is_empty()).context("the file became shorter")?;
+        checksum.add(bytes);
+        target.write_all(bytes)?;
+        copied = copied.saturating_add(u64::try_from(bytes.len())?);
+        report(copied);
     }
     Ok(())
 }
@@ -188,7 +196,7 @@ mod tests {
         Progress::new("test", ProgressUnit::Bytes, true)
     }
 
-    /// A file with a small stand-in for a database.
+    /// Creates a backup of a small fake database.
     fn create_backup_file(folder: &Path) -> (PathBuf, Manifest) {
         let manifest = Manifest {
             program: "1".to_owned(),
@@ -216,7 +224,7 @@ mod tests {
         assert_eq!(check(&path).unwrap(), manifest);
         let mut database = Vec::new();
         let mut backup = BackupFile::open(&path).unwrap();
-        // As often as one likes.
+        // A check can be repeated.
         for _ in 0..2 {
             database.clear();
             assert_eq!(backup.extract(&mut database, &mut hidden_progress()).unwrap(), manifest);
@@ -228,23 +236,23 @@ mod tests {
     fn any_changed_or_missing_byte_is_detected() {
         let folder = tempfile::tempdir().unwrap();
         let (path, _) = create_backup_file(folder.path());
-        let whole = fs::read(&path).unwrap();
-        // A new file each time: one that is cut and written again is synced by some file systems.
-        let put = |bytes: &[u8]| {
+        let complete = fs::read(&path).unwrap();
+        // A new file each time: some file systems sync a file that is truncated and rewritten.
+        let replace = |bytes: &[u8]| {
             fs::remove_file(&path).unwrap();
             fs::write(&path, bytes).unwrap();
         };
-        for at in 0..whole.len() {
-            let mut flipped = whole.clone();
-            flipped[at] ^= 1 << (at % 8);
-            put(&flipped);
-            assert!(check(&path).is_err(), "byte {at}");
-            put(&whole[..at]);
-            assert!(check(&path).is_err(), "cut at {at}");
+        for position in 0..complete.len() {
+            let mut flipped = complete.clone();
+            flipped[position] ^= 1 << (position % 8);
+            replace(&flipped);
+            assert!(check(&path).is_err(), "byte {position}");
+            replace(&complete[..position]);
+            assert!(check(&path).is_err(), "cut at {position}");
         }
-        put(&[&whole[..], b"x"].concat());
+        replace(&[&complete[..], b"x"].concat());
         assert!(check(&path).is_err());
-        put(&whole);
+        replace(&complete);
         assert!(check(&path).is_ok());
     }
 }

@@ -1,8 +1,8 @@
--- The access log: what was seen and what was refused, in a file of its own, so that reads never wait
--- for a writer of the vault. The tables are those of the audit log, and have their names.
-CREATE TABLE audit (
+-- The read log: reads and rejected requests, in a separate file, so that reads never wait for the
+-- writer of the vault. The tables have the same names as those of the audit log.
+CREATE TABLE log_records (
     tenant     BLOB NOT NULL,
-    n          INTEGER NOT NULL,
+    sequence   INTEGER NOT NULL,
     at         INTEGER NOT NULL,
     actor_kind TEXT NOT NULL,
     actor      BLOB,
@@ -17,29 +17,30 @@ CREATE TABLE audit (
     link       BLOB NOT NULL
 ) STRICT;
 
-CREATE UNIQUE INDEX audit_by_number ON audit (tenant, n);
+CREATE UNIQUE INDEX log_records_by_sequence ON log_records (tenant, sequence);
 
--- Where each chain ends, also when its tenant is deleted, or all of it pruned.
-CREATE TABLE audit_heads (
+-- The head of each chain. It stays when the tenant is deleted or all records are pruned.
+CREATE TABLE chain_heads (
     tenant            BLOB NOT NULL PRIMARY KEY,
-    n                 INTEGER NOT NULL,
+    sequence          INTEGER NOT NULL,
     at                INTEGER NOT NULL,
     link              BLOB NOT NULL,
-    -- Only the audit log says it, for both.
+    -- Only the audit log has it, for both logs.
     retention_seconds INTEGER,
     mac               BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Up to where it was pruned.
-CREATE TABLE audit_checkpoints (
-    tenant BLOB NOT NULL PRIMARY KEY,
-    n      INTEGER NOT NULL,
-    link   BLOB NOT NULL,
-    at     INTEGER NOT NULL,
-    mac    BLOB NOT NULL
+-- The last pruned record of each chain.
+CREATE TABLE chain_checkpoints (
+    tenant   BLOB NOT NULL PRIMARY KEY,
+    sequence INTEGER NOT NULL,
+    link     BLOB NOT NULL,
+    at       INTEGER NOT NULL,
+    mac      BLOB NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Which tokens of an earlier month were used in one, and how many: the first only while it lasts.
+-- Tokens of earlier months that were used in a month, and their number. The list exists only during
+-- the month.
 CREATE TABLE active_tokens (
     month  INTEGER NOT NULL,
     tenant BLOB NOT NULL,

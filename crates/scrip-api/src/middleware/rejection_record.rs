@@ -1,0 +1,41 @@
+//! The audit record of a request that was rejected after its caller was authenticated.
+
+use hyper::http::request::Parts;
+use scrip_core::{
+    audit::EntityType,
+    operations::record_rejection::{RejectedRequest, record_rejection},
+    policy::Caller,
+};
+
+use crate::{app::App, middleware::request_head::extract_path_ids, problem::Problem, route::Route};
+
+/// Writes the audit record of a rejected, authenticated request. If the write fails, the request is
+/// still rejected.
+pub(crate) async fn record_rejected_request(
+    app: &App,
+    route: &Route,
+    head: &mut Parts,
+    caller: &Caller,
+    problem: &Problem,
+) {
+    let Some(outcome) = problem.audit_outcome() else { return };
+    let (id, inner_id) = extract_path_ids(route.path_parameter_count, head).await;
+    // The first id in the path of an API key is the id of its application.
+    let is_api_key = route.operation.entity_type() == Some(EntityType::ApiKey);
+    let entity = if is_api_key { &inner_id } else { &id };
+    let rejected = RejectedRequest {
+        operation: route.operation,
+        requirement: route.requirement,
+        entity,
+        outcome,
+    };
+    if let Err(error) = record_rejection(&app.vault, caller, rejected).await {
+        let trace = &*caller.origin().trace;
+        tracing::error!(
+            trace,
+            ?error,
+            outcome,
+            "failed to write the audit record of a rejected request"
+        );
+    }
+}

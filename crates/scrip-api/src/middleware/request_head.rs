@@ -1,0 +1,32 @@
+//! The ids in the path of a request, and its content type.
+
+use axum::{RequestPartsExt, extract::Path};
+use hyper::{HeaderMap, header::CONTENT_TYPE, http::request::Parts};
+
+use crate::{middleware::authenticate::single_header, problem::Problem};
+
+pub(crate) async fn extract_path_ids(count: usize, head: &mut Parts) -> (String, String) {
+    match count {
+        0 => (String::new(), String::new()),
+        1 => {
+            let id = head.extract::<Path<String>>().await;
+            (id.map(|Path(id)| id).unwrap_or_default(), String::new())
+        }
+        _ => {
+            head.extract::<Path<(String, String)>>().await.map(|Path(ids)| ids).unwrap_or_default()
+        }
+    }
+}
+
+pub(crate) fn check_content_type(
+    expected: Option<&'static str>,
+    headers: &HeaderMap,
+) -> Result<(), Problem> {
+    let Some(expected) = expected else { return Ok(()) };
+    let given = single_header(headers, CONTENT_TYPE.as_str(), "Content-Type")?;
+    let given = given.and_then(|it| it.to_str().ok()).and_then(|it| it.split(';').next());
+    if given.is_some_and(|it| it.trim().eq_ignore_ascii_case(expected)) {
+        return Ok(());
+    }
+    Err(Problem::UnsupportedMediaType(expected))
+}
