@@ -278,7 +278,7 @@ impl AuditRecord {
 
     /// A record of an action of the vault during the same request.
     #[must_use]
-    pub fn as_vault(&self, operation: Operation) -> Self {
+    pub fn to_vault_record(&self, operation: Operation) -> Self {
         Self::for_vault(operation, &self.key, self.at)
     }
 }

@@ -88,7 +88,7 @@ impl Month {
 
     /// The same month of the previous year.
     #[must_use]
-    pub fn one_year_earlier(self) -> Self {
+    pub fn minus_one_year(self) -> Self {
         Self(self.0.saturating_sub(100))
     }
 }

@@ -131,8 +131,8 @@ impl HttpDirectoryServers {
 
     /// All connected schemes, for both kinds of tenants.
     pub(crate) fn connected_schemes(&self) -> Vec<Arc<dyn ConnectedScheme>> {
-        let production = self.production.iter().map(as_connected_scheme);
-        production.chain(self.test.iter().map(as_connected_scheme)).collect()
+        let production = self.production.iter().map(to_connected_scheme);
+        production.chain(self.test.iter().map(to_connected_scheme)).collect()
     }
 
     /// Certificate files that are reloaded while the server runs.
@@ -142,7 +142,7 @@ impl HttpDirectoryServers {
             TestTenantTransport::Simulator(_) => None,
         });
         let transports = self.production.iter().map(|it| &it.transport).chain(test_transports);
-        transports.map(|it| it.credentials.as_reload_files()).collect()
+        transports.map(|it| it.credentials.to_reload_files()).collect()
     }
 }
 
@@ -201,7 +201,7 @@ impl DirectoryServers for HttpDirectoryServers {
     }
 }
 
-fn as_connected_scheme<W: TenantTransport>(it: &Arc<SchemeClient<W>>) -> Arc<dyn ConnectedScheme> {
+fn to_connected_scheme<W: TenantTransport>(it: &Arc<SchemeClient<W>>) -> Arc<dyn ConnectedScheme> {
     Arc::<SchemeClient<W>>::clone(it)
 }
 

@@ -206,8 +206,8 @@ async fn run_server(
         .transpose()?
         .map(Arc::new);
     let mut reloadables = servers.credentials();
-    reloadables.extend(tls.iter().map(Reloadable::as_reload_files));
-    reloadables.extend(results_tls.iter().map(Reloadable::as_reload_files));
+    reloadables.extend(tls.iter().map(Reloadable::to_reload_files));
+    reloadables.extend(results_tls.iter().map(Reloadable::to_reload_files));
     let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
     let (node, listener_key) = build_node(&settings, memory, servers, listens_for_metrics).await?;

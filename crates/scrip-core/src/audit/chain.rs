@@ -273,7 +273,7 @@ impl LogRecord {
     }
 
     #[must_use]
-    pub fn as_row(&self) -> LogRow<'_> {
+    pub fn to_row(&self) -> LogRow<'_> {
         self.map_texts(String::as_str)
     }
 }
@@ -372,7 +372,7 @@ impl PruneChain {
         let (mut sequence, mut link) = previous.map_or((0, NO_LINK), |it| (it.sequence, it.link));
         let first_sequence = sequence;
         for record in records.iter().take(self.due_count(records)) {
-            let row = record.as_row();
+            let row = record.to_row();
             let is_next =
                 row.tenant == self.tenant && sequence.checked_add(1) == Some(row.sequence);
             if !is_next || !row.link.constant_time_eq(&row.compute_link(&self.key, self.log, link))

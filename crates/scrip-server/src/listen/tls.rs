@@ -58,7 +58,7 @@ impl Certificates {
 impl<T: Send + Sync + 'static> Reloadable<T> {
     /// Returns the same value as a trait object, so that values of different types can be in one
     /// list.
-    pub fn as_reload_files(self: &Arc<Self>) -> Arc<dyn ReloadFiles> {
+    pub fn to_reload_files(self: &Arc<Self>) -> Arc<dyn ReloadFiles> {
         Arc::<Self>::clone(self)
     }
 }

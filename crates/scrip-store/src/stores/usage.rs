@@ -20,7 +20,7 @@ impl UsageStore {
     }
 
     fn delete_old_usage(&self, month: Month) -> StoreFuture<'_, usize> {
-        let year_ago = month.one_year_earlier();
+        let year_ago = month.minus_one_year();
         Box::pin(async move {
             let usage_months =
                 self.delete_batch(LogKind::Audit, &DELETE_OLD_USAGE_MONTHS, year_ago).await?;

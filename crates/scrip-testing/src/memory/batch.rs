@@ -95,7 +95,7 @@ impl MemoryStoreState {
             None => {
                 let has_same_id = |it: &TokenRow| it.tenant == tenant && it.token.record.id == id;
                 if let Some(index) = self.tokens.iter().position(has_same_id) {
-                    self.expire(index, &audit.as_vault(Operation::ExpireToken));
+                    self.expire(index, &audit.to_vault_record(Operation::ExpireToken));
                 }
                 let number = self.next_number();
                 self.usage.count_created(tenant, &token.record);

@@ -133,7 +133,7 @@ impl LogChains {
         let is_complete = scanned_count < query.rows_max;
         records.truncate(scanned_count);
         let last_scanned = records.last().map(|it| (it.sequence, it.at)).filter(|_| !is_complete);
-        let matching = records.into_iter().filter(|it| query.filter.matches(&it.as_row()));
+        let matching = records.into_iter().filter(|it| query.filter.matches(&it.to_row()));
         ScannedRecords {
             records: matching.cloned().collect(),
             scanned: scanned_count,

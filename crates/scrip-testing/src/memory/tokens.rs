@@ -117,7 +117,7 @@ impl MemoryStoreState {
         if self.directory.tenants.iter().any(|it| it.tenant.record.id == tenant) {
             return Ok(());
         }
-        Err(StoreError::Unavailable("the tenant was deleted meanwhile".into()))
+        Err(StoreError::Unavailable("the tenant was deleted".into()))
     }
 
     pub(super) fn insert_commit_extras(

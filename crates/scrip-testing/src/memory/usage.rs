@@ -48,8 +48,8 @@ impl UsageCounts {
     pub(super) fn delete_old(&mut self, month: Month) -> usize {
         let count_rows = |it: &Self| it.created.len() + it.active.len() + it.active_tokens.len();
         let count_before = count_rows(self);
-        self.created.retain(|(_, it), _| *it >= month.one_year_earlier());
-        self.active.retain(|(_, it), _| *it >= month.one_year_earlier());
+        self.created.retain(|(_, it), _| *it >= month.minus_one_year());
+        self.active.retain(|(_, it), _| *it >= month.minus_one_year());
         self.active_tokens.retain(|(it, _, _)| *it >= month);
         count_before - count_rows(self)
     }

@@ -55,7 +55,7 @@ const LAST_FOUR: &str = "4242";
 
 impl Secrets {
     /// The hidden values by the names of their placeholders.
-    pub(crate) fn by_placeholder(&self) -> [(&'static str, &[ValuePair]); 4] {
+    pub(crate) fn values_by_placeholder(&self) -> [(&'static str, &[ValuePair]); 4] {
         [
             ("card", &self.cards),
             ("account", &self.accounts),

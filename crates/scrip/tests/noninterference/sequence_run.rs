@@ -256,7 +256,7 @@ impl<'a> SequenceRun<'a> {
     }
 
     fn placeholder_value(&self, name: &str, index: usize) -> String {
-        let secret = self.secrets.by_placeholder().into_iter().find(|it| it.0 == name);
+        let secret = self.secrets.values_by_placeholder().into_iter().find(|it| it.0 == name);
         if let Some((_, pairs)) = secret {
             return pairs[index].value_in(self.side).to_owned();
         }

@@ -71,7 +71,7 @@ impl fmt::Display for Sequence {
         self.steps.iter().try_for_each(|it| writeln!(f, "{it}"))?;
         // Print only the hidden values that the steps use.
         let steps: String = self.steps.iter().map(ToString::to_string).collect();
-        for (name, pairs) in self.secrets.by_placeholder() {
+        for (name, pairs) in self.secrets.values_by_placeholder() {
             for (index, pair) in pairs.iter().enumerate() {
                 let placeholder = format!("<<{name}:{index}>>");
                 if steps.contains(&placeholder) {

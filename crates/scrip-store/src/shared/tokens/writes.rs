@@ -256,7 +256,7 @@ async fn insert_or_replace_expired<T: TokenTransaction>(
         return Ok(None);
     }
     transaction.remove_token(tenant, number, &record).await?;
-    let expiry_audit = audit.as_vault(Operation::ExpireToken);
+    let expiry_audit = audit.to_vault_record(Operation::ExpireToken);
     transaction.append_audit_record(tenant, &expiry_audit, record.id.as_str(), "expired").await?;
     transaction.insert_token(tenant, token).await
 }

@@ -91,7 +91,7 @@ async fn token_operations_are_recorded_in_order_in_both_logs(harness: VaultHarne
         };
         let key = Arc::clone(harness.vault.audit_trail.key().unwrap());
         let mut verifier = Verifier::new(log, key, anchors, &[]);
-        records.iter().for_each(|it| verifier.verify_record(&it.as_row()));
+        records.iter().for_each(|it| verifier.verify_record(&it.to_row()));
         assert_eq!(verifier.finish(&[tenant.id]).problems, []);
     }
 }

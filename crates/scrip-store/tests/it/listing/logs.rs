@@ -130,7 +130,7 @@ impl LogListHarness {
         for log in LogKind::ALL {
             let records = self.store_harness.store().list_records(log, tenant, 0, usize::MAX).await;
             let is_listed =
-                |it: &LogRecord| filter.matches(&it.as_row()) && it.at >= retention_start;
+                |it: &LogRecord| filter.matches(&it.to_row()) && it.at >= retention_start;
             expected.extend(
                 records.unwrap().iter().filter(|it| is_listed(it)).map(|it| (log, it.sequence)),
             );

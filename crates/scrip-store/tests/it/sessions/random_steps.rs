@@ -92,7 +92,7 @@ pub(crate) struct AuthenticateStep {
     pub(crate) session: usize,
     pub(crate) decoupled: bool,
     pub(crate) first_write: WriteFate,
-    pub(crate) meanwhile: Vec<SessionStep>,
+    pub(crate) concurrent_steps: Vec<SessionStep>,
     pub(crate) reply: ServerReply,
     pub(crate) second_write: WriteFate,
 }
@@ -132,7 +132,7 @@ fn server_reply_strategy() -> impl Strategy<Value = ServerReply> {
 }
 
 fn authenticate_step_strategy(depth: u32) -> BoxedStrategy<SessionStep> {
-    let meanwhile = match depth {
+    let concurrent_steps = match depth {
         0 => Just(vec![]).boxed(),
         _ => prop_oneof![
             10 => Just(vec![]),
@@ -145,16 +145,16 @@ fn authenticate_step_strategy(depth: u32) -> BoxedStrategy<SessionStep> {
         0..SESSION_COUNT,
         any::<bool>(),
         write_fate_strategy(depth),
-        meanwhile,
+        concurrent_steps,
         server_reply_strategy(),
         write_fate_strategy(depth),
     )
-        .prop_map(|(session, decoupled, first, meanwhile, reply, second)| {
+        .prop_map(|(session, decoupled, first, concurrent_steps, reply, second)| {
             let step = AuthenticateStep {
                 session,
                 decoupled,
                 first_write: first,
-                meanwhile,
+                concurrent_steps,
                 reply,
                 second_write: second,
             };
@@ -228,13 +228,13 @@ fn session_step_strategy(depth: u32) -> BoxedStrategy<SessionStep> {
 /// A new session with an immediate challenge, because random steps seldom reach one.
 fn challenged_session_strategy() -> impl Strategy<Value = Vec<SessionStep>> {
     let kind = select(vec![ModelDevice::BrowserWithMethod, ModelDevice::Browser, ModelDevice::App]);
-    let meanwhile = prop_oneof![2 => Just(vec![]), 1 => vec(session_step_strategy(1), 1..3)];
-    (kind, select(vec!["C", "D"]), meanwhile).prop_map(|(kind, reply, meanwhile)| {
+    let concurrent_steps = prop_oneof![2 => Just(vec![]), 1 => vec(session_step_strategy(1), 1..3)];
+    (kind, select(vec!["C", "D"]), concurrent_steps).prop_map(|(kind, reply, concurrent_steps)| {
         let device = SessionStep::Device { session: 0, fate: WriteFate::Commit };
         vec![
             SessionStep::Create(kind, WriteFate::Commit),
             device,
-            authenticate_with_reply(0, reply, meanwhile),
+            authenticate_with_reply(0, reply, concurrent_steps),
         ]
     })
 }
@@ -321,7 +321,7 @@ fn random_sessions_on_sqlite_match_the_state_machine() {
 fn authenticate_with_reply(
     session: usize,
     reply: &'static str,
-    meanwhile: Vec<SessionStep>,
+    concurrent_steps: Vec<SessionStep>,
 ) -> SessionStep {
     let (first_write, reply, second_write) =
         (WriteFate::Commit, ServerReply::Status(reply), WriteFate::Commit);
@@ -330,7 +330,7 @@ fn authenticate_with_reply(
         session,
         decoupled,
         first_write,
-        meanwhile,
+        concurrent_steps,
         reply,
         second_write,
     }))

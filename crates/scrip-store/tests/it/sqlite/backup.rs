@@ -236,7 +236,7 @@ async fn backup_contains_one_snapshot_despite_concurrent_commits() {
     let commit_changes = move |report| {
         recorded_progress.lock().unwrap().push(report);
         let connection = Connection::open(&original_file).unwrap();
-        connection.execute(INSERT_RECORD, ["meanwhile"]).unwrap();
+        connection.execute(INSERT_RECORD, ["during-backup"]).unwrap();
         connection.execute("UPDATE directory_state SET version = version + 1", []).unwrap();
     };
     let version_before: i64 = query_number(&file, "SELECT version FROM directory_state");
@@ -245,10 +245,10 @@ async fn backup_contains_one_snapshot_despite_concurrent_commits() {
     assert!(progress.len() > 3, "{progress:?}");
     assert!(progress.iter().all(|it| it.total_bytes > 1_000_000), "{progress:?}");
     let committed =
-        query_number(&file, "SELECT count(*) FROM log_records WHERE trace = 'meanwhile'");
+        query_number(&file, "SELECT count(*) FROM log_records WHERE trace = 'during-backup'");
     assert_eq!(usize::try_from(committed).unwrap(), progress.len());
     assert_eq!(
-        query_number(&copy, "SELECT count(*) FROM log_records WHERE trace = 'meanwhile'"),
+        query_number(&copy, "SELECT count(*) FROM log_records WHERE trace = 'during-backup'"),
         0
     );
     assert_eq!(query_number(&copy, "SELECT version FROM directory_state"), version_before);

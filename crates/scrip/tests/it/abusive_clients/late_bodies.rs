@@ -1,5 +1,5 @@
-//! A body may arrive slowly. A right that the caller loses meanwhile no longer applies to the
-//! request. The cost of a body grows at most linearly with its length.
+//! A body may arrive slowly. A right that the caller loses before the body is complete no longer
+//! applies to the request. The cost of a body grows at most linearly with its length.
 
 use std::{
     io::{Read, Write},

@@ -26,7 +26,7 @@ pub(crate) fn run_text(process: &ProcessHarness, arguments: &[&str]) -> String {
     String::from_utf8(output.stdout).expect("UTF-8 text")
 }
 
-pub(crate) fn as_text(value: &Value) -> String {
+pub(crate) fn value_text(value: &Value) -> String {
     value.as_str().expect("UTF-8 text").to_owned()
 }
 
@@ -88,7 +88,7 @@ fn tenants_can_be_created_read_and_deleted() {
     assert_eq!(run_json(&process, &["tenant", "list"])["tenants"], serde_json::json!([acme, bank]));
     assert_eq!(bank["quotas"]["deletion_grace_seconds"], 86_400);
     assert!(run_text(&process, &["tenant", "list"]).contains("Bank"));
-    assert_eq!(run_json(&process, &["tenant", "show", &as_text(&acme["id"])]), acme);
+    assert_eq!(run_json(&process, &["tenant", "show", &value_text(&acme["id"])]), acme);
     assert!(run_text(&process, &["tenant", "show", "Acme"]).contains("log_retention"));
 
     process.assert_fails(&["tenant", "show", "Unknown"], "no tenant has this name");
@@ -99,7 +99,8 @@ fn tenants_can_be_created_read_and_deleted() {
     assert_eq!(run_json(&process, &["tenant", "show", "Acme"]), acme);
     assert_eq!(run_json(&process, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
     process.assert_fails(&["tenant", "show", "Acme"], "no tenant has this name");
-    process.assert_fails(&["tenant", "delete", &as_text(&acme["id"]), "--yes"], "does not exist");
+    process
+        .assert_fails(&["tenant", "delete", &value_text(&acme["id"]), "--yes"], "does not exist");
 }
 
 #[test]
@@ -108,7 +109,7 @@ fn deleted_production_tenant_is_listed_and_can_be_restored() {
     let bank = run_json(&process, &["tenant", "create", "Bank", "--type", "production"]);
     let create = ["application", "create", "--tenant", "Bank", "--name", "A", "--type", "private"];
     let application = run_json(&process, &[&create[..], &["--all"]].concat());
-    let key = as_text(&application["key"]);
+    let key = value_text(&application["key"]);
     let server = serve_unsealed(&process);
     assert_eq!(get_status(&server, "/applications/key", &key), 200);
     process.assert_fails(&["tenant", "restore", "Bank"], "no deleted tenant");
@@ -121,7 +122,7 @@ fn deleted_production_tenant_is_listed_and_can_be_restored() {
     assert_eq!(listed["deleted"][0]["keys_destroyed_at"], deleted["keys_destroyed_at"]);
     assert!(run_text(&process, &["tenant", "list"]).contains("deleted, keys will be destroyed at"));
     process.assert_fails(&["tenant", "show", "Bank"], "no tenant has this name");
-    run_json(&process, &["tenant", "restore", &as_text(&bank["id"])]);
+    run_json(&process, &["tenant", "restore", &value_text(&bank["id"])]);
     expect_status_soon(&server, "/applications/key", &key, 200);
     run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
     let destroyed = run_json(&process, &["tenant", "delete", "Bank", "--yes", "--now"]);
@@ -159,7 +160,7 @@ fn application_create_sets_the_given_permissions_and_rules() {
         run_json(&process, &with(&["private", "--permission", "token:create", "--rule", rule]));
     assert_eq!(created["permissions"], serde_json::json!(["token:create"]));
     assert_eq!(created["rules"][0]["container"], "/pci/");
-    assert!(as_text(&created["key"]).starts_with("key_test_us_pvt_"));
+    assert!(value_text(&created["key"]).starts_with("key_test_us_pvt_"));
     let keyless = run_json(&process, &with(&["public", "--all", "--no-key"]));
     assert_eq!((keyless.get("key"), &keyless["keys"]), (None, &serde_json::json!([])));
     let listed = run_json(&process, &["application", "list", "--tenant", "Acme"]);
@@ -171,7 +172,7 @@ fn application_create_sets_the_given_permissions_and_rules() {
     process.assert_fails(&with(&["private", "--permission", "token:fly"]), "is not a permission");
     process.assert_fails(&with(&["private", "--rule", "{}"]), "rules[0].container is required");
     process.assert_fails(&with(&["private", "--rule", "4242"]), "rules[0] must be an object");
-    let id = as_text(&keyless["id"]);
+    let id = value_text(&keyless["id"]);
     run_json(&process, &["application", "delete", &id]);
     process.assert_fails(
         &["application", "delete", &id],
@@ -183,13 +184,13 @@ fn application_create_sets_the_given_permissions_and_rules() {
 fn running_server_applies_command_changes_within_a_second() {
     let (process, _, application) = create_with_application("private");
     let server = serve_unsealed(&process);
-    let (id, key) = (as_text(&application["id"]), as_text(&application["key"]));
+    let (id, key) = (value_text(&application["id"]), value_text(&application["key"]));
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
 
     let second = run_json(&process, &["key", "create", &id]);
-    expect_status_soon(&server, "/tokens/none", &as_text(&second["key"]), 404);
-    run_json(&process, &["key", "delete", &as_text(&second["id"])]);
-    expect_status_soon(&server, "/tokens/none", &as_text(&second["key"]), 401);
+    expect_status_soon(&server, "/tokens/none", &value_text(&second["key"]), 404);
+    run_json(&process, &["key", "delete", &value_text(&second["id"])]);
+    expect_status_soon(&server, "/tokens/none", &value_text(&second["key"]), 401);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404, "the other key must still work");
 
     let legacy = "key_pvt_0123456789abcdefghij";
@@ -225,13 +226,13 @@ fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
     let create = ["application", "create", "--tenant", "Acme", "--name", "P", "--type", "public"];
     let public = run_json(&process, &[&create[..], &["--all"]].concat());
     let server = serve_unsealed(&process);
-    let (private_key, public_key) = (as_text(&private["key"]), as_text(&public["key"]));
+    let (private_key, public_key) = (value_text(&private["key"]), value_text(&public["key"]));
     let authorized = || {
         let (_, session) = post_json(&server, "/sessions", &public_key, &Value::Null);
         let delegated =
             serde_json::json!({"nonce": session["nonce"], "permissions": ["token:read"]});
         assert_eq!(post_json(&server, "/sessions/authorize", &private_key, &delegated).0, 204);
-        let key = as_text(&session["session_key"]);
+        let key = value_text(&session["session_key"]);
         assert_eq!(get_status(&server, "/v2/tokens", &key), 200);
         key
     };
@@ -244,7 +245,7 @@ fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
     assert_eq!(sessions[0]["application_id"], public["id"]);
     assert!(!listed.to_string().contains(&revoked), "the list contains the key of a session");
 
-    let id = as_text(&sessions[0]["id"]);
+    let id = value_text(&sessions[0]["id"]);
     let (by_prefix, by_key) = (authorized(), authorized());
     run_text(&process, &["access-session", "revoke", &id]);
     assert_eq!(get_status(&server, "/v2/tokens", &revoked), 401);
@@ -254,7 +255,7 @@ fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
     let left = run_json(&process, &["access-session", "list"]);
     assert_eq!(left["access_sessions"].as_array().map(Vec::len), Some(2));
     for session in left["access_sessions"].as_array().expect("a list") {
-        run_text(&process, &["access-session", "revoke", &as_text(&session["id"])[..12]]);
+        run_text(&process, &["access-session", "revoke", &value_text(&session["id"])[..12]]);
     }
     for key in [&by_prefix, &by_key] {
         assert_eq!(get_status(&server, "/v2/tokens", key), 401);
@@ -262,7 +263,7 @@ fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
 
     // Deleting a key ends its sessions, also on a running server.
     let last = authorized();
-    run_text(&process, &["key", "delete", &as_text(&private["keys"][0]["id"])]);
+    run_text(&process, &["key", "delete", &value_text(&private["keys"][0]["id"])]);
     expect_status_soon(&server, "/v2/tokens", &last, 401);
 }
 
@@ -273,7 +274,7 @@ fn tenant_created_or_deleted_by_command_is_applied_immediately() {
     run_json(&process, &["tenant", "create", "Acme"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
     let management = run_json(&process, &[&create[..], &["management", "--all"]].concat());
-    let key = as_text(&management["key"]);
+    let key = value_text(&management["key"]);
     expect_status_soon(&server, "/tenants/self", &key, 200);
     run_json(&process, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
     sleep(Duration::from_secs(1));
@@ -320,7 +321,7 @@ fn init_creates_the_vault_in_the_directory_of_the_flag() {
 fn altered_policy_is_reported_and_ignored() {
     let (process, tenant, application) = create_with_application("private");
     let server = serve_unsealed(&process);
-    let key = as_text(&application["key"]);
+    let key = value_text(&application["key"]);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
     // An attacker with write access can also raise the version, which makes the server reload.
@@ -330,7 +331,7 @@ fn altered_policy_is_reported_and_ignored() {
     };
     alter("UPDATE applications SET kind = 'management'");
     process.wait_for_log("policy was altered from outside");
-    assert!(process.log().contains(&as_text(&tenant["id"])));
+    assert!(process.log().contains(&value_text(&tenant["id"])));
     expect_status_soon(&server, "/tokens/none", &key, 503);
     alter("UPDATE applications SET kind = 'private'");
     expect_status_soon(&server, "/tokens/none", &key, 404);
@@ -356,7 +357,7 @@ fn help_texts_contain_examples() {
 fn requests_are_rejected_while_the_directory_cannot_be_reloaded() {
     let (process, _, application) = create_with_application("private");
     let server = serve_unsealed(&process);
-    let key = as_text(&application["key"]);
+    let key = value_text(&application["key"]);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
     // Authenticated before, with an incomplete body.
@@ -400,7 +401,7 @@ fn altered_tenant_can_be_deleted_and_concurrent_quota_changes_apply() {
 
     let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
     connection.execute("UPDATE applications SET name = 'altered'", []).unwrap();
-    let id = as_text(&tenant["id"]);
+    let id = value_text(&tenant["id"]);
     process.assert_fails(&["tenant", "show", &id], "was altered");
     process.assert_fails(&["tenant", "delete", &id], "Use --yes");
     run_json(&process, &["tenant", "delete", &id, "--yes"]);
@@ -411,7 +412,7 @@ fn altered_tenant_can_be_deleted_and_concurrent_quota_changes_apply() {
 fn deleted_tenant_rows_put_back_are_not_served() {
     let (process, _, application) = create_with_application("private");
     let server = serve_unsealed(&process);
-    let key = as_text(&application["key"]);
+    let key = value_text(&application["key"]);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
     let tables = ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"];

@@ -5,12 +5,12 @@ use std::{fs, os::unix::fs::PermissionsExt};
 use scrip_testing::process::harness::ProcessHarness;
 use serde_json::Value;
 
-use crate::operator::commands::{as_text, create_with_application};
+use crate::operator::commands::{create_with_application, value_text};
 
 /// The verdicts of one check.
 fn verdicts_of_check(report: &Value, check: &str) -> Vec<String> {
     let checks = report["checks"].as_array().expect("checks");
-    checks.iter().filter(|it| it["check"] == check).map(|it| as_text(&it["verdict"])).collect()
+    checks.iter().filter(|it| it["check"] == check).map(|it| value_text(&it["verdict"])).collect()
 }
 
 /// The report of the doctor command, whether or not it found problems.
@@ -80,5 +80,5 @@ fn doctor_reports_a_missing_data_directory_once() {
     assert!(!well);
     let [failed] = failed.as_slice() else { panic!("one failed check: {report}") };
     assert_eq!(failed["check"], "data directory");
-    assert!(as_text(&failed["message"]).contains("run: scrip init"), "{failed}");
+    assert!(value_text(&failed["message"]).contains("run: scrip init"), "{failed}");
 }
