@@ -1,12 +1,16 @@
-//! The server process: settings, secrets, resource limits and background tasks.
+//! The server process: settings, secrets, resource limits, background tasks, start and shutdown.
 
 mod control;
 mod demo;
 #[cfg(target_os = "linux")]
 mod descriptors;
+mod drain;
 mod expensive_expressions;
 #[cfg(target_os = "linux")]
 mod hardening;
+mod hang_up;
+mod raw_scan;
+mod root_key;
 mod sealed;
 mod secret_files;
 mod settings;

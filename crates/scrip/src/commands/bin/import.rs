@@ -3,20 +3,21 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{self, BufRead, BufReader, IsTerminal, Write},
+    io::{BufRead, BufReader},
 };
 
 use anyhow::bail;
 use csv::{ByteRecord, ReaderBuilder, Trim};
-use indicatif::{ProgressBar, ProgressStyle};
 use scrip_core::card::bin_data::{BinRow, BinTable};
 use serde_json::{Value, json};
 
 use super::columns::Columns;
+use crate::commands::transfer::progress::{Progress, ProgressUnit};
 
 /// Maximum number of line numbers in a report.
 const LINES_MAX: usize = 10;
-const ROWS_BETWEEN_LINES: u64 = 100_000;
+/// Rows between two reports of progress.
+const PROGRESS_ROWS: u64 = 5_000;
 const BUFFER_BYTES: usize = 1024 * 1024;
 
 /// Result of an import. It never contains a value of a row.
@@ -91,7 +92,8 @@ fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {
 /// # Errors
 /// The file cannot be read, its header is unknown, or most of its rows are invalid.
 pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> {
-    let progress = ImportProgress::new(file.metadata().map_or(0, |it| it.len()));
+    let total_bytes = file.metadata().map_or(0, |it| it.len());
+    let mut progress = Progress::new("reading the list", ProgressUnit::Bytes, false);
     let mut reader = BufReader::with_capacity(BUFFER_BYTES, file);
     let delimiter = find_delimiter(reader.fill_buf()?);
     let mut reader = ReaderBuilder::new()
@@ -115,9 +117,11 @@ pub(super) fn read_list(file: File) -> anyhow::Result<(BinTable, ImportReport)> 
         if imported_rows.len() > BinTable::ROWS_MAX {
             bail!("it has more than {} rows", BinTable::ROWS_MAX);
         }
-        progress.update(report.rows, byte);
+        if report.rows.is_multiple_of(PROGRESS_ROWS) {
+            progress.update(byte, total_bytes);
+        }
     }
-    progress.finish();
+    drop(progress);
     if report.rows == 0 {
         bail!("it has no rows; nothing was imported");
     }
@@ -139,49 +143,9 @@ fn find_delimiter(beginning: &[u8]) -> u8 {
     [b'\t', b';', b','].into_iter().max_by_key(|it| count(*it)).unwrap_or(b',')
 }
 
-/// A progress bar on a terminal, lines otherwise.
-enum ImportProgress {
-    Bar(ProgressBar),
-    Lines,
-}
-
-impl ImportProgress {
-    fn new(bytes: u64) -> Self {
-        if !io::stderr().is_terminal() {
-            return Self::Lines;
-        }
-        let style = ProgressStyle::with_template("{bar:40} {percent:>3}% {msg}");
-        let style = style.unwrap_or_else(|_| ProgressStyle::default_bar());
-        Self::Bar(ProgressBar::new(bytes).with_style(style))
-    }
-
-    fn update(&self, rows: u64, byte: u64) {
-        if !rows.is_multiple_of(ROWS_BETWEEN_LINES / 20) {
-            return;
-        }
-        match self {
-            Self::Bar(bar) => {
-                bar.set_position(byte);
-                bar.set_message(format!("{rows} rows"));
-            }
-            Self::Lines if rows.is_multiple_of(ROWS_BETWEEN_LINES) => {
-                // A closed standard error is not a reason to stop.
-                drop(writeln!(io::stderr(), "{rows} rows read"));
-            }
-            Self::Lines => (),
-        }
-    }
-
-    fn finish(&self) {
-        if let Self::Bar(bar) = self {
-            bar.finish_and_clear();
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::io::{Seek, SeekFrom};
+    use std::io::{Seek, SeekFrom, Write};
 
     use super::*;
 

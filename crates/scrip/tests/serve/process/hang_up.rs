@@ -1,11 +1,6 @@
 //! A client that disconnects and retries with the same idempotency key: the request takes effect
 //! once and never causes an internal error.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "indexing a JSON value yields null for an absent member"
-)]
-
 use std::{collections::BTreeMap, io::Write, net::TcpStream, thread::sleep, time::Duration};
 
 use scrip_testing::{
@@ -18,8 +13,7 @@ use scrip_testing::{
 };
 use serde_json::json;
 
-/// The program under test.
-const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
+use crate::SCRIP;
 
 /// Sends a complete request and disconnects after the given time.
 fn send_and_disconnect(server: &ServerAddress, key: &str, body: &str, delay: Duration) {

@@ -1,11 +1,6 @@
 //! Start and shutdown: requests in flight complete, acknowledged writes are stored, and a second
 //! process cannot open the data directory.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "indexing a JSON value yields null for an absent member"
-)]
-
 use std::{
     fs::{self, File},
     io::{self, BufRead, BufReader, Read, Write},
@@ -23,8 +18,7 @@ use scrip_testing::process::{
 };
 use serde_json::{Value, json};
 
-/// The program under test.
-const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
+use crate::SCRIP;
 
 /// The drain deadline of the server, plus a margin for a busy machine.
 const DRAIN_TIME_MAX: Duration = Duration::from_secs(15);

@@ -1,11 +1,6 @@
 //! No card number is on disk in clear text, in any encoding: not in the database, its WAL, a backup
 //! or the server log.
 
-#![expect(
-    clippy::indexing_slicing,
-    reason = "indexing a JSON value yields null for an absent member"
-)]
-
 use std::{
     fs::{self, File},
     path::Path,
@@ -22,8 +17,7 @@ use scrip_testing::{
 };
 use serde_json::{Value, json};
 
-/// The program under test.
-const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
+use crate::SCRIP;
 
 const NUMBERS: u64 = 10_000;
 const CLIENTS: u64 = 8;

@@ -9,8 +9,7 @@ use std::{
 
 use scrip_testing::process::{ServerProcess, scrip_dev_command};
 
-/// The program under test.
-const SCRIP: &str = env!("CARGO_BIN_EXE_scrip");
+use crate::SCRIP;
 
 /// The base64 text of 32 different bytes.
 const FIRST_KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
