@@ -135,7 +135,7 @@ fn scrip_command(program: &Path, folder: &Path, port: u16) -> Command {
 pub(crate) fn find_scrip() -> anyhow::Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name("scrip");
     if !path.exists() {
-        bail!("{} is missing; build it with `cargo build --release -p scrip`", path.display());
+        bail!("{} is missing; build it with `cargo build --profile dist -p scrip`", path.display());
     }
     Ok(path)
 }
