@@ -47,7 +47,7 @@ const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
     (&["scrip-api"], &["form_urlencoded", "tower"]),
     (&["scrip-server"], &["hyper-util", "redis", "rustls", "tokio-rustls", "toml"]),
     (&["scrip-api", "scrip-server"], &["ipnet"]),
-    (&["scrip"], &["clap", "clap_complete", "csv", "indicatif"]),
+    (&["scrip"], &["clap", "clap_complete", "csv"]),
     (&["scrip-server", "scrip"], &["nix"]),
     (&["scrip-store"], &["rusqlite", "tokio-postgres", "deadpool-postgres"]),
     (&["scrip-seal"], &["aws-lc-rs"]),
@@ -58,6 +58,10 @@ const SIMULATOR_CRATE: &str = "scrip-simulator";
 
 /// Shared test support. The program is built without it.
 const TEST_SUPPORT_CRATE: &str = "scrip-testing";
+
+/// The table that gives the purpose of each dependency.
+const DEPENDENCY_RECORD: &str = "docs/decisions/0009-dependencies.md";
+const LOCKED_PACKAGES_MAX: usize = 300;
 
 const FILE_LINES_MAX: usize = 500;
 const FILE_LINES_MEDIAN_MAX: usize = 140;
@@ -114,6 +118,30 @@ fn external_crates_are_used_only_by_their_owners() {
             }
         }
     }
+}
+
+#[test]
+fn decision_record_gives_the_purpose_of_each_dependency_of_the_program() {
+    let record = fs::read_to_string(repository_root().join(DEPENDENCY_RECORD)).unwrap();
+    let rows = record.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
+    let documented: Vec<&str> =
+        rows.flat_map(|names| names.split(", ")).map(|it| it.split(' ').next().unwrap()).collect();
+    let product_crates = ALLOWED_DEPENDENCIES.iter().filter(|(name, _)| *name != TEST_SUPPORT_CRATE);
+    let mut used: Vec<_> = product_crates.flat_map(|(name, _)| crate_dependencies(name)).collect();
+    used.retain(|it| !it.starts_with("scrip-"));
+    for dependency in &used {
+        assert!(documented.contains(&dependency.as_str()), "{dependency} has no row");
+    }
+    for name in documented.iter().filter(|it| !["crate", "---"].contains(it)) {
+        assert!(used.iter().any(|it| it == name), "the row of {name} has no dependency");
+    }
+}
+
+#[test]
+fn lock_file_has_at_most_three_hundred_packages() {
+    let lock_file = fs::read_to_string(repository_root().join("Cargo.lock")).unwrap();
+    let count = lock_file.lines().filter(|it| *it == "[[package]]").count();
+    assert!(count <= LOCKED_PACKAGES_MAX, "{count} packages");
 }
 
 #[test]
