@@ -420,7 +420,9 @@ pub(crate) mod tests {
         ] {
             assert_rejected(text, expected);
         }
-        for endpoint in ["https://a:1", "a:4318", "http://u:p@a", "http://a/?b=c", "http://"] {
+        for endpoint in
+            ["https://a:1", "a:4318", "http://u:p@a", "http://a/?b=c", "http://", "http://a:b"]
+        {
             let text = format!("[telemetry]\notlp_endpoint = \"{endpoint}\"");
             assert_rejected(
                 &text,
@@ -463,7 +465,8 @@ pub(crate) mod tests {
         for url in ["http://a:4318", "http://a:4318/", "http://a:4318/v1/traces"] {
             let text = format!("[telemetry]\notlp_endpoint = \"{url}\"");
             let endpoint = load(&text, &[]).unwrap().telemetry.otlp_endpoint.unwrap();
-            assert_eq!(endpoint.0, "http://a:4318/v1/traces");
+            assert_eq!((endpoint.0.host.as_str(), endpoint.0.port), ("a", 4318), "{url}");
+            assert_eq!((&*endpoint.0.authority, &*endpoint.0.path), ("a:4318", "/v1/traces"));
         }
     }
 

@@ -2,6 +2,8 @@
 //! values.
 
 mod collector;
+mod otlp;
+mod span_layer;
 pub(crate) mod traces;
 
 use std::io::{self, IsTerminal};

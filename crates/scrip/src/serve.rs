@@ -130,7 +130,7 @@ pub(crate) fn start(
     let memory = process::confine(&settings.server)?;
     check_secrets(&settings)?;
     if let Some(traces) = &traces {
-        traces.start();
+        traces.start()?;
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let drain_deadline = settings.server.drain_deadline_seconds.seconds();

@@ -1,17 +1,14 @@
 //! The tracing span of a request: operation, status and trace ids. Never data of the request.
 
 use hyper::HeaderMap;
-use opentelemetry::{
-    Context,
-    trace::{SpanContext, SpanId, TraceContextExt, TraceFlags, TraceId, TraceState},
-};
 use scrip_core::{audit::Operation, metrics::SPAN_TARGET};
 use tracing::{Span, field::Empty};
-use tracing_opentelemetry::OpenTelemetrySpanExt;
 
 use crate::middleware::trace;
 
 const TRACEPARENT: &str = "traceparent";
+/// Length of version 00; a later version may be longer.
+const TRACEPARENT_BYTES: usize = 55;
 
 /// The names of a route, as in the route table.
 #[derive(Debug, Clone, Copy)]
@@ -21,27 +18,23 @@ pub(crate) struct RouteName {
     pub(crate) path: &'static str,
 }
 
-/// Creates the span of a request. Costs almost nothing if no collector is configured.
+/// Creates the span of a request. Without a collector the fields are not evaluated. Fields named
+/// `otel.*` describe the span itself; all others become its attributes.
 pub(crate) fn request_span(name: &RouteName, trace: &trace::TraceId, headers: &HeaderMap) -> Span {
     let RouteName { operation, method, path } = name;
-    let span = tracing::info_span!(
+    tracing::info_span!(
         target: SPAN_TARGET,
         "request",
         otel.name = operation.as_str(),
         otel.kind = "server",
+        otel.parent = traceparent(headers),
         otel.status_code = Empty,
         http.request.method = method,
         http.route = path,
         http.response.status_code = Empty,
         scrip.operation = operation.as_str(),
         scrip.trace_id = &*trace.0,
-    );
-    if !span.is_disabled()
-        && let Some(parent) = parent_context(headers)
-    {
-        drop(span.set_parent(Context::new().with_remote_span_context(parent)));
-    }
-    span
+    )
 }
 
 pub(crate) fn record_status(span: &Span, status: u16) {
@@ -51,9 +44,9 @@ pub(crate) fn record_status(span: &Span, status: u16) {
     }
 }
 
-/// Returns the caller's span, by W3C Trace Context. `tracestate` is ignored, because it can contain
-/// any text and would be sent to the collector.
-fn parent_context(headers: &HeaderMap) -> Option<SpanContext> {
+/// Returns the caller's span, by W3C Trace Context: version, trace id, span id and flags, all valid.
+/// `tracestate` is ignored, because it can contain any text and would be sent to the collector.
+fn traceparent(headers: &HeaderMap) -> Option<&str> {
     let mut values = headers.get_all(TRACEPARENT).iter();
     let text = values.next().filter(|_| values.next().is_none())?.to_str().ok()?;
     let mut parts = text.split('-');
@@ -61,18 +54,14 @@ fn parent_context(headers: &HeaderMap) -> Option<SpanContext> {
         let is_hex = |b: u8| b.is_ascii_digit() || (b'a'..=b'f').contains(&b);
         parts.next().filter(|it| it.len() == length && it.bytes().all(is_hex))
     };
-    let (version, trace, span, flags) =
-        (next_part(2)?, next_part(32)?, next_part(16)?, next_part(2)?);
+    let (version, trace, span) = (next_part(2)?, next_part(32)?, next_part(16)?);
+    next_part(2)?;
     // A later version may append fields; version 00 may not. An id that could be a card number is
     // not logged.
     let is_complete = version != "00" || parts.next().is_none();
-    if version == "ff" || !is_complete || !trace::is_loggable(trace) || !trace::is_loggable(span) {
-        return None;
-    }
-    let flags = TraceFlags::new(u8::from_str_radix(flags, 16).ok()?) & TraceFlags::SAMPLED;
-    let (trace, span) = (TraceId::from_hex(trace).ok()?, SpanId::from_hex(span).ok()?);
-    let parent = SpanContext::new(trace, span, flags, true, TraceState::NONE);
-    parent.is_valid().then_some(parent)
+    let is_id = |it: &str| it.bytes().any(|b| b != b'0') && trace::is_loggable(it);
+    let is_valid = version != "ff" && is_complete && is_id(trace) && is_id(span);
+    text.get(..TRACEPARENT_BYTES).filter(|_| is_valid)
 }
 
 #[cfg(test)]
@@ -84,27 +73,25 @@ mod tests {
     const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
 
     #[track_caller]
-    fn check(values: &[&str], expected: Option<bool>) {
+    fn check(values: &[&str], expected: Option<&str>) {
         let mut headers = HeaderMap::new();
         for value in values {
             headers.append(TRACEPARENT, HeaderValue::from_str(value).unwrap());
         }
-        let parent = parent_context(&headers);
-        assert_eq!(parent.as_ref().map(SpanContext::is_sampled), expected, "{values:?}");
-        if let Some(parent) = parent {
-            assert_eq!(parent.trace_id().to_string(), TRACE);
-            assert_eq!(parent.span_id().to_string(), "b7ad6b7169203331");
-            assert!(parent.is_remote());
-        }
+        assert_eq!(traceparent(&headers), expected, "{values:?}");
     }
 
     #[test]
     fn traceparent_header_is_parsed_as_w3c_trace_context() {
         let valid = format!("00-{TRACE}-b7ad6b7169203331-01");
-        check(&[&valid], Some(true));
-        check(&[&format!("00-{TRACE}-b7ad6b7169203331-00")], Some(false));
-        check(&[&format!("00-{TRACE}-b7ad6b7169203331-03")], Some(true));
-        check(&[&format!("cc-{TRACE}-b7ad6b7169203331-01-later")], Some(true));
+        check(&[&valid], Some(&valid));
+        for flags in ["00", "03"] {
+            let valid = format!("00-{TRACE}-b7ad6b7169203331-{flags}");
+            check(&[&valid], Some(&valid));
+        }
+        // Fields that a later version appends are removed.
+        let later = format!("cc-{TRACE}-b7ad6b7169203331-01");
+        check(&[&format!("{later}-later")], Some(&later));
         check(&[], None);
         check(&[&valid, &valid], None);
         let invalid = [

@@ -300,8 +300,8 @@ settings! {
         hosts: HostNames = "",
     }
     telemetry: TelemetrySettings {
-        /// OTLP collector for traces, over plain HTTP, such as `http://127.0.0.1:4318`; empty for
-        /// no traces.
+        /// OTLP collector for traces, as JSON over plain HTTP, such as `http://127.0.0.1:4318`; empty
+        /// for no traces.
         otlp_endpoint: Option<CollectorUrl> = "",
         /// Percentage of requests to trace, unless the trace context of the caller has already
         /// decided.

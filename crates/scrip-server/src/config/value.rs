@@ -6,12 +6,14 @@ pub mod threeds;
 
 use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
-use hyper::Uri;
 use scrip_api::limiter::OutagePolicy;
 use scrip_core::audit::ReadRecording;
 use tracing_subscriber::EnvFilter;
 
-use crate::{config::value::limits::RedisUrl, process::clock::steady::StartTrust};
+use crate::{
+    config::value::limits::RedisUrl, directory_servers::address::HttpAddress,
+    process::clock::steady::StartTrust,
+};
 
 /// Type of a value in the file. Environment variables are always text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -209,21 +211,18 @@ keyword_setting! { StartTrust, "must be cautious or wall": "cautious" => Cautiou
 
 /// URL of the trace collector: the complete address for POST requests.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct CollectorUrl(pub(crate) String);
+pub struct CollectorUrl(pub(crate) HttpAddress);
 
 impl SettingValue for CollectorUrl {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be an address in plain HTTP such as http://127.0.0.1:4318; for TLS, run a \
                     local collector";
-        let uri: Uri = text.parse().map_err(|_| rule.to_owned())?;
-        let is_plain_http = uri.scheme_str() == Some("http") && uri.query().is_none();
-        let has_host = uri.authority().is_some_and(|it| !it.as_str().contains('@'));
-        if !is_plain_http || !has_host {
-            return Err(rule.to_owned());
-        }
-        let base = text.trim_end_matches('/');
+        let address = HttpAddress::parse(text, "http", 80).filter(|it| !it.path.contains('?'));
+        let mut address = address.ok_or_else(|| rule.to_owned())?;
+        let base = address.path.trim_end_matches('/');
         let base = base.strip_suffix(TRACES_PATH).unwrap_or(base);
-        Ok(Self(format!("{base}{TRACES_PATH}")))
+        address.path = format!("{base}{TRACES_PATH}");
+        Ok(Self(address))
     }
 }
 

@@ -14,7 +14,8 @@ pub struct HttpAddress {
 }
 
 impl HttpAddress {
-    fn parse(text: &str, scheme: &str, port: u16) -> Option<Self> {
+    /// `port` applies if the text has none.
+    pub(crate) fn parse(text: &str, scheme: &str, port: u16) -> Option<Self> {
         let uri: Uri = text.parse().ok()?;
         let authority = uri.authority().filter(|it| !it.as_str().contains('@'))?;
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();

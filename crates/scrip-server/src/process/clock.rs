@@ -19,11 +19,15 @@ use crate::process::clock::steady::{
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(clippy::disallowed_methods, reason = "this is the clock that all other code uses")]
     fn now(&self) -> Timestamp {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        Timestamp { unix_ms: i64::try_from(since.as_millis()).unwrap_or(i64::MAX) }
+        Timestamp { unix_ms: i64::try_from(unix_time().as_millis()).unwrap_or(i64::MAX) }
     }
+}
+
+/// The wall clock with the resolution of the system, for traces.
+#[expect(clippy::disallowed_methods, reason = "this is the clock that all other code uses")]
+pub(crate) fn unix_time() -> Duration {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
 /// The clock of a server, which does not follow jumps of the wall clock.

@@ -2,112 +2,167 @@
 //! and spans that do not fit are dropped.
 
 use std::{
-    sync::{Arc, OnceLock},
+    io,
+    sync::{Arc, Mutex, OnceLock, PoisonError, mpsc as std_mpsc},
+    thread,
     time::Duration,
 };
 
-use opentelemetry::{Context, KeyValue, trace::TracerProvider};
-use opentelemetry_sdk::{
-    Resource,
-    error::OTelSdkResult,
-    trace::{
-        BatchConfigBuilder, BatchSpanProcessor, Sampler, SdkTracerProvider, Span, SpanData,
-        SpanProcessor,
-    },
+use tokio::{
+    runtime,
+    sync::{mpsc, watch},
+    time::{MissedTickBehavior, interval},
 };
-use scrip_core::metrics::SPAN_TARGET;
-use tracing_subscriber::{Layer, filter::filter_fn};
 
 use crate::{
     config::{CollectorUrl, TelemetrySettings},
-    telemetry::{BoxedLayer, collector::CollectorExporter},
+    telemetry::{
+        BoxedLayer,
+        collector::Collector,
+        otlp::export_request,
+        span_layer::{TraceSpan, span_layer},
+    },
 };
 
-const SERVICE_NAME: &str = "scrip";
 const QUEUE_MAX: usize = 4096;
 const BATCH_MAX: usize = 512;
 const SEND_EVERY: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
 pub struct Traces {
-    provider: SdkTracerProvider,
     collector: CollectorUrl,
-    processor: Arc<OnceLock<BatchSpanProcessor>>,
+    sample_percent: u32,
+    /// Empty until the sender starts; earlier spans are dropped.
+    queue: Arc<OnceLock<mpsc::Sender<TraceSpan>>>,
+    sender: OnceLock<SenderHandle>,
+}
+
+#[derive(Debug)]
+struct SenderHandle {
+    stop: watch::Sender<bool>,
+    /// Receives whether all remaining spans were sent.
+    outcome: Mutex<std_mpsc::Receiver<bool>>,
 }
 
 impl Traces {
     /// Returns `None` without a collector; then no tracing code runs.
     pub(super) fn new(settings: &TelemetrySettings) -> Option<Self> {
         let collector = settings.otlp_endpoint.clone()?;
-        let percent = u32::try_from(settings.sample_percent.get()).unwrap_or(100);
-        let sampler = Sampler::TraceIdRatioBased(f64::from(percent) / 100.0);
-        let processor = Arc::new(OnceLock::new());
-        let provider = SdkTracerProvider::builder()
-            .with_span_processor(DeferredProcessor(Arc::clone(&processor)))
-            .with_sampler(Sampler::ParentBased(Box::new(sampler)))
-            .with_resource(Resource::builder_empty().build())
-            .build();
-        Some(Self { provider, collector, processor })
+        let sample_percent = u32::try_from(settings.sample_percent.get()).unwrap_or(100);
+        Some(Self { collector, sample_percent, queue: Arc::default(), sender: OnceLock::new() })
     }
 
-    /// Starts the sender thread. Call it after the hardening steps that require a single thread.
-    pub fn start(&self) {
-        self.processor.get_or_init(|| {
-            let config = BatchConfigBuilder::default()
-                .with_max_queue_size(QUEUE_MAX)
-                .with_max_export_batch_size(BATCH_MAX)
-                .with_scheduled_delay(SEND_EVERY)
-                .build();
-            let builder =
-                BatchSpanProcessor::builder(CollectorExporter::new(&self.collector, &resource()));
-            builder.with_batch_config(config).build()
-        });
-    }
-
-    /// Exports only our own spans with their declared fields; no log line becomes part of a trace.
     pub(super) fn layer(&self) -> BoxedLayer {
-        let layer = tracing_opentelemetry::layer().with_tracer(self.provider.tracer(SERVICE_NAME));
-        let layer = layer
-            .with_location(false)
-            .with_threads(false)
-            .with_level(false)
-            .with_target(false)
-            .with_tracked_inactivity(false);
-        layer.with_filter(filter_fn(|it| it.is_span() && it.target() == SPAN_TARGET)).boxed()
+        let queue = Arc::clone(&self.queue);
+        span_layer(self.sample_percent, move |span| {
+            if let Some(queue) = queue.get() {
+                // A span that does not fit is dropped.
+                drop(queue.try_send(span));
+            }
+        })
+    }
+
+    /// Starts the sender thread. Call it once, after the hardening steps that require a single
+    /// thread.
+    ///
+    /// # Errors
+    /// The system has no resources for a thread.
+    pub fn start(&self) -> io::Result<()> {
+        let runtime = runtime::Builder::new_current_thread().enable_all().build()?;
+        let (queue, spans) = mpsc::channel(QUEUE_MAX);
+        let (stop, stop_receiver) = watch::channel(false);
+        let (outcome_sender, outcome) = std_mpsc::channel();
+        let collector = Collector::new(self.collector.0.clone());
+        let send_all = move || {
+            let all_sent = runtime.block_on(send_batches(spans, stop_receiver, collector));
+            // The process may no longer wait for the outcome.
+            let _ = outcome_sender.send(all_sent);
+            // Do not wait for a name lookup that still runs.
+            runtime.shutdown_background();
+        };
+        thread::Builder::new().name("traces".to_owned()).spawn(send_all)?;
+        drop(self.sender.set(SenderHandle { stop, outcome: Mutex::new(outcome) }));
+        drop(self.queue.set(queue));
+        Ok(())
     }
 
     /// Sends the remaining spans, for at most this time.
     pub fn flush(&self, timeout: Duration) {
-        if self.provider.shutdown_with_timeout(timeout).is_err() {
+        let Some(SenderHandle { stop, outcome }) = self.sender.get() else { return };
+        stop.send_replace(true);
+        let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
+        if outcome.recv_timeout(timeout) != Ok(true) {
             tracing::warn!("some traces were not sent before shutdown");
         }
     }
 }
 
-/// Attributes that identify the program.
-fn resource() -> Resource {
-    let version = KeyValue::new("service.version", env!("CARGO_PKG_VERSION"));
-    Resource::builder_empty().with_service_name(SERVICE_NAME).with_attribute(version).build()
-}
-
-/// Forwards finished spans once the sender has started.
-#[derive(Debug)]
-struct DeferredProcessor(Arc<OnceLock<BatchSpanProcessor>>);
-
-impl SpanProcessor for DeferredProcessor {
-    fn on_start(&self, _: &mut Span, _: &Context) {}
-
-    fn on_end(&self, span: SpanData) {
-        if let Some(it) = self.0.get() {
-            it.on_end(span);
+/// Sends a batch when it is full, and every second. Returns after the stop signal, when the queue
+/// is empty, whether all batches since the signal were sent.
+async fn send_batches(
+    mut spans: mpsc::Receiver<TraceSpan>,
+    mut stop: watch::Receiver<bool>,
+    mut collector: Collector,
+) -> bool {
+    let (mut batch, mut all_sent) = (Vec::with_capacity(BATCH_MAX), true);
+    let mut ticks = interval(SEND_EVERY);
+    ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        let free_places = BATCH_MAX.saturating_sub(batch.len());
+        let is_due = tokio::select! {
+            biased;
+            _ = stop.wait_for(|it| *it), if !spans.is_closed() => {
+                // Accept no more spans; those in the queue can still be received.
+                spans.close();
+                false
+            }
+            _ = ticks.tick() => true,
+            count = spans.recv_many(&mut batch, free_places) => count == 0 || count == free_places,
+        };
+        if is_due && !batch.is_empty() {
+            let is_sent = collector.send(export_request(&batch)).await;
+            all_sent &= is_sent || !*stop.borrow();
+            batch.clear();
+        } else if spans.is_closed() && spans.is_empty() && batch.is_empty() {
+            return all_sent;
         }
     }
+}
 
-    fn force_flush(&self) -> OTelSdkResult {
-        self.0.get().map_or(Ok(()), SpanProcessor::force_flush)
+#[cfg(test)]
+mod tests {
+    use axum::{Router, extract::State, routing::post};
+    use bytes::Bytes;
+    use serde_json::Value;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::directory_servers::address::HttpAddress;
+
+    type BatchSizes = Arc<Mutex<Vec<usize>>>;
+
+    async fn count_spans(State(sizes): State<BatchSizes>, body: Bytes) {
+        let request: Value = serde_json::from_slice(&body).unwrap();
+        let spans = &request["resourceSpans"][0]["scopeSpans"][0]["spans"];
+        sizes.lock().unwrap().push(spans.as_array().unwrap().len());
     }
 
-    fn shutdown_with_timeout(&self, timeout: Duration) -> OTelSdkResult {
-        self.0.get().map_or(Ok(()), |it| it.shutdown_with_timeout(timeout))
+    #[tokio::test]
+    async fn stop_signal_sends_the_queue_in_batches_of_at_most_512_spans() {
+        let sizes = BatchSizes::default();
+        let routes = Router::new().route("/v1/traces", post(count_spans));
+        let routes = routes.with_state(Arc::clone(&sizes));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/v1/traces", listener.local_addr().unwrap());
+        let server = tokio::spawn(axum::serve(listener, routes).into_future());
+
+        let (queue, spans) = mpsc::channel(QUEUE_MAX);
+        (0..1200).for_each(|_| queue.try_send(TraceSpan::default()).unwrap());
+        let (_stop, stop_receiver) = watch::channel(true);
+        let collector = Collector::new(HttpAddress::parse(&url, "http", 80).unwrap());
+        assert!(send_batches(spans, stop_receiver, collector).await);
+        assert!(queue.try_send(TraceSpan::default()).is_err(), "the queue is closed");
+        server.abort();
+        assert_eq!(*sizes.lock().unwrap(), [512, 512, 176]);
     }
 }

@@ -1,4 +1,4 @@
-//! Traces of the real program as a collector receives them: OTLP, protobuf over HTTP.
+//! Traces of the real program as a collector receives them: OTLP, JSON over HTTP.
 
 use std::{
     io::{BufRead, BufReader, Read, Write},
@@ -8,17 +8,13 @@ use std::{
     time::Duration,
 };
 
-use opentelemetry_proto::tonic::{
-    collector::trace::v1::ExportTraceServiceRequest,
-    common::v1::{KeyValue, any_value::Value as Any},
-    trace::v1::Span,
-};
-use prost::Message;
+use scrip_core::time::Clock;
+use scrip_server::process::clock::SystemClock;
 use scrip_testing::process::{
     harness::{ProcessHarness, RunningServer, becomes_true},
     terminate, wait,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 const NUMBER: &str = "4242424242424242";
 const TRACE: &str = "0af7651916cd43dd8448eb211c80319c";
@@ -62,7 +58,7 @@ impl TestCollector {
                 }
             }
             assert!(head.starts_with("POST /v1/traces HTTP/1.1"), "{head}");
-            assert!(head.to_ascii_lowercase().contains("content-type: application/x-protobuf"));
+            assert!(head.to_ascii_lowercase().contains("content-type: application/json\r\n"));
             let mut body = vec![0; length];
             stream.read_exact(&mut body)?;
             self.bodies.lock().unwrap().push(body);
@@ -70,38 +66,44 @@ impl TestCollector {
         }
     }
 
-    fn spans(&self) -> Vec<Span> {
+    fn spans(&self) -> Vec<Value> {
         let mut spans = Vec::new();
         for body in &*self.bodies.lock().unwrap() {
-            let request = ExportTraceServiceRequest::decode(body.as_slice()).expect("protobuf");
-            for resource_spans in request.resource_spans {
-                let resource = resource_spans.resource.expect("resource attributes").attributes;
-                assert_eq!(text(&resource, "service.name"), "scrip");
-                assert_eq!(text(&resource, "service.version"), env!("CARGO_PKG_VERSION"));
-                spans.extend(resource_spans.scope_spans.into_iter().flat_map(|it| it.spans));
+            let request: Value = serde_json::from_slice(body).expect("JSON");
+            for resource_spans in elements(&request["resourceSpans"]) {
+                let resource = &resource_spans["resource"]["attributes"];
+                assert_eq!(text(resource, "service.name"), "scrip");
+                assert_eq!(text(resource, "service.version"), env!("CARGO_PKG_VERSION"));
+                for scope_spans in elements(&resource_spans["scopeSpans"]) {
+                    spans.extend_from_slice(elements(&scope_spans["spans"]));
+                }
             }
         }
         spans
     }
 
-    fn spans_named(&self, name: &str) -> Vec<Span> {
-        self.spans().into_iter().filter(|it| it.name == name).collect()
+    fn spans_named(&self, name: &str) -> Vec<Value> {
+        self.spans().into_iter().filter(|it| it["name"] == name).collect()
     }
 }
 
-fn find<'a>(attributes: &'a [KeyValue], name: &str) -> Option<&'a Any> {
-    attributes.iter().find(|it| it.key == name)?.value.as_ref()?.value.as_ref()
+fn elements(list: &Value) -> &[Value] {
+    list.as_array().expect("an array")
 }
 
-fn text(attributes: &[KeyValue], name: &str) -> String {
-    match find(attributes, name) {
-        Some(Any::StringValue(text)) => text.clone(),
-        other => format!("{other:?}"),
-    }
+/// Returns the typed value of the attribute, such as `{"intValue": "201"}`.
+fn find<'a>(attributes: &'a Value, name: &str) -> Option<&'a Value> {
+    elements(attributes).iter().find(|it| it["key"] == name).map(|it| &it["value"])
 }
 
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|it| format!("{it:02x}")).collect()
+fn text(attributes: &Value, name: &str) -> String {
+    let value = find(attributes, name).unwrap_or(&Value::Null);
+    value["stringValue"].as_str().map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// Returns a time in nanoseconds, which is a number as text.
+fn nanoseconds(time: &Value) -> u64 {
+    time.as_str().expect("a text").parse().expect("a number")
 }
 
 fn serve_ready(process: &ProcessHarness) -> RunningServer {
@@ -140,39 +142,45 @@ fn request_span_has_operation_and_status_but_no_submitted_values() {
     assert!(becomes_true(|| collector.spans_named("create_token").len() == 2));
 
     let spans = collector.spans_named("create_token");
-    let request_span =
-        spans.iter().find(|it| hex(&it.trace_id) == TRACE).expect("the caller's trace");
-    assert_eq!(hex(&request_span.parent_span_id), PARENT);
-    assert_eq!(request_span.kind, 2, "a server's");
-    assert!(request_span.trace_state.is_empty());
-    assert!(request_span.end_time_unix_nano >= request_span.start_time_unix_nano);
-    let attributes = &request_span.attributes;
+    let request_span = spans.iter().find(|it| it["traceId"] == TRACE).expect("the caller's trace");
+    assert_eq!(request_span["parentSpanId"], PARENT);
+    assert_eq!(request_span["kind"], 2, "a server's");
+    assert_eq!(request_span["status"]["code"], 0);
+    assert!(request_span.get("traceState").is_none());
+    let [started, ended] =
+        ["startTimeUnixNano", "endTimeUnixNano"].map(|it| nanoseconds(&request_span[it]));
+    let now_ms = u64::try_from(SystemClock.now().unix_ms).unwrap();
+    assert!(ended > started && ended / 1_000_000 <= now_ms, "{started} {ended} {now_ms}");
+    assert!(started / 1_000_000 > now_ms - 60_000, "{started} {now_ms}");
+    let attributes = &request_span["attributes"];
     let names = ["http.request.method", "http.route", "scrip.operation", "scrip.trace_id"];
     let values = names.map(|it| text(attributes, it));
     assert_eq!(values, ["POST", "/tokens", "create_token", "my-trace-7"]);
-    assert_eq!(find(attributes, "http.response.status_code"), Some(&Any::IntValue(201)));
-    assert_eq!(attributes.len(), 5, "{attributes:?}");
-    assert!(request_span.events.is_empty() && request_span.links.is_empty());
+    assert_eq!(find(attributes, "http.response.status_code"), Some(&json!({"intValue": "201"})));
+    assert_eq!(elements(attributes).len(), 5, "{attributes:?}");
+    assert!(request_span.get("events").is_none() && request_span.get("links").is_none());
     // The span of the store write belongs to the request.
     let write_spans = collector.spans_named("store_write");
     let write_spans: Vec<_> =
-        write_spans.iter().filter(|it| it.parent_span_id == request_span.span_id).collect();
+        write_spans.iter().filter(|it| it["parentSpanId"] == request_span["spanId"]).collect();
     assert_eq!(write_spans.len(), 1);
-    assert_eq!(hex(&write_spans[0].trace_id), TRACE);
-    assert!(write_spans[0].attributes.is_empty(), "{:?}", write_spans[0].attributes);
+    assert_eq!(write_spans[0]["traceId"], TRACE);
+    assert_eq!(write_spans[0]["kind"], 1, "an internal span");
+    assert_eq!(write_spans[0]["attributes"], json!([]));
     let read_spans = collector.spans_named("store_read");
     assert!(
-        read_spans.iter().any(|it| it.parent_span_id == request_span.span_id),
+        read_spans.iter().any(|it| it["parentSpanId"] == request_span["spanId"]),
         "{read_spans:?}"
     );
 
     let failed_span =
-        spans.iter().find(|it| hex(&it.trace_id) != TRACE).expect("a span with its own trace id");
+        spans.iter().find(|it| it["traceId"] != TRACE).expect("a span with its own trace id");
     assert_eq!(
-        find(&failed_span.attributes, "http.response.status_code"),
-        Some(&Any::IntValue(401))
+        find(&failed_span["attributes"], "http.response.status_code"),
+        Some(&json!({"intValue": "401"}))
     );
-    assert!(failed_span.parent_span_id.is_empty());
+    assert_eq!(failed_span["parentSpanId"], "");
+    assert_eq!(failed_span["traceId"].as_str().map(str::len), Some(32));
 
     for body in &*collector.bodies.lock().unwrap() {
         let sent_text = String::from_utf8_lossy(body);
@@ -214,7 +222,9 @@ fn traceparent_sampling_overrides_the_sample_percent() {
     assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
     let spans = collector.spans_named("create_token");
     assert_eq!(spans.len(), 1);
-    assert_eq!(hex(&spans[0].trace_id), TRACE);
+    assert_eq!(spans[0]["traceId"], TRACE);
+    // Neither requests that are not sampled nor their children are exported.
+    assert!(collector.spans().iter().all(|it| it["traceId"] == TRACE));
 }
 
 #[test]
