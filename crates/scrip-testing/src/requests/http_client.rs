@@ -13,7 +13,7 @@ use hyper::{
     HeaderMap, Method, Request,
     body::Incoming,
     client::conn::http1::{SendRequest, handshake},
-    header::{CONTENT_TYPE, HOST, HeaderValue},
+    header::{ACCEPT, CONTENT_TYPE, HOST, HeaderValue},
     http::request::Builder,
 };
 use hyper_util::rt::TokioIo;
@@ -201,6 +201,8 @@ impl ClientRequest {
             let host = HeaderValue::from_str(&authority).map_err(io::Error::other)?;
             request.headers_mut().insert(HOST, host);
         }
+        // Browsers always send this header, and the sessions of 3-D Secure depend on it.
+        request.headers_mut().entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
         let target = url.path_and_query().map_or("/", |it| it.as_str());
         *request.uri_mut() = target.parse().map_err(io::Error::other)?;
         let (result_sender, result_receiver) = mpsc::sync_channel(1);
