@@ -10,8 +10,8 @@ use std::io::{self, IsTerminal};
 
 use scrip_core::metrics::SPAN_TARGET;
 use tracing_subscriber::{
-    EnvFilter, Layer, Registry,
-    filter::{FilterExt, filter_fn},
+    Layer, Registry,
+    filter::{FilterExt, Targets, filter_fn},
     fmt,
     layer::SubscriberExt,
     util::SubscriberInitExt,
@@ -48,7 +48,8 @@ fn with_api_target(filter: &str) -> String {
 
 fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
     // Spans for traces never appear in the log, whatever its filter.
-    let filter = EnvFilter::try_new(with_api_target(&log.filter.0))?
+    let filter = with_api_target(&log.filter.0)
+        .parse::<Targets>()?
         .and(filter_fn(|it| it.target() != SPAN_TARGET));
     let is_text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),
@@ -72,6 +73,6 @@ mod tests {
         assert_eq!(with_api_target("info,hyper=off"), "info,hyper=off");
         let extended_filter = with_api_target("scrip_server=debug");
         assert_eq!(extended_filter, "scrip_server=debug,scrip_api=debug");
-        assert!(EnvFilter::try_new(extended_filter).is_ok());
+        assert!(extended_filter.parse::<Targets>().is_ok());
     }
 }

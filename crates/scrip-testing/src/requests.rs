@@ -1,5 +1,7 @@
 //! Requests as a client sends them, and helpers to read the responses.
 
+pub mod http_client;
+
 use scrip_core::{
     Vault,
     error::{Denial, Error},

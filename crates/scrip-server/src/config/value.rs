@@ -8,7 +8,7 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 
 use scrip_api::limiter::OutagePolicy;
 use scrip_core::audit::ReadRecording;
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
 
 use crate::{
     config::value::limits::RedisUrl, directory_servers::address::HttpAddress,
@@ -247,7 +247,7 @@ pub struct LogFilter(pub(crate) String);
 impl SettingValue for LogFilter {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a filter such as info or scrip_server=debug";
-        EnvFilter::try_new(text).map_err(|_| rule.to_owned())?;
+        text.parse::<Targets>().map_err(|_| rule.to_owned())?;
         Ok(Self(text.to_owned()))
     }
 }

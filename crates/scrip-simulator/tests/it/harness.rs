@@ -4,6 +4,7 @@ use std::{sync::mpsc, time::Duration};
 
 use axum::{Router, extract::State, routing::post};
 use scrip_simulator::{SimulatorHandle, SimulatorSettings, Timers};
+use scrip_testing::requests::http_client::{BlockingClient, ClientRequest};
 use scrip_threeds::encoding;
 use serde_json::{Value, json};
 use tokio::{net::TcpListener, runtime::Runtime};
@@ -15,7 +16,7 @@ pub(crate) struct SimulatorHarness {
     pub(crate) simulator: SimulatorHandle,
     pub(crate) server_url: String,
     received_results: mpsc::Receiver<Value>,
-    agent: ureq::Agent,
+    client: BlockingClient,
     _runtime: Runtime,
 }
 
@@ -52,15 +53,11 @@ impl SimulatorHarness {
             let simulator = scrip_simulator::start(listener, settings).unwrap();
             (simulator, format!("http://{address}"))
         });
-        let agent = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .timeout_global(Some(TIMEOUT))
-            .build();
         Self {
             simulator,
             server_url: server,
             received_results: results,
-            agent: agent.into(),
+            client: BlockingClient::with_timeout(TIMEOUT),
             _runtime: runtime,
         }
     }
@@ -75,17 +72,20 @@ impl SimulatorHarness {
         self.received_results.try_recv().ok()
     }
 
+    fn request(&self, method: &str, path: &str) -> ClientRequest {
+        self.client.request(method, format!("{}{path}", self.simulator.base_url()))
+    }
+
     pub(crate) fn post(&self, path: &str, content_type: &str, body: &[u8]) -> PageResponse {
-        let url = format!("{}{path}", self.simulator.base_url());
-        let response =
-            self.agent.post(&url).header("content-type", content_type).send(body).unwrap();
-        let (parts, mut body) = response.into_parts();
+        let request = self.request("POST", path).header("content-type", content_type);
+        let response = request.body(body.to_vec()).send();
+        let header = |name| response.header(name).unwrap_or_default().to_owned();
         PageResponse {
-            status: parts.status.as_u16(),
-            policy: header(&parts.headers, "content-security-policy"),
-            cache_control: header(&parts.headers, "cache-control"),
-            content_type: header(&parts.headers, "content-type"),
-            text: body.read_to_string().unwrap(),
+            status: response.status,
+            policy: header("content-security-policy"),
+            cache_control: header("cache-control"),
+            content_type: header("content-type"),
+            text: response.text(),
         }
     }
 
@@ -103,19 +103,16 @@ impl SimulatorHarness {
     }
 
     pub(crate) fn put_behavior(&self, path: &str, behavior: &Value) -> (u16, String) {
-        let url = format!("{}{path}", self.simulator.base_url());
-        let mut response = self.agent.put(&url).send(behavior.to_string()).unwrap();
-        (response.status().as_u16(), response.body_mut().read_to_string().unwrap())
+        let response = self.request("PUT", path).body(behavior.to_string()).send();
+        (response.status, response.text())
     }
 
     pub(crate) fn get_behavior(&self, path: &str) -> Value {
-        let url = format!("{}{path}", self.simulator.base_url());
-        self.agent.get(&url).call().unwrap().body_mut().read_json().unwrap()
+        self.request("GET", path).send().json()
     }
 
     pub(crate) fn reset_behavior(&self, path: &str) -> Value {
-        let url = format!("{}{path}", self.simulator.base_url());
-        self.agent.delete(&url).call().unwrap().body_mut().read_json().unwrap()
+        self.request("DELETE", path).send().json()
     }
 
     /// The `AReq` of a 3DS server for this card and a browser.
@@ -195,10 +192,6 @@ impl PageResponse {
         let field = self.field(name).unwrap_or_else(|| panic!("{name} in {}", self.text));
         serde_json::from_slice(&encoding::decode(&field).unwrap()).unwrap()
     }
-}
-
-fn header(headers: &axum::http::HeaderMap, name: &str) -> String {
-    headers.get(name).map(|it| it.to_str().unwrap().to_owned()).unwrap_or_default()
 }
 
 pub(crate) fn merge(mut object: Value, changes: &Value) -> Value {

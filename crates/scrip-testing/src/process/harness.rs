@@ -18,6 +18,7 @@ use crate::{
         recorder::{Recorder, RecorderListener},
     },
     process::{start, wait},
+    requests::http_client::{BlockingClient, ClientRequest, ClientResponse},
 };
 
 #[derive(Debug)]
@@ -206,16 +207,14 @@ impl RunningServer {
         exchanges.iter().find_map(|it| contract.check(it).err())
     }
 
-    pub fn send(&self, method: &str, path: &str) -> ResponseSummary {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let agent: ureq::Agent = config.into();
-        let url = format!("{}{path}", self.url);
-        let request = ureq::http::Request::builder().method(method).uri(url).body(());
-        let response = agent.run(request.expect("a request")).expect("a response");
-        let header = |name| response.headers().get(name).and_then(|it| it.to_str().ok());
-        let content_type = header("content-type").unwrap_or_default().to_owned();
-        let retry_after = header("retry-after").map(str::to_owned);
-        ResponseSummary { status: response.status().as_u16(), content_type, retry_after }
+    /// A request on a connection of its own.
+    pub fn request(&self, method: &str, path: &str) -> ClientRequest {
+        BlockingClient::default().request(method, format!("{}{path}", self.url))
+    }
+
+    #[track_caller]
+    pub fn send(&self, method: &str, path: &str) -> ClientResponse {
+        self.request(method, path).send()
     }
 
     pub fn status(&self, path: &str) -> u16 {
@@ -228,13 +227,6 @@ impl RunningServer {
         self.stdout.read_to_string(&mut output).expect("read the output of the program");
         output
     }
-}
-
-#[derive(Debug)]
-pub struct ResponseSummary {
-    pub status: u16,
-    pub content_type: String,
-    pub retry_after: Option<String>,
 }
 
 impl Drop for RunningServer {

@@ -36,6 +36,7 @@ use scrip_server::{
 use scrip_testing::{
     clock::OffsetClock,
     policy::{access_without_rules, permissions_for_kind},
+    requests::http_client::{BlockingClient, ClientRequest},
     vault::{create_key, new_vault, root_key},
 };
 use serde_json::{Value, json};
@@ -57,7 +58,7 @@ pub(crate) struct TestServer {
     pub(crate) clock: Arc<OffsetClock>,
     pub(crate) directory_servers: Arc<ScriptedDirectoryServers>,
     pub(crate) engine: Arc<TestEngine>,
-    agent: ureq::Agent,
+    client: BlockingClient,
 }
 
 /// The parts of a server that a test may change before it starts: the application state and the
@@ -140,9 +141,8 @@ impl TestServer {
         });
         let (app, address) = (Arc::clone(&node.app), listener.local_addr().unwrap());
         runtime.spawn(serve_plain(Arc::clone(&node), listener, std::future::pending()));
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let agent = config.into();
-        Self { runtime, app, node, root, address, clock, directory_servers, engine, agent }
+        let client = BlockingClient::default();
+        Self { runtime, app, node, root, address, clock, directory_servers, engine, client }
     }
 
     /// Starts another node on the same store.
@@ -160,8 +160,8 @@ impl TestServer {
         runtime.spawn(serve_plain(Arc::clone(&node), listener, std::future::pending()));
         let (clock, directory_servers) =
             (Arc::clone(&self.clock), Arc::clone(&self.directory_servers));
-        let (engine, agent) = (Arc::clone(&self.engine), self.agent.clone());
-        Self { runtime, app, node, root, address, clock, directory_servers, engine, agent }
+        let (engine, client) = (Arc::clone(&self.engine), self.client.clone());
+        Self { runtime, app, node, root, address, clock, directory_servers, engine, client }
     }
 
     pub(crate) fn create_test_tenant(&self, settings: TenantSettings) -> TenantApiKeys {
@@ -254,10 +254,10 @@ impl TestServer {
         })
     }
 
-    pub(crate) fn request(&self, method: &str, path: &str) -> TestRequest<'_> {
-        let url = format!("http://{}{path}", self.address);
-        let request = ureq::http::Request::builder().method(method).uri(url);
-        TestRequest { server: self, request, body: String::new() }
+    pub(crate) fn request(&self, method: &str, path: &str) -> TestRequest {
+        let request = self.client.request(method, format!("http://{}{path}", self.address));
+        let path = path.split('?').next().unwrap_or_default();
+        TestRequest { method: method.to_owned(), path: path.to_owned(), request }
     }
 
     pub(crate) fn create_token(&self, key: &str, body: &Value) -> TestResponse {
@@ -310,13 +310,14 @@ impl TestServer {
     }
 }
 
-pub(crate) struct TestRequest<'a> {
-    server: &'a TestServer,
-    request: ureq::http::request::Builder,
-    body: String,
+pub(crate) struct TestRequest {
+    method: String,
+    /// The path without a query.
+    path: String,
+    request: ClientRequest,
 }
 
-impl TestRequest<'_> {
+impl TestRequest {
     pub(crate) fn header(mut self, name: &str, value: &str) -> Self {
         self.request = self.request.header(name, value);
         self
@@ -340,37 +341,33 @@ impl TestRequest<'_> {
 
     pub(crate) fn body(self, content_type: &str, body: &str) -> Self {
         let mut request = self.header("Content-Type", content_type);
-        body.clone_into(&mut request.body);
+        request.request = request.request.body(body.to_owned());
         request
     }
 
     /// Sends the request. The response must match the OpenAPI document.
     #[track_caller]
     pub(crate) fn send(self) -> TestResponse {
-        let (method, path) = (self.request.method_ref(), self.request.uri_ref());
-        let method = method.map(ToString::to_string).unwrap_or_default();
-        let path = path.map(|it| it.path().to_owned()).unwrap_or_default();
-        self.send_for(&method, &path)
+        send_request(self.request, &self.method, &self.path)
     }
 
     /// Sends the request and checks the response against another route: an idempotency key replays
     /// the response of the route where it was first used.
     #[track_caller]
     pub(crate) fn send_for(self, method: &str, path: &str) -> TestResponse {
-        let request = self.request.body(self.body).unwrap();
-        let http_response = self.server.agent.run(request).unwrap();
-        let status = http_response.status().as_u16();
-        let to_text = |value: &ureq::http::HeaderValue| value.to_str().unwrap().to_owned();
-        let headers = http_response
-            .headers()
-            .iter()
-            .map(|(name, value)| (name.to_string(), to_text(value)))
-            .collect();
-        let text = http_response.into_body().read_to_string().unwrap();
-        let response = TestResponse { status, headers, text };
-        contract::check_response(method, path, &response);
-        response
+        send_request(self.request, method, path)
     }
+}
+
+#[track_caller]
+fn send_request(request: ClientRequest, method: &str, path: &str) -> TestResponse {
+    let response = request.send();
+    let headers = response.headers.iter();
+    let headers = headers.map(|(name, it)| (name.to_string(), it.to_str().unwrap().to_owned()));
+    let response =
+        TestResponse { status: response.status, headers: headers.collect(), text: response.text() };
+    contract::check_response(method, path, &response);
+    response
 }
 
 #[derive(Debug)]

@@ -50,7 +50,7 @@ impl RateLimitHarness {
     }
 
     /// Builds a request from this client address.
-    pub(crate) fn request(&self, client: &str, method: &str, path: &str) -> TestRequest<'_> {
+    pub(crate) fn request(&self, client: &str, method: &str, path: &str) -> TestRequest {
         self.server.request(method, path).header("X-Forwarded-For", client)
     }
 

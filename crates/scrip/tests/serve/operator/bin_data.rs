@@ -24,12 +24,9 @@ fn write_list(process: &ProcessHarness, name: &str, list: &str) -> String {
 
 /// Creates a card and returns its details in the response of the server.
 fn create_card_details(server: &RunningServer, key: &str) -> Value {
-    let agent = ureq::Agent::new_with_defaults();
-    let body = json!({"type": "card", "data": {"number": NUMBER}}).to_string();
-    let request = agent.post(format!("{}/tokens", server.url));
-    let request = request.header("BT-API-KEY", key).content_type("application/json");
-    let response = request.send(body).expect("a response").into_body().read_to_string().unwrap();
-    serde_json::from_str::<Value>(&response).expect("JSON")["card"].take()
+    let body = json!({"type": "card", "data": {"number": NUMBER}});
+    let request = server.request("POST", "/tokens").api_key(key).json(&body);
+    request.send().expect_status(201).json()["card"].take()
 }
 
 #[track_caller]

@@ -56,10 +56,7 @@ fn import_key(process: &ProcessHarness, application: &str, key: &str) -> Output 
 
 /// The response status of a request with a key, after the vault is open.
 fn get_status(server: &RunningServer, path: &str, key: &str) -> u16 {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let agent: ureq::Agent = config.into();
-    let request = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
-    request.expect("a response").status().as_u16()
+    server.request("GET", path).api_key(key).send().status
 }
 
 pub(crate) fn serve_unsealed(process: &ProcessHarness) -> RunningServer {
@@ -212,12 +209,8 @@ fn running_server_applies_command_changes_within_a_second() {
 
 /// Posts JSON with a key. Returns the status and the body of the response.
 fn post_json(server: &RunningServer, path: &str, key: &str, body: &Value) -> (u16, Value) {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let agent: ureq::Agent = config.into();
-    let request = agent.post(format!("{}{path}", server.url)).header("BT-API-KEY", key);
-    let mut response = request.send_json(body).expect("a response");
-    let text = response.body_mut().read_to_string().expect("a body");
-    (response.status().as_u16(), serde_json::from_str(&text).unwrap_or_default())
+    let response = server.request("POST", path).api_key(key).json(body).send();
+    (response.status, serde_json::from_slice(&response.body).unwrap_or_default())
 }
 
 #[test]
@@ -278,10 +271,8 @@ fn tenant_created_or_deleted_by_command_is_applied_immediately() {
     expect_status_soon(&server, "/tenants/self", &key, 200);
     run_json(&process, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
     sleep(Duration::from_secs(1));
-    let agent = ureq::Agent::new_with_defaults();
-    let request =
-        agent.get(format!("{}/tenants/self/quotas", server.url)).header("BT-API-KEY", &key);
-    let quotas = request.call().unwrap().into_body().read_to_string().unwrap();
+    let request = server.request("GET", "/tenants/self/quotas").api_key(&key);
+    let quotas = request.send().expect_status(200).text();
     assert!(quotas.contains("\"tokenize_limit\":77"), "{quotas}");
     run_json(&process, &["tenant", "delete", "Acme", "--yes"]);
     expect_status_soon(&server, "/tenants/self", &key, 401);

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::harness::ProcessHarness;
+use scrip_testing::{process::harness::ProcessHarness, requests::http_client::BlockingClient};
 use serde_json::json;
 
 const CLIENTS: usize = 6;
@@ -14,11 +14,6 @@ const PROBES: usize = 20;
 /// A timeout that is much longer than a probe takes on a busy machine, and shorter than the queue
 /// of expensive requests.
 const DEADLINE: Duration = Duration::from_secs(10);
-
-fn agent(timeout: Duration) -> ureq::Agent {
-    let config = ureq::Agent::config_builder().http_status_as_error(false);
-    config.timeout_global(Some(timeout)).build().into()
-}
 
 #[test]
 fn probes_respond_while_expensive_requests_run() {
@@ -32,28 +27,24 @@ fn probes_respond_while_expensive_requests_run() {
     let body = json!({
         "type": "token", "data": "x".repeat(100_000), "search_indexes": [index, index],
     });
-    let body = body.to_string();
     let (stop, created_count) = (AtomicBool::new(false), AtomicUsize::new(0));
     thread::scope(|scope| {
         for _ in 0..CLIENTS {
             scope.spawn(|| {
-                let agent = agent(Duration::from_secs(60));
+                let client = BlockingClient::with_timeout(Duration::from_secs(60));
                 while !stop.load(SeqCst) {
-                    let request = agent.post(format!("{}/tokens", server.url));
-                    let request = request.header("BT-API-KEY", key);
-                    let request = request.header("Content-Type", "application/json");
-                    let response = request.send(&body).unwrap();
-                    assert_eq!(response.status().as_u16(), 201);
+                    let request = client.post(format!("{}/tokens", server.url)).api_key(key);
+                    assert_eq!(request.json(&body).send().status, 201);
                     created_count.fetch_add(1, SeqCst);
                 }
             });
         }
-        let agent = agent(DEADLINE);
+        let client = BlockingClient::with_timeout(DEADLINE);
         let mut probes = 0;
         // At least one expensive request completes while the probes run.
         while probes < PROBES || created_count.load(SeqCst) < 2 {
-            let status = agent.get(format!("{}/healthz", server.url)).call();
-            let status = status.map(|it| it.status().as_u16());
+            let status = client.get(format!("{}/healthz", server.url)).try_send();
+            let status = status.map(|it| it.status);
             if !matches!(status, Ok(200)) {
                 stop.store(true, SeqCst);
                 panic!("after {probes} probes: {status:?}");

@@ -33,8 +33,8 @@ fn expect_sealed(server: &RunningServer) {
     for (method, path) in request {
         let response = server.send(method, path);
         assert_eq!(response.status, 503, "{method} {path}");
-        assert_eq!(response.content_type, "application/problem+json");
-        assert!(response.retry_after.is_some(), "{method} {path}");
+        assert_eq!(response.headers["content-type"], "application/problem+json");
+        assert!(response.header("retry-after").is_some(), "{method} {path}");
     }
 }
 

@@ -137,10 +137,7 @@ fn deprecation_settings_accept_only_on_or_off() {
 #[test]
 fn deprecated_operation_can_be_disabled_by_settings() {
     let get_status = |server: &RunningServer, path: &str, key: &str| {
-        let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-        let agent: ureq::Agent = config.into();
-        let request = agent.get(format!("{}{path}", server.url)).header("BT-API-KEY", key).call();
-        request.expect("a response").status().as_u16()
+        server.request("GET", path).api_key(key).send().status
     };
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let opened = |process: &ProcessHarness| {

@@ -35,15 +35,8 @@ pub(crate) fn send_request(
     path: &str,
     body: &Value,
 ) -> (u16, Value) {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let agent: ureq::Agent = config.into();
-    let request = ureq::http::Request::builder().method(method);
-    let request = request.uri(format!("{}{path}", server.url)).header("BT-API-KEY", key);
-    let request = request.header("Content-Type", "application/json").body(body.to_string());
-    let response = agent.run(request.unwrap()).unwrap();
-    let status = response.status().as_u16();
-    let text = response.into_body().read_to_string().unwrap();
-    (status, serde_json::from_str(&text).unwrap_or_default())
+    let response = server.request(method, path).api_key(key).json(body).send();
+    (response.status, serde_json::from_slice(&response.body).unwrap_or_default())
 }
 
 pub(crate) fn serve_ready(process: &ProcessHarness) -> RunningServer {

@@ -6,26 +6,25 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process::{
-    harness::{ProcessHarness, RunningServer, becomes_true},
-    prometheus::ParsedMetricsPage,
-    terminate, wait,
+use scrip_testing::{
+    process::{
+        harness::{ProcessHarness, RunningServer, becomes_true},
+        prometheus::ParsedMetricsPage,
+        terminate, wait,
+    },
+    requests::http_client::BlockingClient,
 };
 use serde_json::json;
 
 const KEY: &str = "the-key-of-the-operator";
 
-fn agent() -> ureq::Agent {
-    ureq::Agent::config_builder().http_status_as_error(false).build().into()
-}
-
 fn get_with_key(url: &str, key: Option<&str>) -> (u16, String) {
-    let mut request = agent().get(url);
+    let mut request = BlockingClient::default().get(url);
     if let Some(key) = key {
         request = request.header("Authorization", format!("Bearer {key}"));
     }
-    let response = request.call().expect("a response");
-    (response.status().as_u16(), response.into_body().read_to_string().expect("UTF-8 text"))
+    let response = request.send();
+    (response.status, response.text())
 }
 
 #[track_caller]
@@ -79,8 +78,7 @@ fn metrics_listener_responds_while_the_vault_is_sealed() {
     let tokens_url = url.replace("/metrics", "/tokens");
     assert_eq!(get_with_key(&tokens_url, None).0, 404);
     assert_eq!(get_with_key(&format!("{url}/more"), None).0, 404);
-    let post_response = agent().post(url).send("x").expect("a response");
-    assert_eq!(post_response.status(), 405);
+    assert_eq!(BlockingClient::default().post(url).body("x").send().status, 405);
 }
 
 #[test]
@@ -154,8 +152,8 @@ fn commit_duration_and_process_metrics_are_exported() {
     assert!(becomes_true(|| server.status("/readyz") == 200));
     let body = json!({"type": "token", "data": 1});
     for _ in 0..5 {
-        let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
-        assert_eq!(request.send_json(&body).unwrap().status(), 201);
+        let request = server.request("POST", "/tokens").api_key(&key);
+        assert_eq!(request.json(&body).send().status, 201);
     }
     let page = scrape(&server);
     let value_of = |name: &str| page.value(name, &[("log", "vault")]);
@@ -183,8 +181,8 @@ fn sweeper_removals_are_counted() {
     assert!(becomes_true(|| server.status("/readyz") == 200));
     for _ in 0..3 {
         let body = json!({"type": "token", "data": 1});
-        let request = agent().post(format!("{}/tokens", server.url)).header("BT-API-KEY", &key);
-        assert_eq!(request.send_json(&body).unwrap().status(), 201);
+        let request = server.request("POST", "/tokens").api_key(&key);
+        assert_eq!(request.json(&body).send().status, 201);
     }
     terminate(&server.child);
     assert!(wait(&mut server.child, Duration::from_secs(20)).is_some());
@@ -225,8 +223,8 @@ fn metrics_listener_responds_to_probes_and_rejects_unknown_host_names() {
     let server = process.serve();
     let url = server.metrics.clone().unwrap();
     let get_status = |path: &str, host: &str| {
-        let request = agent().get(url.replace("/metrics", path)).header("Host", host);
-        request.call().expect("a response").status().as_u16()
+        let request = BlockingClient::default().get(url.replace("/metrics", path));
+        request.header("Host", host).send().status
     };
     assert_eq!(get_status("/healthz", "localhost"), 200);
     assert_eq!(get_status("/readyz", "localhost"), 503, "sealed");

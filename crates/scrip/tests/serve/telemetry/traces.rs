@@ -113,14 +113,12 @@ fn serve_ready(process: &ProcessHarness) -> RunningServer {
 }
 
 fn create_card(server: &RunningServer, key: &str, headers: &[(&str, &str)]) -> u16 {
-    let agent: ureq::Agent =
-        ureq::Agent::config_builder().http_status_as_error(false).build().into();
-    let mut request = agent.post(format!("{}/tokens", server.url)).header("BT-API-KEY", key);
+    let mut request = server.request("POST", "/tokens").api_key(key);
     for (name, value) in headers {
-        request = request.header(*name, *value);
+        request = request.header(name, value);
     }
     let body = json!({"type": "card", "data": {"number": NUMBER}, "metadata": {"who": "hunter2"}});
-    request.send_json(&body).expect("a response").status().as_u16()
+    request.json(&body).send().status
 }
 
 #[test]

@@ -2,7 +2,10 @@
 //! its simulator: each response of the vault, and the final browser message.
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
+use scrip_testing::{
+    process::harness::{ProcessHarness, RunningServer, becomes_true},
+    requests::http_client::BlockingClient,
+};
 use serde_json::{Value, json};
 
 /// All sandbox cards: number, brand and expected outcome. The list is written independently of the
@@ -82,7 +85,7 @@ pub(crate) struct SandboxShop {
     pub(crate) server: RunningServer,
     public: String,
     pub(crate) private: String,
-    agent: ureq::Agent,
+    client: BlockingClient,
 }
 
 impl SandboxShop {
@@ -91,8 +94,8 @@ impl SandboxShop {
         let keys = std::fs::read_to_string(process.data().join("dev-keys.json")).unwrap();
         let keys: Value = serde_json::from_str(&keys).unwrap();
         let key = |kind: &str| keys["keys"][kind].as_str().unwrap().to_owned();
-        let agent = ureq::Agent::config_builder().http_status_as_error(false).build().into();
-        let shop = Self { server, public: key("public"), private: key("private"), agent };
+        let client = BlockingClient::default();
+        let shop = Self { server, public: key("public"), private: key("private"), client };
         // The card ranges are fetched in the background.
         let card = shop.create_intent("4242424242424242");
         let is_ready =
@@ -103,21 +106,21 @@ impl SandboxShop {
 
     fn post(&self, key: &str, path: &str, body: &Value) -> (u16, Value) {
         let url = format!("{}{path}", self.server.url);
-        let mut response = self.agent.post(url).header("BT-API-KEY", key).send_json(body).unwrap();
-        (response.status().as_u16(), response.body_mut().read_json().unwrap())
+        let response = self.client.post(url).api_key(key).json(body).send();
+        (response.status, response.json())
     }
 
     pub(crate) fn get(&self, path: &str) -> (u16, Value) {
         let url = format!("{}{path}", self.server.url);
-        let mut response = self.agent.get(url).header("BT-API-KEY", &self.private).call().unwrap();
-        (response.status().as_u16(), response.body_mut().read_json().unwrap())
+        let response = self.client.get(url).api_key(&self.private).send();
+        (response.status, response.json())
     }
 
     /// Posts a form as a browser does, and returns the response page.
     fn post_form(&self, url: &str, fields: &[(&str, &str)]) -> String {
-        let mut response = self.agent.post(url).send_form(fields.iter().copied()).unwrap();
-        assert_eq!(response.status(), 200, "{url}");
-        response.body_mut().read_to_string().unwrap()
+        let response = self.client.post(url).form(fields).send();
+        assert_eq!(response.status, 200, "{url}");
+        response.text()
     }
 
     pub(crate) fn create_intent(&self, number: &str) -> String {

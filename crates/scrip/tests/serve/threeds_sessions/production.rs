@@ -43,14 +43,12 @@ fn send_request(
     path: &str,
     body: Option<&Value>,
 ) -> (u16, Value) {
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let (agent, url) = (ureq::Agent::from(config), format!("{}{path}", server.url));
     let request = match body {
-        Some(body) => agent.post(url).header("BT-API-KEY", key).send_json(body),
-        None => agent.get(url).header("BT-API-KEY", key).call(),
+        Some(body) => server.request("POST", path).json(body),
+        None => server.request("GET", path),
     };
-    let mut response = request.unwrap();
-    (response.status().as_u16(), response.body_mut().read_json().unwrap())
+    let response = request.api_key(key).send();
+    (response.status, response.json())
 }
 
 fn create_session(server: &RunningServer, key: &str, number: &str) -> (u16, Value) {
@@ -268,12 +266,9 @@ fn threeds_result_needs_scheme_certificate_secret_and_all_ids() {
     let expect_no_result =
         |sender: &str| assert_eq!(shop.result(&challenged.id).0, 404, "{sender}");
 
-    let config = ureq::Agent::config_builder().http_status_as_error(false).build();
-    let request = ureq::Agent::from(config).post(format!("{}{}", shop.server.url, challenged.path));
-    let request = request.content_type("application/json");
-    let mut main_response = request.send(&valid_result[..]).unwrap();
-    assert_eq!(main_response.status(), 200);
-    assert_erro(&main_response.body_mut().read_json().unwrap(), "301");
+    let request = shop.server.request("POST", &challenged.path);
+    let main_response = request.json(&challenged.result()).send();
+    assert_erro(&main_response.expect_status(200).json(), "301");
     expect_no_result("at the main listener");
     assert_erro(&shop.send_result(&mastercard, &challenged.path, &valid_result), "301");
     expect_no_result("by another scheme");

@@ -10,6 +10,7 @@ use scrip_testing::{
         harness::{ProcessHarness, becomes_true},
         prometheus::ParsedMetricsPage,
     },
+    requests::http_client::BlockingClient,
 };
 use serde_json::Value;
 use tokio::runtime::Runtime;
@@ -93,8 +94,8 @@ fn card_ranges_are_fetched_at_start_and_reported() {
         assert_eq!(status["card_ranges"], 2);
         assert!(status["fetched_at"].is_string());
     }
-    let page = ureq::get(server.metrics.as_ref().unwrap()).call().unwrap();
-    let page = ParsedMetricsPage::parse(&page.into_body().read_to_string().unwrap());
+    let page = BlockingClient::default().get(server.metrics.as_ref().unwrap()).send();
+    let page = ParsedMetricsPage::parse(&page.expect_status(200).text());
     let value_of = |family: &str, more_labels: &[(&str, &str)]| {
         let labels = [&[("tenant_type", "production"), ("scheme", "visa")], more_labels].concat();
         page.find(family, &labels)

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use scrip_testing::process;
+use scrip_testing::{process, requests::http_client::BlockingClient};
 use serde_json::{Value, json};
 
 struct SimulatorProcess(Child);
@@ -36,8 +36,8 @@ fn simulator_command_serves_until_sigterm() {
         "messageType": "PReq", "messageVersion": "2.2.0", "threeDSServerRefNumber": "ref",
         "threeDSServerTransID": "8a880dc0-d2d2-4067-bcb1-b08d1690b26e",
     });
-    let mut response = ureq::post(&url).send_json(&request).unwrap();
-    let response: Value = response.body_mut().read_json().unwrap();
+    let response = BlockingClient::default().post(&url).json(&request).send();
+    let response = response.expect_status(200).json();
     assert_eq!((&response["messageType"], &response["serialNum"]), (&json!("PRes"), &json!("1")));
     process::terminate(&child.0);
     let exit_status = process::wait(&mut child.0, Duration::from_secs(60));
