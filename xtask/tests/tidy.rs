@@ -126,7 +126,8 @@ fn decision_record_gives_the_purpose_of_each_dependency_of_the_program() {
     let rows = record.lines().filter_map(|line| line.strip_prefix("| ")?.split(" | ").next());
     let documented: Vec<&str> =
         rows.flat_map(|names| names.split(", ")).map(|it| it.split(' ').next().unwrap()).collect();
-    let product_crates = ALLOWED_DEPENDENCIES.iter().filter(|(name, _)| *name != TEST_SUPPORT_CRATE);
+    let product_crates =
+        ALLOWED_DEPENDENCIES.iter().filter(|(name, _)| *name != TEST_SUPPORT_CRATE);
     let mut used: Vec<_> = product_crates.flat_map(|(name, _)| crate_dependencies(name)).collect();
     used.retain(|it| !it.starts_with("scrip-"));
     for dependency in &used {

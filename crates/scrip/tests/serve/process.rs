@@ -6,9 +6,9 @@ mod demo;
 mod descriptors;
 mod drain;
 mod expensive_expressions;
+mod hang_up;
 #[cfg(target_os = "linux")]
 mod hardening;
-mod hang_up;
 mod raw_scan;
 mod root_key;
 mod sealed;

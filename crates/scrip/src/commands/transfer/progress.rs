@@ -47,9 +47,7 @@ impl Progress {
     /// A bar on a terminal; otherwise lines, or nothing with JSON output.
     pub(crate) fn new(step: &'static str, unit: ProgressUnit, json: bool) -> Self {
         let display = match (io::stderr().is_terminal(), json) {
-            (true, _) => {
-                ProgressDisplay::Bar(ProgressBar { started: Instant::now(), drawn: None })
-            }
+            (true, _) => ProgressDisplay::Bar(ProgressBar { started: Instant::now(), drawn: None }),
             (false, true) => ProgressDisplay::Hidden,
             (false, false) => ProgressDisplay::Lines(None),
         };

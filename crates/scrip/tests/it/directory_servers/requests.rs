@@ -10,7 +10,9 @@ use scrip_testing::directory_server::ServerBehavior;
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use serde_json::json;
 
-use crate::directory_servers::harness::{MESSAGE, SERVER_NAMES, SchemeHarness, empty_plan, visa_plan};
+use crate::directory_servers::harness::{
+    MESSAGE, SERVER_NAMES, SchemeHarness, empty_plan, visa_plan,
+};
 
 #[test]
 fn message_is_sent_unchanged_over_mutual_tls() {
