@@ -15,6 +15,7 @@ use std::{
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_api::app::App;
+use scrip_core::Vault;
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,
@@ -45,6 +46,7 @@ use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
     sync::SetOnce,
+    task::spawn_blocking,
 };
 
 use crate::{
@@ -241,33 +243,23 @@ async fn run_server(
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let head_file_task =
         tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
-    if let Some(sink_target) = settings.audit.sink.clone() {
-        let data_dir = settings.storage.data_dir.clone();
-        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
-    }
+    start_audit_sink(&settings, &vault);
     let auth_failures = Arc::clone(&app.auth_failures);
     let (demo, has_demo) = (Arc::new(SetOnce::new()), mode.has_demo(&settings));
-    let extend = |router| if has_demo { with_demo(router, &app, &demo) } else { router };
-    let serve = async {
-        serve_on(node, ListenSocket { tcp, tls }, extend, stop).await;
-        Ok(())
-    };
-    let finish_start = async {
-        if let Some(shop) = prepare(&settings, &app, &addresses).await? {
-            drop(demo.set(shop));
-        }
-        log_addresses(&addresses);
-        // The first random bytes of a process cost 40 ms of processor time, which a client should
-        // not wait for.
-        tokio::task::spawn_blocking(|| scrip_seal::fill_random(&mut [0]));
-        if app.is_sealed() {
-            let find_source = move || settings.key_source();
-            tokio::spawn(unseal::unseal_with_retries(Arc::clone(&app), find_source));
-        }
-        anyhow::Ok(())
-    };
-    // Health checks do not wait for `prepare`; an error of `prepare` ends the server.
-    tokio::try_join!(finish_start, serve)?;
+    let (shop, shop_app) = (Arc::clone(&demo), Arc::clone(&app));
+    let extend = move |router| if has_demo { with_demo(router, &shop_app, &shop) } else { router };
+    // In a separate task: `prepare` computes keys and syncs files, and health checks must not wait
+    // for that.
+    let serving = tokio::spawn(serve_on(node, ListenSocket { tcp, tls }, extend, stop));
+    if let Some(it) = prepare(&settings, &app, &addresses).await? {
+        drop(demo.set(it));
+    }
+    log_addresses(&addresses);
+    seed_random_generator(Arc::clone(&app));
+    if app.is_sealed() {
+        tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
+    }
+    serving.await.context("the listener failed")?;
     auth_failures.write_audit_records(&vault).await;
     if let Some(results) = results {
         results.close().await;
@@ -279,6 +271,22 @@ async fn run_server(
     head_file::update_at_shutdown(&head_file, &vault).await;
     drop(operator_listener);
     Ok(())
+}
+
+fn start_audit_sink(settings: &Settings, vault: &Vault) {
+    if let Some(sink_target) = settings.audit.sink.clone() {
+        let data_dir = settings.storage.data_dir.clone();
+        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
+    }
+}
+
+/// Seeds the random generator when the vault is open. The seed costs 40 ms of processor time, which
+/// otherwise the first write would wait for.
+fn seed_random_generator(app: Arc<App>) {
+    tokio::spawn(async move {
+        app.wait_until_unsealed().await;
+        drop(spawn_blocking(|| scrip_seal::fill_random(&mut [0])).await);
+    });
 }
 
 fn log_addresses(addresses: &Addresses) {
