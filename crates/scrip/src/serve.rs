@@ -47,6 +47,7 @@ use tokio::{
     signal::unix::{SignalKind, signal},
     sync::SetOnce,
     task::spawn_blocking,
+    time::sleep,
 };
 
 use crate::{
@@ -57,6 +58,8 @@ use crate::{
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to flush traces if requests used the whole drain deadline.
 const FLUSH_TIME_MIN: Duration = Duration::from_millis(250);
+/// Time in which the first requests have the processor for themselves.
+const SEED_DELAY: Duration = Duration::from_millis(100);
 /// Connections that the kernel queues until they are accepted. When the queue is full, the kernel
 /// drops the first packet of a client, which retries after a second. Linux uses the smaller of this
 /// and `net.core.somaxconn`, which is 4096 by default.
@@ -280,11 +283,12 @@ fn start_audit_sink(settings: &Settings, vault: &Vault) {
     }
 }
 
-/// Seeds the random generator when the vault is open. The seed costs 40 ms of processor time, which
-/// otherwise the first write would wait for.
+/// Seeds the random generator soon after the vault is open. The seed costs 40 ms of processor time,
+/// which otherwise the first write would wait for.
 fn seed_random_generator(app: Arc<App>) {
     tokio::spawn(async move {
         app.wait_until_unsealed().await;
+        sleep(SEED_DELAY).await;
         drop(spawn_blocking(|| scrip_seal::fill_random(&mut [0])).await);
     });
 }
