@@ -18,7 +18,8 @@ use clap::{Parser, Subcommand};
 use crate::{
     harness::{bare_server, process},
     measurements::{
-        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, rounds, sweep,
+        duplicates, expressions, guessing, hostile, limits, metrics_cost, postgres, rounds, start,
+        sweep,
     },
 };
 
@@ -57,6 +58,10 @@ struct BenchArguments {
     /// Only measure the cost of the guessing budget for creates by a public key.
     #[arg(long)]
     guessing: bool,
+    /// Only measure the time from the start of the process to its first responses, with 10,000 tokens
+    /// or, with `--million`, 1,000,000.
+    #[arg(long)]
+    start: bool,
     /// Write the results to this file as JSON.
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -112,6 +117,10 @@ fn main() -> anyhow::Result<()> {
         return Ok(print(&guessing::report_guessing_budget(
             &runtime.block_on(guessing::measure_guessing_budget(&plan))?,
         ))?);
+    }
+    if arguments.start {
+        let starts = runtime.block_on(start::measure_starts(&plan))?;
+        return Ok(print(&start::report_starts(&starts))?);
     }
     if arguments.hostile {
         return Ok(print(&hostile::report_hostile_clients(

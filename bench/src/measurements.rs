@@ -10,4 +10,5 @@ mod pgbench;
 pub(crate) mod postgres;
 mod raw;
 pub(crate) mod rounds;
+pub(crate) mod start;
 pub(crate) mod sweep;

@@ -188,11 +188,11 @@ fn list_targets(results: &BenchResults) -> Vec<PerformanceTarget> {
     }
     if let Some(best) = results.cold_starts.first() {
         let name = "first answer, best of 5";
-        targets.push(target(name, Bound::AtMost(100.0), millis(*best), "ms"));
+        targets.push(target(name, Bound::AtMost(50.0), millis(*best), "ms"));
     }
     if let Some(median) = results.cold_starts.get(results.cold_starts.len() / 2) {
         let name = "first answer, median of 5";
-        targets.push(target(name, Bound::AtMost(100.0), millis(*median), "ms"));
+        targets.push(target(name, Bound::AtMost(50.0), millis(*median), "ms"));
     }
     let name = format!("anonymous memory, {} tokens", results.tokens);
     targets.push(target(&name, Bound::AtMost(60.0), results.anonymous_mb, "MB"));

@@ -140,34 +140,77 @@ pub(crate) fn find_scrip() -> anyhow::Result<PathBuf> {
     Ok(path)
 }
 
-/// Measures the time from the start of the process to its first response, on a folder with data.
-pub(crate) fn measure_cold_start(program: &Path, folder: &Path) -> anyhow::Result<Duration> {
+/// The command of a measured start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum StartCommand {
+    Dev,
+    /// Requires a vault.
+    Serve,
+}
+
+/// A probe of the server: whether the process responds, or whether it is ready for requests.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Healthz,
+    Readyz,
+}
+
+impl Probe {
+    pub(crate) fn path(self) -> &'static str {
+        match self {
+            Self::Healthz => "/healthz",
+            Self::Readyz => "/readyz",
+        }
+    }
+}
+
+/// Measures the time from the start of the process to the first response with status 200.
+pub(crate) fn measure_start(
+    program: &Path,
+    folder: &Path,
+    start_command: StartCommand,
+    probe: Probe,
+) -> anyhow::Result<Duration> {
     const START_TIMEOUT: Duration = Duration::from_secs(10);
+    const POLL_PAUSE: Duration = Duration::from_micros(200);
     // The port was free a moment ago. If another process takes it, the run ends with an error and
     // not with a wrong result.
     let address = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?;
-    let mut command = scrip_command(program, folder, address.port());
+    let mut command = match start_command {
+        StartCommand::Dev => scrip_command(program, folder, address.port()),
+        StartCommand::Serve => serve_command(program, folder, address),
+    };
     let start = now();
     let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
     let server = BenchServer::new(child, address);
     while start.elapsed() < START_TIMEOUT {
-        if is_healthy(address).unwrap_or(false) {
+        if responds_ok(address, probe).unwrap_or(false) {
             let duration = start.elapsed();
             server.stop()?;
             return Ok(duration);
         }
-        sleep(Duration::from_millis(1));
+        sleep(POLL_PAUSE);
     }
     bail!("no response within {START_TIMEOUT:?}")
 }
 
-fn is_healthy(address: SocketAddr) -> anyhow::Result<bool> {
+fn serve_command(program: &Path, folder: &Path, address: SocketAddr) -> Command {
+    let mut command = Command::new(program);
+    command.arg("serve").current_dir(folder);
+    command.env("SCRIP_STORAGE_DATA_DIR", folder);
+    command.env("SCRIP_SERVER_LISTEN", address.to_string());
+    command.env("SCRIP_SERVER_PLAIN_HTTP", "true");
+    command
+}
+
+fn responds_ok(address: SocketAddr, probe: Probe) -> anyhow::Result<bool> {
     let mut stream = TcpStream::connect(address)?;
     // A socket with the wanted port as its local port connects to itself while no server listens.
     if stream.local_addr()? == address {
         return Ok(false);
     }
-    stream.write_all(b"GET /healthz HTTP/1.1\r\nHost: bench\r\n\r\n")?;
+    let path = probe.path();
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: bench\r\n\r\n").as_bytes())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line)?;
     Ok(line.starts_with("HTTP/1.1 200"))

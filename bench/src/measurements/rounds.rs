@@ -10,7 +10,7 @@ use crate::{
     harness::{
         bare_server,
         load::{self, LoadDuration, LoadPlan},
-        process::{BenchServer, anonymous_mb, measure_cold_start},
+        process::{BenchServer, Probe, StartCommand, anonymous_mb, measure_start},
         results::{MeasurementResult, print_result},
         script::{CreateScript, CreateVariant, IdText, ListScript, ReadScript},
     },
@@ -116,7 +116,8 @@ pub(crate) async fn measure_vault(plan: &BenchPlan) -> anyhow::Result<BenchResul
     bench.scrip.stop()?;
     let mut cold_starts = Vec::with_capacity(COLD_START_COUNT);
     for _ in 0..COLD_START_COUNT {
-        cold_starts.push(measure_cold_start(&plan.scrip, &data)?);
+        let start = measure_start(&plan.scrip, &data, StartCommand::Dev, Probe::Healthz);
+        cold_starts.push(start?);
     }
     cold_starts.sort_unstable();
     Ok(BenchResults {

@@ -24,6 +24,7 @@ use hyper::{
 };
 use scrip_api::{app::App, middleware::trace, pipeline, problem::Problem};
 use scrip_seal::Secret;
+use tokio::sync::SetOnce;
 
 use crate::backend::{BackendHandler, ShopBackend};
 
@@ -84,15 +85,16 @@ const FILES: &[(&str, &str, &str)] = &[
     ("/demo/outcome.js", SCRIPT, include_str!("pages/outcome.js")),
 ];
 
-/// Adds the shop. Its backend calls the API through `router`.
-pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
+/// Adds the shop. Its backend calls the API through `router`. Requests wait for `demo`, because a
+/// server responds to health checks before it has keys for a shop.
+pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<SetOnce<Demo>>) -> Router {
     let api = router.clone();
     let mut router = router;
     for (path, kind, text) in FILES {
         let demo = Arc::clone(demo);
         let serve_file = async move |request: Request| {
             let trace = trace::trace_id_of(&request);
-            if demo.is_own_host(request_host(&request)) {
+            if demo.wait().await.is_own_host(request_host(&request)) {
                 file_response(kind, text)
             } else {
                 Problem::NoRoute.response(&trace)
@@ -104,8 +106,8 @@ pub fn with_demo(router: Router, app: &Arc<App>, demo: &Arc<Demo>) -> Router {
         let (app, demo, api) = (Arc::clone(app), Arc::clone(demo), api.clone());
         async move |request: Request| {
             let client = pipeline::client_address(request.extensions());
-            respond(&ShopBackend { app: &app, demo: &demo, router: &api, client }, handler, request)
-                .await
+            let demo = demo.wait().await;
+            respond(&ShopBackend { app: &app, demo, router: &api, client }, handler, request).await
         }
     };
     router

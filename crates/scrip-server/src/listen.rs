@@ -45,7 +45,7 @@ use crate::{
         tls::{Certificates, H2},
     },
     metrics::endpoint,
-    node::Node,
+    node::{Node, SealedStart},
 };
 
 /// Buffer of an HTTP/1.1 connection. The head of a request must fit into it; a body is read in
@@ -225,6 +225,7 @@ struct ConnectionServer {
     sealed_router: Router,
     http1_builder: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
+    sealed_start: SealedStart,
 }
 
 impl ConnectionServer {
@@ -238,7 +239,17 @@ impl ConnectionServer {
         let http2 = http2_builder(&limits);
         let unsealed_router = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
         let sealed_router = router::sealed_router(&app, |it| endpoint::with_metrics(it, node));
-        Self { app, limits, tls, unsealed_router, sealed_router, http1_builder, http2 }
+        let sealed_start = node.settings.sealed_start;
+        Self {
+            app,
+            limits,
+            tls,
+            unsealed_router,
+            sealed_router,
+            http1_builder,
+            http2,
+            sealed_start,
+        }
     }
 
     /// Serves one connection. A client that disconnects is not an error.
@@ -259,6 +270,7 @@ impl ConnectionServer {
             sealed_router: self.sealed_router.clone(),
             peer,
             activity: Arc::clone(&admitted.activity),
+            sealed_start: self.sealed_start,
         };
         let limits = StreamLimits::from_connection_limits(&self.limits);
         let stream = LimitedStream::new(stream, limits, Arc::clone(&admitted.activity));

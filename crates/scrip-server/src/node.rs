@@ -34,6 +34,17 @@ pub struct NodeSettings {
     pub directory_servers: Option<Arc<HttpDirectoryServers>>,
     /// Card ranges are fetched again at this age.
     pub card_ranges_age_max: Duration,
+    pub sealed_start: SealedStart,
+}
+
+/// How requests are served from the start of the server until the vault is unsealed for the first
+/// time. Health checks respond immediately in both cases.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SealedStart {
+    /// The root key may be missing for a long time, so requests are rejected with 503.
+    Reject,
+    /// The process itself unseals the vault within moments or exits, so requests wait.
+    Wait,
 }
 
 impl Default for NodeSettings {
@@ -44,6 +55,7 @@ impl Default for NodeSettings {
             metrics_key: None,
             directory_servers: None,
             card_ranges_age_max: CARD_RANGES_AGE_MAX,
+            sealed_start: SealedStart::Reject,
         }
     }
 }

@@ -242,6 +242,18 @@ impl Settings {
         let folder = self.storage.data_dir.display();
         store.map(drop).with_context(|| format!("{folder} cannot be opened"))
     }
+
+    /// Creates an empty database file of the embedded engine if there is none. A server that opens
+    /// the file creates the schema.
+    ///
+    /// # Errors
+    /// The directory cannot be written.
+    pub fn create_database_file(&self) -> anyhow::Result<()> {
+        let file = self.database_file();
+        let mut options = File::options();
+        let created = options.write(true).create(true).truncate(false).mode(0o600).open(&file);
+        created.map(drop).with_context(|| format!("{} cannot be created", file.display()))
+    }
 }
 
 /// Adds the address of PostgreSQL, without its password, to an error.

@@ -155,7 +155,10 @@ impl SimulatorHandle {
 
 async fn get_root_certificate(State(state): State<Arc<SimulatorState>>) -> Response {
     let content_type = [(header::CONTENT_TYPE, "application/x-pem-file")];
-    (content_type, state.signer.root_pem().to_owned()).into_response()
+    match state.signer() {
+        Ok(signer) => (content_type, signer.root_pem().to_owned()).into_response(),
+        Err(error) => (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response(),
+    }
 }
 
 /// The scheme in the path. `None` addresses all schemes.

@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
 };
 
 use scrip_threeds::{
@@ -36,7 +36,7 @@ pub(crate) struct SimulatorState {
     pub(crate) texts: MessageTexts,
     pub(crate) transactions: Transactions,
     pub(crate) outgoing_client: OutgoingClient,
-    pub(crate) signer: Signer,
+    signer: OnceLock<Signer>,
     ranges: BTreeMap<Scheme, SchemeRangeEditions>,
     initial_behavior: SimulatedBehavior,
     behavior_table: Mutex<BehaviorTable>,
@@ -63,7 +63,7 @@ impl SimulatorState {
                 settings.result_destinations,
                 settings.timers.outgoing_timeout,
             )?,
-            signer: Signer::new()?,
+            signer: OnceLock::new(),
             timers: settings.timers,
             behavior_table: Mutex::new(BehaviorTable {
                 common: settings.behavior.clone(),
@@ -72,6 +72,17 @@ impl SimulatorState {
             initial_behavior: settings.behavior,
             base_url,
         })
+    }
+
+    /// The signer. Its first use creates the keys: only SDKs need them, and the first random bytes
+    /// of a process cost 40 ms of processor time.
+    pub(crate) fn signer(&self) -> Result<&Signer, StartError> {
+        if let Some(signer) = self.signer.get() {
+            return Ok(signer);
+        }
+        let new_signer = Signer::new()?;
+        // A concurrent first use may have stored another signer.
+        Ok(self.signer.get_or_init(|| new_signer))
     }
 
     pub(crate) fn ranges(&self, scheme: Scheme) -> Option<&SchemeRangeEditions> {

@@ -34,7 +34,7 @@ use serde::{Deserialize, Serialize};
 use crate::{
     cli::DevArguments,
     commands::runtime,
-    serve::{self, Addresses, SimulatorMode},
+    serve::{self, Addresses, ServerMode},
 };
 
 /// Keys for a first try. Stored in the clear with the data, which is acceptable for a development
@@ -56,11 +56,16 @@ struct DevApiKeys {
 pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = Settings::without_file(&setting_flags(arguments, environment), environment)?;
     create_folder(&settings.storage.data_dir)?;
-    runtime()?.block_on(settings.create_store())?;
+    if settings.storage.url.is_some() {
+        runtime()?.block_on(settings.create_store())?;
+    } else {
+        // The server creates the schema when it opens the file.
+        settings.create_database_file()?;
+    }
     let json = arguments.json;
     serve::start(
         settings,
-        SimulatorMode::InProcess,
+        ServerMode::Development,
         async |settings: &Settings, app: &App, addresses: &Addresses| {
             // After taking the lock of the store: two concurrent first starts must not create two
             // keys.

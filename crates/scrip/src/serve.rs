@@ -1,6 +1,7 @@
 //! Startup that `serve` and `dev` share: from the settings to a server that runs until a stop
 //! signal.
 
+mod limits;
 mod simulator;
 
 use std::{
@@ -13,18 +14,13 @@ use std::{
 
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
-use scrip_api::app::{
-    App,
-    body_memory::BodyMemory,
-    limits::{MinimumRate, RequestLimits},
-    response_memory::ResponseMemory,
-};
-use scrip_core::audit::Operation;
+use scrip_api::app::App;
+use scrip_core::Vault;
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,
     background::unseal,
-    config::{DeprecatedSettings, Environment, ServerSettings, Settings, Switch, TlsSettings},
+    config::{Environment, Settings, TlsSettings},
     control::ControlSocket,
     directory_servers::{
         HttpDirectoryServers,
@@ -33,9 +29,7 @@ use scrip_server::{
     },
     files::{bin_file, head_file},
     listen::{
-        ListenSocket,
-        connection_limits::ConnectionLimits,
-        serve_on,
+        ListenSocket, serve_on,
         tls::{Certificates, ReloadFiles, Reloadable, reload_periodically},
     },
     metrics::{
@@ -43,24 +37,29 @@ use scrip_server::{
         key::MetricsKey,
         listener::{OperatorAccess, OperatorListener},
     },
-    node::{Node, NodeSettings},
+    node::{Node, NodeSettings, SealedStart},
     process::{self, MemoryState, clock::ticks},
     telemetry,
 };
-use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use serde::Serialize;
 use tokio::{
     net::TcpListener,
     signal::unix::{SignalKind, signal},
+    sync::SetOnce,
+    task::spawn_blocking,
+    time::sleep,
 };
 
-use crate::commands::init;
+use crate::{
+    commands::init,
+    serve::limits::{apply_limits, connection_limits},
+};
 
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to flush traces if requests used the whole drain deadline.
 const FLUSH_TIME_MIN: Duration = Duration::from_millis(250);
-/// Maximum time from the response of a directory server until the response is stored.
-const RESULT_WRITE_TIME_MAX: Duration = Duration::from_secs(5);
+/// Time in which the first requests have the processor for themselves.
+const SEED_DELAY: Duration = Duration::from_millis(100);
 /// Connections that the kernel queues until they are accepted. When the queue is full, the kernel
 /// drops the first packet of a client, which retries after a second. Linux uses the smaller of this
 /// and `net.core.somaxconn`, which is 4096 by default.
@@ -79,7 +78,7 @@ pub(crate) fn serve(
     environment: &Environment,
 ) -> anyhow::Result<()> {
     let settings = Settings::load(config, environment)?;
-    start(settings, SimulatorMode::Off, async |_: &Settings, _: &App, addresses: &Addresses| {
+    start(settings, ServerMode::Production, async |_: &Settings, _: &App, addresses: &Addresses| {
         if announcement == Announcement::Json {
             let mut out = io::stdout().lock();
             writeln!(out, "{}", serde_json::json!(addresses))?;
@@ -101,20 +100,38 @@ pub(crate) struct Addresses {
     pub(crate) results: Option<String>,
 }
 
-/// Whether to start a simulator of directory servers.
+/// The command that starts the server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum SimulatorMode {
-    Off,
-    /// Started unless the settings have one.
-    InProcess,
+pub(crate) enum ServerMode {
+    /// `scrip serve`: a vault without its root key responds with 503.
+    Production,
+    /// `scrip dev`: `prepare` unseals the vault, so requests wait for it. Starts a simulator of
+    /// directory servers unless the settings have one, and a demo shop on a loopback address.
+    Development,
+}
+
+impl ServerMode {
+    fn sealed_start(self) -> SealedStart {
+        match self {
+            Self::Production => SealedStart::Reject,
+            Self::Development => SealedStart::Wait,
+        }
+    }
+
+    /// Whether there is a demo shop. Its backend requires no key, so the shop is served on a
+    /// loopback address only.
+    fn has_demo(self, settings: &Settings) -> bool {
+        self == Self::Development && settings.server.listen.ip().is_loopback()
+    }
 }
 
 /// Binds the listeners, hardens the process, and serves. `prepare` runs when the listeners are
-/// bound and the store is open. It may unseal the vault, and returns the demo shop if there is one.
-/// A vault that is still sealed waits for its root key.
+/// bound and the store is open, while health checks are already served. It may unseal the vault,
+/// and returns the demo shop if there is one. If it fails, the process ends. A vault that is still
+/// sealed afterwards waits for its root key.
 pub(crate) fn start(
     settings: Settings,
-    simulator_mode: SimulatorMode,
+    mode: ServerMode,
     prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
     let traces = telemetry::start(&settings)?;
@@ -136,7 +153,7 @@ pub(crate) fn start(
     let drain_deadline = settings.server.drain_deadline_seconds.seconds();
     let stop_time = Arc::new(OnceLock::new());
     let process = PreparedProcess { listeners, memory, stop_time: Arc::clone(&stop_time) };
-    let outcome = runtime.block_on(run_server(settings, simulator_mode, process, prepare));
+    let outcome = runtime.block_on(run_server(settings, mode, process, prepare));
     if let Some(traces) = traces {
         let drain_time_used = stop_time
             .get()
@@ -189,7 +206,7 @@ struct PreparedProcess {
 
 async fn run_server(
     mut settings: Settings,
-    simulator_mode: SimulatorMode,
+    mode: ServerMode,
     process: PreparedProcess,
     prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
@@ -199,7 +216,7 @@ async fn run_server(
     let tls = load_certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
     let url = format!("{scheme}://{}", tcp.local_addr()?);
-    let servers = connect_schemes(&mut settings, simulator_mode, &url).await?;
+    let servers = connect_schemes(&mut settings, mode, &url).await?;
     let results_tls = settings
         .results_listener_settings()
         .map(ResultsTls::load_reloadable)
@@ -210,7 +227,8 @@ async fn run_server(
     reloadables.extend(results_tls.iter().map(Reloadable::to_reload_files));
     let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
-    let (node, listener_key) = build_node(&settings, memory, servers, listens_for_metrics).await?;
+    let (node, listener_key) =
+        build_node(&settings, mode, memory, servers, listens_for_metrics).await?;
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
     let metrics_listener =
@@ -223,33 +241,28 @@ async fn run_server(
     reload_certificates(reloadables, &settings.tls)?;
     start_bin_data_reload(&settings, &app);
     let control = start_control_socket(&settings, &node, &addresses.url);
-    let demo = prepare(&settings, &app, &addresses).await?.map(Arc::new);
-    let Addresses { url, metrics, results: results_url } = addresses;
     let start_results = |(listener, tls)| ResultsServer::start(Arc::clone(&node), listener, tls);
     let results = results.zip(results_tls).map(start_results);
-    tracing::info!(
-        url,
-        metrics,
-        results = results_url,
-        version = env!("CARGO_PKG_VERSION"),
-        "listening"
-    );
     let (head_file, vault) = (settings.head_file(), app.vault.clone());
     let head_file_task =
         tokio::spawn(head_file::update_periodically(head_file.clone(), vault.clone()));
-    if let Some(sink_target) = settings.audit.sink.clone() {
-        let data_dir = settings.storage.data_dir.clone();
-        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
-    }
-    if app.is_sealed() {
-        tokio::spawn(unseal::unseal_with_retries(Arc::clone(&app), move || settings.key_source()));
-    }
+    start_audit_sink(&settings, &vault);
     let auth_failures = Arc::clone(&app.auth_failures);
-    let extend = |router| match &demo {
-        Some(demo) => with_demo(router, &app, demo),
-        None => router,
-    };
-    serve_on(node, ListenSocket { tcp, tls }, extend, stop).await;
+    let (demo, has_demo) = (Arc::new(SetOnce::new()), mode.has_demo(&settings));
+    let (shop, shop_app) = (Arc::clone(&demo), Arc::clone(&app));
+    let extend = move |router| if has_demo { with_demo(router, &shop_app, &shop) } else { router };
+    // In a separate task: `prepare` computes keys and syncs files, and health checks must not wait
+    // for that.
+    let serving = tokio::spawn(serve_on(node, ListenSocket { tcp, tls }, extend, stop));
+    if let Some(it) = prepare(&settings, &app, &addresses).await? {
+        drop(demo.set(it));
+    }
+    log_addresses(&addresses);
+    seed_random_generator(Arc::clone(&app));
+    if app.is_sealed() {
+        tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
+    }
+    serving.await.context("the listener failed")?;
     auth_failures.write_audit_records(&vault).await;
     if let Some(results) = results {
         results.close().await;
@@ -261,6 +274,29 @@ async fn run_server(
     head_file::update_at_shutdown(&head_file, &vault).await;
     drop(operator_listener);
     Ok(())
+}
+
+fn start_audit_sink(settings: &Settings, vault: &Vault) {
+    if let Some(sink_target) = settings.audit.sink.clone() {
+        let data_dir = settings.storage.data_dir.clone();
+        tokio::spawn(audit_sink::run_sink(sink_target, data_dir, vault.clone()));
+    }
+}
+
+/// Seeds the random generator soon after the vault is open. The seed costs 40 ms of processor time,
+/// which otherwise the first write would wait for.
+fn seed_random_generator(app: Arc<App>) {
+    tokio::spawn(async move {
+        app.wait_until_unsealed().await;
+        sleep(SEED_DELAY).await;
+        drop(spawn_blocking(|| scrip_seal::fill_random(&mut [0])).await);
+    });
+}
+
+fn log_addresses(addresses: &Addresses) {
+    let Addresses { url, metrics, results } = addresses;
+    let version = env!("CARGO_PKG_VERSION");
+    tracing::info!(url, metrics, results, version, "listening");
 }
 
 /// Loads the BIN data before the first request, then reloads it after each import.
@@ -292,6 +328,7 @@ fn start_control_socket(
 /// Builds the node from the settings, with the key for the metrics listener if there is one.
 async fn build_node(
     settings: &Settings,
+    mode: ServerMode,
     memory: MemoryState,
     directory_servers: Arc<HttpDirectoryServers>,
     has_metrics_listener: bool,
@@ -307,6 +344,7 @@ async fn build_node(
         connection_limits: connection_limits(settings),
         metrics_key,
         directory_servers: Some(directory_servers),
+        sealed_start: mode.sealed_start(),
         card_ranges_age_max: settings
             .threeds
             .card_ranges_max_age_hours
@@ -326,63 +364,6 @@ fn start_metrics_listener(
     let url = format!("http://{}{}", listener.local_addr()?, endpoint::PATH);
     let clients = tokio::runtime::Handle::current();
     Ok((url, OperatorListener::start(Arc::clone(node), listener, access, clients)?))
-}
-
-fn body_memory(server: &ServerSettings) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
-    let share = server.body_memory_network_share.get();
-    let body_bytes_max = server.body_bytes_max.get();
-    let keyed = BodyMemory::with_body_size(body_bytes_max, server.body_memory_bytes.get(), share);
-    let keyless_bytes = server.keyless_body_memory_bytes.get();
-    (keyed, BodyMemory::with_body_size(MESSAGE_BYTES_MAX, keyless_bytes, share))
-}
-
-/// Applies the limits for clients.
-fn apply_limits(app: &mut App, settings: &Settings) {
-    app.limits = request_limits(&settings.server);
-    (app.body_memory, app.keyless_body_memory) = body_memory(&settings.server);
-    let server = &settings.server;
-    let share = server.response_memory_network_share.get();
-    app.response_memory = ResponseMemory::new(server.response_memory_bytes.get(), share);
-    app.disabled_operations = disabled_operations(&settings.deprecated);
-    app.trusted_proxies = settings.limits.trusted_proxies();
-}
-
-fn minimum_rate(server: &ServerSettings, bytes_per_second: u32) -> MinimumRate {
-    MinimumRate { bytes_per_second, window: server.rate_window_seconds.seconds() }
-}
-
-fn request_limits(server: &ServerSettings) -> RequestLimits {
-    RequestLimits {
-        body_bytes_max: server.body_bytes_max.get(),
-        body_deadline: server.body_deadline_seconds.seconds(),
-        keyless_body_deadline: server.keyless_body_deadline_seconds.seconds(),
-        request_rate: minimum_rate(server, server.request_bytes_per_second_min.number()),
-    }
-}
-
-fn connection_limits(settings: &Settings) -> ConnectionLimits {
-    let server = &settings.server;
-    ConnectionLimits {
-        connections_network_share: server.connections_network_share.get(),
-        first_byte_deadline: server.first_byte_deadline_seconds.seconds(),
-        response_rate: minimum_rate(server, server.response_bytes_per_second_min.number()),
-        header_deadline: server.header_deadline_seconds.seconds(),
-        connections_max: server.connections_max.get(),
-        drain_deadline: server.drain_deadline_seconds.seconds(),
-        authentication_deadline: settings
-            .authentication_time_max()
-            .saturating_add(RESULT_WRITE_TIME_MAX),
-        ..ConnectionLimits::default()
-    }
-}
-
-fn disabled_operations(settings: &DeprecatedSettings) -> Vec<Operation> {
-    // Destructured, so that a new setting cannot be missed here.
-    let DeprecatedSettings { list_tokens_v1, search_tokens_v1 } = settings;
-    let switches =
-        [(list_tokens_v1, Operation::ListTokensV1), (search_tokens_v1, Operation::SearchTokensV1)];
-    let disabled = switches.into_iter().filter(|(switch, _)| **switch == Switch::Off);
-    disabled.map(|(_, operation)| operation).collect()
 }
 
 fn load_certificates(tls: &TlsSettings) -> anyhow::Result<Option<Arc<Certificates>>> {
@@ -412,10 +393,10 @@ fn reload_certificates(
 /// Connects the schemes of the settings, and for test tenants possibly a simulator in this process.
 async fn connect_schemes(
     settings: &mut Settings,
-    simulator_mode: SimulatorMode,
+    mode: ServerMode,
     url: &str,
 ) -> anyhow::Result<Arc<HttpDirectoryServers>> {
-    if simulator_mode == SimulatorMode::InProcess && settings.threeds.simulator_url.is_none() {
+    if mode == ServerMode::Development && settings.threeds.simulator_url.is_none() {
         let vault_authority =
             authority(&settings.directory_servers_settings(url).threeds.public_url);
         let simulator_url =
@@ -447,27 +428,4 @@ pub(crate) fn termination_signal() -> anyhow::Result<impl Future<Output = ()>> {
             _ = interrupt.recv() => (),
         }
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_deprecation_setting_disables_its_own_operation() {
-        let disabled_by = |names: &[&'static str]| {
-            let flags: Vec<_> = names.iter().map(|it| (*it, "off".to_owned())).collect();
-            let settings = Settings::without_file(&flags, &Environment::default()).unwrap();
-            let operations = disabled_operations(&settings.deprecated);
-            operations
-                .into_iter()
-                .map(|it| format!("deprecated.{}", it.as_str()))
-                .collect::<Vec<_>>()
-        };
-        let (list, search) = ("deprecated.list_tokens_v1", "deprecated.search_tokens_v1");
-        assert!(disabled_by(&[]).is_empty());
-        assert_eq!(disabled_by(&[list]), [list]);
-        assert_eq!(disabled_by(&[search]), [search]);
-        assert_eq!(disabled_by(&[list, search]), [list, search]);
-    }
 }

@@ -71,11 +71,22 @@ pub(crate) async fn refresh_periodically(
                 );
             }
         }
-        let mut random = [0; 1];
-        (vault.fill_random)(&mut random);
-        let [random] = random;
+        let random = random_byte(vault.fill_random).await;
         sleep(next_pause(refreshed.as_ref().err(), failures, every, random)).await;
     }
+}
+
+/// Returns a random byte. The first one of a process takes 40 ms, so it is not drawn on a thread that
+/// serves requests.
+async fn random_byte(fill_random: fn(&mut [u8])) -> u8 {
+    let draw = move || {
+        let mut bytes = [0; 1];
+        fill_random(&mut bytes);
+        bytes
+    };
+    // The task is cancelled only when the runtime ends.
+    let [byte] = tokio::task::spawn_blocking(draw).await.unwrap_or_default();
+    byte
 }
 
 /// Returns the pause before the next fetch. It has a jitter of up to a tenth, so that servers do

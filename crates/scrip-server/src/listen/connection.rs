@@ -21,6 +21,8 @@ use crate::{
     listen::{
         connection_counts::CloseReason, connection_limits::STALLED_AFTER, tracked_body::TrackedBody,
     },
+    metrics::endpoint,
+    node::SealedStart,
     process::clock::ticks,
 };
 
@@ -31,6 +33,16 @@ pub(crate) struct ConnectionService {
     pub(crate) sealed_router: Router,
     pub(crate) peer: SocketAddr,
     pub(crate) activity: Arc<Activity>,
+    pub(crate) sealed_start: SealedStart,
+}
+
+impl ConnectionService {
+    /// Whether a request waits until the vault is unsealed for the first time. Probes never wait.
+    fn must_wait(&self, path: &str) -> bool {
+        let is_probe =
+            matches!(path.trim_end_matches('/'), "/healthz" | "/readyz" | endpoint::PATH);
+        self.sealed_start == SealedStart::Wait && self.app.key_source.get().is_none() && !is_probe
+    }
 }
 
 impl Service<Request<Incoming>> for ConnectionService {
@@ -39,13 +51,19 @@ impl Service<Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let router = if self.app.is_sealed() { &self.sealed_router } else { &self.unsealed_router };
+        let is_sealed = self.app.is_sealed();
+        let must_wait = is_sealed && self.must_wait(request.uri().path());
+        let router =
+            if is_sealed && !must_wait { &self.sealed_router } else { &self.unsealed_router };
         let client = self.app.trusted_proxies.client_address(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
         let guard = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));
         let activity = Arc::clone(&self.activity);
         let request = request.map(|body| TrackedBody::new(body, activity));
         Box::pin(async move {
+            if must_wait {
+                app.wait_until_unsealed().await;
+            }
             let response = pipeline::serve_api_request(&app.metrics, router, client, request).await;
             drop(guard);
             Ok(response)

@@ -109,7 +109,8 @@ fn open_challenge(
     let sdk_key = request.sdk_ephemeral_key.as_ref().ok_or(missing("sdkEphemPubKey"))?;
     let sdk = request.sdk_reference_number.as_ref().ok_or(missing("sdkReferenceNumber"))?;
     let url = format!("{}/sim/acs/app", state.base_url);
-    let (signed, keys) = state.signer.create_app_keys(&url, sdk_key, sdk.expose())?;
+    let signer = state.signer().map_err(|_| Fault::new(ErrorCode::TransientFailure))?;
+    let (signed, keys) = signer.create_app_keys(&url, sdk_key, sdk.expose())?;
     let rendering =
         AcsRendering { interface: choose_interface(request), template: choose_template(challenge) };
     let response = ARes {

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 
 use crate::{acs::AppKeys, settings::StartError};
 
-/// Created at each start, so that no client can depend on its keys.
+/// Created at the first use after each start, so that no client can depend on its keys.
 pub(crate) struct Signer {
     key: EcdsaKeyPair,
     /// The signer's certificate and its root, in base64.

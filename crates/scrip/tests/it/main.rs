@@ -19,5 +19,6 @@ mod intents;
 mod limits;
 mod metrics;
 mod openapi;
+mod sealed_start;
 mod threeds_sessions;
 mod tokens;
