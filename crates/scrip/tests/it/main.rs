@@ -10,7 +10,6 @@
 mod abusive_clients;
 mod access;
 mod audit;
-mod directory_servers;
 mod disclosure;
 mod epoch_keys;
 mod harness;

@@ -2,6 +2,7 @@
 
 mod authenticate_threeds_session;
 mod create_threeds_session;
+mod directory_servers;
 mod get_challenge_result;
 mod get_threeds_session;
 mod notify_challenge;

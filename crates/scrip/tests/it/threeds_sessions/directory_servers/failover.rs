@@ -11,7 +11,9 @@ use scrip_testing::directory_server::ServerBehavior;
 use serde_json::json;
 use tokio::net::TcpSocket;
 
-use crate::directory_servers::harness::{SERVER_NAMES, SchemeHarness, empty_plan, visa_plan};
+use crate::threeds_sessions::directory_servers::harness::{
+    SERVER_NAMES, SchemeHarness, empty_plan, visa_plan,
+};
 
 #[test]
 fn next_address_is_tried_only_while_nothing_was_sent() {

@@ -10,7 +10,7 @@ use scrip_testing::directory_server::ServerBehavior;
 use scrip_threeds::message::MESSAGE_BYTES_MAX;
 use serde_json::json;
 
-use crate::directory_servers::harness::{
+use crate::threeds_sessions::directory_servers::harness::{
     MESSAGE, SERVER_NAMES, SchemeHarness, empty_plan, visa_plan,
 };
 

@@ -10,7 +10,9 @@ use scrip_testing::directory_server::{DirectoryServer, ServerBehavior, card_rang
 use scrip_threeds::code::Scheme;
 use serde_json::json;
 
-use crate::directory_servers::harness::{SchemeHarness, empty_plan, simulator_url, visa_plan};
+use crate::threeds_sessions::directory_servers::harness::{
+    SchemeHarness, empty_plan, simulator_url, visa_plan,
+};
 
 const NOW: Timestamp = Timestamp { unix_ms: 0 };
 

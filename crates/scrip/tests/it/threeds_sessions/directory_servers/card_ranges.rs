@@ -9,7 +9,7 @@ use scrip_testing::directory_server::{
 use scrip_threeds::{code::Scheme, format::CardNumber};
 use serde_json::{Value, json};
 
-use crate::directory_servers::harness::SchemeHarness;
+use crate::threeds_sessions::directory_servers::harness::SchemeHarness;
 
 const FIRST: (&str, &str, &str) = ("4000000000000000", "4099999999999999", "A");
 const SECOND: (&str, &str, &str) = ("4100000000000000", "4199999999999999", "A");
