@@ -2,8 +2,10 @@
 
 use std::{
     io::{self, IsTerminal, Write},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use scrip_server::process::clock::ticks;
 
 use crate::commands::output::format_bytes;
 
@@ -38,16 +40,16 @@ enum ProgressDisplay {
 
 #[derive(Debug)]
 struct ProgressBar {
-    started: Instant,
+    start_ticks: Duration,
     /// `None` before the first drawing.
-    drawn: Option<Instant>,
+    drawn_at: Option<Duration>,
 }
 
 impl Progress {
     /// A bar on a terminal; otherwise lines, or nothing with JSON output.
     pub(crate) fn new(step: &'static str, unit: ProgressUnit, json: bool) -> Self {
         let display = match (io::stderr().is_terminal(), json) {
-            (true, _) => ProgressDisplay::Bar(ProgressBar { started: Instant::now(), drawn: None }),
+            (true, _) => ProgressDisplay::Bar(ProgressBar { start_ticks: ticks(), drawn_at: None }),
             (false, true) => ProgressDisplay::Hidden,
             (false, false) => ProgressDisplay::Lines(None),
         };
@@ -92,7 +94,7 @@ impl Progress {
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let ProgressDisplay::Bar(ProgressBar { drawn: Some(_), .. }) = &self.display {
+        if let ProgressDisplay::Bar(ProgressBar { drawn_at: Some(_), .. }) = &self.display {
             print(CLEAR_LINE);
         }
     }
@@ -101,10 +103,10 @@ impl Drop for Progress {
 impl ProgressBar {
     /// Draws the line again, unless the last drawing is recent.
     fn draw(&mut self, text: impl FnOnce(Duration) -> String) {
-        let now = Instant::now();
-        if self.drawn.is_none_or(|it| now.duration_since(it) >= REDRAW_EVERY) {
-            self.drawn = Some(now);
-            print(&format!("{CLEAR_LINE}{}", text(now.duration_since(self.started))));
+        let now = ticks();
+        if self.drawn_at.is_none_or(|it| now.saturating_sub(it) >= REDRAW_EVERY) {
+            self.drawn_at = Some(now);
+            print(&format!("{CLEAR_LINE}{}", text(now.saturating_sub(self.start_ticks))));
         }
     }
 }
