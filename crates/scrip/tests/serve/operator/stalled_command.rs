@@ -1,6 +1,7 @@
 //! A command that the test stalls at a known position: where the command prints its progress.
 
 use std::{
+    fs::{self, DirEntry},
     io::{PipeReader, Read, Write, pipe},
     os::fd::AsFd,
     process::{Child, Stdio},
@@ -34,6 +35,14 @@ impl StalledCommand {
         Self { child, stderr }
     }
 
+    /// Whether a thread of the command waits in the kernel for space in the pipe.
+    fn is_stalled(&self) -> bool {
+        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("the threads");
+        let function = |it: DirEntry| fs::read_to_string(it.path().join("wchan"));
+        let mut functions = tasks.flatten().flat_map(function);
+        functions.any(|it| it.ends_with("pipe_write"))
+    }
+
     /// Continues the command. Returns its remaining output.
     pub(crate) fn resume(mut self) -> (Child, JoinHandle<String>) {
         let read_stderr = move || {
@@ -44,10 +53,11 @@ impl StalledCommand {
         (self.child, thread::Builder::new().spawn(read_stderr).expect("start a thread"))
     }
 
-    /// Waits until the condition holds while the command is stalled, and then kills it.
+    /// Waits until the condition holds and the command is stalled, and then kills it.
     #[track_caller]
-    pub(crate) fn kill_when(mut self, condition: impl FnMut() -> bool) {
-        assert!(becomes_true(condition), "the command did not reach the expected state");
+    pub(crate) fn kill_when(mut self, mut condition: impl FnMut() -> bool) {
+        let is_reached = || condition() && self.is_stalled();
+        assert!(becomes_true(is_reached), "the command did not reach the expected state");
         assert!(
             self.child.try_wait().expect("poll the child process").is_none(),
             "the command is not stalled"
