@@ -9,6 +9,7 @@ pub(crate) mod traces;
 use std::io::{self, IsTerminal};
 
 use scrip_core::metrics::SPAN_TARGET;
+use tracing::Level;
 use tracing_subscriber::{
     Layer, Registry,
     filter::{FilterExt, Targets, filter_fn},
@@ -46,11 +47,17 @@ fn with_api_target(filter: &str) -> String {
     format!("{filter},{}", filter.replace("scrip_server", "scrip_api"))
 }
 
+/// Whether lines of a target may be in the log, whatever its filter. Spans are for traces. Details
+/// of the `h2` crate quote what a client sent.
+fn may_be_logged(target: &str, level: Level) -> bool {
+    let is_h2 = target == "h2" || target.starts_with("h2::");
+    target != SPAN_TARGET && !(is_h2 && level > Level::WARN)
+}
+
 fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
-    // Spans for traces never appear in the log, whatever its filter.
     let filter = with_api_target(&log.filter.0)
         .parse::<Targets>()?
-        .and(filter_fn(|it| it.target() != SPAN_TARGET));
+        .and(filter_fn(|it| may_be_logged(it.target(), *it.level())));
     let is_text = match log.format {
         LogFormat::Auto => io::stderr().is_terminal(),
         LogFormat::Json => false,
@@ -67,6 +74,15 @@ fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_and_details_of_h2_are_never_logged() {
+        assert!(may_be_logged("scrip_api", Level::TRACE));
+        assert!(may_be_logged("h2::server", Level::WARN));
+        assert!(!may_be_logged("h2::server", Level::DEBUG));
+        assert!(!may_be_logged("h2", Level::INFO));
+        assert!(!may_be_logged(SPAN_TARGET, Level::ERROR));
+    }
 
     #[test]
     fn filter_for_scrip_server_also_covers_scrip_api() {

@@ -143,9 +143,16 @@ async fn load_or_create_keys(
     initialize_vault_keys(vault, source).await.map_err(explain)?;
     create_vault_chain(vault).await.map_err(explain)?;
     if file.exists() {
-        let text = fs::read_to_string(file)?;
-        return serde_json::from_str(&text)
-            .with_context(|| format!("{} is damaged", file.display()));
+        let name = file.display();
+        let text = fs::read(file).with_context(|| format!("{name} cannot be read"))?;
+        // Without the message of the parser, which may quote a key.
+        return serde_json::from_slice(&text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            anyhow::anyhow!(
+                "{name} is damaged at line {line}, column {column}; without the file, the next \
+                 start creates new keys for the same tokens"
+            )
+        });
     }
     // An interrupted start may have left the tenant; its tokens stay accessible.
     let directory = Directory::load(&*vault.store, source, None).await.map_err(explain)?;

@@ -55,6 +55,7 @@ use crate::{
     serve::limits::{apply_limits, connection_limits},
 };
 
+const LISTENER_FAILED: &str = "the listener failed";
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time to flush traces if requests used the whole drain deadline.
 const FLUSH_TIME_MIN: Duration = Duration::from_millis(250);
@@ -253,16 +254,23 @@ async fn run_server(
     let extend = move |router| if has_demo { with_demo(router, &shop_app, &shop) } else { router };
     // In a separate task: `prepare` computes keys and syncs files, and health checks must not wait
     // for that.
-    let serving = tokio::spawn(serve_on(node, ListenSocket { tcp, tls }, extend, stop));
-    if let Some(it) = prepare(&settings, &app, &addresses).await? {
-        drop(demo.set(it));
+    let mut serving = tokio::spawn(serve_on(node, ListenSocket { tcp, tls }, extend, stop));
+    // A server that stops before `prepare` is finished announces nothing.
+    let is_stopped = tokio::select! {
+        prepared = prepare(&settings, &app, &addresses) => {
+            prepared?.into_iter().for_each(|it| drop(demo.set(it)));
+            false
+        }
+        stopped = &mut serving => stopped.map(|()| true).context(LISTENER_FAILED)?,
+    };
+    if !is_stopped {
+        log_addresses(&addresses);
+        seed_random_generator(Arc::clone(&app));
+        if app.is_sealed() {
+            tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
+        }
+        serving.await.context(LISTENER_FAILED)?;
     }
-    log_addresses(&addresses);
-    seed_random_generator(Arc::clone(&app));
-    if app.is_sealed() {
-        tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
-    }
-    serving.await.context("the listener failed")?;
     auth_failures.write_audit_records(&vault).await;
     if let Some(results) = results {
         results.close().await;
