@@ -185,3 +185,38 @@ fn standard_output_is_one_line_of_json() {
         assert!(!line[name].is_null(), "{name}");
     }
 }
+
+#[test]
+fn dev_server_that_stops_during_its_start_announces_nothing_afterwards() {
+    for delay_ms in (5..=100).step_by(5) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = scrip_dev_command(SCRIP, folder.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let child = command.spawn().expect("run the program");
+        sleep(Duration::from_millis(delay_ms));
+        terminate(&child);
+        let output = child.wait_with_output().expect("wait for the process to end");
+        let log = String::from_utf8(output.stderr).expect("the log is UTF-8");
+        let log_after_stop = log.split_once("\"stopping\"").map_or("", |(_, after)| after);
+        assert!(!log_after_stop.contains("\"listening\""), "{log}");
+    }
+}
+
+#[test]
+fn damaged_file_of_development_keys_is_reported_without_its_content() {
+    let folder = tempfile::tempdir().unwrap();
+    drop(ServerProcess::start(&mut scrip_dev_command(SCRIP, folder.path())));
+    let file = folder.path().join("dev-keys.json");
+    for (content, expected) in [
+        (&br#"{"tenant_id":"x","keys":"key_test_secret"}"#[..], "is damaged at line 1, column"),
+        (b"\xff", "is damaged at line 1, column"),
+    ] {
+        fs::write(&file, content).unwrap();
+        let mut command = scrip_dev_command(SCRIP, folder.path());
+        let output = command.stderr(Stdio::piped()).output().expect("run the program");
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{message}");
+        assert!(message.contains("dev-keys.json") && message.contains(expected), "{message}");
+        assert!(!message.contains("key_test_secret"), "{message}");
+    }
+}
