@@ -295,16 +295,18 @@ impl TestServer {
         self.request("DELETE", path).key(key).send()
     }
 
-    /// Sends raw bytes. Returns the response until the server closes the connection or a second has
-    /// passed.
+    /// Sends raw bytes. Returns the response until the server closes the connection sends
+    /// nothing more for a second.
     pub(crate) fn send_raw(&self, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(self.address).unwrap();
-        stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+        // The first byte may take long on a busy machine.
+        stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
         stream.write_all(bytes).unwrap();
         let mut response = Vec::new();
         let mut chunk = [0; 4096];
         while let Ok(count @ 1..) = stream.read(&mut chunk) {
             response.extend_from_slice(&chunk[..count]);
+            stream.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
         }
         String::from_utf8(response).unwrap()
     }

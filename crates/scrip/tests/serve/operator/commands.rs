@@ -4,11 +4,10 @@ use std::{
     io::{Read, Write},
     net::TcpStream,
     process::{Output, Stdio},
-    thread::sleep,
     time::Duration,
 };
 
-use scrip_testing::process::harness::{ProcessHarness, RunningServer};
+use scrip_testing::process::harness::{ProcessHarness, RunningServer, becomes_true};
 use serde_json::Value;
 
 /// The output of a command with `--json`.
@@ -68,11 +67,8 @@ pub(crate) fn serve_unsealed(process: &ProcessHarness) -> RunningServer {
 /// Expects the status within a second.
 #[track_caller]
 fn expect_status_soon(server: &RunningServer, path: &str, key: &str, expected: u16) {
-    let responded = (0..40).any(|_| {
-        sleep(Duration::from_millis(20));
-        get_status(server, path, key) == expected
-    });
-    assert!(responded, "no status {expected} within a second");
+    let has_status = becomes_true(|| get_status(server, path, key) == expected);
+    assert!(has_status, "{path} does not get the status {expected}");
 }
 
 #[test]
@@ -270,10 +266,12 @@ fn tenant_created_or_deleted_by_command_is_applied_immediately() {
     let key = value_text(&management["key"]);
     expect_status_soon(&server, "/tenants/self", &key, 200);
     run_json(&process, &["tenant", "quota", "set", "Acme", "tokenize_limit=77"]);
-    sleep(Duration::from_secs(1));
-    let request = server.request("GET", "/tenants/self/quotas").api_key(&key);
-    let quotas = request.send().expect_status(200).text();
-    assert!(quotas.contains("\"tokenize_limit\":77"), "{quotas}");
+    let read_quotas = || {
+        let request = server.request("GET", "/tenants/self/quotas").api_key(&key);
+        request.send().expect_status(200).text()
+    };
+    let is_changed = becomes_true(|| read_quotas().contains("\"tokenize_limit\":77"));
+    assert!(is_changed, "{}", read_quotas());
     run_json(&process, &["tenant", "delete", "Acme", "--yes"]);
     expect_status_soon(&server, "/tenants/self", &key, 401);
 }
@@ -289,7 +287,9 @@ fn status_reports_counts_sizes_and_server() {
     let server = serve_unsealed(&process);
     let served = run_json(&process, &["status"]);
     assert_eq!(served["server"]["pid"], server.child.id());
-    assert_eq!(served["server"]["write_queue"], 0);
+    // The tasks of the start write too, so that the queue becomes empty only after them.
+    let is_queue_empty = || run_json(&process, &["status"])["server"]["write_queue"] == 0;
+    assert!(becomes_true(is_queue_empty), "the write queue does not become empty");
     assert!(run_text(&process, &["status"]).contains("queued writes"));
     process.assert_fails(
         &["status", "--data-dir", "nowhere"],
