@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use scrip_core::store::StoreError;
 
 use crate::sqlite::engine::{
-    connection::{BUSY_TIMEOUT, open_checkpointer},
+    connection::{open_checkpointer, with_busy_timeout},
     writer::{WriterProgress, truncate_wal},
 };
 
@@ -61,9 +61,9 @@ fn checkpoint_loop(
     while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
         if progress.truncate_due.load(Ordering::Relaxed) {
             // No busy timeout: while this connection waits for readers, writers would wait too.
-            drop(connection.busy_timeout(Duration::ZERO));
-            progress.truncate_due.store(!truncate_wal(connection), Ordering::Relaxed);
-            drop(connection.busy_timeout(BUSY_TIMEOUT));
+            let is_truncated =
+                with_busy_timeout(connection, Duration::ZERO, || truncate_wal(connection));
+            progress.truncate_due.store(!is_truncated, Ordering::Relaxed);
         }
         let commits = progress.commits.load(Ordering::Relaxed);
         if commits == checkpointed_commits {

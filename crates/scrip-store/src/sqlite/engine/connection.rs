@@ -79,8 +79,12 @@ const CONNECTION_PRAGMAS: &str = "
 /// The schema relies on this size to place each key on a separate page.
 const PAGE_BYTES: u32 = 4096;
 
-/// How long one process waits for the transaction of another process.
+/// How long the server waits for the transaction of a command.
 pub(crate) const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// How long a command waits for the server. SQLite polls for the lock, and a server under load
+/// releases it only for moments, so that a command can miss it many times.
+const COMMAND_BUSY_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Maximum number of cached statements per connection: more than the engine has.
 const STATEMENTS_MAX: usize = 128;
@@ -103,6 +107,7 @@ pub(crate) fn open_writer_alongside_server(
     {
         return Err(StoreError::Corrupt("the server runs another version of this program"));
     }
+    connection.busy_timeout(COMMAND_BUSY_TIMEOUT).map_err(store_error)?;
     Ok(connection)
 }
 
@@ -141,6 +146,23 @@ fn open(path: &Path) -> Result<Connection, StoreError> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(store_error)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     Ok(connection)
+}
+
+/// Runs work with another busy timeout.
+pub(crate) fn with_busy_timeout<T>(
+    connection: &Connection,
+    timeout: Duration,
+    work: impl FnOnce() -> T,
+) -> T {
+    let previous: Result<u32, _> =
+        connection.query_row("PRAGMA busy_timeout", [], |row| row.get(0));
+    drop(connection.busy_timeout(timeout));
+    let result = work();
+    drop(
+        connection
+            .busy_timeout(previous.map_or(BUSY_TIMEOUT, |it| Duration::from_millis(it.into()))),
+    );
+    result
 }
 
 /// Runs work that overwrites deleted content with zeros (`secure_delete`).

@@ -24,7 +24,7 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
 use crate::sqlite::engine::{
-    connection::BUSY_TIMEOUT, transaction::SqliteTransaction, writer_metrics::WriterCounts,
+    connection::with_busy_timeout, transaction::SqliteTransaction, writer_metrics::WriterCounts,
 };
 
 /// Maximum length of the queue. Further writes are rejected immediately: clients would time out
@@ -201,12 +201,12 @@ const RESTART_TIMEOUT: Duration = Duration::from_millis(100);
 /// Restarts the WAL. Reads are usually short. If a read blocks the restart, the next checkpoint
 /// pass requests it again.
 fn restart_wal(connection: &Connection) {
-    drop(connection.busy_timeout(RESTART_TIMEOUT));
-    let busy = connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0));
+    let busy = with_busy_timeout(connection, RESTART_TIMEOUT, || {
+        connection.query_row("PRAGMA wal_checkpoint(RESTART)", [], |row| row.get(0))
+    });
     if busy != Ok(0_i64) {
         tracing::debug!("WAL restart failed: a reader is still active");
     }
-    drop(connection.busy_timeout(BUSY_TIMEOUT));
 }
 
 /// The writer makes many short attempts instead of a long one: a reader older than the last commit
@@ -218,13 +218,12 @@ const TRUNCATE_PAUSE_STEP: Duration = Duration::from_millis(2);
 
 /// Truncates the WAL and returns whether it is empty now.
 fn truncate_wal_with_retries(connection: &Connection) -> bool {
-    drop(connection.busy_timeout(TRUNCATE_BUSY_TIMEOUT));
-    let is_truncated = (0..TRUNCATE_ATTEMPTS).any(|attempt| {
-        std::thread::sleep(TRUNCATE_PAUSE_STEP.saturating_mul(attempt));
-        truncate_wal(connection)
-    });
-    drop(connection.busy_timeout(BUSY_TIMEOUT));
-    is_truncated
+    with_busy_timeout(connection, TRUNCATE_BUSY_TIMEOUT, || {
+        (0..TRUNCATE_ATTEMPTS).any(|attempt| {
+            std::thread::sleep(TRUNCATE_PAUSE_STEP.saturating_mul(attempt));
+            truncate_wal(connection)
+        })
+    })
 }
 
 /// Checkpoints and truncates the WAL. Returns false if a reader or another checkpoint blocks it.

@@ -148,6 +148,24 @@ async fn server_sees_changes_made_by_a_command() {
     assert!(reloaded.tenant(tenant.id).is_none() && reloaded.alterations().is_empty());
 }
 
+/// A server under load releases the lock only for moments, and a waiting command polls for it.
+#[tokio::test]
+async fn command_waits_longer_for_the_lock_than_the_server() {
+    let harness = VaultHarness::open(Engine::Sqlite).await;
+    let tenant = harness.tenant(TenantSettings::default()).await;
+    let directory = harness.directory().await;
+    let (command_vault, _) =
+        vault_with_stopped_clock(Arc::new(SqliteStore::open_for_command(&harness.file()).unwrap()));
+    let lock = Connection::open(harness.file()).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let release = task::spawn_blocking(move || {
+        std::thread::sleep(Duration::from_secs(6));
+        lock.execute_batch("COMMIT").unwrap();
+    });
+    create_private_application(&command_vault, &tenant, &directory, "command").await;
+    release.await.unwrap();
+}
+
 /// This is not a test: it runs the other process.
 #[tokio::test]
 async fn run_as_other_process() {
@@ -173,7 +191,7 @@ fn spawn_other_process(file: &Path) -> Child {
     command
         .args(["--exact", "sqlite::second_process::run_as_other_process"])
         .env(OTHER_PROCESS_FILE, file);
-    command.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap()
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap()
 }
 
 /// One process writes thousands of tokens, and both make hundreds of policy changes: no write fails
@@ -184,7 +202,7 @@ async fn two_processes_write_concurrently_without_losing_changes() {
     let tenant = harness.tenant(TenantSettings::default()).await;
     harness.tenant(TenantSettings::default()).await;
     let caller = harness.caller(&tenant, access_without_rules(TOKENS)).await;
-    let mut child = spawn_other_process(&harness.file());
+    let child = spawn_other_process(&harness.file());
     let is_running = Arc::new(std::sync::atomic::AtomicBool::new(true));
     let mut writers = task::JoinSet::new();
     for _ in 0..WRITER_COUNT {
@@ -205,10 +223,10 @@ async fn two_processes_write_concurrently_without_losing_changes() {
             ids
         });
     }
-    let status = task::spawn_blocking(move || child.wait().unwrap()).await.unwrap();
+    let output = task::spawn_blocking(move || child.wait_with_output().unwrap()).await.unwrap();
     is_running.store(false, std::sync::atomic::Ordering::Relaxed);
     let ids: Vec<_> = writers.join_all().await.into_iter().flatten().collect();
-    assert!(status.success(), "the other process failed");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stdout));
     assert!(ids.len() >= TOKENS_MIN);
     for id in &ids {
         get(&harness.vault, &caller, id).await;
