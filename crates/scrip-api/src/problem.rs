@@ -9,6 +9,7 @@ use hyper::{
 };
 use scrip_core::{
     error::{Error, FieldError, RateLimitExceeded},
+    policy::MissingFeature,
     threeds::{FailureReason, ServiceFailure},
 };
 use scrip_threeds::message::FailureKind;
@@ -20,8 +21,13 @@ use crate::{deprecation::DeprecatedFeature, middleware::trace::TraceId, wire::Pa
 #[derive(Debug)]
 pub enum Problem {
     NoRoute,
+    /// The path belongs to a feature that this server does not have.
+    MissingFeature(MissingFeature),
     MethodNotAllowed,
-    Unauthorized,
+    /// The request has no valid API key.
+    Unauthorized(InvalidApiKey),
+    /// No card scheme trusts the client certificate any more.
+    UntrustedCertificate,
     /// The request for metrics has no valid metrics key.
     MissingMetricsKey,
     /// A security-relevant header was sent more than once, or is not text.
@@ -50,6 +56,31 @@ pub enum Problem {
     /// The memory for large responses is used up, or the share of the client's network.
     NoResponseMemory,
     Failed(Error),
+}
+
+/// Why a request has no valid API key. Only the text of the key decides between malformed and
+/// unknown, so that a response does not tell a deleted or expired key from a key that never existed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InvalidApiKey {
+    Missing,
+    Malformed,
+    Unknown,
+}
+
+impl InvalidApiKey {
+    fn detail(self) -> &'static str {
+        match self {
+            Self::Missing => "the BT-API-KEY header is missing or empty; send an API key in it",
+            Self::Malformed => {
+                "the text in the BT-API-KEY header does not have the form of an API key, such as \
+                 key_test_us_pvt_ with at least 20 letters and digits; check that it is complete"
+            }
+            Self::Unknown => {
+                "the key in the BT-API-KEY header is unknown: it belongs to another server, or was \
+                 deleted, or has expired"
+            }
+        }
+    }
 }
 
 impl From<ParseError> for Problem {
@@ -104,12 +135,14 @@ const CARD_NOT_SUPPORTED: (&str, &str) = (
 impl Problem {
     pub(crate) fn status(&self) -> StatusCode {
         match self {
-            Self::NoRoute | Self::Failed(Error::NotFound | Error::NotReady { .. }) => {
-                StatusCode::NOT_FOUND
-            }
+            Self::NoRoute
+            | Self::MissingFeature(_)
+            | Self::Failed(Error::NotFound | Error::NotReady { .. }) => StatusCode::NOT_FOUND,
             Self::Failed(Error::Service(_)) => StatusCode::FAILED_DEPENDENCY,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-            Self::Unauthorized | Self::MissingMetricsKey => StatusCode::UNAUTHORIZED,
+            Self::Unauthorized(_) | Self::UntrustedCertificate | Self::MissingMetricsKey => {
+                StatusCode::UNAUTHORIZED
+            }
             Self::UnsupportedMediaType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Gone(_) => StatusCode::GONE,
             Self::TooLarge => StatusCode::PAYLOAD_TOO_LARGE,
@@ -140,7 +173,13 @@ impl Problem {
         match self {
             Self::NoRoute => "Not found.".to_owned(),
             Self::MethodNotAllowed => "this path does not support this method".to_owned(),
-            Self::Unauthorized => "the BT-API-KEY header has no valid key".to_owned(),
+            Self::MissingFeature(feature) => {
+                format!("Not found. This server does not have the feature: {}.", feature.as_str())
+            }
+            Self::Unauthorized(reason) => reason.detail().to_owned(),
+            Self::UntrustedCertificate => {
+                "no card scheme of this server trusts the client certificate".to_owned()
+            }
             Self::MissingMetricsKey => {
                 "the Authorization header has no valid bearer key for metrics".to_owned()
             }
@@ -193,8 +232,10 @@ impl Problem {
             | Self::LengthRequired
             | Self::Malformed(_) => Some("invalid"),
             Self::NoRoute
+            | Self::MissingFeature(_)
             | Self::MethodNotAllowed
-            | Self::Unauthorized
+            | Self::Unauthorized(_)
+            | Self::UntrustedCertificate
             | Self::MissingMetricsKey
             | Self::Misdirected
             | Self::BodyTimeout

@@ -15,7 +15,7 @@ use crate::{
     metrics::UnroutedReason,
     pipeline::{self, MatchedRoute},
     problem::Problem,
-    routes::{ROUTES, callbacks, keyless},
+    routes::{ROUTES, callbacks, keyless, missing_features::find_missing_feature},
 };
 
 /// Builds the router. The pipeline has already removed trailing slashes from paths. `extend` adds
@@ -35,13 +35,11 @@ pub fn router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
     for route in ROUTES {
         router = router.route(route.path, on(route.method, run(MatchedRoute::Keyed(route))));
     }
-    extend(router)
-        .fallback(reject_all(app, UnroutedReason::NoRoute, Problem::NoRoute))
-        .method_not_allowed_fallback(reject_all(
-            app,
-            UnroutedReason::MethodNotAllowed,
-            Problem::MethodNotAllowed,
-        ))
+    extend(router).fallback(reject_unmatched(app)).method_not_allowed_fallback(reject_all(
+        app,
+        UnroutedReason::MethodNotAllowed,
+        Problem::MethodNotAllowed,
+    ))
 }
 
 /// Serves requests without a socket, the same way a connection does. For tests.
@@ -70,6 +68,19 @@ pub fn sealed_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> R
         .route("/healthz", get(probes::healthz))
         .fallback(sealed())
         .method_not_allowed_fallback(sealed())
+}
+
+/// Counts every request that no route matches. The path alone decides between the problems, so the
+/// response is the same with and without an API key.
+fn reject_unmatched(app: &Arc<App>) -> MethodRouter {
+    let app = Arc::clone(app);
+    any(async move |request: Request| {
+        app.metrics.unrouted.increment(UnroutedReason::NoRoute);
+        let feature = find_missing_feature(request.uri().path());
+        let problem = feature.map_or(Problem::NoRoute, Problem::MissingFeature);
+        let route = MatchedRoute::Unmatched(Arc::new(problem));
+        pipeline::run_route(&app, &route, request).await
+    })
 }
 
 /// Counts every request, and responds to all of them with the same problem.

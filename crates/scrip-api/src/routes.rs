@@ -2,6 +2,7 @@
 
 pub mod callbacks;
 pub(crate) mod keyless;
+pub(crate) mod missing_features;
 
 use BodyKind::{Ignored, Json, MergePatch, None, ReadOnlyJson};
 use axum::routing::MethodFilter;

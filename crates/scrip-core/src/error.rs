@@ -70,8 +70,20 @@ pub struct RateLimitExceeded {
 /// The reason for a denied request. It names rules and attributes, never values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Denial {
-    #[error("no permission or access rule grants {} here", .0.as_str())]
+    #[error("no permission or access rule grants {} here; an administrator can add it", .0.as_str())]
     NoRule(Permission),
+    /// An application of this kind cannot have the permission, so an administrator cannot add it.
+    #[error(
+        "a {} application can never have {}; use the key of a {} application",
+        .kind.as_str(), .permission.as_str(), name_kinds(*.permission)
+    )]
+    KindLacksPermission { kind: ApplicationKind, permission: Permission },
+    /// An access session has rights of a private application only.
+    #[error(
+        "an access session can never have {}; use the key of a {} application",
+        .0.as_str(), name_kinds(*.0)
+    )]
+    SessionLacksPermission(Permission),
     /// The operation is only for applications of this kind.
     #[error("this needs the key of a {} application", .0.as_str())]
     WrongKind(ApplicationKind),
@@ -98,6 +110,12 @@ pub enum Denial {
     /// The caller would have more rights on the token in its new containers.
     #[error("the token would move to a container where this key sees more of it or can use it")]
     StrongerTransform,
+}
+
+/// The kinds of application that can have the permission.
+fn name_kinds(permission: Permission) -> String {
+    let names: Vec<_> = permission.kinds().iter().map(|it| it.as_str()).collect();
+    names.join(" or ")
 }
 
 impl From<FieldError> for Error {

@@ -31,7 +31,7 @@ pub use self::{
     change_record::{DecidePolicy, PolicyEdit},
     directory::{ApiKeyLookup, Directory},
     directory_records::{DirectoryRecords, SystemKeys},
-    permission::{ApplicationKind, Permission, Permissions, Transform},
+    permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
     principal::Principal,
     tenant::{
         DeduplicationBehavior, Tenant, TenantKind, TenantRecord, TenantSettings, quota::Quotas,

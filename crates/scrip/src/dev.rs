@@ -196,10 +196,8 @@ async fn create_applications(
         let key = created.map_err(explain)?.api_key.context("the new application has no key")?;
         anyhow::Ok(key.expose().to_owned())
     };
-    let permissions_of =
-        |kind| Permission::ALL.iter().copied().filter(move |it| it.kinds().contains(&kind));
     let management = AccessPolicy {
-        permissions: permissions_of(ApplicationKind::Management).collect(),
+        permissions: Permission::grantable(ApplicationKind::Management).collect(),
         rules: Vec::new(),
     };
     let full_access = AccessRule {
@@ -207,11 +205,11 @@ async fn create_applications(
         priority: 1,
         scope: AccessScope::Container(Container::root()),
         transform: Transform::Reveal,
-        permissions: permissions_of(ApplicationKind::Private).collect(),
+        permissions: Permission::grantable(ApplicationKind::Private).collect(),
     };
     let private = AccessPolicy { permissions: Permissions::default(), rules: vec![full_access] };
     let public = AccessPolicy {
-        permissions: permissions_of(ApplicationKind::Public).collect(),
+        permissions: Permission::grantable(ApplicationKind::Public).collect(),
         rules: Vec::new(),
     };
     Ok(DevApiKeys {

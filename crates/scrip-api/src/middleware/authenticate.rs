@@ -12,7 +12,10 @@ use scrip_core::{
 };
 
 use crate::{
-    app::App, metrics::AuthenticationFailure, middleware::long_evaluation, problem::Problem,
+    app::App,
+    metrics::AuthenticationFailure,
+    middleware::long_evaluation,
+    problem::{InvalidApiKey, Problem},
 };
 
 const HEADER: &str = "bt-api-key";
@@ -31,7 +34,7 @@ pub(crate) async fn authenticate(
 ) -> Result<AuthenticatedCaller, Problem> {
     let result = find_caller(app, headers, origin).await;
     if let Err(problem) = &result {
-        count_failure(app, headers, problem);
+        count_failure(app, problem);
     }
     result
 }
@@ -41,17 +44,18 @@ async fn find_caller(
     headers: &HeaderMap,
     origin: RequestOrigin,
 ) -> Result<AuthenticatedCaller, Problem> {
-    let key = single_header(headers, HEADER, "BT-API-KEY")?.ok_or(Problem::Unauthorized)?;
-    let key = key.to_str().map_err(|_| Problem::Unauthorized)?;
+    let key = single_header(headers, HEADER, "BT-API-KEY")?.filter(|it| !it.is_empty());
+    let key = key.ok_or(Problem::Unauthorized(InvalidApiKey::Missing))?;
+    let key = key.to_str().map_err(|_| Problem::Unauthorized(InvalidApiKey::Malformed))?;
     let (digest, found_key) = look_up_key(app, key)?;
     let (principal, api_key_id) = match found_key {
         Some((principal, api_key_id)) => (principal, Some(api_key_id)),
         None if ApiKeyText::is_session_key(key) => {
             let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
             let session_principal = resume_access_session(&app.vault, &directory, key).await?;
-            (Arc::new(session_principal.ok_or(Problem::Unauthorized)?), None)
+            (Arc::new(session_principal.ok_or_else(|| reject_key(key))?), None)
         }
-        None => return Err(Problem::Unauthorized),
+        None => return Err(reject_key(key)),
     };
     let (api_key_digest, is_legacy) =
         (CounterDigest::from_digest(&digest), ApiKeyText::is_legacy(key));
@@ -61,15 +65,25 @@ async fn find_caller(
     Ok(AuthenticatedCaller { caller, api_key_digest, is_legacy })
 }
 
+/// Rejects a key that no lookup found.
+fn reject_key(key: &str) -> Problem {
+    let has_form = ApiKeyText::has_key_form(key);
+    Problem::Unauthorized(if has_form { InvalidApiKey::Unknown } else { InvalidApiKey::Malformed })
+}
+
 /// Counts why there is no caller, if the request or its tenant's policy is the reason.
-fn count_failure(app: &App, headers: &HeaderMap, problem: &Problem) {
+fn count_failure(app: &App, problem: &Problem) {
     let reason = match problem {
-        Problem::Unauthorized if headers.contains_key(HEADER) => AuthenticationFailure::Unknown,
-        Problem::Unauthorized => AuthenticationFailure::Missing,
+        Problem::Unauthorized(InvalidApiKey::Missing) => AuthenticationFailure::Missing,
+        Problem::Unauthorized(InvalidApiKey::Malformed | InvalidApiKey::Unknown) => {
+            AuthenticationFailure::Unknown
+        }
         Problem::BadHeader(_) => AuthenticationFailure::Malformed,
         Problem::TenantPolicyAltered => AuthenticationFailure::PolicyAltered,
         Problem::NoRoute
+        | Problem::MissingFeature(_)
         | Problem::MethodNotAllowed
+        | Problem::UntrustedCertificate
         | Problem::MissingMetricsKey
         | Problem::UnsupportedMediaType(_)
         | Problem::Gone(_)

@@ -109,6 +109,8 @@ pub struct ApiKeyText(Zeroizing<String>);
 
 /// The minimum number of distinct bytes of an imported key. A random key has far more.
 const API_KEY_DISTINCT_BYTES_MIN: usize = 8;
+/// The minimum length of the random part of a key. A shorter text is a truncated copy.
+const RANDOM_TEXT_BYTES_MIN: usize = 20;
 const API_KEY_BYTES: std::ops::RangeInclusive<usize> = 20..=256;
 
 impl ApiKeyText {
@@ -148,6 +150,23 @@ impl ApiKeyText {
     #[must_use]
     pub fn is_legacy(text: &str) -> bool {
         !text.contains("_prod_") && !text.contains("_test_")
+    }
+
+    /// Whether the text has the form of a key that this vault creates. Imported legacy keys can
+    /// have another form.
+    #[must_use]
+    pub fn has_key_form(text: &str) -> bool {
+        let parts: Vec<&str> = text.splitn(5, '_').collect();
+        let ["key", "test" | "prod", region, "pvt" | "pub" | "mgt" | SESSION_KEY_SEGMENT, random] =
+            *parts
+        else {
+            return false;
+        };
+        let is_alphanumeric = |it: &str| it.bytes().all(|byte| byte.is_ascii_alphanumeric());
+        !region.is_empty()
+            && random.len() >= RANDOM_TEXT_BYTES_MIN
+            && is_alphanumeric(region)
+            && is_alphanumeric(random)
     }
 
     /// Whether the text has the form of an access session key. Only the store knows whether it is

@@ -228,9 +228,27 @@ impl Caller {
             {
                 return Ok(());
             }
-            CallerRequirement::Permission(permission) => Denial::NoRule(permission),
+            CallerRequirement::Permission(permission) => self.denial(permission),
         };
         Err(Error::Forbidden(denial))
+    }
+
+    /// The reason why the caller does not have the permission.
+    fn denial(&self, permission: Permission) -> Denial {
+        let kind = self.principal.kind();
+        if self.access_session().is_some() {
+            let is_possible = permission.kinds().contains(&ApplicationKind::Private);
+            return if is_possible {
+                Denial::NoRule(permission)
+            } else {
+                Denial::SessionLacksPermission(permission)
+            };
+        }
+        if permission.kinds().contains(&kind) {
+            Denial::NoRule(permission)
+        } else {
+            Denial::KindLacksPermission { kind, permission }
+        }
     }
 
     /// Creates a permit to find entities with this permission.
@@ -265,7 +283,7 @@ impl Caller {
     ) -> Result<Permit, Error> {
         let target = target.into();
         let transform = self.transform(permission, target);
-        let transform = transform.ok_or(Error::Forbidden(Denial::NoRule(permission)))?;
+        let transform = transform.ok_or_else(|| Error::Forbidden(self.denial(permission)))?;
         let containers = target.containers.clone();
         let id = self.access_session().and(target.id.cloned());
         let (caller, limited_to_read) = (self.clone(), false);
@@ -306,7 +324,7 @@ impl Caller {
         let ranges = self.principal.container_ranges(permission);
         let Some(container) = container else { return Ok(ranges) };
         if self.principal.decide(permission, container, None).is_none() {
-            return Err(Error::Forbidden(Denial::NoRule(permission)));
+            return Err(Error::Forbidden(self.denial(permission)));
         }
         Ok(ranges
             .intersect(&ContainerRanges::from_ranges(vec![ContainerRange::subtree(container)])))

@@ -1,6 +1,10 @@
 //! Permissions of applications, and transforms that decide how much of a token they show.
 
+pub mod missing_feature;
+
 use serde::{Deserialize, Serialize};
+
+pub use self::missing_feature::MissingFeature;
 
 words! {
     /// The kinds of application. Rate limits and permissions differ by kind.
@@ -71,7 +75,7 @@ mod table {
         TokenRead "token:read" [Private], "Read and list tokens";
         TokenSearch "token:search" [Private], "Search tokens";
         TokenDelete "token:delete" [Private], "Delete tokens";
-        TokenUse "token:use" [Private], "Use tokens in requests that the vault makes";
+        TokenUse "token:use" [Private], "Use tokens in requests that the vault makes; no such operation exists yet";
         TokenIntentRead "token-intent:read" [Private], "Read token intents";
         TokenIntentDelete "token-intent:delete" [Private], "Delete token intents";
         ThreeDsSessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
@@ -86,9 +90,9 @@ mod table {
         ApplicationDelete "application:delete" [Management], "Delete applications and API keys";
         LogRead "log:read" [Management], "Read the audit log";
         ReportRead "report:read" [Management], "Read usage reports";
-        KeysRead "keys:read" [Management], "Read client encryption keys; no such operation exists yet";
-        KeysCreate "keys:create" [Management], "Create client encryption keys; no such operation exists yet";
-        KeysDelete "keys:delete" [Management], "Delete client encryption keys; no such operation exists yet";
+        KeysRead "keys:read" [Management], "Read client encryption keys";
+        KeysCreate "keys:create" [Management], "Create client encryption keys";
+        KeysDelete "keys:delete" [Management], "Delete client encryption keys";
         WebhookRead "webhook:read" [Management], "Read webhooks";
         WebhookCreate "webhook:create" [Management], "Create webhooks";
         WebhookUpdate "webhook:update" [Management], "Update webhooks";
@@ -110,6 +114,19 @@ impl Permission {
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|it| it.as_str() == text)
+    }
+
+    /// The permissions of features that exist and that an application of this kind can have.
+    pub fn grantable(kind: ApplicationKind) -> impl Iterator<Item = Self> {
+        let is_grantable = move |it: &Self| it.kinds().contains(&kind);
+        Self::ALL.iter().copied().filter(is_grantable).filter(|it| it.missing_feature().is_none())
+    }
+
+    /// The feature of the permission, if this server does not have the feature. An application can
+    /// have the permission, because the interface defines it, but it allows nothing.
+    #[must_use]
+    pub fn missing_feature(self) -> Option<MissingFeature> {
+        MissingFeature::find_by_permission(self.as_str())
     }
 
     /// Whether the permission is decided for each container. The other permissions apply to the
@@ -230,6 +247,18 @@ mod tests {
         }
         let all: Permissions = Permission::ALL.iter().copied().collect();
         assert_eq!(all.iter().count(), Permission::ALL.len());
+    }
+
+    #[test]
+    fn grantable_permissions_are_those_of_existing_features() {
+        let names = |kind| Permission::grantable(kind).map(Permission::as_str).collect::<Vec<_>>();
+        assert_eq!(names(Public).len(), 4);
+        assert_eq!(names(Private).len(), 13);
+        let management = names(Management);
+        assert_eq!(management.len(), 9, "{management:?}");
+        for resource in ["keys:", "webhook:", "proxy:", "reactor:"] {
+            assert!(management.iter().all(|it| !it.starts_with(resource)), "{management:?}");
+        }
     }
 
     #[test]

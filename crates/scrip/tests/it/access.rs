@@ -9,5 +9,6 @@ mod list_applications;
 pub(crate) mod operation_calls;
 mod permission_table;
 mod permissions;
+mod rejections;
 mod rules;
 mod tenant;

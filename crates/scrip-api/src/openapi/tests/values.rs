@@ -89,11 +89,10 @@ fn permissions_of_kind(kind: ApplicationKind) -> EnumValues {
 
 fn policy(lists: &mut EnumsByAttribute) {
     let permission_names = texts!(Permission);
-    add_enum(
-        lists,
-        &permission_names,
-        &["AccessRule.permissions", "Application.permissions", "Permission.type"],
-    );
+    add_enum(lists, &permission_names, &["AccessRule.permissions", "Application.permissions"]);
+    let exists = |it: &&Permission| it.missing_feature().is_none();
+    let listed: EnumValues = Permission::ALL.iter().filter(exists).map(|it| it.as_str()).collect();
+    add_enum(lists, &listed, &["Permission.type"]);
     add_enum(
         lists,
         &permission_names,

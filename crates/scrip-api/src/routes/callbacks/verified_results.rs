@@ -62,7 +62,7 @@ async fn process_request(
     // address. Other requests are not rate limited, because a rejected result is a lost payment.
     if schemes.is_empty() {
         throttle::count_anonymous(app, origin.address).await?;
-        return Err(Problem::Unauthorized);
+        return Err(Problem::UntrustedCertificate);
     }
     let (id, secret) = parse_result_path(request.uri().path()).ok_or(Problem::NoRoute)?;
     if request.method() != Method::POST {

@@ -6,8 +6,8 @@ mod tests;
 use scrip_core::{
     error::FieldError,
     policy::{
-        AccessCondition, AccessPolicy, AccessRule, AccessScope, Permission, Permissions, Transform,
-        access::RULES_MAX,
+        AccessCondition, AccessPolicy, AccessRule, AccessScope, MissingFeature, Permission,
+        Permissions, Transform, access::RULES_MAX,
     },
     token::Container,
 };
@@ -61,11 +61,22 @@ fn parse_permissions(field: &str, names: &[String], errors: &mut Vec<FieldError>
     let parse_permission = |(index, name): (usize, &String)| {
         let permission = Permission::parse(name);
         if permission.is_none() {
-            errors.push(FieldError::new(format!("{field}[{index}]"), "is not a permission"));
+            errors.push(unknown_permission_error(format!("{field}[{index}]"), name));
         }
         permission
     };
     names.iter().enumerate().filter_map(parse_permission).collect()
+}
+
+fn unknown_permission_error(field: String, name: &str) -> FieldError {
+    let Some(feature) = MissingFeature::find_by_permission(name) else {
+        return FieldError::new(field, "is not a permission; GET /permissions lists them");
+    };
+    let problem = format!(
+        "is a permission of a feature that this server does not have: {}",
+        feature.as_str()
+    );
+    FieldError { field: field.into(), problem: problem.into() }
 }
 
 /// Parses one rule.

@@ -154,9 +154,12 @@ struct PermissionBody {
     application_types: Vec<&'static str>,
 }
 
-/// The permissions that an application of this kind can have, or all permissions.
+/// The permissions that an application of this kind can have, or all permissions. Permissions of
+/// features that do not exist are left out.
 pub(crate) fn render_permissions(kind: Option<ApplicationKind>) -> RenderedResponse {
-    let is_allowed = |it: &&Permission| kind.is_none_or(|kind| it.kinds().contains(&kind));
+    let is_allowed = |it: &&Permission| {
+        it.missing_feature().is_none() && kind.is_none_or(|kind| it.kinds().contains(&kind))
+    };
     let body = |it: &Permission| PermissionBody {
         r#type: it.as_str(),
         description: it.description(),

@@ -11,7 +11,8 @@ use crate::wire::{
     fields::{JsonField, JsonFields},
 };
 
-pub(crate) const TYPE_RULE: &str = "is not a token type";
+pub(crate) const TYPE_RULE: &str = "is not a token type; use token, card, card_number, network_token, bank, \
+     us_bank_account_number, us_bank_routing_number, social_security_number or employer_id_number";
 
 pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
     let mut fields = JsonFields::from_body(body)?;

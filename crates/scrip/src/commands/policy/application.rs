@@ -71,7 +71,7 @@ pub(crate) struct CreateApplicationArguments {
     /// Access rule as in the API, in JSON; can be repeated.
     #[arg(long, value_name = "JSON")]
     rule: Vec<String>,
-    /// Every permission that this type can have.
+    /// Every permission of an existing feature that this type can have.
     #[arg(long, conflicts_with_all = ["permission", "rule"])]
     all: bool,
     /// Create no key.
@@ -128,6 +128,9 @@ async fn create(
         create_application(vault, operator.policy_permit(tenant), pepper, new, None).await;
     let created = created.map_err(explain)?;
     let mut text = format!("created application {}\n", created.application.record.id);
+    for permission in permissions_without_effect(&created.application.record.access) {
+        text += &format!("{permission} has no effect: this server does not have the feature\n");
+    }
     if let Some(key) = &created.api_key {
         text += &format!("\n  {}\n\nThe key cannot be displayed again.\n", key.expose());
     }
@@ -137,14 +140,20 @@ async fn create(
     ))
 }
 
+/// The granted permissions of features that do not exist.
+fn permissions_without_effect(access: &AccessPolicy) -> Vec<&'static str> {
+    let granted = Permission::ALL.iter().filter(|it| access.grants(**it));
+    granted.filter(|it| it.missing_feature().is_some()).map(|it| it.as_str()).collect()
+}
+
 /// Uses the parser of the API, so that both accept the same rules.
 fn parse_access_policy(
     arguments: &CreateApplicationArguments,
     kind: ApplicationKind,
 ) -> anyhow::Result<AccessPolicy> {
     if arguments.all {
-        let permissions = Permission::ALL.iter().copied().filter(|it| it.kinds().contains(&kind));
-        return Ok(AccessPolicy { permissions: permissions.collect(), rules: Vec::new() });
+        let permissions = Permission::grantable(kind).collect();
+        return Ok(AccessPolicy { permissions, rules: Vec::new() });
     }
     let mut rules = Vec::new();
     for rule in &arguments.rule {

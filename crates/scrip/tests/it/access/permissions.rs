@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use crate::harness::server::{ACME, SHARED_SERVER, text_field};
 
-/// The permissions and the application types that may have them, as the API returns them.
+/// The permissions of existing features and the application types that may have them, as the API
+/// returns them.
 const CATALOG: &[(&[&str], &[&str])] = &[
     (
         &["token:create", "token:update", "token-intent:create", "3ds:session:create"],
@@ -35,21 +36,6 @@ const CATALOG: &[(&[&str], &[&str])] = &[
             "application:delete",
             "log:read",
             "report:read",
-            "keys:read",
-            "keys:create",
-            "keys:delete",
-            "webhook:read",
-            "webhook:create",
-            "webhook:update",
-            "webhook:delete",
-            "proxy:read",
-            "proxy:create",
-            "proxy:update",
-            "proxy:delete",
-            "reactor:read",
-            "reactor:create",
-            "reactor:update",
-            "reactor:delete",
         ],
         &["management"],
     ),
@@ -62,7 +48,7 @@ fn list(query: &str) -> Vec<Value> {
 }
 
 #[test]
-fn permission_catalog_lists_every_permission_with_its_application_types() {
+fn permission_catalog_lists_permissions_of_existing_features_with_their_application_types() {
     let catalog = list("");
     let expected: usize = CATALOG.iter().map(|(names, _)| names.len()).sum();
     assert_eq!(catalog.len(), expected);
@@ -77,7 +63,7 @@ fn permission_catalog_lists_every_permission_with_its_application_types() {
 
 #[test]
 fn permission_catalog_is_filtered_by_application_type() {
-    for (kind, count) in [("public", 4), ("private", 13), ("management", 24)] {
+    for (kind, count) in [("public", 4), ("private", 13), ("management", 9)] {
         let catalog = list(&format!("/?application_type={kind}"));
         assert_eq!(catalog.len(), count, "{kind}");
         let includes_kind =
@@ -103,7 +89,7 @@ fn permission_catalog_requires_any_key() {
                 .as_array()
                 .unwrap()
                 .len(),
-            37
+            22
         );
     }
     SHARED_SERVER.request("GET", "/permissions").send().expect_problem(401, "BT-API-KEY");

@@ -174,6 +174,23 @@ fn application_create_sets_the_given_permissions_and_rules() {
 }
 
 #[test]
+fn application_create_all_grants_permissions_of_existing_features() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    run_json(&process, &["tenant", "create", "Acme"]);
+    let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
+    for (kind, count) in [("public", 4), ("private", 13), ("management", 9)] {
+        let created = run_json(&process, &[&create[..], &[kind, "--all"]].concat());
+        let permissions = created["permissions"].as_array().unwrap();
+        assert_eq!(permissions.len(), count, "{permissions:?}");
+    }
+    let explicit = [&create[..], &["management", "--permission", "webhook:read"]].concat();
+    let output = run_text(&process, &explicit);
+    assert!(output.contains("webhook:read has no effect"), "{output}");
+    let missing = [&create[..], &["private", "--permission", "proxy:invoke"]].concat();
+    process.assert_fails(&missing, "a feature that this server does not have: proxies");
+}
+
+#[test]
 fn running_server_applies_command_changes_within_a_second() {
     let (process, _, application) = create_with_application("private");
     let server = serve_unsealed(&process);
