@@ -227,8 +227,9 @@ async fn run_server(
     reloadables.extend(tls.iter().map(Reloadable::to_reload_files));
     reloadables.extend(results_tls.iter().map(Reloadable::to_reload_files));
     let _data_dir_lock = settings.lock_data_dir()?;
+    node.settings.certificates.clone_from(&tls);
     let listens_for_metrics = listeners.metrics.is_some();
-    let (node, listener_key) =
+    let (mut node, listener_key) =
         build_node(&settings, mode, memory, servers, listens_for_metrics).await?;
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
@@ -382,6 +383,9 @@ fn load_certificates(tls: &TlsSettings) -> anyhow::Result<Option<Arc<Certificate
 /// Reloads certificates when their files change and at SIGHUP. Without certificates SIGHUP has no
 /// effect, but must not end the process.
 fn reload_certificates(
+    // A server with an expired certificate starts: some clients may not check it, and a vault that
+    // is down after a reboot helps no client.
+    reloadables.iter().for_each(|it| it.log_validity());
     reloadables: Vec<Arc<dyn ReloadFiles>>,
     settings: &TlsSettings,
 ) -> anyhow::Result<()> {
@@ -389,7 +393,10 @@ fn reload_certificates(
     let reloaded_at_signal = reloadables.clone();
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            reloaded_at_signal.iter().for_each(|it| it.reload());
+            for it in &reloaded_at_signal {
+                it.reload();
+                it.log_validity();
+            }
         }
     });
     if !reloadables.is_empty() {
