@@ -73,7 +73,9 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
             "data directory",
             format!("{data_dir} does not exist; run: scrip init, or set storage.data_dir"),
         ));
+        findings.extend(check_secret_files(&settings));
     }
+    findings.extend(check_unused_password(&settings));
     findings.push(check_swap(&settings));
     findings.extend(certificates::check_transport(&settings));
     findings.extend(certificates::check_directory_servers(&settings));
@@ -184,10 +186,7 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
             ));
         }
     }
-    let root_key = settings.root_key_file();
-    let other_secrets = settings.secret_files().into_iter().filter(|it| it.path != root_key);
-    let errors = other_secrets.filter_map(|it| it.check().err());
-    findings.extend(errors.map(|it| failed("permissions", format!("{it:#}"))));
+    findings.extend(check_secret_files(settings));
     if findings.is_empty() {
         findings.push(passed("permissions", "files are accessible to their owner only"));
     }
@@ -210,6 +209,23 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
         Ok(_) => findings.push(passed("root key", format!("{} is readable", key.display()))),
     }
     findings
+}
+
+/// Checks the files with keys and passwords, except the root key: the settings file too, if it
+/// contains a password. They may be outside of the data directory.
+fn check_secret_files(settings: &Settings) -> Vec<Finding> {
+    let root_key = settings.root_key_file();
+    let files = settings.secret_files().into_iter().filter(|it| it.path != root_key);
+    let errors = files.filter_map(|it| it.check().err());
+    errors.map(|it| failed("permissions", format!("{it:#}"))).collect()
+}
+
+/// Checks the settings file if it contains a password that is not in use, because a variable
+/// overrides it. The password may still be valid.
+fn check_unused_password(settings: &Settings) -> Option<Finding> {
+    let error = settings.file_with_unused_password()?.check().err()?;
+    let message = format!("{error:#}; or remove the password, which SCRIP_STORAGE_URL overrides");
+    Some(warning("permissions", message))
 }
 
 #[expect(clippy::useless_conversion, reason = "the width of these types differs by system")]
