@@ -112,6 +112,7 @@ CASES = {
     "healthz": Case(nothing, (r"\bok\b",)),
     "readyz": Case(nothing, (r"\bready\b",)),
     "get_openapi": Case(nothing, (r"openapi\.json: [1-9]\d* bytes|/v2/tokens",)),
+    "get_root": Case(nothing, (r"302 \S*/docs",), status=302),
     "get_docs": Case(nothing, (r"docs\.html: [1-9]\d* \w+ of text/html",)),
     "get_docs_style": Case(nothing, (r"style\.css: [1-9]\d* \w+ of text/css",)),
     "get_method_page": Case(nothing, ("<html", "threeDSMethodData")),

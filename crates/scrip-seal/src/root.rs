@@ -39,7 +39,7 @@ pub enum KeySourceError {
     Exposed,
     #[error("cannot use the root key file: {0}")]
     Io(#[from] io::Error),
-    #[error("this root key did not wrap the keys of this vault: {0}")]
+    #[error("this is the root key of another vault, or the stored keys of this vault were altered")]
     Foreign(#[from] OpenError),
 }
 

@@ -28,7 +28,7 @@ pub use crate::config::{
 };
 use crate::config::{
     table::{SETTINGS, Setting},
-    value::SettingValue,
+    value::{SettingValue, storage::StorageUrl},
 };
 
 /// Read if neither a flag nor `SCRIP_CONFIG` names another file.
@@ -86,6 +86,12 @@ impl Environment {
     /// Returns whether the environment sets the setting with this path.
     pub fn sets(&self, path: &str) -> bool {
         SETTINGS.iter().any(|it| it.path() == path && self.value_of(it).is_some())
+    }
+
+    /// Returns one line for each variable that looks like a setting and is none.
+    pub fn warnings(&self) -> Vec<String> {
+        let warn = |name| format!("{name} is not a setting and has no effect");
+        self.unknown_variables().map(warn).collect()
     }
 
     fn unknown_variables(&self) -> impl Iterator<Item = &str> {
@@ -178,8 +184,11 @@ impl Settings {
             })?;
             (layers.file, layers.problems) = file::read(&path.display().to_string(), &text);
         }
+        let url = layers.file.get("storage.url").map(|it| StorageUrl::parse(&it.text));
+        let has_password_in_file = url.is_some_and(|it| it.is_ok_and(|it| it.0.has_password()));
         let mut settings = layers.resolve()?;
         settings.file = path;
+        settings.has_password_in_file = has_password_in_file;
         Ok(settings)
     }
 
@@ -190,6 +199,12 @@ impl Settings {
         };
         let has_password = self.storage.has_password() && self.effective.iter().any(from_file);
         self.file.as_deref().filter(|_| has_password)
+    }
+
+    /// The settings file, if it contains a PostgreSQL password that another source overrides.
+    pub(crate) fn path_of_unused_password(&self) -> Option<&Path> {
+        let is_unused = self.has_password_in_file && self.file_with_password().is_none();
+        self.file.as_deref().filter(|_| is_unused)
     }
 
     /// Settings from flags, the environment and defaults, without a file.
@@ -232,8 +247,7 @@ impl SettingLayers<'_> {
         if !contradictions.is_empty() {
             return Err(SettingProblems(contradictions));
         }
-        let warn = |name| format!("{name} is not a setting and has no effect");
-        settings.warnings = self.environment.unknown_variables().map(warn).collect();
+        settings.warnings = self.environment.warnings();
         settings.effective = effective;
         settings.scheme_entries = self.scheme_settings();
         settings.root_key.clone_from(&self.environment.root_key);

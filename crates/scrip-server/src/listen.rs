@@ -1,6 +1,7 @@
 //! The listener: accepts connections up to a total limit and a limit per client network, applies
 //! deadlines, and drains at shutdown.
 
+pub mod certificate_validity;
 pub mod connection;
 pub mod connection_counts;
 pub mod connection_limits;

@@ -6,7 +6,9 @@ use scrip_api::app::App;
 
 use crate::{
     directory_servers::HttpDirectoryServers,
-    listen::{connection_counts::ConnectionCounts, connection_limits::ConnectionLimits},
+    listen::{
+        connection_counts::ConnectionCounts, connection_limits::ConnectionLimits, tls::Certificates,
+    },
     metrics::key::MetricsKey,
     process,
 };
@@ -35,6 +37,8 @@ pub struct NodeSettings {
     /// Card ranges are fetched again at this age.
     pub card_ranges_age_max: Duration,
     pub sealed_start: SealedStart,
+    /// The certificates of the client listener, for metrics. The listener uses the same instance.
+    pub certificates: Option<Arc<Certificates>>,
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -56,6 +60,7 @@ impl Default for NodeSettings {
             directory_servers: None,
             card_ranges_age_max: CARD_RANGES_AGE_MAX,
             sealed_start: SealedStart::Reject,
+            certificates: None,
         }
     }
 }

@@ -6,7 +6,7 @@ mod otlp;
 mod span_layer;
 pub(crate) mod traces;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 
 use scrip_core::metrics::SPAN_TARGET;
 use tracing::Level;
@@ -54,6 +54,28 @@ fn may_be_logged(target: &str, level: Level) -> bool {
     target != SPAN_TARGET && !(is_h2 && level > Level::WARN)
 }
 
+/// Writes to standard error. A failure is ignored: otherwise the library reports it on standard
+/// error, and panics if the reader of a pipe has ended.
+struct LogWriter(io::Stderr);
+
+impl LogWriter {
+    fn new() -> Self {
+        Self(io::stderr())
+    }
+}
+
+impl Write for LogWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        drop(self.0.write_all(bytes));
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        drop(self.0.flush());
+        Ok(())
+    }
+}
+
 fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
     let filter = with_api_target(&log.filter.0)
         .parse::<Targets>()?
@@ -64,9 +86,9 @@ fn log_layer(log: &LogSettings) -> anyhow::Result<BoxedLayer> {
         LogFormat::Text => true,
     };
     Ok(if is_text {
-        fmt::layer().with_target(false).with_writer(io::stderr).with_filter(filter).boxed()
+        fmt::layer().with_target(false).with_writer(LogWriter::new).with_filter(filter).boxed()
     } else {
-        let layer = fmt::layer().json().flatten_event(true).with_writer(io::stderr);
+        let layer = fmt::layer().json().flatten_event(true).with_writer(LogWriter::new);
         layer.with_filter(filter).boxed()
     })
 }

@@ -118,6 +118,7 @@ impl Contract {
 
     fn find_operation(&self, method: &str, path: &str) -> Option<&'static Value> {
         let path = path.split('?').next()?.trim_end_matches('/');
+        let path = if path.is_empty() { "/" } else { path };
         let matches_template = |template: &str| {
             let (template, path) = (template.split('/'), path.split('/'));
             template.clone().count() == path.clone().count()

@@ -1,11 +1,6 @@
 //! The command line.
 
-use std::{
-    io::{self, Write},
-    net::SocketAddr,
-    path::PathBuf,
-    process::ExitCode,
-};
+use std::{net::SocketAddr, path::PathBuf, process::ExitCode};
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use clap_complete::Shell;
@@ -20,6 +15,7 @@ use crate::{
         audit::{self, AuditCommand},
         bin::{self, BinCommand},
         doctor, init, migrate,
+        output::{print_message, print_output},
         policy::{
             access_session::{self, AccessSessionCommand},
             application::{self, ApplicationCommand},
@@ -152,7 +148,7 @@ pub(crate) struct DevArguments {
     /// Print one line of JSON on standard output when ready.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Rate limits [default: on; 50 requests in 10 seconds for a test tenant].
+    /// Rate limits, as for every test tenant: 50 requests in 10 seconds [default: off].
     #[arg(long, value_name = "MODE", value_parser = ["on", "off"])]
     pub(crate) rate_limits: Option<String>,
     /// Allow plain HTTP on addresses other than loopback, such as in a container.
@@ -222,11 +218,44 @@ Examples:
   scrip completions zsh > ~/.zfunc/_scrip";
 
 pub(crate) fn run() -> ExitCode {
-    match dispatch(Cli::parse().command, &Environment::read()) {
+    let (command, environment) = (Cli::parse().command, Environment::read());
+    if !command.reports_unknown_variables() {
+        environment.warnings().iter().for_each(|it| print_message(&format!("warning: {it}")));
+    }
+    match dispatch(command, &environment) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            print_error(&error);
+            print_message(&format!("{error:#}"));
             ExitCode::FAILURE
+        }
+    }
+}
+
+impl Command {
+    /// Whether the command itself reports unknown variables: servers in the log, and the checks in
+    /// their report.
+    fn reports_unknown_variables(&self) -> bool {
+        match self {
+            Self::Dev(_)
+            | Self::Serve(_)
+            | Self::Config(ConfigCommand::Check { .. })
+            | Self::Doctor { .. } => true,
+            Self::Init(_)
+            | Self::Config(ConfigCommand::Example)
+            | Self::Tenant(_)
+            | Self::Application(_)
+            | Self::Key(_)
+            | Self::AccessSession(_)
+            | Self::Bin(_)
+            | Self::Audit(_)
+            | Self::Status { .. }
+            | Self::Migrate { .. }
+            | Self::Backup(_)
+            | Self::Restore(_)
+            | Self::Export(_)
+            | Self::Import(_)
+            | Self::Simulator(_)
+            | Self::Completions { .. } => false,
         }
     }
 }
@@ -243,9 +272,11 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         }
         Command::Config(ConfigCommand::Check { config, json }) => {
             let saying = if json { OutputFormat::Json } else { OutputFormat::Text };
-            check::check_settings(config.config.as_deref(), saying, environment)
+            let report = check::check_settings(config.config.as_deref(), saying, environment);
+            print_output(&report.output)?;
+            report.result
         }
-        Command::Config(ConfigCommand::Example) => check::print_example(),
+        Command::Config(ConfigCommand::Example) => print_output(&check::example()),
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
@@ -268,10 +299,5 @@ fn print_completions(shell: Shell) -> anyhow::Result<()> {
     // Into memory first: the library panics on a closed pipe.
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "scrip", &mut script);
-    Ok(io::stdout().lock().write_all(&script)?)
-}
-
-#[expect(clippy::print_stderr, reason = "the error message of a failed command")]
-fn print_error(error: &anyhow::Error) {
-    eprintln!("scrip: {error:#}");
+    print_output(&String::from_utf8_lossy(&script))
 }

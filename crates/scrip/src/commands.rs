@@ -30,7 +30,7 @@ use scrip_server::{
 };
 
 use crate::commands::{
-    output::CommandOutput,
+    output::{CommandOutput, print_message},
     transfer::progress::{Progress, ProgressUnit},
 };
 
@@ -132,9 +132,8 @@ pub(crate) async fn record_command(
 }
 
 /// Prints a warning; the command itself succeeded.
-#[expect(clippy::print_stderr, reason = "standard output is for the output of the command")]
 pub(crate) fn warn(error: &anyhow::Error) {
-    eprintln!("scrip: warning: {error:#}");
+    print_message(&format!("warning: {error:#}"));
 }
 
 pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {

@@ -1,11 +1,6 @@
 //! `scrip dev`: a working vault in one command.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-    sync::Arc,
-};
+use std::{fs, io::Write, path::Path, sync::Arc};
 
 use anyhow::{Context, bail};
 use scrip_api::app::App;
@@ -33,7 +28,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     cli::DevArguments,
-    commands::runtime,
+    commands::{output::print_output, runtime},
     serve::{self, Addresses, ServerMode},
 };
 
@@ -120,7 +115,10 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     flags.push(("storage.single_node", "true".to_owned()));
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
-    flags.extend(arguments.rate_limits.clone().map(|it| ("limits.mode", it)));
+    // A first program that sends many requests must not fail because of a limit.
+    let limits = arguments.rate_limits.clone();
+    let default_limits = || (!environment.sets("limits.mode")).then(|| "off".to_owned());
+    flags.extend(limits.or_else(default_limits).map(|it| ("limits.mode", it)));
     if arguments.plain_http {
         flags.push(("server.plain_http", "true".to_owned()));
     }
@@ -235,20 +233,18 @@ fn simulator_url(settings: &Settings) -> Option<String> {
 fn announce_json(announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
     let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
         announcement;
-    let mut out = io::stdout().lock();
     let Addresses { url, metrics, .. } = addresses;
     let line = serde_json::json!({
         "url": url, "metrics": metrics, "demo": demo, "simulator": simulator,
         "tenant_id": tenant_id, "keys": keys,
     });
-    writeln!(out, "{line}")?;
-    Ok(out.flush()?)
+    print_output(&format!("{line}\n"))
 }
 
 fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::Result<()> {
     let limits = match settings.limits.mode {
-        Switch::On => "on, as for every test tenant; turn them off with --rate-limits off",
-        Switch::Off => "off",
+        Switch::On => "on, as for every test tenant",
+        Switch::Off => "off; turn them on with --rate-limits on",
     };
     let DevAnnouncement { addresses, demo, simulator, keys: DevKeys { tenant_id, keys } } =
         announcement;
@@ -257,9 +253,7 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         || "No demo shop: it is served on a loopback address only".to_owned(),
         |it| format!("Open {it} in a browser for a demo shop"),
     );
-    let mut out = io::stdout().lock();
-    write!(
-        out,
+    print_output(&format!(
         "
   Scrip is ready at {url}
   data in {data}, tenant {tenant_id}
@@ -285,6 +279,5 @@ fn announce(settings: &Settings, announcement: &DevAnnouncement<'_>) -> anyhow::
         management = keys.management,
         private = keys.private,
         public = keys.public,
-    )?;
-    Ok(out.flush()?)
+    ))
 }

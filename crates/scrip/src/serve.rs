@@ -5,7 +5,6 @@ mod limits;
 mod simulator;
 
 use std::{
-    io::{self, Write},
     net::{self, SocketAddr},
     path::Path,
     sync::{Arc, OnceLock},
@@ -51,7 +50,7 @@ use tokio::{
 };
 
 use crate::{
-    commands::init,
+    commands::{init, output::print_output},
     serve::limits::{apply_limits, connection_limits},
 };
 
@@ -81,9 +80,7 @@ pub(crate) fn serve(
     let settings = Settings::load(config, environment)?;
     start(settings, ServerMode::Production, async |_: &Settings, _: &App, addresses: &Addresses| {
         if announcement == Announcement::Json {
-            let mut out = io::stdout().lock();
-            writeln!(out, "{}", serde_json::json!(addresses))?;
-            out.flush()?;
+            print_output(&format!("{}\n", serde_json::json!(addresses)))?;
         }
         Ok(None)
     })
@@ -228,8 +225,9 @@ async fn run_server(
     reloadables.extend(results_tls.iter().map(Reloadable::to_reload_files));
     let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
-    let (node, listener_key) =
+    let (mut node, listener_key) =
         build_node(&settings, mode, memory, servers, listens_for_metrics).await?;
+    node.settings.certificates.clone_from(&tls);
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
     let metrics_listener =
@@ -385,11 +383,17 @@ fn reload_certificates(
     reloadables: Vec<Arc<dyn ReloadFiles>>,
     settings: &TlsSettings,
 ) -> anyhow::Result<()> {
+    // A server with an expired certificate starts: some clients may not check it, and a vault that
+    // is down after a reboot helps no client.
+    reloadables.iter().for_each(|it| it.log_validity());
     let mut hang_up = signal(SignalKind::hangup())?;
     let reloaded_at_signal = reloadables.clone();
     tokio::spawn(async move {
         while hang_up.recv().await.is_some() {
-            reloaded_at_signal.iter().for_each(|it| it.reload());
+            for it in &reloaded_at_signal {
+                it.reload();
+                it.log_validity();
+            }
         }
     });
     if !reloadables.is_empty() {

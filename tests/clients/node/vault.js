@@ -13,7 +13,7 @@ import { BasisTheoryClient } from "@basis-theory/node-sdk";
 export async function startVault(limit) {
   const folder = await mkdtemp(join(tmpdir(), "scrip-"));
   const options = ["dev", "--data-dir", join(folder, "data"), "--listen", "127.0.0.1:0"];
-  const limits = limit === undefined ? ["--rate-limits", "off"] : [];
+  const limits = ["--rate-limits", limit === undefined ? "off" : "on"];
   const limited = limit === undefined ? {} : { SCRIP_LIMITS_TEST_TENANT: limit };
   const child = spawn(process.env.SCRIP, [...options, "--json", ...limits], {
     stdio: ["ignore", "pipe", "inherit"],

@@ -27,7 +27,7 @@ def started(folder, limit=None):
     """Without rate limits, or with this limit for test tenants."""
     command = [os.environ["SCRIP"], "dev", "--data-dir", str(folder / "data")]
     command += ["--listen", "127.0.0.1:0", "--json"]
-    command += ["--rate-limits", "off"] if limit is None else []
+    command += ["--rate-limits", "off" if limit is None else "on"]
     limited = {} if limit is None else {"SCRIP_LIMITS_TEST_TENANT": limit}
     environment = {**os.environ, **limited}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)

@@ -4,7 +4,10 @@ use std::sync::Arc;
 
 use axum::{body::Body, response::Response};
 use bytes::Bytes;
-use hyper::header::{CONTENT_TYPE, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{
+    StatusCode,
+    header::{CONTENT_TYPE, HeaderValue, LOCATION, X_CONTENT_TYPE_OPTIONS},
+};
 
 use crate::{
     app::App,
@@ -19,6 +22,7 @@ pub(crate) const KEYLESS_ROUTES: &[KeylessRoute] = &[
     KeylessRoute { address_limit: AddressLimit::Exempt, path: "/healthz", handler: |_, _| Box::pin(probes::healthz()) },
     KeylessRoute { address_limit: AddressLimit::Exempt, path: "/readyz", handler: readyz },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/openapi.json", handler: |_, _| ready_response(document_response()) },
+    KeylessRoute { address_limit: AddressLimit::Counted, path: "/", handler: |_, _| ready_response(redirect_to_docs()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs", handler: |_, _| ready_response(html::html_response(openapi::html(), POLICY)) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/docs/style.css", handler: |_, _| ready_response(style_response()) },
     KeylessRoute { address_limit: AddressLimit::Counted, path: "/pages/method.html", handler: |app, _| ready_response(pages::method_page(app.vault.fill_random)) },
@@ -31,6 +35,15 @@ fn ready_response(response: Response) -> ResponseFuture {
 
 fn readyz(app: Arc<App>, trace: TraceId) -> ResponseFuture {
     Box::pin(async move { probes::readyz(&app, &trace).await })
+}
+
+/// For a person who opens the address of the server in a browser. Not permanent, so that browsers do
+/// not remember it.
+fn redirect_to_docs() -> Response {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::FOUND;
+    response.headers_mut().insert(LOCATION, HeaderValue::from_static("/docs"));
+    response
 }
 
 fn document_response() -> Response {

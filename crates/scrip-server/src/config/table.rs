@@ -77,6 +77,8 @@ macro_rules! settings {
             pub os_user: Option<Arc<str>>,
             /// The settings file that was read.
             pub file: Option<PathBuf>,
+            /// Whether `storage.url` in the file contains a password, in use or not.
+            pub has_password_in_file: bool,
         }
 
         $(#[derive(Debug)]
@@ -105,6 +107,7 @@ macro_rules! settings {
                     root_key: None,
                     os_user: None,
                     file: None,
+                    has_password_in_file: false,
                 });
                 (settings(), problems)
             }

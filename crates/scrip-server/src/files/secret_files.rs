@@ -118,6 +118,12 @@ impl Settings {
         files
     }
 
+    /// Returns the settings file if it contains a password that is not in use.
+    pub fn file_with_unused_password(&self) -> Option<SecretFile> {
+        let file = self.path_of_unused_password()?;
+        Some(SecretFile::new("storage.url", file, AllowedReaders::OwnerAndGroup))
+    }
+
     pub(crate) fn root_key_secret(&self) -> SecretFile {
         SecretFile::new("keys.root_key_file", &self.root_key_file(), AllowedReaders::Owner)
     }

@@ -1,9 +1,9 @@
 //! TLS certificates, with reload while the server runs.
 
 use std::{
-    fmt,
+    fmt, mem,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -15,23 +15,41 @@ use rustls::{
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject},
     version::{TLS12, TLS13},
 };
+use scrip_core::time::Clock;
 use tokio_rustls::TlsAcceptor;
 
-use crate::files::stamp::FileStamp;
+use crate::{
+    files::stamp::FileStamp,
+    listen::certificate_validity::{CertificateValidity, ValidityStatus},
+    process::clock::SystemClock,
+};
 
 pub(crate) const H2: &[u8] = b"h2";
 pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 
-/// A value loaded from files, such as a TLS configuration, and reloaded when they change. Existing
+/// A TLS configuration that is loaded from files, and reloaded when they change. Existing
 /// connections keep the old value.
 pub struct Reloadable<T> {
     /// Name for the log.
     name: String,
+    /// The certificate with its chain first.
     files: Vec<PathBuf>,
     read: ReadFiles<T>,
     current: ArcSwap<T>,
+    state: Mutex<ReloadState>,
+}
+
+#[derive(Debug)]
+struct ReloadState {
     /// Stamps of the files at the last attempt, successful or not: an invalid file is logged once.
-    last_stamps: Mutex<FileStamps>,
+    last_stamps: FileStamps,
+    /// Validity of the certificate in use, if it can be read.
+    validity: Option<CertificateValidity>,
+    /// The status that was logged last.
+    logged_status: ValidityStatus,
+    /// Validity of a new certificate that was rejected because it is not valid yet. Its files are
+    /// read again when it is valid.
+    future_validity: Option<CertificateValidity>,
 }
 
 /// Builds the value from its files.
@@ -71,9 +89,52 @@ impl<T> Reloadable<T> {
         files: Vec<PathBuf>,
         read: ReadFiles<T>,
     ) -> anyhow::Result<Self> {
-        let last_stamps = Mutex::new(file_stamps(&files));
+        let last_stamps = file_stamps(&files);
         let current = ArcSwap::from(read(&files)?);
-        Ok(Self { name, files, read, current, last_stamps })
+        let state = Mutex::new(ReloadState {
+            last_stamps,
+            validity: read_validity(&files),
+            logged_status: ValidityStatus::Valid,
+            future_validity: None,
+        });
+        Ok(Self { name, files, read, current, state })
+    }
+
+    fn lock_state(&self) -> MutexGuard<'_, ReloadState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Validity of the certificate in use; `None` if its dates cannot be read.
+    pub fn validity(&self) -> Option<CertificateValidity> {
+        self.lock_state().validity
+    }
+
+    /// The file of the certificate, for messages.
+    fn certificate_file(&self) -> String {
+        self.files.first().map(|it| it.display().to_string()).unwrap_or_default()
+    }
+
+    /// Reads the files. A certificate that clients would reject is an error, so that the old one
+    /// stays in use.
+    fn read_valid(&self) -> anyhow::Result<(Arc<T>, Option<CertificateValidity>)> {
+        let value = (self.read)(&self.files)?;
+        let Some(validity) = read_validity(&self.files) else { return Ok((value, None)) };
+        let file = self.certificate_file();
+        match validity.status_at(SystemClock.now()) {
+            ValidityStatus::Expired => anyhow::bail!(
+                "{file} expired at {}; write a renewed certificate and its key to the files",
+                validity.not_after
+            ),
+            ValidityStatus::NotYetValid => {
+                self.lock_state().future_validity = Some(validity);
+                anyhow::bail!(
+                    "{file} is not valid before {}, when it will be loaded; check the clock of \
+                     this machine",
+                    validity.not_before
+                )
+            }
+            ValidityStatus::Valid | ValidityStatus::ExpiresSoon => Ok((value, Some(validity))),
+        }
     }
 
     pub(crate) fn current(&self) -> Arc<T> {
@@ -83,23 +144,35 @@ impl<T> Reloadable<T> {
 
 /// Files that can be reloaded while the server runs.
 pub trait ReloadFiles: Send + Sync {
-    /// Reloads the files; if they are invalid, the old value stays in force.
+    /// Reloads the files; if they are invalid or the certificate has expired, the old value stays
+    /// in force.
     fn reload(&self);
 
     /// Reloads the files if they have changed.
     fn reload_if_changed(&self);
+
+    /// Logs once that the certificate in use expires soon, or that it is not valid.
+    fn log_validity(&self);
 }
 
 impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
     fn reload(&self) {
         // Before reading: a file that changes during the read is read again.
         let stamps = file_stamps(&self.files);
-        *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) = stamps;
+        let mut state = self.lock_state();
+        state.last_stamps = stamps;
+        state.future_validity = None;
+        drop(state);
         let name = &self.name;
-        match (self.read)(&self.files) {
-            Ok(value) => {
+        match self.read_valid() {
+            Ok((value, validity)) => {
                 self.current.store(value);
-                tracing::info!(name, "reloaded the certificate");
+                let mut state = self.lock_state();
+                state.validity = validity;
+                state.logged_status = ValidityStatus::Valid;
+                drop(state);
+                let expires_at = validity.map(|it| it.not_after.to_string());
+                tracing::info!(name, expires_at, "reloaded the certificate");
             }
             Err(error) => {
                 let cause = format!("{error:#}");
@@ -114,9 +187,47 @@ impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
 
     fn reload_if_changed(&self) {
         let stamps = file_stamps(&self.files);
-        let is_changed = *self.last_stamps.lock().unwrap_or_else(PoisonError::into_inner) != stamps;
+        let state = self.lock_state();
+        let is_valid_now = |it: CertificateValidity| SystemClock.now() >= it.not_before;
+        let is_changed =
+            state.last_stamps != stamps || state.future_validity.is_some_and(is_valid_now);
+        drop(state);
         if is_changed {
             self.reload();
+        }
+    }
+
+    fn log_validity(&self) {
+        let Some(validity) = self.validity() else { return };
+        let status = validity.status_at(SystemClock.now());
+        if mem::replace(&mut self.lock_state().logged_status, status) == status {
+            return;
+        }
+        let (name, file) = (&self.name, self.certificate_file());
+        let (expires_at, valid_from) = (validity.not_after, validity.not_before);
+        match status {
+            ValidityStatus::Valid => (),
+            ValidityStatus::ExpiresSoon => tracing::warn!(
+                name,
+                file,
+                %expires_at,
+                "the certificate in use expires soon; write a renewed certificate and its key to \
+                 the files"
+            ),
+            ValidityStatus::Expired => tracing::error!(
+                name,
+                file,
+                %expires_at,
+                "the certificate in use has expired, and others reject it; write a renewed \
+                 certificate and its key to the files"
+            ),
+            ValidityStatus::NotYetValid => tracing::error!(
+                name,
+                file,
+                %valid_from,
+                "the certificate in use is not valid yet, and others reject it; check the clock of \
+                 this machine"
+            ),
         }
     }
 }
@@ -133,8 +244,13 @@ pub async fn reload_periodically(reloadables: Vec<Arc<dyn ReloadFiles>>, interva
         tokio::time::sleep(interval).await;
         for it in &reloadables {
             it.reload_if_changed();
+            it.log_validity();
         }
     }
+}
+
+fn read_validity(files: &[PathBuf]) -> Option<CertificateValidity> {
+    CertificateValidity::from_pem_file(files.first()?)
 }
 
 fn file_stamps(files: &[PathBuf]) -> FileStamps {

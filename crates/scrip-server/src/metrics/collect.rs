@@ -75,6 +75,7 @@ pub(crate) fn render(node: &Node) -> String {
     write_caches(&mut page);
     write_threeds(&mut page, node);
     write_store(&mut page, &app.vault.store.metrics());
+    write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
     page.write_single(&table::STARTED_AT, to_seconds(started));
     process_metrics::write_process_metrics(&mut page);
@@ -264,6 +265,15 @@ fn write_threeds(page: &mut MetricsPage, node: &Node) {
     page.start_family(&table::CARD_RANGES_FAILURES);
     for scheme_client in &scheme_clients {
         page.write_sample(&labels_of(scheme_client), scheme_client.metrics().range_failures.get());
+    }
+}
+
+fn write_certificate_expiry(page: &mut MetricsPage, node: &Node) {
+    page.start_family(&table::TLS_CERTIFICATE_EXPIRY);
+    let validity = node.settings.certificates.as_ref().and_then(|it| it.validity());
+    if let Some(validity) = validity {
+        let expiry_ms = u64::try_from(validity.not_after.unix_ms).unwrap_or_default();
+        page.write_sample(&[], to_seconds(expiry_ms));
     }
 }
 

@@ -92,6 +92,7 @@ families! {
     READERS_BUSY Gauge "scrip_store_readers_busy" "Database connections that are reading.";
     READERS_IDLE Gauge "scrip_store_readers_idle" "Idle database connections for reads.";
     READERS_OPENED Counter "scrip_store_readers_opened_total" "Database connections opened for reads.";
+    TLS_CERTIFICATE_EXPIRY Gauge "scrip_tls_certificate_expiry_timestamp_seconds" "Time at which the certificate of the client listener expires; absent without TLS.";
     STARTED_AT Gauge "scrip_process_start_time_seconds" "Start time of this server, by its own clock.";
     RESIDENT_MEMORY Gauge "scrip_process_resident_memory_bytes" "Resident memory, including mapped files.";
     ANONYMOUS_MEMORY Gauge "scrip_process_anonymous_memory_bytes" "Resident memory without mapped files.";

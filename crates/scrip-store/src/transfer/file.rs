@@ -228,11 +228,21 @@ impl ExportSummary {
 /// The file cannot be read, or is not an intact export.
 pub fn check_export(
     input: impl Read,
+    report_progress: impl FnMut(u64, u64),
+) -> Result<ExportSummary, TransferError> {
+    read_export(input, report_progress, drop)
+}
+
+/// As [`check_export`]. `inspect` receives each portion.
+pub(super) fn read_export(
+    input: impl Read,
     mut report_progress: impl FnMut(u64, u64),
+    mut inspect: impl FnMut(Portion),
 ) -> Result<ExportSummary, TransferError> {
     let mut reader = ExportReader::open(input)?;
     let summary = ExportSummary::from_header(&reader.header);
-    while let NextFrame::Portion(_) = reader.next_checked_frame()? {
+    while let NextFrame::Portion(portion) = reader.next_checked_frame()? {
+        inspect(portion);
         report_progress(reader.totals.row_count(), summary.rows());
     }
     Ok(summary)

@@ -6,14 +6,19 @@ use std::{
     io::{BufReader, Seek, SeekFrom},
 };
 
-use crate::transfer::{
-    ImportState, PageBounds, Portion, RowPage, TransferEngine, TransferProgress,
-    error::TransferError,
-    file::{ExportReader, ExportSummary, NextFrame, check_export},
-    kind::RowKind,
-    token::token_entries,
-    totals::{ExportTotals, RowTotal},
-    vault_digest::{WRONG_COLUMNS, count_all_rows, next_page},
+use scrip_core::policy::SystemKeys;
+
+use crate::{
+    sql::read_required,
+    transfer::{
+        ImportState, PageBounds, Portion, RowPage, TransferEngine, TransferProgress, TransferRow,
+        error::TransferError,
+        file::{ExportReader, ExportSummary, NextFrame, read_export},
+        kind::RowKind,
+        token::token_entries,
+        totals::{ExportTotals, RowTotal},
+        vault_digest::{WRONG_COLUMNS, count_all_rows, next_page},
+    },
 };
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -36,6 +41,9 @@ pub enum ImportPhase {
 pub struct CheckedExport {
     file: File,
     pub summary: ExportSummary,
+    /// The wrapped system keys, which only the root key of the exported vault opens. `None` if the
+    /// file contains no valid ones.
+    pub system_keys: Option<SystemKeys>,
 }
 
 impl CheckedExport {
@@ -49,9 +57,24 @@ impl CheckedExport {
         report_progress: impl FnMut(u64, u64),
     ) -> Result<Self, TransferError> {
         file.seek(SeekFrom::Start(0))?;
-        let summary = check_export(BufReader::new(&file), report_progress)?;
-        Ok(Self { file, summary })
+        let mut rows = Vec::new();
+        let summary = read_export(BufReader::new(&file), report_progress, |portion| {
+            if portion.kind == RowKind::SystemKeys {
+                rows.extend(portion.page.rows);
+            }
+        })?;
+        Ok(Self { file, summary, system_keys: read_system_keys(&rows) })
     }
+}
+
+/// Returns the wrapped keys, or `None` if a row is missing or not valid.
+fn read_system_keys(rows: &[TransferRow]) -> Option<SystemKeys> {
+    let find_key = |name: &str| {
+        let is_named =
+            |row: &&TransferRow| read_required::<&str>(*row, 0).is_ok_and(|it| it == name);
+        read_required(rows.iter().find(is_named)?, 1).ok()
+    };
+    Some(SystemKeys { pepper: find_key("pepper")?, audit_key: find_key("audit")? })
 }
 
 /// Imports a file into a vault that is empty or contains the beginning of an interrupted import of
@@ -64,7 +87,7 @@ pub async fn import(
     export: CheckedExport,
     report_progress: &mut dyn FnMut(ImportPhase, TransferProgress),
 ) -> Result<ImportResult, TransferError> {
-    let CheckedExport { mut file, summary } = export;
+    let CheckedExport { mut file, summary, .. } = export;
     file.seek(SeekFrom::Start(0))?;
     let mut reader = ExportReader::open(BufReader::new(&file))?;
     let state = find_or_start_import(engine, reader.header_checksum).await?;

@@ -1,5 +1,6 @@
 //! `scrip doctor`: check the installation and print how to fix problems.
 
+mod certificates;
 mod epoch_keys;
 mod postgres;
 
@@ -18,9 +19,7 @@ use scrip_core::{
 use scrip_server::{
     config::{Environment, EpochKeyLocation, LockMemory, Settings},
     control,
-    directory_servers::{HttpDirectoryServers, results::ResultsTls},
     files::bin_file,
-    listen::tls::Certificates,
     process::clock::SystemClock,
     storage::explain,
 };
@@ -74,10 +73,12 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
             "data directory",
             format!("{data_dir} does not exist; run: scrip init, or set storage.data_dir"),
         ));
+        findings.extend(check_secret_files(&settings));
     }
+    findings.extend(check_unused_password(&settings));
     findings.push(check_swap(&settings));
-    findings.extend(check_transport(&settings));
-    findings.extend(check_directory_servers(&settings));
+    findings.extend(certificates::check_transport(&settings));
+    findings.extend(certificates::check_directory_servers(&settings));
     findings.extend(runtime()?.block_on(check_store(&settings)));
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));
@@ -185,10 +186,7 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
             ));
         }
     }
-    let root_key = settings.root_key_file();
-    let other_secrets = settings.secret_files().into_iter().filter(|it| it.path != root_key);
-    let errors = other_secrets.filter_map(|it| it.check().err());
-    findings.extend(errors.map(|it| failed("permissions", format!("{it:#}"))));
+    findings.extend(check_secret_files(settings));
     if findings.is_empty() {
         findings.push(passed("permissions", "files are accessible to their owner only"));
     }
@@ -211,6 +209,23 @@ fn check_files(settings: &Settings) -> Vec<Finding> {
         Ok(_) => findings.push(passed("root key", format!("{} is readable", key.display()))),
     }
     findings
+}
+
+/// Checks the files with keys and passwords, except the root key: the settings file too, if it
+/// contains a password. They may be outside of the data directory.
+fn check_secret_files(settings: &Settings) -> Vec<Finding> {
+    let root_key = settings.root_key_file();
+    let files = settings.secret_files().into_iter().filter(|it| it.path != root_key);
+    let errors = files.filter_map(|it| it.check().err());
+    errors.map(|it| failed("permissions", format!("{it:#}"))).collect()
+}
+
+/// Checks the settings file if it contains a password that is not in use, because a variable
+/// overrides it. The password may still be valid.
+fn check_unused_password(settings: &Settings) -> Option<Finding> {
+    let error = settings.file_with_unused_password()?.check().err()?;
+    let message = format!("{error:#}; or remove the password, which SCRIP_STORAGE_URL overrides");
+    Some(warning("permissions", message))
 }
 
 #[expect(clippy::useless_conversion, reason = "the width of these types differs by system")]
@@ -253,43 +268,6 @@ fn check_swap(settings: &Settings) -> Finding {
              or turn swap off",
         ),
     }
-}
-
-fn check_transport(settings: &Settings) -> Vec<Finding> {
-    let server = &settings.server;
-    match (&settings.tls.certificate, &settings.tls.key) {
-        (Some(certificate), Some(key)) => {
-            vec![match Certificates::for_clients(certificate, key) {
-                Ok(_) => passed("tls", "the certificate and its key match"),
-                Err(error) => failed("tls", format!("{error:#}")),
-            }]
-        }
-        (_, _) if server.listen.ip().is_loopback() => {
-            vec![passed("tls", "off; the listener accepts connections of this machine only")]
-        }
-        (_, _) => vec![warning(
-            "tls",
-            format!("off: keys and cards are sent unencrypted to {}", server.listen),
-        )],
-    }
-}
-
-/// Checks the files of the schemes, without connecting.
-fn check_directory_servers(settings: &Settings) -> Vec<Finding> {
-    if settings.schemes.is_empty() {
-        return Vec::new();
-    }
-    let to_finding = |it: anyhow::Error| failed("3-D Secure", format!("{it:#}"));
-    let connections =
-        HttpDirectoryServers::new(&settings.directory_servers_settings("")).err().map(to_finding);
-    let results = settings.results_listener_settings().map(ResultsTls::load_reloadable);
-    let results = results.and_then(Result::err).map(to_finding);
-    let mut findings: Vec<_> = connections.into_iter().chain(results).collect();
-    if findings.is_empty() {
-        let count = settings.schemes.len();
-        findings.push(passed("3-D Secure", format!("the files of {count} schemes are valid")));
-    }
-    findings
 }
 
 /// Checks that require an open vault.

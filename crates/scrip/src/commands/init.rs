@@ -1,10 +1,6 @@
 //! `scrip init`: create a data directory, a root key and an empty vault.
 
-use std::{
-    fs,
-    io::{self, Write},
-    path::Path,
-};
+use std::{fs, path::Path};
 
 use anyhow::{Context, bail};
 use nix::unistd::{Uid, chown};
@@ -21,7 +17,7 @@ use scrip_server::{
     storage::{create_folder, explain},
 };
 
-use crate::commands::{runtime, warn};
+use crate::commands::{output::print_output, runtime, warn};
 
 pub(crate) fn run(
     config: Option<&Path>,
@@ -107,20 +103,18 @@ async fn is_other_vault(vault: &Vault, source: &dyn KeySource) -> bool {
 }
 
 fn print_outcome(settings: &Settings, outcome: InitOutcome) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
     let (location, file) = (settings.storage.location(), settings.root_key_file());
-    if outcome.created_vault {
-        writeln!(out, "created a vault in {location}")?;
+    let mut text = if outcome.created_vault {
+        format!("created a vault in {location}\n")
     } else {
-        writeln!(out, "a vault exists in {location}, and the root key opens it")?;
-    }
+        format!("a vault exists in {location}, and the root key opens it\n")
+    };
     if outcome.created_root_key {
-        writeln!(
-            out,
+        text += &format!(
             "created a root key in {}; copy it to a safe place, separate from database \
-             backups:\nwithout the root key the vault is unreadable",
+             backups:\nwithout the root key the vault is unreadable\n",
             file.display()
-        )?;
+        );
     }
-    Ok(())
+    print_output(&text)
 }

@@ -1,6 +1,6 @@
 //! Output of a command, as text or JSON.
 
-use std::io::{self, Write};
+use std::io::{self, ErrorKind, Write};
 
 use serde_json::Value;
 
@@ -16,13 +16,27 @@ impl CommandOutput {
     }
 
     pub(crate) fn print(&self, json: bool) -> anyhow::Result<()> {
-        let mut stdout = io::stdout().lock();
-        let result = match json {
-            true => writeln!(stdout, "{}", self.json),
-            false => writeln!(stdout, "{}", self.text.trim_end()),
-        };
-        Ok(result?)
+        print_output(&match json {
+            true => format!("{}\n", self.json),
+            false => format!("{}\n", self.text.trim_end()),
+        })
     }
+}
+
+/// Prints text on standard output. A reader that ends early, such as `head -1`, is not an error: the
+/// command has done its work, and its exit status says whether it succeeded.
+pub(crate) fn print_output(text: &str) -> anyhow::Result<()> {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        result => Ok(result?),
+    }
+}
+
+/// Prints a message on standard error, because standard output is for the output of the command. A
+/// failure is ignored: there is no other place to report it.
+pub(crate) fn print_message(text: &str) {
+    drop(writeln!(io::stderr().lock(), "scrip: {text}"));
 }
 
 /// Formats a table with headings; each column is as wide as its widest cell.

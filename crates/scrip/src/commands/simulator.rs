@@ -1,13 +1,7 @@
 //! `scrip simulator`: a standalone simulator of directory servers and an issuer, to test 3-D
 //! Secure.
 
-use std::{
-    fs,
-    io::{self, Write},
-    net::SocketAddr,
-    path::PathBuf,
-    time::Duration,
-};
+use std::{fs, net::SocketAddr, path::PathBuf, time::Duration};
 
 use anyhow::Context;
 use clap::Args;
@@ -18,7 +12,7 @@ use scrip_server::{
 use scrip_simulator::{ResultDestinations, Simulator, SimulatorSettings, Timers};
 use tokio::net::TcpListener;
 
-use crate::serve::termination_signal;
+use crate::{commands::output::print_output, serve::termination_signal};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -105,13 +99,11 @@ fn settings(
 }
 
 fn announce(arguments: &SimulatorArguments, base_url: &str) -> anyhow::Result<()> {
-    let mut out = io::stdout().lock();
     if arguments.json {
-        writeln!(out, "{}", serde_json::json!({ "url": base_url }))?;
-    } else {
-        write!(
-            out,
-            "
+        return print_output(&format!("{}\n", serde_json::json!({ "url": base_url })));
+    }
+    print_output(&format!(
+        "
   The 3-D Secure simulator is ready at {base_url}
 
   directory servers  {base_url}/sim/ds/{{visa,mastercard,american-express,discover,
@@ -119,7 +111,5 @@ fn announce(arguments: &SimulatorArguments, base_url: &str) -> anyhow::Result<()
   behavior           {base_url}/sim/behavior
 
 "
-        )?;
-    }
-    Ok(out.flush()?)
+    ))
 }

@@ -1,5 +1,6 @@
 //! TLS, rate limits across nodes, and PostgreSQL.
 
+mod certificate_dates;
 mod limits;
 #[cfg(target_os = "linux")]
 mod postgres;

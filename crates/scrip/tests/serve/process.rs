@@ -1,5 +1,6 @@
 //! The server process: settings, secrets, resource limits, background tasks, start and shutdown.
 
+mod closed_pipes;
 mod control;
 mod demo;
 #[cfg(target_os = "linux")]

@@ -98,7 +98,7 @@ impl<const MAX: usize> SettingValue for Text<1, MAX> {
 pub struct SchemeSettings {
     pub(crate) kind: TenantKind,
     pub(crate) scheme: Scheme,
-    pub(crate) transport: MutualTlsSettings,
+    pub transport: MutualTlsSettings,
     pub(crate) reference_number: Text<1, 32>,
     pub(crate) operator_id: Option<Text<1, 32>>,
     pub(crate) results_url: Option<BaseUrl>,

@@ -7,6 +7,7 @@ use std::{
 
 use anyhow::Context;
 use clap::Args;
+use scrip_core::policy::{Directory, DirectoryRecords, SystemKeys};
 use scrip_server::{
     config::{Environment, Settings},
     files::head_file,
@@ -37,7 +38,7 @@ import, run the same command again. The vault cannot be served until the import 
 pub(crate) struct ImportArguments {
     /// Export file, created by `scrip export`.
     file: PathBuf,
-    /// Do not check that the root key opens the vault.
+    /// Do not check that the root key opens the exported vault.
     #[arg(long)]
     without_root_key: bool,
     #[command(flatten)]
@@ -50,10 +51,13 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
     let export = check_file(file, common)?;
     init::create_data_dir(&settings)?;
     process::confine_command(&settings.server)?;
+    if !arguments.without_root_key {
+        check_root_key(&settings, export.system_keys.clone())?;
+    }
     let result = runtime()?.block_on(async {
         let result = write_import(&settings, export, common).await?;
         if !arguments.without_root_key {
-            check_root_key(&settings).await?;
+            record_import(&settings).await?;
         }
         anyhow::Ok(result)
     })?;
@@ -102,10 +106,18 @@ async fn write_import(
     })
 }
 
-/// Opens the vault with the root key and saves its chain heads.
-async fn check_root_key(settings: &Settings) -> anyhow::Result<()> {
-    let hint =
-        "the vault was imported but not opened; provide its root key, or use --without-root-key";
+/// Checks that the root key opens the exported vault, before anything is written.
+fn check_root_key(settings: &Settings, system_keys: Option<SystemKeys>) -> anyhow::Result<()> {
+    let hint = "nothing was imported; provide the root key of the exported vault, or use \
+                --without-root-key";
+    let source = settings.key_source().context(hint)?;
+    let records = DirectoryRecords { system_keys, ..DirectoryRecords::default() };
+    Directory::open(records, &*source, None).map(drop).map_err(explain).context(hint)
+}
+
+/// Records the import, and saves the chain heads.
+async fn record_import(settings: &Settings) -> anyhow::Result<()> {
+    let hint = "the vault was imported, but the import was not recorded";
     let operator = Operator::open(settings).await.context(hint)?;
     operator.vault.record_command("import", "completed").await.map_err(explain)?;
     head_file::update(&settings.head_file(), &operator.vault).await

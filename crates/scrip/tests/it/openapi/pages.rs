@@ -1,4 +1,5 @@
-//! The pages that the browser SDK puts into frames. `tests/browser` tests their behavior.
+//! The pages that the browser SDK puts into frames, and the redirect to the API reference.
+//! `tests/browser` tests the behavior of the pages.
 
 use crate::harness::server::SHARED_SERVER;
 
@@ -30,4 +31,16 @@ fn sdk_pages_can_be_framed_and_run_only_their_own_script() {
         let second_response = SHARED_SERVER.request("GET", path).send();
         assert_ne!(second_response.headers["content-security-policy"], policy, "{path}");
     }
+}
+
+#[test]
+fn root_redirects_to_the_api_reference() {
+    for method in ["GET", "HEAD"] {
+        let response = SHARED_SERVER.request(method, "/").send();
+        let location = response.headers.get("location").map(String::as_str);
+        assert_eq!((response.status, location), (302, Some("/docs")), "{method}");
+        assert_eq!(response.text, "");
+    }
+    assert_eq!(SHARED_SERVER.request("GET", "/docs").send().status, 200);
+    assert_eq!(SHARED_SERVER.request("POST", "/").send().status, 405);
 }

@@ -14,7 +14,7 @@ use crate::harness::server::{ACME, SHARED_SERVER, TestServer};
 #[test]
 fn all_errors_are_problem_json() {
     SHARED_SERVER.request("GET", "/nowhere").send().expect_problem(404, "Not found.");
-    SHARED_SERVER.request("GET", "/").send().expect_problem(404, "Not found.");
+    SHARED_SERVER.request("GET", "/nowhere/").send().expect_problem(404, "Not found.");
     let wrong_method_response = SHARED_SERVER.request("PUT", "/tokens/x").send();
     wrong_method_response.expect_problem(405, "method");
     assert!(

@@ -43,10 +43,13 @@ fn rate_limits_are_on_by_default() {
 }
 
 #[test]
-fn dev_has_rate_limits_and_a_flag_to_disable_them() {
+fn dev_has_rate_limits_only_with_a_flag_or_variable() {
     let process = ProcessHarness::new(crate::SCRIP)
         .with_variable("SCRIP_LIMITS_MODE", "")
         .with_variable("SCRIP_LIMITS_ADDRESS", "3/1h block 1h");
+    assert_eq!(count_accepted(&process.start(&["dev", "--json"])), 5);
+    assert_eq!(count_accepted(&process.start(&["dev", "--json", "--rate-limits", "on"])), 3);
+    let process = process.with_variable("SCRIP_LIMITS_MODE", "on");
     assert_eq!(count_accepted(&process.start(&["dev", "--json"])), 3);
     assert_eq!(count_accepted(&process.start(&["dev", "--json", "--rate-limits", "off"])), 5);
     let output = process.run(&["dev", "--help"]);

@@ -18,7 +18,7 @@ use crate::network::tls_client::{
 
 const CARD: &str = r#"{"type":"card","data":{"number":"4242424242424242"}}"#;
 
-fn runtime() -> Runtime {
+pub(crate) fn runtime() -> Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap()
 }
 
@@ -30,7 +30,7 @@ fn post(key: &str, body: TestBody, protocol: &str) -> Request<TestBody> {
 }
 
 /// Returns whether the server now presents this certificate.
-fn is_certificate_served(
+pub(crate) fn is_certificate_served(
     runtime: &Runtime,
     server: &RunningServer,
     certificate: &CertificateDer<'static>,

@@ -10,6 +10,7 @@ use hyper::{
     body::{Frame, Incoming},
 };
 use hyper_util::rt::{TokioExecutor, TokioIo};
+use rcgen::{CertificateParams, KeyPair};
 use rustls::{
     ClientConfig, RootCertStore,
     crypto::aws_lc_rs,
@@ -23,14 +24,23 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Writes a certificate for localhost to the files that the settings name.
 pub(crate) fn create_certificate(process: &ProcessHarness) -> CertificateDer<'static> {
-    let created = rcgen::generate_simple_self_signed(["localhost".to_owned()])
-        .expect("generate a certificate");
-    fs::write(process.path("key.pem"), created.signing_key.serialize_pem())
-        .expect("write the file");
+    create_certificate_with(process, |_| ())
+}
+
+/// Writes a certificate for localhost, with other dates for example.
+pub(crate) fn create_certificate_with(
+    process: &ProcessHarness,
+    change: impl FnOnce(&mut CertificateParams),
+) -> CertificateDer<'static> {
+    let mut params = CertificateParams::new(["localhost".to_owned()]).expect("a host name");
+    change(&mut params);
+    let key = KeyPair::generate().expect("generate a key");
+    let certificate = params.self_signed(&key).expect("generate a certificate");
+    fs::write(process.path("key.pem"), key.serialize_pem()).expect("write the file");
     let private_mode = fs::Permissions::from_mode(0o600);
     fs::set_permissions(process.path("key.pem"), private_mode).expect("its owner's");
-    fs::write(process.path("cert.pem"), created.cert.pem()).expect("write the file");
-    created.cert.der().clone()
+    fs::write(process.path("cert.pem"), certificate.pem()).expect("write the file");
+    certificate.der().clone()
 }
 
 pub(crate) fn with_tls(process: ProcessHarness) -> ProcessHarness {

@@ -322,8 +322,8 @@ fn restore_requires_the_root_key_of_the_backup() {
     other.assert_fails(&["backup", "verify", &file], "--without-root-key");
     let other =
         other.with_variable("SCRIP_ROOT_KEY", "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=");
-    other.assert_fails(&["restore", &file], "did not wrap");
-    other.assert_fails(&["backup", "verify", &file], "did not wrap");
+    other.assert_fails(&["restore", &file], "this is the root key of another vault");
+    other.assert_fails(&["backup", "verify", &file], "this is the root key of another vault");
     assert!(file_names(&other.data()).iter().all(|it| it == "scrip.lock"));
     expect_success(&other, &["backup", "verify", &file, "--without-root-key"]);
     assert!(file_names(&other.data()).iter().all(|it| it == "scrip.lock"));

@@ -105,22 +105,46 @@ fn vault_can_be_moved_to_postgresql_and_back() {
     third_machine.process.assert_fails(&["import", &second_export], "there is a vault already");
 }
 
+/// Expects that an import with a wrong or missing root key changes nothing.
+#[track_caller]
+fn check_wrong_root_key(target: &BackupHarness, file: &str, other_key: &Path) {
+    let process = &target.process;
+    let root_key = process.data().join("root.key");
+    let own_key = fs::read(&root_key).unwrap();
+    fs::copy(other_key, &root_key).unwrap();
+    let output = process.run(&["import", file]);
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    for expected in ["this is the root key of another vault", "nothing was imported"] {
+        assert_eq!(message.matches(expected).count(), 1, "{message}");
+    }
+    assert!(!message.contains("importing"), "{message}");
+    fs::remove_file(&root_key).unwrap();
+    process.assert_fails(&["import", file], "nothing was imported");
+    assert!(!process.data().join("scrip.db").exists());
+    fs::write(&root_key, own_key).unwrap();
+    fs::set_permissions(&root_key, fs::Permissions::from_mode(0o600)).unwrap();
+    // The storage is still empty.
+    assert_eq!(run_json(process, &["import", file])["resumed_rows"], 0);
+}
+
 #[test]
-fn import_with_a_wrong_root_key_is_reported() {
+fn import_with_a_wrong_root_key_writes_nothing() {
     let (harness, ids) = create_used_vault();
     let file = harness.path("export");
     expect_success(&harness.process, &["export", &file]);
     let other_vault = ProcessHarness::initialized(crate::SCRIP);
+    let other_key = other_vault.data().join("root.key");
     let second_machine = harness.second_machine();
-    fs::copy(other_vault.data().join("root.key"), second_machine.process.data().join("root.key"))
-        .unwrap();
-    second_machine.process.assert_fails(&["import", &file], "provide its root key");
-    // The import stored the data although the root key was wrong.
-    let root_key_path = harness.process.data().join("root.key");
-    fs::copy(root_key_path, second_machine.process.data().join("root.key")).unwrap();
-    // Any command saves the heads of the logs, as a successful import does.
-    expect_success(&second_machine.process, &["tenant", "list"]);
+    check_wrong_root_key(&second_machine, &file, &other_key);
     check_served(&second_machine, &ids);
+    let database = create_database();
+    check_wrong_root_key(&second_machine_on_postgres(&harness, &database), &file, &other_key);
+
+    let without_key = harness.second_machine();
+    fs::copy(&other_key, without_key.process.data().join("root.key")).unwrap();
+    expect_success(&without_key.process, &["import", &file, "--without-root-key"]);
+    without_key.process.assert_fails(&["tenant", "list"], "this is the root key of another vault");
 }
 
 #[test]

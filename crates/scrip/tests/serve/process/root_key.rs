@@ -42,13 +42,13 @@ fn root_key_from_environment_replaces_the_file() {
     assert_eq!(keys(ServerProcess::start(&mut with_key(folder.path(), FIRST_KEY))), first);
     expect_start_failure(
         &mut with_key(folder.path(), SECOND_KEY),
-        "did not wrap the keys of this vault",
+        "this is the root key of another vault",
     );
     expect_start_failure(&mut with_key(folder.path(), "short"), "SCRIP_ROOT_KEY cannot be used");
     expect_start_failure(&mut with_key(folder.path(), ZERO_KEY), "fewer than 8 different bytes");
     expect_start_failure(
         &mut scrip_dev_command(SCRIP, folder.path()),
-        "did not wrap the keys of this vault",
+        "this is the root key of another vault",
     );
 }
 

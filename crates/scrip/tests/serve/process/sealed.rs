@@ -102,7 +102,7 @@ fn check_sealed_by(damage: impl FnOnce(&std::path::Path), cause: &str) {
 fn root_key_of_another_vault_keeps_the_vault_sealed() {
     check_sealed_by(
         |it| fs::write(it, FOREIGN_KEY).unwrap(),
-        "did not wrap the keys of this vault",
+        "this is the root key of another vault",
     );
 }
 
@@ -167,7 +167,7 @@ fn init_creates_missing_parts_and_changes_nothing_else() {
     assert_eq!(fs::read_to_string(&file).unwrap(), key);
 
     fs::write(&file, FOREIGN_KEY).unwrap();
-    process.assert_fails(&["init"], "did not wrap the keys of this vault");
+    process.assert_fails(&["init"], "this is the root key of another vault");
     fs::remove_file(&file).unwrap();
     process.assert_fails(&["init"], "restore that file");
     assert!(!file.exists(), "a new key would hide the loss of the old one");

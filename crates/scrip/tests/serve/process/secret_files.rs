@@ -55,12 +55,39 @@ fn settings_file_with_password_readable_by_others_prevents_start() {
     let process = process.with_variable("SCRIP_CONFIG", "scrip.toml");
     let file = process.path("scrip.toml");
     fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    // The doctor reports it although there is no data directory.
+    assert_eq!(settings_file_verdicts(&process), ["failed"]);
     process.assert_fails(
         &["serve"],
         "storage.url: scrip.toml is accessible to other users (mode 644)",
     );
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
     process.assert_fails(&["serve"], "cannot be used");
+    assert!(settings_file_verdicts(&process).is_empty());
+}
+
+/// The verdicts of the doctor about a settings file that others can read.
+fn settings_file_verdicts(process: &ProcessHarness) -> Vec<String> {
+    let output = process.run(&["doctor", "--json"]);
+    let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let checks = report["checks"].as_array().unwrap().iter();
+    let text = "storage.url: scrip.toml is accessible to other users (mode 644); run: chmod 640";
+    let is_match = |it: &&serde_json::Value| it["message"].as_str().unwrap().contains(text);
+    checks.filter(is_match).map(|it| it["verdict"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn doctor_warns_of_an_unused_password_in_a_settings_file_readable_by_others() {
+    let process = ProcessHarness::new(crate::SCRIP);
+    let text = "[storage]\nurl = \"postgres://scrip:secret@127.0.0.1:1/scrip?sslmode=disable\"\n";
+    let file = process.path("scrip.toml");
+    fs::write(&file, text).unwrap();
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).unwrap();
+    let process = process
+        .with_variable("SCRIP_STORAGE_URL", "postgres://scrip@127.0.0.1:1/scrip?sslmode=disable");
+    assert_eq!(settings_file_verdicts(&process), ["warning"]);
+    fs::write(&file, text.replace(":secret@", "@")).unwrap();
+    assert!(settings_file_verdicts(&process).is_empty());
 }
 
 #[test]

@@ -88,6 +88,33 @@ fn unknown_variable_is_logged() {
 }
 
 #[test]
+fn unknown_variable_is_reported_once_by_every_command() {
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_LISEN", "127.0.0.1:1");
+    let commands = [
+        "tenant list",
+        "application list",
+        "status",
+        "doctor",
+        "config check",
+        "config example",
+        "completions bash",
+        "init",
+        "audit verify",
+        "bin status",
+        "access-session list",
+        "tenant show none",
+    ];
+    for command in commands {
+        let output = process.run(&command.split(' ').collect::<Vec<_>>());
+        let output = [output.stdout, output.stderr].concat();
+        let output = String::from_utf8(output).unwrap();
+        let count = output.matches("SCRIP_SERVER_LISEN is not a setting").count();
+        assert_eq!(count, 1, "{command}: {output}");
+    }
+}
+
+#[test]
 fn plain_http_on_a_public_address_needs_the_setting() {
     let process =
         ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_SERVER_LISTEN", "0.0.0.0:0");

@@ -10,6 +10,9 @@ curl -sS --fail-with-body "$SCRIP_URL/readyz"
 curl -sS --fail-with-body "$SCRIP_URL/openapi.json" \
   -o openapi.json -w "openapi.json: %{size_download} bytes of %{content_type}\n"
 
+# operation: get_root
+curl -sS --fail-with-body "$SCRIP_URL/" -o /dev/null -w "%{http_code} %{redirect_url}\n"
+
 # operation: get_docs
 curl -sS --fail-with-body "$SCRIP_URL/docs" \
   -o docs.html -w "docs.html: %{size_download} bytes of %{content_type}\n"

@@ -23,6 +23,13 @@ const { info, paths } = await response.json();
 console.log(info.title, info.version);
 for (const path of Object.keys(paths)) console.log(path);
 
+// operation: get_root
+// The client library has no method for this operation.
+const { SCRIP_URL } = process.env;
+const response = await fetch(`${SCRIP_URL}/`, { redirect: "manual" });
+if (response.status !== 302) throw new Error(`${response.status} ${await response.text()}`);
+console.log(response.status, response.headers.get("Location"));
+
 // operation: get_docs
 // The client library has no method for this operation.
 import { writeFile } from "node:fs/promises";

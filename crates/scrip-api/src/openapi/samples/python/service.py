@@ -30,6 +30,20 @@ print(document["info"]["title"], document["info"]["version"])
 for path in document["paths"]:
     print(path)
 
+# operation: get_root
+# The client library has no method for this operation.
+import http.client
+import os
+from urllib.parse import urlsplit
+
+server = urlsplit(os.environ["SCRIP_URL"])
+https = server.scheme == "https"
+connect = http.client.HTTPSConnection if https else http.client.HTTPConnection
+connection = connect(server.netloc)
+connection.request("GET", "/")
+response = connection.getresponse()
+print(response.status, response.headers["Location"])
+
 # operation: get_docs
 # The client library has no method for this operation.
 import os
