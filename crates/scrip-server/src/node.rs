@@ -1,6 +1,6 @@
 //! State of one server: the API state, settings and metrics.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
 
@@ -35,6 +35,8 @@ pub struct NodeSettings {
     /// Card ranges are fetched again at this age.
     pub card_ranges_age_max: Duration,
     pub sealed_start: SealedStart,
+    /// The directory whose file system is measured.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -56,6 +58,7 @@ impl Default for NodeSettings {
             directory_servers: None,
             card_ranges_age_max: CARD_RANGES_AGE_MAX,
             sealed_start: SealedStart::Reject,
+            data_dir: None,
         }
     }
 }

@@ -1,4 +1,4 @@
 //! Metrics and traces.
 
-mod metrics;
+pub(crate) mod metrics;
 mod traces;
