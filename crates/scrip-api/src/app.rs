@@ -5,15 +5,10 @@ pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
+pub mod readiness;
 pub mod response_memory;
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicBool, Ordering},
-    },
-    time::Duration,
-};
+use std::sync::Arc;
 
 use arc_swap::ArcSwapOption;
 use scrip_core::{
@@ -29,8 +24,12 @@ use tokio::sync::{Mutex, SetOnce};
 
 use crate::{
     app::{
-        auth_failures::AuthFailures, body_memory::BodyMemory, in_flight::InFlightTasks,
-        limits::RequestLimits, response_memory::ResponseMemory,
+        auth_failures::AuthFailures,
+        body_memory::BodyMemory,
+        in_flight::InFlightTasks,
+        limits::RequestLimits,
+        readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
+        response_memory::ResponseMemory,
     },
     limiter::Limiter,
     metrics::{Metrics, ReloadOutcome},
@@ -63,8 +62,11 @@ pub struct App {
     pub response_memory: Arc<ResponseMemory>,
     /// The last result of `/readyz`.
     pub readiness: Readiness,
-    /// True if the directory in memory could not be compared with the store for too long.
-    pub directory_is_stale: AtomicBool,
+    /// Why the vault is not open yet.
+    pub sealed_by: SharedReason,
+    /// Why the directory in memory could not be compared with the store for too long; `None` while
+    /// it is up to date.
+    pub stale_by: SharedReason,
     pub metrics: Metrics,
     /// Requests without a valid API key that are not in the audit log yet.
     pub auth_failures: Arc<AuthFailures>,
@@ -73,16 +75,6 @@ pub struct App {
     pub authentications_in_flight: InFlightTasks,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
-}
-
-/// The outcome of the last readiness check.
-#[derive(Debug, Default)]
-pub struct Readiness(pub(crate) Mutex<Option<ReadinessCheck>>);
-
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct ReadinessCheck {
-    pub(crate) at: Duration,
-    pub(crate) is_ready: bool,
 }
 
 /// Whether a reload relies on the version number of the directory.
@@ -139,7 +131,8 @@ impl App {
                 RESPONSE_MEMORY_NETWORK_SHARE,
             ),
             readiness: Readiness::default(),
-            directory_is_stale: AtomicBool::new(false),
+            sealed_by: SharedReason::default(),
+            stale_by: SharedReason::default(),
         }
     }
 
@@ -177,11 +170,35 @@ impl App {
         self.key_source.wait().await;
     }
 
-    /// Returns true until the keys are open, and while the directory is stale: permissions could
-    /// have been revoked that this process has not seen.
+    /// Returns why all requests are rejected: until the keys are open, and while the directory is
+    /// stale, because permissions could have been revoked that this process has not seen.
+    #[must_use]
+    pub fn rejection_reason(&self) -> Option<NotReadyReason> {
+        let reason = if self.directory.load().is_none() {
+            self.sealed_by.get().unwrap_or(NotReadyReason::Starting)
+        } else {
+            self.stale_by.get()?
+        };
+        // A storage that fails is the cause, although it also prevents a reload.
+        Some(self.storage_reason().unwrap_or(reason))
+    }
+
+    /// Returns why the storage does not accept reads and writes.
+    #[must_use]
+    pub fn storage_reason(&self) -> Option<NotReadyReason> {
+        NotReadyReason::from_condition(self.vault.store.condition())
+    }
+
+    /// Returns why the server is not ready, as far as it is known without a check.
+    #[must_use]
+    pub fn not_ready_reason(&self) -> Option<NotReadyReason> {
+        self.storage_reason().or_else(|| self.rejection_reason())
+    }
+
+    /// Returns whether the vault waits for its root key.
     #[must_use]
     pub fn is_sealed(&self) -> bool {
-        self.directory_is_stale.load(Ordering::Relaxed) || self.directory.load().is_none()
+        self.rejection_reason().is_some_and(NotReadyReason::is_sealed)
     }
 
     /// Loads the directory from the store, if it has changed.
@@ -189,10 +206,14 @@ impl App {
     /// # Errors
     /// The store is unavailable, or its rows are not authentic. The old directory remains in use.
     pub async fn reload(&self) -> Result<(), Error> {
-        self.reload_with_mode(ReloadMode::IfChanged).await
+        self.reload_with_mode(ReloadMode::IfChanged).await.map_err(|it| it.cause)
     }
 
-    pub async fn reload_with_mode(&self, mode: ReloadMode) -> Result<(), Error> {
+    /// As [`App::reload`]; the error also has the reason.
+    ///
+    /// # Errors
+    /// Same as [`App::reload`].
+    pub async fn reload_with_mode(&self, mode: ReloadMode) -> Result<(), ReloadError> {
         let result = self.try_reload(mode).await;
         if result.is_err() {
             self.metrics.reloads.increment(ReloadOutcome::Failed);
@@ -200,7 +221,7 @@ impl App {
         result
     }
 
-    async fn try_reload(&self, mode: ReloadMode) -> Result<(), Error> {
+    async fn try_reload(&self, mode: ReloadMode) -> Result<(), ReloadError> {
         let _guard = self.reload_lock.lock().await;
         let (Some(current), Some(source)) = (self.directory.load_full(), self.key_source.get())
         else {
@@ -208,10 +229,15 @@ impl App {
         };
         let store = &*self.vault.store;
         // An earlier reload may have loaded the change while this one waited for the lock.
-        if mode == ReloadMode::IfChanged && store.directory_version().await? == current.version() {
-            return Ok(());
+        if mode == ReloadMode::IfChanged {
+            let version = store.directory_version().await.map_err(ReloadError::from_store)?;
+            if version == current.version() {
+                return Ok(());
+            }
         }
-        let reloaded = Directory::load(store, &**source, Some(&current)).await?;
+        let records = store.load_directory().await.map_err(ReloadError::from_store)?;
+        let reloaded = Directory::open(records, &**source, Some(&current));
+        let reloaded = reloaded.map_err(ReloadError::from_keys)?;
         log_alterations(Some(&current), &reloaded);
         self.directory.store(Some(Arc::new(reloaded)));
         self.metrics.reloads.increment(ReloadOutcome::Succeeded);

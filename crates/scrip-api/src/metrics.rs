@@ -44,7 +44,10 @@ labels! {
     pub enum UnroutedReason {
         NoRoute "no_route",
         MethodNotAllowed "method_not_allowed",
+        /// The vault is sealed.
         Sealed "sealed",
+        /// The storage fails, so that the policy in memory may be outdated.
+        StoreUnreachable "store_unreachable",
     }
 
     /// Why the memory for a body or a response could not be reserved.

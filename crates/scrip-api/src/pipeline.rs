@@ -39,7 +39,7 @@ use crate::{
     deprecation,
     metrics::Metrics,
     middleware::{
-        authenticate::authenticate,
+        authenticate::{authenticate, not_ready},
         body::read_body,
         cors,
         idempotency::{self, ComparedRequest, IdempotencyStep},
@@ -165,12 +165,23 @@ impl MatchedRoute {
         }
     }
 
-    fn reject(&self, problem: &Problem, trace: &TraceId) -> Response {
+    fn reject(&self, app: &App, problem: Problem, trace: &TraceId) -> Response {
+        let problem = name_storage_cause(app, problem);
         let response = problem.response(trace);
         match self {
-            Self::Callback(row) => (row.render_rejection)(response, problem),
+            Self::Callback(row) => (row.render_rejection)(response, &problem),
             Self::Keyed(_) | Self::Keyless(_) | Self::Unmatched(_) => response,
         }
+    }
+}
+
+/// Names the cause of an unavailable storage. Without a known cause the problem stays general, and
+/// its error is logged.
+pub(crate) fn name_storage_cause(app: &App, problem: Problem) -> Problem {
+    let is_unavailable = matches!(problem, Problem::Failed(Error::Unavailable(_)));
+    match app.storage_reason().filter(|_| is_unavailable) {
+        Some(reason) => Problem::NotReady(reason),
+        None => problem,
     }
 }
 
@@ -189,12 +200,13 @@ pub(crate) async fn run_route(app: &Arc<App>, route: &MatchedRoute, request: Req
     let mut incoming = IncomingRequest { head, body, trace, address };
     let Some(name) = route.route_name() else {
         let response = handle(app, route, &mut incoming).await;
-        return response.unwrap_or_else(|problem| route.reject(&problem, &incoming.trace));
+        return response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
     };
     let operation: Operation = name.operation;
     let watch = RequestObserver::start(app, name, &incoming.trace, &incoming.head.headers);
     let response = watch.run_handler(app, handle(app, route, &mut incoming)).await;
-    let mut response = response.unwrap_or_else(|problem| route.reject(&problem, &incoming.trace));
+    let mut response =
+        response.unwrap_or_else(|problem| route.reject(app, problem, &incoming.trace));
     deprecation::add_headers(operation, incoming.head.uri.path(), response.headers_mut());
     watch.finish(app, &incoming.trace, response.status().as_u16());
     response
@@ -239,7 +251,7 @@ async fn handle_callback(
         app.keyless_body_memory.start_keyless_reservation(ClientNetwork::from_address(*address));
     let (deadline, bytes_max) = (app.limits.keyless_deadline(), route.format.bytes_max);
     let body = read_body(app, body, deadline, bytes_max, &mut reservation).await?;
-    let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
+    let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
     let (id, secret) = extract_path_ids(count_path_parameters(route.path), head).await;
     let request = CallbackRequest {
         app: Arc::clone(app),
@@ -414,7 +426,7 @@ async fn reauthenticate_if_changed(
         .zip(now.as_ref())
         .is_some_and(|(then, now)| Arc::ptr_eq(then, now));
     drop(now);
-    if same && caller.access_session().is_none() && !app.is_sealed() {
+    if same && caller.access_session().is_none() && app.rejection_reason().is_none() {
         return Ok(caller);
     }
     Ok(authenticate(app, headers, caller.origin().clone()).await?.caller)

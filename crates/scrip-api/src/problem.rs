@@ -15,7 +15,10 @@ use scrip_core::{
 use scrip_threeds::message::FailureKind;
 use serde::Serialize;
 
-use crate::{deprecation::DeprecatedFeature, middleware::trace::TraceId, wire::ParseError};
+use crate::{
+    app::readiness::NotReadyReason, deprecation::DeprecatedFeature, middleware::trace::TraceId,
+    wire::ParseError,
+};
 
 /// Every failure that a client can receive.
 #[derive(Debug)]
@@ -43,14 +46,15 @@ pub enum Problem {
     BodyTimeout,
     /// Not JSON, or JSON that is not accepted. The text states the rule and the position.
     Malformed(String),
-    /// The vault keys are not open yet, or the directory in memory is too old to be trusted.
-    Sealed,
+    /// The vault is sealed, its storage fails, or the directory in memory is too old to be trusted.
+    /// The cause is logged once per outage, not for each request.
+    NotReady(NotReadyReason),
     /// The policy of the key's tenant was altered outside of the vault. Already logged.
     TenantPolicyAltered,
     /// The shared counters are unavailable, and the outage policy is to reject. Already logged.
     RateLimiterUnavailable,
-    /// The store is unavailable. The readiness check logged the cause.
-    NotReady,
+    /// The write queue is full, or no worker is free.
+    Overloaded,
     /// The memory for bodies is used up, or the share of the client's network.
     NoBodyMemory,
     /// The memory for large responses is used up, or the share of the client's network.
@@ -158,10 +162,10 @@ impl Problem {
             Self::Failed(Error::RateLimited(_) | Error::BudgetExhausted) => {
                 StatusCode::TOO_MANY_REQUESTS
             }
-            Self::Sealed
+            Self::NotReady(_)
             | Self::TenantPolicyAltered
             | Self::RateLimiterUnavailable
-            | Self::NotReady
+            | Self::Overloaded
             | Self::NoBodyMemory
             | Self::NoResponseMemory
             | Self::Failed(Error::Unavailable(_)) => StatusCode::SERVICE_UNAVAILABLE,
@@ -194,16 +198,14 @@ impl Problem {
             }
             Self::BodyTimeout => "the body did not arrive in time".to_owned(),
             Self::Malformed(rule) => rule.clone(),
-            Self::Sealed => {
-                "the vault is sealed until its keys are available; try again".to_owned()
-            }
+            Self::NotReady(reason) => reason.detail().to_owned(),
             Self::TenantPolicyAltered => {
                 "the policy of this tenant failed verification; contact the operator".to_owned()
             }
             Self::RateLimiterUnavailable => {
                 "the rate limiter is unavailable; try again shortly".to_owned()
             }
-            Self::NotReady => "the storage is unavailable; try again shortly".to_owned(),
+            Self::Overloaded => "the server is overloaded; try again shortly".to_owned(),
             Self::NoBodyMemory => {
                 "the memory for request bodies is used up; try again shortly".to_owned()
             }
@@ -239,10 +241,10 @@ impl Problem {
             | Self::MissingMetricsKey
             | Self::Misdirected
             | Self::BodyTimeout
-            | Self::Sealed
+            | Self::NotReady(_)
             | Self::TenantPolicyAltered
             | Self::RateLimiterUnavailable
-            | Self::NotReady
+            | Self::Overloaded
             | Self::NoBodyMemory
             | Self::NoResponseMemory
             | Self::Failed(

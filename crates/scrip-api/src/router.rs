@@ -10,7 +10,7 @@ use axum::{
 };
 
 use crate::{
-    app::App,
+    app::{App, readiness::NotReadyReason},
     handlers::probes,
     metrics::UnroutedReason,
     pipeline::{self, MatchedRoute},
@@ -60,14 +60,26 @@ impl InProcessServer {
     }
 }
 
-/// The router of a sealed vault: `/healthz` works, every other path, known or not, responds with
-/// 503.
-pub fn sealed_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
-    let sealed = || reject_all(app, UnroutedReason::Sealed, Problem::Sealed);
+/// The router of a vault that is sealed or may have an outdated policy: `/healthz` works, every
+/// other path, known or not, responds with 503.
+pub fn rejecting_router(app: &Arc<App>, extend: impl FnOnce(Router) -> Router) -> Router {
+    let reject = || {
+        let app = Arc::clone(app);
+        any(async move |request: Request| {
+            let reason = app.rejection_reason().unwrap_or(NotReadyReason::Starting);
+            let label = match reason.is_sealed() {
+                true => UnroutedReason::Sealed,
+                false => UnroutedReason::StoreUnreachable,
+            };
+            app.metrics.unrouted.increment(label);
+            let route = MatchedRoute::Unmatched(Arc::new(Problem::NotReady(reason)));
+            pipeline::run_route(&app, &route, request).await
+        })
+    };
     extend(Router::new())
         .route("/healthz", get(probes::healthz))
-        .fallback(sealed())
-        .method_not_allowed_fallback(sealed())
+        .fallback(reject())
+        .method_not_allowed_fallback(reject())
 }
 
 /// Counts every request that no route matches. The path alone decides between the problems, so the

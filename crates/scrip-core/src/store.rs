@@ -28,7 +28,7 @@ pub use self::{
 pub(crate) use self::error::IN_FLIGHT;
 pub use self::error::{StoreError, StoreFuture};
 
-pub use self::maintenance::{ExpiringEntity, StoreStatus};
+pub use self::maintenance::{ExpiringEntity, StoreCondition, StoreStatus};
 
 /// All storage traits together.
 macro_rules! store {

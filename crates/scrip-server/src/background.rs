@@ -2,22 +2,20 @@
 
 pub mod unseal;
 
-use std::{
-    future::Future,
-    panic::AssertUnwindSafe,
-    pin::Pin,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt;
 use scrip_api::{
-    app::{App, ReloadMode, auth_failures},
+    app::{
+        App, ReloadMode, auth_failures,
+        readiness::{NotReadyReason, ReloadError},
+    },
     metrics::{Label, SweepTarget},
 };
 use scrip_core::{
     Vault,
     audit::SignedWatermark,
+    error::Error,
     id::TenantId,
     operations::{
         claim_idempotency_key::RESPONSE_RETENTION,
@@ -57,8 +55,11 @@ const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);
 /// periodically without comparing it.
 const POLLS_BEFORE_RELOAD: u32 = 120;
 
-/// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so the
-/// vault is sealed.
+/// Detects an outage of PostgreSQL, and the end of an outage of any storage.
+const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
+
+/// After this many consecutive failures (2 seconds) revoked rights may still be in memory, so all
+/// requests are rejected.
 const FAILURES_MAX: u32 = 8;
 const PAUSE_AFTER_PANIC: Duration = Duration::from_secs(1);
 
@@ -72,6 +73,7 @@ pub(crate) fn start(node: &Node) {
         restart_after_panic(task, move || work(Arc::clone(&app)));
     };
     spawn("reload_directory_on_change", |app| Box::pin(reload_directory_on_change(app)));
+    spawn("probe_storage", |app| Box::pin(probe_storage(app)));
     spawn("destroy_epoch_keys", |app| Box::pin(destroy_epoch_keys(app)));
     if app.vault.epoch_keys.exchange().is_some() {
         spawn("republish_epoch_keys", |app| Box::pin(republish_epoch_keys(app)));
@@ -154,32 +156,56 @@ async fn reload_directory_on_change(app: Arc<App>) {
                 if mode == ReloadMode::Always {
                     polls = 0;
                 }
-                if app.directory_is_stale.swap(false, Ordering::Relaxed) {
+                if app.stale_by.replace(None).is_some() {
                     tracing::info!("tenants, applications and keys are up to date again");
                 }
             }
-            Err(error) => {
+            Err(ReloadError { cause: error, reason }) => {
                 let is_first = failures == 0;
                 // A slow reload counts as the polls that it delayed.
                 let missed_polls = started.elapsed().as_millis() / POLL_DIRECTORY_EVERY.as_millis();
                 let missed_polls = u32::try_from(missed_polls).unwrap_or(u32::MAX);
                 failures = failures.saturating_add(1).saturating_add(missed_polls);
-                if is_first {
+                // The store logs its own outage.
+                if is_first && reason != NotReadyReason::StoreUnreachable {
                     tracing::warn!(
                         ?error,
                         "reloading tenants, applications and keys failed; retrying"
                     );
                 }
-                if failures >= FAILURES_MAX && !app.directory_is_stale.swap(true, Ordering::Relaxed)
+                if failures >= FAILURES_MAX
+                    && app.stale_by.replace(Some(reason)).is_none()
+                    && app.storage_reason().is_none()
                 {
-                    tracing::error!(
-                        ?error,
-                        "tenants, applications and keys may be outdated: the vault is sealed until \
-                         a reload succeeds"
-                    );
+                    log_stale_directory(reason, &error);
                 }
             }
         }
+    }
+}
+
+fn log_stale_directory(reason: NotReadyReason, error: &Error) {
+    match reason.is_sealed() {
+        true => tracing::error!(
+            ?error,
+            "tenants, applications and keys may be outdated: the vault is sealed until a reload \
+             succeeds"
+        ),
+        false => tracing::error!(
+            ?error,
+            "tenants, applications and keys may be outdated: requests are refused until a reload \
+             succeeds"
+        ),
+    }
+}
+
+/// Probes the storage. After a failed commit a probe write brings the vault back without a client.
+async fn probe_storage(app: Arc<App>) {
+    let mut ticks = delayed_interval(PROBE_STORAGE_EVERY);
+    loop {
+        ticks.tick().await;
+        // The store logs an outage and its end.
+        drop(app.vault.store.probe().await);
     }
 }
 

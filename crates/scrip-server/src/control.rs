@@ -13,7 +13,7 @@ use std::{
 };
 
 use anyhow::Context;
-use scrip_api::app::App;
+use scrip_api::{app::App, metrics::Label};
 use scrip_core::{metrics::ReaderPoolMetrics, time::Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::{
@@ -39,6 +39,9 @@ pub struct ServerStatus {
     pub started_at: String,
     /// True until the root key opens the vault.
     pub sealed: bool,
+    /// Why the server is not ready, as in the metric `scrip_not_ready`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub not_ready: Option<String>,
     pub url: String,
     pub connections: usize,
     /// Number of writes that wait in the queues of the server.
@@ -126,6 +129,7 @@ impl ControlSocket {
             pid: std::process::id(),
             started_at: started_at.clone(),
             sealed: node.app.is_sealed(),
+            not_ready: node.app.not_ready_reason().map(|it| it.as_str().to_owned()),
             url: url.clone(),
             connections: node.connection_counts.open.load(Ordering::Relaxed),
             write_queue: node.app.vault.store.metrics().queued(),

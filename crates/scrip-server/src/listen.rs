@@ -223,7 +223,7 @@ struct ConnectionServer {
     limits: ConnectionLimits,
     tls: Option<Arc<Certificates>>,
     unsealed_router: Router,
-    sealed_router: Router,
+    rejecting_router: Router,
     http1_builder: http1::Builder,
     http2: http2::Builder<TokioExecutor>,
     sealed_start: SealedStart,
@@ -239,14 +239,15 @@ impl ConnectionServer {
         let http1_builder = http1_builder(limits.header_deadline, BUFFER_BYTES_MAX);
         let http2 = http2_builder(&limits);
         let unsealed_router = router::router(&app, |it| extend(endpoint::with_metrics(it, node)));
-        let sealed_router = router::sealed_router(&app, |it| endpoint::with_metrics(it, node));
+        let rejecting_router =
+            router::rejecting_router(&app, |it| endpoint::with_metrics(it, node));
         let sealed_start = node.settings.sealed_start;
         Self {
             app,
             limits,
             tls,
             unsealed_router,
-            sealed_router,
+            rejecting_router,
             http1_builder,
             http2,
             sealed_start,
@@ -268,7 +269,7 @@ impl ConnectionServer {
         let service = ConnectionService {
             app: Arc::clone(&self.app),
             unsealed_router: self.unsealed_router.clone(),
-            sealed_router: self.sealed_router.clone(),
+            rejecting_router: self.rejecting_router.clone(),
             peer,
             activity: Arc::clone(&admitted.activity),
             sealed_start: self.sealed_start,

@@ -1,6 +1,6 @@
 //! State of one server: the API state, settings and metrics.
 
-use std::{sync::Arc, time::Duration};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use scrip_api::app::App;
 
@@ -39,6 +39,8 @@ pub struct NodeSettings {
     pub sealed_start: SealedStart,
     /// The certificates of the client listener, for metrics. The listener uses the same instance.
     pub certificates: Option<Arc<Certificates>>,
+    /// The directory whose file system is measured.
+    pub data_dir: Option<PathBuf>,
 }
 
 /// How requests are served from the start of the server until the vault is unsealed for the first
@@ -61,6 +63,7 @@ impl Default for NodeSettings {
             card_ranges_age_max: CARD_RANGES_AGE_MAX,
             sealed_start: SealedStart::Reject,
             certificates: None,
+            data_dir: None,
         }
     }
 }

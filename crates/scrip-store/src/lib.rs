@@ -2,6 +2,7 @@
 
 pub mod claims;
 mod facets;
+mod health;
 pub mod postgres;
 mod shared;
 mod sql;

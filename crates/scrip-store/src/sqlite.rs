@@ -8,7 +8,7 @@ pub mod statement_list;
 mod tokens;
 pub mod transfer;
 
-use std::{fs::File, path::PathBuf, time::Duration};
+use std::{fs::File, path::PathBuf, sync::Arc, time::Duration};
 
 use rusqlite::Connection;
 use scrip_core::{
@@ -19,6 +19,7 @@ use scrip_core::{
 
 use crate::{
     claims::InFlightClaims,
+    health::StoreHealth,
     shared::audit::log::{ChainStatements, SQLITE_LOG},
     sql::{BatchDelete, Outcome, Parameter, parameters, run_sync_future},
     sqlite::{
@@ -52,6 +53,7 @@ pub struct SqliteStore {
     pub(crate) read_log: SqliteReadLog,
     pub(crate) claims: InFlightClaims,
     path: PathBuf,
+    health: Arc<StoreHealth>,
     _lock: Option<File>,
 }
 

@@ -40,11 +40,18 @@ pub struct Contract {
     undocumented: &'static [&'static str],
 }
 
-/// A sealed server rejects all requests alike, so its responses do not mark deprecated operations.
-/// The document does not describe this difference.
+/// A server that is sealed or has lost its storage rejects all requests alike, so its responses do
+/// not mark deprecated operations. The document does not describe this difference.
 fn is_omitted_when_sealed(exchange: &Exchange, header: &str) -> bool {
-    let is_sealed = exchange.status == 503 && exchange.body.contains("the vault is sealed");
-    is_sealed && ["Deprecation", "Sunset", "Link"].contains(&header)
+    let details = [
+        "the vault is sealed",
+        "the disk of the vault",
+        "the storage of the vault",
+        "the database of the vault",
+    ];
+    let is_rejecting =
+        exchange.status == 503 && details.iter().any(|it| exchange.body.contains(it));
+    is_rejecting && ["Deprecation", "Sunset", "Link"].contains(&header)
 }
 
 /// The statuses with which a server can respond on a path without a route.

@@ -264,7 +264,7 @@ async fn run_server(
     if !is_stopped {
         log_addresses(&addresses);
         seed_random_generator(Arc::clone(&app));
-        if app.is_sealed() {
+        if app.key_source.get().is_none() {
             tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
         }
         serving.await.context(LISTENER_FAILED)?;
@@ -351,6 +351,7 @@ async fn build_node(
         metrics_key,
         directory_servers: Some(directory_servers),
         sealed_start: mode.sealed_start(),
+        data_dir: Some(settings.storage.data_dir.clone()),
         card_ranges_age_max: settings
             .threeds
             .card_ranges_max_age_hours

@@ -7,7 +7,10 @@ use scrip_core::store::StoreError;
 use tokio::time::timeout;
 
 use crate::{
-    app::{App, ReadinessCheck},
+    app::{
+        App,
+        readiness::{NotReadyReason, ReadinessCheck, ReadinessResult},
+    },
     middleware::trace::TraceId,
     problem::Problem,
     wire,
@@ -33,45 +36,59 @@ fn is_fresh(last_check: ReadinessCheck, app: &App) -> bool {
     (app.ticks)().saturating_sub(last_check.at) < CHECK_CACHE_TIME
 }
 
-/// Responds with 200 if the store is available. While the vault is sealed, `sealed_router` responds
-/// instead.
+/// Responds with 200 if the store is available. While all requests are rejected,
+/// `rejecting_router` responds instead.
 pub(crate) async fn readyz(app: &Arc<App>, trace: &TraceId) -> Response {
-    readiness_response(is_ready(app).await, trace)
+    readiness_response(find_readiness(app).await, trace)
 }
 
-pub fn readiness_response(is_ready: bool, trace: &TraceId) -> Response {
-    if is_ready {
-        return wire::response::json(200, r#"{"status":"ready"}"#.to_owned());
+pub fn readiness_response(result: ReadinessResult, trace: &TraceId) -> Response {
+    match result {
+        ReadinessResult::Ready => wire::response::json(200, r#"{"status":"ready"}"#.to_owned()),
+        ReadinessResult::Overloaded => Problem::Overloaded.response(trace),
+        ReadinessResult::NotReady(reason) => Problem::NotReady(reason).response(trace),
     }
-    Problem::NotReady.response(trace)
 }
 
-/// Returns the result of the last check, or runs a new check if that is too old. Concurrent
-/// requests share one check.
-pub async fn is_ready(app: &Arc<App>) -> bool {
+/// Returns a known reason, else the result of the last check. Runs a new check if that is too old;
+/// concurrent requests share one. A check writes nothing.
+pub async fn find_readiness(app: &Arc<App>) -> ReadinessResult {
+    if let Some(reason) = app.not_ready_reason() {
+        return ReadinessResult::NotReady(reason);
+    }
     let last_check = app.readiness.0.try_lock().ok().and_then(|it| *it);
     if let Some(last_check) = last_check.filter(|it| is_fresh(*it, app)) {
-        return last_check.is_ready;
+        return last_check.result;
     }
     // In a separate task: a client that disconnects must not cancel the check, because each such
     // client would then start another one.
     let check = tokio::spawn(check_readiness(Arc::clone(app)));
-    timeout(READINESS_TIMEOUT, check).await.is_ok_and(|it| it.unwrap_or(false))
+    match timeout(READINESS_TIMEOUT, check).await {
+        Ok(result) => result.unwrap_or(ReadinessResult::Overloaded),
+        Err(_) => ReadinessResult::NotReady(NotReadyReason::StoreUnreachable),
+    }
 }
 
-async fn check_readiness(app: Arc<App>) -> bool {
+async fn check_readiness(app: Arc<App>) -> ReadinessResult {
     let mut last = app.readiness.0.lock().await;
     if let Some(last) = last.filter(|it| is_fresh(*it, &app)) {
-        return last.is_ready;
+        return last.result;
     }
     app.metrics.readiness_checks.increment();
     let result = timeout(READINESS_TIMEOUT, app.vault.store.check_ready()).await;
     let timed_out = || Err(StoreError::Unavailable("the store did not respond in time".into()));
     let result = result.unwrap_or_else(|_| timed_out());
+    // The store logs an outage once, so a probe that notices it first is not logged.
     if let Err(error) = &result {
-        tracing::error!(?error, "readiness check failed");
+        tracing::debug!(?error, "readiness check failed");
     }
-    let is_ready = result.is_ok();
-    *last = Some(ReadinessCheck { at: (app.ticks)(), is_ready });
-    is_ready
+    let result = match result {
+        Ok(()) => ReadinessResult::Ready,
+        Err(StoreError::Busy) => ReadinessResult::Overloaded,
+        Err(StoreError::Unavailable(_) | StoreError::AlreadyCompleted | StoreError::Corrupt(_)) => {
+            ReadinessResult::NotReady(NotReadyReason::StoreUnreachable)
+        }
+    };
+    *last = Some(ReadinessCheck { at: (app.ticks)(), result });
+    result
 }

@@ -12,7 +12,7 @@ use scrip_core::{
 };
 
 use crate::{
-    app::App,
+    app::{App, readiness::NotReadyReason},
     metrics::AuthenticationFailure,
     middleware::long_evaluation,
     problem::{InvalidApiKey, Problem},
@@ -51,7 +51,7 @@ async fn find_caller(
     let (principal, api_key_id) = match found_key {
         Some((principal, api_key_id)) => (principal, Some(api_key_id)),
         None if ApiKeyText::is_session_key(key) => {
-            let directory = app.directory.load_full().ok_or(Problem::Sealed)?;
+            let directory = app.directory.load_full().ok_or_else(|| not_ready(app))?;
             let session_principal = resume_access_session(&app.vault, &directory, key).await?;
             (Arc::new(session_principal.ok_or_else(|| reject_key(key))?), None)
         }
@@ -90,12 +90,12 @@ fn count_failure(app: &App, problem: &Problem) {
         | Problem::TooLarge
         | Problem::LengthRequired
         | Problem::Misdirected
-        | Problem::NotReady
+        | Problem::NotReady(_)
         | Problem::NoBodyMemory
         | Problem::NoResponseMemory
         | Problem::BodyTimeout
         | Problem::Malformed(_)
-        | Problem::Sealed
+        | Problem::Overloaded
         | Problem::RateLimiterUnavailable
         | Problem::Failed(_) => return,
     };
@@ -108,11 +108,11 @@ type KeyLookup = ([u8; 32], Option<(Arc<Principal>, ApiKeyId)>);
 /// Finds an application's key in memory by its digest.
 fn look_up_key(app: &App, key: &str) -> Result<KeyLookup, Problem> {
     // Checked when the head arrived, but the state can change while the body arrives.
-    if app.is_sealed() {
-        return Err(Problem::Sealed);
+    if let Some(reason) = app.rejection_reason() {
+        return Err(Problem::NotReady(reason));
     }
     let directory = app.directory.load();
-    let directory = directory.as_ref().ok_or(Problem::Sealed)?;
+    let directory = directory.as_ref().ok_or_else(|| not_ready(app))?;
     let digest = directory.digest(key);
     match directory.find_by_digest(&digest) {
         Some(ApiKeyLookup::Found { principal, api_key }) => {
@@ -121,6 +121,11 @@ fn look_up_key(app: &App, key: &str) -> Result<KeyLookup, Problem> {
         Some(ApiKeyLookup::PolicyAltered) => Err(Problem::TenantPolicyAltered),
         None => Ok((digest, None)),
     }
+}
+
+/// The problem while there is no directory.
+pub(crate) fn not_ready(app: &App) -> Problem {
+    Problem::NotReady(app.rejection_reason().unwrap_or(NotReadyReason::Starting))
 }
 
 /// Rejects a repeated header. Otherwise a proxy in front could use another one of the values than

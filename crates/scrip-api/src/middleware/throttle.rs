@@ -17,7 +17,9 @@ use scrip_core::{
 };
 
 use crate::{
-    app::App, limiter::RateLimitError, middleware::authenticate::AuthenticatedCaller,
+    app::App,
+    limiter::RateLimitError,
+    middleware::authenticate::{AuthenticatedCaller, not_ready},
     problem::Problem,
 };
 
@@ -66,7 +68,7 @@ pub async fn count_anonymous(app: &App, client: IpAddr) -> Result<(), Problem> {
 }
 
 async fn count_request(app: &App, request: &RateLimitRequest) -> Result<(), Problem> {
-    let pepper = app.pepper().map_err(|_| Problem::Sealed)?;
+    let pepper = app.pepper().map_err(|_| not_ready(app))?;
     let decision = app.limiter.count_request(&*app.vault.clock, &pepper, request).await;
     decision.map_err(|error| match error {
         RateLimitError::Rejected(rejection) => too_many_requests(app.vault.clock.now(), rejection),

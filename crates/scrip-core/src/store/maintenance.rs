@@ -35,14 +35,39 @@ pub trait Maintenance: Send + Sync {
     /// The last saved watermark. Its MAC is not checked here.
     fn load_watermark(&self) -> StoreFuture<'_, Option<SignedWatermark>>;
 
-    /// Whether the store can serve a read and a write now.
+    /// Whether the store can serve a read and a write now. Writes nothing.
     fn check_ready(&self) -> StoreFuture<'_, ()>;
+
+    /// The condition of the storage. Reads one atomic value.
+    fn condition(&self) -> StoreCondition {
+        StoreCondition::Up
+    }
+
+    /// Finds out whether the storage has failed or recovered, and updates the condition. An engine
+    /// that reports failed commits writes only while its condition is not `Up`.
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(std::future::ready(Ok(())))
+    }
 
     /// The current metrics. Cheap enough to call every second.
     fn metrics(&self) -> StoreMetrics;
 
     /// For the operator: the row counts and sizes of the store.
     fn status(&self) -> StoreFuture<'_, StoreStatus>;
+}
+
+/// Whether the storage accepts reads and writes. A worse condition is greater.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub enum StoreCondition {
+    #[default]
+    Up,
+    /// A commit failed, for example because the file system is read-only. No later commit of the
+    /// engine's own has succeeded.
+    CommitFailed,
+    /// A commit failed because no space is left.
+    DiskFull,
+    /// The database server does not respond.
+    Unreachable,
 }
 
 /// Entities that expire, with an audit record.

@@ -2,8 +2,8 @@
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use scrip_api::app::App;
-use scrip_core::policy::Directory;
+use scrip_api::app::{App, readiness::NotReadyReason};
+use scrip_core::{error::Error, policy::Directory};
 use scrip_seal::KeySource;
 use tokio::time::sleep;
 
@@ -19,10 +19,15 @@ where
 {
     let mut pause = PAUSE_MIN;
     let mut logged_causes = BTreeSet::new();
-    while let Err(error) = try_unseal(&app, &find_source).await {
+    while let Err(SealedBy { reason, error }) = try_unseal(&app, &find_source).await {
+        app.sealed_by.replace(Some(reason));
         let cause = format!("{error:#}");
-        if logged_causes.insert(cause.clone()) {
-            tracing::error!(cause, "the vault is sealed; retrying");
+        // The store logs its own outage.
+        if app.storage_reason().is_none() && logged_causes.insert(cause.clone()) {
+            match reason.is_sealed() {
+                true => tracing::error!(cause, "the vault is sealed; retrying"),
+                false => tracing::error!(cause, "the vault cannot be loaded; retrying"),
+            }
         }
         sleep(pause).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
@@ -30,19 +35,34 @@ where
     tracing::info!("the vault is open");
 }
 
-/// Unseals the vault. Loading the directory decrypts the pepper, so a wrong root key is an error.
-async fn try_unseal<F>(app: &App, find_source: &F) -> anyhow::Result<()>
+/// Why the vault could not be unsealed.
+struct SealedBy {
+    reason: NotReadyReason,
+    error: anyhow::Error,
+}
+
+fn sealed_by_store(error: impl Into<Error>) -> SealedBy {
+    let error = error.into();
+    SealedBy { reason: NotReadyReason::from_store_error(&error), error: explain(error) }
+}
+
+fn sealed_by_key(error: anyhow::Error) -> SealedBy {
+    SealedBy { reason: NotReadyReason::RootKey, error }
+}
+
+/// Unseals the vault. Opening the directory decrypts the pepper, so a wrong root key is an error.
+async fn try_unseal<F>(app: &App, find_source: &F) -> Result<(), SealedBy>
 where
     F: Fn() -> anyhow::Result<Arc<dyn KeySource>>,
 {
-    let store = &*app.vault.store;
-    let directory = store.load_directory().await.map_err(explain)?;
-    if directory.system_keys.is_none() {
-        anyhow::bail!("the vault is empty; run: scrip init");
+    let records = app.vault.store.load_directory().await.map_err(sealed_by_store)?;
+    if records.system_keys.is_none() {
+        return Err(sealed_by_key(anyhow::anyhow!("the vault is empty; run: scrip init")));
     }
-    let source = find_source()?;
-    let directory = Directory::load(store, &*source, None).await.map_err(explain)?;
-    app.start_clock(&directory).await.map_err(explain)?;
+    let source = find_source().map_err(sealed_by_key)?;
+    let directory = Directory::open(records, &*source, None);
+    let directory = directory.map_err(|it| sealed_by_key(explain(it)))?;
+    app.start_clock(&directory).await.map_err(sealed_by_store)?;
     app.unseal(directory, source);
     Ok(())
 }

@@ -29,8 +29,8 @@ use crate::{
 pub(crate) struct ConnectionService {
     pub(crate) app: Arc<App>,
     pub(crate) unsealed_router: Router,
-    /// Router while the vault is sealed.
-    pub(crate) sealed_router: Router,
+    /// Router while all requests are rejected.
+    pub(crate) rejecting_router: Router,
     pub(crate) peer: SocketAddr,
     pub(crate) activity: Arc<Activity>,
     pub(crate) sealed_start: SealedStart,
@@ -51,10 +51,10 @@ impl Service<Request<Incoming>> for ConnectionService {
     type Future = Pin<Box<dyn Future<Output = Result<Response, Infallible>> + Send>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
-        let is_sealed = self.app.is_sealed();
-        let must_wait = is_sealed && self.must_wait(request.uri().path());
+        let is_rejecting = self.app.rejection_reason().is_some();
+        let must_wait = is_rejecting && self.must_wait(request.uri().path());
         let router =
-            if is_sealed && !must_wait { &self.sealed_router } else { &self.unsealed_router };
+            if is_rejecting && !must_wait { &self.rejecting_router } else { &self.unsealed_router };
         let client = self.app.trusted_proxies.client_address(self.peer.ip(), request.headers());
         let (router, app) = (router.clone(), Arc::clone(&self.app));
         let guard = RequestGuard::new(Arc::clone(&self.activity), Arc::clone(&app));

@@ -7,7 +7,7 @@ use std::{
 };
 
 use scrip_api::{
-    app::App,
+    app::{App, readiness::NotReadyReason},
     limiter::{Limiter, decisions::RateLimitDecisions},
     metrics::{Label, Metrics, STATUSES, label::Counters},
     routes::ROUTES,
@@ -21,6 +21,7 @@ use scrip_seal::{EpochKeys, KeyExchange};
 
 use crate::{
     directory_servers::{self, ConnectedScheme},
+    files::disk_space::DiskSpace,
     metrics::{
         page::{HistogramUnit, MetricsPage},
         process_metrics,
@@ -39,7 +40,8 @@ pub(crate) fn render(node: &Node) -> String {
     let metrics = &app.metrics;
     page.start_family(&table::BUILD_INFO)
         .write_sample(&[("version", env!("CARGO_PKG_VERSION"))], 1);
-    page.write_single(&table::SEALED, u64::from(app.is_sealed()));
+    write_readiness(&mut page, app);
+    write_disk(&mut page, node);
     write_requests(&mut page, metrics);
     write_connections(&mut page, node);
     write_memory(&mut page, app);
@@ -80,6 +82,24 @@ pub(crate) fn render(node: &Node) -> String {
     page.write_single(&table::STARTED_AT, to_seconds(started));
     process_metrics::write_process_metrics(&mut page);
     page.into_text()
+}
+
+/// Every reason has a series, so that an alert can rely on it.
+fn write_readiness(page: &mut MetricsPage, app: &App) {
+    let (storage, rejection) = (app.storage_reason(), app.rejection_reason());
+    page.write_single(&table::SEALED, u64::from(app.is_sealed()));
+    let is_up = storage.is_none() && rejection != Some(NotReadyReason::StoreUnreachable);
+    page.write_single(&table::STORE_UP, u64::from(is_up));
+    let is_reported = |it: NotReadyReason| u64::from([storage, rejection].contains(&Some(it)));
+    let rows = NotReadyReason::ALL.iter().map(|it| (it.as_str(), is_reported(*it)));
+    write_labelled(page, &table::NOT_READY, "reason", rows);
+}
+
+fn write_disk(page: &mut MetricsPage, node: &Node) {
+    let space = node.settings.data_dir.as_deref().and_then(|it| DiskSpace::read(it).ok());
+    let rows = |bytes: fn(&DiskSpace) -> u64| space.iter().map(move |it| ("data", bytes(it)));
+    write_labelled(page, &table::DISK_FREE, "directory", rows(|it| it.free_bytes));
+    write_labelled(page, &table::DISK_SIZE, "directory", rows(|it| it.size_bytes));
 }
 
 fn to_seconds(ms: u64) -> f64 {

@@ -22,7 +22,7 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use scrip_api::{
-    app::limits::MinimumRate,
+    app::{limits::MinimumRate, readiness::ReadinessResult},
     handlers::probes,
     middleware::{authenticate::single_header, trace::TraceId},
     pipeline::serve_request,
@@ -183,7 +183,6 @@ async fn respond(state: &ListenerState, request: Request<Incoming>) -> Response 
 
 async fn route(state: &ListenerState, head: &Parts, trace: &TraceId) -> Response {
     let ListenerState { node, access, .. } = state;
-    let app = &node.app;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
         endpoint::PATH | "/healthz" | "/readyz" if !is_read => {
@@ -191,17 +190,21 @@ async fn route(state: &ListenerState, head: &Parts, trace: &TraceId) -> Response
         }
         endpoint::PATH => endpoint::respond(node, access.key.as_ref(), &head.headers, trace),
         "/healthz" => probes::health_response(),
-        "/readyz" if app.is_sealed() => Problem::Sealed.response(trace),
-        "/readyz" => probes::readiness_response(is_ready(state).await, trace),
+        "/readyz" => probes::readiness_response(find_readiness(state).await, trace),
         _ => Problem::NoRoute.response(trace),
     }
 }
 
-/// Returns false if the client runtime has no free worker for the check.
-async fn is_ready(state: &ListenerState) -> bool {
+/// A known reason needs no worker. If the client runtime has no free worker for a check, the server
+/// is overloaded.
+async fn find_readiness(state: &ListenerState) -> ReadinessResult {
     let app = Arc::clone(&state.node.app);
-    let check = state.clients.spawn(async move { probes::is_ready(&app).await });
-    timeout(READINESS_TIMEOUT, check).await.is_ok_and(|it| it.unwrap_or(false))
+    if let Some(reason) = app.not_ready_reason() {
+        return ReadinessResult::NotReady(reason);
+    }
+    let check = state.clients.spawn(async move { probes::find_readiness(&app).await });
+    let result = timeout(READINESS_TIMEOUT, check).await;
+    result.ok().and_then(Result::ok).unwrap_or(ReadinessResult::Overloaded)
 }
 
 /// Rejects unknown host names: a website that resolves its name to this address (DNS rebinding)

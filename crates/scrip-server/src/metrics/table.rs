@@ -37,7 +37,11 @@ macro_rules! families {
 #[rustfmt::skip]
 families! {
     BUILD_INFO Gauge "scrip_build_info" "Always 1; the label has the version.";
-    SEALED Gauge "scrip_sealed" "1 while all requests are rejected: the vault is sealed, or tenants, applications and keys cannot be reloaded.";
+    SEALED Gauge "scrip_sealed" "1 while all requests are rejected because the root key has not opened the vault; 0 if the storage is the reason.";
+    NOT_READY Gauge "scrip_not_ready" "1 while the server is not ready for this reason.";
+    STORE_UP Gauge "scrip_store_up" "1 while the storage accepts reads and writes.";
+    DISK_FREE Gauge "scrip_disk_free_bytes" "Free bytes of the file system of a directory.";
+    DISK_SIZE Gauge "scrip_disk_size_bytes" "Size of the file system of a directory.";
     REQUESTS Counter "scrip_requests_total" "Responses of routes, by operation and status.";
     REQUEST_DURATION Histogram "scrip_request_duration_seconds" "Time from the request head to the response, by operation.";
     IN_FLIGHT Gauge "scrip_requests_in_flight" "Requests without a response yet.";

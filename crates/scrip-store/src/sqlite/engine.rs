@@ -2,8 +2,10 @@
 
 pub(crate) mod checkpoint;
 pub(crate) mod connection;
+pub(crate) mod failure;
 pub(crate) mod open_chains;
 mod opening;
+pub(crate) mod probe;
 pub(crate) mod readers;
 pub(crate) mod statement;
 pub(crate) mod transaction;

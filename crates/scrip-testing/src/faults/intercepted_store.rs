@@ -20,8 +20,8 @@ use scrip_core::{
     store::{
         AccessSessionStore, AuditStore, ChangeOutcome, CommitExtras, DirectoryStore,
         ExpiringEntity, GuessStore, IdempotencyStore, ListingStore, Maintenance, PolicyStore,
-        Store, StoreFuture, StoreStatus, ThreeDsEventStore, ThreeDsSessionStore, TokenIntentStore,
-        TokenStore, UsageStore,
+        Store, StoreCondition, StoreFuture, StoreStatus, ThreeDsEventStore, ThreeDsSessionStore,
+        TokenIntentStore, TokenStore, UsageStore,
     },
     threeds::{ThreeDsEventRecord, ThreeDsSessionRecord, ThreeDsSessionWrite},
     time::{Month, Timestamp},
@@ -215,7 +215,12 @@ impl<I: Interceptor> Maintenance for InterceptedStore<I> {
         self.engine.metrics()
     }
 
+    fn condition(&self) -> StoreCondition {
+        self.engine.condition()
+    }
+
     forward! {
+        probe() -> ();
         delete_expired(entity: ExpiringEntity, cutoff: Timestamp, audit: AuditRecord) -> usize;
         erase_expired_cvcs(cutoff: Timestamp) -> usize;
         cap_at_shared_clock(at: Timestamp) -> Timestamp;

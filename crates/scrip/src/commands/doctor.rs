@@ -3,11 +3,11 @@
 mod certificates;
 mod epoch_keys;
 mod postgres;
+mod storage;
 
-use std::{fs, os::unix::fs::PermissionsExt, path::Path};
+use std::{fs, os::unix::fs::PermissionsExt};
 
 use anyhow::bail;
-use nix::sys::statvfs::statvfs;
 use scrip_core::{
     Vault,
     audit::{ReadRecording, authentic_time::load_authentic_time},
@@ -18,7 +18,6 @@ use scrip_core::{
 };
 use scrip_server::{
     config::{Environment, EpochKeyLocation, LockMemory, Settings},
-    control,
     files::bin_file,
     process::clock::SystemClock,
     storage::explain,
@@ -83,11 +82,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     if let Some(it) = settings.storage.postgres()? {
         findings.extend(runtime()?.block_on(postgres::check_postgres(&settings, it)));
     }
-    findings.push(match control::query_status(&settings.storage.data_dir) {
-        None => passed("server", "not running"),
-        Some(it) if it.sealed => failed("server", format!("process {} is sealed", it.pid)),
-        Some(it) => passed("server", format!("process {} listens at {}", it.pid, it.url)),
-    });
+    findings.push(storage::check_server(&settings));
     common.print_output(&report(&findings))?;
     let failed_count = findings.iter().filter(|it| it.verdict == CheckVerdict::Failed).count();
     if failed_count > 0 {
@@ -99,7 +94,7 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
 /// Checks the files in the data directory, and those that the settings place elsewhere.
 fn check_data_dir(settings: &Settings) -> Vec<Finding> {
     let mut findings = check_files(settings);
-    findings.push(check_disk(&settings.storage.data_dir));
+    findings.push(storage::check_disk(&settings.storage.data_dir));
     findings.push(check_bin_data(settings));
     findings.push(check_audit_trail(settings));
     findings
@@ -226,26 +221,6 @@ fn check_unused_password(settings: &Settings) -> Option<Finding> {
     let error = settings.file_with_unused_password()?.check().err()?;
     let message = format!("{error:#}; or remove the password, which SCRIP_STORAGE_URL overrides");
     Some(warning("permissions", message))
-}
-
-#[expect(clippy::useless_conversion, reason = "the width of these types differs by system")]
-fn check_disk(folder: &Path) -> Finding {
-    const WARNING_PERCENT: u64 = 10;
-    const FAILURE_PERCENT: u64 = 2;
-    let Ok(it) = statvfs(folder) else {
-        return failed("disk", format!("{} cannot be inspected", folder.display()));
-    };
-    let free = u64::from(it.blocks_available()).saturating_mul(u64::from(it.fragment_size()));
-    let total = u64::from(it.blocks()).saturating_mul(u64::from(it.fragment_size())).max(1);
-    let percent = u128::from(free) * 100 / u128::from(total);
-    let message = format!("{} free ({percent} %)", format_bytes(free));
-    if percent < u128::from(FAILURE_PERCENT) {
-        failed("disk", format!("{message}; writes will soon fail; free some space"))
-    } else if percent < u128::from(WARNING_PERCENT) {
-        warning("disk", message)
-    } else {
-        passed("disk", message)
-    }
 }
 
 fn check_swap(settings: &Settings) -> Finding {

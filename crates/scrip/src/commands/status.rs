@@ -41,8 +41,13 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     match &server {
         None => rows.push(("server", "not running".to_owned())),
         Some(it) => {
-            let sealed = if it.sealed { ", sealed" } else { "" };
-            rows.push(("server", format!("{} (process {}{sealed})", it.url, it.pid)));
+            let reason = it.not_ready.as_ref().filter(|_| !it.sealed);
+            let state = match reason {
+                Some(reason) => format!(", not ready: {reason}"),
+                None if it.sealed => ", sealed".to_owned(),
+                None => String::new(),
+            };
+            rows.push(("server", format!("{} (process {}{state})", it.url, it.pid)));
             rows.push(("version", it.version.clone()));
             rows.push(("started", it.started_at.clone()));
             rows.push(("connections", it.connections.to_string()));

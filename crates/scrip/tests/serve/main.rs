@@ -10,6 +10,8 @@ mod audit;
 mod network;
 mod operator;
 mod process;
+#[cfg(target_os = "linux")]
+mod storage;
 mod telemetry;
 mod threeds_sessions;
 

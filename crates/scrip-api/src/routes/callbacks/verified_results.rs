@@ -20,8 +20,8 @@ use zeroize::Zeroizing;
 
 use crate::{
     app::App,
-    middleware::{body::read_body, throttle, trace::TraceId},
-    pipeline::serve_request,
+    middleware::{authenticate::not_ready, body::read_body, throttle, trace::TraceId},
+    pipeline::{name_storage_cause, serve_request},
     problem::Problem,
     wire::response,
 };
@@ -42,7 +42,7 @@ where
         let origin = RequestOrigin { trace: Arc::clone(&trace.0), address };
         match process_request(app, schemes, &origin, request).await {
             Ok(reply) => response::json(200, Bytes::from_owner(reply)),
-            Err(problem) => problem.response(trace),
+            Err(problem) => name_storage_cause(app, problem).response(trace),
         }
     })
     .await;
@@ -76,8 +76,8 @@ async fn process_request(
     let mut body = request.into_body();
     let deadline = app.limits.body_deadline;
     let message = read_body(app, &mut body, deadline, MESSAGE_BYTES_MAX, &mut reservation).await?;
-    let directory = app.directory.load_full().filter(|_| !app.is_sealed());
-    let directory = directory.ok_or(Problem::Sealed)?;
+    let directory = app.directory.load_full().filter(|_| app.rejection_reason().is_none());
+    let directory = directory.ok_or_else(|| not_ready(app))?;
     let channel = ResultChannel::Verified(schemes.to_vec());
     let posted = PostedResult { id, secret: &secret, message: &message, channel };
     Ok(receive_result(&app.vault, &directory, origin, posted).await?)

@@ -1,13 +1,19 @@
 //! The connection pool of a node. Requests use connections with a timeout. A connection that did
 //! not respond in time is closed, not reused.
 
-use std::{error::Error, time::Duration};
+use std::{error::Error, sync::Arc, time::Duration};
 
 use deadpool_postgres::{Object, Status};
-use scrip_core::store::StoreError;
+use scrip_core::{audit::LogKind, store::StoreError};
 use tokio_postgres::error::SqlState;
 
-use crate::postgres::engine::{error::unavailable, tenant_lock::TenantLocks};
+use crate::{
+    health::{StoreHealth, describe},
+    postgres::engine::{
+        error::{failed_write_condition, unavailable},
+        tenant_lock::TenantLocks,
+    },
+};
 
 /// The clock by which a node decides that data is expired and may be deleted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +36,7 @@ pub(crate) struct ConnectionPool {
     /// disappeared without closing the connection.
     response_timeout: Duration,
     pub(crate) clock: DeletionClock,
+    pub(crate) health: Arc<StoreHealth>,
 }
 
 impl ConnectionPool {
@@ -39,7 +46,8 @@ impl ConnectionPool {
         response_timeout: Duration,
     ) -> Self {
         let (locks, clock) = (TenantLocks::default(), DeletionClock::EarlierOfBoth);
-        Self { connections, reserved, locks, response_timeout, clock }
+        let health = Arc::default();
+        Self { connections, reserved, locks, response_timeout, clock, health }
     }
 
     pub(crate) fn with_clock(self, clock: DeletionClock) -> Self {
@@ -107,6 +115,14 @@ impl PooledConnection {
     pub(crate) async fn with_timeout<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
         let timeout_error = |_| unavailable("PostgreSQL did not respond in time");
         tokio::time::timeout(self.response_timeout, work).await.map_err(timeout_error)
+    }
+}
+
+/// Reports a failed write, if the disk of the database is the reason. One slot of the health is
+/// enough, because both logs are in one database.
+pub(crate) fn report_failed_write(health: &StoreHealth, error: &StoreError) {
+    if let Some(condition) = failed_write_condition(error) {
+        health.report_failure(LogKind::Audit, condition, &describe(error));
     }
 }
 

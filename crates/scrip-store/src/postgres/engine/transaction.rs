@@ -6,6 +6,8 @@
 //! because under READ COMMITTED each statement sees the data committed before it began. Nothing
 //! else is locked earlier, so deadlocks cannot occur.
 
+use std::sync::Arc;
+
 use scrip_core::{
     audit::{AuditRecord, LogKind, RecordSubject},
     id::TenantId,
@@ -14,10 +16,11 @@ use scrip_core::{
 use tokio_postgres::{Row, error::SqlState};
 
 use crate::{
+    health::StoreHealth,
     postgres::engine::{
         chain::{self, PendingChain},
         error::{store_error, unavailable},
-        pool::{ConnectionPool, PooledConnection},
+        pool::{ConnectionPool, PooledConnection, report_failed_write},
         scope::RowScope,
         statement::{ExtraQuery, PostgresClient, SqlValue},
         tenant_lock::{TenantGuard, TenantLog},
@@ -44,6 +47,7 @@ pub(crate) struct PostgresTransaction {
     last_number: i64,
     pub(crate) chain: PendingChain,
     pub(crate) usage: UsageDelta,
+    health: Arc<StoreHealth>,
 }
 
 /// Locks the tenant and reserves token numbers. The result is at least the highest number of an
@@ -148,7 +152,10 @@ impl PostgresTransaction {
             match Self::try_begin(pool, tenant_log, tokens_max, extra_query).await {
                 Err(BeginError::Retry) if remaining_attempts > 0 => (),
                 Err(BeginError::Retry) => return Err(StoreError::Busy),
-                Err(BeginError::Failed(error)) => return Err(error),
+                Err(BeginError::Failed(error)) => {
+                    report_failed_write(&pool.health, &error);
+                    return Err(error);
+                }
                 Ok(transaction) => return Ok(transaction),
             }
         }
@@ -207,6 +214,7 @@ impl PostgresTransaction {
             last_number,
             chain,
             usage,
+            health: Arc::clone(&pool.health),
         };
         Ok((transaction, rows))
     }
@@ -319,7 +327,16 @@ impl PostgresTransaction {
 
     /// Writes the rows of a set, the log records and the usage counters, and commits: one round
     /// trip.
-    pub(crate) async fn commit_with(mut self, set: &WriteSet<'_>) -> Result<(), CommitError> {
+    pub(crate) async fn commit_with(self, set: &WriteSet<'_>) -> Result<(), CommitError> {
+        let health = Arc::clone(&self.health);
+        let result = self.put_and_commit(set).await;
+        if let Err(CommitError::Failed(error)) = &result {
+            report_failed_write(&health, error);
+        }
+        result
+    }
+
+    async fn put_and_commit(mut self, set: &WriteSet<'_>) -> Result<(), CommitError> {
         let tenant_log = TenantLog { log: self.log, tenant: self.tenant };
         self.chain.recover_lost_head(&self.connection, tenant_log).await?;
         let client = self.connection.client()?;

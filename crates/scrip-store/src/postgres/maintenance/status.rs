@@ -1,13 +1,18 @@
 //! Row counts for the operator and metrics of background work.
 
+use std::time::Duration;
+
 use scrip_core::{
-    audit::{AuditRecord, SignedWatermark},
+    audit::{AuditRecord, LogKind, SignedWatermark},
     metrics::{ReaderPoolMetrics, StoreMetrics},
-    store::{ExpiringEntity, Maintenance, StoreError, StoreFuture, StoreStatus},
+    store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
+use tokio::time::timeout;
+
 use crate::{
+    health::describe,
     postgres::{
         PostgresStore,
         engine::{
@@ -22,7 +27,7 @@ use crate::{
         clock_watermark::{load_watermark, save_watermark},
         status::{list_counts, list_key_versions, query_number},
     },
-    sql::{Statements, read_required},
+    sql::{Execute, Statements, read_required},
 };
 
 /// Counts the records of a log without a scan: sequence numbers have no gaps, so their differences
@@ -73,6 +78,51 @@ async fn check_ready(client: &impl Statements) -> Result<(), StoreError> {
     }
 }
 
+/// Longer than a loaded server takes, and as long as a readiness check.
+const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
+
+const PROBE_WRITE: &str = "
+-- probe_write
+UPDATE directory_state SET version = version WHERE singleton = 1";
+
+/// Compares the server with the recorded condition. Uses a reserved connection, so that load does
+/// not look like an outage. Writes only if a commit has failed.
+async fn probe(pool: &ConnectionPool) -> Result<(), StoreError> {
+    let reserved_pool = pool.reserved();
+    let client = AutocommitClient::new(&reserved_pool, RowScope::no_tenant());
+    let check = async {
+        match check_ready(&client).await {
+            // A connection that the server has closed fails once. The pool opens another one.
+            Err(StoreError::Unavailable(_)) => check_ready(&client).await,
+            result => result,
+        }
+    };
+    let health = &pool.health;
+    match timeout(PROBE_TIMEOUT, check).await {
+        Ok(Ok(())) => (),
+        // No connection is free: that says nothing about the server.
+        Ok(Err(StoreError::Busy)) => return Ok(()),
+        Ok(Err(error)) => {
+            health.report_failure(LogKind::Audit, StoreCondition::Unreachable, &describe(&error));
+            return Err(error);
+        }
+        Err(_) => {
+            let cause = "PostgreSQL did not respond in time";
+            health.report_failure(LogKind::Audit, StoreCondition::Unreachable, &cause);
+            return Err(unavailable(cause));
+        }
+    }
+    match health.condition() {
+        StoreCondition::Up => return Ok(()),
+        StoreCondition::CommitFailed | StoreCondition::DiskFull => {
+            client.execute(PROBE_WRITE, &[]).await?;
+        }
+        StoreCondition::Unreachable => (),
+    }
+    health.report_recovery(LogKind::Audit);
+    Ok(())
+}
+
 /// All pooled connections are reported as readers, because each of them may read.
 fn connection_metrics(pool: &ConnectionPool) -> ReaderPoolMetrics {
     let status = pool.status();
@@ -114,6 +164,14 @@ impl Maintenance for PostgresStore {
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {
         Box::pin(async move { check_ready(&self.without_tenant()).await })
+    }
+
+    fn condition(&self) -> StoreCondition {
+        self.pool.health.condition()
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(probe(&self.pool))
     }
 
     fn metrics(&self) -> StoreMetrics {

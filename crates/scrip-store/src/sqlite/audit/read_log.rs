@@ -18,11 +18,14 @@ use scrip_core::{
 use tokio::sync::oneshot;
 
 use crate::{
+    health::StoreHealth,
     shared::clone_error,
     sqlite::{
         engine::{
             checkpoint::Checkpointer,
             connection::PageMode,
+            failure::SqliteFailure,
+            probe::LogHealth,
             readers::Readers,
             transaction::SqliteTransaction,
             writer::{TaskResult, Writer, writer_stopped},
@@ -60,11 +63,12 @@ impl SqliteReadLog {
         page_mode: PageMode,
         clock: MonotonicClock,
         connection: Connection,
+        health: Arc<StoreHealth>,
     ) -> Result<Self, StoreError> {
         Ok(Self {
             _checkpointer: None,
             readers: Readers::new(path, page_mode)?,
-            writer: Writer::start(connection, clock)?,
+            writer: Writer::start(connection, clock, LogHealth { health, log: LogKind::Read })?,
             queue: Arc::default(),
         })
     }
@@ -106,7 +110,8 @@ impl SqliteReadLog {
             let result = active_tokens.try_for_each(|(month, token)| {
                 record_active_token(transaction, tenant, *month, token.as_str())
             });
-            TaskResult { should_commit: result.is_ok(), notify: Box::new(drop) }
+            let failure = result.as_ref().err().and_then(SqliteFailure::find);
+            TaskResult { should_commit: result.is_ok(), failure, notify: Box::new(drop) }
         };
         drop(self.writer.submit(Box::new(task)));
     }
@@ -129,7 +134,9 @@ impl ReadLogTask {
         let queued = self.0.take().map(|it| std::mem::take(&mut *lock(&it)));
         let (batches, replies): (Vec<_>, Vec<_>) =
             queued.unwrap_or_default().into_iter().map(|it| (it.batch, it.reply)).unzip();
-        let outcomes = match write_reads(transaction, &batches.iter().collect::<Vec<_>>()) {
+        let result = write_reads(transaction, &batches.iter().collect::<Vec<_>>());
+        let failure = result.as_ref().err().and_then(SqliteFailure::find);
+        let outcomes = match result {
             Ok(()) => batches.iter().map(|_| Ok(())).collect(),
             Err(error) => write_by_tenant(transaction, &batches, &error),
         };
@@ -140,7 +147,7 @@ impl ReadLogTask {
                 drop(reply.send(commit.as_ref().copied().map_err(clone_error).and(outcome)));
             }
         };
-        TaskResult { should_commit, notify: Box::new(notify) }
+        TaskResult { should_commit, failure, notify: Box::new(notify) }
     }
 }
 

@@ -58,6 +58,7 @@ fn checkpoint_loop(
     progress: &WriterProgress,
 ) {
     let (mut checkpointed_commits, mut last_state) = (0, WalState { pages: 0, checkpointed: 0 });
+    let mut is_failing = false;
     while stopped.recv_timeout(INTERVAL) == Err(mpsc::RecvTimeoutError::Timeout) {
         if progress.truncate_due.load(Ordering::Relaxed) {
             // No busy timeout: while this connection waits for readers, writers would wait too.
@@ -71,6 +72,7 @@ fn checkpoint_loop(
         }
         match checkpoint_until_short(connection) {
             Ok(state) => {
+                is_failing = false;
                 let pending = state.pages.saturating_sub(state.checkpointed);
                 progress.pages_pending.set(pending.try_into().unwrap_or_default());
                 progress
@@ -82,7 +84,12 @@ fn checkpoint_loop(
                 }
                 last_state = state;
             }
-            Err(error) => tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed"),
+            // Logged once: on a full disk every checkpoint fails until space is free.
+            Err(error) if !is_failing => {
+                is_failing = true;
+                tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed; retrying");
+            }
+            Err(_) => (),
         }
     }
 }

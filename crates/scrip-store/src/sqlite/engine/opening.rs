@@ -2,16 +2,18 @@
 
 use std::{path::Path, sync::Arc, time::Duration};
 
-use scrip_core::{store::StoreError, time::MonotonicClock};
+use scrip_core::{audit::LogKind, store::StoreError, time::MonotonicClock};
 
 use crate::{
     claims::InFlightClaims,
+    health::StoreHealth,
     sqlite::{
         SqliteStore,
         audit::read_log::{self, SqliteReadLog},
         engine::{
             checkpoint::Checkpointer,
             connection::{self, DatabaseKind, PageMode},
+            probe::LogHealth,
             readers::Readers,
             writer::Writer,
         },
@@ -87,7 +89,9 @@ impl SqliteStore {
         if has_unfinished_import(&vault)? {
             return Err(StoreError::Unavailable(UNFINISHED_IMPORT.into()));
         }
-        let writer = Writer::start(vault, clock)?;
+        let health = Arc::<StoreHealth>::default();
+        let vault_health = LogHealth { health: Arc::clone(&health), log: LogKind::Audit };
+        let writer = Writer::start(vault, clock, vault_health)?;
         let read_log_path = read_log::read_log_path(path);
         Ok(Self {
             _checkpointer: None,
@@ -96,11 +100,13 @@ impl SqliteStore {
                 page_mode,
                 clock,
                 open(&read_log_path, DatabaseKind::ReadLog)?,
+                Arc::clone(&health),
             )?,
             readers: Readers::new(path, page_mode)?,
             writer,
             claims: InFlightClaims::default(),
             path: path.to_owned(),
+            health,
             _lock: None,
         })
     }

@@ -7,7 +7,10 @@ use rusqlite::{
 use scrip_core::store::StoreError;
 use uuid::Uuid;
 
-use crate::sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements};
+use crate::{
+    sql::{ColumnReader, Execute, MISSING_COLUMNS, Parameter, Statements},
+    sqlite::engine::failure::SqliteFailure,
+};
 
 impl Statements for Connection {
     async fn query<T>(
@@ -118,7 +121,7 @@ pub(crate) fn with_snapshot<T>(
 pub(crate) fn store_error(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error() {
         Some(error) => {
-            StoreError::Unavailable(format!("SQLite error {}", error.extended_code).into())
+            StoreError::Unavailable(SqliteFailure { extended_code: error.extended_code }.into())
         }
         None => MISSING_COLUMNS,
     }

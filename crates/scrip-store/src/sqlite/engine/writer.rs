@@ -24,7 +24,11 @@ use tokio::sync::{mpsc, oneshot};
 use tracing::Instrument;
 
 use crate::sqlite::engine::{
-    connection::with_busy_timeout, transaction::SqliteTransaction, writer_metrics::WriterCounts,
+    connection::with_busy_timeout,
+    failure::SqliteFailure,
+    probe::{LogHealth, probe_task},
+    transaction::SqliteTransaction,
+    writer_metrics::WriterCounts,
 };
 
 /// Maximum length of the queue. Further writes are rejected immediately: clients would time out
@@ -40,6 +44,8 @@ pub(crate) type WriterTask = Box<dyn FnOnce(&mut SqliteTransaction<'_>) -> TaskR
 pub(crate) struct TaskResult {
     /// Whether the task commits; otherwise it is rolled back.
     pub(crate) should_commit: bool,
+    /// The error of SQLite, if the task failed with one.
+    pub(crate) failure: Option<SqliteFailure>,
     pub(crate) notify: Box<dyn FnOnce(Result<(), StoreError>) + Send>,
 }
 
@@ -54,6 +60,7 @@ pub(crate) struct Writer {
     thread: Option<JoinHandle<()>>,
     pub(crate) progress: Arc<WriterProgress>,
     counts: Arc<WriterCounts>,
+    health: LogHealth,
 }
 
 /// State that the writer and the checkpointer share.
@@ -73,18 +80,25 @@ pub(crate) struct WriterProgress {
 }
 
 impl Writer {
-    pub(crate) fn start(connection: Connection, clock: MonotonicClock) -> Result<Self, StoreError> {
+    pub(crate) fn start(
+        connection: Connection,
+        clock: MonotonicClock,
+        health: LogHealth,
+    ) -> Result<Self, StoreError> {
         let (queue, receiver) = mpsc::channel(QUEUE_MAX);
         let progress = Arc::new(WriterProgress::default());
         let counts = Arc::new(WriterCounts::default());
-        let thread_state = (Arc::clone(&progress), Arc::clone(&counts));
+        let thread_state = WriterState {
+            progress: Arc::clone(&progress),
+            counts: Arc::clone(&counts),
+            health: health.clone(),
+            clock,
+        };
         let thread = Builder::new()
             .name("scrip-writer".to_owned())
-            .spawn(move || {
-                writer_loop(&connection, receiver, &thread_state.0, &thread_state.1, clock)
-            })
+            .spawn(move || writer_loop(&connection, receiver, &thread_state))
             .map_err(|error| StoreError::Unavailable(error.into()))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), progress, counts })
+        Ok(Self { queue: Some(queue), thread: Some(thread), progress, counts, health })
     }
 
     /// Runs the work in the next commit and returns when it is durable.
@@ -105,10 +119,11 @@ impl Writer {
         let task: WriterTask = Box::new(move |transaction| {
             let outcome = work(transaction);
             let should_commit = outcome.as_ref().is_ok_and(should_commit);
+            let failure = outcome.as_ref().err().and_then(SqliteFailure::find);
             // The client may have disconnected; the effect stays.
             let notify =
                 move |commit: Result<(), StoreError>| drop(reply.send(commit.and(outcome)));
-            TaskResult { should_commit, notify: Box::new(notify) }
+            TaskResult { should_commit, failure, notify: Box::new(notify) }
         });
         self.submit(task)?;
         // Covers queueing, execution and sync.
@@ -126,6 +141,17 @@ impl Writer {
             }
             mpsc::error::TrySendError::Closed(_) => writer_stopped(),
         })
+    }
+
+    /// Writes and commits without a client, if a commit has failed before. Only a success of this
+    /// write ends the outage: a small write of a client can succeed on a disk that is still full.
+    pub(crate) async fn probe_after_failure(&self, database: &Path) -> Result<(), StoreError> {
+        if self.health.is_up() {
+            return Ok(());
+        }
+        let (reply, receiver) = oneshot::channel();
+        self.submit(probe_task(self.health.clone(), database, reply))?;
+        receiver.await.map_err(|_| writer_stopped())?
     }
 
     /// Whether the queue accepts a write now.
@@ -158,20 +184,27 @@ impl Drop for Writer {
     }
 }
 
+/// The state that the thread of a writer uses.
+struct WriterState {
+    progress: Arc<WriterProgress>,
+    counts: Arc<WriterCounts>,
+    health: LogHealth,
+    clock: MonotonicClock,
+}
+
 fn writer_loop(
     connection: &Connection,
     mut queue: mpsc::Receiver<WriterTask>,
-    progress: &WriterProgress,
-    counts: &WriterCounts,
-    clock: MonotonicClock,
+    state: &WriterState,
 ) {
+    let WriterState { progress, counts, health, clock } = state;
     let mut tasks = Vec::with_capacity(GROUP_MAX);
     while queue.blocking_recv_many(&mut tasks, GROUP_MAX) > 0 {
         if progress.restart_due.swap(false, Ordering::Relaxed) {
             restart_wal(connection);
         }
         let started_at = clock();
-        let (results, commit_result) = commit_group(connection, &mut tasks, &mut queue);
+        let (results, commit_result) = commit_group(connection, &mut tasks, &mut queue, health);
         let duration = clock().saturating_sub(started_at);
         // Read after the commit, because the requesting task may have joined the group late.
         if progress.truncate_requested.swap(false, Ordering::Relaxed)
@@ -238,25 +271,32 @@ fn commit_group(
     connection: &Connection,
     tasks: &mut Vec<WriterTask>,
     queue: &mut mpsc::Receiver<WriterTask>,
+    health: &LogHealth,
 ) -> (Vec<Option<TaskResult>>, Result<(), StoreError>) {
     let mut results = Vec::with_capacity(tasks.len());
     let mut transaction = match SqliteTransaction::begin(connection) {
         Ok(transaction) => transaction,
         Err(error) => {
+            // Reported first: dropping a task reports an error to its caller.
+            health.report_failed_commit(&error);
             tasks.clear();
             return (results, Err(error));
         }
     };
     for task in tasks.drain(..) {
-        results.push(run_task(&mut transaction, task));
+        results.push(run_task(&mut transaction, task, health));
     }
     // Tasks that arrived in the meantime share the sync of this commit.
     while results.len() < GROUP_MAX
         && let Ok(task) = queue.try_recv()
     {
-        results.push(run_task(&mut transaction, task));
+        results.push(run_task(&mut transaction, task, health));
     }
-    (results, transaction.commit())
+    let commit_result = transaction.commit();
+    if let Err(error) = &commit_result {
+        health.report_failed_commit(error);
+    }
+    (results, commit_result)
 }
 
 fn commit_outcome_unknown() -> StoreError {
@@ -265,14 +305,20 @@ fn commit_outcome_unknown() -> StoreError {
 
 /// Runs a task; `None` if SQLite has ended the transaction or the task panicked. Dropping the reply
 /// channel then reports an error to the caller.
-fn run_task(transaction: &mut SqliteTransaction<'_>, task: WriterTask) -> Option<TaskResult> {
+fn run_task(
+    transaction: &mut SqliteTransaction<'_>,
+    task: WriterTask,
+    health: &LogHealth,
+) -> Option<TaskResult> {
     if transaction.is_ended() {
         return None;
     }
     let run_and_catch =
         |it: &mut SqliteTransaction<'_>| catch_unwind(AssertUnwindSafe(|| task(it))).ok();
-    transaction
+    let result = transaction
         .attempt(run_and_catch, |it| it.as_ref().is_some_and(|it| it.should_commit))
         .ok()
-        .flatten()
+        .flatten();
+    health.report_failed_task(result.as_ref().and_then(|it| it.failure));
+    result
 }

@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use scrip_core::{
     audit::{AuditRecord, SignedWatermark},
     metrics::StoreMetrics,
-    store::{ExpiringEntity, Maintenance, StoreError, StoreFuture, StoreStatus},
+    store::{ExpiringEntity, Maintenance, StoreCondition, StoreError, StoreFuture, StoreStatus},
     time::Timestamp,
 };
 
@@ -91,6 +91,17 @@ impl Maintenance for SqliteStore {
         let read_log = self.read_log.writer.metrics("read", &read_log_path(&self.path));
         let writers = vec![self.writer.metrics("vault", &self.path), read_log];
         StoreMetrics { writers, readers: self.readers.metrics() }
+    }
+
+    fn condition(&self) -> StoreCondition {
+        self.health.condition()
+    }
+
+    fn probe(&self) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.writer.probe_after_failure(&self.path).await?;
+            self.read_log.writer.probe_after_failure(&read_log_path(&self.path)).await
+        })
     }
 
     fn check_ready(&self) -> StoreFuture<'_, ()> {

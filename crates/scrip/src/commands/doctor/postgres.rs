@@ -24,7 +24,10 @@ pub(super) async fn check_postgres(
     let health = match connect_postgres(postgres).await {
         Ok(store) => store.health().await.map_err(explain),
         // The finding of the store has the cause.
-        Err(_) => return vec![transport],
+        Err(_) => {
+            let message = "cannot be reached or used; the cause is in the check \"store\"";
+            return vec![transport, failed("PostgreSQL", message)];
+        }
     };
     let mut findings = vec![transport];
     match health {

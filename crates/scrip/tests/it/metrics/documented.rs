@@ -1,7 +1,11 @@
 //! The table of metrics, the alerts and the dashboard name exactly the metrics that the server
 //! exports.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use scrip_server::metrics::key::MetricsKey;
 use serde_json::Value;
@@ -74,4 +78,33 @@ fn dashboard_uses_only_existing_metrics() {
     assert!(queries >= 20, "{queries}");
     let ids: BTreeSet<_> = panels.iter().map(|it| it["id"].as_u64().unwrap()).collect();
     assert_eq!(ids.len(), panels.len());
+}
+
+/// Returns the expression of each alert in the guide.
+fn alert_expressions() -> BTreeMap<String, String> {
+    let text = read_document("monitoring.md");
+    let rules = text.split("- alert: ").skip(1);
+    let to_alert = |rule: &str| {
+        let name = rule.split_whitespace().next().unwrap().to_owned();
+        let expression = rule.split_once("expr:").unwrap().1;
+        let end = ["        for:", "        annotations:", "```"]
+            .iter()
+            .filter_map(|it| expression.find(it))
+            .min()
+            .unwrap();
+        (name, expression[..end].trim().to_owned())
+    };
+    rules.map(to_alert).collect()
+}
+
+#[test]
+fn alerts_cover_each_node_and_each_reason_for_not_being_ready() {
+    let alerts = alert_expressions();
+    // The metrics of the other nodes still exist when one node is down.
+    assert_eq!(alerts["ScripDown"], r#"up{job="scrip"} == 0 or absent(up{job="scrip"})"#);
+    assert_eq!(alerts["ScripSealed"], "scrip_sealed == 1");
+    assert_eq!(alerts["ScripNotReady"], "scrip_not_ready == 1");
+    assert!(alerts["ScripDiskFull"].contains("disk_full"));
+    assert!(alerts["ScripDiskLow"].contains("scrip_disk_free_bytes < 0.1 * scrip_disk_size_bytes"));
+    assert!(alerts["ScripStoreUnreachable"].contains(r#"reason="store_unreachable""#));
 }

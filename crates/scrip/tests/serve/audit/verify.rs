@@ -1,11 +1,6 @@
 //! `scrip audit verify`, and the head file that detects a rollback.
 
-use std::{
-    fs,
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{fs, path::Path, process::Command, time::Duration};
 
 use rusqlite::Connection;
 use scrip_testing::process::{
@@ -14,7 +9,10 @@ use scrip_testing::process::{
 };
 use serde_json::Value;
 
-use crate::operator::backup::{BackupHarness, expect_success};
+use crate::{
+    operator::backup::{BackupHarness, expect_success},
+    storage::small_disk::{SmallDisk, run_in_namespace},
+};
 
 const FILES: [&str; 2] = ["scrip.db", "read_log.db"];
 
@@ -341,44 +339,16 @@ fn restored_vault_has_a_valid_audit_chain() {
     assert!(!second_machine.process.data().join("audit.sink-position").exists());
 }
 
-/// A small tmpfs. Only root can mount it.
-struct SmallDisk(PathBuf);
-
-impl SmallDisk {
-    fn mount(folder: &Path) -> Option<Self> {
-        let mut mount = Command::new("mount");
-        mount.args(["-t", "tmpfs", "-o", "size=12m", "none"]).arg(folder);
-        let mounted = mount.output().is_ok_and(|it| it.status.success());
-        mounted.then(|| Self(folder.to_owned()))
-    }
-}
-
-impl Drop for SmallDisk {
-    fn drop(&mut self) {
-        drop(Command::new("umount").arg("-l").arg(&self.0).status());
-    }
-}
-
 #[test]
 fn full_disk_prevents_reads() {
     let harness = BackupHarness::new();
-    let data = harness.process.data();
-    let moved_data = harness.process.path("moved");
-    fs::rename(&data, &moved_data).unwrap();
-    fs::create_dir(&data).unwrap();
-    let Some(disk) = SmallDisk::mount(&data) else {
-        // This process does not run as root. Other tests also check that a failing read log
-        // prevents reads.
-        return;
+    let Some(disk) = SmallDisk::mount(&harness.process, "12m") else {
+        return run_in_namespace("audit::verify::full_disk_prevents_reads");
     };
-    let copied =
-        Command::new("cp").arg("-a").arg(moved_data.join(".")).arg(&data).status().unwrap();
-    assert!(copied.success());
     let server = harness.serve();
     let id = BackupHarness::create_token(&mut harness.client(&server), 0);
     assert_eq!(read_token(&harness, &server, &id), 200);
-    let filler = data.join("filler");
-    drop(fs::write(&filler, vec![7; 12 * 1024 * 1024]));
+    let filler = disk.fill();
     // Fill the remaining space of the database log first.
     let mut last_status = 200;
     for _ in 0..2_000 {

@@ -7,6 +7,7 @@ use scrip_testing::{
     postgres::cluster::Cluster,
     process::{
         harness::{ProcessHarness, RunningServer, becomes_true},
+        prometheus::ParsedMetricsPage,
         terminate, wait,
     },
     redis::RedisServer,
@@ -16,6 +17,7 @@ use serde_json::Value;
 use crate::{
     operator::commands::{run_json, run_text},
     process::verification_codes::send_request,
+    telemetry::metrics::scrape,
 };
 
 /// A PostgreSQL setting that turns off durable writes, which a test does not need.
@@ -295,6 +297,81 @@ fn node_returns_503_until_postgres_is_back() {
     cluster.restart_primary();
     assert!(wait_until_ready(&server));
     assert!(becomes_true(|| create_token(&server, key(&application)) == 201));
+}
+
+/// Expects that the metrics report only this reason, and whether the vault is sealed.
+fn reports_only(server: &RunningServer, expected: Option<&str>, sealed: f64) -> bool {
+    let page = scrape(server);
+    let reasons = ["disk_full", "commit_failed", "store_unreachable", "root_key", "starting"];
+    let is_expected = |reason: &&str| {
+        let value = page.value("scrip_not_ready", &[("reason", reason)]);
+        value == f64::from(u8::from(expected == Some(*reason)))
+    };
+    reasons.iter().all(is_expected) && page.value("scrip_sealed", &[]) == sealed
+}
+
+#[test]
+fn postgres_outage_is_reported_as_an_unreachable_store_and_not_as_sealed() {
+    let mut cluster = Cluster::start(&[NO_FSYNC]);
+    let (process, application) = create_vault(&cluster);
+    let process = process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let server = process.serve();
+    assert!(wait_until_ready(&server));
+    assert_eq!(scrape(&server).value("scrip_store_up", &[]), 1.0);
+    cluster.kill_primary();
+    let unrouted = |page: &ParsedMetricsPage| {
+        page.value("scrip_requests_unrouted_total", &[("reason", "store_unreachable")])
+    };
+    // After two seconds every path is rejected, because the policy in memory may be outdated.
+    assert!(becomes_true(
+        || server.status("/no-such-path") == 503 && unrouted(&scrape(&server)) > 0.0
+    ));
+    for path in ["/readyz", "/tokens/1", "/no-such-path"] {
+        let response = server.request("GET", path).api_key(key(&application)).send();
+        assert_eq!((response.status, response.header("retry-after")), (503, Some("1")));
+        let body = response.text();
+        assert!(body.contains("the database of the vault cannot be reached"), "{path}: {body}");
+        assert!(!body.contains("sealed") && !body.contains("127.0.0.1"), "{path}: {body}");
+    }
+    assert_eq!(scrape(&server).value("scrip_store_up", &[]), 0.0);
+    assert!(reports_only(&server, Some("store_unreachable"), 0.0));
+    let doctor = process.run(&["doctor"]);
+    let report = String::from_utf8_lossy(&doctor.stdout);
+    assert!(report.contains("ERROR    PostgreSQL      cannot be reached or used"), "{report}");
+    assert!(report.contains("ERROR    server"), "{report}");
+    assert!(!report.contains("is sealed") && !report.contains(PASSWORD), "{report}");
+    cluster.restart_primary();
+    assert!(wait_until_ready(&server));
+    assert!(becomes_true(|| reports_only(&server, None, 0.0)));
+    assert_eq!(scrape(&server).value("scrip_store_up", &[]), 1.0);
+    assert!(becomes_true(|| create_token(&server, key(&application)) == 201));
+    let log = process.log();
+    for line in ["PostgreSQL is away: requests are refused", "PostgreSQL is back"] {
+        assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
+    }
+    assert!(!log.contains("vault is sealed") && !log.contains(PASSWORD), "{log}");
+}
+
+/// The root key is missing, and then PostgreSQL disappears too.
+#[test]
+fn node_without_root_key_reports_an_outage_of_postgres() {
+    let mut cluster = Cluster::start(&[NO_FSYNC]);
+    let (process, _) = create_vault(&cluster);
+    let process = process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
+    fs::rename(&file, &moved_file).unwrap();
+    let server = process.serve();
+    assert!(becomes_true(|| reports_only(&server, Some("root_key"), 1.0)));
+    assert!(server.send("GET", "/readyz").text().contains("the vault is sealed"));
+    cluster.kill_primary();
+    assert!(becomes_true(|| reports_only(&server, Some("store_unreachable"), 0.0)));
+    let body = server.send("GET", "/tokens/1").text();
+    assert!(body.contains("the database of the vault cannot be reached"), "{body}");
+    cluster.restart_primary();
+    assert!(becomes_true(|| reports_only(&server, Some("root_key"), 1.0)));
+    fs::rename(&moved_file, &file).unwrap();
+    assert!(wait_until_ready(&server));
+    assert!(reports_only(&server, None, 0.0));
 }
 
 #[test]

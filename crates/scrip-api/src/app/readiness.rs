@@ -1,0 +1,153 @@
+//! Why a server does not serve requests.
+
+use std::{
+    sync::atomic::{AtomicU8, Ordering},
+    time::Duration,
+};
+
+use scrip_core::{error::Error, store::StoreCondition};
+use tokio::sync::Mutex;
+
+use crate::{labels, metrics::label::Label};
+
+labels! {
+    /// Why a server is not ready.
+    pub enum NotReadyReason {
+        /// A commit failed because no space is left.
+        DiskFull "disk_full",
+        /// A commit failed for another reason, for example a read-only file system.
+        CommitFailed "commit_failed",
+        /// The database does not respond.
+        StoreUnreachable "store_unreachable",
+        /// The root key is missing or wrong, so the vault is sealed.
+        RootKey "root_key",
+        /// The server has not tried to open the vault yet.
+        Starting "starting",
+    }
+}
+
+impl NotReadyReason {
+    /// The reason that the storage gives; `None` while it works.
+    #[must_use]
+    pub fn from_condition(condition: StoreCondition) -> Option<Self> {
+        match condition {
+            StoreCondition::Up => None,
+            StoreCondition::CommitFailed => Some(Self::CommitFailed),
+            StoreCondition::DiskFull => Some(Self::DiskFull),
+            StoreCondition::Unreachable => Some(Self::StoreUnreachable),
+        }
+    }
+
+    /// The reason after the directory could not be read. An altered directory cannot be opened with
+    /// the root key.
+    #[must_use]
+    pub fn from_store_error(error: &Error) -> Self {
+        match matches!(error, Error::Unavailable(_)) {
+            true => Self::StoreUnreachable,
+            false => Self::RootKey,
+        }
+    }
+
+    /// The text for clients. It names no host and no path.
+    pub(crate) fn detail(self) -> &'static str {
+        match self {
+            Self::DiskFull => {
+                "the disk of the vault is full: writes and reads are refused; try again later"
+            }
+            Self::CommitFailed => {
+                "the storage of the vault does not accept writes: writes and reads are refused; \
+                 try again shortly"
+            }
+            Self::StoreUnreachable => {
+                "the database of the vault cannot be reached; try again shortly"
+            }
+            Self::RootKey => {
+                "the vault is sealed: its root key is missing or wrong; try again later"
+            }
+            Self::Starting => "the vault is sealed while it starts; try again shortly",
+        }
+    }
+
+    /// Whether the vault waits for its root key.
+    #[must_use]
+    pub fn is_sealed(self) -> bool {
+        match self {
+            Self::RootKey | Self::Starting => true,
+            Self::DiskFull | Self::CommitFailed | Self::StoreUnreachable => false,
+        }
+    }
+}
+
+/// A reason that several threads share.
+#[derive(Debug, Default)]
+pub struct SharedReason(AtomicU8);
+
+impl SharedReason {
+    #[must_use]
+    pub fn get(&self) -> Option<NotReadyReason> {
+        let index = usize::from(self.0.load(Ordering::Relaxed)).checked_sub(1)?;
+        NotReadyReason::ALL.get(index).copied()
+    }
+
+    /// Replaces the reason and returns the previous one.
+    pub fn replace(&self, reason: Option<NotReadyReason>) -> Option<NotReadyReason> {
+        let previous = self.get();
+        let number = reason.map_or(0, |it| it.index().saturating_add(1));
+        self.0.store(u8::try_from(number).unwrap_or(u8::MAX), Ordering::Relaxed);
+        previous
+    }
+}
+
+/// A failed reload of the directory.
+#[derive(Debug)]
+pub struct ReloadError {
+    pub cause: Error,
+    pub reason: NotReadyReason,
+}
+
+impl ReloadError {
+    pub(crate) fn from_store(cause: impl Into<Error>) -> Self {
+        let cause = cause.into();
+        Self { reason: NotReadyReason::from_store_error(&cause), cause }
+    }
+
+    pub(crate) fn from_keys(cause: Error) -> Self {
+        Self { cause, reason: NotReadyReason::RootKey }
+    }
+}
+
+/// The result of a readiness check.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ReadinessResult {
+    Ready,
+    /// The write queue is full, or no worker is free for the check.
+    Overloaded,
+    NotReady(NotReadyReason),
+}
+
+/// The outcome of the last readiness check.
+#[derive(Debug, Default)]
+pub struct Readiness(pub(crate) Mutex<Option<ReadinessCheck>>);
+
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReadinessCheck {
+    pub(crate) at: Duration,
+    pub(crate) result: ReadinessResult,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shared_reason_returns_the_reason_that_was_set() {
+        let shared = SharedReason::default();
+        assert_eq!(shared.get(), None);
+        for reason in NotReadyReason::ALL {
+            shared.replace(Some(*reason));
+            assert_eq!(shared.replace(Some(*reason)), Some(*reason));
+        }
+        shared.replace(None);
+        assert_eq!(shared.get(), None);
+    }
+}

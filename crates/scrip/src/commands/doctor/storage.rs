@@ -1,0 +1,98 @@
+//! Checks the running server and the free space of its data directory.
+
+use std::path::Path;
+
+use scrip_server::{
+    config::Settings,
+    control::{self, ServerStatus},
+    files::disk_space::DiskSpace,
+};
+
+use crate::commands::{
+    doctor::{Finding, failed, passed, warning},
+    output::format_bytes,
+};
+
+/// A large disk with little free space in percent still has room, and a small disk with much free
+/// space in percent may not.
+const WARNING_PERCENT: u64 = 10;
+const WARNING_BYTES: u64 = 1024 * 1024 * 1024;
+const FAILURE_PERCENT: u64 = 2;
+
+pub(super) fn check_disk(folder: &Path) -> Finding {
+    match DiskSpace::read(folder) {
+        Ok(space) => assess_space(space),
+        Err(error) => failed("disk", format!("{} cannot be inspected: {error}", folder.display())),
+    }
+}
+
+fn assess_space(space: DiskSpace) -> Finding {
+    let DiskSpace { free_bytes, size_bytes } = space;
+    let percent = u128::from(free_bytes) * 100 / u128::from(size_bytes.max(1));
+    let message = format!("{} free ({percent} %)", format_bytes(free_bytes));
+    if percent < u128::from(FAILURE_PERCENT) {
+        failed(
+            "disk",
+            format!(
+                "{message}; writes and reads are refused when the disk is full; free some space"
+            ),
+        )
+    } else if percent < u128::from(WARNING_PERCENT) || free_bytes < WARNING_BYTES {
+        warning("disk", message)
+    } else {
+        passed("disk", message)
+    }
+}
+
+/// Reports the state of the server, as the server itself sees it.
+pub(super) fn check_server(settings: &Settings) -> Finding {
+    match control::query_status(&settings.storage.data_dir) {
+        None => passed("server", "not running"),
+        Some(status) => assess_server(&status),
+    }
+}
+
+fn assess_server(status: &ServerStatus) -> Finding {
+    let ServerStatus { pid, url, not_ready, .. } = status;
+    let Some(reason) = not_ready else {
+        return passed("server", format!("process {pid} listens at {url}"));
+    };
+    let cause = match reason.as_str() {
+        "disk_full" => {
+            "refuses writes and reads: the disk is full. Free some space; the server recovers \
+             without a restart"
+        }
+        "commit_failed" => {
+            "refuses writes and reads: a commit failed. The cause is in its log; the server \
+             recovers without a restart"
+        }
+        "store_unreachable" => {
+            "refuses requests: PostgreSQL cannot be reached. The server recovers without a restart"
+        }
+        _ if status.sealed => "is sealed: its root key is missing or wrong",
+        _ => "is not ready; the cause is in its log",
+    };
+    failed("server", format!("process {pid} {cause}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::commands::doctor::CheckVerdict;
+
+    #[test]
+    fn little_free_space_is_a_warning_and_almost_none_an_error() {
+        const GIB: u64 = 1024 * 1024 * 1024;
+        let cases = [
+            (50 * GIB, 100 * GIB, CheckVerdict::Passed),
+            (9 * GIB, 100 * GIB, CheckVerdict::Warning),
+            (GIB / 2, GIB, CheckVerdict::Warning),
+            (GIB, 100 * GIB, CheckVerdict::Failed),
+            (0, 0, CheckVerdict::Failed),
+        ];
+        for (free_bytes, size_bytes, expected) in cases {
+            let finding = assess_space(DiskSpace { free_bytes, size_bytes });
+            assert_eq!(finding.verdict, expected, "{}", finding.message);
+        }
+    }
+}
