@@ -48,7 +48,7 @@ Set up a server:
   scrip config check                   Check the settings and print them
   scrip init                           Create a data directory, a root key and a vault
   scrip migrate                        Migrate PostgreSQL after an update
-  scrip tenant create Acme             Create a tenant
+  scrip tenant create Acme --type production
   scrip application create --tenant Acme --name Admin --type management --all
   scrip serve                          Run the server until SIGTERM
 
@@ -90,7 +90,7 @@ enum Command {
     /// Manage applications: create, list, delete.
     #[command(subcommand)]
     Application(ApplicationCommand),
-    /// Manage API keys: create, delete, import.
+    /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
     /// Manage access sessions of browsers: list, revoke.

@@ -2,6 +2,7 @@
 
 mod epoch_keys;
 mod postgres;
+mod tenant_types;
 
 use std::{fs, os::unix::fs::PermissionsExt, path::Path};
 
@@ -320,6 +321,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(record_run(settings, vault, &directory).await);
             findings.push(check_clock(vault, &directory).await);
             findings.extend(check_deletions(vault, &directory).await);
+            findings.extend(tenant_types::check_tenant_types(settings, &directory));
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(passed("policy", format!("{count} tenants, unaltered")));

@@ -10,5 +10,6 @@ mod doctor;
 mod quotas;
 #[cfg(target_os = "linux")]
 mod stalled_command;
+mod tenant_types;
 #[cfg(target_os = "linux")]
 mod transfer;

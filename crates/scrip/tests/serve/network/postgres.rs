@@ -39,7 +39,7 @@ fn create_vault(cluster: &Cluster) -> (ProcessHarness, Value) {
     assert!(
         run_text(&process, &["init"]).contains("created a vault in postgres://scrip:***@127.0.0.1")
     );
-    run_text(&process, &["tenant", "create", "Acme"]);
+    run_text(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let application = create_application(&process);
     (process, application)
 }
