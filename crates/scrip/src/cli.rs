@@ -24,6 +24,7 @@ use crate::{
             access_session::{self, AccessSessionCommand},
             application::{self, ApplicationCommand},
             key::{self, KeyCommand},
+            restore::{self as policy_restore, PolicyCommand},
             tenant::{self, TenantCommand},
         },
         simulator::{self, SimulatorArguments},
@@ -93,6 +94,9 @@ enum Command {
     /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Put an altered policy back from a backup.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Manage access sessions of browsers: list, revoke.
     #[command(subcommand)]
     AccessSession(AccessSessionCommand),
@@ -249,6 +253,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Policy(command) => policy_restore::run(&command, environment),
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),

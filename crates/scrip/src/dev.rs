@@ -71,8 +71,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             // keys.
             settings.create_root_key()?;
             let source = settings.key_source()?;
-            let keys =
-                load_or_create_keys(&app.vault, &*source, &settings.dev_keys_file()).await?;
+            let keys = load_or_create_keys(&app.vault, &*source, &settings.dev_keys_file()).await?;
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
             app.start_clock(&directory).await.map_err(explain)?;

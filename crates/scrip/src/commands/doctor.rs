@@ -29,7 +29,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    CommonArguments, REPAIR_HINT,
     output::{CommandOutput, format_bytes},
     runtime,
 };
@@ -328,7 +328,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             }
             for it in directory.alterations() {
                 let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();
-                let message = format!("{tenant}{}; restore the rows from a backup", it.description);
+                let message = format!("{tenant}{}. {REPAIR_HINT}", it.description);
                 findings.push(failed("policy", message));
             }
         }

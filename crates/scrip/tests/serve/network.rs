@@ -2,6 +2,8 @@
 
 mod limits;
 #[cfg(target_os = "linux")]
+mod policy_restore;
+#[cfg(target_os = "linux")]
 mod postgres;
 mod tls;
 pub(crate) mod tls_client;

@@ -19,7 +19,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator, describe_alterations,
+    CommonArguments, Operator, alteration_lines, describe_alterations,
     output::{CommandOutput, name_value_list, table},
 };
 
@@ -261,9 +261,7 @@ fn list_tenants(operator: &Operator) -> CommandOutput {
         text += &format!("deleted, keys will be destroyed at {destroyed_at}: {}\n", it.id);
     }
     let alterations = describe_alterations(&operator.directory);
-    for it in &alterations {
-        text += &format!("altered outside the vault and rejected: {it}\n");
-    }
+    text += &alteration_lines(&alterations);
     let tenants: Vec<_> = tenants.into_iter().map(|it| tenant_json(it)).collect();
     let deleted: Vec<_> = deleted.iter().map(|it| deleted_tenant_json(it)).collect();
     let json = json!({ "tenants": tenants, "deleted": deleted, "alterations": alterations });
@@ -358,9 +356,11 @@ async fn delete_with_grace(
 }
 
 async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
-    let deleted_tenant = operator.find_deleted_tenant(tenant).context(
-        "no deleted tenant with this id or name can be restored; run: scrip tenant list",
-    )?;
+    let deleted_tenant = operator.find_deleted_tenant(tenant).with_context(|| {
+        operator.missing_message(
+            "no deleted tenant with this id or name can be restored; run: scrip tenant list",
+        )
+    })?;
     let restored = restore_tenant(&operator.vault, operator.policy_permit(deleted_tenant)).await;
     let id = restored.map_err(explain)?.id;
     let text = format!("restored tenant {id}; its API keys work again within a second");

@@ -279,7 +279,8 @@ fn head_file_writes_are_serialized_by_a_lock() {
     let lock = fs::File::options().write(true).create(true).truncate(false).open(lock).unwrap();
     lock.lock().unwrap();
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| expect_success(&process, &["tenant", "create", "Acme", "--type", "test"]));
+        let command = scope
+            .spawn(|| expect_success(&process, &["tenant", "create", "Acme", "--type", "test"]));
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(fs::read(&file).unwrap(), head_before);
         drop(lock);

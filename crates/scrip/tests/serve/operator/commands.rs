@@ -88,7 +88,10 @@ fn tenants_can_be_created_read_and_deleted() {
     let duplicate = ["tenant", "create", "Bank", "--type", "test", "--allow-duplicate-name"];
     run_json(&process, &duplicate);
     process.assert_fails(&["tenant", "show", "Bank"], "several tenants have this name");
-    process.assert_fails(&["tenant", "create", " ", "--type", "test"], "name must have 1 to 200 characters");
+    process.assert_fails(
+        &["tenant", "create", " ", "--type", "test"],
+        "name must have 1 to 200 characters",
+    );
     process.assert_fails(&["tenant", "delete", "Acme"], "Use --yes");
     assert_eq!(run_json(&process, &["tenant", "show", "Acme"]), acme);
     assert_eq!(run_json(&process, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
