@@ -92,7 +92,7 @@ impl PostgresBench {
         self.run_command(&["init"])?;
         for number in 0..CLIENT_COUNT {
             let name = format!("bench-{number}");
-            self.run_command(&["tenant", "create", &name])?;
+            self.run_command(&["tenant", "create", &name, "--type", "test"])?;
             let application = ["application", "create", "--tenant", &name, "--name", "bench"];
             let options = ["--type", "private", "--all", "--json"];
             let output = self.run_command(&[application.as_slice(), &options].concat())?;

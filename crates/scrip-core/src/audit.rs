@@ -8,6 +8,7 @@
 pub mod authentic_time;
 pub mod chain;
 pub mod head_file;
+pub mod key_use;
 pub(crate) mod log_page;
 pub mod message;
 pub mod read_log;
@@ -105,6 +106,7 @@ operations! {
     UpdateTenant "update_tenant" of Tenant;
     DeleteTenant "delete_tenant" of Tenant;
     RestoreTenant "restore_tenant" of Tenant;
+    RestorePolicy "restore_policy" of Tenant;
     GetTenantQuotas "get_tenant_quotas" of Tenant;
     SetTenantQuotas "set_tenant_quotas" of Tenant;
     CreateApplication "create_application" of Application;

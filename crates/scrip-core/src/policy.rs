@@ -28,7 +28,7 @@ pub use self::{
         Actor, Caller, CallerRequirement, LookupPermit, Permit, PolicyPermit, RequestOrigin,
         TenantDeletion,
     },
-    change_record::{DecidePolicy, PolicyEdit},
+    change_record::{DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy},
     directory::{ApiKeyLookup, Directory},
     directory_records::{DirectoryRecords, SystemKeys},
     permission::{ApplicationKind, MissingFeature, Permission, Permissions, Transform},
@@ -121,10 +121,16 @@ impl PolicyRecords {
         for it in self.api_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
             report(format!("the row of API key {} was altered", it.record.id));
         }
-        if !self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter)) {
+        if !self.has_valid_seal(keys) {
             report("a row of the policy was added, removed or rolled back".to_owned());
         }
         alterations
+    }
+
+    /// Whether the seal belongs to the MACs of these rows, so that its counter is authentic.
+    #[must_use]
+    pub fn has_valid_seal(&self, keys: &TenantKeys) -> bool {
+        self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter))
     }
 
     /// Every change checks all rules of the tenant, so their total size is limited.

@@ -51,9 +51,12 @@ const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
 const PAUSE_MIN: Duration = Duration::from_millis(5);
 /// Changes by other processes take effect within a second.
 const POLL_DIRECTORY_EVERY: Duration = Duration::from_millis(250);
-/// The version number could be altered together with the rows, so the directory is reloaded
-/// periodically without comparing it.
-const POLLS_BEFORE_RELOAD: u32 = 120;
+/// Rows can be altered without a new version number, so the directory is also reloaded without
+/// comparing the number. The interval depends on the cost of a reload: a small policy is reloaded
+/// every second, and a reload never takes more than half a percent of the time.
+const RELOAD_EVERY_MIN: Duration = Duration::from_secs(1);
+const RELOAD_EVERY_MAX: Duration = Duration::from_secs(30);
+const RELOAD_COST_FACTOR: u32 = 200;
 
 /// Detects an outage of PostgreSQL, and the end of an outage of any storage.
 const PROBE_STORAGE_EVERY: Duration = Duration::from_millis(500);
@@ -139,22 +142,25 @@ async fn sweep_counters(app: Arc<App>) {
 /// Loads changes that other processes made to tenants, applications and keys.
 async fn reload_directory_on_change(app: Arc<App>) {
     let mut ticks = delayed_interval(POLL_DIRECTORY_EVERY);
-    let (mut polls, mut failures) = (0_u32, 0_u32);
+    let mut failures = 0_u32;
+    let (mut reloaded_at, mut reload_every) = (Instant::now(), RELOAD_EVERY_MIN);
     loop {
         tokio::select! {
-            _ = ticks.tick() => polls = polls.saturating_add(1),
+            _ = ticks.tick() => (),
             // Engines with change notifications wake the task early. For other engines this future
             // never completes.
             Ok(()) = app.vault.store.wait_for_directory_change() => (),
         }
-        let mode =
-            if polls < POLLS_BEFORE_RELOAD { ReloadMode::IfChanged } else { ReloadMode::Always };
+        let is_due = reloaded_at.elapsed() >= reload_every;
+        let mode = if is_due { ReloadMode::Always } else { ReloadMode::IfChanged };
         let started = Instant::now();
         match app.reload_with_mode(mode).await {
             Ok(()) => {
                 failures = 0;
                 if mode == ReloadMode::Always {
-                    polls = 0;
+                    let cost = started.elapsed().saturating_mul(RELOAD_COST_FACTOR);
+                    reload_every = cost.clamp(RELOAD_EVERY_MIN, RELOAD_EVERY_MAX);
+                    reloaded_at = Instant::now();
                 }
                 if app.stale_by.replace(None).is_some() {
                     tracing::info!("tenants, applications and keys are up to date again");

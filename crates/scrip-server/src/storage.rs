@@ -48,6 +48,11 @@ impl Settings {
         self.audit.head_file.clone().unwrap_or_else(default)
     }
 
+    /// Path of the file in which `scrip dev` keeps its API keys.
+    pub fn dev_keys_file(&self) -> PathBuf {
+        self.storage.data_dir.join("dev-keys.json")
+    }
+
     pub fn bin_file(&self) -> PathBuf {
         self.storage.data_dir.join("bin-data")
     }

@@ -9,6 +9,7 @@ mod file;
 mod frames;
 mod import;
 mod kind;
+mod policy;
 mod row;
 pub(crate) mod table;
 mod token;
@@ -24,6 +25,7 @@ pub use crate::transfer::{
     file::{ExportInfo, ExportSummary, check_export},
     import::{CheckedExport, ImportPhase, ImportResult, import},
     kind::{ColumnType, RowColumn, RowKind},
+    policy::read_policy,
     row::{RowValue, TransferRow},
 };
 

@@ -20,6 +20,7 @@ use crate::{
             access_session::{self, AccessSessionCommand},
             application::{self, ApplicationCommand},
             key::{self, KeyCommand},
+            restore::{self as policy_restore, PolicyCommand},
             tenant::{self, TenantCommand},
         },
         simulator::{self, SimulatorArguments},
@@ -44,7 +45,7 @@ Set up a server:
   scrip config check                   Check the settings and print them
   scrip init                           Create a data directory, a root key and a vault
   scrip migrate                        Migrate PostgreSQL after an update
-  scrip tenant create Acme             Create a tenant
+  scrip tenant create Acme --type production
   scrip application create --tenant Acme --name Admin --type management --all
   scrip serve                          Run the server until SIGTERM
 
@@ -86,9 +87,12 @@ enum Command {
     /// Manage applications: create, list, delete.
     #[command(subcommand)]
     Application(ApplicationCommand),
-    /// Manage API keys: create, delete, import.
+    /// Manage API keys: create, list, find, delete, import.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Put an altered policy back from a backup.
+    #[command(subcommand)]
+    Policy(PolicyCommand),
     /// Manage access sessions of browsers: list, revoke.
     #[command(subcommand)]
     AccessSession(AccessSessionCommand),
@@ -280,6 +284,7 @@ fn dispatch(command: Command, environment: &Environment) -> anyhow::Result<()> {
         Command::Tenant(command) => tenant::run(&command, environment),
         Command::Application(command) => application::run(&command, environment),
         Command::Key(command) => key::run(&command, environment),
+        Command::Policy(command) => policy_restore::run(&command, environment),
         Command::AccessSession(command) => access_session::run(&command, environment),
         Command::Bin(command) => bin::run(&command, environment),
         Command::Audit(command) => audit::run(&command, environment),

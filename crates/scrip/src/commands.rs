@@ -98,18 +98,21 @@ impl CommonArguments {
 }
 
 /// Records a command that also works without the root key. Without a root key there is no record;
-/// if recording fails with a root key, a warning is printed.
-pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) {
+/// if recording fails with a root key, a warning is printed. Returns the altered policy rows, which
+/// only the root key finds.
+pub(crate) async fn record_if_key_present(settings: &Settings, command: &str) -> Vec<String> {
     if settings.key_source().is_err() {
-        return;
+        return Vec::new();
     }
     let record = async {
         let operator = Operator::open(settings).await?;
-        operator.vault.record_command(command, "completed").await.map_err(explain)
+        operator.vault.record_command(command, "completed").await.map_err(explain)?;
+        Ok(describe_alterations(&operator.directory))
     };
-    if let Err(error) = record.await {
+    record.await.unwrap_or_else(|error: anyhow::Error| {
         warn(&error.context("the command is not recorded in the audit log"));
-    }
+        Vec::new()
+    })
 }
 
 /// Records a step of a command that works on the files of the vault and needs the root key only for
@@ -198,7 +201,13 @@ impl Operator {
                 return Ok(tenant);
             }
             if self.is_altered(id) {
-                bail!("the policy of tenant {id} was altered outside the vault; run: scrip doctor");
+                let alterations = self.directory.alterations().iter();
+                let alterations = alterations.filter(|it| it.tenant == Some(id));
+                let alterations: Vec<_> = alterations.map(|it| it.description.as_str()).collect();
+                bail!(
+                    "the policy of tenant {id} was altered outside the vault: {}. {REPAIR_HINT}",
+                    alterations.join("; ")
+                );
             }
             bail!("tenant {id} does not exist; run: scrip tenant list");
         }
@@ -206,7 +215,7 @@ impl Operator {
         tenants.retain(|it| it.name.as_str() == text);
         match tenants.as_slice() {
             [tenant] => Ok(tenant),
-            [] => bail!("no tenant has this name; run: scrip tenant list"),
+            [] => bail!(self.missing_message("no tenant has this name; run: scrip tenant list")),
             _ => bail!("several tenants have this name; use the id"),
         }
     }
@@ -230,8 +239,26 @@ impl Operator {
             Some((tenant, application))
         });
         owner_and_application.with_context(|| {
-            format!("application {id} does not exist; run: scrip application list")
+            let message = format!("application {id} does not exist; run: scrip application list");
+            self.missing_message(&message)
         })
+    }
+
+    /// Extends the message about a missing row: rows of a tenant with an altered policy are not
+    /// loaded, so the row may be one of them.
+    pub(crate) fn missing_message(&self, message: &str) -> String {
+        match self.directory.alterations().is_empty() {
+            true => message.to_owned(),
+            false => format!("{message}, or it belongs to {}", self.altered_policy_message()),
+        }
+    }
+
+    /// Names the altered rows and the command that repairs them.
+    pub(crate) fn altered_policy_message(&self) -> String {
+        let alterations = describe_alterations(&self.directory).join("; ");
+        format!(
+            "a tenant with a policy that was altered outside the vault: {alterations}. {REPAIR_HINT}"
+        )
     }
 
     pub(crate) fn is_altered(&self, id: TenantId) -> bool {
@@ -245,6 +272,21 @@ impl Operator {
             None => Ok(self.directory.tenants()),
         }
     }
+}
+
+/// How to repair an altered policy.
+pub(crate) const REPAIR_HINT: &str =
+    "To put it back run: scrip policy restore --from BACKUP --tenant TENANT_ID";
+
+/// Returns the lines that every list prints below its table: tenants with an altered policy are not
+/// in the table.
+pub(crate) fn alteration_lines(alterations: &[String]) -> String {
+    let describe = |it: &String| format!("altered outside the vault and rejected: {it}\n");
+    let mut lines: String = alterations.iter().map(describe).collect();
+    if !alterations.is_empty() {
+        lines += &format!("{REPAIR_HINT}\n");
+    }
+    lines
 }
 
 /// Returns one line per altered policy row.

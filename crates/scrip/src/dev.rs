@@ -66,9 +66,7 @@ pub(crate) fn run(arguments: &DevArguments, environment: &Environment) -> anyhow
             // keys.
             settings.create_root_key()?;
             let source = settings.key_source()?;
-            let folder = &settings.storage.data_dir;
-            let keys =
-                load_or_create_keys(&app.vault, &*source, &folder.join("dev-keys.json")).await?;
+            let keys = load_or_create_keys(&app.vault, &*source, &settings.dev_keys_file()).await?;
             let directory =
                 Directory::load(&*app.vault.store, &*source, None).await.map_err(explain)?;
             app.start_clock(&directory).await.map_err(explain)?;

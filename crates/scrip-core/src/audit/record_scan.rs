@@ -2,7 +2,7 @@
 
 use crate::{
     audit::{EntityType, LogKind, LogRecord, LogRow, Operation},
-    id::ApplicationId,
+    id::{ApiKeyId, ApplicationId},
     time::Timestamp,
 };
 
@@ -14,6 +14,7 @@ pub struct RecordFilter {
     pub operation: Option<Operation>,
     pub outcome: Option<&'static str>,
     pub actor: Option<ApplicationId>,
+    pub api_key: Option<ApiKeyId>,
     /// Inclusive.
     pub from: Option<Timestamp>,
     /// Exclusive.
@@ -33,6 +34,7 @@ impl RecordFilter {
             && self.operation.is_none_or(|it| row.operation == it.as_str())
             && self.outcome.is_none_or(|it| row.outcome == it)
             && self.actor.is_none_or(|it| row.actor == Some(it))
+            && self.api_key.is_none_or(|it| row.api_key == Some(it))
             && !(self.without_log_reads
                 && row.operation == Operation::ListLogs.as_str()
                 && row.outcome == "read")

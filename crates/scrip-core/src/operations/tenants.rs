@@ -5,5 +5,6 @@ pub mod delete_tenant;
 pub mod get_tenant;
 pub mod get_tenant_usage;
 pub mod purge_tenants;
+pub mod restore_policy;
 pub mod restore_tenant;
 pub mod update_tenant;

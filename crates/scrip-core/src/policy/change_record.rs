@@ -1,8 +1,9 @@
 //! The writes of a policy change, decided inside the transaction.
 
 use crate::{
+    audit::AuditRecord,
     error::Error,
-    policy::{PolicyRecords, PolicySeal, PolicyWrite},
+    policy::{PolicyAlteration, PolicyRecords, PolicySeal, PolicyWrite},
     store::CommitExtras,
 };
 
@@ -15,4 +16,27 @@ pub struct PolicyEdit {
     pub writes: Vec<PolicyWrite>,
     pub seal: PolicySeal,
     pub extras: CommitExtras,
+}
+
+/// Decides inside the transaction how the policy of a tenant is restored.
+pub type DecidePolicyRestore = Box<dyn FnOnce(StoredPolicy) -> Result<PolicyRestore, Error> + Send>;
+
+/// The stored policy of a tenant, altered or not.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoredPolicy {
+    /// The version of the directory.
+    pub version: i64,
+    /// `None` if the row of the tenant is missing or cannot be read.
+    pub records: Option<PolicyRecords>,
+    /// Rows of the tenant that cannot be parsed.
+    pub unreadable: Vec<PolicyAlteration>,
+}
+
+/// The rows that replace the stored policy of a tenant.
+#[derive(Debug)]
+pub struct PolicyRestore {
+    pub records: PolicyRecords,
+    /// Whether the wrapped keys of the tenant are replaced too.
+    pub replaces_keys: bool,
+    pub audit: AuditRecord,
 }

@@ -4,7 +4,7 @@ use crate::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, PolicyPermit, PolicyRecords, TenantDeletion},
+    policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
     store::{ChangeOutcome, StoreFuture},
     time::Timestamp,
 };
@@ -20,6 +20,14 @@ pub trait PolicyStore: Send + Sync {
         &self,
         permit: PolicyPermit,
         decide: DecidePolicy,
+    ) -> StoreFuture<'_, Result<(), Error>>;
+
+    /// Replaces a tenant's policy by rows of a backup. `decide` runs inside the transaction, on the
+    /// current rows, which may be altered.
+    fn restore_policy(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicyRestore,
     ) -> StoreFuture<'_, Result<(), Error>>;
 
     /// Deletes a tenant's keys and its policy. Without the keys, the sealed rows cannot be

@@ -2,3 +2,4 @@
 
 pub(crate) mod changes;
 pub(crate) mod directory;
+pub(crate) mod restore;

@@ -4,13 +4,16 @@ use scrip_core::{
     audit::{AuditRecord, DeletedTenant},
     error::Error,
     id::TenantId,
-    policy::{DecidePolicy, PolicyPermit, PolicyRecords, TenantDeletion},
+    policy::{DecidePolicy, DecidePolicyRestore, PolicyPermit, PolicyRecords, TenantDeletion},
     store::{ChangeOutcome, PolicyStore, StoreFuture},
     time::Timestamp,
 };
 
 use crate::{
-    shared::policy::changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
+    shared::policy::{
+        changes::{change_policy, delete_tenant, insert_tenant, list_deleted_tenants},
+        restore::restore_policy,
+    },
     sql::for_both_engines,
 };
 
@@ -28,6 +31,15 @@ impl PolicyStore {
     ) -> StoreFuture<'_, Result<(), Error>> {
         let tenant = permit.tenant().id;
         Box::pin(self.write(tenant, async move |it| change_policy(it, tenant, decide).await))
+    }
+
+    fn restore_policy(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicyRestore,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| restore_policy(it, tenant, decide).await))
     }
 
     fn delete_tenant(

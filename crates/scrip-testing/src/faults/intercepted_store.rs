@@ -13,8 +13,8 @@ use scrip_core::{
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
     policy::{
-        AccessSessionId, AccessSessionRecord, DecidePolicy, DirectoryRecords, LookupPermit, Permit,
-        PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
+        AccessSessionId, AccessSessionRecord, DecidePolicy, DecidePolicyRestore, DirectoryRecords,
+        LookupPermit, Permit, PolicyPermit, PolicyRecords, SignedRow, SystemKeys, TenantDeletion,
         guessing_budget::{GuessBucket, GuessRecord},
     },
     store::{
@@ -139,6 +139,7 @@ impl<I: Interceptor> PolicyStore for InterceptedStore<I> {
     forward! {
         insert_tenant(records: PolicyRecords, audit: AuditRecord) -> ();
         change_policy(permit: PolicyPermit, decide: DecidePolicy) -> Result<(), Error>;
+        restore_policy(permit: PolicyPermit, decide: DecidePolicyRestore) -> Result<(), Error>;
         delete_tenant(deletion: TenantDeletion, audit: AuditRecord) -> Result<ChangeOutcome, Error>;
         list_deleted_tenants() -> Vec<DeletedTenant>;
         purge_tenants(tenants: Vec<TenantId>, now: Timestamp) -> usize;

@@ -5,8 +5,8 @@ use scrip_core::{
     error::Error,
     id::TenantId,
     policy::{
-        DecidePolicy, DirectoryRecords, PolicyPermit, PolicyRecords, PolicyWrite, SystemKeys,
-        TenantDeletion,
+        DecidePolicy, DecidePolicyRestore, DirectoryRecords, PolicyPermit, PolicyRecords,
+        PolicyWrite, StoredPolicy, SystemKeys, TenantDeletion,
     },
     store::{ChangeOutcome, DirectoryStore, PolicyStore, StoreError, StoreFuture},
     time::Timestamp,
@@ -79,6 +79,28 @@ impl PolicyStore for MemoryStore {
             }
             state.directory.version += 1;
             state.insert_commit_extras(tenant, edit.extras, "done")?;
+            Ok(Ok(()))
+        })
+    }
+
+    fn restore_policy(
+        &self,
+        permit: PolicyPermit,
+        decide: DecidePolicyRestore,
+    ) -> StoreFuture<'_, Result<(), Error>> {
+        self.attempt(move |state| {
+            let tenant = permit.tenant().id;
+            let policies = &state.directory.tenants;
+            let records = policies.iter().find(|it| it.tenant.record.id == tenant).cloned();
+            let version = state.directory.version;
+            let restore = match decide(StoredPolicy { version, records, unreadable: Vec::new() }) {
+                Ok(restore) => restore,
+                Err(error) => return Ok(Err(error)),
+            };
+            state.directory.tenants.retain(|it| it.tenant.record.id != tenant);
+            state.directory.tenants.push(restore.records);
+            state.directory.version += 1;
+            state.append_audit_record(tenant, &restore.audit, &tenant.to_string(), "done");
             Ok(Ok(()))
         })
     }

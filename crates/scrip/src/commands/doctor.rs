@@ -4,6 +4,7 @@ mod certificates;
 mod epoch_keys;
 mod postgres;
 mod storage;
+mod tenant_types;
 
 use std::{fs, os::unix::fs::PermissionsExt};
 
@@ -26,7 +27,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    CommonArguments, REPAIR_HINT,
     output::{CommandOutput, format_bytes},
     runtime,
 };
@@ -273,13 +274,14 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(record_run(settings, vault, &directory).await);
             findings.push(check_clock(vault, &directory).await);
             findings.extend(check_deletions(vault, &directory).await);
+            findings.extend(tenant_types::check_tenant_types(settings, &directory));
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
                 findings.push(passed("policy", format!("{count} tenants, unaltered")));
             }
             for it in directory.alterations() {
                 let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();
-                let message = format!("{tenant}{}; restore the rows from a backup", it.description);
+                let message = format!("{tenant}{}. {REPAIR_HINT}", it.description);
                 findings.push(failed("policy", message));
             }
         }

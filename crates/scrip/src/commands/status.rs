@@ -8,7 +8,7 @@ use scrip_server::{
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments,
+    CommonArguments, alteration_lines,
     output::{CommandOutput, format_bytes, name_value_list},
     record_if_key_present, runtime,
 };
@@ -17,12 +17,12 @@ use crate::commands::{
 pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow::Result<()> {
     let settings = common.confined_settings(environment)?;
     let server = control::query_status(&settings.storage.data_dir);
-    let status = runtime()?.block_on(async {
+    let (status, alterations) = runtime()?.block_on(async {
         let vault = settings.open_vault_for_command().await?;
         let status = vault.store.status().await.map_err(explain)?;
         drop(vault);
-        record_if_key_present(&settings, "status").await;
-        anyhow::Ok(status)
+        let alterations = record_if_key_present(&settings, "status").await;
+        anyhow::Ok((status, alterations))
     })?;
 
     let mut rows = vec![
@@ -77,8 +77,10 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
         "counts": counts,
         "key_versions": versions,
         "server": server,
+        "alterations": alterations,
     });
-    common.print_output(&CommandOutput::new(name_value_list(&rows), json))
+    let text = name_value_list(&rows) + &alteration_lines(&alterations);
+    common.print_output(&CommandOutput::new(text, json))
 }
 
 fn scheme_line(it: &SchemeStatus) -> String {

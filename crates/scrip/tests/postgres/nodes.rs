@@ -60,7 +60,7 @@ impl TwoNodeVault {
         // The nodes share only the database and the root key.
         let key = |node: usize| vault.node_folder(node).join("root.key");
         fs::copy(key(0), key(1)).expect("copy the root key");
-        vault.run(&["tenant", "create", "Acme"]);
+        vault.run(&["tenant", "create", "Acme", "--type", "test"]);
         let create_command = ["application", "create", "--tenant", "Acme", "--name", "A"];
         let permission_arguments =
             ["--type", "private", "--permission", "token-intent:create", "--rule", RULE];

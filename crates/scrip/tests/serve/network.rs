@@ -3,6 +3,8 @@
 mod certificate_dates;
 mod limits;
 #[cfg(target_os = "linux")]
+mod policy_restore;
+#[cfg(target_os = "linux")]
 mod postgres;
 mod tls;
 pub(crate) mod tls_client;

@@ -6,9 +6,12 @@ mod backup_killed;
 mod bin_data;
 pub(crate) mod commands;
 mod doctor;
+mod leaked_key;
+mod policy_restore;
 #[cfg(target_os = "linux")]
 mod quotas;
 #[cfg(target_os = "linux")]
 mod stalled_command;
+mod tenant_types;
 #[cfg(target_os = "linux")]
 mod transfer;

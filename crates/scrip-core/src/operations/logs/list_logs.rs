@@ -68,7 +68,8 @@ pub async fn list_logs(
 
 /// The query that a cursor is bound to.
 fn place(filter: &RecordFilter) -> Place {
-    let RecordFilter { entity_type, entity, operation, outcome, actor, from, to, .. } = filter;
+    let RecordFilter { entity_type, entity, operation, outcome, actor, api_key, from, to, .. } =
+        filter;
     Place::new("cursor")
         .text(Permission::LogRead.as_str())
         .text(entity_type.map_or("", |it| it.as_str()))
@@ -76,6 +77,7 @@ fn place(filter: &RecordFilter) -> Place {
         .text(operation.map_or("", |it| it.as_str()))
         .text(outcome.unwrap_or(""))
         .optional_bytes(actor.as_ref().map(|it| it.0.as_bytes().as_slice()))
+        .optional_bytes(api_key.as_ref().map(|it| it.0.as_bytes().as_slice()))
         .optional_number(from.map(|it| it.unix_ms))
         .optional_number(to.map(|it| it.unix_ms))
 }

@@ -68,7 +68,7 @@ UPDATE directory_state SET version = version + 1";
 
 /// Increments the version. Policy changes wait for each other at this row, so that uniqueness
 /// checks across tenants are safe.
-async fn raise_version<T: PolicyTransaction>(transaction: &T) -> Result<(), StoreError> {
+pub(super) async fn raise_version<T: PolicyTransaction>(transaction: &T) -> Result<(), StoreError> {
     match transaction.execute(RAISE_VERSION, &[]).await? {
         1 => transaction.notify_version_changed().await,
         _ => Err(NO_VERSION),
@@ -172,9 +172,9 @@ INSERT INTO tenants (id, name, kind, settings, quotas, created_by, created_at, m
     modified_at, deletes_at, mac, policy_counter, policy_mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 0, $12)
 ON CONFLICT (id) DO UPDATE SET name = $2, kind = $3, settings = $4, quotas = $5,
-    modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11";
+    created_by = $6, created_at = $7, modified_by = $8, modified_at = $9, deletes_at = $10, mac = $11";
 
-async fn put_tenant<T: PolicyTransaction>(
+pub(super) async fn put_tenant<T: PolicyTransaction>(
     transaction: &T,
     tenant: &SignedRow<TenantRecord>,
 ) -> Result<(), StoreError> {
@@ -203,7 +203,7 @@ const PUT_SEAL: &str = "
 -- put_seal
 UPDATE tenants SET policy_counter = $1, policy_mac = $2 WHERE id = $3";
 
-async fn put_seal(
+pub(super) async fn put_seal(
     transaction: &impl Execute,
     tenant: TenantId,
     seal: PolicySeal,
@@ -220,7 +220,7 @@ VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10)
 ON CONFLICT (tenant, id) DO UPDATE SET name = $3, kind = $4, access = $5, modified_by = $8,
     modified_at = $9, mac = $10";
 
-async fn put_application(
+pub(super) async fn put_application(
     transaction: &impl Execute,
     application: &SignedRow<ApplicationRecord>,
 ) -> Result<(), StoreError> {
@@ -247,7 +247,7 @@ const PUT_API_KEY: &str = "
 INSERT INTO api_keys (tenant, application, id, digest, created_by, created_at, mac)
 VALUES ($1, $2, $3, $4, $5, $6, $7)";
 
-async fn put_api_key(
+pub(super) async fn put_api_key(
     transaction: &impl Execute,
     api_key: &SignedRow<ApiKeyRecord>,
 ) -> Result<(), StoreError> {

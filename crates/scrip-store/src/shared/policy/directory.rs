@@ -7,7 +7,7 @@ use scrip_core::{
     id::TenantId,
     policy::{
         ApiKeyRecord, ApplicationRecord, ChangeStamp, DirectoryRecords, PolicyAlteration,
-        PolicyRecords, PolicySeal, SignedRow, SystemKeys, TenantRecord,
+        PolicyRecords, PolicySeal, SignedRow, StoredPolicy, SystemKeys, TenantRecord,
     },
     store::StoreError,
 };
@@ -70,45 +70,94 @@ pub(crate) async fn load_policy(
     Ok(policies.pop())
 }
 
+/// Loads the policy of one tenant for its restoration: the rows may be altered.
+pub(crate) async fn load_stored_policy(
+    client: &impl Statements,
+    keys: &KeyTables,
+    tenant: TenantId,
+) -> Result<StoredPolicy, StoreError> {
+    let mut unreadable = Vec::new();
+    let records = load_policies(client, keys, Some(tenant), &mut unreadable).await?.pop();
+    Ok(StoredPolicy { version: directory_version(client).await?, records, unreadable })
+}
+
 async fn load_policies(
     client: &impl Statements,
     keys: &KeyTables,
     only_tenant: Option<TenantId>,
     unreadable: &mut Vec<PolicyAlteration>,
 ) -> Result<Vec<PolicyRecords>, StoreError> {
-    let sealing_keys =
-        read_table(client, &keys.tenant_keys, only_tenant, unreadable, decode_tenant_key).await?;
-    let mut sealing_keys = group_by_tenant(sealing_keys);
-    let permanent_keys =
-        read_table(client, &keys.permanent_keys, only_tenant, unreadable, decode_wrapped_key)
-            .await?;
-    let mut permanent_keys = permanent_keys.into_iter().collect::<HashMap<_, _>>();
-    let applications =
-        read_table(client, &APPLICATIONS, only_tenant, unreadable, decode_application).await?;
-    let mut applications = group_by_tenant(applications);
-    let api_keys = read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?;
-    let mut api_keys = group_by_tenant(api_keys);
-    let mut policies = Vec::new();
-    for (id, (mut tenant, seal)) in
-        read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?
-    {
-        let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
-        tenant_keys.sort_by_key(|(version, _)| *version);
-        tenant.record.keys.sealing = tenant_keys;
-        // If the key is missing, opening a sealed value reports the error.
-        if let Some(key) = permanent_keys.remove(&id) {
-            tenant.record.keys.permanent = key;
+    Ok(PolicyRows {
+        sealing_keys: read_table(
+            client,
+            &keys.tenant_keys,
+            only_tenant,
+            unreadable,
+            decode_tenant_key,
+        )
+        .await?,
+        permanent_keys: read_table(
+            client,
+            &keys.permanent_keys,
+            only_tenant,
+            unreadable,
+            decode_wrapped_key,
+        )
+        .await?,
+        applications: read_table(
+            client,
+            &APPLICATIONS,
+            only_tenant,
+            unreadable,
+            decode_application,
+        )
+        .await?,
+        api_keys: read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?,
+        tenants: read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?,
+    }
+    .into_policies(unreadable))
+}
+
+/// The decoded rows of all policy tables, each with its tenant.
+#[derive(Default)]
+pub(crate) struct PolicyRows {
+    pub(crate) sealing_keys: Vec<(TenantId, (u32, Sealed))>,
+    pub(crate) permanent_keys: Vec<(TenantId, Sealed)>,
+    pub(crate) applications: Vec<(TenantId, SignedRow<ApplicationRecord>)>,
+    pub(crate) api_keys: Vec<(TenantId, SignedRow<ApiKeyRecord>)>,
+    pub(crate) tenants: Vec<(TenantId, (SignedRow<TenantRecord>, PolicySeal))>,
+}
+
+impl PolicyRows {
+    /// Groups the rows by tenant. Adds rows without a tenant to `unreadable`.
+    pub(crate) fn into_policies(
+        self,
+        unreadable: &mut Vec<PolicyAlteration>,
+    ) -> Vec<PolicyRecords> {
+        let mut sealing_keys = group_by_tenant(self.sealing_keys);
+        let mut permanent_keys = self.permanent_keys.into_iter().collect::<HashMap<_, _>>();
+        let mut applications = group_by_tenant(self.applications);
+        let mut api_keys = group_by_tenant(self.api_keys);
+        let mut policies = Vec::new();
+        for (id, (mut tenant, seal)) in self.tenants {
+            let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
+            tenant_keys.sort_by_key(|(version, _)| *version);
+            tenant.record.keys.sealing = tenant_keys;
+            // If the key is missing, opening a sealed value reports the error.
+            if let Some(key) = permanent_keys.remove(&id) {
+                tenant.record.keys.permanent = key;
+            }
+            let applications = applications.remove(&id).unwrap_or_default();
+            let api_keys = api_keys.remove(&id).unwrap_or_default();
+            policies.push(PolicyRecords { tenant, applications, api_keys, seal });
         }
-        let applications = applications.remove(&id).unwrap_or_default();
-        let api_keys = api_keys.remove(&id).unwrap_or_default();
-        policies.push(PolicyRecords { tenant, applications, api_keys, seal });
+        let orphans = applications.into_keys().chain(api_keys.into_keys());
+        for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
+            let description = "policy rows exist, but the tenant's row is missing".to_owned();
+            unreadable.push(PolicyAlteration { tenant: Some(id), description });
+        }
+        policies
     }
-    let orphans = applications.into_keys().chain(api_keys.into_keys());
-    for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
-        let description = "policy rows exist, but the tenant's row is missing".to_owned();
-        unreadable.push(PolicyAlteration { tenant: Some(id), description });
-    }
-    Ok(policies)
 }
 
 fn group_by_tenant<T>(rows: Vec<(TenantId, T)>) -> HashMap<TenantId, Vec<T>> {
@@ -203,11 +252,11 @@ pub(crate) const SQLITE_KEYS: KeyTables =
 
 pub(crate) const POSTGRES_KEYS: KeyTables = key_tables!("wrapped");
 
-fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
+pub(crate) fn decode_tenant_key(row: &dyn ColumnReader) -> Result<(u32, Sealed), StoreError> {
     Ok((read_required(row, 2)?, decode_wrapped_key(row)?))
 }
 
-fn decode_wrapped_key(row: &dyn ColumnReader) -> Result<Sealed, StoreError> {
+pub(crate) fn decode_wrapped_key(row: &dyn ColumnReader) -> Result<Sealed, StoreError> {
     read_required(row, 1)
 }
 
@@ -221,7 +270,7 @@ FROM tenants",
     "id"
 );
 
-fn decode_tenant(
+pub(crate) fn decode_tenant(
     row: &dyn ColumnReader,
 ) -> Result<(SignedRow<TenantRecord>, PolicySeal), StoreError> {
     let no_keys =
@@ -250,7 +299,9 @@ FROM applications",
     "tenant"
 );
 
-fn decode_application(row: &dyn ColumnReader) -> Result<SignedRow<ApplicationRecord>, StoreError> {
+pub(crate) fn decode_application(
+    row: &dyn ColumnReader,
+) -> Result<SignedRow<ApplicationRecord>, StoreError> {
     let record = ApplicationRecord {
         id: read_required(row, 1)?,
         tenant: read_required(row, 0)?,
@@ -272,7 +323,9 @@ FROM api_keys",
     "tenant"
 );
 
-fn decode_api_key(row: &dyn ColumnReader) -> Result<SignedRow<ApiKeyRecord>, StoreError> {
+pub(crate) fn decode_api_key(
+    row: &dyn ColumnReader,
+) -> Result<SignedRow<ApiKeyRecord>, StoreError> {
     let record = ApiKeyRecord {
         id: read_required(row, 2)?,
         tenant: read_required(row, 0)?,

@@ -16,7 +16,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator,
+    CommonArguments, Operator, alteration_lines, describe_alterations,
     output::{CommandOutput, table},
 };
 
@@ -84,8 +84,13 @@ async fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<Comma
         text += "there are more sessions: the list contains the 1000 of each tenant that expire \
                  last\n";
     }
+    let alterations = describe_alterations(&operator.directory);
+    text += &alteration_lines(&alterations);
     let sessions: Vec<Value> = tenant_sessions.iter().map(session_json).collect();
-    Ok(CommandOutput::new(text, json!({ "access_sessions": sessions, "complete": !is_truncated })))
+    let json = json!({
+        "access_sessions": sessions, "complete": !is_truncated, "alterations": alterations,
+    });
+    Ok(CommandOutput::new(text, json))
 }
 
 fn table_row((tenant, session): &TenantSession<'_>) -> [String; 5] {
@@ -128,8 +133,11 @@ async fn revoke(operator: &Operator, id_or_prefix: &str) -> anyhow::Result<Comma
         );
     }
     let prefix = id_or_prefix.to_ascii_lowercase();
-    let missing =
-        || format!("access session {prefix} does not exist; run: scrip access-session list");
+    let missing = || {
+        let message =
+            format!("access session {prefix} does not exist; run: scrip access-session list");
+        operator.missing_message(&message)
+    };
     let (tenants, vault) = (operator.directory.tenants(), &operator.vault);
     let candidates: Vec<(&Arc<Tenant>, AccessSessionId)> = match AccessSessionId::parse(&prefix) {
         // Includes sessions that are not in the list.

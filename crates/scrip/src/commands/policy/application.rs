@@ -21,7 +21,7 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator,
+    CommonArguments, Operator, alteration_lines, describe_alterations,
     output::{CommandOutput, table},
 };
 
@@ -131,13 +131,15 @@ async fn create(
     for permission in permissions_without_effect(&created.application.record.access) {
         text += &format!("{permission} has no effect: this server does not have the feature\n");
     }
-    if let Some(key) = &created.api_key {
-        text += &format!("\n  {}\n\nThe key cannot be displayed again.\n", key.expose());
+    let mut json = body_as_json(&wire::policy::application::render_created(&created))?;
+    if let (Some(key), Some(record)) = (&created.api_key, created.application.api_keys.first()) {
+        let (id, key) = (record.id, key.expose());
+        text += &format!("created key {id}\n\n  {key}\n\nThe key cannot be displayed again.\n");
+        if let Some(object) = json.as_object_mut() {
+            object.insert("key_id".to_owned(), id.to_string().into());
+        }
     }
-    Ok(CommandOutput::new(
-        text,
-        body_as_json(&wire::policy::application::render_created(&created))?,
-    ))
+    Ok(CommandOutput::new(text, json))
 }
 
 /// The granted permissions of features that do not exist.
@@ -193,12 +195,14 @@ fn list(operator: &Operator, tenant: Option<&str>) -> anyhow::Result<CommandOutp
         ]
     };
     let rows: Vec<_> = applications.iter().map(row).collect();
-    let text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME"], &rows);
+    let alterations = describe_alterations(&operator.directory);
+    let mut text = table(["ID", "TYPE", "KEYS", "TENANT", "NAME"], &rows);
+    text += &alteration_lines(&alterations);
     let bodies = applications
         .iter()
         .map(|(_, it)| body_as_json(&wire::policy::application::render_application(it)));
     let bodies: Vec<Value> = bodies.collect::<anyhow::Result<_>>()?;
-    Ok(CommandOutput::new(text, json!({ "applications": bodies })))
+    Ok(CommandOutput::new(text, json!({ "applications": bodies, "alterations": alterations })))
 }
 
 async fn delete(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOutput> {

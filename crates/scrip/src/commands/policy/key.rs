@@ -1,4 +1,4 @@
-//! `scrip key`: create, delete, import.
+//! `scrip key`: create, list, find, delete, import.
 
 use std::{
     io::{self, Read},
@@ -17,11 +17,13 @@ use scrip_core::{
     policy::ApiKeyText,
 };
 use scrip_server::{config::Environment, storage::explain};
-use serde_json::json;
+use serde_json::{Value, json};
 use zeroize::Zeroizing;
 
 use crate::commands::{
-    CommonArguments, Operator, output::CommandOutput, policy::application::body_as_json,
+    CommonArguments, Operator, alteration_lines, describe_alterations,
+    output::{CommandOutput, table},
+    policy::{application::body_as_json, key_find},
 };
 
 const IMPORT_EXAMPLES: &str = "\
@@ -33,6 +35,14 @@ The key is read from a file or from standard input, never from the command line,
 can see. A key that contains neither _test_ nor _prod_ is a legacy key: it works, with the rate limit
 of legacy keys.";
 
+const FIND_EXAMPLES: &str = "\
+Examples:
+  scrip key find --file leaked.txt
+  scrip key find                     Paste the key, then press Enter and Ctrl-D
+
+The key is read from a file or from standard input, never from the command line, which other users
+can see. The command prints the id of the key, never the key.";
+
 /// Longer than any key.
 const KEY_BYTES_MAX: u64 = 4096;
 
@@ -42,6 +52,26 @@ pub(crate) enum KeyCommand {
     Create {
         /// Id of the application.
         application: String,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// List keys: ids, applications and times, never the keys.
+    List {
+        /// Id or name of the tenant.
+        #[arg(long)]
+        tenant: Option<String>,
+        /// Id of the application.
+        #[arg(long)]
+        application: Option<String>,
+        #[command(flatten)]
+        common: CommonArguments,
+    },
+    /// Find the application, the id and the last use of a key, for example of a leaked key.
+    #[command(after_help = FIND_EXAMPLES)]
+    Find {
+        /// File with the key [default: standard input].
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
         #[command(flatten)]
         common: CommonArguments,
     },
@@ -70,12 +100,25 @@ pub(crate) fn run(command: &KeyCommand, environment: &Environment) -> anyhow::Re
         KeyCommand::Create { application, common } => {
             common.with_vault(environment, "key create", async |it| create(it, application).await)
         }
+        KeyCommand::List { tenant, application, common } => {
+            common.with_vault(environment, "key list", async |it| {
+                list(it, tenant.as_deref(), application.as_deref())
+            })
+        }
+        KeyCommand::Find { file, common } => {
+            // Before switching to the server's user, who may not be able to read the file.
+            let text = read_key_text(file.as_ref())?;
+            common.with_vault(environment, "key find", async |it| {
+                key_find::find_key(it, text.trim()).await
+            })
+        }
         KeyCommand::Delete { key, common } => {
             common.with_vault(environment, "key delete", async |it| delete(it, key).await)
         }
         KeyCommand::Import { application, file, common } => {
             // Before switching to the server's user, who may not be able to read the file.
-            let key = read_key(file.as_ref())?;
+            let text = read_key_text(file.as_ref())?;
+            let key = ApiKeyText::parse(&text).map_err(explain)?;
             common.with_vault(environment, "key import", async |it| {
                 import(it, application, key).await
             })
@@ -102,6 +145,49 @@ async fn create(operator: &Operator, id_text: &str) -> anyhow::Result<CommandOut
     ))
 }
 
+fn list(
+    operator: &Operator,
+    tenant: Option<&str>,
+    application: Option<&str>,
+) -> anyhow::Result<CommandOutput> {
+    let application = application.map(|it| operator.find_application(it)).transpose()?;
+    let application_id = application.map(|(_, it)| it.record.id);
+    let mut keys = Vec::new();
+    for tenant in operator.tenants(tenant)? {
+        for it in tenant.applications.values() {
+            if application_id.is_none_or(|id| it.record.id == id) {
+                keys.extend(it.api_keys.iter().map(|key| (tenant, &it.record, key)));
+            }
+        }
+    }
+    keys.sort_by_key(|(_, _, key)| (key.created.at, key.id));
+    let rows = keys.iter().map(|(tenant, application, key)| {
+        [
+            key.id.to_string(),
+            key.created.at.to_string(),
+            application.kind.as_str().to_owned(),
+            application.id.to_string(),
+            tenant.name.as_str().to_owned(),
+            application.name.as_str().to_owned(),
+        ]
+    });
+    let names = ["ID", "CREATED", "TYPE", "APPLICATION", "TENANT", "NAME"];
+    let alterations = describe_alterations(&operator.directory);
+    let mut text = table(names, &rows.collect::<Vec<_>>());
+    text += &alteration_lines(&alterations);
+    let bodies = keys.iter().map(|(tenant, application, key)| {
+        json!({
+            "id": key.id.to_string(),
+            "created_at": key.created.at.to_string(),
+            "created_by": key.created.by.map(|it| it.to_string()),
+            "application": key_find::application_json(application),
+            "tenant": key_find::tenant_json(tenant),
+        })
+    });
+    let bodies: Vec<Value> = bodies.collect();
+    Ok(CommandOutput::new(text, json!({ "keys": bodies, "alterations": alterations })))
+}
+
 async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput> {
     let id =
         ApiKeyId::parse(key).context("this is not the id of a key; use the id, not the key")?;
@@ -110,7 +196,9 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput>
         let owner = applications.find(|it| it.api_keys.iter().any(|it| it.id == id))?;
         Some((tenant, owner.record.id))
     });
-    let (tenant, application) = owner.with_context(|| format!("key {id} does not exist"))?;
+    let (tenant, application) = owner.with_context(|| {
+        operator.missing_message(&format!("key {id} does not exist; run: scrip key list"))
+    })?;
     let deleted =
         delete_api_key(&operator.vault, operator.policy_permit(tenant), application, id).await;
     deleted.map_err(explain)?;
@@ -118,7 +206,7 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput>
     Ok(CommandOutput::new(text, json!({ "id": id.to_string(), "deleted": true })))
 }
 
-fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
+fn read_key_text(file: Option<&PathBuf>) -> anyhow::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::new());
     match file {
         Some(file) => {
@@ -131,10 +219,11 @@ fn read_key(file: Option<&PathBuf>) -> anyhow::Result<ApiKeyText> {
         }
         None => {
             let input = io::stdin().lock();
-            input.take(KEY_BYTES_MAX).read_to_string(&mut text)?;
+            let error_context = "standard input cannot be read";
+            input.take(KEY_BYTES_MAX).read_to_string(&mut text).context(error_context)?;
         }
     }
-    ApiKeyText::parse(&text).map_err(explain)
+    Ok(text)
 }
 
 async fn import(

@@ -19,14 +19,17 @@ use scrip_server::{config::Environment, storage::explain};
 use serde_json::{Value, json};
 
 use crate::commands::{
-    CommonArguments, Operator, describe_alterations,
+    CommonArguments, Operator, alteration_lines, describe_alterations,
     output::{CommandOutput, name_value_list, table},
 };
 
 const CREATE_EXAMPLES: &str = "\
 Examples:
-  scrip tenant create Acme
   scrip tenant create Acme --type production
+  scrip tenant create Acme-Test --type test
+
+The type cannot change later. Production is for real cards. Test is for development: lower rate
+limits, the simulator for 3-D Secure, no grace period when the tenant is deleted.
 
 Then create an application that can manage the tenant over HTTP:
   scrip application create --tenant Acme --name Admin --type management --all";
@@ -38,16 +41,28 @@ Examples:
 
 Durations are written as 90s, 15m, 24h, 30d. A running server applies a change within a second.";
 
+const TYPE_MISSING: &str = "\
+give the type of the tenant, which cannot change later:
+  --type production  for real cards and personal data
+  --type test        for development: lower rate limits, the simulator for 3-D Secure, and no grace
+                     period when the tenant is deleted";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum TenantCommand {
     /// Create a tenant with its own encryption keys.
-    #[command(after_help = CREATE_EXAMPLES)]
+    #[command(
+        after_help = CREATE_EXAMPLES,
+        override_usage = "scrip tenant create <NAME> --type <production|test> [OPTIONS]"
+    )]
     Create {
         /// Display name of the tenant.
         name: String,
-        /// Type of the tenant; test tenants are not for real cards.
-        #[arg(long = "type", value_name = "TYPE", default_value = "test")]
-        kind: TenantType,
+        /// Type of the tenant; required, because it cannot change later.
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: Option<TenantType>,
+        /// Create the tenant even if another tenant has this name.
+        #[arg(long)]
+        allow_duplicate_name: bool,
         #[command(flatten)]
         common: CommonArguments,
     },
@@ -119,9 +134,14 @@ pub(crate) enum TenantType {
 
 pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow::Result<()> {
     match command {
-        TenantCommand::Create { name, kind, common } => {
-            common
-                .with_vault(environment, "tenant create", async |it| create(it, name, *kind).await)
+        TenantCommand::Create { name, kind, allow_duplicate_name, common } => {
+            let kind = kind.context(TYPE_MISSING)?;
+            common.with_vault(environment, "tenant create", async |it| {
+                if !allow_duplicate_name {
+                    reject_existing_name(it, name)?;
+                }
+                create(it, name, kind).await
+            })
         }
         TenantCommand::List { common } => {
             common.with_vault(environment, "tenant list", async |it| Ok(list_tenants(it)))
@@ -152,6 +172,28 @@ pub(crate) fn run(command: &TenantCommand, environment: &Environment) -> anyhow:
             })
         }
     }
+}
+
+/// Rejects a name that a tenant has. A name then stays enough to choose a tenant in a command, and a
+/// repeated command creates nothing. A deleted tenant counts while it can be restored.
+fn reject_existing_name(operator: &Operator, name: &str) -> anyhow::Result<()> {
+    let name = DisplayName::parse(name).map_err(explain)?;
+    let has_name = |it: &&Arc<Tenant>| it.name.as_str() == name.as_str();
+    let name = name.as_str();
+    let duplicate = "To create another one, use --allow-duplicate-name";
+    if let Some(it) = operator.directory.tenants().into_iter().find(has_name) {
+        let (id, kind) = (it.id, it.kind.as_str());
+        bail!("the {kind} tenant {id} is already named {name}. {duplicate}");
+    }
+    if let Some(it) = operator.directory.pending_deletion().iter().find(has_name) {
+        let (id, kind) = (it.id, it.kind.as_str());
+        let destroyed_at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
+        bail!(
+            "the {kind} tenant {id} is already named {name}; it is deleted and can be restored \
+             until {destroyed_at} with: scrip tenant restore {id}. {duplicate}"
+        );
+    }
+    Ok(())
 }
 
 async fn create(
@@ -219,9 +261,7 @@ fn list_tenants(operator: &Operator) -> CommandOutput {
         text += &format!("deleted, keys will be destroyed at {destroyed_at}: {}\n", it.id);
     }
     let alterations = describe_alterations(&operator.directory);
-    for it in &alterations {
-        text += &format!("altered outside the vault and rejected: {it}\n");
-    }
+    text += &alteration_lines(&alterations);
     let tenants: Vec<_> = tenants.into_iter().map(|it| tenant_json(it)).collect();
     let deleted: Vec<_> = deleted.iter().map(|it| deleted_tenant_json(it)).collect();
     let json = json!({ "tenants": tenants, "deleted": deleted, "alterations": alterations });
@@ -316,9 +356,11 @@ async fn delete_with_grace(
 }
 
 async fn restore(operator: &Operator, tenant: &str) -> anyhow::Result<CommandOutput> {
-    let deleted_tenant = operator.find_deleted_tenant(tenant).context(
-        "no deleted tenant with this id or name can be restored; run: scrip tenant list",
-    )?;
+    let deleted_tenant = operator.find_deleted_tenant(tenant).with_context(|| {
+        operator.missing_message(
+            "no deleted tenant with this id or name can be restored; run: scrip tenant list",
+        )
+    })?;
     let restored = restore_tenant(&operator.vault, operator.policy_permit(deleted_tenant)).await;
     let id = restored.map_err(explain)?.id;
     let text = format!("restored tenant {id}; its API keys work again within a second");

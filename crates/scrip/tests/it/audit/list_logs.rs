@@ -119,6 +119,7 @@ fn logs_are_filtered_by_entity_operation_outcome_and_date() {
         ("?operation=guess", "operation"),
         ("?outcome=maybe", "outcome"),
         ("?actor_id=me", "actor_id"),
+        ("?api_key_id=key_test_us_pvt_x", "api_key_id"),
         ("?start_date=yesterday", "start_date"),
         ("?end_date=2030-13-01T00:00:00Z", "end_date"),
         ("?size=0", "size"),

@@ -49,6 +49,9 @@ fn log_records_name_the_api_key_of_the_request() {
     assert_eq!(key_of("?operation=create_token&entity_id=token-1"), first_id);
     assert_eq!(key_of("?operation=create_token&entity_id=token-2"), text_field(&second_key, "id"));
     assert_eq!(key_of("?operation=get_token&entity_id=token-2"), first_id);
+    let second_id = text_field(&second_key, "id");
+    assert_eq!(logs(&server, &keys, &format!("?api_key_id={first_id}&entity_type=token")).len(), 2);
+    assert_eq!(logs(&server, &keys, &format!("?api_key_id={second_id}")).len(), 1);
     // The operator acts without an API key.
     let created = logs(&server, &keys, "?operation=create_tenant");
     assert!(created[0].get("api_key_id").is_none(), "{created:?}");

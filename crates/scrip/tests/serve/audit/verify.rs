@@ -134,7 +134,7 @@ fn read_token(harness: &BackupHarness, server: &RunningServer, id: &str) -> u16 
 fn empty_vault_has_an_audit_chain() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     assert_eq!(count_records(&process), [0, 0]);
-    expect_success(&process, &["tenant", "create", "Acme"]);
+    expect_success(&process, &["tenant", "create", "Acme", "--type", "test"]);
     assert_eq!(count_records(&process), [1, 0]);
     let head = fs::read_to_string(process.data().join("audit.head")).unwrap();
     assert_eq!(head.lines().count(), 5, "{head}");
@@ -220,7 +220,7 @@ fn rolled_back_vault_is_detected_permanently() {
     stop(server);
     assert_eq!(saved_tenant_heads(&harness.process), head);
     // The head of a new chain is saved. The saved heads of the other chains do not change.
-    expect_success(&harness.process, &["tenant", "create", "Later"]);
+    expect_success(&harness.process, &["tenant", "create", "Later", "--type", "test"]);
     stop(harness.serve());
     let later_head = fs::read_to_string(data.join("audit.head")).unwrap();
     assert_eq!(head.len(), 2);
@@ -277,7 +277,8 @@ fn head_file_writes_are_serialized_by_a_lock() {
     let lock = fs::File::options().write(true).create(true).truncate(false).open(lock).unwrap();
     lock.lock().unwrap();
     std::thread::scope(|scope| {
-        let command = scope.spawn(|| expect_success(&process, &["tenant", "create", "Acme"]));
+        let command = scope
+            .spawn(|| expect_success(&process, &["tenant", "create", "Acme", "--type", "test"]));
         std::thread::sleep(Duration::from_secs(1));
         assert_eq!(fs::read(&file).unwrap(), head_before);
         drop(lock);
@@ -289,7 +290,7 @@ fn head_file_writes_are_serialized_by_a_lock() {
 #[test]
 fn missing_or_altered_head_file_is_reported() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    expect_success(&process, &["tenant", "create", "Acme"]);
+    expect_success(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let file = process.data().join("audit.head");
     let head = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();

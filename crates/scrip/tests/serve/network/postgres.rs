@@ -21,7 +21,7 @@ use crate::{
 };
 
 /// A PostgreSQL setting that turns off durable writes, which a test does not need.
-const NO_FSYNC: &str = "fsync=off";
+pub(super) const NO_FSYNC: &str = "fsync=off";
 const PASSWORD: &str = "4242-4242";
 
 /// Creates a node process on this cluster. PostgreSQL does not check the password, but the password
@@ -36,12 +36,12 @@ fn process_on_cluster(cluster: &Cluster) -> ProcessHarness {
 }
 
 /// Creates a vault, a tenant, and an application key with all permissions.
-fn create_vault(cluster: &Cluster) -> (ProcessHarness, Value) {
+pub(super) fn create_vault(cluster: &Cluster) -> (ProcessHarness, Value) {
     let process = process_on_cluster(cluster);
     assert!(
         run_text(&process, &["init"]).contains("created a vault in postgres://scrip:***@127.0.0.1")
     );
-    run_text(&process, &["tenant", "create", "Acme"]);
+    run_text(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let application = create_application(&process);
     (process, application)
 }

@@ -32,7 +32,7 @@ pub(crate) fn value_text(value: &Value) -> String {
 /// A vault with a tenant and an application with all permissions of its type.
 pub(crate) fn create_with_application(kind: &str) -> (ProcessHarness, Value, Value) {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    let tenant = run_json(&process, &["tenant", "create", "Acme"]);
+    let tenant = run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type", kind];
     let application = run_json(&process, &[&create[..], &["--all"]].concat());
     (process, tenant, application)
@@ -74,7 +74,7 @@ fn expect_status_soon(server: &RunningServer, path: &str, key: &str, expected: u
 #[test]
 fn tenants_can_be_created_read_and_deleted() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    let acme = run_json(&process, &["tenant", "create", "Acme"]);
+    let acme = run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let bank = run_json(&process, &["tenant", "create", "Bank", "--type", "production"]);
     assert_eq!((&acme["type"], &bank["type"]), (&"test".into(), &"production".into()));
     assert_eq!(bank["quotas"]["threeds_access"], false);
@@ -85,9 +85,13 @@ fn tenants_can_be_created_read_and_deleted() {
     assert!(run_text(&process, &["tenant", "show", "Acme"]).contains("log_retention"));
 
     process.assert_fails(&["tenant", "show", "Unknown"], "no tenant has this name");
-    run_json(&process, &["tenant", "create", "Bank"]);
+    let duplicate = ["tenant", "create", "Bank", "--type", "test", "--allow-duplicate-name"];
+    run_json(&process, &duplicate);
     process.assert_fails(&["tenant", "show", "Bank"], "several tenants have this name");
-    process.assert_fails(&["tenant", "create", " "], "name must have 1 to 200 characters");
+    process.assert_fails(
+        &["tenant", "create", " ", "--type", "test"],
+        "name must have 1 to 200 characters",
+    );
     process.assert_fails(&["tenant", "delete", "Acme"], "Use --yes");
     assert_eq!(run_json(&process, &["tenant", "show", "Acme"]), acme);
     assert_eq!(run_json(&process, &["tenant", "delete", "Acme", "--yes"])["deleted"], true);
@@ -126,7 +130,7 @@ fn deleted_production_tenant_is_listed_and_can_be_restored() {
 #[test]
 fn quota_changes_are_atomic() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    run_json(&process, &["tenant", "create", "Acme"]);
+    run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let set = ["tenant", "quota", "set", "Acme"];
     let some = run_json(&process, &[&set[..], &["log_retention=30d", "rate_limit=200%"]].concat());
     assert_eq!(
@@ -145,7 +149,7 @@ fn quota_changes_are_atomic() {
 #[test]
 fn application_create_sets_the_given_permissions_and_rules() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    run_json(&process, &["tenant", "create", "Acme"]);
+    run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
     let with = |more: &[&'static str]| [&create[..], more].concat();
     let rule = r#"{"container":"/pci/","transform":"mask","permissions":["token:read"]}"#;
@@ -277,7 +281,7 @@ fn access_sessions_can_be_listed_and_revoked_while_the_server_runs() {
 fn tenant_created_or_deleted_by_command_is_applied_immediately() {
     let process = ProcessHarness::initialized(crate::SCRIP);
     let server = serve_unsealed(&process);
-    run_json(&process, &["tenant", "create", "Acme"]);
+    run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
     let management = run_json(&process, &[&create[..], &["management", "--all"]].concat());
     let key = value_text(&management["key"]);

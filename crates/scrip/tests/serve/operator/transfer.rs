@@ -213,7 +213,7 @@ fn killed_export_resumes() {
     let export = StalledCommand::start(&harness.process, &["export", &file], 0);
     let temporary_file = harness.path("second.tmp");
     export.kill_when(|| has_first_frame(&temporary_file));
-    expect_success(&harness.process, &["tenant", "create", "Another"]);
+    expect_success(&harness.process, &["tenant", "create", "Another", "--type", "test"]);
     harness.process.assert_fails(&["export", &file], "use --force to start again");
     expect_success(&harness.process, &["export", &file, "--force"]);
 }

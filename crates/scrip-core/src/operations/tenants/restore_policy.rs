@@ -1,0 +1,57 @@
+//! Restore Policy: replaces the altered policy of a tenant by its policy in a backup. An operator's
+//! command.
+//!
+//! Only rows with valid MACs are written. The seal gets a new counter above every counter that a
+//! running server may remember, so that the server does not take the old policy for a rollback.
+
+use crate::{
+    Error, Vault,
+    audit::{AuditRecord, LogKind, Operation},
+    policy::{PolicyPermit, PolicyRecords, PolicyRestore, StoredPolicy},
+};
+
+/// A policy of a backup, and the stored rows that it replaces.
+#[derive(Debug)]
+pub struct NewPolicyRestore {
+    pub backup: PolicyRecords,
+    /// The stored rows that the operator saw. The restoration fails if they have changed.
+    pub replaced: Option<PolicyRecords>,
+    /// Whether the wrapped keys of the tenant are replaced too.
+    pub replaces_keys: bool,
+}
+
+/// Replaces the policy in one transaction. The permit is for the tenant as it is in the backup.
+///
+/// # Errors
+/// A row of the backup is altered, or the stored policy changed at the same time.
+pub async fn restore_policy(
+    vault: &Vault,
+    permit: PolicyPermit,
+    new: NewPolicyRestore,
+) -> Result<(), Error> {
+    let tenant = permit.tenant();
+    let (id, keys) = (tenant.id, std::sync::Arc::clone(&tenant.keys));
+    if new.backup.tenant.record.id != id || !new.backup.find_alterations(&keys).is_empty() {
+        let reason = "the policy in the backup is altered";
+        return Err(Error::Unprocessable { reason });
+    }
+    // Each change of a policy appends a record, so no counter is higher than the last number.
+    let heads = vault.store.list_heads(LogKind::Audit).await?;
+    let last_record = heads.iter().find(|it| it.tenant == id).map_or(0, |it| it.sequence);
+    let now = vault.clock.now();
+    let audit = AuditRecord::for_policy(Operation::RestorePolicy, &permit, now);
+    let decide = move |stored: StoredPolicy| {
+        if stored.records != new.replaced {
+            let reason = "the policy changed at the same time; run the command again";
+            return Err(Error::Conflict { reason });
+        }
+        let authentic = stored.records.filter(|it| it.has_valid_seal(&keys));
+        let stored_counter = authentic.map_or(0, |it| it.seal.counter);
+        let mut records = new.backup;
+        records.seal.counter =
+            records.seal.counter.max(stored_counter).max(stored.version).max(last_record);
+        records.seal = records.next_seal(&keys);
+        Ok(PolicyRestore { records, replaces_keys: new.replaces_keys, audit })
+    };
+    vault.store.restore_policy(permit, Box::new(decide)).await?
+}

@@ -1,0 +1,59 @@
+//! Replaces the policy of one tenant by rows of a backup. Tokens are not touched.
+
+use scrip_core::{
+    error::Error,
+    id::TenantId,
+    policy::{DecidePolicyRestore, PolicyRestore},
+    store::StoreError,
+};
+
+use crate::{
+    shared::policy::{
+        changes::{
+            PolicyTransaction, put_api_key, put_application, put_seal, put_tenant, raise_version,
+        },
+        directory::load_stored_policy,
+    },
+    sql::parameters,
+};
+
+/// The row of the tenant stays, unless its keys are replaced.
+const DELETE_POLICY: [&str; 2] = [
+    "-- delete_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
+    "-- delete_applications\nDELETE FROM applications WHERE tenant = $1",
+];
+
+pub(crate) async fn restore_policy<T: PolicyTransaction>(
+    transaction: &mut T,
+    tenant: TenantId,
+    decide: DecidePolicyRestore,
+) -> Result<Result<(), Error>, StoreError> {
+    let stored = load_stored_policy(transaction, &T::KEYS, tenant).await?;
+    let PolicyRestore { records, replaces_keys, audit } = match decide(stored) {
+        Ok(restore) => restore,
+        Err(error) => return Ok(Err(error)),
+    };
+    raise_version(transaction).await?;
+    for sql in DELETE_POLICY {
+        transaction.execute(sql, &parameters![tenant]).await?;
+    }
+    if replaces_keys {
+        // Also deletes the keys.
+        transaction.delete_tenant_row(tenant).await?;
+    }
+    put_tenant(transaction, &records.tenant).await?;
+    put_seal(transaction, tenant, records.seal).await?;
+    for application in &records.applications {
+        put_application(transaction, application).await?;
+    }
+    for api_key in &records.api_keys {
+        if transaction.is_digest_taken(&api_key.record).await? {
+            let reason = "an API key of the backup belongs to another tenant now; if the policy \
+                          of that tenant is altered too, restore it first";
+            return Ok(Err(Error::Conflict { reason }));
+        }
+        put_api_key(transaction, api_key).await?;
+    }
+    transaction.append_audit_record(tenant, &audit, &tenant.to_string(), "done").await?;
+    Ok(Ok(()))
+}

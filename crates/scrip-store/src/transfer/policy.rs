@@ -1,0 +1,139 @@
+//! Reads the policy rows of an export file, to restore the policy of one tenant.
+
+use std::{fs::File, io::BufReader};
+
+use scrip_core::{
+    id::TenantId,
+    policy::{DirectoryRecords, PolicyAlteration, SystemKeys},
+    store::StoreError,
+};
+use scrip_seal::Sealed;
+
+use crate::{
+    shared::policy::directory::{
+        PolicyRows, decode_api_key, decode_application, decode_tenant, decode_tenant_key,
+        decode_wrapped_key,
+    },
+    sql::{ColumnReader, MISSING_COLUMNS, read_required},
+    transfer::{
+        error::TransferError,
+        file::{ExportReader, NextFrame},
+        kind::RowKind,
+        row::TransferRow,
+    },
+};
+
+/// The columns in the order in which the rows of the tables are decoded.
+const TENANT_COLUMNS: &[&str] = &[
+    "id",
+    "name",
+    "kind",
+    "settings",
+    "quotas",
+    "mac",
+    "policy_counter",
+    "policy_mac",
+    "created_by",
+    "created_at",
+    "modified_by",
+    "modified_at",
+    "deletes_at",
+];
+const APPLICATION_COLUMNS: &[&str] = &[
+    "tenant",
+    "id",
+    "name",
+    "kind",
+    "access",
+    "mac",
+    "created_by",
+    "created_at",
+    "modified_by",
+    "modified_at",
+];
+const API_KEY_COLUMNS: &[&str] =
+    &["tenant", "application", "id", "digest", "mac", "created_by", "created_at"];
+const TENANT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped", "version"];
+const PERMANENT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped"];
+
+/// Reads an export file to its end and returns its policy. The MACs are not checked yet.
+///
+/// # Errors
+/// The file cannot be read, or is not an intact export.
+pub fn read_policy(file: &File) -> Result<DirectoryRecords, TransferError> {
+    let mut reader = ExportReader::open(BufReader::new(file))?;
+    let mut collected = CollectedRows::default();
+    while let NextFrame::Portion(portion) = reader.next_checked_frame()? {
+        for row in portion.page.rows {
+            collected.add(portion.kind, &row).map_err(TransferError::Store)?;
+        }
+    }
+    let CollectedRows { rows, mut unreadable, pepper, audit_key } = collected;
+    let system_keys =
+        pepper.zip(audit_key).map(|(pepper, audit_key)| SystemKeys { pepper, audit_key });
+    let tenants = rows.into_policies(&mut unreadable);
+    Ok(DirectoryRecords { version: 0, system_keys, tenants, unreadable })
+}
+
+#[derive(Default)]
+struct CollectedRows {
+    rows: PolicyRows,
+    unreadable: Vec<PolicyAlteration>,
+    pepper: Option<Sealed>,
+    audit_key: Option<Sealed>,
+}
+
+impl CollectedRows {
+    /// Adds a row; rows of other kinds are skipped. A row that cannot be decoded is reported.
+    fn add(&mut self, kind: RowKind, row: &TransferRow) -> Result<(), StoreError> {
+        let (rows, unreadable) = (&mut self.rows, &mut self.unreadable);
+        if kind == RowKind::Tenants {
+            let row = reorder(kind, row, TENANT_COLUMNS)?;
+            add_row(&mut rows.tenants, unreadable, &row, decode_tenant);
+        } else if kind == RowKind::Applications {
+            let row = reorder(kind, row, APPLICATION_COLUMNS)?;
+            add_row(&mut rows.applications, unreadable, &row, decode_application);
+        } else if kind == RowKind::ApiKeys {
+            let row = reorder(kind, row, API_KEY_COLUMNS)?;
+            add_row(&mut rows.api_keys, unreadable, &row, decode_api_key);
+        } else if kind == RowKind::TenantKeys {
+            let row = reorder(kind, row, TENANT_KEY_COLUMNS)?;
+            add_row(&mut rows.sealing_keys, unreadable, &row, decode_tenant_key);
+        } else if kind == RowKind::PermanentKeys {
+            let row = reorder(kind, row, PERMANENT_KEY_COLUMNS)?;
+            add_row(&mut rows.permanent_keys, unreadable, &row, decode_wrapped_key);
+        } else if kind == RowKind::SystemKeys {
+            match read_required::<&str>(row, 0)? {
+                "pepper" => self.pepper = Some(read_required(row, 1)?),
+                "audit" => self.audit_key = Some(read_required(row, 1)?),
+                _ => (),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Returns the columns of a row in the given order.
+fn reorder(kind: RowKind, row: &TransferRow, names: &[&str]) -> Result<TransferRow, StoreError> {
+    let value = |name: &&str| {
+        let index = kind.columns().iter().position(|it| it.name == *name);
+        index.and_then(|it| row.get(it)).cloned().ok_or(MISSING_COLUMNS)
+    };
+    names.iter().map(value).collect()
+}
+
+fn add_row<T>(
+    rows: &mut Vec<(TenantId, T)>,
+    unreadable: &mut Vec<PolicyAlteration>,
+    row: &TransferRow,
+    decode: fn(&dyn ColumnReader) -> Result<T, StoreError>,
+) {
+    let tenant: Option<TenantId> = read_required(row, 0).ok();
+    match tenant.zip(decode(row).ok()) {
+        Some(decoded) => rows.push(decoded),
+        None => {
+            let description = "a row of the export cannot be read".to_owned();
+            unreadable.push(PolicyAlteration { tenant, description });
+        }
+    }
+}

@@ -1,0 +1,174 @@
+//! `scrip policy restore`: put the policy of one tenant back from a backup.
+
+mod plan;
+mod source;
+
+use std::{path::PathBuf, sync::Arc};
+
+use anyhow::{Context, bail};
+use clap::{Args, Subcommand};
+use scrip_core::{
+    id::TenantId,
+    operations::tenants::restore_policy::{NewPolicyRestore, restore_policy},
+    policy::{Directory, DirectoryRecords, PolicyRecords, Tenant},
+};
+use scrip_seal::TenantKeys;
+use scrip_server::{config::Environment, storage::explain};
+
+use crate::commands::{
+    CommonArguments, Operator,
+    output::CommandOutput,
+    policy::restore::plan::{RestorePlan, describe_tenant_alterations},
+};
+
+const EXAMPLES: &str = "\
+Examples:
+  scrip policy restore --from /mnt/backup/scrip-monday --tenant 5f0c…
+  scrip policy restore --from /mnt/backup/scrip-monday --tenant 5f0c… --yes
+
+Without --yes, the command prints what would change and changes nothing. Tokens are not touched.
+Take the newest backup from before the alteration: API keys that were deleted since work again.";
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PolicyCommand {
+    /// Put the policy of one tenant (settings, quotas, applications, rules, keys) back from a
+    /// backup.
+    #[command(after_help = EXAMPLES)]
+    Restore(PolicyRestoreArguments),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct PolicyRestoreArguments {
+    /// File of `scrip backup` or `scrip export`.
+    #[arg(long, value_name = "BACKUP")]
+    from: PathBuf,
+    /// Id of the tenant, or its name in the backup.
+    #[arg(long)]
+    tenant: String,
+    /// Confirm the changes.
+    #[arg(long)]
+    yes: bool,
+    #[command(flatten)]
+    common: CommonArguments,
+}
+
+pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow::Result<()> {
+    let PolicyCommand::Restore(arguments) = command;
+    arguments
+        .common
+        .with_vault(environment, "policy restore", async |it| restore(it, arguments).await)
+}
+
+/// The policy of a tenant in a backup, with valid MACs.
+struct BackupPolicy {
+    tenant: Arc<Tenant>,
+    records: PolicyRecords,
+}
+
+async fn restore(
+    operator: &Operator,
+    arguments: &PolicyRestoreArguments,
+) -> anyhow::Result<CommandOutput> {
+    let stored = operator.vault.store.load_directory().await.map_err(explain)?;
+    let backup = source::read_backup(&arguments.from, &arguments.common)?;
+    let BackupPolicy { tenant, records: backup } =
+        find_backup_policy(operator, &stored, backup, &arguments.tenant)?;
+    let id = tenant.id;
+    if !operator.directory.has_row(id) {
+        bail!(
+            "tenant {id} has no rows in this vault: it was deleted, or all of its rows were \
+             removed. Restore the whole vault instead: scrip restore"
+        );
+    }
+    let replaced = stored.tenants.into_iter().find(|it| it.tenant.record.id == id);
+    let replaces_keys = must_replace_keys(operator, id, replaced.as_ref(), &backup)?;
+    let plan = RestorePlan::new(operator, &tenant, replaced.as_ref(), &backup);
+    if !arguments.yes {
+        bail!("{}\nnothing was changed. Use --yes to confirm", plan.text("would be restored"));
+    }
+    let new = NewPolicyRestore { backup, replaced, replaces_keys };
+    let restored = restore_policy(&operator.vault, operator.policy_permit(&tenant), new).await;
+    restored.map_err(explain)?;
+    // A fresh load: the restored policy must be valid by itself.
+    let records = operator.vault.store.load_directory().await.map_err(explain)?;
+    let directory = Directory::open(records, &*operator.key_source, None).map_err(explain)?;
+    if directory.tenant(id).is_none() {
+        let alterations = describe_tenant_alterations(&directory, id);
+        bail!("the policy of tenant {id} is still altered: {alterations}");
+    }
+    let text = format!(
+        "{}\nA running server uses the restored policy within a second.\n",
+        plan.text("was restored")
+    );
+    Ok(CommandOutput::new(text, plan.json()))
+}
+
+/// Finds the tenant in the backup, which must be a backup of this vault with valid rows.
+fn find_backup_policy(
+    operator: &Operator,
+    stored: &DirectoryRecords,
+    backup: DirectoryRecords,
+    tenant: &str,
+) -> anyhow::Result<BackupPolicy> {
+    let other_vault = "this is a backup of another vault; nothing was changed";
+    let policies = backup.tenants.clone();
+    let has_same_keys = backup.system_keys.is_some() && backup.system_keys == stored.system_keys;
+    let directory = Directory::open(backup, &*operator.key_source, None).map_err(explain);
+    let directory = directory.context(other_vault)?;
+    if !has_same_keys {
+        bail!(other_vault);
+    }
+    let valid = directory.tenants();
+    let id = match TenantId::parse(tenant) {
+        Some(id) => id,
+        None => {
+            let mut named = valid.iter().filter(|it| it.name.as_str() == tenant);
+            let first = named.next().context(
+                "no tenant of the backup with an unaltered policy has this name; use the id",
+            )?;
+            if named.next().is_some() {
+                bail!("several tenants of the backup have this name; use the id");
+            }
+            first.id
+        }
+    };
+    if let Some(tenant) = directory.tenant(id) {
+        let tenant = Arc::clone(tenant);
+        let records = policies.into_iter().find(|it| it.tenant.record.id == id);
+        let records = records.context("the backup has no policy of this tenant")?;
+        return Ok(BackupPolicy { tenant, records });
+    }
+    if directory.pending_deletion().iter().any(|it| it.id == id) {
+        bail!("tenant {id} is deleted in this backup; use a backup from before its deletion");
+    }
+    if directory.has_row(id) {
+        let alterations = describe_tenant_alterations(&directory, id);
+        bail!(
+            "the policy of tenant {id} is altered in this backup too: {alterations}. Use an older \
+             backup"
+        );
+    }
+    bail!("the backup has no tenant {id}; use a newer backup")
+}
+
+/// Whether the wrapped keys of the tenant differ from the backup. Keys that the root key opens
+/// belong to the vault: without them, tokens could be lost, so they are never replaced.
+fn must_replace_keys(
+    operator: &Operator,
+    id: TenantId,
+    stored: Option<&PolicyRecords>,
+    backup: &PolicyRecords,
+) -> anyhow::Result<bool> {
+    let Some(stored) = stored else { return Ok(false) };
+    let (stored_keys, backup_keys) = (&stored.tenant.record.keys, &backup.tenant.record.keys);
+    if stored_keys == backup_keys {
+        return Ok(false);
+    }
+    if TenantKeys::unwrap(&*operator.key_source, &id.to_string(), stored_keys).is_ok() {
+        bail!(
+            "the encryption keys of tenant {id} are valid and differ from the backup; with the \
+             keys of the backup, tokens could be lost. Use a newer backup"
+        );
+    }
+    Ok(true)
+}

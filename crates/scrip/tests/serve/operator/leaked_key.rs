@@ -1,0 +1,136 @@
+//! `scrip key find` and `scrip key list`, for a key that leaked.
+
+use std::{
+    fs,
+    io::Write,
+    process::{Output, Stdio},
+};
+
+use scrip_testing::process::harness::ProcessHarness;
+use serde_json::{Value, json};
+
+use crate::operator::commands::{
+    create_with_application, run_json, run_text, serve_unsealed, value_text,
+};
+
+/// Sends a key to the standard input of `scrip key find`.
+fn find_key(process: &ProcessHarness, arguments: &[&str], input: &str) -> Output {
+    let mut command = process.command(&[&["key", "find"], arguments].concat());
+    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().expect("run the command");
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    child.wait_with_output().expect("run the command")
+}
+
+#[track_caller]
+fn find_key_json(process: &ProcessHarness, key: &str) -> Value {
+    let output = find_key(process, &["--json"], key);
+    assert!(output.status.success(), "{output:?}");
+    assert!(!String::from_utf8_lossy(&output.stdout).contains(key), "the output has the key");
+    serde_json::from_slice(&output.stdout).expect("JSON")
+}
+
+#[track_caller]
+fn assert_not_found(process: &ProcessHarness, key: &str, expected: &str) {
+    let output = find_key(process, &[], key);
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{message}");
+    assert!(message.contains(expected), "{message}");
+    assert!(key.trim().is_empty() || !message.contains(key.trim()), "the message has the key");
+}
+
+#[test]
+fn key_find_names_application_key_id_and_last_use() {
+    let (process, tenant, application) = create_with_application("private");
+    let key = value_text(&application["key"]);
+    let key_id = value_text(&application["key_id"]);
+    assert_eq!(application["keys"][0]["id"], json!(key_id));
+
+    let found = find_key_json(&process, &key);
+    assert_eq!(found["key"]["id"], json!(key_id));
+    assert_eq!((&found["tenant"]["id"], &found["tenant"]["name"]), (&tenant["id"], &json!("Acme")));
+    let found_application = json!({"id": application["id"], "name": "A", "type": "private"});
+    assert_eq!(found["application"], found_application);
+    assert_eq!(found["last_use"], Value::Null);
+    assert_eq!(found["searched_since"], found["key"]["created_at"]);
+    let text = String::from_utf8(find_key(&process, &[], &key).stdout).unwrap();
+    let created_at = value_text(&found["key"]["created_at"]);
+    assert!(text.contains(&format!("no use recorded since {created_at}")), "{text}");
+
+    // A rejected request is a use too, and so are reads and changes: the newest counts.
+    let server = serve_unsealed(&process);
+    let last_use = || find_key_json(&process, &key)["last_use"].clone();
+    let token = json!({"id": "token-1", "type": "token", "data": "secret"});
+    let created = server.request("POST", "/tokens").json(&token).api_key(&key).send();
+    assert_eq!(created.status, 201);
+    assert_eq!(last_use()["operation"], "create_token");
+    let read = server.request("GET", "/tokens/token-1").api_key(&key).send();
+    assert_eq!(read.status, 200);
+    assert_eq!(last_use()["operation"], "get_token");
+    assert_eq!(last_use()["address"], "127.0.0.1");
+    assert_eq!(server.request("GET", "/logs").api_key(&key).send().status, 403);
+    assert_eq!(
+        (&last_use()["outcome"], &last_use()["operation"]),
+        (&json!("forbidden"), &json!("list_logs"))
+    );
+
+    // From a file, with white space around the key.
+    fs::write(process.path("leaked.txt"), format!("\n  {key}\r\n")).unwrap();
+    let from_file = run_text(&process, &["key", "find", "--file", "leaked.txt"]);
+    assert!(from_file.contains(&key_id) && !from_file.contains(&key), "{from_file}");
+}
+
+#[test]
+fn key_find_explains_keys_that_do_not_work() {
+    let (process, _, application) = create_with_application("private");
+    let key = value_text(&application["key"]);
+    let key_id = value_text(&application["key_id"]);
+    assert_not_found(&process, " \n", "no key was given");
+    assert_not_found(&process, &key_id, "this is the id of a key");
+    assert_not_found(&process, &format!("{key}x"), "deleted, or it belongs to another vault");
+    let session_key = "key_test_us_ses_4mJ3Vb1m2n3b4v5c6x7z8a";
+    assert_not_found(&process, session_key, "access session");
+    process.assert_fails(&["key", "find", "--file", "missing.txt"], "missing.txt cannot be read");
+
+    let connection = rusqlite::Connection::open(process.data().join("scrip.db")).unwrap();
+    connection.execute("UPDATE applications SET name = 'altered'", []).unwrap();
+    assert_not_found(&process, &key, "was altered outside the vault");
+    connection.execute("UPDATE applications SET name = 'A'", []).unwrap();
+    run_json(&process, &["key", "delete", &key_id]);
+    assert_not_found(&process, &key, "the key was deleted");
+
+    let create = ["tenant", "create", "Bank", "--type", "production"];
+    run_json(&process, &create);
+    let create = ["application", "create", "--tenant", "Bank", "--name", "B", "--type", "private"];
+    let key = value_text(&run_json(&process, &[&create[..], &["--all"]].concat())["key"]);
+    run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
+    assert_not_found(&process, &key, "is deleted");
+}
+
+#[test]
+fn key_list_has_ids_and_owners_but_no_keys() {
+    let (process, tenant, application) = create_with_application("management");
+    let application_id = value_text(&application["id"]);
+    let created = run_text(&process, &["key", "create", &application_id]);
+    run_json(&process, &["tenant", "create", "Other", "--type", "test"]);
+    let create = ["application", "create", "--tenant", "Other", "--name", "B", "--type", "public"];
+    let created_text = run_text(&process, &[&create[..], &["--all"]].concat());
+    let all_keys = run_json(&process, &["key", "list"])["keys"].clone();
+    let all_keys = all_keys.as_array().expect("keys");
+    assert_eq!(all_keys.len(), 3);
+    assert_eq!(all_keys[0]["id"], application["key_id"]);
+    assert_eq!(all_keys[0]["application"]["id"], application["id"]);
+    assert_eq!(all_keys[0]["tenant"]["id"], tenant["id"]);
+    assert!(created.contains(&value_text(&all_keys[1]["id"])), "{created}");
+    assert!(created_text.contains(&value_text(&all_keys[2]["id"])), "{created_text}");
+
+    let count = |arguments: &[&str]| {
+        let output = run_json(&process, &[&["key", "list"], arguments].concat());
+        output["keys"].as_array().expect("keys").len()
+    };
+    assert_eq!((count(&["--tenant", "Acme"]), count(&["--tenant", "Other"])), (2, 1));
+    assert_eq!(count(&["--application", &application_id]), 2);
+    assert_eq!(count(&["--tenant", "Other", "--application", &application_id]), 0);
+    let text = run_text(&process, &["key", "list"]);
+    assert!(text.contains("management") && !text.contains("key_test_"), "{text}");
+}
