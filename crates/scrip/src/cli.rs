@@ -249,6 +249,7 @@ impl Command {
             | Self::Tenant(_)
             | Self::Application(_)
             | Self::Key(_)
+            | Self::Policy(_)
             | Self::AccessSession(_)
             | Self::Bin(_)
             | Self::Audit(_)
