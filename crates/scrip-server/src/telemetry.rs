@@ -48,10 +48,12 @@ fn with_api_target(filter: &str) -> String {
 }
 
 /// Whether lines of a target may be in the log, whatever its filter. Spans are for traces. Details
-/// of the `h2` crate quote what a client sent.
+/// of the `h2` crate quote what a client sent. The connection pool reports each connection of an
+/// outage twice; the store logs the outage once.
 fn may_be_logged(target: &str, level: Level) -> bool {
     let is_h2 = target == "h2" || target.starts_with("h2::");
-    target != SPAN_TARGET && !(is_h2 && level > Level::WARN)
+    let is_pool = target == "deadpool.postgres";
+    target != SPAN_TARGET && !(is_h2 && level > Level::WARN) && !(is_pool && level > Level::ERROR)
 }
 
 /// Writes to standard error. A failure is ignored: otherwise the library reports it on standard
@@ -98,12 +100,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn spans_and_details_of_h2_are_never_logged() {
+    fn spans_and_details_of_h2_and_of_the_connection_pool_are_never_logged() {
         assert!(may_be_logged("scrip_api", Level::TRACE));
         assert!(may_be_logged("h2::server", Level::WARN));
         assert!(!may_be_logged("h2::server", Level::DEBUG));
         assert!(!may_be_logged("h2", Level::INFO));
         assert!(!may_be_logged(SPAN_TARGET, Level::ERROR));
+        assert!(!may_be_logged("deadpool.postgres", Level::WARN));
     }
 
     #[test]

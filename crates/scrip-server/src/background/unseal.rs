@@ -29,6 +29,8 @@ where
                 false => tracing::error!(cause, "the vault cannot be loaded; retrying"),
             }
         }
+        // A storage can return at any time, and a vault that cannot be read is no reason to wait.
+        pause = if reason.is_sealed() { pause } else { PAUSE_MIN };
         sleep(pause).await;
         pause = pause.saturating_mul(2).min(PAUSE_MAX);
     }

@@ -12,15 +12,11 @@ use scrip_core::{
     audit::LogKind,
     store::{StoreCondition, StoreError},
 };
-use tokio::sync::oneshot;
 
 use crate::{
     health::{StoreHealth, describe},
     sqlite::engine::{
-        failure::SqliteFailure,
-        statement::store_error,
-        transaction::SqliteTransaction,
-        writer::{TaskResult, WriterTask},
+        failure::SqliteFailure, statement::store_error, transaction::SqliteTransaction,
     },
 };
 
@@ -34,6 +30,10 @@ pub(crate) struct LogHealth {
 impl LogHealth {
     pub(crate) fn is_up(&self) -> bool {
         self.health.log_condition(self.log) == StoreCondition::Up
+    }
+
+    pub(crate) fn report_recovery(&self) {
+        self.health.report_recovery(self.log);
     }
 
     /// Reports the failure of one task, if the storage is the reason.
@@ -56,27 +56,13 @@ impl LogHealth {
 /// of one page could succeed on a disk that is still full.
 const RESERVE_BYTES: usize = 1024 * 1024;
 
-/// Creates the task of a probe: it reserves space next to the database, and rewrites a page.
-pub(crate) fn probe_task(
-    health: LogHealth,
-    database: &Path,
-    reply: oneshot::Sender<Result<(), StoreError>>,
-) -> WriterTask {
-    let path = database.with_extension("probe");
-    Box::new(move |transaction| {
-        let outcome = reserve_space(&path).and_then(|()| rewrite_header(transaction));
-        let failure = outcome.as_ref().err().and_then(SqliteFailure::find);
-        let should_commit = outcome.is_ok();
-        let notify = move |commit: Result<(), StoreError>| {
-            let result = commit.and(outcome);
-            // This runs on the thread of the writer, so it cannot hide a later failure.
-            if result.is_ok() {
-                health.health.report_recovery(health.log);
-            }
-            drop(reply.send(result));
-        };
-        TaskResult { should_commit, failure, notify: Box::new(notify) }
-    })
+/// Reserves space next to the database, and rewrites a page.
+pub(crate) fn write_probe(
+    transaction: &SqliteTransaction<'_>,
+    path: &Path,
+) -> Result<(), StoreError> {
+    reserve_space(path)?;
+    rewrite_header(transaction)
 }
 
 fn reserve_space(path: &Path) -> Result<(), StoreError> {

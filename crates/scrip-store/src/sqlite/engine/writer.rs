@@ -26,7 +26,7 @@ use tracing::Instrument;
 use crate::sqlite::engine::{
     connection::with_busy_timeout,
     failure::SqliteFailure,
-    probe::{LogHealth, probe_task},
+    probe::{LogHealth, write_probe},
     transaction::SqliteTransaction,
     writer_metrics::WriterCounts,
 };
@@ -150,7 +150,22 @@ impl Writer {
             return Ok(());
         }
         let (reply, receiver) = oneshot::channel();
-        self.submit(probe_task(self.health.clone(), database, reply))?;
+        let (health, path) = (self.health.clone(), database.with_extension("probe"));
+        let task: WriterTask = Box::new(move |transaction| {
+            let outcome = write_probe(transaction, &path);
+            let failure = outcome.as_ref().err().and_then(SqliteFailure::find);
+            let should_commit = outcome.is_ok();
+            let notify = move |commit: Result<(), StoreError>| {
+                let result = commit.and(outcome);
+                // This runs on the thread of the writer, so it cannot hide a later failure.
+                if result.is_ok() {
+                    health.report_recovery();
+                }
+                drop(reply.send(result));
+            };
+            TaskResult { should_commit, failure, notify: Box::new(notify) }
+        });
+        self.submit(task)?;
         receiver.await.map_err(|_| writer_stopped())?
     }
 

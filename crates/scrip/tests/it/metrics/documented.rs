@@ -91,7 +91,7 @@ fn alert_expressions() -> BTreeMap<String, String> {
             .iter()
             .filter_map(|it| expression.find(it))
             .min()
-            .unwrap();
+            .unwrap_or(expression.len());
         (name, expression[..end].trim().to_owned())
     };
     rules.map(to_alert).collect()

@@ -314,10 +314,15 @@ fn reports_only(server: &RunningServer, expected: Option<&str>, sealed: f64) -> 
 fn postgres_outage_is_reported_as_an_unreachable_store_and_not_as_sealed() {
     let mut cluster = Cluster::start(&[NO_FSYNC]);
     let (process, application) = create_vault(&cluster);
-    let process = process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let with_metrics = |it: ProcessHarness| it.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
+    let process = with_metrics(process);
     let server = process.serve();
     assert!(wait_until_ready(&server));
     assert_eq!(scrape(&server).value("scrip_store_up", &[]), 1.0);
+    let sealed_process = with_metrics(process_on_cluster(&cluster));
+    let sealed_server = sealed_process.serve();
+    assert!(becomes_true(|| reports_only(&sealed_server, Some("root_key"), 1.0)));
+    assert!(sealed_server.send("GET", "/readyz").text().contains("the vault is sealed"));
     cluster.kill_primary();
     let unrouted = |page: &ParsedMetricsPage| {
         page.value("scrip_requests_unrouted_total", &[("reason", "store_unreachable")])
@@ -335,6 +340,9 @@ fn postgres_outage_is_reported_as_an_unreachable_store_and_not_as_sealed() {
     }
     assert_eq!(scrape(&server).value("scrip_store_up", &[]), 0.0);
     assert!(reports_only(&server, Some("store_unreachable"), 0.0));
+    assert!(becomes_true(|| reports_only(&sealed_server, Some("store_unreachable"), 0.0)));
+    let body = sealed_server.send("GET", "/tokens/1").text();
+    assert!(body.contains("the database of the vault cannot be reached"), "{body}");
     let doctor = process.run(&["doctor"]);
     let report = String::from_utf8_lossy(&doctor.stdout);
     assert!(report.contains("ERROR    PostgreSQL      cannot be reached or used"), "{report}");
@@ -343,6 +351,7 @@ fn postgres_outage_is_reported_as_an_unreachable_store_and_not_as_sealed() {
     cluster.restart_primary();
     assert!(wait_until_ready(&server));
     assert!(becomes_true(|| reports_only(&server, None, 0.0)));
+    assert!(becomes_true(|| reports_only(&sealed_server, Some("root_key"), 1.0)));
     assert_eq!(scrape(&server).value("scrip_store_up", &[]), 1.0);
     assert!(becomes_true(|| create_token(&server, key(&application)) == 201));
     let log = process.log();
@@ -350,28 +359,6 @@ fn postgres_outage_is_reported_as_an_unreachable_store_and_not_as_sealed() {
         assert_eq!(log.matches(line).count(), 1, "{line}: {log}");
     }
     assert!(!log.contains("vault is sealed") && !log.contains(PASSWORD), "{log}");
-}
-
-/// The root key is missing, and then PostgreSQL disappears too.
-#[test]
-fn node_without_root_key_reports_an_outage_of_postgres() {
-    let mut cluster = Cluster::start(&[NO_FSYNC]);
-    let (process, _) = create_vault(&cluster);
-    let process = process.with_variable("SCRIP_METRICS_LISTEN", "127.0.0.1:0");
-    let (file, moved_file) = (process.data().join("root.key"), process.path("moved"));
-    fs::rename(&file, &moved_file).unwrap();
-    let server = process.serve();
-    assert!(becomes_true(|| reports_only(&server, Some("root_key"), 1.0)));
-    assert!(server.send("GET", "/readyz").text().contains("the vault is sealed"));
-    cluster.kill_primary();
-    assert!(becomes_true(|| reports_only(&server, Some("store_unreachable"), 0.0)));
-    let body = server.send("GET", "/tokens/1").text();
-    assert!(body.contains("the database of the vault cannot be reached"), "{body}");
-    cluster.restart_primary();
-    assert!(becomes_true(|| reports_only(&server, Some("root_key"), 1.0)));
-    fs::rename(&moved_file, &file).unwrap();
-    assert!(wait_until_ready(&server));
-    assert!(reports_only(&server, None, 0.0));
 }
 
 #[test]
