@@ -105,21 +105,6 @@ impl Settings {
         Ok(settings)
     }
 
-    /// The settings file, if it contains the PostgreSQL password.
-    pub(crate) fn file_with_password(&self) -> Option<&Path> {
-        let from_file = |it: &EffectiveSetting| {
-            it.setting.path() == "storage.url" && it.source == SettingSource::File
-        };
-        let has_password = self.storage.has_password() && self.effective.iter().any(from_file);
-        self.file.as_deref().filter(|_| has_password)
-    }
-
-    /// The settings file, if it contains a PostgreSQL password that another source overrides.
-    pub(crate) fn path_of_unused_password(&self) -> Option<&Path> {
-        let is_unused = self.has_password_in_file && self.file_with_password().is_none();
-        self.file.as_deref().filter(|_| is_unused)
-    }
-
     /// Settings from flags, the environment and defaults, without a file.
     ///
     /// # Errors

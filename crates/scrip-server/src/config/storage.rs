@@ -1,6 +1,6 @@
 //! Storage settings: connection to PostgreSQL, and the certificates that it may present.
 
-use std::sync::Arc;
+use std::{path::Path, sync::Arc};
 
 use rustls::{
     ClientConfig, RootCertStore,
@@ -11,6 +11,7 @@ use scrip_store::postgres::{MakeRustlsConnect, PostgresSettings, PostgresTranspo
 
 use crate::{
     config::{
+        EffectiveSetting, SettingSource,
         table::{Settings, StorageSettings},
         value::storage::StorageUrl,
     },
@@ -26,6 +27,23 @@ pub(super) fn find_contradictions(settings: &Settings) -> Vec<String> {
         problems.push("storage.ca_file: requires a storage.url with TLS".to_owned());
     }
     problems
+}
+
+impl Settings {
+    /// The settings file, if it contains the PostgreSQL password.
+    pub(crate) fn file_with_password(&self) -> Option<&Path> {
+        let from_file = |it: &EffectiveSetting| {
+            it.setting.path() == "storage.url" && it.source == SettingSource::File
+        };
+        let has_password = self.storage.has_password() && self.effective.iter().any(from_file);
+        self.file.as_deref().filter(|_| has_password)
+    }
+
+    /// The settings file, if it contains a PostgreSQL password that another source overrides.
+    pub(crate) fn path_of_unused_password(&self) -> Option<&Path> {
+        let is_unused = self.has_password_in_file && self.file_with_password().is_none();
+        self.file.as_deref().filter(|_| is_unused)
+    }
 }
 
 impl StorageSettings {

@@ -116,7 +116,7 @@ impl<T> Reloadable<T> {
 
     /// Reads the files. A certificate that clients would reject is an error, so that the old one
     /// stays in use.
-    fn read_valid(&self) -> anyhow::Result<(Arc<T>, Option<CertificateValidity>)> {
+    fn read_valid_files(&self) -> anyhow::Result<(Arc<T>, Option<CertificateValidity>)> {
         let value = (self.read)(&self.files)?;
         let Some(validity) = read_validity(&self.files) else { return Ok((value, None)) };
         let file = self.certificate_file();
@@ -164,7 +164,7 @@ impl<T: Send + Sync> ReloadFiles for Reloadable<T> {
         state.future_validity = None;
         drop(state);
         let name = &self.name;
-        match self.read_valid() {
+        match self.read_valid_files() {
             Ok((value, validity)) => {
                 self.current.store(value);
                 let mut state = self.lock_state();
