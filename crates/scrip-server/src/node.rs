@@ -39,7 +39,7 @@ pub struct NodeSettings {
     pub sealed_start: SealedStart,
     /// The certificates of the client listener, for metrics. The listener uses the same instance.
     pub certificates: Option<Arc<Certificates>>,
-    /// The directory whose file system is measured.
+    /// The free space of the file system of this directory is measured.
     pub data_dir: Option<PathBuf>,
 }
 
