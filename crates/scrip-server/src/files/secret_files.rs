@@ -38,7 +38,7 @@ pub struct SecretFile {
 }
 
 impl SecretFile {
-    fn new(setting: &str, path: &Path, readers: AllowedReaders) -> Self {
+    pub(crate) fn new(setting: &str, path: &Path, readers: AllowedReaders) -> Self {
         Self { setting: setting.to_owned(), path: path.to_owned(), readers }
     }
 

@@ -11,6 +11,8 @@ pub struct FileStamp {
     inode: u64,
     bytes: u64,
     modified: (i64, i64),
+    /// A changed mode can make a refused file acceptable.
+    mode: u32,
 }
 
 impl FileStamp {
@@ -19,6 +21,7 @@ impl FileStamp {
             inode: it.ino(),
             bytes: it.len(),
             modified: (it.mtime(), it.mtime_nsec()),
+            mode: it.mode(),
         };
         fs::metadata(path).ok().map(from_metadata)
     }

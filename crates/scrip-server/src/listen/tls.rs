@@ -19,7 +19,10 @@ use scrip_core::time::Clock;
 use tokio_rustls::TlsAcceptor;
 
 use crate::{
-    files::stamp::FileStamp,
+    files::{
+        secret_files::{AllowedReaders, SecretFile},
+        stamp::FileStamp,
+    },
     listen::certificate_validity::{CertificateValidity, ValidityStatus},
     process::clock::SystemClock,
 };
@@ -32,7 +35,7 @@ pub(crate) const HTTP_1_1: &[u8] = b"http/1.1";
 pub struct Reloadable<T> {
     /// Name for the log.
     name: String,
-    /// The certificate with its chain first.
+    /// The certificate with its chain first, then its key.
     files: Vec<PathBuf>,
     read: ReadFiles<T>,
     current: ArcSwap<T>,
@@ -117,6 +120,10 @@ impl<T> Reloadable<T> {
     /// Reads the files. A certificate that clients would reject is an error, so that the old one
     /// stays in use.
     fn read_valid_files(&self) -> anyhow::Result<(Arc<T>, Option<CertificateValidity>)> {
+        // The same check prevents a start.
+        if let Some(key) = self.files.get(1) {
+            SecretFile::new(&self.name, key, AllowedReaders::OwnerAndGroup).check()?;
+        }
         let value = (self.read)(&self.files)?;
         let Some(validity) = read_validity(&self.files) else { return Ok((value, None)) };
         let file = self.certificate_file();

@@ -31,10 +31,27 @@ impl fmt::Display for PostgresFailure {
 
 impl Error for PostgresFailure {}
 
+/// PostgreSQL did not respond to a statement in time.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ResponseTimeout;
+
+impl fmt::Display for ResponseTimeout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PostgreSQL did not respond in time")
+    }
+}
+
+impl Error for ResponseTimeout {}
+
 /// Returns the condition of the storage after a write failed with this error. `None` if the error
 /// says nothing about the storage; the probe notices a server that does not respond.
 pub(crate) fn failed_write_condition(error: &StoreError) -> Option<StoreCondition> {
     let StoreError::Unavailable(cause) = error else { return None };
+    // The server still reads, but a commit waits without end: for example for a synchronous standby
+    // that is away. The probe notices a server that does not respond at all earlier.
+    if cause.is::<ResponseTimeout>() {
+        return Some(StoreCondition::CommitFailed);
+    }
     let PostgresFailure(code) = cause.downcast_ref()?;
     let is_any = |codes: &[SqlState]| codes.contains(code);
     if is_any(&[SqlState::DISK_FULL]) {
@@ -63,5 +80,7 @@ mod tests {
             assert_eq!(failed_write_condition(&error), expected, "{code}");
         }
         assert_eq!(failed_write_condition(&unavailable("no response")), None);
+        let timeout = StoreError::Unavailable(ResponseTimeout.into());
+        assert_eq!(failed_write_condition(&timeout), Some(StoreCondition::CommitFailed));
     }
 }

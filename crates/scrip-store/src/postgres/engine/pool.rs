@@ -10,7 +10,7 @@ use tokio_postgres::error::SqlState;
 use crate::{
     health::{StoreHealth, describe},
     postgres::engine::{
-        error::{failed_write_condition, unavailable},
+        error::{ResponseTimeout, failed_write_condition, unavailable},
         tenant_lock::TenantLocks,
     },
 };
@@ -113,12 +113,12 @@ impl PooledConnection {
 
     /// Runs the work with the response timeout.
     pub(crate) async fn with_timeout<F: Future>(&self, work: F) -> Result<F::Output, StoreError> {
-        let timeout_error = |_| unavailable("PostgreSQL did not respond in time");
+        let timeout_error = |_| StoreError::Unavailable(ResponseTimeout.into());
         tokio::time::timeout(self.response_timeout, work).await.map_err(timeout_error)
     }
 }
 
-/// Reports a failed write, if the disk of the database is the reason. One slot of the health is
+/// Reports a failed write, if the disk of the database or a missing standby is the reason. One slot of the health is
 /// enough, because both logs are in one database.
 pub(crate) fn report_failed_write(health: &StoreHealth, error: &StoreError) {
     if let Some(condition) = failed_write_condition(error) {

@@ -15,7 +15,11 @@ pub(crate) struct SqliteFailure {
 
 impl fmt::Display for SqliteFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "SQLite error {}", self.extended_code)
+        write!(f, "SQLite error {}", self.extended_code)?;
+        match self.condition() {
+            Some(StoreCondition::DiskFull) => f.write_str(" (the disk is full)"),
+            Some(_) | None => Ok(()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::{process::Command, sync::Arc, time::Duration};
 use scrip_core::{
     audit::{Operation, ReadLogBatch, ReadLogEntry},
     policy::Permission,
-    store::{DirectoryStore, Store, StoreError},
+    store::{DirectoryStore, Store, StoreCondition, StoreError},
     token::Deduplicate,
 };
 use scrip_store::PostgresStore;
@@ -144,6 +144,40 @@ async fn read_blocked_by_a_table_lock_times_out_as_busy() {
     assert!(started.elapsed() >= Duration::from_secs(4), "the lock timeout should end the read");
     superuser.batch_execute("ROLLBACK").await.unwrap();
     assert!(!find(&harness, &store).await.unwrap());
+}
+
+/// Delays each commit that writes a token or the directory while `slow_commits` has a row, as a
+/// synchronous standby that is away delays it.
+const SLOW_COMMITS: &str = "
+CREATE TABLE slow_commits (seconds int);
+INSERT INTO slow_commits VALUES (2);
+CREATE FUNCTION delay_commit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS
+    'BEGIN PERFORM pg_sleep(seconds) FROM public.slow_commits; RETURN NULL; END';
+CREATE CONSTRAINT TRIGGER delay_commit AFTER INSERT ON tokens
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION delay_commit();
+CREATE CONSTRAINT TRIGGER delay_commit AFTER UPDATE ON directory_state
+    DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION delay_commit()";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn commit_without_a_response_is_a_failed_commit_until_a_probe_commits() {
+    let harness = StoreHarness::open(Engine::Postgres).await;
+    let superuser = connect_superuser(&harness).await;
+    let store = open_node_with_short_timeout(&harness).await;
+    store.probe().await.unwrap();
+    assert_eq!(store.condition(), StoreCondition::Up);
+    superuser.batch_execute(SLOW_COMMITS).await.unwrap();
+    assert!(run_operation(&harness, &*store, 2).await.is_err());
+    assert_eq!(store.condition(), StoreCondition::CommitFailed);
+    assert!(store.probe().await.is_err());
+    assert_eq!(store.condition(), StoreCondition::CommitFailed);
+    superuser.batch_execute("DELETE FROM slow_commits").await.unwrap();
+    let recover = async {
+        while store.probe().await.is_err() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    timeout(TEST_TIMEOUT, recover).await.unwrap();
+    assert_eq!(store.condition(), StoreCondition::Up);
 }
 
 /// A listening node is notified of a change immediately, without polling.

@@ -173,7 +173,7 @@ async fn foreign_database_files_are_rejected() {
 
     let text = folder.path().join("text.db");
     fs::write(&text, "no database at all, but long enough to be read as one".repeat(20)).unwrap();
-    assert_open_rejected(&text, "SQLite error 26");
+    assert_open_rejected(&text, "SqliteFailure { extended_code: 26 }");
 }
 
 #[tokio::test]

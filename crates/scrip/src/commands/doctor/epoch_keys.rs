@@ -29,8 +29,10 @@ pub(super) async fn check_epoch_keys(settings: &Settings) -> Vec<Finding> {
     let (mut connection, persistence) = match RedisKeyExchange::probe(&client).await {
         Ok(probe_result) => probe_result,
         Err(error @ (RedisUnusable::Unavailable(_) | RedisUnusable::Persistent(_))) => {
-            let message =
-                format!("Redis is unavailable ({error}): CVCs are neither stored nor returned");
+            let message = format!(
+                "Redis is unavailable ({error}): nodes use the keys in their memory until these \
+                 expire; after that, CVCs are neither stored nor returned"
+            );
             return vec![failed(CHECK, message)];
         }
     };

@@ -1,7 +1,11 @@
 //! Certificates that have expired, expire soon, or are not valid yet: at the start, at a reload, in
 //! the report of `scrip doctor`, and in the metrics.
 
-use std::time::Duration;
+use std::{
+    fs::{self, Permissions},
+    os::unix::fs::PermissionsExt,
+    time::Duration,
+};
 
 use rcgen::{CertificateParams, date_time_ymd};
 use scrip_core::time::Clock;
@@ -65,6 +69,20 @@ fn expired_certificate_is_rejected_at_reload_and_the_old_one_stays() {
     let renewed = create_certificate_with(&process, |it| it.not_after = date_time_ymd(3000, 1, 1));
     assert!(becomes_true(|| is_certificate_served(&runtime, &server, &renewed)));
     assert!(becomes_true(|| expiry_metric(&server) < END_4096));
+}
+
+#[test]
+fn key_that_other_users_can_read_is_rejected_at_reload() {
+    let process = tls_process();
+    let first = create_certificate(&process);
+    let server = process.serve();
+    let key = process.path("key.pem");
+    let set_mode = |mode| fs::set_permissions(&key, Permissions::from_mode(mode)).unwrap();
+    set_mode(0o644);
+    process.wait_for_log("is accessible to other users (mode 644); run: chmod 640");
+    assert!(is_certificate_served(&runtime(), &server, &first));
+    set_mode(0o600);
+    process.wait_for_log("reloaded the certificate");
 }
 
 #[test]

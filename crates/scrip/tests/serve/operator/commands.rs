@@ -180,7 +180,7 @@ fn application_create_sets_the_given_permissions_and_rules() {
 #[test]
 fn application_create_all_grants_permissions_of_existing_features() {
     let process = ProcessHarness::initialized(crate::SCRIP);
-    run_json(&process, &["tenant", "create", "Acme"]);
+    run_json(&process, &["tenant", "create", "Acme", "--type", "test"]);
     let create = ["application", "create", "--tenant", "Acme", "--name", "A", "--type"];
     for (kind, count) in [("public", 4), ("private", 13), ("management", 9)] {
         let created = run_json(&process, &[&create[..], &[kind, "--all"]].concat());

@@ -34,7 +34,7 @@ fn commands_end_quietly_when_their_output_is_not_read() {
         "completions zsh",
         "--help",
         "tenant --help",
-        "tenant create Acme",
+        "tenant create Acme --type test",
         "tenant list",
         "tenant show Acme",
         "tenant list --json",

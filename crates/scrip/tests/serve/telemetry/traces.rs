@@ -227,8 +227,8 @@ fn traceparent_sampling_overrides_the_sample_percent() {
 
 #[test]
 fn unreachable_collector_causes_one_warning_and_no_delay() {
-    // This port was free a moment ago, so no collector listens on it.
-    let unused_address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    // This port was free a moment ago, so no collector listens on it. No other test uses the address.
+    let unused_address = TcpListener::bind("127.0.77.7:0").unwrap().local_addr().unwrap();
     let (process, key) = ProcessHarness::with_api_key(crate::SCRIP);
     let process =
         process.with_variable("SCRIP_TELEMETRY_OTLP_ENDPOINT", &format!("http://{unused_address}"));
