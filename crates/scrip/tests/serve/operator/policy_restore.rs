@@ -76,6 +76,9 @@ fn running_server_serves_again_after_policy_restore_and_tokens_are_unchanged() {
         response.status
     };
     assert_eq!(status_of(&key), 200);
+    // The server remembers the counter of the newest policy that it loaded.
+    let new_key = value_text(&created["key"]);
+    assert!(becomes_true(|| status_of(&new_key) != 401), "the new application is not loaded");
     // Without a new version of the directory; the lower counter must not prevent the restoration.
     connection.execute("UPDATE applications SET kind = 'management'", []).unwrap();
     connection.execute("UPDATE tenants SET policy_counter = 0", []).unwrap();
