@@ -24,8 +24,6 @@ pub type DecidePolicyRestore = Box<dyn FnOnce(StoredPolicy) -> Result<PolicyRest
 /// The stored policy of a tenant, altered or not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StoredPolicy {
-    /// The version of the directory.
-    pub version: i64,
     /// `None` if the row of the tenant is missing or cannot be read.
     pub records: Option<PolicyRecords>,
     /// Rows of the tenant that cannot be parsed.

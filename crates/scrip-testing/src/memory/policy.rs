@@ -92,8 +92,7 @@ impl PolicyStore for MemoryStore {
             let tenant = permit.tenant().id;
             let policies = &state.directory.tenants;
             let records = policies.iter().find(|it| it.tenant.record.id == tenant).cloned();
-            let version = state.directory.version;
-            let restore = match decide(StoredPolicy { version, records, unreadable: Vec::new() }) {
+            let restore = match decide(StoredPolicy { records, unreadable: Vec::new() }) {
                 Ok(restore) => restore,
                 Err(error) => return Ok(Err(error)),
             };

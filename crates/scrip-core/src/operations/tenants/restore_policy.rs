@@ -2,11 +2,13 @@
 //! command.
 //!
 //! Only rows with valid MACs are written. The seal gets a new counter above every counter that a
-//! running server may remember, so that the server does not take the old policy for a rollback.
+//! running server may remember, so that the server does not take the old policy for a rollback. The
+//! counter comes from rows with valid MACs only: a forged high number would leave no number for
+//! later changes.
 
 use crate::{
     Error, Vault,
-    audit::{AuditRecord, LogKind, Operation},
+    audit::{AuditRecord, ChainHead, LogKind, Operation},
     policy::{PolicyPermit, PolicyRecords, PolicyRestore, StoredPolicy},
 };
 
@@ -37,7 +39,11 @@ pub async fn restore_policy(
     }
     // Each change of a policy appends a record, so no counter is higher than the last number.
     let heads = vault.store.list_heads(LogKind::Audit).await?;
-    let last_record = heads.iter().find(|it| it.tenant == id).map_or(0, |it| it.sequence);
+    let audit_key = vault.audit_trail.key();
+    let is_authentic =
+        |it: &&ChainHead| audit_key.is_some_and(|key| it.has_valid_mac(key, LogKind::Audit));
+    let last_head = heads.iter().find(|it| it.tenant == id).filter(is_authentic);
+    let last_record = last_head.map_or(0, |it| it.sequence);
     let now = vault.clock.now();
     let audit = AuditRecord::for_policy(Operation::RestorePolicy, &permit, now);
     let decide = move |stored: StoredPolicy| {
@@ -48,8 +54,7 @@ pub async fn restore_policy(
         let authentic = stored.records.filter(|it| it.has_valid_seal(&keys));
         let stored_counter = authentic.map_or(0, |it| it.seal.counter);
         let mut records = new.backup;
-        records.seal.counter =
-            records.seal.counter.max(stored_counter).max(stored.version).max(last_record);
+        records.seal.counter = records.seal.counter.max(stored_counter).max(last_record);
         records.seal = records.next_seal(&keys);
         Ok(PolicyRestore { records, replaces_keys: new.replaces_keys, audit })
     };

@@ -41,7 +41,7 @@ impl PolicyTransaction for PostgresTransaction {
     }
 
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let parameters = parameters![&api_key.digest, api_key.id];
+        let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
         Ok(!self.query_all_tenants(FIND_API_KEY, &driver_parameters(&parameters)).await?.is_empty())
     }
 

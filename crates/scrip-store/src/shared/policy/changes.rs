@@ -129,10 +129,10 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
     Ok(Ok(()))
 }
 
-/// Finds another API key with the same digest.
+/// Finds another API key with the same digest, or this key in a row of another tenant.
 pub(crate) const FIND_API_KEY: &str = "
 -- find_api_key
-SELECT 1 FROM api_keys WHERE digest = $1 AND id <> $2";
+SELECT 1 FROM api_keys WHERE digest = $1 AND (id <> $2 OR tenant <> $3)";
 
 const DELETE_APPLICATION: &str = "
 -- delete_application

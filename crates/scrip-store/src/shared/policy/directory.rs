@@ -78,7 +78,7 @@ pub(crate) async fn load_stored_policy(
 ) -> Result<StoredPolicy, StoreError> {
     let mut unreadable = Vec::new();
     let records = load_policies(client, keys, Some(tenant), &mut unreadable).await?.pop();
-    Ok(StoredPolicy { version: directory_version(client).await?, records, unreadable })
+    Ok(StoredPolicy { records, unreadable })
 }
 
 async fn load_policies(

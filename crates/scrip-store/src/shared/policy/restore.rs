@@ -48,8 +48,9 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
     }
     for api_key in &records.api_keys {
         if transaction.is_digest_taken(&api_key.record).await? {
-            let reason = "an API key of the backup belongs to another tenant now; if the policy \
-                          of that tenant is altered too, restore it first";
+            let reason = "an API key of the backup is in a row of another tenant. If the policy of \
+                          that tenant is altered too, the row was moved: delete it from the table \
+                          api_keys with an SQL tool, and run the command again";
             return Ok(Err(Error::Conflict { reason }));
         }
         put_api_key(transaction, api_key).await?;

@@ -72,8 +72,9 @@ fn reserve_space(path: &Path) -> Result<(), StoreError> {
 }
 
 fn write_file(path: &Path) -> io::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create(true).truncate(true).mode(0o600).open(path)?;
+    // A new file: a symbolic link with this name is not followed.
+    drop(fs::remove_file(path));
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(&vec![0x5a; RESERVE_BYTES])?;
     file.sync_data()
 }

@@ -49,7 +49,7 @@ impl PolicyTransaction for SqliteTransaction<'_> {
     }
 
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
-        let parameters = parameters![&api_key.digest, api_key.id];
+        let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
         Ok(self.find(FIND_API_KEY, &parameters, |_| Ok(())).await?.is_some())
     }
 

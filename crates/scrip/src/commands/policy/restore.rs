@@ -80,6 +80,9 @@ async fn restore(
              removed. Restore the whole vault instead: scrip restore"
         );
     }
+    if operator.directory.pending_deletion().iter().any(|it| it.id == id) {
+        bail!("tenant {id} is deleted in this vault; run first: scrip tenant restore {id}");
+    }
     let replaced = stored.tenants.into_iter().find(|it| it.tenant.record.id == id);
     let replaces_keys = must_replace_keys(operator, id, replaced.as_ref(), &backup)?;
     let plan = RestorePlan::new(operator, &tenant, replaced.as_ref(), &backup);

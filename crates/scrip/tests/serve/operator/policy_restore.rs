@@ -246,3 +246,50 @@ fn policy_restore_refuses_unsuitable_backups() {
     let arguments = ["policy", "restore", "--from", &early_backup, "--tenant", &id, "--yes"];
     assert!(failure(&process, &arguments).contains("has no rows in this vault"));
 }
+
+/// With the highest number, every later change would look like a rollback.
+#[test]
+fn forged_chain_head_does_not_raise_the_counter_of_a_restored_policy() {
+    let (process, tenant, _) = create_with_application("private");
+    let (id, backup) = (value_text(&tenant["id"]), create_backup(&process, "backup"));
+    let connection = open_database(&process);
+    connection.execute("UPDATE chain_heads SET sequence = 9223372036854775806", []).unwrap();
+    run_text(&process, &["policy", "restore", "--from", &backup, "--tenant", &id, "--yes"]);
+    let sql = "SELECT max(policy_counter) FROM tenants";
+    let counter: i64 = connection.query_row(sql, [], |row| row.get(0)).unwrap();
+    assert!(counter < 1000, "{counter}");
+}
+
+#[test]
+fn policy_of_a_deleted_tenant_is_not_restored() {
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let tenant = run_json(&process, &["tenant", "create", "Bank", "--type", "production"]);
+    let (id, backup) = (value_text(&tenant["id"]), create_backup(&process, "backup"));
+    run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
+    let message =
+        failure(&process, &["policy", "restore", "--from", &backup, "--tenant", &id, "--yes"]);
+    assert!(message.contains(&format!("run first: scrip tenant restore {id}")), "{message}");
+}
+
+#[test]
+fn key_that_was_moved_to_another_tenant_is_named_by_policy_restore() {
+    let (process, tenant, application) = create_with_application("private");
+    let (id, backup) = (value_text(&tenant["id"]), create_backup(&process, "backup"));
+    let other = run_json(&process, &["tenant", "create", "Other", "--type", "test"]);
+    let connection = open_database(&process);
+    connection.execute_batch("PRAGMA foreign_keys = OFF").unwrap();
+    let (from, to) = (blob(&tenant["id"]), blob(&other["id"]));
+    let moved =
+        connection.execute("UPDATE api_keys SET tenant = ?2 WHERE tenant = ?1", (&from, &to));
+    assert_eq!(moved.unwrap(), 1, "{application}");
+    let message =
+        failure(&process, &["policy", "restore", "--from", &backup, "--tenant", &id, "--yes"]);
+    assert!(message.contains("is in a row of another tenant"), "{message}");
+    connection.execute("DELETE FROM api_keys WHERE tenant = ?1", (&to,)).unwrap();
+    run_text(&process, &["policy", "restore", "--from", &backup, "--tenant", &id, "--yes"]);
+}
+
+/// The stored form of an id.
+fn blob(id: &Value) -> Vec<u8> {
+    uuid::Uuid::parse_str(id.as_str().unwrap()).unwrap().as_bytes().to_vec()
+}

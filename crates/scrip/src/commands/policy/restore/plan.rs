@@ -96,7 +96,13 @@ impl RestorePlan {
         let returning_keys = self.rows.iter().filter(|it| it.kind == "key");
         if returning_keys.filter(|it| it.change == RowChange::ComesBack).count() > 0 {
             text += "warning: keys that come back work again, also those that were deleted on \
-                     purpose after the backup; delete them again with: scrip key delete KEY_ID\n";
+                     purpose after the backup, and so do access sessions that they authorized; \
+                     delete them again with: scrip key delete KEY_ID\n";
+        }
+        let applications = self.rows.iter().filter(|it| it.kind == "application");
+        if applications.filter(|it| it.change == RowChange::Changes).count() > 0 {
+            text += "warning: applications that change get the permissions and rules of the \
+                     backup, which may allow more than those of today\n";
         }
         text
     }
