@@ -4,5 +4,6 @@ pub mod atomic_file;
 pub mod bin_file;
 pub mod disk_space;
 pub mod head_file;
+pub mod secret_file;
 pub mod secret_files;
 pub mod stamp;

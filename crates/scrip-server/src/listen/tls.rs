@@ -20,7 +20,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::{
     files::{
-        secret_files::{AllowedReaders, SecretFile},
+        secret_file::{AllowedReaders, SecretFile},
         stamp::FileStamp,
     },
     listen::certificate_validity::{CertificateValidity, ValidityStatus},
