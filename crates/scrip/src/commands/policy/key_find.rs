@@ -53,6 +53,13 @@ pub(super) async fn find_key(operator: &Operator, text: &str) -> anyhow::Result<
     if let Some(ApiKeyLookup::PolicyAltered) = directory.authenticate(text) {
         bail!("the key is refused: it belongs to {}", operator.altered_policy_message());
     }
+    // An imported key may have any form, so the form is checked last.
+    if !ApiKeyText::has_key_form(text) {
+        bail!(
+            "no API key of this vault has this text, which has not the form of a key (key_…). Give \
+             only the key, without a name, quotation marks or other text around it"
+        );
+    }
     bail!(
         "no API key of this vault has this text: the key was deleted, or it belongs to another \
          vault. It does not work here"

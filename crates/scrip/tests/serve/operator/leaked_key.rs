@@ -134,3 +134,13 @@ fn key_list_has_ids_and_owners_but_no_keys() {
     let text = run_text(&process, &["key", "list"]);
     assert!(text.contains("management") && !text.contains("key_test_"), "{text}");
 }
+
+/// The key works, so the answer for a deleted key would be dangerous.
+#[test]
+fn key_find_asks_for_the_key_alone_when_other_text_surrounds_it() {
+    let (process, _, application) = create_with_application("private");
+    let key = value_text(&application["key"]);
+    for text in [format!("API_KEY={key}"), format!("\"{key}\""), format!("GET / {key} 200")] {
+        assert_not_found(&process, &text, "Give only the key");
+    }
+}
