@@ -1,10 +1,12 @@
 //! The changes of a restoration, for the operator to confirm.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
-    id::{ApiKeyId, ApplicationId, TenantId},
-    policy::{ApiKeyRecord, Directory, PolicyRecords, PolicyRow, SignedRow, Tenant},
+    id::TenantId,
+    policy::{
+        ApiKeyRecord, ApplicationRecord, Directory, PolicyRecords, PolicyRow, SignedRow, Tenant,
+    },
 };
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
@@ -69,8 +71,26 @@ impl RestorePlan {
                 description: "name, settings, quotas or keys".to_owned(),
             });
         }
-        rows.extend(application_changes(&tenant.keys, stored, backup));
-        rows.extend(key_changes(&tenant.keys, stored, backup));
+        rows.extend(row_changes(
+            &RowKind {
+                name: "application",
+                id: |it: &ApplicationRecord| it.id.to_string(),
+                describe: describe_application,
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.applications),
+            &backup.applications,
+        ));
+        rows.extend(row_changes(
+            &RowKind {
+                name: "key",
+                id: |it: &ApiKeyRecord| it.id.to_string(),
+                describe: describe_key,
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.api_keys),
+            &backup.api_keys,
+        ));
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
@@ -127,60 +147,45 @@ fn author<T: PolicyRow>(row: &SignedRow<T>, keys: &TenantKeys) -> &'static str {
     }
 }
 
-fn application_changes(
-    keys: &TenantKeys,
-    stored: Option<&PolicyRecords>,
-    backup: &PolicyRecords,
-) -> Vec<ChangedRow> {
-    let stored_rows: BTreeMap<ApplicationId, _> =
-        stored.iter().flat_map(|it| &it.applications).map(|it| (it.record.id, it)).collect();
-    let backup_rows: BTreeMap<ApplicationId, _> =
-        backup.applications.iter().map(|it| (it.record.id, it)).collect();
-    let changed = backup_rows.iter().filter_map(|(id, row)| {
-        let change = match stored_rows.get(id) {
-            None => RowChange::ComesBack,
-            Some(stored_row) if stored_row == row => return None,
-            Some(_) => RowChange::Changes,
-        };
-        let record = &row.record;
-        let description = format!("{}, {}", record.name.as_str(), record.kind.as_str());
-        Some(ChangedRow { change, kind: "application", id: id.to_string(), description })
-    });
-    let removed = stored_rows.iter().filter(|(id, _)| !backup_rows.contains_key(id));
-    let removed = removed.map(|(id, row)| ChangedRow {
-        change: RowChange::GoesAway,
-        kind: "application",
-        id: id.to_string(),
-        description: author(row, keys).to_owned(),
-    });
-    changed.chain(removed).collect()
+fn describe_application(it: &ApplicationRecord) -> String {
+    format!("{}, {}", it.name.as_str(), it.kind.as_str())
 }
 
-fn key_changes(
+fn describe_key(it: &ApiKeyRecord) -> String {
+    format!("application {}, created {}", it.application, it.created.at)
+}
+
+/// Rows of one kind, and how to show them.
+struct RowKind<T> {
+    name: &'static str,
+    id: fn(&T) -> String,
+    describe: fn(&T) -> String,
+}
+
+/// Compares the stored rows of one kind with those of the backup.
+fn row_changes<T: PolicyRow + PartialEq>(
+    kind: &RowKind<T>,
     keys: &TenantKeys,
-    stored: Option<&PolicyRecords>,
-    backup: &PolicyRecords,
+    stored: &[SignedRow<T>],
+    backup: &[SignedRow<T>],
 ) -> Vec<ChangedRow> {
-    let stored_rows: BTreeMap<ApiKeyId, _> =
-        stored.iter().flat_map(|it| &it.api_keys).map(|it| (it.record.id, it)).collect();
-    let backup_rows: BTreeMap<ApiKeyId, _> =
-        backup.api_keys.iter().map(|it| (it.record.id, it)).collect();
-    let describe =
-        |it: &ApiKeyRecord| format!("application {}, created {}", it.application, it.created.at);
-    let changed = backup_rows.iter().filter_map(|(id, row)| {
-        let change = match stored_rows.get(id) {
+    let stored_rows: BTreeMap<_, _> = stored.iter().map(|it| ((kind.id)(&it.record), it)).collect();
+    let backup_ids: BTreeSet<_> = backup.iter().map(|it| (kind.id)(&it.record)).collect();
+    let changed = backup.iter().filter_map(|row| {
+        let id = (kind.id)(&row.record);
+        let change = match stored_rows.get(&id) {
             None => RowChange::ComesBack,
-            Some(stored_row) if stored_row == row => return None,
+            Some(stored_row) if *stored_row == row => return None,
             Some(_) => RowChange::Changes,
         };
-        let description = describe(&row.record);
-        Some(ChangedRow { change, kind: "key", id: id.to_string(), description })
+        let description = (kind.describe)(&row.record);
+        Some(ChangedRow { change, kind: kind.name, id, description })
     });
-    let removed = stored_rows.iter().filter(|(id, _)| !backup_rows.contains_key(id));
-    let removed = removed.map(|(id, row)| ChangedRow {
+    let removed = stored.iter().filter(|it| !backup_ids.contains(&(kind.id)(&it.record)));
+    let removed = removed.map(|row| ChangedRow {
         change: RowChange::GoesAway,
-        kind: "key",
-        id: id.to_string(),
+        kind: kind.name,
+        id: (kind.id)(&row.record),
         description: author(row, keys).to_owned(),
     });
     changed.chain(removed).collect()
