@@ -6,7 +6,10 @@ use anyhow::bail;
 use scrip_core::{
     audit::key_use::{LastKeyUse, find_last_key_use},
     id::ApiKeyId,
-    policy::{AccessSessionId, ApiKeyLookup, ApiKeyRecord, ApiKeyText, ApplicationRecord, Tenant},
+    policy::{
+        AccessSessionId, AccessSessionRecord, ApiKeyLookup, ApiKeyRecord, ApiKeyText,
+        ApplicationRecord, Tenant,
+    },
 };
 use scrip_server::storage::explain;
 use serde_json::{Value, json};
@@ -171,6 +174,9 @@ async fn find_access_session(operator: &Operator, text: &str) -> anyhow::Result<
     if record.expires_at <= operator.vault.clock.latest() {
         bail!("access session {id} expired at {}; its key does not work", record.expires_at);
     }
+    if let Some(reason) = find_end_reason(record, tenant) {
+        bail!("access session {id} does not work any more: {reason}");
+    }
     let key = record.grant.as_ref().map(|it| it.api_key.to_string());
     let text = name_value_list(&[
         ("tenant", describe(&tenant.id, tenant.name.as_str(), tenant.kind.as_str())),
@@ -192,4 +198,18 @@ async fn find_access_session(operator: &Operator, text: &str) -> anyhow::Result<
         },
     });
     Ok(CommandOutput::new(text, json))
+}
+
+/// Returns why the key of an unexpired session gets 401, as `resume_access_session` decides.
+fn find_end_reason(record: &AccessSessionRecord, tenant: &Tenant) -> Option<String> {
+    let is_deleted = |id| !tenant.applications.contains_key(id);
+    if is_deleted(&record.application) {
+        let application = record.application;
+        return Some(format!("application {application}, which started it, was deleted"));
+    }
+    let grant = record.grant.as_ref().filter(|_| !record.is_authorizing_key_live(tenant))?;
+    Some(match is_deleted(&grant.authorizer) {
+        true => format!("application {}, which authorized it, was deleted", grant.authorizer),
+        false => format!("key {}, which authorized it, was deleted", grant.api_key),
+    })
 }

@@ -225,7 +225,12 @@ fn running_server_applies_command_changes_within_a_second() {
 }
 
 /// Posts JSON with a key. Returns the status and the body of the response.
-fn post_json(server: &RunningServer, path: &str, key: &str, body: &Value) -> (u16, Value) {
+pub(crate) fn post_json(
+    server: &RunningServer,
+    path: &str,
+    key: &str,
+    body: &Value,
+) -> (u16, Value) {
     let response = server.request("POST", path).api_key(key).json(body).send();
     (response.status, serde_json::from_slice(&response.body).unwrap_or_default())
 }

@@ -10,7 +10,7 @@ use scrip_testing::process::harness::ProcessHarness;
 use serde_json::{Value, json};
 
 use crate::operator::commands::{
-    create_with_application, run_json, run_text, serve_unsealed, value_text,
+    create_with_application, post_json, run_json, run_text, serve_unsealed, value_text,
 };
 
 /// Sends a key to the standard input of `scrip key find`.
@@ -143,4 +143,39 @@ fn key_find_asks_for_the_key_alone_when_other_text_surrounds_it() {
     for text in [format!("API_KEY={key}"), format!("\"{key}\""), format!("GET / {key} 200")] {
         assert_not_found(&process, &text, "Give only the key");
     }
+}
+
+#[test]
+fn key_find_says_why_an_access_session_does_not_work_any_more() {
+    let (process, _, private) = create_with_application("private");
+    let create = |name: &str, kind: &str| {
+        let create = ["application", "create", "--tenant", "Acme", "--all", "--name", name];
+        run_json(&process, &[&create[..], &["--type", kind]].concat())
+    };
+    let (second, public) = (create("B", "private"), create("P", "public"));
+    let server = serve_unsealed(&process);
+    let start_session = |authorizer: &Value| {
+        let public_key = value_text(&public["key"]);
+        let (_, session) = post_json(&server, "/sessions", &public_key, &Value::Null);
+        let grant = json!({"nonce": session["nonce"], "permissions": ["token:read"]});
+        let key = value_text(&authorizer["key"]);
+        assert_eq!(post_json(&server, "/sessions/authorize", &key, &grant).0, 204);
+        value_text(&session["session_key"])
+    };
+    let (session, of_second) = (start_session(&private), start_session(&second));
+    let found = find_key_json(&process, &session);
+    assert_eq!(found["access_session"]["authorized_by_key_id"], private["key_id"]);
+
+    let (key_id, second_id) = (value_text(&private["key_id"]), value_text(&second["id"]));
+    run_json(&process, &["key", "delete", &key_id]);
+    let expected =
+        format!("does not work any more: key {key_id}, which authorized it, was deleted");
+    assert_not_found(&process, &session, &expected);
+    run_json(&process, &["application", "delete", &second_id]);
+    let expected = format!("application {second_id}, which authorized it, was deleted");
+    assert_not_found(&process, &of_second, &expected);
+    let public_id = value_text(&public["id"]);
+    run_json(&process, &["application", "delete", &public_id]);
+    let expected = format!("application {public_id}, which started it, was deleted");
+    assert_not_found(&process, &session, &expected);
 }
