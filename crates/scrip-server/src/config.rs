@@ -167,7 +167,11 @@ impl SettingLayers<'_> {
             return (text.clone(), SettingSource::Flag, path);
         }
         if let Some((name, text)) = self.environment.value_of(setting) {
-            return (text.to_owned(), SettingSource::Environment, name.to_owned());
+            let location = match text.is_empty() {
+                true => format!("{name} is empty"),
+                false => name.to_owned(),
+            };
+            return (text.to_owned(), SettingSource::Environment, location);
         }
         if let Some(entry) = self.file.get(&path) {
             return (

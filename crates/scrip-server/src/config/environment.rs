@@ -9,9 +9,15 @@ use crate::config::table::{SETTINGS, Setting};
 
 /// Variables that are not settings. Variables of tests cause no warning.
 const OTHER_VARIABLES: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_LOG", "SCRIP_CONFIG"];
+/// Variables that count as absent if they are empty.
+const ABSENT_IF_EMPTY: &[&str] = &["SCRIP_ROOT_KEY", "SCRIP_CONFIG"];
 const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
-/// Variables of the environment. An empty variable counts as absent.
+/// Variables of the environment.
+///
+/// An empty variable of a setting is its value: it unsets an optional setting, and is an error for
+/// any other. An empty `SCRIP_ROOT_KEY` or `SCRIP_CONFIG` counts as
+/// absent, because the file has no value for them.
 #[derive(Debug, Default)]
 pub struct Environment {
     pub(super) variables: BTreeMap<String, String>,
@@ -31,7 +37,8 @@ impl Environment {
                 sudo_user = value.into_string().ok();
                 continue;
             }
-            if !name.starts_with("SCRIP_") || value.is_empty() {
+            let is_absent = value.is_empty() && ABSENT_IF_EMPTY.contains(&name.as_str());
+            if !name.starts_with("SCRIP_") || is_absent {
                 continue;
             }
             match value.into_string() {

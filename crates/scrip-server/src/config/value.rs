@@ -247,7 +247,9 @@ pub struct LogFilter(pub(crate) String);
 impl SettingValue for LogFilter {
     fn parse(text: &str) -> Result<Self, String> {
         let rule = "must be a filter such as info or scrip_server=debug";
-        text.parse::<Targets>().map_err(|_| rule.to_owned())?;
-        Ok(Self(text.to_owned()))
+        match text.parse::<Targets>() {
+            Ok(_) if !text.is_empty() => Ok(Self(text.to_owned())),
+            Ok(_) | Err(_) => Err(rule.to_owned()),
+        }
     }
 }

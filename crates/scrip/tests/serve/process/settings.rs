@@ -64,6 +64,46 @@ fn invalid_variable_is_named_without_its_value() {
 }
 
 #[test]
+fn empty_variable_unsets_an_optional_setting_of_the_file() {
+    let process = ProcessHarness::new(crate::SCRIP)
+        .with_variable("SCRIP_METRICS_LISTEN", "")
+        .with_variable("SCRIP_LIMITS_TRUSTED_PROXIES", "")
+        .with_variable("SCRIP_ROOT_KEY", "")
+        .with_variable("SCRIP_CONFIG", "");
+    let text = "[metrics]\nlisten = \"127.0.0.1:9\"\n[limits]\ntrusted_proxies = \"10.0.0.0/8\"\n";
+    fs::write(process.path("scrip.toml"), text).unwrap();
+    let output = process.run(&["config", "check", "--json"]);
+    let output: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let rows = output["settings"].as_array().unwrap();
+    for name in ["metrics.listen", "limits.trusted_proxies"] {
+        let row = rows.iter().find(|it| it["name"] == name).unwrap();
+        assert_eq!(
+            (row["value"].as_str(), row["origin"].as_str()),
+            (Some(""), Some("environment"))
+        );
+    }
+}
+
+#[test]
+fn empty_variable_of_a_required_setting_is_rejected_by_name() {
+    for variable in [
+        "SCRIP_SERVER_LISTEN",
+        "SCRIP_SERVER_CONNECTIONS_MAX",
+        "SCRIP_SERVER_PLAIN_HTTP",
+        "SCRIP_STORAGE_DATA_DIR",
+        "SCRIP_CVC_EPOCH_KEYS",
+        "SCRIP_LIMITS_MODE",
+        "SCRIP_LOG_FILTER",
+        "SCRIP_LOG",
+    ] {
+        let process = ProcessHarness::new(crate::SCRIP).with_variable(variable, "");
+        for command in [&["config", "check"][..], &["serve"], &["tenant", "list"]] {
+            process.assert_fails(command, &format!("{variable} is empty: must"));
+        }
+    }
+}
+
+#[test]
 fn root_key_is_never_printed_or_logged() {
     const KEY: &str = "ICEiIyQlJicoKSorLC0uLzAxMjM0NTY3ODk6Ozw9Pj8=";
     let process = ProcessHarness::new(crate::SCRIP)
