@@ -14,7 +14,11 @@ use scrip_server::{
 use scrip_store::sqlite::verify::verify_log;
 use serde_json::json;
 
-use crate::commands::{CommonArguments, Operator, output::CommandOutput, runtime, warn};
+use crate::commands::{
+    CommonArguments, Operator,
+    output::{CommandOutput, format_count},
+    runtime, warn,
+};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -79,7 +83,7 @@ async fn verify_logs(arguments: &VerifyAuditArguments, settings: &Settings) -> a
     let problems = reports.iter().map(|it| it.problems.len()).sum::<usize>();
     let problems = problems.saturating_add(usize::from(head_file_problem.is_some()));
     if problems > 0 {
-        bail!("found {problems} problems");
+        bail!("found {}", format_count(problems, "problem"));
     }
     Ok(())
 }
@@ -140,7 +144,8 @@ fn report(reports: &[VerificationReport], head_file_problem: Option<&str>) -> Co
             count => format!("{count} PROBLEMS"),
         };
         let log = log.as_str();
-        text += &format!("{log} log: {records} records in {chains} chains, {summary}\n");
+        let (records, chains) = (format_count(*records, "record"), format_count(*chains, "chain"));
+        text += &format!("{log} log: {records} in {chains}, {summary}\n");
     }
     let json = json!({
         "ok": problems.is_empty() && head_file_problem.is_none(),

@@ -23,7 +23,7 @@ use serde_json::json;
 use self::import::ImportReport;
 use crate::commands::{
     CommonArguments,
-    output::{CommandOutput, format_bytes, name_value_list},
+    output::{CommandOutput, format_bytes, format_count, name_value_list},
     record_if_key_present, runtime,
 };
 
@@ -97,9 +97,9 @@ fn settings_with_data_dir(
 
 fn import_output(table: &BinTable, report: &ImportReport) -> CommandOutput {
     let mut text = format!(
-        "imported {} of {} rows, {} in memory; a running server loads them within a second\n",
+        "imported {} of {}, {} in memory; a running server loads them within a second\n",
         table.row_count(),
-        report.rows,
+        format_count(report.rows, "row"),
         format_bytes(table_bytes(table)),
     );
     text += &report.text();
@@ -126,12 +126,12 @@ fn status_output(settings: &Settings) -> anyhow::Result<CommandOutput> {
     match &table {
         None => rows.push(("imported", "nothing; the built-in ranges are in force".to_owned())),
         Some(it) => {
-            rows.push(("imported", format!("{} rows", it.row_count())));
+            rows.push(("imported", format_count(it.row_count(), "row")));
             rows.push(("in memory", format_bytes(table_bytes(it))));
         }
     }
     let rows_text = |rows: Option<u32>| {
-        rows.map_or("the built-in ranges".to_owned(), |it| format!("{it} rows"))
+        rows.map_or("the built-in ranges".to_owned(), |it| format_count(it, "row"))
     };
     rows.push((
         "server",

@@ -28,7 +28,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments, REPAIR_HINT,
-    output::{CommandOutput, format_bytes},
+    output::{CommandOutput, format_bytes, format_count},
     runtime,
 };
 
@@ -118,7 +118,7 @@ async fn check_store(settings: &Settings) -> Vec<Finding> {
 fn check_bin_data(settings: &Settings) -> Finding {
     match bin_file::read(&settings.bin_file()) {
         Ok(None) => passed("BIN data", "nothing was imported; the built-in ranges are in force"),
-        Ok(Some(it)) => passed("BIN data", format!("{} rows", it.row_count())),
+        Ok(Some(it)) => passed("BIN data", format_count(it.row_count(), "row")),
         Err(error) => failed("BIN data", format!("{error:#}; import it again")),
     }
 }
@@ -277,7 +277,10 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
-                findings.push(passed("policy", format!("{count} tenants, unaltered")));
+                findings.push(passed(
+                    "policy",
+                    format!("{}, unaltered", format_count(count, "tenant")),
+                ));
             }
             for it in directory.alterations() {
                 let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();

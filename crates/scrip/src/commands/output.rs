@@ -68,11 +68,15 @@ pub(crate) fn name_value_list(rows: &[(&str, String)]) -> String {
 
 /// Returns text such as `2 tenants and 1 token`.
 pub(crate) fn holds(tenants: u64, tokens: u64) -> String {
-    let count = |count, name| match count {
-        1 => format!("1 {name}"),
-        _ => format!("{count} {name}s"),
-    };
-    format!("{} and {}", count(tenants, "tenant"), count(tokens, "token"))
+    format!("{} and {}", format_count(tenants, "tenant"), format_count(tokens, "token"))
+}
+
+/// Returns text such as `1 chain` or `2 chains`, for a noun with a plural in -s.
+pub(crate) fn format_count(count: impl TryInto<u64>, noun: &str) -> String {
+    match count.try_into().unwrap_or(u64::MAX) {
+        1 => format!("1 {noun}"),
+        count => format!("{count} {noun}s"),
+    }
 }
 
 /// Returns text such as `12.3 MiB`.
@@ -96,6 +100,14 @@ mod tests {
             name_value_list(&[("a", "1".to_owned()), ("bc", "2".to_owned())]),
             "a   1\nbc  2\n"
         );
+    }
+
+    #[test]
+    fn only_a_count_of_one_has_a_singular_noun() {
+        for (count, expected) in [(0, "0 chains"), (1, "1 chain"), (2, "2 chains")] {
+            assert_eq!(format_count(count, "chain"), expected);
+        }
+        assert_eq!(holds(1, 0), "1 tenant and 0 tokens");
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments, alteration_lines,
-    output::{CommandOutput, format_bytes, name_value_list},
+    output::{CommandOutput, format_bytes, format_count, name_value_list},
     record_if_key_present, runtime,
 };
 
@@ -87,7 +87,8 @@ fn scheme_line(it: &SchemeStatus) -> String {
     let SchemeStatus { tenant_type, scheme, card_ranges, fetched_at } = it;
     match fetched_at {
         Some(fetched_at) => {
-            format!("{scheme} ({tenant_type}): {card_ranges} card ranges since {fetched_at}")
+            let card_ranges = format_count(*card_ranges, "card range");
+            format!("{scheme} ({tenant_type}): {card_ranges} since {fetched_at}")
         }
         None => format!("{scheme} ({tenant_type}): no card ranges yet"),
     }

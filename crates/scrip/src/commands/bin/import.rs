@@ -12,7 +12,10 @@ use scrip_core::card::bin_data::{BinRow, BinTable};
 use serde_json::{Value, json};
 
 use super::columns::Columns;
-use crate::commands::transfer::progress::{Progress, ProgressUnit};
+use crate::commands::{
+    output::format_count,
+    transfer::progress::{Progress, ProgressUnit},
+};
 
 /// Maximum number of line numbers in a report.
 const LINES_MAX: usize = 10;
@@ -61,10 +64,18 @@ impl ImportReport {
     /// One line per problem.
     pub(super) fn text(&self) -> String {
         let rejected = self.rejected.iter().map(|(reason, it)| {
-            format!("rejected {}, because {reason}: {}\n", rows_text(it.count), it.lines_text())
+            format!(
+                "rejected {}, because {reason}: {}\n",
+                format_count(it.count, "row"),
+                it.lines_text()
+            )
         });
         let incomplete = self.incomplete.iter().map(|(attribute, it)| {
-            format!("imported {} without {attribute}: {}\n", rows_text(it.count), it.lines_text())
+            format!(
+                "imported {} without {attribute}: {}\n",
+                format_count(it.count, "row"),
+                it.lines_text()
+            )
         });
         rejected.chain(incomplete).collect()
     }
@@ -76,10 +87,6 @@ impl ImportReport {
     pub(super) fn incomplete_json(&self) -> Value {
         tallies_json(&self.incomplete)
     }
-}
-
-fn rows_text(count: u64) -> String {
-    if count == 1 { "1 row".to_owned() } else { format!("{count} rows") }
 }
 
 fn tallies_json(tallies: &BTreeMap<&'static str, LineTally>) -> Value {

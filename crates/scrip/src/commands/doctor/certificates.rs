@@ -13,7 +13,10 @@ use scrip_server::{
     process::clock::SystemClock,
 };
 
-use crate::commands::doctor::{CheckVerdict, Finding, failed, passed, warning};
+use crate::commands::{
+    doctor::{CheckVerdict, Finding, failed, passed, warning},
+    output::format_count,
+};
 
 const MS_PER_DAY: i64 = 24 * 60 * 60 * 1000;
 const RENEW: &str =
@@ -54,7 +57,8 @@ pub(super) fn check_directory_servers(settings: &Settings) -> Vec<Finding> {
         return findings;
     }
     let count = settings.schemes.len();
-    let mut findings = vec![passed(CHECK, format!("the files of {count} schemes are valid"))];
+    let mut findings =
+        vec![passed(CHECK, format!("the files of {} are valid", format_count(count, "scheme")))];
     let clients = settings.schemes.iter().map(|it| it.transport.client_certificate.clone());
     let results = settings.results_listener_settings().map(|it| it.certificate);
     let now = SystemClock.now();
@@ -76,7 +80,8 @@ fn check_validity(check: &'static str, file: &Path, now: Timestamp) -> Finding {
         }
         ValidityStatus::ExpiresSoon => {
             let days = not_after.unix_ms.saturating_sub(now.unix_ms) / MS_PER_DAY;
-            let message = format!("{name} expires in {days} days, at {not_after}; {RENEW}");
+            let days = format_count(days, "day");
+            let message = format!("{name} expires in {days}, at {not_after}; {RENEW}");
             warning(check, message)
         }
         ValidityStatus::Expired => {

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use crate::commands::{
     CommonArguments, Operator, alteration_lines, describe_alterations,
-    output::{CommandOutput, name_value_list, table},
+    output::{CommandOutput, format_count, name_value_list, table},
 };
 
 const CREATE_EXAMPLES: &str = "\
@@ -314,8 +314,8 @@ async fn delete(
         None => {
             let deleted = operator.find_deleted_tenant(tenant).filter(|_| grace == Grace::None);
             let it = deleted.map_or_else(|| operator.find_tenant(tenant), Ok)?;
-            let count = it.applications.len();
-            let description = format!("({}) with {count} applications", it.name.as_str());
+            let applications = format_count(it.applications.len(), "application");
+            let description = format!("({}) with {applications}", it.name.as_str());
             (it.id, description, Some(it.quotas))
         }
     };

@@ -24,7 +24,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments, describe_alterations,
-    output::{self, CommandOutput, format_bytes},
+    output::{self, CommandOutput, format_bytes, format_count},
     record_command, runtime,
     transfer::backup::file::{BackupFile, Manifest, finish_backup},
 };
@@ -226,9 +226,7 @@ pub(crate) fn age_text(manifest: &Manifest, now: Timestamp) -> String {
     let seconds = now.unix_ms.saturating_sub(created_at.unix_ms) / 1000;
     let unit = UNITS.into_iter().find(|(length, _)| seconds >= *length);
     let Some((length, name)) = unit else { return format!("as of {created_at}, just now") };
-    let count = seconds / length;
-    let plural = if count == 1 { "" } else { "s" };
-    format!("as of {created_at}, {count} {name}{plural} ago")
+    format!("as of {created_at}, {} ago", format_count(seconds / length, name))
 }
 
 pub(crate) fn manifest_json(manifest: &Manifest) -> serde_json::Value {

@@ -19,7 +19,7 @@ use serde_json::json;
 
 use crate::commands::{
     CommonArguments, Operator, init,
-    output::CommandOutput,
+    output::{CommandOutput, format_count},
     runtime,
     transfer::export::{contents_text, summary_json},
 };
@@ -127,11 +127,11 @@ fn report(settings: &Settings, file: &Path, result: &ImportResult) -> CommandOut
     let location = settings.storage.location();
     let summary = &result.summary;
     let text = format!(
-        "{location} has {} of {}, {} rows in total, read back and compared\nwarning: \
+        "{location} has {} of {}, {} in total, read back and compared\nwarning: \
          {NO_CODES}\nwarning: {ONE_VAULT}",
         contents_text(summary),
         file.display(),
-        summary.rows(),
+        format_count(summary.rows(), "row"),
     );
     let json = json!({
         "location": location,

@@ -7,7 +7,7 @@ use std::{
 
 use scrip_server::process::clock::ticks;
 
-use crate::commands::output::format_bytes;
+use crate::commands::output::{format_bytes, format_count};
 
 const BAR_WIDTH: u64 = 32;
 const REDRAW_EVERY: Duration = Duration::from_millis(100);
@@ -115,7 +115,7 @@ impl ProgressUnit {
     fn format(self, count: u64) -> String {
         match self {
             Self::Bytes => format_bytes(count),
-            Self::Records => format!("{count} records"),
+            Self::Records => format_count(count, "record"),
         }
     }
 }

@@ -203,7 +203,7 @@ fn rolled_back_vault_is_detected_permanently() {
     assert_eq!(verify_json(&harness.process)["ok"], true);
     let head = saved_tenant_heads(&harness.process);
     copy_databases(&stored, &data);
-    harness.process.assert_fails(&["audit", "verify"], "2 problems");
+    harness.process.assert_fails(&["audit", "verify"], "found 2 problems\n");
     // A server that continues from the old state does not hide the rollback.
     let server = harness.serve();
     harness.process.wait_for_log("an older database was restored");
@@ -228,7 +228,7 @@ fn rolled_back_vault_is_detected_permanently() {
         head.iter().all(|it| later_head.lines().any(|line| line == it)),
         "saved heads {head:?} are not in {later_head}"
     );
-    harness.process.assert_fails(&["audit", "verify"], "2 problems");
+    harness.process.assert_fails(&["audit", "verify"], "found 2 problems\n");
 }
 
 #[test]
@@ -251,7 +251,7 @@ fn removed_chain_that_grows_again_is_detected() {
     }
     stop(server);
     assert_eq!(saved_tenant_heads(&harness.process), head);
-    harness.process.assert_fails(&["audit", "verify"], "1 problems");
+    harness.process.assert_fails(&["audit", "verify"], "found 1 problem\n");
 }
 
 #[test]
@@ -294,9 +294,9 @@ fn missing_or_altered_head_file_is_reported() {
     let file = process.data().join("audit.head");
     let head = fs::read_to_string(&file).unwrap();
     fs::remove_file(&file).unwrap();
-    process.assert_fails(&["audit", "verify"], "1 problems");
+    process.assert_fails(&["audit", "verify"], "found 1 problem\n");
     fs::write(&file, head.replace("audit", "adit")).unwrap();
-    process.assert_fails(&["audit", "verify"], "1 problems");
+    process.assert_fails(&["audit", "verify"], "found 1 problem\n");
     fs::write(&file, head).unwrap();
     verify_json(&process);
 }

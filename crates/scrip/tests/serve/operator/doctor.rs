@@ -31,6 +31,7 @@ fn doctor_reports_problems() {
         "no warning although the root key is in the data directory"
     );
     assert_eq!(verdicts_of_check(&report, "policy"), ["passed"]);
+    assert!(report.to_string().contains("1 tenant, unaltered"), "{report}");
 
     let database = process.data().join("scrip.db");
     let mode = |mode| fs::set_permissions(&database, fs::Permissions::from_mode(mode)).unwrap();
