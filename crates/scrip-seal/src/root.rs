@@ -37,7 +37,8 @@ pub enum KeySourceError {
     Weak,
     #[error("the root key file is readable by others; run chmod 600 on it")]
     Exposed,
-    #[error("cannot use the root key file: {0}")]
+    /// The caller adds the path of the file.
+    #[error(transparent)]
     Io(#[from] io::Error),
     #[error("this is the root key of another vault, or the stored keys of this vault were altered")]
     Foreign(#[from] OpenError),

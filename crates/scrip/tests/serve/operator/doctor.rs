@@ -70,6 +70,8 @@ fn doctor_reports_problems() {
     fs::remove_file(process.data().join("root.key")).unwrap();
     let (well, report) = run_doctor(&process);
     assert_eq!((well, verdicts_of_check(&report, "root key")), (false, vec!["failed".to_owned()]));
+    let count = report.to_string().matches("No such file or directory").count();
+    assert_eq!(count, 1, "the cause of the missing root key: {report}");
 }
 
 #[test]

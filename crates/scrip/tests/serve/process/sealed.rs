@@ -79,7 +79,8 @@ fn root_key_that_appears_later_unseals_the_vault() {
         1,
         "the cause was logged more than once: {log}"
     );
-    assert!(log.contains("root.key cannot be used"), "{log}");
+    assert!(log.contains("root.key cannot be used: No such file or directory"), "{log}");
+    assert_eq!(log.matches("No such file or directory").count(), 1, "{log}");
     assert!(log.contains("the vault is open"));
 }
 
