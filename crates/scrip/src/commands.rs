@@ -12,14 +12,16 @@ pub(crate) mod simulator;
 pub(crate) mod status;
 pub(crate) mod transfer;
 
-use std::{future::Future, path::PathBuf, sync::Arc};
+use std::{future::Future, io, path::PathBuf, sync::Arc};
 
 use anyhow::{Context, bail};
 use clap::Args;
 use scrip_core::{
     Vault,
+    error::Error,
     id::{ApplicationId, TenantId},
     policy::{Application, Directory, PolicyAlteration, PolicyPermit, Tenant},
+    store::StoreCondition,
 };
 use scrip_seal::KeySource;
 use scrip_server::{
@@ -125,13 +127,44 @@ pub(crate) async fn record_command(
     command: &str,
     outcome: &'static str,
 ) -> anyhow::Result<()> {
-    let operator = Operator::open(settings).await;
+    let vault = settings.open_vault_for_command().await?;
+    let operator = Operator::load(settings, vault).await;
     let operator = operator.context(
         "this command is recorded in the audit log, which requires the root key; provide the root \
          key, or use --without-root-key to run without a record",
     )?;
-    operator.vault.record_command(command, outcome).await.map_err(explain)?;
-    head_file::update(&settings.head_file(), &operator.vault).await
+    let recorded = operator.vault.record_command(command, outcome).await;
+    let alternative = "; or use --without-root-key to run without a record";
+    recorded.map_err(|error| explain_unrecorded(&operator.vault, error, alternative))?;
+    let saved = head_file::update(&settings.head_file(), &operator.vault).await;
+    saved.map_err(|error| match is_storage_full(&error) {
+        true => error.context(format!(
+            "the disk of the head file is full, so the record cannot be secured. Free some \
+             space{alternative}"
+        )),
+        false => error,
+    })
+}
+
+fn is_storage_full(error: &anyhow::Error) -> bool {
+    let find_kind = |it: &(dyn std::error::Error + 'static)| {
+        it.downcast_ref::<io::Error>().map(io::Error::kind)
+    };
+    error.chain().filter_map(find_kind).any(|it| it == io::ErrorKind::StorageFull)
+}
+
+/// Explains why a command could not be recorded. A full disk is named without the error of the
+/// commit, because the operator can only free space or use the alternative.
+fn explain_unrecorded(vault: &Vault, error: Error, alternative: &str) -> anyhow::Error {
+    match vault.store.condition() {
+        StoreCondition::DiskFull => anyhow::anyhow!(
+            "the disk of the vault is full, so this command cannot be recorded in the audit log. \
+             Free some space{alternative}"
+        ),
+        StoreCondition::Up | StoreCondition::CommitFailed | StoreCondition::Unreachable => {
+            explain(error).context("the command cannot be recorded in the audit log")
+        }
+    }
 }
 
 /// Prints a warning; the command itself succeeded.
@@ -155,6 +188,11 @@ pub(crate) struct Operator {
 impl Operator {
     pub(crate) async fn open(settings: &Settings) -> anyhow::Result<Self> {
         let vault = settings.open_vault_for_command().await?;
+        Self::load(settings, vault).await
+    }
+
+    /// Loads the directory of an open vault, which needs the root key.
+    async fn load(settings: &Settings, vault: Vault) -> anyhow::Result<Self> {
         let source = settings.key_source()?;
         let directory = Directory::load(&*vault.store, &*source, None).await.map_err(explain)?;
         vault.audit_trail.set_key(directory.audit_key());
@@ -174,7 +212,7 @@ impl Operator {
     ) -> anyhow::Result<T> {
         let record = async |outcome| {
             let recorded = self.vault.record_command(command, outcome).await;
-            recorded.map_err(explain).context("the command cannot be recorded in the audit log")
+            recorded.map_err(|error| explain_unrecorded(&self.vault, error, ""))
         };
         record("started").await?;
         let result = action.await;
