@@ -1,5 +1,6 @@
 //! Background tasks. They end with the runtime; the next start continues unfinished work.
 
+pub(crate) mod failure_series;
 pub mod unseal;
 
 use std::{future::Future, panic::AssertUnwindSafe, pin::Pin, sync::Arc, time::Duration};
@@ -33,7 +34,11 @@ use scrip_core::{
 };
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval, sleep};
 
-use crate::{directory_servers::refresh_periodically, node::Node};
+use crate::{
+    background::failure_series::{FailureSeries, SeriesChange},
+    directory_servers::refresh_periodically,
+    node::Node,
+};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(30);
 /// Pause between the steps of a sweep. It leaves the database to the write queue and to other
@@ -277,6 +282,7 @@ async fn sweep_other(app: Arc<App>) {
     let vault = &app.vault;
     let mut ticks = delayed_interval(SWEEP_EVERY);
     let (store, clock) = (&vault.store, &vault.clock);
+    let mut watermark_failures = FailureSeries::default();
     let (day, mut deleted_tenants) =
         (Duration::from_secs(24 * 60 * 60), load_deleted_tenants(&app).await);
     loop {
@@ -297,7 +303,7 @@ async fn sweep_other(app: Arc<App>) {
                 continue;
             }
         };
-        save_watermark(vault, ClockWatermark { now, earliest }).await;
+        save_watermark(vault, ClockWatermark { now, earliest }, &mut watermark_failures).await;
         let response_cutoff = now.minus(RESPONSE_RETENTION);
         sweep_in_steps(&app, SweepTarget::StoredResponses, || {
             store.delete_expired_responses(response_cutoff)
@@ -332,10 +338,15 @@ async fn sweep_other(app: Arc<App>) {
 }
 
 /// Saves the time, so that the next start does not begin earlier, whatever its wall clock says.
-async fn save_watermark(vault: &Vault, time: ClockWatermark) {
+async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut FailureSeries) {
     let Some(key) = vault.audit_trail.key() else { return };
-    if let Err(error) = vault.store.save_watermark(SignedWatermark::new(key, time)).await {
-        tracing::warn!(?error, "saving the clock watermark failed");
+    let result = vault.store.save_watermark(SignedWatermark::new(key, time)).await;
+    match failures.record(result) {
+        None => (),
+        Some(SeriesChange::Begin(error)) => {
+            tracing::warn!(?error, "saving the clock watermark failed; retrying every 30 seconds")
+        }
+        Some(SeriesChange::End) => tracing::info!("the clock watermark is saved again"),
     }
 }
 
