@@ -31,7 +31,10 @@ use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};
 
 use crate::{
-    background::delayed_interval,
+    background::{
+        delayed_interval,
+        failure_series::{FailureSeries, SeriesChange},
+    },
     files::atomic_file::{self, path_with_suffix},
     storage::explain,
 };
@@ -48,11 +51,24 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 /// # Errors
 /// A log does not continue its saved head, or the file or the logs cannot be read or written.
 pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
-    let Some(key) = vault.audit_trail.key() else { return Ok(()) };
+    update_existing_or_new(path, vault).await.map(drop)
+}
+
+/// Whether an update found the file, or created it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum FileBefore {
+    Existing,
+    Missing,
+}
+
+/// As [`update`]. Returns `None` while the vault is sealed.
+async fn update_existing_or_new(path: &Path, vault: &Vault) -> anyhow::Result<Option<FileBefore>> {
+    let Some(key) = vault.audit_trail.key() else { return Ok(None) };
     let owned_path = path.to_owned();
     // Lock before reading the heads: otherwise another process could save newer heads in between.
     let (lock, text) = spawn_blocking(move || lock_and_read(&owned_path)).await??;
     let saved = text.map(|it| parse(path, key, &it)).transpose()?;
+    let file_before = if saved.is_some() { FileBefore::Existing } else { FileBefore::Missing };
     let mut current = BTreeMap::new();
     for log in LogKind::ALL {
         let heads = vault.store.list_heads(log).await.map_err(explain)?;
@@ -87,7 +103,7 @@ pub async fn update(path: &Path, vault: &Vault) -> anyhow::Result<()> {
             path.display()
         );
     }
-    Ok(())
+    Ok(Some(file_before))
 }
 
 /// Returns whether the chain still contains the saved head.
@@ -168,22 +184,38 @@ fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
 /// Updates the file every two seconds, until the server stops.
 pub async fn update_periodically(path: PathBuf, vault: Vault) {
     let mut ticks = delayed_interval(UPDATE_EVERY);
-    let mut is_failing = false;
+    let mut failures = FailureSeries::default();
+    let mut was_updated = false;
     loop {
         ticks.tick().await;
-        match update(&path, &vault).await {
-            Ok(()) => is_failing = false,
-            Err(error) if !is_failing => {
-                is_failing = true;
-                let cause = format!("{error:#}");
-                tracing::error!(
-                    cause,
-                    "saving the chain heads failed: a rollback of the database may stay undetected"
-                );
+        let result = update_existing_or_new(&path, &vault).await;
+        if let Ok(Some(file_before)) = result {
+            // This node may be new, so only a file that this process has seen can be lost.
+            if was_updated && file_before == FileBefore::Missing {
+                log_lost_file(&path);
             }
-            Err(_) => (),
+            was_updated = true;
+        }
+        match failures.record(result) {
+            None => (),
+            Some(SeriesChange::Begin(error)) => tracing::error!(
+                cause = format!("{error:#}"),
+                "saving the chain heads failed: a rollback of the database may stay undetected"
+            ),
+            Some(SeriesChange::End) => tracing::info!("the chain heads are saved again"),
         }
     }
+}
+
+/// Logs a file that disappeared. The update has created a new one, which knows only the current
+/// heads, so this line is the only trace.
+fn log_lost_file(path: &Path) {
+    tracing::error!(
+        "{} was moved or removed while the server was running; it was created again from the \
+         current logs. Compare the logs with a copy of the old file: a rollback that happened \
+         before stays undetected",
+        path.display()
+    );
 }
 
 /// Updates the file at shutdown, with a timeout: a hanging disk must not block the exit.

@@ -302,6 +302,46 @@ fn missing_or_altered_head_file_is_reported() {
 }
 
 #[test]
+fn end_of_a_head_file_failure_is_logged_once() {
+    const FAILED: &str = "saving the chain heads failed";
+    const SAVED: &str = "the chain heads are saved again";
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let server = process.serve();
+    let file = process.data().join("audit.head");
+    for outage in 1..=2 {
+        let head = fs::read_to_string(&file).unwrap();
+        fs::write(&file, "altered").unwrap();
+        let count = |line: &str| process.log().matches(line).count();
+        assert!(becomes_true(|| count(FAILED) == outage), "{}", process.log());
+        fs::write(&file, head).unwrap();
+        assert!(becomes_true(|| count(SAVED) == outage), "{}", process.log());
+    }
+    stop(server);
+    let log = process.log();
+    assert_eq!([FAILED, SAVED].map(|it| log.matches(it).count()), [2, 2], "{log}");
+}
+
+#[test]
+fn head_file_removed_from_a_running_server_is_logged_once_and_created_again() {
+    const MISSING: &str = "audit.head was moved or removed while the server was running";
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    let file = process.data().join("audit.head");
+    let server = process.serve();
+    process.wait_for_log("the vault is open");
+    // The server reads the file every two seconds.
+    std::thread::sleep(Duration::from_secs(3));
+    assert!(!process.log().contains(MISSING), "{}", process.log());
+    for removal in 1..=2 {
+        fs::rename(&file, process.path("moved")).unwrap();
+        let count = || process.log().matches(MISSING).count();
+        assert!(becomes_true(|| count() == removal && file.exists()), "{}", process.log());
+    }
+    std::thread::sleep(Duration::from_secs(3));
+    stop(server);
+    assert_eq!(process.log().matches(MISSING).count(), 2, "{}", process.log());
+}
+
+#[test]
 fn head_file_path_can_be_configured() {
     let other_folder = tempfile::tempdir().unwrap();
     let file = other_folder.path().join("heads");
