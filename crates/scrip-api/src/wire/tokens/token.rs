@@ -2,6 +2,7 @@
 
 use scrip_core::{
     error::FieldError,
+    policy::MissingFeature,
     time::Timestamp,
     token::{Containers, NewToken, Plaintext, TokenPatch, TokenSource, TokenType},
 };
@@ -31,8 +32,28 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewToken, ParseError> {
     fields.finish().map(|()| new)
 }
 
+/// Whether a request has the attribute `encrypted`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum EncryptedData {
+    Absent,
+    Rejected,
+}
+
+/// Rejects `encrypted`, which a client can send in place of `data` if the server has a key for it.
+/// Other unknown attributes are dropped, but a client that sends this one expects it to be stored.
+pub(crate) fn reject_encrypted(fields: &mut JsonFields) -> EncryptedData {
+    if fields.take_any("encrypted").is_none_or(|it| it.is_null()) {
+        return EncryptedData::Absent;
+    }
+    let feature = MissingFeature::ClientEncryptionKeys.as_str();
+    let problem = format!("cannot be used: this server does not have the feature: {feature}");
+    fields.errors.push(FieldError { field: "encrypted".into(), problem: problem.into() });
+    EncryptedData::Rejected
+}
+
 /// Parses either type and data, or an intent. Returns `None` if an error was added.
 fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
+    let encrypted_data = reject_encrypted(fields);
     let intent = fields.text("token_intent_id").into_option();
     let token_type = fields.text("type");
     let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
@@ -47,7 +68,7 @@ fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
     if parsed_type.is_none() {
         fields.add_required_error("type");
     }
-    if data.is_none() {
+    if data.is_none() && encrypted_data == EncryptedData::Absent {
         fields.errors.push(FieldError::new("data", "is required"));
     }
     Some(TokenSource::Data { token_type: parsed_type?, data: data? })
@@ -55,6 +76,7 @@ fn parse_source(fields: &mut JsonFields) -> Option<TokenSource> {
 
 pub(crate) fn parse_patch(body: Plaintext) -> Result<TokenPatch, ParseError> {
     let mut fields = JsonFields::from_body(body)?;
+    reject_encrypted(&mut fields);
     let patch = TokenPatch {
         data: fields.take_any("data").map(Plaintext::new),
         mask: fields.take_any("mask"),

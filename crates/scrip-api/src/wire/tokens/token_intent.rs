@@ -16,7 +16,7 @@ use crate::wire::{
     response::render,
     tokens::{
         card::{CardDetailsBody, card_details_body},
-        token::{TYPE_RULE, parse_containers},
+        token::{EncryptedData, TYPE_RULE, parse_containers, reject_encrypted},
         token_response::{BankBody, bank_body},
     },
 };
@@ -29,7 +29,8 @@ pub(crate) fn parse_new(body: Plaintext) -> Result<NewTokenIntent, ParseError> {
     let token_type = fields.required_text("type");
     let token_type = fields.parse_choice("type", token_type, TokenType::parse, TYPE_RULE);
     let data = fields.take_any("data").filter(|it| !it.is_null()).map(Plaintext::new);
-    if data.is_none() {
+    let encrypted_data = reject_encrypted(&mut fields);
+    if data.is_none() && encrypted_data == EncryptedData::Absent {
         fields.add_required_error("data");
     }
     let authentication = fields.text_map("authentication");

@@ -5,7 +5,7 @@ words! {
     pub enum MissingFeature {
         Proxies = "proxies",
         Reactors = "reactors",
-        Webhooks = "webhooks",
+        Webhooks = "webhooks and events",
         ClientEncryptionKeys = "client encryption keys",
         HostedFields = "hosted card fields (Elements)",
         Documents = "documents",

@@ -2,7 +2,7 @@
 
 use scrip_core::policy::{ApplicationKind, Permission};
 use scrip_testing::policy::permissions_for_kind;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::harness::server::{ACME, SHARED_SERVER, TestResponse, text_field};
 
@@ -97,7 +97,11 @@ fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
         ("/proxy/v1/charges?bt-proxy-key=4242424242424242", "proxies"),
         ("/proxies/x/", "proxies"),
         ("/reactors/x/react-async", "reactors"),
-        ("/webhooks/x/events", "webhooks"),
+        ("/webhooks/x/events", "webhooks and events"),
+        ("/events", "webhooks and events"),
+        ("/events/x", "webhooks and events"),
+        ("/invitations", "members, invitations and roles"),
+        ("/invitations/x/resend", "members, invitations and roles"),
         ("/keys", "client encryption keys"),
         ("/documents/x/data", "documents"),
         ("/enrichments/card-details?bin=424242", "enrichments"),
@@ -124,6 +128,22 @@ fn paths_of_missing_features_name_the_feature_with_and_without_a_key() {
     for path in ["/proxyx", "/tenants/self/nothing", "/keysmith"] {
         let body = SHARED_SERVER.request("GET", path).send().expect_status(404);
         assert_eq!(body["detail"], "Not found.", "{path}");
+    }
+}
+
+#[test]
+fn encrypted_attribute_names_the_missing_feature() {
+    let expected = "cannot be used: this server does not have the feature: client encryption keys";
+    for path in ["/tokens", "/token-intents"] {
+        for data in [Value::Null, json!("4242424242424242")] {
+            let body = json!({"type": "token", "data": data, "encrypted": "eyJhbGciOi"});
+            let response = SHARED_SERVER.post(&ACME.private, path, &body);
+            response.expect_invalid("encrypted");
+            let body = response.json();
+            assert_eq!(body["errors"], json!({"encrypted": [expected]}), "{path}");
+        }
+        let body = json!({"type": "token", "data": "x", "encrypted": null});
+        SHARED_SERVER.post(&ACME.private, path, &body).expect_status(201);
     }
 }
 
