@@ -171,6 +171,22 @@ impl AccessCondition {
     }
 }
 
+/// Returns an error that names the permissions which an application of this kind cannot have.
+fn check_kind(
+    field: String,
+    permissions: Permissions,
+    kind: ApplicationKind,
+) -> Option<FieldError> {
+    let unavailable = permissions.iter().filter(|it| !it.kinds().contains(&kind));
+    let names: Vec<_> = unavailable.map(Permission::as_str).collect();
+    if names.is_empty() {
+        return None;
+    }
+    let (names, kind) = (names.join(" and "), kind.as_str());
+    let problem = format!("has {names}, which a {kind} application cannot have");
+    Some(FieldError { field: field.into(), problem: problem.into() })
+}
+
 impl AccessPolicy {
     /// Checks whether an application of this kind may have this policy.
     ///
@@ -178,21 +194,10 @@ impl AccessPolicy {
     /// The policy is empty, too large, or has a permission that this kind cannot have.
     pub fn check(&self, kind: ApplicationKind) -> Result<(), Vec<FieldError>> {
         let mut errors = self.check_size();
-        let is_unavailable = |it: &Permission| !it.kinds().contains(&kind);
-        let rule = match kind {
-            ApplicationKind::Public => "has a permission that a public application cannot have",
-            ApplicationKind::Private => "has a permission that a private application cannot have",
-            ApplicationKind::Management => {
-                "has a permission that a management application cannot have"
-            }
-        };
-        if self.permissions.iter().any(|it| is_unavailable(&it)) {
-            errors.push(FieldError::new("permissions", rule));
-        }
+        errors.extend(check_kind("permissions".to_owned(), self.permissions, kind));
         for (index, it) in self.rules.iter().enumerate() {
-            if it.permissions.iter().any(|it| is_unavailable(&it)) {
-                errors.push(FieldError::new(format!("rules[{index}].permissions"), rule));
-            }
+            let field = format!("rules[{index}].permissions");
+            errors.extend(check_kind(field, it.permissions, kind));
         }
         if errors.is_empty() { Ok(()) } else { Err(errors) }
     }

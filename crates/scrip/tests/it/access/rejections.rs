@@ -147,6 +147,25 @@ fn encrypted_attribute_names_the_missing_feature() {
     }
 }
 
+#[test]
+fn permission_that_the_type_of_an_application_cannot_have_is_named() {
+    let rule = json!({
+        "priority": 1, "container": "/", "transform": "mask",
+        "permissions": ["token:create", "token:search"],
+    });
+    let body = json!({
+        "name": "A", "type": "public", "rules": [rule],
+        "permissions": ["token:create", "token:read", "log:read"],
+    });
+    let response = SHARED_SERVER.post(&ACME.management, "/applications", &body);
+    response.expect_invalid("permissions");
+    let expected = json!({
+        "permissions": ["has token:read and log:read, which a public application cannot have"],
+        "rules[0].permissions": ["has token:search, which a public application cannot have"],
+    });
+    assert_eq!(response.json()["errors"], expected);
+}
+
 /// The interface lists these permissions for management applications, so they are accepted.
 #[test]
 fn unlisted_permission_is_accepted_if_the_vault_knows_it_and_else_names_the_missing_feature() {
