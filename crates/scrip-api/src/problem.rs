@@ -285,11 +285,11 @@ impl Problem {
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
             tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "request failed");
         }
-        if let Some(ServiceFailure { reason, kind, detail, .. }) = self.service_failure() {
+        if let Some(ServiceFailure { message, kind, detail, .. }) = self.service_failure() {
             let service_status = service_status(*kind);
             tracing::warn!(
                 trace = &*trace.0,
-                ?reason,
+                cause = message,
                 service_status,
                 detail,
                 "3DS service failed"

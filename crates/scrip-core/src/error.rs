@@ -53,6 +53,29 @@ pub enum Error {
     Internal(#[source] ErrorCause),
 }
 
+impl Error {
+    /// The text for the log and the operator: the cause of a failure of the server, the fields of
+    /// an invalid request, or the message. Never for the caller.
+    #[must_use]
+    pub fn cause_text(&self) -> String {
+        match self {
+            Self::Unavailable(cause) | Self::Internal(cause) => cause.to_string(),
+            Self::Invalid(fields) => {
+                let describe = |it: &FieldError| format!("{} {}", it.field, it.problem);
+                fields.iter().map(describe).collect::<Vec<_>>().join("\n")
+            }
+            Self::Forbidden(_)
+            | Self::NotFound
+            | Self::NotReady { .. }
+            | Self::Conflict { .. }
+            | Self::Unprocessable { .. }
+            | Self::RateLimited(_)
+            | Self::BudgetExhausted
+            | Self::Service(_) => self.to_string(),
+        }
+    }
+}
+
 pub type ErrorCause = Box<dyn error::Error + Send + Sync>;
 
 /// The exceeded rate limit.

@@ -42,6 +42,12 @@ impl Template {
         self.0.any(|it| it.is_random())
     }
 
+    /// Whether any of its expressions [reads metadata](Expression::reads_metadata).
+    #[must_use]
+    pub fn reads_metadata(&self) -> bool {
+        self.0.any(|it| it.reads_metadata())
+    }
+
     /// All leaves share the scope's budget.
     ///
     /// # Errors

@@ -28,11 +28,12 @@ pub trait KeySource: Send + Sync {
 
 #[derive(Debug, Error)]
 pub enum KeySourceError {
-    #[error("the root key is not base64 of 32 bytes")]
+    #[error("the root key is not base64 of 32 bytes: it is empty, truncated or not a root key")]
     Malformed,
     #[error(
-        "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes; create one \
-         with scrip init, or with: head -c 32 /dev/urandom | base64"
+        "the root key is not random: it has fewer than {DISTINCT_BYTES_MIN} different bytes. An existing \
+         vault needs its own root key: install a copy of it. For a new vault create one with scrip init, \
+         or with: head -c 32 /dev/urandom | base64"
     )]
     Weak,
     #[error("the root key file is readable by others; run chmod 600 on it")]

@@ -39,11 +39,7 @@ const BATCH_RECORDS_MAX: usize = 500;
 
 /// Writes new records to the sink every second, until the process exits.
 pub async fn run_sink(target: AuditSinkTarget, data_dir: PathBuf, vault: Vault) {
-    let open_state = move || SinkState {
-        sink: LineSink::new(target.clone()),
-        data_dir: data_dir.clone(),
-        positions: None,
-    };
+    let open_state = move || SinkState::new(target.clone(), data_dir.clone());
     let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
     let mut ticks = delayed_interval(POLL_EVERY);
     let mut is_failing = false;
@@ -78,7 +74,22 @@ impl SinkWriter {
                 while self.write_next_batch(vault, log, &head).await? {}
             }
         }
-        Ok(())
+        self.save_positions().await
+    }
+
+    /// Saves the positions again if that failed before. The sink works only when its positions are
+    /// saved too: after a restart it would repeat records.
+    async fn save_positions(&mut self) -> anyhow::Result<()> {
+        let Some(mut state) = self.state.take_if(|it| it.has_unsaved_positions) else {
+            return Ok(());
+        };
+        let save = move || {
+            let result = state.save_positions();
+            (state, result)
+        };
+        let (state, result) = spawn_blocking(save).await?;
+        self.state = Some(state);
+        result
     }
 
     /// Returns whether the chain may have more records.
@@ -183,9 +194,16 @@ struct SinkState {
     data_dir: PathBuf,
     /// Positions as last read or written.
     positions: Option<SinkPositions>,
+    /// The sink accepted records, and the positions after them were not saved yet.
+    has_unsaved_positions: bool,
 }
 
 impl SinkState {
+    fn new(target: AuditSinkTarget, data_dir: PathBuf) -> Self {
+        let sink = LineSink::new(target);
+        Self { sink, data_dir, positions: None, has_unsaved_positions: false }
+    }
+
     fn positions(&mut self) -> anyhow::Result<&mut SinkPositions> {
         if self.positions.is_none() {
             self.positions = Some(SinkPositions::read(&self.data_dir)?);
@@ -202,10 +220,18 @@ impl SinkState {
         if !lines.is_empty() {
             self.sink.write(lines).context("the audit sink cannot be written")?;
         }
+        self.positions()?.set(chain, position);
+        self.has_unsaved_positions = true;
+        // A failure must not delay the other chains. `catch_up` saves again and reports it.
+        drop(self.save_positions());
+        Ok(())
+    }
+
+    fn save_positions(&mut self) -> anyhow::Result<()> {
         let data_dir = self.data_dir.clone();
-        let positions = self.positions()?;
-        positions.set(chain, position);
-        positions.write(&data_dir)
+        self.positions()?.write(&data_dir)?;
+        self.has_unsaved_positions = false;
+        Ok(())
     }
 }
 
@@ -219,6 +245,7 @@ mod tests {
     use std::fs;
 
     use scrip_core::{
+        id::TenantId,
         operations::tenants::{
             create_tenant::{create_tenant, initialize_vault_keys},
             delete_tenant::delete_tenant_by_id,
@@ -229,36 +256,71 @@ mod tests {
     use super::*;
     use crate::config::{Environment, Settings};
 
+    /// A vault with one tenant, and a writer of its records to a file.
+    struct SinkHarness {
+        folder: tempfile::TempDir,
+        vault: Vault,
+        tenant: TenantId,
+        writer: SinkWriter,
+    }
+
+    impl SinkHarness {
+        async fn new() -> Self {
+            let folder = tempfile::tempdir().unwrap();
+            let flag = ("storage.data_dir", folder.path().display().to_string());
+            let settings = Settings::without_file(&[flag], &Environment::default()).unwrap();
+            settings.create_store().await.unwrap();
+            settings.create_root_key().unwrap();
+            let (vault, source) =
+                (settings.open_vault_for_command().await.unwrap(), settings.key_source().unwrap());
+            initialize_vault_keys(&vault, &*source).await.unwrap();
+            let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
+            vault.audit_trail.set_key(directory.audit_key());
+            let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);
+            let tenant =
+                create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
+            let target = AuditSinkTarget::File(folder.path().join("trail.jsonl"));
+            let data_dir = folder.path().to_owned();
+            let open_state = move || SinkState::new(target.clone(), data_dir.clone());
+            let writer = SinkWriter { state: None, open_state: Box::new(open_state) };
+            Self { folder, vault, tenant: tenant.unwrap(), writer }
+        }
+
+        fn count_lines(&self) -> usize {
+            fs::read_to_string(self.folder.path().join("trail.jsonl")).unwrap().lines().count()
+        }
+    }
+
     #[tokio::test]
     async fn records_beyond_the_listed_head_are_not_written() {
-        let folder = tempfile::tempdir().unwrap();
-        let flag = ("storage.data_dir", folder.path().display().to_string());
-        let settings = Settings::without_file(&[flag], &Environment::default()).unwrap();
-        settings.create_store().await.unwrap();
-        settings.create_root_key().unwrap();
-        let (vault, source) =
-            (settings.open_vault_for_command().await.unwrap(), settings.key_source().unwrap());
-        initialize_vault_keys(&vault, &*source).await.unwrap();
-        let directory = Directory::load(&*vault.store, &*source, None).await.unwrap();
-        vault.audit_trail.set_key(directory.audit_key());
-        let (name, kind) = (DisplayName::parse("Acme").unwrap(), TenantKind::Test);
-        let tenant = create_tenant(&vault, &*source, name, kind, TenantSettings::default()).await;
-        let heads = vault.store.list_heads(LogKind::Audit).await.unwrap();
+        let mut it = SinkHarness::new().await;
+        let heads = it.vault.store.list_heads(LogKind::Audit).await.unwrap();
         // Append to the chain after the head was listed.
-        delete_tenant_by_id(&vault, tenant.unwrap(), None).await.unwrap();
-        let file = folder.path().join("trail.jsonl");
-        let (target, data_dir) = (AuditSinkTarget::File(file.clone()), folder.path().to_owned());
-        let open_state = move || SinkState {
-            sink: LineSink::new(target.clone()),
-            data_dir: data_dir.clone(),
-            positions: None,
-        };
-        let mut writer = SinkWriter { state: None, open_state: Box::new(open_state) };
-        let count_lines = || fs::read_to_string(&file).unwrap().lines().count();
-        assert!(writer.write_next_batch(&vault, LogKind::Audit, &heads[0]).await.unwrap());
-        assert!(!writer.write_next_batch(&vault, LogKind::Audit, &heads[0]).await.unwrap());
-        assert_eq!(count_lines(), 1);
-        writer.catch_up(&vault).await.unwrap();
-        assert_eq!(count_lines(), 2);
+        delete_tenant_by_id(&it.vault, it.tenant, None).await.unwrap();
+        assert!(it.writer.write_next_batch(&it.vault, LogKind::Audit, &heads[0]).await.unwrap());
+        assert!(!it.writer.write_next_batch(&it.vault, LogKind::Audit, &heads[0]).await.unwrap());
+        assert_eq!(it.count_lines(), 1);
+        it.writer.catch_up(&it.vault).await.unwrap();
+        assert_eq!(it.count_lines(), 2);
+    }
+
+    #[tokio::test]
+    async fn sink_fails_until_its_position_is_saved_and_writes_each_record_once() {
+        let mut it = SinkHarness::new().await;
+        // A directory in place of the temporary file: the position cannot be written.
+        let obstacle = position_file(it.folder.path()).with_extension("sink-position.tmp");
+        fs::create_dir(&obstacle).unwrap();
+        for _ in 0..3 {
+            let error = it.writer.catch_up(&it.vault).await.unwrap_err();
+            assert!(format!("{error:#}").contains("audit.sink-position"), "{error:#}");
+            assert_eq!(it.count_lines(), 1);
+        }
+        delete_tenant_by_id(&it.vault, it.tenant, None).await.unwrap();
+        assert!(it.writer.catch_up(&it.vault).await.is_err());
+        assert_eq!(it.count_lines(), 2);
+        fs::remove_dir(&obstacle).unwrap();
+        it.writer.catch_up(&it.vault).await.unwrap();
+        assert!(position_file(it.folder.path()).exists());
+        assert_eq!(it.count_lines(), 2);
     }
 }

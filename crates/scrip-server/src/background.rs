@@ -180,7 +180,7 @@ async fn reload_directory_on_change(app: Arc<App>) {
                 // The store logs its own outage.
                 if is_first && reason != NotReadyReason::StoreUnreachable {
                     tracing::warn!(
-                        ?error,
+                        cause = error.cause_text(),
                         "reloading tenants, applications and keys failed; retrying"
                     );
                 }
@@ -198,12 +198,12 @@ async fn reload_directory_on_change(app: Arc<App>) {
 fn log_stale_directory(reason: NotReadyReason, error: &Error) {
     match reason.is_sealed() {
         true => tracing::error!(
-            ?error,
+            cause = error.cause_text(),
             "tenants, applications and keys may be outdated: the vault is sealed until a reload \
              succeeds"
         ),
         false => tracing::error!(
-            ?error,
+            cause = error.cause_text(),
             "tenants, applications and keys may be outdated: requests are refused until a reload \
              succeeds"
         ),
@@ -299,7 +299,10 @@ async fn sweep_other(app: Arc<App>) {
             Ok(it) => it,
             Err(error) => {
                 let error: StoreError = error;
-                tracing::warn!(?error, "sweep skipped: reading the clock of the store failed");
+                tracing::warn!(
+                    cause = %error,
+                    "sweep skipped: reading the clock of the store failed"
+                );
                 continue;
             }
         };
@@ -344,7 +347,10 @@ async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut Fail
     match failures.record(result) {
         None => (),
         Some(SeriesChange::Begin(error)) => {
-            tracing::warn!(?error, "saving the clock watermark failed; retrying every 30 seconds")
+            tracing::warn!(
+                cause = %error,
+                "saving the clock watermark failed; retrying every 30 seconds"
+            )
         }
         Some(SeriesChange::End) => tracing::info!("the clock watermark is saved again"),
     }
@@ -354,7 +360,7 @@ async fn save_watermark(vault: &Vault, time: ClockWatermark, failures: &mut Fail
 async fn load_deleted_tenants(app: &App) -> Vec<TenantId> {
     let Some(directory) = app.directory.load_full() else { return Vec::new() };
     find_deleted_tenants(&app.vault, &directory).await.unwrap_or_else(|error| {
-        tracing::warn!(?error, "finding deleted tenants failed");
+        tracing::warn!(cause = error.cause_text(), "finding deleted tenants failed");
         Vec::new()
     })
 }
@@ -369,7 +375,7 @@ async fn destroy_due_tenant_keys(app: &App) {
             drop(app.reload().await);
         }
         Err(error) => tracing::warn!(
-            ?error,
+            cause = error.cause_text(),
             "destroying the keys of deleted tenants failed; retrying at the next sweep"
         ),
     }
@@ -395,7 +401,7 @@ async fn write_guess_counts(app: Arc<App>) {
             Err(error) if !is_failing => {
                 is_failing = true;
                 tracing::warn!(
-                    ?error,
+                    cause = %error,
                     "writing the counts of the guessing budget failed; retrying"
                 );
             }
@@ -413,7 +419,10 @@ async fn prune_old_records(app: Arc<App>) {
         ticks.tick().await;
         let Some(directory) = app.directory.load_full() else { continue };
         match prune_logs(&app.vault, &directory).await {
-            Err(error) => tracing::warn!(?error, "finding records past their retention failed"),
+            Err(error) => tracing::warn!(
+                cause = error.cause_text(),
+                "finding records past their retention failed"
+            ),
             Ok(chains) => {
                 for chain in chains {
                     let step = || app.vault.store.prune_chain(chain.clone());
@@ -444,7 +453,7 @@ where
             Err(error) => {
                 metrics.sweep_failures.increment(target);
                 tracing::warn!(
-                    ?error,
+                    cause = %error,
                     what = target.as_str(),
                     "deleting expired data failed; retrying at the next sweep"
                 );

@@ -64,6 +64,12 @@ pub struct EffectiveSetting {
 #[error("{}", .0.join("\n"))]
 pub(crate) struct SettingProblems(pub(crate) Vec<String>);
 
+/// Whether the error is a list of invalid settings.
+#[must_use]
+pub fn is_setting_problem(error: &anyhow::Error) -> bool {
+    error.is::<SettingProblems>()
+}
+
 /// A setting from the command line: path and value.
 pub type FlagValue = (&'static str, String);
 

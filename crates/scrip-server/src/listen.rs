@@ -124,7 +124,10 @@ pub async fn serve_on(
     }
     if let Err(error) = app.vault.guess_ledger.flush(&*app.vault.store, app.vault.clock.now()).await
     {
-        tracing::warn!(?error, "writing the last counts of the guessing budget failed");
+        tracing::warn!(
+            cause = %error,
+            "writing the last counts of the guessing budget failed"
+        );
     }
     // A sent authentication cannot be recalled: without its outcome the session would be lost.
     if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {

@@ -2,6 +2,7 @@
 
 use std::{
     fs::{self, File},
+    io,
     os::unix::fs::{DirBuilderExt, OpenOptionsExt},
     path::{Path, PathBuf},
     sync::Arc,
@@ -11,7 +12,7 @@ use anyhow::Context;
 use scrip_core::{
     Vault,
     audit::AuditTrail,
-    error::{Error, FieldError},
+    error::Error,
     store::{Store, StoreError},
     threeds::{DirectoryServers, NoDirectoryServers},
 };
@@ -216,16 +217,36 @@ impl Settings {
     /// database.
     ///
     /// # Errors
-    /// The directory or the database is missing.
+    /// The directory or the database is missing, or this user may not use the directory.
     pub fn existing_data_dir(&self) -> anyhow::Result<&Path> {
+        self.check_data_dir()?;
         let folder = &self.storage.data_dir;
-        if !folder.is_dir() {
-            anyhow::bail!("data directory {} does not exist; run: scrip init", folder.display());
-        }
         if self.storage.url.is_none() && !self.database_file().is_file() {
-            anyhow::bail!("{} contains no vault; run: scrip init", folder.display());
+            anyhow::bail!("{} contains no vault. {ADVICE_WITHOUT_VAULT}", folder.display());
         }
         Ok(folder)
+    }
+
+    /// Checks that the data directory exists and that this user may use it.
+    ///
+    /// # Errors
+    /// The directory is missing, or this user may not use it.
+    pub fn check_data_dir(&self) -> anyhow::Result<()> {
+        let folder = &self.storage.data_dir;
+        // The dot requires the right to search the directory. Without this right, its files would
+        // look like missing files.
+        match fs::metadata(folder.join(".")) {
+            Ok(it) if it.is_dir() => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => anyhow::bail!(
+                "data directory {} cannot be used: {error}. Run scrip as the user of the server, \
+                 or give the directory to this user with chown",
+                folder.display()
+            ),
+            Ok(_) | Err(_) => anyhow::bail!(
+                "data directory {} does not exist. {ADVICE_WITHOUT_VAULT}",
+                folder.display()
+            ),
+        }
     }
 
     /// Creates the database or the PostgreSQL schema; an existing one is not changed. No other
@@ -313,22 +334,12 @@ pub fn create_folder(folder: &Path) -> anyhow::Result<bool> {
     Ok(true)
 }
 
+/// A disk that is not mounted looks like a vault that was never created.
+const ADVICE_WITHOUT_VAULT: &str = "If this vault existed before, check storage.data_dir and that \
+     its disk is mounted; for a new vault run: scrip init";
+
 /// Converts an error to a message for the operator, with its cause. The cause is for the operator
 /// only.
 pub fn explain(error: impl Into<Error>) -> anyhow::Error {
-    match error.into() {
-        Error::Unavailable(cause) | Error::Internal(cause) => anyhow::anyhow!("{cause}"),
-        Error::Invalid(fields) => {
-            let describe = |it: &FieldError| format!("{} {}", it.field, it.problem);
-            anyhow::anyhow!("{}", fields.iter().map(describe).collect::<Vec<_>>().join("\n"))
-        }
-        error_without_cause @ (Error::Forbidden(_)
-        | Error::NotFound
-        | Error::NotReady { .. }
-        | Error::Conflict { .. }
-        | Error::Unprocessable { .. }
-        | Error::RateLimited(_)
-        | Error::BudgetExhausted
-        | Error::Service(_)) => error_without_cause.into(),
-    }
+    anyhow::Error::msg(error.into().cause_text())
 }

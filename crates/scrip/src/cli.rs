@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use scrip_server::config::{
     Environment,
     check::{self, OutputFormat},
+    is_setting_problem,
 };
 
 use crate::{
@@ -223,12 +224,19 @@ Examples:
 
 pub(crate) fn run() -> ExitCode {
     let (command, environment) = (Cli::parse().command, Environment::read());
-    if !command.reports_unknown_variables() {
-        environment.warnings().iter().for_each(|it| print_message(&format!("warning: {it}")));
+    let reports_variables = command.reports_unknown_variables();
+    let print_warnings =
+        || environment.warnings().iter().for_each(|it| print_message(&format!("warning: {it}")));
+    if !reports_variables {
+        print_warnings();
     }
     match dispatch(command, &environment) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
+            // With invalid settings, a command ends before it reports anything itself.
+            if reports_variables && is_setting_problem(&error) {
+                print_warnings();
+            }
             print_message(&format!("{error:#}"));
             ExitCode::FAILURE
         }
@@ -236,16 +244,13 @@ pub(crate) fn run() -> ExitCode {
 }
 
 impl Command {
-    /// Whether the command itself reports unknown variables: servers in the log, and the checks in
-    /// their report.
+    /// Whether the command itself reports unknown variables: servers in the log, and `doctor`
+    /// in its report.
     fn reports_unknown_variables(&self) -> bool {
         match self {
-            Self::Dev(_)
-            | Self::Serve(_)
-            | Self::Config(ConfigCommand::Check { .. })
-            | Self::Doctor { .. } => true,
+            Self::Dev(_) | Self::Serve(_) | Self::Doctor { .. } => true,
             Self::Init(_)
-            | Self::Config(ConfigCommand::Example)
+            | Self::Config(ConfigCommand::Check { .. } | ConfigCommand::Example)
             | Self::Tenant(_)
             | Self::Application(_)
             | Self::Key(_)

@@ -65,7 +65,7 @@ impl AuthFailures {
         }
         if let Some(error) = last_error {
             tracing::error!(
-                ?error,
+                cause = error.cause_text(),
                 "failed to write audit records of failed authentication (retrying in the next window)"
             );
         }

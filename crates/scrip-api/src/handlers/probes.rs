@@ -80,7 +80,7 @@ async fn check_readiness(app: Arc<App>) -> ReadinessResult {
     let result = result.unwrap_or_else(|_| timed_out());
     // The store logs an outage once, so a probe that notices it first is not logged.
     if let Err(error) = &result {
-        tracing::debug!(?error, "readiness check failed");
+        tracing::debug!(cause = %error, "readiness check failed");
     }
     let result = match result {
         Ok(()) => ReadinessResult::Ready,

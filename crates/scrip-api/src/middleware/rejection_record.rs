@@ -33,7 +33,7 @@ pub(crate) async fn record_rejected_request(
         let trace = &*caller.origin().trace;
         tracing::error!(
             trace,
-            ?error,
+            cause = error.cause_text(),
             outcome,
             "failed to write the audit record of a rejected request"
         );

@@ -22,7 +22,7 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("conflict", "was not changed: another request conflicts"),
     ("unprocessable", "could not be processed"),
     ("gone", "was rejected: this is no longer offered"),
-    ("invalid", "was rejected: the request is invalid"),
+    ("invalid", "was rejected: it is invalid"),
     ("used", "was opened for a 3-D Secure session"),
     ("authentication_requested", "is about to be authenticated"),
     ("successful", "was authenticated"),
@@ -46,6 +46,17 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("unauthenticated", "was denied: no valid API key"),
 ];
 
+/// Outcomes of the request itself. The entity may not exist, or there may be none.
+const REQUEST_OUTCOMES: &[&str] = &[
+    "forbidden",
+    "unprocessable",
+    "gone",
+    "invalid",
+    "budget_exhausted",
+    "service_failed",
+    "unauthenticated",
+];
+
 /// The outcome with this name in [`OUTCOMES`].
 #[must_use]
 pub fn parse_outcome(text: &str) -> Option<&'static str> {
@@ -61,8 +72,26 @@ pub fn message(operation: &str, outcome: &str) -> Option<String> {
     let entity = operation.entity_type()?.name();
     let words = operation.as_str().replace('_', " ");
     let (first, remaining) = words.split_at_checked(1)?;
-    let entity = if entity.starts_with("API") { entity.to_owned() } else { entity.to_lowercase() };
-    Some(format!("{}{remaining}: the {entity} {phrase}.", first.to_uppercase()))
+    let subject = match REQUEST_OUTCOMES.contains(&outcome) {
+        true => "request".to_owned(),
+        false if entity.starts_with("API") => entity.to_owned(),
+        false => entity.to_lowercase(),
+    };
+    let phrase = if outcome == "done" { change_phrase(&words).unwrap_or(phrase) } else { phrase };
+    Some(format!("{}{remaining}: the {subject} {phrase}.", first.to_uppercase()))
+}
+
+/// The phrase for a change that the name of the operation describes.
+fn change_phrase(operation: &str) -> Option<&'static str> {
+    match operation.split(' ').next()? {
+        "create" => Some("was created"),
+        "import" => Some("was imported"),
+        "delete" => Some("was deleted"),
+        "restore" if operation == "restore tenant" => Some("was restored"),
+        "authorize" => Some("was authorized"),
+        "revoke" => Some("was revoked"),
+        _ => None,
+    }
 }
 
 #[cfg(test)]
@@ -79,7 +108,12 @@ mod tests {
     fn audit_message_states_operation_and_outcome() {
         check("create_token", "created", Some("Create token: the token was created."));
         check("get_token", "masked", Some("Get token: the token was shown masked."));
-        check("create_api_key", "done", Some("Create api key: the API key was changed."));
+        check("create_api_key", "done", Some("Create api key: the API key was created."));
+        check("delete_tenant", "done", Some("Delete tenant: the tenant was deleted."));
+        check("set_tenant_quotas", "done", Some("Set tenant quotas: the tenant was changed."));
+        let rejection = "Search tokens: the request was rejected: it is invalid.";
+        check("search_tokens", "invalid", Some(rejection));
+        check("get_token", "forbidden", Some("Get token: the request was denied: no permission."));
         check("create_token", "4242", None);
         check("4242", "created", None);
         check("list_permissions", "read", None);

@@ -30,6 +30,17 @@ impl Expression {
         inputs
     }
 
+    /// Whether the expression can read `metadata`.
+    #[must_use]
+    pub fn reads_metadata(&self) -> bool {
+        let mut reads_metadata = false;
+        visit_operands(&self.body, &mut |operand| {
+            let is_metadata = matches!(operand, Operand::Path(Path { root: Root::Metadata, .. }));
+            reads_metadata |= is_metadata;
+        });
+        reads_metadata
+    }
+
     /// The parts, if the expression consists only of literal text and properties without filters.
     #[must_use]
     pub fn plain_parts(&self) -> Option<Vec<PlainPart<'_>>> {
@@ -285,6 +296,22 @@ mod tests {
         ];
         for (source, expected) in rows {
             assert_eq!(parse(source).data_inputs(), expected, "{source}");
+        }
+    }
+
+    #[test]
+    fn every_use_of_metadata_is_found() {
+        let sources = [
+            "{{ metadata.a }}",
+            "{{ data | append: metadata.a }}",
+            "{{ data[metadata.a] }}",
+            "{% for i in data %}{% if metadata.a == i %}{{ i }}{% endif %}{% endfor %}",
+        ];
+        for source in sources {
+            assert!(parse(source).reads_metadata(), "{source}");
+        }
+        for source in ["metadata", "{{ data.metadata }}", "{{ data | append: 'metadata' }}"] {
+            assert!(!parse(source).reads_metadata(), "{source}");
         }
     }
 

@@ -93,7 +93,10 @@ fn syntax_errors_report_rule_and_position() {
     assert_error("{{ data | reveal_last }}", &format!("{count} (at character 11)"));
     assert_error("{{ data | reveal_last: char: 'x' }}", &format!("{count} (at character 11)"));
     assert_error("{{ data last4 }}", "a | was expected before a filter (at character 9)");
-    assert_error("{{ other }}", "only data and metadata can be named here (at character 4)");
+    assert_error(
+        "{{ other }}",
+        "unknown name: an expression can read data, a fingerprint expression also metadata (at character 4)",
+    );
     assert_error("{{ 'open }}", "this {{ is never closed (at character 1)");
     assert_error("{{ data. }}", "a property name was expected (at character 10)");
     assert_error("{{ data[ }}", "a value was expected (at character 10)");

@@ -143,7 +143,11 @@ fn assign_and_capture_define_variables() {
     );
     assert_fails("{% assign data = 1 %}", json!(1), "this name is reserved");
     assert_fails("{% assign x %}", json!(1), "an assignment is a name, = and a value");
-    assert_fails("{{ x }}{% assign y = 1 %}", json!(1), "only data and metadata can be named here");
+    assert_fails(
+        "{{ x }}{% assign y = 1 %}",
+        json!(1),
+        "unknown name: an expression can read data, a fingerprint expression also metadata",
+    );
 }
 
 #[test]

@@ -56,9 +56,6 @@ fn format_as_text(settings: &Settings) -> String {
     let key_source =
         if settings.root_key.is_some() { "SCRIP_ROOT_KEY" } else { "the root key file" };
     output += &format!("root key source: {key_source}\n");
-    for warning in &settings.warnings {
-        output += &format!("warning: {warning}\n");
-    }
     output
 }
 

@@ -56,7 +56,8 @@ pub(crate) async fn refresh_periodically(
         match &refreshed {
             Ok(count) => {
                 failures = 0;
-                tracing::info!(scheme, tenant_type, "fetched {count} card ranges of {scheme}");
+                let ranges = if *count == 1 { "range" } else { "ranges" };
+                tracing::info!(scheme, tenant_type, "fetched {count} card {ranges} of {scheme}");
             }
             Err(failure) => {
                 failures = failures.saturating_add(1);

@@ -3,7 +3,10 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use arc_swap::ArcSwapOption;
-use scrip_api::{labels, metrics::Counters};
+use scrip_api::{
+    labels,
+    metrics::{Counters, Label},
+};
 use scrip_core::{
     metrics::{Counter, Gauge, Histogram, MICROS_BOUNDS},
     policy::TenantKind,
@@ -138,7 +141,7 @@ impl<W: TenantTransport> SchemeClient<W> {
             tracing::warn!(
                 scheme,
                 tenant_type,
-                ?error,
+                outcome = outcome.as_str(),
                 cause,
                 "request to a directory server failed"
             );

@@ -64,16 +64,12 @@ pub(crate) fn run(common: &CommonArguments, environment: &Environment) -> anyhow
     let settings = common.confined_settings(environment)?;
     let mut findings = vec![passed("settings", "the settings are valid")];
     findings.extend(settings.warnings.iter().map(|it| warning("settings", it)));
-    let data_dir = &settings.storage.data_dir;
-    if data_dir.is_dir() {
-        findings.extend(check_data_dir(&settings));
-    } else {
-        let data_dir = data_dir.display();
-        findings.push(failed(
-            "data directory",
-            format!("{data_dir} does not exist; run: scrip init, or set storage.data_dir"),
-        ));
-        findings.extend(check_secret_files(&settings));
+    match settings.check_data_dir() {
+        Ok(()) => findings.extend(check_data_dir(&settings)),
+        Err(error) => {
+            findings.push(failed("data directory", format!("{error:#}")));
+            findings.extend(check_secret_files(&settings));
+        }
     }
     findings.extend(check_unused_password(&settings));
     findings.push(check_swap(&settings));
@@ -102,10 +98,10 @@ fn check_data_dir(settings: &Settings) -> Vec<Finding> {
 }
 
 /// Checks the epoch keys and the store. The embedded engine stores the vault in the data directory.
-/// A missing directory is one finding, so the store is not opened to report it again.
+/// A directory that cannot be used is one finding, so the store is not opened to report it again.
 async fn check_store(settings: &Settings) -> Vec<Finding> {
     let mut findings = epoch_keys::check_epoch_keys(settings).await;
-    if settings.storage.url.is_none() && !settings.storage.data_dir.is_dir() {
+    if settings.storage.url.is_none() && settings.check_data_dir().is_err() {
         return findings;
     }
     match settings.open_vault_for_command().await {

@@ -27,6 +27,9 @@ pub fn cache_metrics() -> CacheMetrics {
 
 const RANDOM_RULE: &str = "must not create an alias: its value would differ each time";
 
+/// A result from metadata would always be empty here.
+const METADATA_RULE: &str = "must not use metadata: only a fingerprint expression can read it";
+
 /// Parsing a byte of an expression costs about as much as reading this many bytes.
 const PARSE_WORK: usize = 2;
 
@@ -57,16 +60,37 @@ pub(crate) fn compile_deterministic(
     Ok(expression)
 }
 
+/// Compiles an expression that has no access to the metadata of the token.
+///
+/// # Errors
+/// The text is not a valid expression, or it reads metadata.
+pub(crate) fn compile_for_data(
+    work: &WorkMeter,
+    source: &str,
+) -> Result<std::sync::Arc<Expression>, ExpressionError> {
+    let expression = compile(work, source)?;
+    reject_metadata(expression.reads_metadata())?;
+    Ok(expression)
+}
+
+pub(crate) fn reject_metadata(reads_metadata: bool) -> Result<(), ExpressionError> {
+    if reads_metadata {
+        return Err(ExpressionError { position: 1, problem: METADATA_RULE });
+    }
+    Ok(())
+}
+
 /// Compiles a mask: a JSON value with an expression in every text.
 ///
 /// # Errors
-/// A leaf is not a valid expression, or it creates an alias.
+/// A leaf is not a valid expression, creates an alias, or reads metadata.
 pub(crate) fn compile_mask(work: &WorkMeter, source: &Value) -> Result<Template, ExpressionError> {
     work.charge(scrip_expression::value_cost(source).saturating_mul(PARSE_WORK));
     let template = Template::parse_cached(source, &EXPRESSION_CACHE)?;
     if template.is_random() {
         return Err(ExpressionError { position: 1, problem: RANDOM_RULE });
     }
+    reject_metadata(template.reads_metadata())?;
     Ok(template)
 }
 
@@ -144,5 +168,19 @@ mod tests {
         assert!(
             compile_deterministic(&work, "{{ data | hmac: 'sha-256', 'k' | to_base16 }}").is_ok()
         );
+    }
+
+    #[test]
+    fn expressions_without_access_to_metadata_reject_it() {
+        let work = WorkMeter::default();
+        for source in ["{{ metadata.a }}", "{{ data | append: metadata.a }}"] {
+            assert!(compile(&work, source).is_ok());
+            let mask = compile_mask(&work, &serde_json::json!({ "a": source })).map(drop);
+            for result in [compile_for_data(&work, source).map(drop), mask] {
+                let problem = result.unwrap_err().problem;
+                assert_eq!(problem, METADATA_RULE, "{source}");
+            }
+        }
+        assert!(compile_for_data(&work, "{{ data.metadata }}").is_ok());
     }
 }

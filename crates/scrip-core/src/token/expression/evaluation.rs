@@ -20,7 +20,9 @@ use crate::{
         Plaintext, TokenBody, TokenType, WorkMeter,
         disclosure::DisclosureRule,
         expression::{
-            compilation::{ReplayableRandom, compile, compile_deterministic},
+            compilation::{
+                ReplayableRandom, compile_deterministic, compile_for_data, reject_metadata,
+            },
             work_meter::EvaluationAttempt,
         },
         reveal,
@@ -181,6 +183,8 @@ impl Evaluation<'_> {
         for (index, source) in sources.iter().enumerate() {
             let field = || format!("search_indexes[{index}]");
             let expression = compile_deterministic_field(work, field(), source)?;
+            reject_metadata(expression.reads_metadata())
+                .map_err(|error| FieldError::from_expression_error(field(), error))?;
             if body.withheld.indexes.contains(source) {
                 continue;
             }
@@ -304,7 +308,7 @@ pub(crate) fn evaluate_token_id(
     fill_random: fn(&mut [u8]),
 ) -> Result<NewId, FieldError> {
     let id = if is_expression(source) {
-        let expression = compile(work, source)
+        let expression = compile_for_data(work, source)
             .map_err(|error| FieldError::from_expression_error("id", error))?;
         if expression.is_random() {
             return evaluate_alias(work, &expression, token_type, body, fill_random);

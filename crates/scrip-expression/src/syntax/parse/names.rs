@@ -29,6 +29,9 @@ const RESERVED: &[&str] = &[
     "in", "contains",
 ];
 
+const UNKNOWN_NAME: &str =
+    "unknown name: an expression can read data, a fingerprint expression also metadata";
+
 impl<'s> NameTable<'s> {
     pub(crate) fn without_names() -> Self {
         Self { forbids_names: true, ..Self::default() }
@@ -71,7 +74,7 @@ impl<'s> NameTable<'s> {
     /// The number of slots. Fails if a used name was never defined.
     pub(crate) fn slot_count(&self) -> Result<usize, SyntaxError> {
         match self.variables.iter().find(|it| !it.defined) {
-            Some(unknown) => Err((unknown.first_use, "only data and metadata can be named here")),
+            Some(unknown) => Err((unknown.first_use, UNKNOWN_NAME)),
             None => Ok(self.slots),
         }
     }

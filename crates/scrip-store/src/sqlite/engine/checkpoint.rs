@@ -12,6 +12,7 @@ use scrip_core::store::StoreError;
 
 use crate::sqlite::engine::{
     connection::{open_checkpointer, with_busy_timeout},
+    failure::SqliteFailure,
     writer::{WriterProgress, truncate_wal},
 };
 
@@ -87,7 +88,13 @@ fn checkpoint_loop(
             // Logged once: on a full disk every checkpoint fails until space is free.
             Err(error) if !is_failing => {
                 is_failing = true;
-                tracing::warn!(code = ?error.sqlite_error_code(), "checkpoint failed; retrying");
+                let cause = error
+                    .sqlite_error()
+                    .map(|it| SqliteFailure { extended_code: it.extended_code });
+                tracing::warn!(
+                    cause = cause.map(|it| it.to_string()),
+                    "checkpoint failed; retrying"
+                );
             }
             Err(_) => (),
         }

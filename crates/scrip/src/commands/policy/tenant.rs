@@ -244,9 +244,11 @@ fn deleted_tenant_json(tenant: &Tenant) -> Value {
 fn list_tenants(operator: &Operator) -> CommandOutput {
     let tenants = operator.directory.tenants();
     let row = |it: &&Arc<Tenant>| {
+        let status = if it.deletes_at.is_some() { "deleted" } else { "active" };
         [
             it.id.to_string(),
             it.kind.as_str().to_owned(),
+            status.to_owned(),
             it.applications.len().to_string(),
             it.created.at.to_string(),
             it.name.as_str().to_owned(),
@@ -255,7 +257,7 @@ fn list_tenants(operator: &Operator) -> CommandOutput {
     let mut rows: Vec<_> = tenants.iter().map(row).collect();
     let deleted = operator.directory.pending_deletion();
     rows.extend(deleted.iter().map(|it| row(&it)));
-    let mut text = table(["ID", "TYPE", "APPLICATIONS", "CREATED", "NAME"], &rows);
+    let mut text = table(["ID", "TYPE", "STATUS", "APPLICATIONS", "CREATED", "NAME"], &rows);
     for it in deleted {
         let destroyed_at = it.deletes_at.map(|it| it.to_string()).unwrap_or_default();
         text += &format!("deleted, keys will be destroyed at {destroyed_at}: {}\n", it.id);

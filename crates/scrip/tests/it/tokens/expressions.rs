@@ -155,6 +155,23 @@ fn fingerprint_expressions_can_use_data_and_metadata() {
     );
 }
 
+#[test]
+fn metadata_is_rejected_where_an_expression_cannot_read_it() {
+    let metadata = "{{ metadata.owner }}";
+    let cases = [
+        ("id", json!(metadata), "id"),
+        ("mask", json!({ "owner": metadata }), "mask"),
+        ("search_indexes", json!([metadata]), "search_indexes[0]"),
+    ];
+    for (attribute, value, field) in cases {
+        let mut body = json!({"type": "token", "data": "a", "metadata": {"owner": "b"}});
+        body[attribute] = value;
+        let response = SHARED_SERVER.create_token(&ACME.private, &body);
+        response.expect_problem(400, field);
+        assert!(response.body.contains("only a fingerprint expression can read it"), "{attribute}");
+    }
+}
+
 /// An attacker with the update permission that reads only masks tries to learn a stored number.
 #[test]
 fn scripted_attack_on_masked_number_learns_nothing() {

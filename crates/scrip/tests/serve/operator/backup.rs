@@ -284,7 +284,7 @@ fn backup_rejects_existing_files_and_the_data_directory() {
     assert_ne!(fs::read(&file).unwrap(), bytes_before);
     assert!(!Path::new(&format!("{file}.tmp")).exists());
     let empty_process = ProcessHarness::new(crate::SCRIP);
-    empty_process.assert_fails(&["backup", &file], "does not exist; run: scrip init");
+    empty_process.assert_fails(&["backup", &file], "does not exist. If this vault existed before");
 }
 
 #[test]

@@ -117,7 +117,10 @@ fn deleted_production_tenant_is_listed_and_can_be_restored() {
     assert_eq!(listed["tenants"], serde_json::json!([]));
     assert_eq!(listed["deleted"][0]["id"], bank["id"]);
     assert_eq!(listed["deleted"][0]["keys_destroyed_at"], deleted["keys_destroyed_at"]);
-    assert!(run_text(&process, &["tenant", "list"]).contains("deleted, keys will be destroyed at"));
+    let text = run_text(&process, &["tenant", "list"]);
+    assert!(text.contains("deleted, keys will be destroyed at"), "{text}");
+    let row = text.lines().find(|it| it.ends_with("  Bank")).unwrap();
+    assert!(row.contains("  production  deleted  "), "{text}");
     process.assert_fails(&["tenant", "show", "Bank"], "no tenant has this name");
     run_json(&process, &["tenant", "restore", &value_text(&bank["id"])]);
     expect_status_soon(&server, "/applications/key", &key, 200);

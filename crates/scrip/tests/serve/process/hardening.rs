@@ -117,6 +117,40 @@ fn root_privileges_are_dropped() {
     assert_eq!(environ_owner(&server), 0, "the process is dumpable after the user change");
 }
 
+/// Runs a command as a user without rights.
+fn run_unprivileged(process: &ProcessHarness, arguments: &[&str]) -> std::process::Output {
+    use std::os::unix::process::CommandExt;
+    // The program may be in a folder that only root can read.
+    let program = process.path("scrip");
+    if !program.exists() {
+        fs::copy(crate::SCRIP, &program).unwrap();
+    }
+    let mut command = std::process::Command::new(&program);
+    let default_command = process.command(arguments);
+    let variables = default_command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    command.env_clear().envs(variables).args(arguments).current_dir(process.path(""));
+    command.uid(NOBODY_UID).gid(NOBODY_UID).output().unwrap()
+}
+
+#[test]
+fn data_directory_of_another_user_is_a_permission_error_and_not_a_missing_vault() {
+    if !is_root() {
+        return;
+    }
+    let process = ProcessHarness::initialized(crate::SCRIP);
+    make_reachable(&process.data());
+    for arguments in [&["serve"][..], &["tenant", "list"], &["doctor"]] {
+        let output = run_unprivileged(&process, arguments);
+        assert!(!output.status.success(), "{output:?}");
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8_lossy(&text);
+        assert!(text.contains("cannot be used: Permission denied"), "{text}");
+        for wrong_advice in ["scrip init", "import it again", "is missing"] {
+            assert!(!text.contains(wrong_advice), "{wrong_advice}: {text}");
+        }
+    }
+}
+
 #[test]
 fn unusable_server_user_is_rejected() {
     let process = ProcessHarness::initialized(crate::SCRIP)
@@ -133,16 +167,8 @@ fn unusable_server_user_is_rejected() {
         chown(entry.unwrap().path(), Some(NOBODY_UID), None).unwrap();
     }
     chown(process.data(), Some(NOBODY_UID), None).unwrap();
-    // The program may be in a folder that only root can read.
-    let program = process.path("scrip");
-    fs::copy(crate::SCRIP, &program).unwrap();
     let expect_unprivileged_failure = |process: &ProcessHarness, expected: &str| {
-        use std::os::unix::process::CommandExt;
-        let mut command = std::process::Command::new(&program);
-        let default_command = process.command(&["serve"]);
-        let variables = default_command.get_envs().filter_map(|(name, value)| Some((name, value?)));
-        command.env_clear().envs(variables).arg("serve").current_dir(process.path(""));
-        let output = command.uid(NOBODY_UID).gid(NOBODY_UID).output().unwrap();
+        let output = run_unprivileged(process, &["serve"]);
         let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(!output.status.success() && stderr.contains(expected), "{stderr}");
     };

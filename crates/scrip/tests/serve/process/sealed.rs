@@ -113,6 +113,14 @@ fn malformed_root_key_keeps_the_vault_sealed() {
 }
 
 #[test]
+fn root_key_of_zeros_keeps_the_vault_sealed_and_the_message_asks_for_a_copy_first() {
+    let zeros = format!("{}=", "A".repeat(43));
+    let cause = "is not random: it has fewer than 8 different bytes. An existing vault needs its \
+                 own root key";
+    check_sealed_by(|it| fs::write(it, zeros).unwrap(), cause);
+}
+
+#[test]
 fn root_key_readable_by_others_keeps_the_vault_sealed() {
     let make_readable = |it: &std::path::Path| {
         fs::set_permissions(it, Permissions::from_mode(0o644)).unwrap();
@@ -123,10 +131,10 @@ fn root_key_readable_by_others_keeps_the_vault_sealed() {
 #[test]
 fn empty_vault_stays_sealed_and_serve_creates_no_key() {
     let process = ProcessHarness::new(crate::SCRIP);
-    process.assert_fails(&["serve"], "does not exist; run: scrip init");
+    process.assert_fails(&["serve"], "does not exist. If this vault existed before");
     fs::create_dir(process.data()).unwrap();
     for command in [&["serve"][..], &["status"], &["tenant", "list"]] {
-        process.assert_fails(command, "contains no vault");
+        process.assert_fails(command, "contains no vault. If this vault existed before");
     }
     assert_eq!(
         fs::read_dir(process.data()).unwrap().count(),

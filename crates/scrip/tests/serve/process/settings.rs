@@ -155,6 +155,19 @@ fn unknown_variable_is_reported_once_by_every_command() {
 }
 
 #[test]
+fn unknown_variable_is_reported_once_when_settings_are_invalid() {
+    let process = ProcessHarness::initialized(crate::SCRIP)
+        .with_variable("SCRIP_SERVER_LISEN", "127.0.0.1:1")
+        .with_variable("SCRIP_SERVER_LISTEN", "no-address");
+    for command in ["doctor", "config check", "serve", "status"] {
+        let output = process.run(&command.split(' ').collect::<Vec<_>>());
+        let output = String::from_utf8(output.stderr).unwrap();
+        let count = output.matches("SCRIP_SERVER_LISEN is not a setting").count();
+        assert_eq!(count, 1, "{command}: {output}");
+    }
+}
+
+#[test]
 fn plain_http_on_a_public_address_needs_the_setting() {
     let process =
         ProcessHarness::initialized(crate::SCRIP).with_variable("SCRIP_SERVER_LISTEN", "0.0.0.0:0");

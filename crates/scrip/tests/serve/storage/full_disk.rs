@@ -134,6 +134,9 @@ fn full_disk_makes_the_server_not_ready_until_a_probe_write_succeeds() {
         let log = harness.process.log();
         let counts = [FULL, RECOVERED].map(|it| log.matches(it).count());
         assert_eq!(counts, [usize::try_from(outage).unwrap(); 2], "{log}");
+        for debug_text in ["Unavailable(", "Some("] {
+            assert!(!log.contains(debug_text), "{debug_text}: {log}");
+        }
     }
     drop(server);
     drop(disk);
