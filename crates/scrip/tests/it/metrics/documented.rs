@@ -104,7 +104,9 @@ fn alerts_cover_each_node_and_each_reason_for_not_being_ready() {
     assert_eq!(alerts["ScripDown"], r#"up{job="scrip"} == 0 or absent(up{job="scrip"})"#);
     assert_eq!(alerts["ScripSealed"], "scrip_sealed == 1");
     assert_eq!(alerts["ScripNotReady"], "scrip_not_ready == 1");
-    assert!(alerts["ScripDiskFull"].contains("disk_full"));
+    // A commit that waits for a standby of PostgreSQL is no problem of the disk.
+    assert_eq!(alerts["ScripDiskFull"], r#"scrip_not_ready{reason="disk_full"} == 1"#);
+    assert!(alerts["ScripCommitsFail"].contains(r#"scrip_not_ready{reason="commit_failed"} == 1"#));
     assert!(alerts["ScripDiskLow"].contains("scrip_disk_free_bytes < 0.1 * scrip_disk_size_bytes"));
     assert!(alerts["ScripStoreUnreachable"].contains(r#"reason="store_unreachable""#));
 }

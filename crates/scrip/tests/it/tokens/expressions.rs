@@ -168,7 +168,7 @@ fn metadata_is_rejected_where_an_expression_cannot_read_it() {
         body[attribute] = value;
         let response = SHARED_SERVER.create_token(&ACME.private, &body);
         response.expect_problem(400, field);
-        assert!(response.body.contains("only a fingerprint expression can read it"), "{attribute}");
+        assert!(response.text.contains("only a fingerprint expression can read it"), "{attribute}");
     }
 }
 

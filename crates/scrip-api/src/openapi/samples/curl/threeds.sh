@@ -36,6 +36,7 @@ curl -sS --fail-with-body -X PUT "$SCRIP_URL/3ds/sessions/$SESSION_ID" \
   }'
 
 # operation: authenticate_threeds_session
+# A merchant session. In a session of a customer, use payment-transaction and no decoupled_challenge_max_time.
 curl -sS --fail-with-body "$SCRIP_URL/3ds/sessions/$SESSION_ID/authenticate" \
   -H "BT-API-KEY: $SCRIP_KEY" \
   -H "Content-Type: application/json" \

@@ -46,6 +46,7 @@ if (!response.ok) throw new Error(`${response.status} ${await response.text()}`)
 console.log(await response.json());
 
 // operation: authenticate_threeds_session
+// A merchant session. In a session of a customer, use payment-transaction and no decoupled_challenge_max_time.
 import { BasisTheoryClient } from "@basis-theory/node-sdk";
 
 const { SCRIP_URL, SCRIP_KEY, SESSION_ID } = process.env;

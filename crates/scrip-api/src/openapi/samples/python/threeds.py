@@ -52,6 +52,7 @@ with urllib.request.urlopen(request) as response:
     print(json.load(response))
 
 # operation: authenticate_threeds_session
+# A merchant session. In a session of a customer, use payment-transaction and no decoupled_challenge_max_time.
 import os
 
 from basis_theory import (
