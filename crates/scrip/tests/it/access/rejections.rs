@@ -145,6 +145,11 @@ fn encrypted_attribute_names_the_missing_feature() {
         let body = json!({"type": "token", "data": "x", "encrypted": null});
         SHARED_SERVER.post(&ACME.private, path, &body).expect_status(201);
     }
+    let body = json!({"id": "encrypted-patch", "type": "token", "data": "x"});
+    SHARED_SERVER.post(&ACME.private, "/tokens", &body).expect_status(201);
+    let patch = json!({"encrypted": "eyJhbGciOi"});
+    let response = SHARED_SERVER.patch_token(&ACME.private, "encrypted-patch", &patch);
+    response.expect_invalid("encrypted");
 }
 
 #[test]
