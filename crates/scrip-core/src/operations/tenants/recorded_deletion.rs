@@ -48,7 +48,8 @@ pub async fn list_completed_deletions(
 }
 
 /// Finds the newest request to delete or to restore the tenant in the records after `after`. Checks
-/// the chain from its head down to that record: a removed record would hide the request.
+/// the chain from its head down to that record: a removed record would hide the request. Pruned
+/// records hide none: the log of a deleted tenant or of an altered policy is not pruned.
 ///
 /// # Errors
 /// The store is unavailable.
