@@ -182,6 +182,7 @@ pub(crate) struct Operator {
     pub(crate) vault: Vault,
     pub(crate) key_source: Arc<dyn KeySource>,
     pub(crate) directory: Directory,
+    pub(crate) head_file: PathBuf,
     os_user: Option<Arc<str>>,
 }
 
@@ -200,7 +201,8 @@ impl Operator {
             vault.audit_trail.set_os_user(os_user);
         }
         let os_user = settings.os_user.clone();
-        Ok(Self { vault, key_source: source, directory, os_user })
+        let head_file = settings.head_file();
+        Ok(Self { vault, key_source: source, directory, head_file, os_user })
     }
 
     /// Runs a command between two audit records in the chain of the vault: its start and its

@@ -191,7 +191,8 @@ impl AuditRecord {
         HeadSigner(Arc::clone(&self.key))
     }
 
-    /// The final head of the chain of a deleted tenant.
+    /// The final head of the chain of a deleted tenant. A second deletion, of leftovers, keeps the
+    /// retention of the first.
     #[must_use]
     pub fn close_chain(
         &self,
@@ -202,6 +203,7 @@ impl AuditRecord {
         if !head.has_valid_mac(&self.key, log) {
             return head;
         }
+        let retention_seconds = retention_seconds.or(head.retention_seconds);
         let mut closed = ChainHead { retention_seconds, ..head };
         closed.mac = closed.compute_mac(&self.key, log);
         closed

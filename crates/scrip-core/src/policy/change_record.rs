@@ -1,7 +1,9 @@
 //! The writes of a policy change, decided inside the transaction.
 
+use scrip_seal::AuditKey;
+
 use crate::{
-    audit::AuditRecord,
+    audit::{AuditRecord, DeletedTenant},
     error::Error,
     policy::{PolicyAlteration, PolicyRecords, PolicySeal, PolicyWrite},
     store::CommitExtras,
@@ -28,6 +30,16 @@ pub struct StoredPolicy {
     pub records: Option<PolicyRecords>,
     /// Rows of the tenant that cannot be parsed.
     pub unreadable: Vec<PolicyAlteration>,
+    /// Rows of the tenant in the list of deleted tenants. Their MACs are not checked yet.
+    pub deletions: Vec<DeletedTenant>,
+}
+
+impl StoredPolicy {
+    /// Whether the list of deleted tenants has an authentic row of the tenant.
+    #[must_use]
+    pub fn is_listed_as_deleted(&self, key: &AuditKey) -> bool {
+        self.deletions.iter().any(|it| it.has_valid_mac(key))
+    }
 }
 
 /// The rows that replace the stored policy of a tenant.

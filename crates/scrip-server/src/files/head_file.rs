@@ -26,6 +26,7 @@ use scrip_core::{
         LogKind, SavedHead, SavedHeads,
         head_file::{HeadChange, chain_contains},
     },
+    id::TenantId,
 };
 use scrip_seal::AuditKey;
 use tokio::{task::spawn_blocking, time::timeout};
@@ -121,6 +122,29 @@ async fn is_continued(
             contains.map_err(explain)
         }
     }
+}
+
+/// Whether the chain of a tenant continues its head in the file. A chain without a saved head does.
+///
+/// # Errors
+/// The file was altered, or the file or the log cannot be read.
+pub async fn is_chain_continued(
+    path: &Path,
+    vault: &Vault,
+    log: LogKind,
+    tenant: TenantId,
+) -> anyhow::Result<bool> {
+    let Some(key) = vault.audit_trail.key() else { return Ok(true) };
+    // Before the heads, which a server may advance and save at the same time.
+    let saved = read(path, key)?;
+    let is_chain = |it: &&SavedHead| it.log == log && it.tenant == tenant;
+    let Some(saved_head) = saved.iter().flat_map(|it| &it.heads).find(is_chain) else {
+        return Ok(true);
+    };
+    let heads = vault.store.list_heads(log).await.map_err(explain)?;
+    let current = heads.iter().find(|it| it.tenant == tenant && it.has_valid_mac(key, log));
+    let current = current.map(|it| SavedHead::from_head(log, it));
+    is_continued(vault, key, saved_head, current.as_ref()).await
 }
 
 /// Reads the saved heads. Returns `None` if the file does not exist.

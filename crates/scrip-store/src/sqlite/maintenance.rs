@@ -1,6 +1,7 @@
 //! Background work and operator commands.
 
 pub mod backup;
+mod backup_schema;
 pub(crate) mod expiry;
 mod guesses;
 mod idempotency;

@@ -65,6 +65,10 @@ impl ExportHeader {
 const PORTION_TAG: u8 = 1;
 const END_TAG: u8 = 2;
 
+/// The maximum number of rows in a portion, far above that of any export. A row needs more memory
+/// than its bytes in the file.
+const PORTION_ROWS_MAX: u32 = 65_536;
+
 /// A frame after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum FrameBody {
@@ -74,13 +78,14 @@ pub(super) enum FrameBody {
     End(u64, Vec<RowTotal>),
 }
 
-/// Encodes a portion. Returns `None` if a row does not match the kind.
+/// Encodes a portion. Returns `None` if a row does not match the kind, or there are too many rows.
 pub(super) fn encode_portion(number: u64, kind: RowKind, page: &RowPage) -> Option<Vec<u8>> {
     let mut body = vec![PORTION_TAG];
     body.extend_from_slice(&number.to_be_bytes());
     body.push(u8::try_from(kind.index()).ok()?);
     put_bytes(&mut body, &page.position)?;
-    body.extend_from_slice(&u32::try_from(page.rows.len()).ok()?.to_be_bytes());
+    let count = u32::try_from(page.rows.len()).ok().filter(|it| *it <= PORTION_ROWS_MAX)?;
+    body.extend_from_slice(&count.to_be_bytes());
     for row in &page.rows {
         encode_row(kind.columns(), row, &mut body)?;
     }
@@ -122,10 +127,33 @@ fn decode_portion(input: &mut &[u8]) -> Option<Portion> {
     let kind = RowKind::from_index(usize::from(kind))?;
     let position = take_bytes(input)?.to_owned();
     let count = u32::from_be_bytes(take_array(input)?);
+    if count > PORTION_ROWS_MAX {
+        return None;
+    }
     let mut rows = Vec::new();
     for _ in 0..count {
         rows.push(decode_row(kind.columns(), input)?);
     }
     let page = RowPage { rows, position };
     (count > 0).then_some(Portion { kind, rows_before: 0, page })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn portion_with_too_many_small_rows_is_not_decoded() {
+        let decode = |count: u32| {
+            let mut body = vec![PORTION_TAG];
+            body.extend(1_u64.to_be_bytes());
+            body.push(u8::try_from(RowKind::DirectoryVersion.index()).unwrap());
+            put_bytes(&mut body, b"").unwrap();
+            body.extend(count.to_be_bytes());
+            body.resize(body.len() + 8 * usize::try_from(count).unwrap(), 0);
+            decode_frame_body(&body).is_some()
+        };
+        assert!(decode(65_536));
+        assert!(!decode(65_537));
+    }
 }

@@ -92,7 +92,10 @@ impl PolicyStore for MemoryStore {
             let tenant = permit.tenant().id;
             let policies = &state.directory.tenants;
             let records = policies.iter().find(|it| it.tenant.record.id == tenant).cloned();
-            let restore = match decide(StoredPolicy { records, unreadable: Vec::new() }) {
+            let deletions = state.deleted_tenants.iter().filter(|it| it.tenant == tenant);
+            let deletions = deletions.copied().collect();
+            let unreadable = Vec::new();
+            let restore = match decide(StoredPolicy { records, unreadable, deletions }) {
                 Ok(restore) => restore,
                 Err(error) => return Ok(Err(error)),
             };

@@ -1,6 +1,7 @@
 //! `scrip doctor`: check the installation and print how to fix problems.
 
 mod certificates;
+mod deletions;
 mod epoch_keys;
 mod postgres;
 mod storage;
@@ -12,8 +13,6 @@ use anyhow::bail;
 use scrip_core::{
     Vault,
     audit::{ReadRecording, authentic_time::load_authentic_time},
-    id::TenantId,
-    operations::tenants::purge_tenants::find_forged_deletions,
     policy::Directory,
     time::{Clock, ClockWatermark},
 };
@@ -27,7 +26,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use crate::commands::{
-    CommonArguments, REPAIR_HINT,
+    CommonArguments,
     output::{CommandOutput, format_bytes, format_count},
     runtime,
 };
@@ -269,7 +268,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
             findings.push(passed("canary", "the root key opens the vault"));
             findings.extend(record_run(settings, vault, &directory).await);
             findings.push(check_clock(vault, &directory).await);
-            findings.extend(check_deletions(vault, &directory).await);
+            findings.extend(deletions::check_deletions(vault, &directory).await);
             findings.extend(tenant_types::check_tenant_types(settings, &directory));
             if directory.alterations().is_empty() {
                 let count = directory.tenants().len();
@@ -278,11 +277,7 @@ async fn check_vault(settings: &Settings, vault: &Vault) -> Vec<Finding> {
                     format!("{}, unaltered", format_count(count, "tenant")),
                 ));
             }
-            for it in directory.alterations() {
-                let tenant = it.tenant.map(|it| format!("tenant {it}: ")).unwrap_or_default();
-                let message = format!("{tenant}{}. {REPAIR_HINT}", it.description);
-                findings.push(failed("policy", message));
-            }
+            findings.extend(deletions::check_alterations(vault, &directory).await);
         }
     }
     findings
@@ -322,28 +317,4 @@ async fn check_clock(vault: &Vault, directory: &Directory) -> Finding {
             None => passed("clock", format!("the time is {now}")),
         },
     }
-}
-
-/// Reports deleted tenants, and forged rows of deletions.
-async fn check_deletions(vault: &Vault, directory: &Directory) -> Vec<Finding> {
-    let forged = match find_forged_deletions(vault).await {
-        Ok(forged) => forged,
-        Err(error) => return vec![failed("deletions", format!("{:#}", explain(error)))],
-    };
-    let to_finding = |it: TenantId| {
-        let message =
-            "a row of deleted_tenants was added or altered outside the vault; nothing is purged";
-        failed("deletions", format!("tenant {it}: {message}. Delete the row"))
-    };
-    let mut findings: Vec<_> = forged.into_iter().map(to_finding).collect();
-    findings.extend(directory.pending_deletion().iter().filter_map(|it| {
-        let deletes_at = it.deletes_at?;
-        let message =
-            format!("tenant {} is deleted; its keys will be destroyed at {deletes_at}", it.id);
-        Some(warning(
-            "deletions",
-            format!("{message}; to undo the deletion run: scrip tenant restore {}", it.id),
-        ))
-    }));
-    findings
 }

@@ -8,6 +8,7 @@ pub(crate) mod commands;
 mod doctor;
 mod leaked_key;
 mod policy_restore;
+mod policy_restore_deleted;
 #[cfg(target_os = "linux")]
 mod quotas;
 #[cfg(target_os = "linux")]

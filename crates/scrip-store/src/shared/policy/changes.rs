@@ -270,6 +270,11 @@ const DELETE_USAGE: [&str; 2] = [
     "-- delete_usage_months\nDELETE FROM usage_months WHERE tenant = $1",
 ];
 
+/// An attacker may have inserted the row, and leftovers may be deleted again.
+const REMOVE_DELETED_TENANT: &str = "
+-- remove_deleted_tenant
+DELETE FROM deleted_tenants WHERE id = $1";
+
 const INSERT_DELETED_TENANT: &str = "
 -- insert_deleted_tenant
 INSERT INTO deleted_tenants (id, deleted_at, mac) VALUES ($1, $2, $3)";
@@ -299,6 +304,7 @@ pub(crate) async fn delete_tenant<T: PolicyTransaction>(
     }
     let deleted_tenant = audit.sign_deleted_tenant(tenant);
     let row = parameters![tenant, deleted_tenant.deleted_at, &deleted_tenant.mac];
+    transaction.execute(REMOVE_DELETED_TENANT, &parameters![tenant]).await?;
     transaction.execute(INSERT_DELETED_TENANT, &row).await?;
     transaction.append_audit_record(tenant, audit, &tenant.to_string(), "done").await?;
     transaction.record_tenant_end(tenant, audit, deletion.retention_seconds());
@@ -312,17 +318,33 @@ const LIST_DELETED_TENANTS: &str = "
 -- list_deleted_tenants
 SELECT id, deleted_at, mac FROM deleted_tenants";
 
-/// Lists deleted tenants. Skips rows that cannot be decoded, because Scrip did not write them. A
-/// MAC that cannot be decoded becomes an invalid MAC.
+/// Lists deleted tenants. Skips rows that cannot be decoded, because Scrip did not write them.
 pub(crate) async fn list_deleted_tenants(
     client: &impl Statements,
 ) -> Result<Vec<DeletedTenant>, StoreError> {
-    let decode_deleted_tenant = |row: &dyn ColumnReader| {
-        let Ok(tenant) = read_required(row, 0) else { return Ok(None) };
-        let deleted_at = read_optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
-        let mac = read_required(row, 2).unwrap_or(Mac([0; 32]));
-        Ok(Some(DeletedTenant { tenant, deleted_at, mac }))
-    };
-    let rows = client.query(LIST_DELETED_TENANTS, &[], decode_deleted_tenant).await?;
+    let decode = |row: &dyn ColumnReader| Ok(decode_deleted_tenant(row));
+    let rows = client.query(LIST_DELETED_TENANTS, &[], decode).await?;
+    Ok(rows.into_iter().flatten().collect())
+}
+
+/// A MAC that cannot be decoded becomes an invalid MAC.
+fn decode_deleted_tenant(row: &dyn ColumnReader) -> Option<DeletedTenant> {
+    let tenant = read_required(row, 0).ok()?;
+    let deleted_at = read_optional(row, 1).ok().flatten().unwrap_or(Timestamp { unix_ms: 0 });
+    let mac = read_required(row, 2).unwrap_or(Mac([0; 32]));
+    Some(DeletedTenant { tenant, deleted_at, mac })
+}
+
+const FIND_DELETIONS: &str = "
+-- find_deletions
+SELECT id, deleted_at, mac FROM deleted_tenants WHERE id = $1";
+
+/// Finds a tenant in the list of deleted tenants.
+pub(super) async fn find_deletions(
+    client: &impl Statements,
+    tenant: TenantId,
+) -> Result<Vec<DeletedTenant>, StoreError> {
+    let decode = |row: &dyn ColumnReader| Ok(decode_deleted_tenant(row));
+    let rows = client.query(FIND_DELETIONS, &parameters![tenant], decode).await?;
     Ok(rows.into_iter().flatten().collect())
 }

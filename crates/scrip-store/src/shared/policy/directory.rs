@@ -78,7 +78,7 @@ pub(crate) async fn load_stored_policy(
 ) -> Result<StoredPolicy, StoreError> {
     let mut unreadable = Vec::new();
     let records = load_policies(client, keys, Some(tenant), &mut unreadable).await?.pop();
-    Ok(StoredPolicy { records, unreadable })
+    Ok(StoredPolicy { records, unreadable, deletions: Vec::new() })
 }
 
 async fn load_policies(

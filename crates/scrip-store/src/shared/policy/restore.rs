@@ -10,7 +10,8 @@ use scrip_core::{
 use crate::{
     shared::policy::{
         changes::{
-            PolicyTransaction, put_api_key, put_application, put_seal, put_tenant, raise_version,
+            PolicyTransaction, find_deletions, put_api_key, put_application, put_seal, put_tenant,
+            raise_version,
         },
         directory::load_stored_policy,
     },
@@ -28,7 +29,8 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
     tenant: TenantId,
     decide: DecidePolicyRestore,
 ) -> Result<Result<(), Error>, StoreError> {
-    let stored = load_stored_policy(transaction, &T::KEYS, tenant).await?;
+    let mut stored = load_stored_policy(transaction, &T::KEYS, tenant).await?;
+    stored.deletions = find_deletions(transaction, tenant).await?;
     let PolicyRestore { records, replaces_keys, audit } = match decide(stored) {
         Ok(restore) => restore,
         Err(error) => return Ok(Err(error)),

@@ -247,13 +247,28 @@ fn applied_migrations(connection: &Connection, kind: DatabaseKind) -> Result<usi
     Ok(applied)
 }
 
-/// Whether a database has the newest schema. It must be a Scrip database and not newer than this
+/// Runs the first migrations in an empty database, without its version.
+pub(crate) fn run_migrations(
+    connection: &Connection,
+    kind: DatabaseKind,
+    count: usize,
+) -> Result<(), StoreError> {
+    let mut migrations = kind.migrations().iter().take(count);
+    migrations.try_for_each(|sql| connection.execute_batch(sql)).map_err(store_error)
+}
+
+/// The number of migrations of a vault. It must be a Scrip database and not newer than this
 /// program.
-pub(crate) fn is_current(connection: &Connection) -> Result<bool, StoreError> {
+pub(crate) fn vault_migrations(connection: &Connection) -> Result<usize, StoreError> {
     match applied_migrations(connection, DatabaseKind::Vault)? {
         0 => Err(StoreError::Corrupt("the database is empty")),
-        applied => Ok(applied == DatabaseKind::Vault.migrations().len()),
+        applied => Ok(applied),
     }
+}
+
+/// Whether a vault with this number of migrations has the newest schema.
+pub(crate) fn is_current(migrations: usize) -> bool {
+    migrations == DatabaseKind::Vault.migrations().len()
 }
 
 pub(crate) fn migrate(connection: &mut Connection, kind: DatabaseKind) -> Result<(), StoreError> {

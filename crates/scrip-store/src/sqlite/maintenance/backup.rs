@@ -20,9 +20,13 @@ use crate::{
     sqlite::{
         audit::read_log::read_log_path,
         engine::{
-            connection::{self, BUSY_TIMEOUT, DatabaseKind, is_current, migrate, schema_version},
+            connection::{
+                self, BUSY_TIMEOUT, DatabaseKind, is_current, migrate, schema_version,
+                vault_migrations,
+            },
             statement::store_error,
         },
+        maintenance::backup_schema::{EXAMINE_PRAGMAS, check_backup_schema, list_vault_objects},
         policy::directory::load_directory,
     },
 };
@@ -175,21 +179,19 @@ fn copy_tables(
     let bytes = pages.saturating_mul(read_pragma("page_size")?);
     report_size(bytes.unsigned_abs());
 
-    let (tables, triggers): (Vec<_>, Vec<_>) = list_schema(&transaction)?
-        .into_iter()
-        .partition(|it| matches!(&*it.kind, "table" | "index"));
-    for object in &tables {
-        transaction.execute_batch(&object.sql).map_err(store_error)?;
-    }
     let (version, application) = (read_pragma("user_version")?, read_pragma("application_id")?);
     let pragmas =
         format!("PRAGMA user_version = {version}; PRAGMA application_id = {application};");
     transaction.execute_batch(&pragmas).map_err(store_error)?;
-    // An older schema is also copied unchanged.
-    is_current(&transaction)?;
+    // An older schema is also copied unchanged. Objects that no migration creates are left out,
+    // because a backup with them is rejected.
+    let objects = list_vault_objects(vault_migrations(&transaction)?)?;
+    for sql in objects.iter().filter_map(|it| it.sql.as_ref()) {
+        transaction.execute_batch(sql).map_err(store_error)?;
+    }
 
     let mut rows = Vec::new();
-    for table in tables.into_iter().filter(|it| it.kind == "table") {
+    for table in objects.into_iter().filter(|it| it.kind == "table") {
         if EXCLUDED_TABLES.contains(&table.name.as_str()) {
             continue;
         }
@@ -201,10 +203,6 @@ INSERT INTO main.\"{name}\" SELECT * FROM vault.\"{name}\""
         );
         let row_count = transaction.execute(&sql, []).map_err(store_error)?;
         rows.push((table.name, u64::try_from(row_count).unwrap_or(u64::MAX)));
-    }
-    // Triggers come last, because the copied rows must not fire them.
-    for object in &triggers {
-        transaction.execute_batch(&object.sql).map_err(store_error)?;
     }
     transaction.commit().map_err(store_error)?;
     Ok(CopyResult { schema: u32::try_from(version).unwrap_or_default(), rows })
@@ -248,29 +246,6 @@ pub fn extract_read_log(copy: &Path, read_log: &Path) -> Result<(), StoreError> 
     connection.close().map_err(|(_, error)| store_error(error))
 }
 
-/// A table, an index or a trigger, with its SQL text.
-struct SchemaObject {
-    kind: String,
-    name: String,
-    sql: String,
-}
-
-/// Lists all objects except SQLite's internal tables, such as statistics, which SQLite creates when
-/// needed.
-const LIST_SCHEMA: &str = "
--- list_schema
-SELECT type, name, sql FROM vault.sqlite_schema
-WHERE sql IS NOT NULL AND substr(name, 1, 7) <> 'sqlite_'
-ORDER BY rowid";
-
-fn list_schema(connection: &Connection) -> Result<Vec<SchemaObject>, StoreError> {
-    let mut statement = connection.prepare(LIST_SCHEMA).map_err(store_error)?;
-    let rows = statement.query_map([], |row| {
-        Ok(SchemaObject { kind: row.get(0)?, name: row.get(1)?, sql: row.get(2)? })
-    });
-    rows.and_then(Iterator::collect).map_err(store_error)
-}
-
 /// Content of an examined copy.
 #[derive(Debug)]
 pub struct ExaminedBackup {
@@ -283,7 +258,7 @@ pub struct ExaminedBackup {
 /// Reads a whole copy and changes nothing. `on_progress` is called repeatedly.
 ///
 /// # Errors
-/// The file is not a Scrip database, is newer than this program, or is damaged.
+/// The file is not a Scrip database, has another schema, is newer than this program, or is damaged.
 pub fn examine(
     path: &Path,
     mut on_progress: impl FnMut() + Send + 'static,
@@ -297,7 +272,10 @@ pub fn examine(
     connection
         .progress_handler(PROGRESS_INSTRUCTIONS, Some(check_progress))
         .map_err(store_error)?;
-    let is_current = is_current(&connection)?;
+    connection.execute_batch(EXAMINE_PRAGMAS).map_err(store_error)?;
+    let migrations = vault_migrations(&connection)?;
+    let is_current = is_current(migrations);
+    check_backup_schema(&connection, migrations)?;
     let integrity: String = connection
         .query_row("PRAGMA integrity_check(1)", [], |row| row.get(0))
         .map_err(store_error)?;

@@ -30,6 +30,15 @@ const PUT_PERMANENT_KEY: &str = "
 INSERT INTO permanent_keys (tenant, padding, wrapped) VALUES ($1, $2, $3)
 ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
+/// A command of another program can leave these rows without the row of their tenant, because SQLite
+/// checks references only for connections that enable it.
+const DELETE_LEFTOVERS: [&str; 4] = [
+    "-- delete_leftover_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
+    "-- delete_leftover_applications\nDELETE FROM applications WHERE tenant = $1",
+    "-- delete_leftover_tenant_keys\nDELETE FROM tenant_keys WHERE tenant = $1",
+    "-- delete_leftover_permanent_keys\nDELETE FROM permanent_keys WHERE tenant = $1",
+];
+
 impl PolicyTransaction for SqliteTransaction<'_> {
     const KEYS: KeyTables = SQLITE_KEYS;
 
@@ -56,7 +65,11 @@ impl PolicyTransaction for SqliteTransaction<'_> {
     /// Deletes the row and overwrites the keys with zeros (`secure_delete`). The WAL still contains
     /// the keys until the caller truncates it.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {
-        with_secure_delete(self, || execute(self, DELETE_TENANT, &parameters![tenant]))
+        with_secure_delete(self, || {
+            let statements = [DELETE_TENANT].into_iter().chain(DELETE_LEFTOVERS);
+            let counts = statements.map(|sql| execute(self, sql, &parameters![tenant]));
+            counts.sum()
+        })
     }
 
     fn record_tenant_end(&mut self, tenant: TenantId, audit: &AuditRecord, retention: Option<i64>) {

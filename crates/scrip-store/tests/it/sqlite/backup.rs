@@ -400,6 +400,53 @@ async fn examining_a_damaged_backup_fails() {
     assert!(examine(&altered, || ()).is_err());
 }
 
+/// The SQLite library of this program has no module for virtual tables.
+const INSERT_VIRTUAL_TABLE: &str = "PRAGMA writable_schema = ON; INSERT INTO sqlite_schema VALUES \
+    ('table', 'additional', 'additional', 0, 'CREATE VIRTUAL TABLE additional USING fts5 (a)')";
+
+/// SQL in the schema of a file runs when the file is read.
+#[tokio::test]
+async fn backup_with_another_schema_is_rejected() {
+    let harness = open_harness_with_data().await;
+    let folder = tempfile::tempdir().unwrap();
+    let copy = create_empty_file(folder.path());
+    copy_vault(&harness.vault_harness.file(), &copy);
+    for (sql, name) in [
+        ("DROP TABLE clock_watermark; CREATE VIEW clock_watermark AS SELECT 1", "clock_watermark"),
+        ("CREATE VIEW additional AS SELECT * FROM tokens", "additional"),
+        ("CREATE TRIGGER additional AFTER INSERT ON tokens BEGIN SELECT 1; END", "additional"),
+        ("CREATE TABLE additional (a, CHECK (length(hex(randomblob(9))) > 0))", "additional"),
+        ("CREATE INDEX additional ON system_keys (length(wrapped))", "additional"),
+        (INSERT_VIRTUAL_TABLE, "additional"),
+        ("ALTER TABLE read_log_heads ADD COLUMN a AS (length(mac))", "read_log_heads"),
+        ("ALTER TABLE tenants ADD COLUMN a INTEGER AS (length(name))", "tenants"),
+        ("DROP INDEX tokens_by_id", "tokens_by_id"),
+        ("DROP TABLE active_months", "active_months"),
+        ("ANALYZE", "sqlite_stat1"),
+    ] {
+        let altered = folder.path().join("altered");
+        fs::copy(&copy, &altered).unwrap();
+        Connection::open(&altered).unwrap().execute_batch(sql).unwrap();
+        let message = format!("{:?}", examine(&altered, || ()).unwrap_err());
+        assert!(message.contains("is not as in a vault") && message.contains(name), "{message}");
+    }
+}
+
+#[tokio::test]
+async fn backup_of_a_vault_with_additional_objects_has_the_schema_of_a_vault() {
+    let harness = open_harness_with_data().await;
+    let file = harness.vault_harness.file();
+    let additional = "CREATE TABLE additional (a); CREATE VIEW additional_view AS SELECT 1; \
+        CREATE TRIGGER additional_trigger AFTER INSERT ON tokens BEGIN SELECT 1; END";
+    Connection::open(&file).unwrap().execute_batch(additional).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let copy = create_empty_file(folder.path());
+    copy_vault(&file, &copy);
+    examine(&copy, || ()).unwrap();
+    let tokens = "SELECT count(*) FROM tokens";
+    assert_eq!(query_number(&copy, tokens), query_number(&file, tokens));
+}
+
 /// A long reader prevents the truncation of the WAL. After it ends, the next commits truncate the
 /// WAL.
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! `scrip key`: create, list, find, delete, import.
 
 use std::{
+    fs::File,
     io::{self, Read},
     path::PathBuf,
 };
 
-use anyhow::Context;
+use anyhow::{Context, bail};
 use clap::Subcommand;
 use scrip_api::wire;
 use scrip_core::{
@@ -43,8 +44,8 @@ Examples:
 The key is read from a file or from standard input, never from the command line, which other users
 can see. The command prints the id of the key, never the key.";
 
-/// Longer than any key.
-const KEY_BYTES_MAX: u64 = 4096;
+/// Longer than any key, also with white space around it.
+const KEY_BYTES_MAX: u64 = 1024 * 1024;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum KeyCommand {
@@ -208,20 +209,17 @@ async fn delete(operator: &Operator, key: &str) -> anyhow::Result<CommandOutput>
 
 fn read_key_text(file: Option<&PathBuf>) -> anyhow::Result<Zeroizing<String>> {
     let mut text = Zeroizing::new(String::new());
-    match file {
-        Some(file) => {
-            let error_context = || format!("{} cannot be read", file.display());
-            let opened_file = std::fs::File::open(file).with_context(error_context)?;
-            opened_file
-                .take(KEY_BYTES_MAX)
-                .read_to_string(&mut text)
-                .with_context(error_context)?;
-        }
-        None => {
-            let input = io::stdin().lock();
-            let error_context = "standard input cannot be read";
-            input.take(KEY_BYTES_MAX).read_to_string(&mut text).context(error_context)?;
-        }
+    let name = file.map_or("standard input".to_owned(), |it| it.display().to_string());
+    let error_context = || format!("{name} cannot be read");
+    let input: Box<dyn Read> = match file {
+        Some(file) => Box::new(File::open(file).with_context(error_context)?),
+        None => Box::new(io::stdin().lock()),
+    };
+    // One more byte shows that the input is too long.
+    let mut input = input.take(KEY_BYTES_MAX.saturating_add(1));
+    input.read_to_string(&mut text).with_context(error_context)?;
+    if u64::try_from(text.len())? > KEY_BYTES_MAX {
+        bail!("{name} is longer than 1 MiB; give only the key");
     }
     Ok(text)
 }

@@ -31,12 +31,6 @@ pub(super) async fn find_key(operator: &Operator, text: &str) -> anyhow::Result<
     if text.is_empty() {
         bail!("no key was given; put it into a file for --file, or send it to standard input");
     }
-    if ApiKeyId::parse(text).is_some() {
-        bail!("this is the id of a key, not a key; to see its application run: scrip key list");
-    }
-    if ApiKeyText::is_session_key(text) {
-        return find_access_session(operator, text).await;
-    }
     let directory = &operator.directory;
     if let Some(found) = find_in_tenants(directory.tenants().into_iter(), &directory.digest(text)) {
         return describe_key(operator, &found).await;
@@ -56,7 +50,14 @@ pub(super) async fn find_key(operator: &Operator, text: &str) -> anyhow::Result<
     if let Some(ApiKeyLookup::PolicyAltered) = directory.authenticate(text) {
         bail!("the key is refused: it belongs to {}", operator.altered_policy_message());
     }
-    // An imported key may have any form, so the form is checked last.
+    // An imported key may have any form, also that of an id or of a session key, so the form is
+    // checked last, as the server does.
+    if ApiKeyId::parse(text).is_some() {
+        bail!("this is the id of a key, not a key; to see its application run: scrip key list");
+    }
+    if ApiKeyText::is_session_key(text) {
+        return find_access_session(operator, text).await;
+    }
     if !ApiKeyText::has_key_form(text) {
         bail!(
             "no API key of this vault has this text, which has not the form of a key (key_…). Give \

@@ -1,5 +1,6 @@
 //! `scrip policy restore`: put the policy of one tenant back from a backup.
 
+mod deletion;
 mod plan;
 mod source;
 
@@ -45,6 +46,9 @@ pub(crate) struct PolicyRestoreArguments {
     /// Id of the tenant, or its name in the backup.
     #[arg(long)]
     tenant: String,
+    /// Restore although the audit log is altered and cannot show whether the tenant was deleted.
+    #[arg(long)]
+    ignore_audit_log: bool,
     /// Confirm the changes.
     #[arg(long)]
     yes: bool,
@@ -63,6 +67,15 @@ pub(crate) fn run(command: &PolicyCommand, environment: &Environment) -> anyhow:
 struct BackupPolicy {
     tenant: Arc<Tenant>,
     records: PolicyRecords,
+}
+
+/// The policy of a backup, and the stored rows that it replaces.
+struct PolicyReplacement<'a> {
+    /// The tenant as it is in the backup.
+    tenant: &'a Tenant,
+    stored: Option<&'a PolicyRecords>,
+    replaces_keys: bool,
+    backup: &'a PolicyRecords,
 }
 
 async fn restore(
@@ -85,17 +98,26 @@ async fn restore(
     }
     let replaced = stored.tenants.into_iter().find(|it| it.tenant.record.id == id);
     let replaces_keys = must_replace_keys(operator, id, replaced.as_ref(), &backup)?;
-    let plan = RestorePlan::new(operator, &tenant, replaced.as_ref(), &backup);
+    let replacement = PolicyReplacement {
+        tenant: &tenant,
+        stored: replaced.as_ref(),
+        replaces_keys,
+        backup: &backup,
+    };
+    let deletion = deletion::decide_deletion(operator, &replacement, arguments).await?;
+    let plan = RestorePlan::new(operator, &replacement, deletion);
     if !arguments.yes {
         bail!("{}\nnothing was changed. Use --yes to confirm", plan.text("would be restored"));
     }
-    let new = NewPolicyRestore { backup, replaced, replaces_keys };
+    let deletes_at = deletion.deletes_at();
+    let new = NewPolicyRestore { backup, replaced, replaces_keys, deletes_at };
     let restored = restore_policy(&operator.vault, operator.policy_permit(&tenant), new).await;
     restored.map_err(explain)?;
     // A fresh load: the restored policy must be valid by itself.
     let records = operator.vault.store.load_directory().await.map_err(explain)?;
     let directory = Directory::open(records, &*operator.key_source, None).map_err(explain)?;
-    if directory.tenant(id).is_none() {
+    let is_pending = directory.pending_deletion().iter().any(|it| it.id == id);
+    if directory.tenant(id).is_none() && !is_pending {
         let alterations = describe_tenant_alterations(&directory, id);
         bail!("the policy of tenant {id} is still altered: {alterations}");
     }

@@ -1,9 +1,6 @@
 //! `scrip import`: import a file of `scrip export` into empty storage.
 
-use std::{
-    fs::File,
-    path::{Path, PathBuf},
-};
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use clap::Args;
@@ -21,7 +18,10 @@ use crate::commands::{
     CommonArguments, Operator, init,
     output::{CommandOutput, format_count},
     runtime,
-    transfer::export::{contents_text, summary_json},
+    transfer::{
+        backup::file::open_regular_file,
+        export::{contents_text, summary_json},
+    },
 };
 
 const EXAMPLES: &str = "\
@@ -66,7 +66,7 @@ pub(crate) fn run(arguments: &ImportArguments, environment: &Environment) -> any
 
 fn check_file(file: &Path, common: &CommonArguments) -> anyhow::Result<CheckedExport> {
     let name = file.display();
-    let opened_file = File::open(file).with_context(|| format!("{name} cannot be read"))?;
+    let opened_file = open_regular_file(file)?;
     let mut progress = common.record_progress("checking the file");
     let export =
         CheckedExport::check(opened_file, |checked, total| progress.update(checked, total));

@@ -5,7 +5,7 @@ use std::{
     fs,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
-    process::Output,
+    process::{Command, Output, Stdio},
     sync::{
         Mutex,
         atomic::{AtomicBool, AtomicU64, Ordering},
@@ -365,6 +365,31 @@ fn damaged_backup_is_rejected_before_any_change() {
     }
     second_machine.process.assert_fails(&["restore", "nowhere"], "cannot be read");
     second_machine.process.assert_fails(&["restore", "."], "is not a regular file");
+}
+
+/// A pipe without a writer must not block a command.
+#[cfg(target_os = "linux")]
+#[test]
+fn backup_that_is_a_pipe_is_rejected() {
+    let (harness, _, _) = BackupHarness::create_with_backup(1);
+    let pipe = harness.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for arguments in [
+        &["policy", "restore", "--tenant", "Acme", "--from", &pipe][..],
+        &["backup", "verify", &pipe],
+        &["restore", &pipe, "--force"],
+    ] {
+        let mut command = harness.process.command(arguments);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+        let is_finished = becomes_true(|| child.try_wait().unwrap().is_some());
+        child.kill().ok();
+        let output = child.wait_with_output().unwrap();
+        let message = String::from_utf8_lossy(&output.stderr);
+        assert!(
+            is_finished && message.contains("is not a regular file"),
+            "{arguments:?} {message}"
+        );
+    }
 }
 
 /// Tests files with a correct checksum and invalid content.

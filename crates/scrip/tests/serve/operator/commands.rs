@@ -45,7 +45,7 @@ fn open_database(process: &ProcessHarness) -> rusqlite::Connection {
     connection
 }
 
-fn import_key(process: &ProcessHarness, application: &str, key: &str) -> Output {
+pub(crate) fn import_key(process: &ProcessHarness, application: &str, key: &str) -> Output {
     let mut command = process.command(&["key", "import", application, "--json"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("run the command");

@@ -6,11 +6,11 @@ use std::{
     process::{Output, Stdio},
 };
 
-use scrip_testing::process::harness::ProcessHarness;
+use scrip_testing::process::harness::{ProcessHarness, becomes_true};
 use serde_json::{Value, json};
 
 use crate::operator::commands::{
-    create_with_application, post_json, run_json, run_text, serve_unsealed, value_text,
+    create_with_application, import_key, post_json, run_json, run_text, serve_unsealed, value_text,
 };
 
 /// Sends a key to the standard input of `scrip key find`.
@@ -105,6 +105,44 @@ fn key_find_explains_keys_that_do_not_work() {
     let key = value_text(&run_json(&process, &[&create[..], &["--all"]].concat())["key"]);
     run_json(&process, &["tenant", "delete", "Bank", "--yes"]);
     assert_not_found(&process, &key, "is deleted");
+}
+
+/// The server looks a key up by its digest first, whatever its form.
+#[test]
+fn key_find_finds_imported_keys_with_the_form_of_session_keys_and_ids() {
+    let (process, _, application) = create_with_application("private");
+    let application_id = value_text(&application["id"]);
+    let server = serve_unsealed(&process);
+    for key in ["key_prod_us_ses_4mJ3Vb1m2n3b4v5c6x7z8a", "0b0e8a1c-2b1d-4c55-9a3a-8f1f0a7c9d11"] {
+        let output = import_key(&process, &application_id, key);
+        assert!(output.status.success(), "{output:?}");
+        let imported: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let get = || server.request("GET", "/tokens/missing").api_key(key).send().status;
+        assert!(becomes_true(|| get() == 404), "the key does not work");
+        let found = find_key_json(&process, key);
+        assert_eq!(found["key"]["id"], imported["id"], "{key}");
+        assert_eq!(found["application"]["id"], application["id"], "{key}");
+        // Without the key, the form decides the message.
+        run_json(&process, &["key", "delete", &value_text(&imported["id"])]);
+    }
+    assert_not_found(&process, "key_prod_us_ses_4mJ3Vb1m2n3b4v5c6x7z8a", "access session");
+    assert_not_found(&process, "0b0e8a1c-2b1d-4c55-9a3a-8f1f0a7c9d11", "this is the id of a key");
+}
+
+#[test]
+fn key_find_reads_long_input_and_rejects_too_long_input() {
+    let (process, _, application) = create_with_application("private");
+    let key = value_text(&application["key"]);
+    let text = format!("{}{key}\n", " ".repeat(10_000));
+    fs::write(process.path("long"), &text).unwrap();
+    let found = run_json(&process, &["key", "find", "--file", "long"]);
+    assert_eq!(found["key"]["id"], application["key_id"]);
+    let text = format!("{key}{}", " ".repeat(1024 * 1024));
+    fs::write(process.path("too-long"), &text).unwrap();
+    process.assert_fails(&["key", "find", "--file", "too-long"], "is longer than 1 MiB");
+    assert_not_found(&process, &text, "is longer than 1 MiB");
+    let import = ["key", "import", &value_text(&application["id"]), "--file", "too-long"];
+    process.assert_fails(&import, "is longer than 1 MiB");
 }
 
 #[test]

@@ -11,7 +11,7 @@ use crate::operator::commands::{
 };
 
 /// The database of the vault, opened while other processes use it.
-fn open_database(process: &ProcessHarness) -> Connection {
+pub(crate) fn open_database(process: &ProcessHarness) -> Connection {
     let connection = Connection::open(process.data().join("scrip.db")).unwrap();
     connection.busy_timeout(Duration::from_secs(5)).unwrap();
     connection
@@ -38,7 +38,7 @@ const POLICY_TABLES: &[&str] =
     &["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "directory_state"];
 const TOKEN_TABLES: &[&str] = &["tokens", "token_index", "usage_types", "usage_months"];
 
-fn create_backup(process: &ProcessHarness, name: &str) -> String {
+pub(crate) fn create_backup(process: &ProcessHarness, name: &str) -> String {
     let file = process.path(name).display().to_string();
     run_text(process, &["backup", &file]);
     file
@@ -46,7 +46,7 @@ fn create_backup(process: &ProcessHarness, name: &str) -> String {
 
 /// The error message of a command.
 #[track_caller]
-fn failure(process: &ProcessHarness, arguments: &[&str]) -> String {
+pub(crate) fn failure(process: &ProcessHarness, arguments: &[&str]) -> String {
     let output = process.run(arguments);
     assert_eq!(output.status.code(), Some(1), "{output:?}");
     String::from_utf8(output.stderr).unwrap()
@@ -290,6 +290,6 @@ fn key_that_was_moved_to_another_tenant_is_named_by_policy_restore() {
 }
 
 /// The stored form of an id.
-fn blob(id: &Value) -> Vec<u8> {
+pub(crate) fn blob(id: &Value) -> Vec<u8> {
     uuid::Uuid::parse_str(id.as_str().unwrap()).unwrap().as_bytes().to_vec()
 }

@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use scrip_core::{
     id::TenantId,
-    policy::{
-        ApiKeyRecord, ApplicationRecord, Directory, PolicyRecords, PolicyRow, SignedRow, Tenant,
-    },
+    policy::{ApiKeyRecord, ApplicationRecord, Directory, PolicyRow, SignedRow},
 };
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
 
-use crate::commands::Operator;
+use crate::commands::{
+    Operator,
+    policy::restore::{PolicyReplacement, deletion::KeptDeletion},
+};
 
 /// What happens to a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,6 +48,7 @@ pub(super) struct RestorePlan {
     tenant_name: String,
     alterations: String,
     rows: Vec<ChangedRow>,
+    deletion: KeptDeletion,
 }
 
 /// Returns the alterations of one tenant in one line.
@@ -58,10 +60,10 @@ pub(super) fn describe_tenant_alterations(directory: &Directory, id: TenantId) -
 impl RestorePlan {
     pub(super) fn new(
         operator: &Operator,
-        tenant: &Tenant,
-        stored: Option<&PolicyRecords>,
-        backup: &PolicyRecords,
+        replacement: &PolicyReplacement<'_>,
+        deletion: KeptDeletion,
     ) -> Self {
+        let PolicyReplacement { tenant, stored, backup, .. } = replacement;
         let mut rows = Vec::new();
         if stored.is_none_or(|it| it.tenant != backup.tenant) {
             rows.push(ChangedRow {
@@ -96,6 +98,7 @@ impl RestorePlan {
             tenant_name: tenant.name.as_str().to_owned(),
             alterations: describe_tenant_alterations(&operator.directory, tenant.id),
             rows,
+            deletion,
         }
     }
 
@@ -113,6 +116,7 @@ impl RestorePlan {
         if self.rows.is_empty() {
             text += "  all rows equal the backup; only the MAC over the whole policy is new\n";
         }
+        text += &self.deletion.text(self.tenant);
         let returning_keys = self.rows.iter().filter(|it| it.kind == "key");
         if returning_keys.filter(|it| it.change == RowChange::ComesBack).count() > 0 {
             text += "warning: keys that come back work again, also those that were deleted on \
@@ -135,7 +139,12 @@ impl RestorePlan {
             })
         };
         let changes: Vec<_> = self.rows.iter().map(to_json).collect();
-        json!({ "tenant_id": self.tenant.to_string(), "restored": true, "changes": changes })
+        json!({
+            "tenant_id": self.tenant.to_string(),
+            "restored": true,
+            "changes": changes,
+            "deletion": self.deletion.json(),
+        })
     }
 }
 

@@ -1,7 +1,6 @@
 //! Reads the policy from a file of `scrip backup` or `scrip export`.
 
 use std::{
-    fs::File,
     io::{Read, Seek, SeekFrom},
     path::Path,
 };
@@ -12,7 +11,10 @@ use scrip_store::transfer::read_policy;
 
 use crate::commands::{
     CommonArguments,
-    transfer::backup::{examine_database, file::BackupFile},
+    transfer::backup::{
+        examine_database,
+        file::{BackupFile, open_regular_file},
+    },
 };
 
 /// The start of every SQLite database, and therefore of every backup.
@@ -25,7 +27,7 @@ pub(super) fn read_backup(
 ) -> anyhow::Result<DirectoryRecords> {
     let name = path.display();
     let unreadable = || format!("{name} cannot be read");
-    let mut file = File::open(path).with_context(unreadable)?;
+    let mut file = open_regular_file(path)?;
     let mut start = Vec::new();
     let start_length = u64::try_from(DATABASE_START.len())?;
     file.by_ref().take(start_length).read_to_end(&mut start).with_context(unreadable)?;

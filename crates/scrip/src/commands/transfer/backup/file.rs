@@ -6,7 +6,7 @@
 
 use std::{
     collections::BTreeMap,
-    fs::File,
+    fs::{self, File},
     io::{self, Read, Seek, SeekFrom, Write},
     path::{Path, PathBuf},
 };
@@ -75,6 +75,17 @@ pub(crate) fn finish_backup(
     Ok(file.metadata()?.len())
 }
 
+/// Opens a file that a command reads several times. Opening a pipe would wait for its writer.
+///
+/// # Errors
+/// The file cannot be read, or is a directory, a pipe or a device.
+pub(crate) fn open_regular_file(path: &Path) -> anyhow::Result<File> {
+    let name = path.display();
+    let unreadable = || format!("{name} cannot be read");
+    ensure!(fs::metadata(path).with_context(unreadable)?.is_file(), "{name} is not a regular file");
+    File::open(path).with_context(unreadable)
+}
+
 /// A file with the tail of a backup. Its contents are untrusted until [`BackupFile::check`]
 /// succeeds.
 #[derive(Debug)]
@@ -93,9 +104,8 @@ impl BackupFile {
     /// The file cannot be read, or has no tail of a backup.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let name = path.display();
-        let mut file = File::open(path).with_context(|| format!("{name} cannot be read"))?;
+        let mut file = open_regular_file(path)?;
         let metadata = file.metadata()?;
-        ensure!(metadata.is_file(), "{name} is not a regular file");
         let truncated = || format!("{name} is not a backup, or is truncated; nothing was changed");
         let checksummed_bytes =
             metadata.len().checked_sub(CHECKSUM_BYTES).with_context(truncated)?;
@@ -187,8 +197,6 @@ fn copy_with_checksum(
 
 #[cfg(test)]
 mod tests {
-    use std::fs;
-
     use super::*;
     use crate::commands::transfer::progress::ProgressUnit;
 
