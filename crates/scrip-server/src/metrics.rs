@@ -6,4 +6,5 @@ pub mod key;
 pub mod listener;
 mod page;
 mod process_metrics;
+mod recent_page;
 mod table;

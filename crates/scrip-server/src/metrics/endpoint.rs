@@ -6,6 +6,7 @@ use std::sync::Arc;
 use axum::{Router, extract::Request, response::Response, routing::get};
 use hyper::{
     HeaderMap, StatusCode,
+    body::Bytes,
     header::{CONTENT_TYPE, HeaderValue, WWW_AUTHENTICATE},
 };
 use scrip_api::{
@@ -46,7 +47,8 @@ async fn handle(node: &Node, request: Request) -> Response {
     if let Err(rejection @ Problem::Failed(_)) = result {
         return rejection.response(&trace);
     }
-    let response = respond(node, node.settings.metrics_key.as_ref(), request.headers(), &trace);
+    let key = node.settings.metrics_key.as_ref();
+    let response = respond(key, request.headers(), &trace, || render(node).into());
     if response.status() == StatusCode::UNAUTHORIZED {
         node.app.auth_failures.record(address);
     }
@@ -55,17 +57,17 @@ async fn handle(node: &Node, request: Request) -> Response {
 
 /// Responds with the page, or with 401 if a required key is missing or wrong.
 pub(crate) fn respond(
-    node: &Node,
     key: Option<&MetricsKey>,
     headers: &HeaderMap,
     trace: &TraceId,
+    page: impl FnOnce() -> Bytes,
 ) -> Response {
     if let Some(Err(problem)) = key.map(|it| it.check(headers)) {
         let mut response = problem.response(trace);
         response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         return response;
     }
-    let mut response = Response::new(render(node).into());
+    let mut response = Response::new(page().into());
     response.headers_mut().insert(CONTENT_TYPE, PROMETHEUS_TEXT);
     response
 }

@@ -32,7 +32,8 @@ use tokio::{
     net::{TcpListener, TcpStream},
     runtime::{Builder, Handle},
     sync::oneshot,
-    time::{sleep, timeout},
+    task::yield_now,
+    time::{Instant, sleep, timeout},
 };
 
 use crate::{
@@ -42,7 +43,7 @@ use crate::{
         http1_builder,
         limited_stream::{LimitedStream, StreamLimits},
     },
-    metrics::{endpoint, key::MetricsKey},
+    metrics::{collect::render, endpoint, key::MetricsKey, recent_page::RecentPage},
     node::Node,
 };
 
@@ -97,7 +98,8 @@ impl OperatorListener {
             TcpListener::from_std(listener)?
         };
         let (stop, stop_signal) = oneshot::channel();
-        let state = Arc::new(ListenerState { node, access, clients });
+        let state =
+            Arc::new(ListenerState { node, access, clients, recent_page: RecentPage::default() });
         let thread =
             thread::Builder::new().name("operator-listener".to_owned()).spawn(move || {
                 runtime.block_on(async {
@@ -125,6 +127,7 @@ struct ListenerState {
     node: Arc<Node>,
     access: OperatorAccess,
     clients: Handle,
+    recent_page: RecentPage,
 }
 
 async fn serve(state: Arc<ListenerState>, listener: TcpListener) {
@@ -182,13 +185,17 @@ async fn respond(state: &ListenerState, request: Request<Incoming>) -> Response 
 }
 
 async fn route(state: &ListenerState, head: &Parts, trace: &TraceId) -> Response {
-    let ListenerState { node, access, .. } = state;
     let is_read = matches!(head.method, Method::GET | Method::HEAD);
     match head.uri.path() {
         endpoint::PATH | "/healthz" | "/readyz" if !is_read => {
             Problem::MethodNotAllowed.response(trace)
         }
-        endpoint::PATH => endpoint::respond(node, access.key.as_ref(), &head.headers, trace),
+        endpoint::PATH => {
+            // Probes of other connections come first, also before pipelined requests.
+            yield_now().await;
+            let render_page = || state.recent_page.get(Instant::now(), || render(&state.node));
+            endpoint::respond(state.access.key.as_ref(), &head.headers, trace, render_page)
+        }
         "/healthz" => probes::health_response(),
         "/readyz" => probes::readiness_response(find_readiness(state).await, trace),
         _ => Problem::NoRoute.response(trace),

@@ -47,9 +47,10 @@ pub async fn list_completed_deletions(
     Ok(listed.chain(closed_heads.map(|it| it.tenant)).collect())
 }
 
-/// Finds the newest request to delete or to restore the tenant in the records after `after`. Checks
-/// the chain from its head down to that record: a removed record would hide the request. Pruned
-/// records hide none: the log of a deleted tenant or of an altered policy is not pruned.
+/// Finds the newest request to delete or to restore the tenant in the records after `after`.
+///
+/// The chain is checked from its head down to that record: a removed record would hide the request.
+/// Pruned records hide none: the log of a deleted tenant or of an altered policy is not pruned.
 ///
 /// # Errors
 /// The store is unavailable.
