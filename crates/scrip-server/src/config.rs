@@ -173,11 +173,7 @@ impl SettingLayers<'_> {
             return (text.clone(), SettingSource::Flag, path);
         }
         if let Some((name, text)) = self.environment.value_of(setting) {
-            let location = match text.is_empty() {
-                true => format!("{name} is empty"),
-                false => name.to_owned(),
-            };
-            return (text.to_owned(), SettingSource::Environment, location);
+            return (text.to_owned(), SettingSource::Environment, name.to_owned());
         }
         if let Some(entry) = self.file.get(&path) {
             return (

@@ -15,9 +15,8 @@ const TEST_VARIABLE_PREFIX: &str = "SCRIP_TEST_";
 
 /// Variables of the environment.
 ///
-/// An empty variable of a setting is its value: it unsets an optional setting, and is an error for
-/// any other. An empty `SCRIP_ROOT_KEY` or `SCRIP_CONFIG` counts as
-/// absent, because the file has no value for them.
+/// An empty variable unsets a setting that can be empty. For any other setting, and for
+/// `SCRIP_ROOT_KEY` and `SCRIP_CONFIG`, it counts as absent.
 #[derive(Debug, Default)]
 pub struct Environment {
     pub(super) variables: BTreeMap<String, String>,
@@ -61,7 +60,10 @@ impl Environment {
     /// `SCRIP_LOG_FILTER`.
     pub(super) fn value_of(&self, setting: &Setting) -> Option<(&str, &str)> {
         let alias = || self.get("SCRIP_LOG").filter(|_| setting.path() == "log.filter");
-        self.get(&setting.variable()).or_else(alias)
+        let can_be_empty = setting.default.is_empty();
+        let is_value = |(_, text): &(&str, &str)| can_be_empty || !text.is_empty();
+        let variable = self.get(&setting.variable()).filter(is_value);
+        variable.or_else(|| alias().filter(is_value))
     }
 
     /// Returns whether the environment sets the setting with this path.
