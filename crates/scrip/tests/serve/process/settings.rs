@@ -101,7 +101,11 @@ fn empty_variable_of_a_required_setting_counts_as_absent() {
     ] {
         let row = rows.iter().find(|it| it["name"] == name).unwrap();
         let text = row["value"].to_string();
-        assert_eq!((text.trim_matches('"'), row["origin"].as_str()), (value, Some(origin)), "{name}");
+        assert_eq!(
+            (text.trim_matches('"'), row["origin"].as_str()),
+            (value, Some(origin)),
+            "{name}"
+        );
     }
 }
 
