@@ -3,11 +3,12 @@
 
 mod limits;
 mod simulator;
+mod stop_time;
 
 use std::{
     net::{self, SocketAddr},
     path::Path,
-    sync::{Arc, OnceLock},
+    sync::Arc,
     time::Duration,
 };
 
@@ -51,7 +52,10 @@ use tokio::{
 
 use crate::{
     commands::{init, output::print_output},
-    serve::limits::{apply_limits, connection_limits},
+    serve::{
+        limits::{apply_limits, connection_limits},
+        stop_time::StopTime,
+    },
 };
 
 const LISTENER_FAILED: &str = "the listener failed";
@@ -149,13 +153,11 @@ pub(crate) fn start(
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let drain_deadline = settings.server.drain_deadline_seconds.seconds();
-    let stop_time = Arc::new(OnceLock::new());
+    let stop_time = Arc::new(StopTime::default());
     let process = PreparedProcess { listeners, memory, stop_time: Arc::clone(&stop_time) };
     let outcome = runtime.block_on(run_server(settings, mode, process, prepare));
     if let Some(traces) = traces {
-        let drain_time_used = stop_time
-            .get()
-            .map_or(Duration::ZERO, |stopped_at| ticks().saturating_sub(*stopped_at));
+        let drain_time_used = stop_time.elapsed(ticks());
         traces.flush(drain_deadline.saturating_sub(drain_time_used).max(FLUSH_TIME_MIN));
     }
     // Do not wait for requests that still compute: their drain deadline has passed.
@@ -198,8 +200,7 @@ fn bind(address: SocketAddr) -> anyhow::Result<net::TcpListener> {
 struct PreparedProcess {
     listeners: Listeners,
     memory: MemoryState,
-    /// Time of the stop signal, on the monotonic clock.
-    stop_time: Arc<OnceLock<Duration>>,
+    stop_time: Arc<StopTime>,
 }
 
 async fn run_server(
@@ -209,7 +210,7 @@ async fn run_server(
     prepare: impl AsyncFnOnce(&Settings, &App, &Addresses) -> anyhow::Result<Option<Demo>>,
 ) -> anyhow::Result<()> {
     let PreparedProcess { listeners, memory, stop_time } = process;
-    let stop = stop_signal(stop_time)?;
+    let stop = stop_signal(Arc::clone(&stop_time))?;
     let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = load_certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -262,7 +263,7 @@ async fn run_server(
         stopped = &mut serving => stopped.map(|()| true).context(LISTENER_FAILED)?,
     };
     if !is_stopped {
-        log_addresses(&addresses);
+        stop_time.announce_unless_stopped(|| log_addresses(&addresses));
         seed_random_generator(Arc::clone(&app));
         if app.key_source.get().is_none() {
             tokio::spawn(unseal::unseal_with_retries(app, move || settings.key_source()));
@@ -421,13 +422,11 @@ async fn connect_schemes(
     Ok(Arc::new(HttpDirectoryServers::new(&settings.directory_servers_settings(url))?))
 }
 
-/// Stores the time of the signal in `stop_time`, on the monotonic clock.
-fn stop_signal(stop_time: Arc<OnceLock<Duration>>) -> anyhow::Result<impl Future<Output = ()>> {
+fn stop_signal(stop_time: Arc<StopTime>) -> anyhow::Result<impl Future<Output = ()>> {
     let signal = termination_signal()?;
     Ok(async move {
         signal.await;
-        stop_time.get_or_init(ticks);
-        tracing::info!("stopping");
+        stop_time.record(ticks(), || tracing::info!("stopping"));
     })
 }
 
