@@ -18,6 +18,7 @@ mod intents;
 mod limits;
 mod metrics;
 mod openapi;
+mod proxy;
 mod sealed_start;
 mod threeds_sessions;
 mod tokens;
