@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
-use scrip_core::policy::TenantSettings;
+use scrip_core::policy::{TenantKind, TenantSettings};
 use scrip_egress::{AllowList, EgressClient, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DESTINATION_DOMAIN, DestinationHost, DestinationServer},
@@ -69,6 +69,13 @@ impl ProxyHarness {
     pub(crate) fn start_with(
         configure: impl FnOnce(&mut ServerSetup, &mut EgressSettings),
     ) -> Self {
+        Self::start_with_kind(TenantKind::Test, configure)
+    }
+
+    pub(crate) fn start_with_kind(
+        kind: TenantKind,
+        configure: impl FnOnce(&mut ServerSetup, &mut EgressSettings),
+    ) -> Self {
         let destinations = DestinationServer::start();
         let resolver = Arc::new(ScriptedResolver::default());
         let roots = TrustedRoots::from_pem(&destinations.authority.root_pem()).unwrap();
@@ -80,13 +87,18 @@ impl ProxyHarness {
             configure(setup, &mut egress);
             setup.egress = EgressClient::new(egress);
         });
-        let keys = server.create_test_tenant(TenantSettings::default());
+        let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, destinations, resolver, keys, client: BlockingClient::default() }
     }
 
     /// A proxied request without an API key. `path` follows `/proxy`.
     pub(crate) fn request(&self, method: &str, path: &str) -> ProxyRequest {
-        let url = format!("http://{}/proxy{path}", self.server.address);
+        self.request_at(method, &format!("/proxy{path}"))
+    }
+
+    /// A request to any path of the server.
+    pub(crate) fn request_at(&self, method: &str, path: &str) -> ProxyRequest {
+        let url = format!("http://{}{path}", self.server.address);
         ProxyRequest { request: self.client.request(method, url) }
     }
 
