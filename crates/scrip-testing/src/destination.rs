@@ -126,6 +126,24 @@ impl HostState {
         next.or_else(|| behaviors.front().cloned()).unwrap_or(DestinationBehavior::Echo)
     }
 
+    /// Waits as the behavior says. Returns the reaction, which is neither gated nor delayed.
+    async fn next_reaction(&self) -> DestinationBehavior {
+        let mut behavior = self.next_behavior();
+        loop {
+            behavior = match behavior {
+                DestinationBehavior::Gated(reaction) => {
+                    self.gate.acquire().await.unwrap().forget();
+                    *reaction
+                }
+                DestinationBehavior::Delayed(delay, reaction) => {
+                    tokio::time::sleep(delay).await;
+                    *reaction
+                }
+                reaction => return reaction,
+            };
+        }
+    }
+
     fn record(&self, request: DestinationRequest) {
         self.received.lock().unwrap().push(request);
     }

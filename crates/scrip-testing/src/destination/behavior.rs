@@ -1,5 +1,7 @@
 //! The reactions of a destination to a request.
 
+use std::time::Duration;
+
 /// The reaction of a host after it has read a request completely.
 #[derive(Debug, Clone)]
 pub enum DestinationBehavior {
@@ -8,6 +10,8 @@ pub enum DestinationBehavior {
     Respond(CannedResponse),
     /// Waits until the test opens the gate, then reacts.
     Gated(Box<Self>),
+    /// Waits this long, then reacts.
+    Delayed(Duration, Box<Self>),
     /// Writes these bytes instead of a response and closes the connection. HTTP/1.1 only.
     Raw(Vec<u8>),
     /// Writes these bytes and keeps the connection open without another byte. HTTP/1.1 only.

@@ -25,11 +25,7 @@ pub(super) async fn serve(
         let body = request.body.clone();
         let is_head = request.method == "HEAD";
         host.record(request);
-        let mut behavior = host.next_behavior();
-        while let DestinationBehavior::Gated(gated) = behavior {
-            host.gate.acquire().await.unwrap().forget();
-            behavior = *gated;
-        }
+        let behavior = host.next_reaction().await;
         let response = match behavior {
             DestinationBehavior::Echo => {
                 CannedResponse::new(200, content_type.as_deref().unwrap_or("text/plain"), body)
@@ -46,7 +42,9 @@ pub(super) async fn serve(
             }
             DestinationBehavior::HangUp => break,
             DestinationBehavior::Endless => return send_endless(&mut stream).await,
-            DestinationBehavior::Silent | DestinationBehavior::Gated(_) => pending().await,
+            DestinationBehavior::Silent
+            | DestinationBehavior::Gated(_)
+            | DestinationBehavior::Delayed(..) => pending().await,
         };
         if send_response(&mut stream, &response, is_head).await.is_err() {
             return;

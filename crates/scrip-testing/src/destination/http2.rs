@@ -62,11 +62,7 @@ async fn respond(
     };
     let content_type = request.headers_named("content-type").first().map(|it| (*it).to_owned());
     host.record(request);
-    let mut behavior = host.next_behavior();
-    while let DestinationBehavior::Gated(gated) = behavior {
-        host.gate.acquire().await.unwrap().forget();
-        behavior = *gated;
-    }
+    let behavior = host.next_reaction().await;
     let response = match behavior {
         DestinationBehavior::Echo => {
             CannedResponse::new(200, content_type.as_deref().unwrap_or("text/plain"), body)
@@ -78,7 +74,9 @@ async fn respond(
             let body = StreamBody::new(stream::repeat_with(next_frame));
             return Ok(Response::new(BodyExt::boxed(body)));
         }
-        DestinationBehavior::Silent | DestinationBehavior::Gated(_) => pending().await,
+        DestinationBehavior::Silent
+            | DestinationBehavior::Gated(_)
+            | DestinationBehavior::Delayed(..) => pending().await,
         DestinationBehavior::Raw(_) | DestinationBehavior::RawThenSilent(_) => {
             unreachable!("raw bytes are a behavior of HTTP/1.1")
         }
