@@ -3,7 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use scrip_expression::{LeafError, Reference, ReferenceKind};
+pub use scrip_expression::{Reference, ReferenceKind};
+
+use scrip_expression::LeafError;
 use serde_json::Value;
 
 use crate::{
