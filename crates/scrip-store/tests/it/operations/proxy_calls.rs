@@ -129,7 +129,6 @@ impl CallHarness {
         }
     }
 
-    #[track_caller]
     async fn expect_conflict(&self, expected: CallDelivery) {
         let CallRejection { error, delivery } = self.claim().await.unwrap_err();
         assert!(matches!(error, Error::Conflict { .. }), "{error:?}");
