@@ -131,36 +131,50 @@ impl SendFailure {
 
 impl TlsFailure {
     fn from_error(error: &rustls::Error) -> Self {
-        use rustls::AlertDescription as Alert;
-        match error {
-            rustls::Error::InvalidCertificate(it) => Self::from_certificate_error(it),
-            rustls::Error::PeerIncompatible(_)
-            | rustls::Error::AlertReceived(Alert::ProtocolVersion) => Self::Version,
-            rustls::Error::AlertReceived(
+        use rustls::{AlertDescription as Alert, Error as TlsError};
+        if let TlsError::InvalidCertificate(it) = error {
+            return Self::from_certificate_error(it);
+        }
+        let is_version = matches!(
+            error,
+            TlsError::PeerIncompatible(_) | TlsError::AlertReceived(Alert::ProtocolVersion)
+        );
+        let is_client_certificate = matches!(
+            error,
+            TlsError::AlertReceived(
                 Alert::CertificateRequired
-                | Alert::BadCertificate
-                | Alert::UnsupportedCertificate
-                | Alert::CertificateRevoked
-                | Alert::CertificateExpired
-                | Alert::CertificateUnknown
-                | Alert::UnknownCA
-                | Alert::AccessDenied,
-            ) => Self::ClientCertificate,
-            _ => Self::Handshake,
+                    | Alert::BadCertificate
+                    | Alert::UnsupportedCertificate
+                    | Alert::CertificateRevoked
+                    | Alert::CertificateExpired
+                    | Alert::CertificateUnknown
+                    | Alert::UnknownCA
+                    | Alert::AccessDenied
+            )
+        );
+        match (is_version, is_client_certificate) {
+            (true, _) => Self::Version,
+            (false, true) => Self::ClientCertificate,
+            (false, false) => Self::Handshake,
         }
     }
 
     fn from_certificate_error(error: &CertificateError) -> Self {
-        match error {
-            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => {
-                Self::CertificateName
-            }
-            CertificateError::Expired
-            | CertificateError::ExpiredContext { .. }
-            | CertificateError::NotValidYet
-            | CertificateError::NotValidYetContext { .. } => Self::CertificateTime,
-            CertificateError::UnknownIssuer => Self::CertificateAuthority,
-            _ => Self::Certificate,
+        use CertificateError as Invalid;
+        let is_name =
+            matches!(error, Invalid::NotValidForName | Invalid::NotValidForNameContext { .. });
+        let is_time = matches!(
+            error,
+            Invalid::Expired
+                | Invalid::ExpiredContext { .. }
+                | Invalid::NotValidYet
+                | Invalid::NotValidYetContext { .. }
+        );
+        match (is_name, is_time) {
+            (true, _) => Self::CertificateName,
+            (false, true) => Self::CertificateTime,
+            (false, false) if *error == Invalid::UnknownIssuer => Self::CertificateAuthority,
+            (false, false) => Self::Certificate,
         }
     }
 }

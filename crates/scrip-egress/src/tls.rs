@@ -171,9 +171,11 @@ fn read_certificates(pem: &str) -> Option<Vec<CertificateDer<'static>>> {
 }
 
 fn client_certificate_error(error: &rustls::Error) -> TlsOptionsError {
-    match error {
-        rustls::Error::InconsistentKeys(_) => TlsOptionsError::KeyMismatch,
-        rustls::Error::InvalidCertificate(_) => TlsOptionsError::Certificate,
-        _ => TlsOptionsError::PrivateKey,
+    if matches!(error, rustls::Error::InconsistentKeys(_)) {
+        TlsOptionsError::KeyMismatch
+    } else if matches!(error, rustls::Error::InvalidCertificate(_)) {
+        TlsOptionsError::Certificate
+    } else {
+        TlsOptionsError::PrivateKey
     }
 }

@@ -62,9 +62,10 @@ impl fmt::Display for AllowEntry {
     }
 }
 
-/// The list. An empty list allows every public destination. Otherwise, a destination needs an entry
-/// for its name or for all of its addresses. An address that is not public always needs an entry
-/// for its network.
+/// The list. An empty list allows every public destination.
+///
+/// Otherwise, a destination needs an entry for its name or for all of its addresses. An address that
+/// is not public always needs an entry for its network.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct AllowList {
     entries: Vec<AllowEntry>,
