@@ -26,7 +26,7 @@ pub use self::{
     application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, DisplayName},
     caller::{
         Actor, Caller, CallerRequirement, LookupPermit, Permit, PolicyPermit, RequestOrigin,
-        TenantDeletion,
+        TenantDeletion, UseRight,
     },
     change_record::{DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy},
     directory::{ApiKeyLookup, Directory},

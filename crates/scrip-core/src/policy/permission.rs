@@ -75,7 +75,8 @@ mod table {
         TokenRead "token:read" [Private], "Read and list tokens";
         TokenSearch "token:search" [Private], "Search tokens";
         TokenDelete "token:delete" [Private], "Delete tokens";
-        TokenUse "token:use" [Private], "Use tokens in requests that the vault makes; no such operation exists yet";
+        TokenUse "token:use" [Private], "Use tokens in proxied calls to any destination";
+        ProxyInvoke "proxy:invoke" [Private], "Use tokens in calls of pre-configured proxies";
         TokenIntentRead "token-intent:read" [Private], "Read token intents";
         TokenIntentDelete "token-intent:delete" [Private], "Delete token intents";
         ThreeDsSessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
@@ -134,11 +135,11 @@ impl Permission {
     #[must_use]
     pub fn is_container_scoped(self) -> bool {
         use Permission::{
-            TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
-            TokenRead, TokenSearch, TokenUpdate, TokenUse,
+            ProxyInvoke, TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete,
+            TokenIntentRead, TokenRead, TokenSearch, TokenUpdate, TokenUse,
         };
         let token_permissions =
-            [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
+            [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse, ProxyInvoke];
         let intent_permissions = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
         token_permissions.contains(&self) || intent_permissions.contains(&self) || self.is_threeds()
     }
@@ -162,7 +163,8 @@ impl Permission {
     /// The transform of a permission without an access rule.
     #[must_use]
     pub fn implied_transform(self) -> Transform {
-        if self == Self::TokenUse { Transform::Reveal } else { Transform::Mask }
+        let is_use = self == Self::TokenUse || self == Self::ProxyInvoke;
+        if is_use { Transform::Reveal } else { Transform::Mask }
     }
 }
 

@@ -362,6 +362,8 @@ CREATE TABLE log_records (
     api_key    UUID,
     os_user    TEXT,
     repeats    BIGINT,
+    -- Of a proxied call.
+    detail     TEXT,
     link       BYTEA NOT NULL,
     PRIMARY KEY (tenant, log, sequence)
 );
