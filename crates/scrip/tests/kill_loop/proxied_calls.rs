@@ -89,14 +89,7 @@ struct CallPeer {
 
 impl CallPeer {
     fn start() -> Self {
-        let delays = [0, 3, 25, 0, 8];
-        let behaviors: Vec<DestinationBehavior> = delays
-            .into_iter()
-            .cycle()
-            .take(100)
-            .map(|it| Delayed(Duration::from_millis(it), Box::new(Echo)))
-            .collect();
-        let (server, host) = DestinationServer::start_plain(&behaviors);
+        let (server, host) = DestinationServer::start_plain(&delayed_answers());
         Self { host, _server: server }
     }
 
@@ -114,7 +107,13 @@ impl CallPeer {
     }
 }
 
-/// The keys and the token that every call of a scenario uses.
+/// Answers after different times, so that kills hit calls before, during and after an answer.
+fn delayed_answers() -> Vec<DestinationBehavior> {
+    let delays = [0, 3, 25, 0, 8].into_iter().cycle().take(1000);
+    delays.map(|it| Delayed(Duration::from_millis(it), Box::new(Echo))).collect()
+}
+
+/// The destination and the token that every call of a scenario uses.
 struct CallSetup {
     peer: CallPeer,
     token: String,
@@ -205,6 +204,7 @@ fn run_round(
 ) {
     let mut server = ServerProcess::start(&mut server_command(fault, data));
     let address = server.server_address.clone();
+    setup.peer.host.set_behaviors(&delayed_answers());
     let mut histories = Vec::new();
     thread::scope(|scope| {
         let callers: Vec<_> = (0..CALLERS)
