@@ -75,8 +75,8 @@ async fn respond(
             return Ok(Response::new(BodyExt::boxed(body)));
         }
         DestinationBehavior::Silent
-            | DestinationBehavior::Gated(_)
-            | DestinationBehavior::Delayed(..) => pending().await,
+        | DestinationBehavior::Gated(_)
+        | DestinationBehavior::Delayed(..) => pending().await,
         DestinationBehavior::Raw(_) | DestinationBehavior::RawThenSilent(_) => {
             unreachable!("raw bytes are a behavior of HTTP/1.1")
         }
