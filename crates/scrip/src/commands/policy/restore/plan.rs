@@ -93,6 +93,16 @@ impl RestorePlan {
             stored.map_or(&[][..], |it| &it.api_keys),
             &backup.api_keys,
         ));
+        rows.extend(row_changes(
+            &RowKind {
+                name: "proxy",
+                id: |it: &ProxyRecord| it.id.to_string(),
+                describe: |it: &ProxyRecord| it.name.as_str().to_owned(),
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.proxies),
+            &backup.proxies,
+        ));
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
