@@ -1,0 +1,1 @@
+//! Compares the examples of the OpenAPI document with rendered responses.
