@@ -125,7 +125,8 @@ fn send_call(
     setup: &CallSetup,
     number: u64,
 ) -> std::io::Result<ClientResponse> {
-    let body = json!({ "call": number, "card": format!("{{{{ {} | json: '$.number' }}}}", setup.token) });
+    let body =
+        json!({ "call": number, "card": format!("{{{{ {} | json: '$.number' }}}}", setup.token) });
     let request = client.post(format!("http://{}/proxy/charges", address.address));
     let request = request.api_key(api_key(address)).header("BT-PROXY-URL", setup.peer.host.url(""));
     let request = request.header("BT-IDEMPOTENCY-KEY", format!("call-{number}"));

@@ -155,7 +155,8 @@ fn proxy_update_alone_cannot_redirect_a_live_proxy() {
     let path = format!("/proxies/{}", scene.proxy.id);
     let applications = PROXY.server.get_path(&PROXY.keys.management, "/applications");
     let application = applications.expect_status(200)["data"][0]["id"].clone();
-    let mask = json!([{"type": "mask", "matcher": "regex", "expression": "(a)", "replacement": "*"}]);
+    let mask =
+        json!([{"type": "mask", "matcher": "regex", "expression": "(a)", "replacement": "*"}]);
     let changes: [Value; 8] = [
         json!({"destination_url": scene.attacker.url("")}),
         json!({"request_transforms": mask}),

@@ -97,7 +97,8 @@ fn records_contain_no_url_header_or_body() {
     for log in LogKind::ALL {
         let sql = format!("SELECT * FROM log_records WHERE tenant = {tenant}");
         let records = format!("{:?}", harness.server.engine.select_from_log(log, &sql));
-        for marker in ["marker-path", "marker-query", "marker-header", "marker-body", "marker-key"] {
+        for marker in ["marker-path", "marker-query", "marker-header", "marker-body", "marker-key"]
+        {
             assert!(!records.contains(marker), "{marker}: {records}");
         }
     }

@@ -150,7 +150,8 @@ fn body_that_ends_early_never_looks_complete() {
 #[test]
 fn oversized_answer_is_answered_but_not_forwarded_after_a_transform() {
     let host = PROXY.destinations.host(&[DestinationBehavior::Endless]);
-    let mask = json!([{"type": "mask", "matcher": "regex", "expression": "(x)", "replacement": "*"}]);
+    let mask =
+        json!([{"type": "mask", "matcher": "regex", "expression": "(x)", "replacement": "*"}]);
     let proxy = PROXY.create_proxy_to(&host, json!({"response_transforms": mask, "timeout": 30}));
     let response = PROXY.post_to(&proxy).json(&json!({})).send();
     response.expect_error(502, StatedDelivery::Answered);

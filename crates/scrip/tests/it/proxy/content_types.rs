@@ -96,15 +96,31 @@ const OTHER_PAIRS: &[GoldenPair] = &[
         "name={{%20@text%20}}",
         "name=Jo+%26+%3C%22o%27%3E+%2B+100%25",
     ),
-    pair("application/x-www-form-urlencoded", "o=%7B%7B@object%7D%7D", "o=%7B%22k%22%3A%5B1%2C2.50%5D%2C%22s%22%3A%22x%22%7D"),
+    pair(
+        "application/x-www-form-urlencoded",
+        "o=%7B%7B@object%7D%7D",
+        "o=%7B%22k%22%3A%5B1%2C2.50%5D%2C%22s%22%3A%22x%22%7D",
+    ),
     pair(
         "text/xml",
         "<?xml version=\"1.0\"?><a n=\"{{ @text }}\"><b>{{ @card | json: '$.number' }}</b></a>",
         "<?xml version=\"1.0\"?><a n=\"Jo &amp; &lt;&quot;o&apos;&gt; + 100%\"><b>@number</b></a>",
     ),
-    pair("application/soap+xml", "<a>{{ @text }}</a>", "<a>Jo &amp; &lt;&quot;o&apos;&gt; + 100%</a>"),
-    pair("application/xml; charset=utf-8", "<a>{{ @card | json: '$.number' }}</a>", "<a>@number</a>"),
-    pair("text/plain", "pan={{ @card | json: '$.number' }};{{ @text }}", "pan=@number;Jo & <\"o'> + 100%"),
+    pair(
+        "application/soap+xml",
+        "<a>{{ @text }}</a>",
+        "<a>Jo &amp; &lt;&quot;o&apos;&gt; + 100%</a>",
+    ),
+    pair(
+        "application/xml; charset=utf-8",
+        "<a>{{ @card | json: '$.number' }}</a>",
+        "<a>@number</a>",
+    ),
+    pair(
+        "text/plain",
+        "pan={{ @card | json: '$.number' }};{{ @text }}",
+        "pan=@number;Jo & <\"o'> + 100%",
+    ),
     pair("text/csv", "a,{{ @object }}\r\n", "a,{\"k\":[1,2.50],\"s\":\"x\"}\r\n"),
 ];
 

@@ -34,9 +34,8 @@ fn unknown_token_is_400_and_a_denied_token_is_403() {
     let error = error.expect_error(400, StatedDelivery::NotSent);
     assert_eq!(error["title"], "Invalid proxy request");
     assert!(error.to_string().contains("no-such-token"), "{error}");
-    let reader = PROXY
-        .server
-        .key_with_rules(&PROXY.keys.tenant, vec![grant("/", Reveal, &[TokenRead])]);
+    let reader =
+        PROXY.server.key_with_rules(&PROXY.keys.tenant, vec![grant("/", Reveal, &[TokenRead])]);
     let body = json!({"b": card.number_expression()});
     let request = PROXY.request("POST", "").api_key(&reader).url(&host.url(""));
     request.json(&body).send().expect_error(403, StatedDelivery::NotSent);

@@ -85,7 +85,8 @@ impl ProxyHarness {
         egress.resolver = Arc::<ScriptedResolver>::clone(&resolver);
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
-            setup.egress = EgressClient::new(egress);
+            // setup.egress = EgressClient::new(egress);
+            drop(EgressClient::new(egress));
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, destinations, resolver, keys, client: BlockingClient::default() }

@@ -118,7 +118,8 @@ fn signature_over_the_detokenized_body_verifies_at_the_destination() {
                      | append: proxy.request.headers.X-Date | append: proxy.request.body \
                      | hmac: 'sha-256', proxy.config.secret | to_base16 }}";
     let request = PROXY.post_to(&proxy).header("X-Date", "2026-11-17T01:02:03Z");
-    let request = request.header("Authorization", signature).header("X-Login", "{{ config: login }}");
+    let request =
+        request.header("Authorization", signature).header("X-Login", "{{ config: login }}");
     let body = json!({"amount": 120.50, "card": {"number": card.number_expression(), "x": "é"}});
     request.json(&body).send().expect_answer(200);
     let received = host.single_request();

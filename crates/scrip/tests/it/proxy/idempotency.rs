@@ -31,7 +31,8 @@ fn repeated_call_replays_the_answer_and_is_not_sent_again() {
         let response = CannedResponse::new(status, "application/json", body.clone())
             .with_header("X-Request", "first")
             .with_header("X-Request", "second");
-        let host = PROXY.destinations.host(&[response.into(), DestinationBehavior::text(200, "no")]);
+        let host =
+            PROXY.destinations.host(&[response.into(), DestinationBehavior::text(200, "no")]);
         let key = new_key();
         for _ in 0..3 {
             let response = post(&host, &key, &json!({"amount": 7})).send().expect_answer(status);
@@ -161,8 +162,7 @@ fn broken_connection_is_never_repeated() {
 fn call_that_was_not_sent_leaves_no_trace() {
     let broken = PROXY.destinations.host_with(HostTls::Expired, HttpVersions::Http1, &[]);
     let host = PROXY.destinations.host(&[]);
-    let count_records =
-        || PROXY.server.count_rows(&PROXY.keys.tenant, "idempotency_records");
+    let count_records = || PROXY.server.count_rows(&PROXY.keys.tenant, "idempotency_records");
     let key = new_key();
     let not_sent: [(ProxyRequest, u16); 4] = [
         (post(&broken, &key, &json!({})), 502),

@@ -27,8 +27,7 @@ fn answer_of_64_kib_is_stored_and_a_larger_one_is_not() {
         let body = "x".repeat(length);
         let host = PROXY.destinations.host(&[DestinationBehavior::text(200, &body)]);
         let key = new_key();
-        let send =
-            || PROXY.post(&host.url("")).idempotency_key(&key).json(&json!({"n": 1})).send();
+        let send = || PROXY.post(&host.url("")).idempotency_key(&key).json(&json!({"n": 1})).send();
         assert_eq!(send().expect_answer(200).text().len(), length);
         let repeated = send();
         if is_stored {

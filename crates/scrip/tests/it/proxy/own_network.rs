@@ -103,9 +103,7 @@ fn vault_itself_is_never_a_destination() {
 #[test]
 fn operator_list_denies_other_names() {
     let harness = ProxyHarness::start_with(|_, egress| {
-        let entries = ["host-0.destination.test", "127.0.0.0/8"];
-        egress.allow_list = AllowList::parse([entries[0]]).unwrap();
-        drop(entries);
+        egress.allow_list = AllowList::parse(["host-0.destination.test"]).unwrap();
     });
     let (listed, other) = (harness.destinations.host(&[]), harness.destinations.host(&[]));
     // The name is listed, but its address is an inner one and needs its own entry.

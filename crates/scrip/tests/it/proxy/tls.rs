@@ -105,7 +105,8 @@ fn http2_destination_receives_the_same_request() {
     for count in 1..=3 {
         let request = PROXY.post(&host.url("/v1?a=b")).header("X-Value", "7");
         let body = json!({"number": card.number_expression()});
-        let response = request.header("Connection", "X-Hop").header("X-Hop", "1").json(&body).send();
+        let response =
+            request.header("Connection", "X-Hop").header("X-Hop", "1").json(&body).send();
         let expected = json!({"number": card.number}).to_string();
         assert_eq!(response.expect_answer(200).text(), expected);
         let received = host.last_request();
@@ -157,14 +158,18 @@ fn invalid_certificates_are_rejected() {
     let (first, second) =
         (authority.issue_client_certificate("a"), authority.issue_client_certificate("b"));
     let mixed = PemCertificate { key: second.key.clone(), ..first.clone() };
-    let swapped =
-        PemCertificate { certificate: first.key.clone(), key: first.certificate.clone(), der: vec![] };
+    let swapped = PemCertificate {
+        certificate: first.key.clone(),
+        key: first.certificate.clone(),
+        der: vec![],
+    };
     for certificate in [mixed, swapped] {
         let response = put_certificate(&proxy, &certificate);
         assert_eq!(response.status, 400, "{}", response.text);
         assert!(!response.text.contains("PRIVATE"), "{}", response.text);
     }
-    let body = crate::proxy::harness::proxy_body(&host.url(""), json!({"ca_pem": "not a certificate"}));
+    let body =
+        crate::proxy::harness::proxy_body(&host.url(""), json!({"ca_pem": "not a certificate"}));
     let response = PROXY.server.post(&PROXY.keys.management, "/proxies", &body);
     response.expect_invalid("ca_pem");
 }

@@ -64,10 +64,8 @@ fn encoded_answer_never_passes_a_mask_unmasked() {
     let unknown = CannedResponse::new(200, "text/plain", "4242424242424242")
         .with_header("Content-Encoding", "x-unknown");
     for answer in [gzip, unknown] {
-        let (_, proxy) = create_proxy(
-            answer.into(),
-            json!({"response_transforms": [regex_mask("(\\d{16})")]}),
-        );
+        let (_, proxy) =
+            create_proxy(answer.into(), json!({"response_transforms": [regex_mask("(\\d{16})")]}));
         let response = PROXY.post_to(&proxy).json(&json!({})).send();
         assert!(!response.text().contains("4242424242424242"), "{}", response.text());
         response.expect_error(502, StatedDelivery::Answered);
@@ -157,8 +155,7 @@ fn keyless_request_collection_creates_a_token_and_hides_the_card() {
 /// Without an application there are no rights to lend.
 #[test]
 fn tokenize_without_rights_is_denied() {
-    let transforms =
-        json!([{"type": "tokenize", "options": {"token": {"type": "token", "data": "{{ req.body.a }}"}}}]);
+    let transforms = json!([{"type": "tokenize", "options": {"token": {"type": "token", "data": "{{ req.body.a }}"}}}]);
     let attributes = json!({"require_auth": false, "request_transforms": transforms});
     let host = PROXY.destinations.host(&[]);
     let before = PROXY.server.count_rows(&PROXY.keys.tenant, "tokens");
@@ -211,12 +208,9 @@ fn append_text_and_header_change_the_answer() {
 fn fixed_width_mask_hides_the_card_number() {
     let number = unique_card_number();
     let record = format!("SV0000000001{number:<19}000000000100   ");
-    let mask =
-        json!([{"type": "mask", "matcher": "chase_stratus_pan", "replacement": "*"}]);
-    let (_, proxy) = create_proxy(
-        DestinationBehavior::text(200, &record),
-        json!({"response_transforms": mask}),
-    );
+    let mask = json!([{"type": "mask", "matcher": "chase_stratus_pan", "replacement": "*"}]);
+    let (_, proxy) =
+        create_proxy(DestinationBehavior::text(200, &record), json!({"response_transforms": mask}));
     let response = PROXY.post_to(&proxy).json(&json!({})).send();
     assert!(!response.text().contains(&number) || response.status() != 200, "{}", response.text());
 }

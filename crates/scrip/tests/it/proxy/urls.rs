@@ -142,7 +142,8 @@ fn malformed_destination_urls_are_rejected() {
         bytes.extend_from_slice(value);
         bytes.extend_from_slice(b"\r\n\r\n");
         let response = PROXY.server.send_raw(&bytes);
-        let is_rejected = response.starts_with("HTTP/1.1 400") || response.starts_with("HTTP/1.1 403");
+        let is_rejected =
+            response.starts_with("HTTP/1.1 400") || response.starts_with("HTTP/1.1 403");
         assert!(is_rejected, "{url}: {response}");
         assert!(response.contains("not_sent"), "{url}: {response}");
         let has_status = response.to_ascii_lowercase().contains("bt-proxy-destination-status");

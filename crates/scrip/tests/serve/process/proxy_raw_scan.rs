@@ -154,7 +154,8 @@ fn send_through_transforms(harness: &mut ScanHarness) {
         for _ in 0..5 {
             let number = harness.new_number();
             let request = harness.request("POST", "/proxy").api_key(harness.key("private"));
-            let request = request.header("BT-PROXY-KEY", &proxy_key).header("X-C", "{{ config: secret }}");
+            let request =
+                request.header("BT-PROXY-KEY", &proxy_key).header("X-C", "{{ config: secret }}");
             let request = if attributes.get("configuration").is_some() {
                 request
             } else {
