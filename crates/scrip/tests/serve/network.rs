@@ -4,6 +4,7 @@ mod certificate_dates;
 mod limits;
 #[cfg(target_os = "linux")]
 mod policy_restore;
+mod proxied_calls;
 #[cfg(target_os = "linux")]
 mod postgres;
 mod tls;

@@ -6,8 +6,9 @@ use std::{
     sync::{Arc, LazyLock, Mutex},
 };
 
+use scrip_api::app::proxy_egress::{CallLimits, DestinationRoots, ProxyEgress};
 use scrip_core::policy::{TenantKind, TenantSettings};
-use scrip_egress::{AllowList, EgressClient, EgressSettings, LookupFuture, Resolve, TrustedRoots};
+use scrip_egress::{AllowList, EgressSettings, LookupFuture, Resolve, TrustedRoots};
 use scrip_testing::{
     destination::{DESTINATION_DOMAIN, DestinationHost, DestinationServer},
     requests::http_client::{BlockingClient, ClientRequest, ClientResponse},
@@ -85,8 +86,8 @@ impl ProxyHarness {
         egress.resolver = Arc::<ScriptedResolver>::clone(&resolver);
         let server = TestServer::start_with(|setup| {
             configure(setup, &mut egress);
-            // setup.egress = EgressClient::new(egress);
-            drop(EgressClient::new(egress));
+            let limits = CallLimits::default();
+            setup.proxy_egress = ProxyEgress::new(egress, DestinationRoots::Given, limits);
         });
         let keys = server.create_tenant_of_kind(kind, TenantSettings::default());
         Self { server, destinations, resolver, keys, client: BlockingClient::default() }
