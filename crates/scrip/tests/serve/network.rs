@@ -4,8 +4,8 @@ mod certificate_dates;
 mod limits;
 #[cfg(target_os = "linux")]
 mod policy_restore;
-mod proxied_calls;
 #[cfg(target_os = "linux")]
 mod postgres;
+mod proxied_calls;
 mod tls;
 pub(crate) mod tls_client;
