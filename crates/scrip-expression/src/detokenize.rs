@@ -10,7 +10,7 @@
 //! belongs to the id. If an id is split wrongly, it is unknown, so no data is revealed by mistake.
 //! There are no tags and no whitespace control: a dash after `{{` belongs to the id.
 
-mod reader;
+pub(crate) mod reader;
 
 use serde_json::Value;
 
