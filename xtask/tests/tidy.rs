@@ -21,7 +21,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-simulator", &["scrip-threeds"]),
-    ("scrip-api", &["scrip-core", "scrip-seal", "scrip-threeds"]),
+    ("scrip-api", &["scrip-core", "scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-server", &["scrip-api", "scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
     ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal"]),
     (

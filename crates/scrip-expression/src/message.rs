@@ -171,6 +171,29 @@ impl MessageExpression {
         }
     }
 
+    fn can_read(&self, path: &[&str]) -> bool {
+        let source = match &self.source {
+            MessageSource::Object(MessageObject(operand)) => Some(operand),
+            MessageSource::Reference(_)
+            | MessageSource::Configuration(_)
+            | MessageSource::Identifier(_) => None,
+        };
+        let arguments = self.calls.iter().flat_map(|it| &it.arguments);
+        source.into_iter().chain(arguments).any(|operand| match operand {
+            Operand::Path(operand_path) => {
+                // A computed step may be any name.
+                let is_same = |(step, name): (&Step, &&str)| match step {
+                    Step::Name(step) => step == name,
+                    Step::Index(_) => false,
+                    Step::Computed(_) => true,
+                };
+                operand_path.steps.iter().zip(path).all(is_same)
+            }
+            Operand::Literal(_) | Operand::Empty | Operand::Blank | Operand::Loop(_) => false,
+            Operand::Range(_) => true,
+        })
+    }
+
     /// # Errors
     /// The source does not exist, a filter rejects its value, or a limit is exceeded.
     pub fn evaluate<'v>(
@@ -258,6 +281,27 @@ impl MessageText {
         reader::read_text(source, place).map(Self)
     }
 
+    /// Reads a single expression at the start of a longer text. Returns its length with the braces.
+    ///
+    /// # Errors
+    /// The expression is invalid. The position is relative to `source`.
+    pub fn read_expression(
+        source: &str,
+        place: ExpressionPlace,
+    ) -> Result<(Self, usize), ExpressionError> {
+        const BRACES: usize = 2;
+        let inner = source.get(BRACES..).unwrap_or_default();
+        let (expression, length) = MessageExpression::read(inner, place).map_err(|error| {
+            ExpressionError { position: error.position.saturating_add(BRACES), ..error }
+        })?;
+        let length = length.saturating_add(BRACES);
+        let part = match expression {
+            Some(expression) => MessagePart::Expression(expression),
+            None => MessagePart::Text(source.get(..length).unwrap_or(source).to_owned()),
+        };
+        Ok((Self(vec![part]), length))
+    }
+
     #[must_use]
     pub fn parts(&self) -> &[MessagePart] {
         &self.0
@@ -275,6 +319,15 @@ impl MessageText {
     #[must_use]
     pub fn has_expressions(&self) -> bool {
         self.0.iter().any(|it| matches!(it, MessagePart::Expression(_)))
+    }
+
+    /// Whether an expression can read this path of the objects, or a part of it.
+    #[must_use]
+    pub fn can_read(&self, path: &[&str]) -> bool {
+        self.0.iter().any(|part| match part {
+            MessagePart::Text(_) => false,
+            MessagePart::Expression(expression) => expression.can_read(path),
+        })
     }
 
     /// The value of a single expression, or the rendered text.

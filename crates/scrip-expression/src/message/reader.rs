@@ -86,6 +86,9 @@ pub(super) fn read_expression(
     let content = window.get(..end).unwrap_or_default();
     let source = match place {
         ExpressionPlace::Body => Some(read_body_source(content, head_end)?),
+        ExpressionPlace::Header if !begins_with_value(content, place) => {
+            return Err((0, "a header can read only proxy and config"));
+        }
         ExpressionPlace::Header => Some(read_object_source(content, place)?),
         ExpressionPlace::Transform if !names_object(content, place) => None,
         ExpressionPlace::Transform => Some(read_object_source(content, place)?),
@@ -99,7 +102,12 @@ fn names_object(content: &str, place: ExpressionPlace) -> bool {
     let is_name_character = |it: char| it.is_ascii_alphanumeric() || it == '_' || it == '-';
     let name_end = content.find(|it: char| !is_name_character(it)).unwrap_or(content.len());
     let name = content.get(..name_end).unwrap_or_default();
-    place.objects().contains(&name) || name == IDENTIFIER
+    let is_identifier = name == IDENTIFIER && place == ExpressionPlace::Transform;
+    place.objects().contains(&name) || is_identifier
+}
+
+fn begins_with_value(content: &str, place: ExpressionPlace) -> bool {
+    content.trim_start().starts_with(['\'', '"']) || names_object(content, place)
 }
 
 const CONFIGURATION: &str = "config";

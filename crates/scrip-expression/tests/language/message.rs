@@ -109,10 +109,16 @@ fn header_expressions_name_the_request_and_the_configuration() {
     check_errors(
         ExpressionPlace::Header,
         &[
-            ("{{ data }}", "unknown name (at character 4)"),
-            ("{{ res.a }}", "unknown name (at character 4)"),
-            ("{{ transform_identifier: 'one' }}", "unknown name (at character 4)"),
-            (&format!("{{{{ token: {CARD} }}}}"), "unknown name (at character 4)"),
+            ("{{ data }}", "a header can read only proxy and config (at character 3)"),
+            ("{{ res.a }}", "a header can read only proxy and config (at character 3)"),
+            (
+                "{{ transform_identifier: 'one' }}",
+                "a header can read only proxy and config (at character 3)",
+            ),
+            (
+                &format!("{{{{ token: {CARD} }}}}"),
+                "a header can read only proxy and config (at character 3)",
+            ),
             ("{{ proxy.request.body | append: data }}", "unknown name (at character 33)"),
             (
                 "{{ config: none }}",
