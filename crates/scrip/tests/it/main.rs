@@ -14,7 +14,6 @@ mod disclosure;
 mod epoch_keys;
 mod harness;
 mod idempotency;
-mod intents;
 mod limits;
 mod metrics;
 mod openapi;
