@@ -10,7 +10,6 @@ mod expensive_expressions;
 mod hang_up;
 #[cfg(target_os = "linux")]
 mod hardening;
-mod proxy_raw_scan;
 mod raw_scan;
 mod root_key;
 mod sealed;

@@ -1,6 +1,8 @@
 //! No card number is on disk in clear text, in any encoding: not in the database, its WAL, a backup
 //! or the server log.
 
+mod proxied_cards;
+
 use std::{
     fs::{self, File},
     path::Path,
@@ -53,27 +55,27 @@ fn encoded_forms(number: &str) -> Vec<(&'static str, Vec<u8>)> {
     ]
 }
 
-pub(crate) struct NumberScan {
+struct NumberScan {
     names: Vec<&'static str>,
     finder: AhoCorasick,
 }
 
 impl NumberScan {
-    pub(crate) fn new(numbers: impl Iterator<Item = String>) -> Self {
+    fn new(numbers: impl Iterator<Item = String>) -> Self {
         let (names, patterns): (Vec<_>, Vec<_>) = numbers.flat_map(|it| encoded_forms(&it)).unzip();
         Self { names, finder: AhoCorasick::new(patterns).expect("build the pattern matcher") }
     }
 
     /// Returns the names of the forms found. The result never contains the number, because it is
     /// printed.
-    pub(crate) fn find(&self, bytes: &[u8]) -> Vec<&'static str> {
+    fn find(&self, bytes: &[u8]) -> Vec<&'static str> {
         let matches = self.finder.find_overlapping_iter(bytes);
         matches.filter_map(|it| self.names.get(it.pattern().as_usize()).copied()).collect()
     }
 
     /// Scans every file of the folder and returns the number of bytes. Panics if a file contains a
     /// number.
-    pub(crate) fn scan_folder(&self, folder: &Path) -> usize {
+    fn scan_folder(&self, folder: &Path) -> usize {
         let mut byte_count = 0;
         for entry in fs::read_dir(folder).expect("read the folder") {
             let path = entry.expect("read the folder").path();
@@ -212,7 +214,7 @@ fn no_card_number_is_on_disk() {
 }
 
 /// Creates a backup in a separate folder while the server runs.
-pub(crate) fn create_backup(data: &Path, folder: &Path) -> Vec<u8> {
+fn create_backup(data: &Path, folder: &Path) -> Vec<u8> {
     fs::create_dir(folder).expect("create a folder");
     let file = folder.join("backup");
     let mut command = Command::new(SCRIP);

@@ -16,10 +16,8 @@ use scrip_testing::{
 };
 use serde_json::{Value, json};
 
-use crate::{
-    SCRIP,
-    process::raw_scan::{NumberScan, create_backup},
-};
+use super::{NumberScan, create_backup};
+use crate::SCRIP;
 
 /// Numbers of a series that no other scan uses.
 const FIRST_NUMBER: u64 = 50_000;
