@@ -205,3 +205,27 @@ fn keyless_proxy_with_an_api_key_uses_the_rights_of_the_caller() {
     response.expect_error(401, StatedDelivery::NotSent);
     assert_eq!(host.request_count(), 1);
 }
+
+/// Every visitor of a page has the public key. A destination that repeats its request would show
+/// the configuration to all of them.
+#[test]
+fn public_key_at_a_keyless_proxy_reads_no_configuration() {
+    let host = PROXY.destinations.host(&[]);
+    let configuration = json!({"secret": "configured-secret"});
+    let attributes = json!({"require_auth": false, "configuration": configuration});
+    let proxy = PROXY.create_proxy_to(&host, attributes);
+    let request = || PROXY.request("POST", "").api_key(&PROXY.keys.public).proxy_key(&proxy.key);
+    let body = json!({"a": "{{ config: secret }}"});
+    let responses = [
+        request().json(&body).send(),
+        request().header("X-Value", "{{ proxy.config.secret }}").json(&json!({})).send(),
+    ];
+    for response in responses {
+        assert!(!response.text().contains("configured-secret"), "{}", response.text());
+    }
+    for received in host.requests() {
+        let bytes = [received.head, received.body].concat();
+        assert!(!String::from_utf8_lossy(&bytes).contains("configured-secret"));
+    }
+    request().json(&json!({"plain": 1})).send().expect_answer(200);
+}

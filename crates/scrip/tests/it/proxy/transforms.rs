@@ -90,12 +90,7 @@ fn response_transforms_run_for_2xx_answers_only() {
 fn response_collection_creates_a_token_and_hides_the_card() {
     let number = unique_card_number();
     let answer = json!({"account": {"pan": number, "id": 7}});
-    let application = PROXY.server.post(
-        &PROXY.keys.management,
-        "/applications",
-        &json!({"name": "collector", "type": "private", "permissions": ["token:create"]}),
-    );
-    let application = application.expect_status(201)["id"].clone();
+    let application = create_application("private");
     let transforms = json!([
         {"type": "tokenize", "options": {"identifier": "card", "token": {
             "type": "card", "data": {"number": "{{ res.body.account.pan }}"}}}},
@@ -123,12 +118,7 @@ fn response_collection_creates_a_token_and_hides_the_card() {
 #[test]
 fn keyless_request_collection_creates_a_token_and_hides_the_card() {
     let number = unique_card_number();
-    let application = PROXY.server.post(
-        &PROXY.keys.management,
-        "/applications",
-        &json!({"name": "inbound", "type": "public", "permissions": ["token:create"]}),
-    );
-    let application = application.expect_status(201)["id"].clone();
+    let application = create_application("public");
     let transforms = json!([
         {"type": "tokenize", "options": {"identifier": "card", "token": {
             "type": "card", "data": {"number": "{{ req.body.card }}"}}}},
@@ -152,35 +142,38 @@ fn keyless_request_collection_creates_a_token_and_hides_the_card() {
     assert_eq!(stored["data"]["number"], number);
 }
 
-/// Without an application there are no rights to lend.
+/// Without an application there are no rights to lend, not even those of the caller.
 #[test]
-fn tokenize_without_rights_is_denied() {
-    let transforms = json!([{"type": "tokenize", "options": {"token": {"type": "token", "data": "{{ req.body.a }}"}}}]);
-    let attributes = json!({"require_auth": false, "request_transforms": transforms});
-    let host = PROXY.destinations.host(&[]);
-    let before = PROXY.server.count_rows(&PROXY.keys.tenant, "tokens");
-    let body = crate::proxy::harness::proxy_body(&host.url(""), attributes);
-    let created = PROXY.server.post(&PROXY.keys.management, "/proxies", &body);
-    if created.status == 201 {
-        let key = created.json()["key"].as_str().unwrap().to_owned();
-        let request = PROXY.request("POST", "").proxy_key(&key).json(&json!({"a": "x"}));
-        request.send().expect_error(403, StatedDelivery::NotSent);
-    } else {
-        created.expect_problem(400, "application");
+fn tokenize_without_an_application_is_422_and_nothing_is_sent() {
+    let token = json!({"type": "token", "data": "{{ req.body.a }}"});
+    let transforms = json!([{"type": "tokenize", "options": {"token": token}}]);
+    for require_auth in [true, false] {
+        let attributes = json!({"require_auth": require_auth, "request_transforms": transforms});
+        let host = PROXY.destinations.host(&[]);
+        let proxy = PROXY.create_proxy_to(&host, attributes);
+        let request = PROXY.post_to(&proxy).json(&json!({"a": "x"}));
+        request.send().expect_error(422, StatedDelivery::NotSent);
+        assert_eq!(host.request_count(), 0);
     }
-    assert_eq!(host.request_count(), 0);
-    assert!(PROXY.server.count_rows(&PROXY.keys.tenant, "tokens") >= before);
+}
+
+/// Creates an application for the transforms of a proxy.
+fn create_application(kind: &str) -> Value {
+    let body = json!({"name": "collector", "type": kind, "permissions": ["token:create"]});
+    let created = PROXY.server.post(&PROXY.keys.management, "/applications", &body);
+    created.expect_status(201)["id"].clone()
 }
 
 #[test]
 fn failed_response_transform_is_answered_and_hides_the_answer() {
+    let application = create_application("private");
     let tokenize = json!({"type": "tokenize", "options": {"token": {
         "type": "card", "data": {"number": "{{ res.body.pan }}"}}}});
     let append = json!({"type": "append_json", "options": {"location": "$.a", "value": "x"}});
     for transform in [tokenize, append] {
         let (_, proxy) = create_proxy(
             DestinationBehavior::text(200, "not json: 4111111111111111"),
-            json!({"response_transforms": [transform]}),
+            json!({"response_transforms": [transform], "application": {"id": application}}),
         );
         let response = PROXY.post_to(&proxy).json(&json!({})).send();
         response.expect_error(502, StatedDelivery::Answered);
