@@ -6,6 +6,7 @@
 //! for response headers.
 
 pub mod body;
+pub(crate) mod call;
 pub mod error;
 pub mod headers;
 pub mod json_scanner;
