@@ -376,6 +376,12 @@ impl MessageTemplate {
         JsonTree::compile(source, &mut leaf, JSON_DEPTH_MAX).map(Self)
     }
 
+    /// Whether an expression can read this path of the objects, or a part of it.
+    #[must_use]
+    pub fn can_read(&self, path: &[&str]) -> bool {
+        self.0.any(|it| it.can_read(path))
+    }
+
     /// # Errors
     /// As [`MessageExpression::evaluate`].
     pub fn evaluate(
