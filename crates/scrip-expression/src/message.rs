@@ -206,10 +206,10 @@ impl MessageExpression {
         let evaluator = Evaluator::new(scope, inputs.objects, 0);
         let value = evaluator.apply_calls(value, &self.calls).map_err(fail)?;
         scope.budget.charge_value(&value).map_err(fail)?;
-        Ok(match value {
-            Datum::Borrowed(value) => EvaluatedMessage::Borrowed(value),
-            other => EvaluatedMessage::Owned(other.into_value()),
-        })
+        if let Datum::Borrowed(value) = value {
+            return Ok(EvaluatedMessage::Borrowed(value));
+        }
+        Ok(EvaluatedMessage::Owned(value.into_value()))
     }
 
     fn evaluate_source<'v>(

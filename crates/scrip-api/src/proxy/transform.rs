@@ -15,8 +15,9 @@ use hyper::{
     header::{CONTENT_ENCODING, CONTENT_TYPE},
 };
 use scrip_core::{
+    error::FieldError,
     proxy::ProxyTransform,
-    token::{Plaintext, WorkMeter, expression::message::evaluate_message},
+    token::{AttributePath, Plaintext, WorkMeter, expression::message::evaluate_message},
 };
 use scrip_expression::{
     ExpressionPlace, LeafError, MessageInputs, MessageTemplate, NoReferences, Scope,
@@ -178,6 +179,20 @@ impl<'c> TransformRun<'c> {
     }
 }
 
+/// Rejects a call before anything is sent if one of its transforms cannot run.
+///
+/// # Errors
+/// A transform is code.
+pub fn check_transforms<'t>(
+    transforms: impl IntoIterator<Item = &'t ProxyTransform>,
+) -> Result<(), ProxyError> {
+    let is_code = |it: &ProxyTransform| matches!(it, ProxyTransform::Code { .. });
+    if transforms.into_iter().any(is_code) {
+        return Err(TransformError::Code.explain(0, TransformDirection::Request));
+    }
+    Ok(())
+}
+
 /// Whether a transform takes so long that it must not run on a worker of the async runtime.
 #[must_use]
 pub fn is_long(transform: &ProxyTransform, body: &[u8]) -> bool {
@@ -223,11 +238,9 @@ impl TransformError {
             ),
             Self::Rule(rule) => ProxyError::invalid(path, rule),
             Self::Expression(error) => {
-                let steps = scrip_core::token::AttributePath::from_steps(&error.path);
-                let field = scrip_core::FieldError::from_expression_error(
-                    steps.as_str().to_owned(),
-                    error.cause,
-                );
+                let steps = AttributePath::from_steps(&error.path);
+                let field =
+                    FieldError::from_expression_error(steps.as_str().to_owned(), error.cause);
                 field.prefix_path(&path).into()
             }
             Self::TooLarge => ProxyError::too_large(),

@@ -1,12 +1,14 @@
 //! The regular expression of a mask.
 
+use std::sync::Arc;
+
 use regex_automata::{MatchKind, hybrid::dfa::DFA, meta::Regex, nfa::thompson, util::syntax};
 
 /// A compiled expression with at least one capture group. One search takes linear time.
 #[derive(Debug, Clone)]
 pub struct MaskPattern {
     regex: Regex,
-    scanner: DFA,
+    scanner: Arc<DFA>,
 }
 
 const EXPRESSION_CHARS_MAX: usize = 1000;
@@ -50,7 +52,7 @@ impl MaskPattern {
             .syntax(syntax)
             .build(expression)
             .map_err(|_| INVALID)?;
-        Ok(Self { regex, scanner })
+        Ok(Self { regex, scanner: Arc::new(scanner) })
     }
 
     #[must_use]
