@@ -60,9 +60,9 @@ fn policy_calls(keys: &TenantApiKeys) -> Vec<PolicyCall> {
         PolicyCall::new("PUT", &application, management, Some(update_body)),
         PolicyCall::new("POST", &format!("{application}/keys"), management, None),
         PolicyCall::new("PUT", "/tenants/self", management, Some(tenant_body)),
+        PolicyCall::new("POST", "/sessions/authorize", &keys.private, Some(authorize_body)),
         PolicyCall::new("POST", "/proxies", management, Some(proxy_body.clone())),
         PolicyCall::new("PUT", &proxy, management, Some(proxy_body)),
-        PolicyCall::new("POST", "/sessions/authorize", &keys.private, Some(authorize_body)),
     ]
 }
 

@@ -32,15 +32,18 @@ fn secrets_of_a_proxy_are_sealed_and_not_recorded() {
 
     let rows = server.engine.select("SELECT name, digest, settings, secrets, mac FROM proxies");
     assert_eq!(rows.len(), 1);
-    let records = server.engine.select("SELECT operation, entity, outcome FROM audit");
+    let records = server.engine.select("SELECT operation, entity, outcome FROM log_records");
     let reads = server
         .engine
-        .select_from_log(LogKind::Read, "SELECT operation, entity, outcome FROM audit");
+        .select_from_log(LogKind::Read, "SELECT operation, entity, outcome FROM log_records");
     let stored = format!("{rows:?}{records:?}{reads:?}");
     let private_key = CERTIFICATE["private_key_pem"].as_str().unwrap();
     let private_key = private_key.lines().nth(1).unwrap();
     let proxy_keys = [text_field(&proxy, "key"), text_field(&created, "key")];
+    let stored_hex = stored.replace(", ", "");
     for hidden in [secret, private_key, &proxy_keys[0], &proxy_keys[1]] {
+        let hex: String = hidden.bytes().map(|it| format!("{it:02x}")).collect();
+        assert!(!stored_hex.contains(&hex), "{hidden} is stored in clear");
         assert!(!stored.contains(hidden), "{hidden} is stored in clear");
     }
     let id = text_field(&proxy, "id");
