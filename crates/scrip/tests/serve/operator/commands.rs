@@ -435,7 +435,8 @@ fn deleted_tenant_rows_put_back_are_not_served() {
     let key = value_text(&application["key"]);
     assert_eq!(get_status(&server, "/tokens/none", &key), 404);
     let connection = open_database(&process);
-    let tables = ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys"];
+    let tables =
+        ["tenants", "tenant_keys", "permanent_keys", "applications", "api_keys", "proxies"];
     let each = |what: &str| -> String {
         tables.iter().map(|it| what.replace("{}", it)).collect::<Vec<_>>().join(";")
     };
