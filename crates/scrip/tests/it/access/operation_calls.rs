@@ -54,7 +54,7 @@ const ROWS: &[(Operation, BuildBody)] = &[
     (Operation::CreateProxy, |_| Some(json!({"name": "new", "destination_url": "https://psp.example"}))),
     (Operation::ListProxies, |_| None),
     (Operation::GetProxy, |_| None),
-    (Operation::UpdateProxy, |_| Some(json!({"name": "touched", "destination_url": "https://psp.example/v2"}))),
+    (Operation::UpdateProxy, |_| Some(json!({"name": "touched", "destination_url": "https://psp.example/v1"}))),
     (Operation::PatchProxy, |_| Some(json!({"name": "touched"}))),
     (Operation::DeleteProxy, |_| None),
     (Operation::SetProxyClientCertificate, |_| Some(CERTIFICATE.clone())),
