@@ -122,6 +122,17 @@ operations! {
     DeleteApiKey "delete_api_key" of ApiKey;
     ImportApiKey "import_api_key" of ApiKey;
     ListPermissions "list_permissions";
+    CreateProxy "create_proxy" of Proxy;
+    ListProxies "list_proxies" of Proxy;
+    GetProxy "get_proxy" of Proxy;
+    UpdateProxy "update_proxy" of Proxy;
+    PatchProxy "patch_proxy" of Proxy;
+    DeleteProxy "delete_proxy" of Proxy;
+    SetProxyClientCertificate "set_proxy_client_certificate" of Proxy;
+    DeleteProxyClientCertificate "delete_proxy_client_certificate" of Proxy;
+    // By the operator: the host that selects a proxy.
+    AddProxyHost "add_proxy_host" of Proxy;
+    RemoveProxyHost "remove_proxy_host" of Proxy;
     CreateAccessSession "create_access_session" of AccessSession;
     AuthorizeAccessSession "authorize_access_session" of AccessSession;
     ListAccessSessions "list_access_sessions" of AccessSession;
@@ -158,6 +169,7 @@ words! {
         Tenant = "tenant",
         AccessSession = "session",
         ThreeDsSession = "3ds_session",
+        Proxy = "proxy",
     }
 }
 
@@ -173,6 +185,7 @@ impl EntityType {
             Self::Tenant => "Tenant",
             Self::AccessSession => "Session",
             Self::ThreeDsSession => "3DS session",
+            Self::Proxy => "Proxy",
         }
     }
 }

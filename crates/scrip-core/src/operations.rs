@@ -4,6 +4,7 @@ pub mod access_sessions;
 pub mod applications;
 pub mod claim_idempotency_key;
 pub mod logs;
+pub mod proxies;
 pub mod record_rejection;
 pub mod tenants;
 pub mod threeds_sessions;

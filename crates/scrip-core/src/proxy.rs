@@ -5,6 +5,7 @@
 
 pub mod certificate;
 pub mod destination_url;
+pub mod details;
 pub mod draft;
 pub mod host_name;
 pub mod key;
@@ -18,6 +19,7 @@ pub mod transform;
 pub use self::{
     certificate::{AuthorityCertificates, CertificateSummary, ClientCertificate, TlsMinimum},
     destination_url::{DestinationUrl, LoopbackDestinations, PathError},
+    details::ProxyDetails,
     draft::{ProxyDraft, ProxyTimeout},
     host_name::HostName,
     key::ProxyKeyText,

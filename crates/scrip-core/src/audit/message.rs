@@ -84,6 +84,7 @@ pub fn message(operation: &str, outcome: &str) -> Option<String> {
 /// The phrase for a change that the name of the operation describes.
 fn change_phrase(operation: &str) -> Option<&'static str> {
     match operation.split(' ').next()? {
+        "delete" if operation != "delete proxy" && operation.starts_with("delete proxy ") => None,
         "create" => Some("was created"),
         "import" => Some("was imported"),
         "delete" => Some("was deleted"),
@@ -109,6 +110,9 @@ mod tests {
         check("create_token", "created", Some("Create token: the token was created."));
         check("get_token", "masked", Some("Get token: the token was shown masked."));
         check("create_api_key", "done", Some("Create api key: the API key was created."));
+        let removal = "Delete proxy client certificate: the proxy was changed.";
+        check("delete_proxy_client_certificate", "done", Some(removal));
+        check("delete_proxy", "done", Some("Delete proxy: the proxy was deleted."));
         check("delete_tenant", "done", Some("Delete tenant: the tenant was deleted."));
         check("set_tenant_quotas", "done", Some("Set tenant quotas: the tenant was changed."));
         let rejection = "Search tokens: the request was rejected: it is invalid.";

@@ -170,7 +170,7 @@ mod tests {
         assert!(summary.subject.contains("CN=shop"), "{}", summary.subject);
         assert_eq!(summary.issuer, summary.subject);
         assert_eq!(summary.sha256.len(), 64);
-        assert_eq!(summary.not_after.to_string(), "2040-01-02T00:00:00Z");
+        assert_eq!(summary.not_after.to_string(), "2040-01-02T00:00:00+00:00");
         assert_eq!(CertificateSummary::from_pem(&pem).as_ref(), Some(summary));
         assert_eq!(format!("{certificate:?}"), "ClientCertificate");
     }

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 28] = [$(Self::$kind),*];
+            pub const ALL: [Self; 29] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -85,6 +85,12 @@ kinds! {
     ApiKeys "api_keys" {
         Id tenant, Id application, Id id, Bytes digest, Id created_by optional, Number created_at,
         Bytes mac,
+    }
+    Proxies "proxies" {
+        Id tenant, Id id, Bytes digest, Text name, Id application optional, Number require_auth,
+        Number disable_detokenization, Text host optional, Bytes settings, Bytes secrets,
+        Id created_by optional, Number created_at, Id modified_by optional,
+        Number modified_at optional, Bytes mac,
     }
     DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
     AccessSessions "access_sessions" {
