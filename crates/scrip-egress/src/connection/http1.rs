@@ -25,6 +25,8 @@ use crate::{
 
 /// Fields in the head of a response.
 const HEADERS_MAX: usize = 256;
+/// The library accepts no smaller buffer.
+const BUFFER_BYTES_MIN: usize = 8192;
 
 pub(crate) struct Http1Connection {
     sender: SendRequest<Full<Bytes>>,
@@ -41,7 +43,8 @@ impl Http1Connection {
         let written = stream.bytes_written();
         let mut builder = http1::Builder::new();
         // Vectored writes avoid a copy of the body, which may contain card numbers.
-        builder.writev(true).max_buf_size(head_bytes_max.max(8192)).max_headers(HEADERS_MAX);
+        builder.writev(true).max_headers(HEADERS_MAX);
+        builder.max_header_size(head_bytes_max).max_buf_size(head_bytes_max.max(BUFFER_BYTES_MIN));
         let handshake = builder.handshake(TokioIo::new(stream)).await;
         let (sender, connection) =
             handshake.map_err(|error| SendFailure::from_http_error(&error))?;
