@@ -67,21 +67,29 @@ async fn silent_destination_times_out_as_maybe_sent() {
     let setup = Setup::new();
     let peer = setup
         .peer(|mut stream, log| async move {
+            answer_first_request(&mut stream).await?;
             log.record(read_request(&mut stream).await?);
             // Until the client closes the connection.
             stream.read_u8().await.map(drop)
         })
         .await;
     let client = setup.client(&peer);
-    // The connection, so that the deadline applies to the response only.
     let destination = peer_url(peer.port(), "/");
-    let deadline = Instant::now() + Duration::from_secs(2);
+    text(send(&client, &destination, get()).await.unwrap()).await;
+    let deadline = Instant::now() + Duration::from_millis(300);
     let result = client.send(&destination, SCOPE, None, post("card"), deadline).await;
     assert_eq!(result.unwrap_err(), maybe_sent(SendFailure::Timeout));
     // The connection is closed, not pooled.
     crate::peers::wait_until(|| peer.log.closed() == 1).await;
     assert_eq!(client.stats().idle_connections, 0);
     assert_eq!(client.stats().requests_in_progress, 0);
+}
+
+/// The first request opens the connection, so that the deadline of the next one applies to the
+/// response only.
+async fn answer_first_request(stream: &mut PeerStream) -> io::Result<()> {
+    read_request(stream).await?;
+    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await
 }
 
 #[tokio::test]
@@ -118,6 +126,7 @@ async fn slow_body_ends_with_a_timeout() {
     let setup = Setup::new();
     let peer = setup
         .peer(|mut stream, _| async move {
+            answer_first_request(&mut stream).await?;
             read_request(&mut stream).await?;
             stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n").await?;
             // Slow, but never silent for long.
@@ -128,9 +137,10 @@ async fn slow_body_ends_with_a_timeout() {
         })
         .await;
     let client = setup.client(&peer);
-    let deadline = Instant::now() + Duration::from_secs(2);
-    let response =
-        client.send(&peer_url(peer.port(), "/"), SCOPE, None, get(), deadline).await.unwrap();
+    let destination = peer_url(peer.port(), "/");
+    text(send(&client, &destination, get()).await.unwrap()).await;
+    let deadline = Instant::now() + Duration::from_secs(3);
+    let response = client.send(&destination, SCOPE, None, get(), deadline).await.unwrap();
     assert_eq!(response.into_body().collect(1000).await.unwrap_err(), BodyError::Timeout);
     assert_eq!(client.stats().idle_connections, 0);
 }

@@ -42,7 +42,6 @@ pub(crate) struct Peer {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct PeerLog {
     connections: Arc<AtomicUsize>,
-    handshakes: Arc<AtomicUsize>,
     requests: Arc<Mutex<Vec<String>>>,
     closed: Arc<AtomicUsize>,
 }
@@ -50,10 +49,6 @@ pub(crate) struct PeerLog {
 impl PeerLog {
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::SeqCst)
-    }
-
-    pub(crate) fn handshakes(&self) -> usize {
-        self.handshakes.load(Ordering::SeqCst)
     }
 
     /// Connections that the handler ended.
@@ -146,7 +141,6 @@ async fn accept(
                     Err(_) => return,
                 },
             };
-            log.handshakes.fetch_add(1, Ordering::SeqCst);
             // A client that goes away is part of many tests.
             drop(handle(stream, log.clone()).await);
             log.closed.fetch_add(1, Ordering::SeqCst);
