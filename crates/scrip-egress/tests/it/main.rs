@@ -2,7 +2,6 @@
 
 #![expect(
     clippy::unwrap_used,
-    clippy::panic,
     reason = "clippy.toml exempts #[test] functions but not the helpers of a test crate"
 )]
 

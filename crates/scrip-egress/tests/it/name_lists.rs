@@ -7,6 +7,7 @@ use scrip_egress::{
 
 use crate::support::{SCOPE, TableResolver, client};
 
+const PUBLIC: &str = "93.184.216.34";
 const NOT_LISTED: GuardRejection = GuardRejection::NotListed;
 const LOCAL_NAME: GuardRejection = GuardRejection::LocalName;
 const LOOPBACK: GuardRejection = GuardRejection::Address(AddressClass::Loopback);
@@ -15,26 +16,29 @@ const METADATA: GuardRejection = GuardRejection::Address(AddressClass::Metadata)
 const UNSPECIFIED: GuardRejection = GuardRejection::Address(AddressClass::Unspecified);
 const MULTICAST: GuardRejection = GuardRejection::Address(AddressClass::Multicast);
 
+/// The list, the name, its addresses, and the rejection.
+type ListCase =
+    (&'static [&'static str], &'static str, &'static [&'static str], Option<GuardRejection>);
+
 #[tokio::test]
 async fn list_restricts_names_and_permits_networks() {
-    let public = "93.184.216.34";
-    let rows: &[(&[&str], &str, &[&str], Option<GuardRejection>)] = &[
-        (&[], "a.example", &[public], None),
-        (&["api.example"], "api.example", &[public], None),
-        (&["API.Example"], "api.example", &[public], None),
-        (&["api.example"], "b.api.example", &[public], Some(NOT_LISTED)),
-        (&["api.example"], "api.example.hostile.example", &[public], Some(NOT_LISTED)),
-        (&["*.example.com"], "api.example.com", &[public], None),
-        (&["*.example.com"], "a.b.example.com", &[public], None),
-        (&["*.example.com"], "example.com", &[public], Some(NOT_LISTED)),
-        (&["*.example.com"], "hostileexample.com", &[public], Some(NOT_LISTED)),
-        (&["*.example.com"], "example.com.hostile.example", &[public], Some(NOT_LISTED)),
-        (&["*"], "anything.example", &[public], None),
+    let rows: &[ListCase] = &[
+        (&[], "a.example", &[PUBLIC], None),
+        (&["api.example"], "api.example", &[PUBLIC], None),
+        (&["API.Example"], "api.example", &[PUBLIC], None),
+        (&["api.example"], "b.api.example", &[PUBLIC], Some(NOT_LISTED)),
+        (&["api.example"], "api.example.hostile.example", &[PUBLIC], Some(NOT_LISTED)),
+        (&["*.example.com"], "api.example.com", &[PUBLIC], None),
+        (&["*.example.com"], "a.b.example.com", &[PUBLIC], None),
+        (&["*.example.com"], "example.com", &[PUBLIC], Some(NOT_LISTED)),
+        (&["*.example.com"], "hostileexample.com", &[PUBLIC], Some(NOT_LISTED)),
+        (&["*.example.com"], "example.com.hostile.example", &[PUBLIC], Some(NOT_LISTED)),
+        (&["*"], "anything.example", &[PUBLIC], None),
         // A network alone allows the names in it, and no other.
-        (&["93.184.216.0/24"], "a.example", &[public], None),
-        (&["93.184.216.34"], "a.example", &[public], None),
+        (&["93.184.216.0/24"], "a.example", &[PUBLIC], None),
+        (&["93.184.216.34"], "a.example", &[PUBLIC], None),
         (&["93.184.216.0/24"], "a.example", &["93.184.217.1"], Some(NOT_LISTED)),
-        (&["93.184.216.0/24"], "a.example", &[public, "93.184.217.1"], Some(NOT_LISTED)),
+        (&["93.184.216.0/24"], "a.example", &[PUBLIC, "93.184.217.1"], Some(NOT_LISTED)),
         // An address that is not public needs its network, also with its name on the list.
         (&["a.example"], "a.example", &["10.1.2.3"], Some(PRIVATE)),
         (&["*"], "a.example", &["10.1.2.3"], Some(PRIVATE)),
@@ -53,7 +57,7 @@ async fn list_restricts_names_and_permits_networks() {
         (&["0.0.0.0/0", "::/0"], "a.example", &["::"], Some(UNSPECIFIED)),
         (&["0.0.0.0/0", "::/0"], "a.example", &["224.0.0.1"], Some(MULTICAST)),
         // Local names need an entry of their own.
-        (&["*"], "psp.internal", &[public], Some(LOCAL_NAME)),
+        (&["*"], "psp.internal", &[PUBLIC], Some(LOCAL_NAME)),
         (&["10.1.0.0/16"], "psp.internal", &["10.1.2.3"], Some(LOCAL_NAME)),
         (&["psp.internal", "10.1.0.0/16"], "psp.internal", &["10.1.2.3"], None),
         (&["*.internal", "10.1.0.0/16"], "psp.internal", &["10.1.2.3"], None),
