@@ -273,6 +273,8 @@ async fn framing_headers_of_the_caller_are_replaced() {
         .header("Expect", "100-continue")
         .header("Upgrade", "websocket")
         .header("TE", "trailers")
+        .header("Proxy-Authorization", "Basic eA==")
+        .header("Proxy-Connection", "keep-alive")
         .header("X-Kept", "yes")
         .body(Bytes::from_static(b"0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"))
         .unwrap();

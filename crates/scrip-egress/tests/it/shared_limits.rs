@@ -89,16 +89,16 @@ async fn freed_places_go_to_the_waiting_tenants_in_turn() {
     // The first tenant has two places and many waiting requests; the second gets the third place.
     let first: Vec<_> = (0..20).map(|it| slow.request("/first", scope(1, it))).collect();
     slow.wait_for_requests(2).await;
-    let second: Vec<_> = (0..3).map(|it| slow.request("/second", scope(2, it))).collect();
+    let second: Vec<_> = (0..20).map(|it| slow.request("/second", scope(2, it))).collect();
     slow.wait_for_requests(3).await;
-    wait_until(|| slow.client.stats().requests_waiting == 20).await;
-    for count in 4..10 {
+    wait_until(|| slow.client.stats().requests_waiting == 37).await;
+    for count in 4..=18 {
         slow.responses.add_permits(1);
         slow.wait_for_requests(count).await;
     }
     let log = slow.peer.log.requests();
     let served = log.iter().filter(|it| it.starts_with("GET /second")).count();
-    assert_eq!(served, 3, "{log:?}");
+    assert!((8..=10).contains(&served), "{served} of 18");
     for request in second.into_iter().chain(first) {
         slow.responses.add_permits(1);
         request.abort();
