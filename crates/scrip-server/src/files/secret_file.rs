@@ -89,7 +89,8 @@ fn owner_advice(user: u32, command: &str, name: &dyn Display) -> String {
     let advice = "run scrip as the user of the server";
     match user {
         0 => format!(
-            "{advice}. If the file belongs to another user, give it to that user with {command}"
+            "{advice}. If the server runs as another user, give the file to the user of the server \
+             with {command}"
         ),
         _ => format!("{advice}. If that is user {user}, run: {command} {user} {name}"),
     }
