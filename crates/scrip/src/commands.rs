@@ -202,16 +202,16 @@ pub(crate) fn explain_record_failure(vault: &Vault, error: Error) -> anyhow::Err
     if vault.store.condition() == StoreCondition::DiskFull {
         return anyhow::anyhow!("the disk of the vault is full");
     }
-    match &error {
-        // A command has no queue of its own, so it waited for a transaction of another process.
-        Error::Unavailable(cause) if matches!(cause.downcast_ref(), Some(StoreError::Busy)) => {
-            anyhow::anyhow!(
-                "an earlier commit got no response in time. PostgreSQL waits for a standby that is \
-                 away, or a server is overloaded: see the log of the server"
-            )
-        }
-        _ => explain(error),
+    // A command has no queue of its own, so it waited for a transaction of another process.
+    if let Error::Unavailable(cause) = &error
+        && matches!(cause.downcast_ref(), Some(StoreError::Busy))
+    {
+        return anyhow::anyhow!(
+            "an earlier commit got no response in time. PostgreSQL waits for a standby that is \
+             away, or a server is overloaded: see the log of the server"
+        );
     }
+    explain(error)
 }
 
 /// Warns that the change of a command was made, but its outcome is not recorded.
@@ -273,7 +273,13 @@ impl Operator {
         let result = action.await;
         let outcome = if result.is_ok() { "completed" } else { "aborted" };
         if let Err(error) = self.vault.record_command(command, outcome).await {
-            warn_about_outcome(explain_record_failure(&self.vault, error));
+            let cause = explain_record_failure(&self.vault, error);
+            match &result {
+                Ok(_) => warn_about_outcome(cause),
+                Err(_) => warn(
+                    &cause.context("the failure of this command is not recorded in the audit log"),
+                ),
+            }
         }
         result
     }
