@@ -11,6 +11,7 @@ mod policy_restore;
 mod policy_restore_deleted;
 #[cfg(target_os = "linux")]
 mod quotas;
+mod recorded_commands;
 #[cfg(target_os = "linux")]
 mod stalled_command;
 mod tenant_types;
