@@ -5,6 +5,7 @@ pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
+pub mod proxy_egress;
 pub mod readiness;
 pub mod response_memory;
 
@@ -16,6 +17,7 @@ use scrip_core::{
     audit::{Operation, authentic_time::load_authentic_time},
     error::Error,
     policy::Directory,
+    proxy::LoopbackDestinations,
     time::MonotonicClock,
 };
 use scrip_seal::{KeySource, Pepper};
@@ -28,6 +30,7 @@ use crate::{
         body_memory::BodyMemory,
         in_flight::InFlightTasks,
         limits::RequestLimits,
+        proxy_egress::{CallLimits, ProxyEgress},
         readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
     },
@@ -54,6 +57,8 @@ pub struct App {
     /// Deprecated operations that the operator switched off. Other operations cannot be switched
     /// off.
     pub disabled_operations: Vec<Operation>,
+    /// Whether proxies may have a destination on this machine: for development only.
+    pub loopback_destinations: LoopbackDestinations,
     /// Memory for bodies of authenticated callers, and for the values parsed from them.
     pub body_memory: Arc<BodyMemory>,
     /// Memory for bodies of routes that need no key.
@@ -73,6 +78,11 @@ pub struct App {
     /// Running calls to directory servers. Their outcome is stored even if the client has
     /// disconnected.
     pub authentications_in_flight: InFlightTasks,
+    /// The client of proxied calls.
+    pub proxy_egress: ProxyEgress,
+    /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
+    /// has disconnected.
+    pub calls_in_flight: InFlightTasks,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -120,9 +130,12 @@ impl App {
             limiter: Limiter::default(),
             trusted_proxies: TrustedProxies::default(),
             disabled_operations: Vec::new(),
+            loopback_destinations: LoopbackDestinations::Rejected,
+            proxy_egress: ProxyEgress::default(),
+            calls_in_flight: InFlightTasks::default(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(
-                MESSAGE_BYTES_MAX,
+                MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),
                 KEYLESS_BODY_MEMORY_BYTES,
                 BODY_MEMORY_NETWORK_SHARE,
             ),

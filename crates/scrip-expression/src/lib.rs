@@ -14,6 +14,7 @@ mod filter;
 mod host_functions;
 mod inner_steps;
 mod json_tree;
+mod message;
 mod syntax;
 mod template;
 mod value;
@@ -34,6 +35,10 @@ pub use crate::{
     },
     host_functions::{HmacAlgorithm, HostFunctions},
     json_tree::{LeafError, PathStep},
+    message::{
+        EvaluatedMessage, ExpressionPlace, MessageExpression, MessageInputs, MessagePart,
+        MessageSource, MessageTemplate, MessageText, NoReferences, ResolveReference,
+    },
     syntax::{PlainPart, ast::Expression},
     template::Template,
 };
@@ -91,6 +96,14 @@ impl ExpressionError {
             source.char_indices().take_while(|(index, _)| *index < byte).count();
         Self { position: characters_before.saturating_add(1), problem }
     }
+}
+
+/// Checks the syntax and the limits of a `JSONPath`.
+///
+/// # Errors
+/// The text is not a `JSONPath`, or it is too complex.
+pub fn check_json_path(text: &str) -> Result<(), &'static str> {
+    filter::JsonPathQuery::parse(text).map(drop)
 }
 
 /// Whether a text contains anything to evaluate.
