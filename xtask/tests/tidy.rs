@@ -17,12 +17,16 @@ use xtask::{parameters, sources, statistics};
 const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-expression", &[]),
     ("scrip-seal", &[]),
+    ("scrip-egress", &[]),
     ("scrip-threeds", &[]),
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-simulator", &["scrip-threeds"]),
-    ("scrip-api", &["scrip-core", "scrip-seal", "scrip-threeds"]),
-    ("scrip-server", &["scrip-api", "scrip-core", "scrip-seal", "scrip-store", "scrip-threeds"]),
+    ("scrip-api", &["scrip-core", "scrip-egress", "scrip-seal", "scrip-threeds"]),
+    (
+        "scrip-server",
+        &["scrip-api", "scrip-core", "scrip-egress", "scrip-seal", "scrip-store", "scrip-threeds"],
+    ),
     ("scrip-demo", &["scrip-api", "scrip-core", "scrip-seal"]),
     (
         "scrip",
@@ -30,6 +34,7 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
             "scrip-api",
             "scrip-core",
             "scrip-demo",
+            "scrip-egress",
             "scrip-seal",
             "scrip-server",
             "scrip-simulator",
@@ -43,10 +48,12 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
 /// External crates that only some crates may use: HTTP, sockets, the command line, SQL and
 /// algorithms each have their owner.
 const EXCLUSIVE_DEPENDENCIES: &[(&[&str], &[&str])] = &[
-    (&["scrip-api", "scrip-server", "scrip-demo"], &["axum", "hyper", "http-body-util"]),
+    (&["scrip-api", "scrip-server", "scrip-demo"], &["axum"]),
+    (&["scrip-api", "scrip-egress", "scrip-server", "scrip-demo"], &["hyper", "http-body-util"]),
     (&["scrip-api"], &["form_urlencoded", "tower"]),
-    (&["scrip-server"], &["hyper-util", "redis", "rustls", "tokio-rustls", "toml"]),
-    (&["scrip-api", "scrip-server"], &["ipnet"]),
+    (&["scrip-server"], &["redis", "toml"]),
+    (&["scrip-egress", "scrip-server"], &["hyper-util", "rustls", "tokio-rustls"]),
+    (&["scrip-api", "scrip-egress", "scrip-server"], &["ipnet"]),
     (&["scrip"], &["clap", "clap_complete", "csv"]),
     (&["scrip-server", "scrip"], &["nix"]),
     (&["scrip-store"], &["rusqlite", "tokio-postgres", "deadpool-postgres"]),
@@ -210,6 +217,20 @@ fn product_code_never_weakens_the_disclosure_rules() {
         let text = fs::read_to_string(&path).unwrap();
         let is_weakened = text.contains("weakened_for_control_run") && !path.ends_with(definition);
         assert!(!is_weakened, "{} weakens the disclosure rules", path.display());
+    }
+}
+
+/// Only control runs of tests may connect without the guard.
+#[test]
+fn product_code_never_disables_the_egress_guard() {
+    let definition = Path::new("scrip-egress/src/settings.rs");
+    for path in
+        repository_files("rs").filter(|it| it.components().any(|it| it.as_os_str() == "src"))
+    {
+        let text = fs::read_to_string(&path).unwrap();
+        let is_disabled =
+            text.contains("without_guard_for_control_run") && !path.ends_with(definition);
+        assert!(!is_disabled, "{} disables the egress guard", path.display());
     }
 }
 

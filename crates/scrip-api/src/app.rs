@@ -16,6 +16,7 @@ use scrip_core::{
     audit::{Operation, authentic_time::load_authentic_time},
     error::Error,
     policy::Directory,
+    proxy::LoopbackDestinations,
     time::MonotonicClock,
 };
 use scrip_seal::{KeySource, Pepper};
@@ -54,6 +55,8 @@ pub struct App {
     /// Deprecated operations that the operator switched off. Other operations cannot be switched
     /// off.
     pub disabled_operations: Vec<Operation>,
+    /// Whether proxies may have a destination on this machine: for development only.
+    pub loopback_destinations: LoopbackDestinations,
     /// Memory for bodies of authenticated callers, and for the values parsed from them.
     pub body_memory: Arc<BodyMemory>,
     /// Memory for bodies of routes that need no key.
@@ -120,6 +123,7 @@ impl App {
             limiter: Limiter::default(),
             trusted_proxies: TrustedProxies::default(),
             disabled_operations: Vec::new(),
+            loopback_destinations: LoopbackDestinations::Rejected,
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(
                 MESSAGE_BYTES_MAX,

@@ -9,6 +9,7 @@ pub(crate) mod logs;
 pub(crate) mod notifications;
 pub(crate) mod pages;
 pub mod probes;
+pub(crate) mod proxies;
 pub(crate) mod tenants;
 pub(crate) mod threeds;
 pub(crate) mod token_intents;

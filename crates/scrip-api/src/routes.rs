@@ -13,8 +13,8 @@ use scrip_core::{
 
 use crate::{
     handlers::{
-        access_sessions, api_keys, applications, catalogs, logs, tenants, threeds, token_intents,
-        tokenize, tokens,
+        access_sessions, api_keys, applications, catalogs, logs, proxies, tenants, threeds,
+        token_intents, tokenize, tokens,
     },
     problem::Problem,
     route::{AuthenticatedRequest, BodyKind, Handled, HandlerFuture, Route, count_path_parameters},
@@ -64,6 +64,15 @@ pub const ROUTES: &[Route] = &[
     route(Operation::GetApiKey, MethodFilter::GET, "/applications/{id}/keys/{key_id}", requires(Permission::ApplicationRead), None, |it| Box::pin(api_keys::get(it))),
     route(Operation::DeleteApiKey, MethodFilter::DELETE, "/applications/{id}/keys/{key_id}", requires(Permission::ApplicationDelete), None, |it| Box::pin(api_keys::delete(it))),
     route(Operation::ListPermissions, MethodFilter::GET, "/permissions", ANY_KEY, None, |it| Box::pin(catalogs::permissions(it))),
+
+    route(Operation::CreateProxy, MethodFilter::POST, "/proxies", requires(Permission::ProxyCreate), Json, |it| Box::pin(proxies::create(it))),
+    route(Operation::ListProxies, MethodFilter::GET, "/proxies", requires(Permission::ProxyRead), None, |it| Box::pin(proxies::list(it))),
+    route(Operation::GetProxy, MethodFilter::GET, "/proxies/{id}", requires(Permission::ProxyRead), None, |it| Box::pin(proxies::get(it))),
+    route(Operation::UpdateProxy, MethodFilter::PUT, "/proxies/{id}", requires(Permission::ProxyUpdate), Json, |it| Box::pin(proxies::update(it))),
+    route(Operation::PatchProxy, MethodFilter::PATCH, "/proxies/{id}", requires(Permission::ProxyUpdate), MergePatch, |it| Box::pin(proxies::patch(it))),
+    route(Operation::DeleteProxy, MethodFilter::DELETE, "/proxies/{id}", requires(Permission::ProxyDelete), None, |it| Box::pin(proxies::delete(it))),
+    route(Operation::SetProxyClientCertificate, MethodFilter::PUT, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), Json, |it| Box::pin(proxies::set_client_certificate(it))),
+    route(Operation::DeleteProxyClientCertificate, MethodFilter::DELETE, "/proxies/{id}/client-certificate", requires(Permission::ProxyUpdate), None, |it| Box::pin(proxies::delete_client_certificate(it))),
 
     route(Operation::CreateAccessSession, MethodFilter::POST, "/sessions", PUBLIC, None, |it| Box::pin(access_sessions::create(it))),
     route(Operation::AuthorizeAccessSession, MethodFilter::POST, "/sessions/authorize", PRIVATE, Json, |it| Box::pin(access_sessions::authorize(it))),

@@ -5,6 +5,7 @@ pub mod fields;
 pub mod json;
 pub mod log;
 pub mod policy;
+pub(crate) mod proxies;
 pub(crate) mod query;
 pub mod response;
 pub(crate) mod threeds;

@@ -11,6 +11,7 @@ pub mod head_file;
 pub mod key_use;
 pub(crate) mod log_page;
 pub mod message;
+pub mod outcome_queue;
 pub mod read_log;
 pub mod record_reads;
 pub mod record_scan;
@@ -25,6 +26,7 @@ pub use self::{
         RecordSubject,
     },
     head_file::{SavedHead, SavedHeads},
+    outcome_queue::OutcomeQueue,
     read_log::{ReadLogBatch, ReadLogEntry},
     record_scan::{RecordFilter, ScanRecords, ScannedRecords},
     trail::{AuditTrail, ReadRecording},
@@ -98,7 +100,7 @@ operations! {
     // names, so that the operation of a record determines the type of its entity.
     ConvertTokenIntent "convert_token_intent" of TokenIntent;
     DetokenizeTokenIntent "detokenize_token_intent" of TokenIntent;
-    // The effect of Create Session and Authenticate Session on the card of a session.
+    // The effect of a 3DS session on its card, and of a proxied call on the tokens in it.
     UseToken "use_token" of Token;
     UseTokenIntent "use_token_intent" of TokenIntent;
     CreateTenant "create_tenant" of Tenant;
@@ -122,6 +124,17 @@ operations! {
     DeleteApiKey "delete_api_key" of ApiKey;
     ImportApiKey "import_api_key" of ApiKey;
     ListPermissions "list_permissions";
+    CreateProxy "create_proxy" of Proxy;
+    ListProxies "list_proxies" of Proxy;
+    GetProxy "get_proxy" of Proxy;
+    UpdateProxy "update_proxy" of Proxy;
+    PatchProxy "patch_proxy" of Proxy;
+    DeleteProxy "delete_proxy" of Proxy;
+    SetProxyClientCertificate "set_proxy_client_certificate" of Proxy;
+    DeleteProxyClientCertificate "delete_proxy_client_certificate" of Proxy;
+    // By the operator: the host that selects a proxy.
+    AddProxyHost "add_proxy_host" of Proxy;
+    RemoveProxyHost "remove_proxy_host" of Proxy;
     CreateAccessSession "create_access_session" of AccessSession;
     AuthorizeAccessSession "authorize_access_session" of AccessSession;
     ListAccessSessions "list_access_sessions" of AccessSession;
@@ -136,6 +149,8 @@ operations! {
     NotifyChallenge "notify_challenge" of ThreeDsSession;
     ReceiveResult "receive_result" of ThreeDsSession;
     ExpireThreeDsSession "expire_threeds_session" of ThreeDsSession;
+    // A call of a proxy. The tokens of the call have records of their use.
+    InvokeProxy "invoke_proxy" of Proxy;
     ListConnectionFormulas "list_connection_formulas";
     ListLogs "list_logs" of Tenant;
     ListLogEntityTypes "list_log_entity_types";
@@ -158,6 +173,7 @@ words! {
         Tenant = "tenant",
         AccessSession = "session",
         ThreeDsSession = "3ds_session",
+        Proxy = "proxy",
     }
 }
 
@@ -173,6 +189,7 @@ impl EntityType {
             Self::Tenant => "Tenant",
             Self::AccessSession => "Session",
             Self::ThreeDsSession => "3DS session",
+            Self::Proxy => "Proxy",
         }
     }
 }
@@ -202,6 +219,9 @@ pub struct AuditRecord {
     pub os_user: Option<Arc<str>>,
     /// The number of events in an aggregated record.
     pub repeats: Option<i64>,
+    /// Method, destination host and proxy of a proxied call. Never text that may contain a card
+    /// number.
+    pub detail: Option<Arc<str>>,
     /// The key for the link. Code that links the record needs no other access to the key.
     key: Arc<AuditKey>,
 }
@@ -264,6 +284,7 @@ impl AuditRecord {
             api_key: None,
             os_user: None,
             repeats: None,
+            detail: None,
             key: Arc::clone(key),
         }
     }

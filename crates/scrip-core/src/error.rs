@@ -119,6 +119,12 @@ pub enum Denial {
     /// The expression would reveal data that the caller may not read.
     #[error("{0} would reveal data that this key may not read; that needs a reveal right")]
     ExposingExpression(&'static str),
+    /// The change of a proxy decides who receives card data, or lends the rights of an application.
+    #[error(
+        "this change of the proxy also needs application:update, because it decides where data is \
+         sent or which rights the proxy has"
+    )]
+    NeedsApplicationUpdate,
     /// The operator has not enabled 3-D Secure for this tenant.
     #[error("3-D Secure is not enabled for this tenant")]
     ThreeDsDisabled,

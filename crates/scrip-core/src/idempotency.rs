@@ -1,10 +1,12 @@
 //! Idempotency keys: the claim of a request, and the response that a repeated request gets.
 
+pub mod proxy_call;
 pub mod request_digest;
 pub mod response;
 pub mod stored_response;
 
 pub use self::{
+    proxy_call::{CallContent, CallDelivery, CallRecordKey, CallResponse},
     request_digest::{IdempotencyDigests, RequestContent},
     response::{
         IdempotencyRecord, RenderResponse, RenderedResponse, ResponseRecorder, ResponseTokenData,

@@ -39,6 +39,7 @@ pub mod listing;
 pub mod metrics;
 pub mod operations;
 pub mod policy;
+pub mod proxy;
 pub mod store;
 pub mod threeds;
 pub mod time;

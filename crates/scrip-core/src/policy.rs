@@ -1,4 +1,4 @@
-//! The policy of a tenant: its applications, API keys and access rules.
+//! The policy of a tenant: its applications, API keys, access rules and proxies.
 //!
 //! Policy rows are stored in clear, because lookups need them. Each row therefore has a MAC, and
 //! all rows of a tenant together have a seal: a MAC with a counter. The vault checks both before it
@@ -26,7 +26,7 @@ pub use self::{
     application::{ApiKeyRecord, ApiKeyText, Application, ApplicationRecord, DisplayName},
     caller::{
         Actor, Caller, CallerRequirement, LookupPermit, Permit, PolicyPermit, RequestOrigin,
-        TenantDeletion,
+        TenantDeletion, UseRight,
     },
     change_record::{DecidePolicy, DecidePolicyRestore, PolicyEdit, PolicyRestore, StoredPolicy},
     directory::{ApiKeyLookup, Directory},
@@ -42,7 +42,8 @@ use scrip_seal::{Mac, Place, TenantKeys};
 
 use crate::{
     error::Error,
-    id::{ApiKeyId, ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
+    proxy::ProxyRecord,
 };
 
 /// All policy rows of one tenant.
@@ -51,6 +52,7 @@ pub struct PolicyRecords {
     pub tenant: SignedRow<TenantRecord>,
     pub applications: Vec<SignedRow<ApplicationRecord>>,
     pub api_keys: Vec<SignedRow<ApiKeyRecord>>,
+    pub proxies: Vec<SignedRow<ProxyRecord>>,
     pub seal: PolicySeal,
 }
 
@@ -67,9 +69,11 @@ pub enum PolicyWrite {
     PutTenant(SignedRow<TenantRecord>),
     PutApplication(SignedRow<ApplicationRecord>),
     PutApiKey(SignedRow<ApiKeyRecord>),
+    PutProxy(Box<SignedRow<ProxyRecord>>),
     /// Also removes the API keys of the application.
     RemoveApplication(ApplicationId),
     RemoveApiKey(ApiKeyId),
+    RemoveProxy(ProxyId),
 }
 
 /// A change of a policy that the vault did not write. The description names rows, never their
@@ -91,13 +95,14 @@ impl PolicySeal {
 }
 
 impl PolicyRecords {
-    /// A tenant without applications and API keys.
+    /// A tenant without applications, API keys and proxies.
     #[must_use]
     pub fn new(keys: &TenantKeys, tenant: TenantRecord) -> Self {
         let mut records = Self {
             tenant: SignedRow::new(keys, tenant),
             applications: Vec::new(),
             api_keys: Vec::new(),
+            proxies: Vec::new(),
             seal: PolicySeal { counter: 0, mac: Mac([0; 32]) },
         };
         records.seal = records.next_seal(keys);
@@ -121,6 +126,9 @@ impl PolicyRecords {
         for it in self.api_keys.iter().filter(|it| !it.has_valid_mac(keys)) {
             report(format!("the row of API key {} was altered", it.record.id));
         }
+        for it in self.proxies.iter().filter(|it| !it.has_valid_mac(keys)) {
+            report(format!("the row of proxy {} was altered", it.record.id));
+        }
         if !self.has_valid_seal(keys) {
             report("a row of the policy was added, removed or rolled back".to_owned());
         }
@@ -133,13 +141,18 @@ impl PolicyRecords {
         self.seal.mac.constant_time_eq(&self.compute_mac(keys, self.seal.counter))
     }
 
-    /// Every change checks all rules of the tenant, so their total size is limited.
+    /// Every change checks all rules and proxies of the tenant, so their total sizes are limited.
     pub(crate) fn check_size(&self) -> Result<(), Error> {
         const BYTES_MAX: usize = 4 * 1024 * 1024;
         let bytes: usize =
             self.applications.iter().map(|it| it.record.access.to_text().len()).sum();
         if bytes > BYTES_MAX {
             let reason = "the rules of a tenant must not exceed 4 MiB together";
+            return Err(Error::Unprocessable { reason });
+        }
+        let bytes: usize = self.proxies.iter().map(|it| it.record.sealed_length()).sum();
+        if bytes > 2 * BYTES_MAX {
+            let reason = "the proxies of a tenant must not exceed 8 MiB together";
             return Err(Error::Unprocessable { reason });
         }
         Ok(())
@@ -161,7 +174,12 @@ impl PolicyRecords {
                 self.applications.retain(|it| it.record.id != *id);
                 self.api_keys.retain(|it| it.record.application != *id);
             }
+            PolicyWrite::PutProxy(proxy) => {
+                self.proxies.retain(|it| it.record.id != proxy.record.id);
+                self.proxies.push(proxy.as_ref().clone());
+            }
             PolicyWrite::RemoveApiKey(id) => self.api_keys.retain(|it| it.record.id != *id),
+            PolicyWrite::RemoveProxy(id) => self.proxies.retain(|it| it.record.id != *id),
         }
     }
 
@@ -175,6 +193,7 @@ impl PolicyRecords {
     fn compute_mac(&self, keys: &TenantKeys, counter: i64) -> Mac {
         let mut macs: Vec<_> = self.applications.iter().map(|it| it.mac).collect();
         macs.extend(self.api_keys.iter().map(|it| it.mac));
+        macs.extend(self.proxies.iter().map(|it| it.mac));
         macs.sort_unstable();
         let place = Place::new("policy.set")
             .bytes(self.tenant.record.id.0.as_bytes())

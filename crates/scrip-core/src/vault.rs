@@ -5,8 +5,13 @@ use std::sync::Arc;
 use scrip_seal::EpochKeys;
 
 use crate::{
-    audit::AuditTrail, card::bin_data::BinData, policy::guessing_budget::ledger::GuessLedger,
-    store::Store, threeds::DirectoryServers, time::Clock, token::disclosure::DisclosureRules,
+    audit::{AuditTrail, OutcomeQueue},
+    card::bin_data::BinData,
+    policy::guessing_budget::ledger::GuessLedger,
+    store::Store,
+    threeds::DirectoryServers,
+    time::Clock,
+    token::disclosure::DisclosureRules,
 };
 
 /// All dependencies of the operations.
@@ -22,6 +27,8 @@ pub struct Vault {
     pub disclosure: DisclosureRules,
     /// Counts of the guessing budget and the search budget.
     pub guess_ledger: Arc<GuessLedger>,
+    /// The outcomes of proxied calls that are not recorded yet.
+    pub outcome_queue: Arc<OutcomeQueue>,
     /// Fills a buffer with random bytes, such as for generated ids.
     pub fill_random: fn(&mut [u8]),
 }

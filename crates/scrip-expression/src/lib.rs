@@ -93,6 +93,14 @@ impl ExpressionError {
     }
 }
 
+/// Checks the syntax and the limits of a `JSONPath`.
+///
+/// # Errors
+/// The text is not a `JSONPath`, or it is too complex.
+pub fn check_json_path(text: &str) -> Result<(), &'static str> {
+    filter::JsonPathQuery::parse(text).map(drop)
+}
+
 /// Whether a text contains anything to evaluate.
 #[must_use]
 pub fn is_expression(text: &str) -> bool {

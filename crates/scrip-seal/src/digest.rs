@@ -128,11 +128,12 @@ impl fmt::Debug for DigestKey {
     }
 }
 
-/// The key for digests of API keys. A lookup by digest takes the same time, however many characters
-/// of a guessed key are correct.
+/// The key for digests of API keys and proxy keys. A lookup by digest takes the same time, however
+/// many characters of a guessed key are correct.
 #[derive(Debug)]
 pub struct Pepper {
     api_keys: DigestKey,
+    proxy_keys: DigestKey,
     counters: DigestKey,
 }
 
@@ -158,6 +159,12 @@ impl Pepper {
         self.api_keys.digest(&[api_key.as_bytes()])
     }
 
+    /// A separate key: the key of a proxy is never found as an API key, and the reverse.
+    #[must_use]
+    pub fn proxy_key_digest(&self, proxy_key: &str) -> [u8; 32] {
+        self.proxy_keys.digest(&[proxy_key.as_bytes()])
+    }
+
     /// The name of a rate limit counter in shared storage. All nodes of a vault compute the same
     /// name; without the pepper it does not reveal the counted caller.
     #[must_use]
@@ -166,9 +173,9 @@ impl Pepper {
     }
 
     fn from_key(key: &Secret) -> Self {
-        let [api_keys, counters] =
-            ["api-key pepper", "rate-limit counter"].map(|it| DigestKey::new(key, it));
-        Self { api_keys, counters }
+        let labels = ["api-key pepper", "proxy-key pepper", "rate-limit counter"];
+        let [api_keys, proxy_keys, counters] = labels.map(|it| DigestKey::new(key, it));
+        Self { api_keys, proxy_keys, counters }
     }
 
     fn place() -> Place {
@@ -191,6 +198,7 @@ mod tests {
         assert_eq!(name, same_pepper.counter_name(&[b"key"]));
         assert_ne!(name, other_pepper.counter_name(&[b"key"]));
         assert_ne!(name, pepper.api_key_digest("key"));
+        assert_ne!(pepper.proxy_key_digest("key"), pepper.api_key_digest("key"));
         assert_ne!(pepper.counter_name(&[b"ab", b"c"]), pepper.counter_name(&[b"a", b"bc"]));
     }
 

@@ -10,6 +10,7 @@ mod checksum;
 mod digest;
 mod epoch;
 mod place;
+mod private_key;
 mod random;
 mod record;
 mod root;
@@ -26,6 +27,7 @@ pub use crate::{
         KeyPresence, OpenedValue, SharedEpoch, WrappedEpochKey,
     },
     place::Place,
+    private_key::{PrivateKeyEncoding, is_key_of_certificate},
     random::fill_random,
     root::{KeySource, KeySourceError, RootKey},
     sealed::{OpenError, Sealed},

@@ -317,6 +317,7 @@ fn command_vault(store: Arc<dyn Store>) -> Vault {
         disclosure: scrip_core::token::disclosure::DisclosureRules::default(),
         audit_trail: Arc::default(),
         guess_ledger: Arc::default(),
+        outcome_queue: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
     }
 }

@@ -32,6 +32,7 @@ pub fn new_vault(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Vault {
         bin_data: Arc::default(),
         audit_trail: Arc::default(),
         guess_ledger: Arc::default(),
+        outcome_queue: Arc::default(),
         directory_servers: Arc::new(NoDirectoryServers::default()),
         fill_random,
         disclosure: DisclosureRules::default(),

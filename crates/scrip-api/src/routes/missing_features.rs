@@ -5,7 +5,6 @@ use scrip_core::policy::MissingFeature;
 /// Each path stands for itself and for all paths below it.
 const PATHS: &[(&str, MissingFeature)] = &[
     ("/proxy", MissingFeature::Proxies),
-    ("/proxies", MissingFeature::Proxies),
     ("/reactors", MissingFeature::Reactors),
     ("/reactor-formulas", MissingFeature::Reactors),
     ("/webhooks", MissingFeature::Webhooks),
@@ -48,6 +47,7 @@ mod tests {
             ("/proxy", Some(MissingFeature::Proxies)),
             ("/proxy/v1/charges", Some(MissingFeature::Proxies)),
             ("/proxyx", None),
+            ("/proxies/x/y", None),
             ("/reactors/x/react-async", Some(MissingFeature::Reactors)),
             ("/tenants/self/members", Some(MissingFeature::People)),
             ("/invitations/x/resend", Some(MissingFeature::People)),

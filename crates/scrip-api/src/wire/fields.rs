@@ -57,6 +57,11 @@ impl JsonFields {
         Ok(Self { object, errors: Vec::new() })
     }
 
+    /// The attributes of an object inside a body.
+    pub(crate) fn from_object(object: Map<String, Value>) -> Self {
+        Self { object, errors: Vec::new() }
+    }
+
     pub(crate) fn take_any(&mut self, name: &str) -> Option<Value> {
         self.object.remove(name)
     }

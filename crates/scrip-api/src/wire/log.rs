@@ -115,7 +115,7 @@ pub fn body(log: LogKind, record: &LogRecord) -> LogBody<'_> {
         entity_id: &record.entity,
         operation: &record.operation,
         outcome: &record.outcome,
-        message: message(&record.operation, &record.outcome),
+        message: message(&record.operation, &record.outcome, record.detail.as_deref()),
         trace_id: &record.trace,
         address: &record.address,
         created_at: record.at.to_string(),

@@ -61,6 +61,8 @@ pub struct LogColumns<T> {
     pub os_user: Option<T>,
     /// The number of events of an aggregated record; `None` for a single event.
     pub repeats: Option<i64>,
+    /// For a proxied call: method, destination host, and the proxy.
+    pub detail: Option<T>,
     pub link: Mac,
 }
 
@@ -84,8 +86,9 @@ impl<T> LogColumns<T> {
             trace: convert(&self.trace),
             address: convert(&self.address),
             api_key: self.api_key,
-            os_user: self.os_user.as_ref().map(convert),
+            os_user: self.os_user.as_ref().map(&convert),
             repeats: self.repeats,
+            detail: self.detail.as_ref().map(convert),
             link: self.link,
         }
     }
@@ -178,6 +181,7 @@ impl AuditRecord {
             api_key: self.api_key,
             os_user: self.os_user.as_deref(),
             repeats: self.repeats,
+            detail: self.detail.as_deref(),
             link: NO_LINK,
         };
         row.link = row.compute_link(&self.key, log, tip.link);
@@ -257,7 +261,8 @@ impl LogRow<'_> {
             .text(self.address)
             .optional_bytes(self.api_key.as_ref().map(|it| it.0.as_bytes().as_slice()))
             .optional_bytes(self.os_user.map(str::as_bytes))
-            .optional_number(self.repeats);
+            .optional_number(self.repeats)
+            .optional_bytes(self.detail.map(str::as_bytes));
         key.mac(&place)
     }
 

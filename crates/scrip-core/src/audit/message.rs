@@ -44,6 +44,12 @@ pub const OUTCOMES: &[(&str, &str)] = &[
     ("completed", "was completed"),
     ("aborted", "ended with an error"),
     ("unauthenticated", "was denied: no valid API key"),
+    ("used_in_call", "is used in a proxied call"),
+    ("used_in_call_with_cvc", "is used in a proxied call, with its CVC"),
+    ("call_started", "is about to be sent to the destination"),
+    ("answered", "was answered by the destination"),
+    ("maybe_sent", "may have been sent; the destination did not answer"),
+    ("not_sent", "was not sent to the destination"),
 ];
 
 /// Outcomes of the request itself. The entity may not exist, or there may be none.
@@ -55,6 +61,10 @@ const REQUEST_OUTCOMES: &[&str] = &[
     "budget_exhausted",
     "service_failed",
     "unauthenticated",
+    "call_started",
+    "answered",
+    "maybe_sent",
+    "not_sent",
 ];
 
 /// The outcome with this name in [`OUTCOMES`].
@@ -63,10 +73,10 @@ pub fn parse_outcome(text: &str) -> Option<&'static str> {
     OUTCOMES.iter().map(|(it, _)| *it).find(|it| *it == text)
 }
 
-/// The message, such as `Create token: the token was created.`; `None` for an unknown operation or
-/// outcome.
+/// The message, such as `Create token: the token was created.`, with the detail of the record;
+/// `None` for an unknown operation or outcome.
 #[must_use]
-pub fn message(operation: &str, outcome: &str) -> Option<String> {
+pub fn message(operation: &str, outcome: &str, detail: Option<&str>) -> Option<String> {
     let operation = Operation::parse(operation)?;
     let (_, phrase) = OUTCOMES.iter().find(|(it, _)| *it == outcome)?;
     let entity = operation.entity_type()?.name();
@@ -78,12 +88,14 @@ pub fn message(operation: &str, outcome: &str) -> Option<String> {
         false => entity.to_lowercase(),
     };
     let phrase = if outcome == "done" { change_phrase(&words).unwrap_or(phrase) } else { phrase };
-    Some(format!("{}{remaining}: the {subject} {phrase}.", first.to_uppercase()))
+    let detail = detail.map(|it| format!(" ({it})")).unwrap_or_default();
+    Some(format!("{}{remaining}: the {subject} {phrase}{detail}.", first.to_uppercase()))
 }
 
 /// The phrase for a change that the name of the operation describes.
 fn change_phrase(operation: &str) -> Option<&'static str> {
     match operation.split(' ').next()? {
+        "delete" if operation != "delete proxy" && operation.starts_with("delete proxy ") => None,
         "create" => Some("was created"),
         "import" => Some("was imported"),
         "delete" => Some("was deleted"),
@@ -100,7 +112,7 @@ mod tests {
 
     #[track_caller]
     fn check(operation: &str, outcome: &str, expected: Option<&str>) {
-        let message = message(operation, outcome);
+        let message = message(operation, outcome, None);
         assert_eq!(message.as_deref(), expected, "message of {operation}, {outcome}");
     }
 
@@ -109,6 +121,9 @@ mod tests {
         check("create_token", "created", Some("Create token: the token was created."));
         check("get_token", "masked", Some("Get token: the token was shown masked."));
         check("create_api_key", "done", Some("Create api key: the API key was created."));
+        let removal = "Delete proxy client certificate: the proxy was changed.";
+        check("delete_proxy_client_certificate", "done", Some(removal));
+        check("delete_proxy", "done", Some("Delete proxy: the proxy was deleted."));
         check("delete_tenant", "done", Some("Delete tenant: the tenant was deleted."));
         check("set_tenant_quotas", "done", Some("Set tenant quotas: the tenant was changed."));
         let rejection = "Search tokens: the request was rejected: it is invalid.";
@@ -117,6 +132,10 @@ mod tests {
         check("create_token", "4242", None);
         check("4242", "created", None);
         check("list_permissions", "read", None);
+        let detail = Some("POST api.example.com");
+        let expected =
+            "Use token: the token is used in a proxied call (POST api.example.com).".to_owned();
+        assert_eq!(message("use_token", "used_in_call", detail), Some(expected));
     }
 
     #[test]

@@ -1,7 +1,9 @@
 //! The read-log entries of one request.
 
+use std::borrow::Cow;
+
 use crate::{
-    audit::{AuditRecord, read_outcome},
+    audit::{AuditRecord, Operation, read_outcome},
     card::contains_card_number,
     id::TenantId,
     policy::Transform,
@@ -13,7 +15,7 @@ use crate::{
 #[derive(Debug)]
 pub struct ReadLogBatch {
     pub tenant: TenantId,
-    /// Operation, actor, origin and time, the same for all entries.
+    /// Operation, actor, origin and time. Some entries have their own operation.
     pub audit: AuditRecord,
     pub entries: Vec<ReadLogEntry>,
 }
@@ -26,6 +28,9 @@ pub struct ReadLogEntry {
     pub outcome: &'static str,
     /// The creation time of a token that the read makes active: see [`ReadLogBatch::active_month`].
     pub created_at: Option<Timestamp>,
+    /// The operation of this entry, if it differs from the batch: the operation of a record
+    /// determines the type of its entity.
+    pub operation: Option<Operation>,
 }
 
 impl ReadLogBatch {
@@ -34,6 +39,15 @@ impl ReadLogBatch {
     #[must_use]
     pub fn active_month(&self, entry: &ReadLogEntry) -> Option<Month> {
         entry.created_at.and_then(|it| active_month(it, self.audit.at))
+    }
+
+    /// The audit record of an entry.
+    #[must_use]
+    pub fn entry_audit(&self, entry: &ReadLogEntry) -> Cow<'_, AuditRecord> {
+        match entry.operation {
+            None => Cow::Borrowed(&self.audit),
+            Some(operation) => Cow::Owned(self.audit.with_operation(operation)),
+        }
     }
 }
 
@@ -46,7 +60,7 @@ pub fn active_month(created_at: Timestamp, used_at: Timestamp) -> Option<Month> 
 
 impl ReadLogEntry {
     pub fn new(entity: impl Into<String>, outcome: &'static str) -> Self {
-        Self { entity: entity.into(), outcome, created_at: None }
+        Self { entity: entity.into(), outcome, created_at: None, operation: None }
     }
 
     /// An entry for a single token in a response. Lists do not make a token active.

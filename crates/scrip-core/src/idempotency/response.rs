@@ -343,7 +343,13 @@ fn token_data_place(
     place(caller, "data", digest, at).number(index).text(token.as_str())
 }
 
-fn place(caller: &Caller, part: &'static str, digest: &[u8; 32], at: Timestamp) -> Place {
+/// The place of a part of the record of an idempotency key.
+pub(super) fn place(
+    caller: &Caller,
+    part: &'static str,
+    digest: &[u8; 32],
+    at: Timestamp,
+) -> Place {
     let tenant = caller.tenant().id.0;
     let application = caller.application().0;
     Place::new("idempotency")

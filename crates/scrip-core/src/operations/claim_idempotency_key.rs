@@ -17,7 +17,8 @@ use crate::{
 /// The time for which a response is stored.
 pub const RESPONSE_RETENTION: Duration = Duration::from_secs(24 * 60 * 60);
 
-const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+pub(crate) const IDEMPOTENCY_KEY_BYTES_MAX: usize = 256;
+pub(crate) const INVALID_KEY: &str = "must have 1 to 256 characters";
 
 /// The decision on a request with an idempotency key.
 #[derive(Debug)]
@@ -44,14 +45,11 @@ pub async fn claim_idempotency_key(
     request: Option<RequestContent<'_>>,
 ) -> Result<ClaimDecision, Error> {
     if idempotency_key.is_empty() || idempotency_key.len() > IDEMPOTENCY_KEY_BYTES_MAX {
-        return Err(FieldError::new("BT-IDEMPOTENCY-KEY", "must have 1 to 256 characters").into());
+        return Err(FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into());
     }
     let now = vault.clock.now();
     let tenant = caller.tenant();
-    // Access sessions of one application do not share idempotency keys.
-    let session_id = caller.access_session().map(|it| it.0).unwrap_or_default();
-    let key_scope = [caller.application().0.as_bytes().as_slice(), &session_id].concat();
-    let digest = tenant.keys.idempotency_digest(&key_scope, idempotency_key);
+    let digest = tenant.keys.idempotency_digest(&key_scope(caller), idempotency_key);
     let since = now.minus(RESPONSE_RETENTION);
     let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: vault.clock.latest(), since };
     match vault.store.claim_idempotency_key(lookup).await? {
@@ -78,6 +76,12 @@ pub async fn claim_idempotency_key(
         }
         ClaimOutcome::InFlight => Err(Error::Conflict { reason: IN_FLIGHT }),
     }
+}
+
+/// The scope of idempotency keys. Access sessions of one application do not share keys.
+pub(crate) fn key_scope(caller: &Caller) -> Vec<u8> {
+    let session_id = caller.access_session().map(|it| it.0).unwrap_or_default();
+    [caller.application().0.as_bytes().as_slice(), &session_id].concat()
 }
 
 /// The read-log entries of a replay: one for each token in the response; a single one if there is

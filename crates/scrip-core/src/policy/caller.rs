@@ -1,5 +1,9 @@
 //! The caller of a request and the proofs of its permissions.
 
+mod use_right;
+
+pub use self::use_right::UseRight;
+
 use std::{net::IpAddr, sync::Arc};
 
 use crate::{

@@ -1,4 +1,4 @@
-//! The directory: all API keys, applications and tenants, in memory.
+//! The directory: all API keys, applications, proxies and tenants, in memory.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -9,15 +9,16 @@ use scrip_seal::{AuditKey, KeySource, Pepper, TenantKeys, WrappedTenantKeys};
 
 use crate::{
     error::Error,
-    id::{ApiKeyId, ApplicationId, TenantId},
+    id::{ApiKeyId, ApplicationId, ProxyId, TenantId},
     policy::{
         DirectoryRecords, PolicyAlteration, PolicyRecords, PolicySeal, Principal, SystemKeys,
         Tenant,
     },
+    proxy::{HostName, Proxy, ProxyLookup, ProxyRecord},
     store::Store,
 };
 
-/// The loaded policies of all tenants, and the lookup of API keys.
+/// The loaded policies of all tenants, and the lookup of API keys and proxies.
 #[derive(Debug)]
 pub struct Directory {
     version: i64,
@@ -26,6 +27,8 @@ pub struct Directory {
     pepper: Arc<Pepper>,
     audit_key: Arc<AuditKey>,
     by_digest: HashMap<[u8; 32], ApiKeyLookup>,
+    proxies_by_digest: HashMap<[u8; 32], ProxyLookup>,
+    proxies_by_host: HashMap<HostName, ProxyLookup>,
     tenants: HashMap<TenantId, LoadedTenant>,
     principals: HashMap<ApplicationId, Arc<Principal>>,
     /// The newest valid seal of every tenant ever loaded, also while its rows are altered or
@@ -45,6 +48,19 @@ struct LoadedTenant {
     wrapped: WrappedTenantKeys,
     /// `None` when the policy was altered or the tenant was deleted.
     tenant: Option<Arc<Tenant>>,
+}
+
+/// The parts of a proxy that find it.
+struct ProxyNames {
+    id: ProxyId,
+    digest: [u8; 32],
+    host: Option<HostName>,
+}
+
+impl ProxyNames {
+    fn new(record: &ProxyRecord) -> Self {
+        Self { id: record.id, digest: record.digest, host: record.host.clone() }
+    }
 }
 
 /// The result of an API key lookup.
@@ -96,6 +112,8 @@ impl Directory {
             pepper,
             audit_key,
             by_digest: HashMap::new(),
+            proxies_by_digest: HashMap::new(),
+            proxies_by_host: HashMap::new(),
             tenants: HashMap::new(),
             principals: HashMap::new(),
             seals: previous.map(|it| it.seals.clone()).unwrap_or_default(),
@@ -135,6 +153,8 @@ impl Directory {
             .iter()
             .map(|it| (it.record.digest, it.record.application, it.record.id))
             .collect();
+        let proxy_names: Vec<_> =
+            records.proxies.iter().map(|it| ProxyNames::new(&it.record)).collect();
         let keys = match loaded.and_then(|it| Some((&it.wrapped, it.tenant.as_ref()?))) {
             Some((loaded_wrapped, tenant)) if *loaded_wrapped == wrapped => {
                 Some(Arc::clone(&tenant.keys))
@@ -189,7 +209,37 @@ impl Directory {
             };
             self.by_digest.insert(digest, lookup);
         }
+        self.add_proxies(tenant.as_ref(), proxy_names, previous);
         self.tenants.insert(id, LoadedTenant { wrapped, tenant });
+    }
+
+    /// Adds the lookups of a tenant's proxies. A row of an altered policy never replaces a valid
+    /// one.
+    fn add_proxies(
+        &mut self,
+        tenant: Option<&Arc<Tenant>>,
+        names: Vec<ProxyNames>,
+        previous: Option<&Self>,
+    ) {
+        for ProxyNames { id, digest, host } in names {
+            let record = tenant.and_then(|it| Some((it, it.proxies.get(&id)?)));
+            let Some((tenant, record)) = record else {
+                self.proxies_by_digest.entry(digest).or_insert(ProxyLookup::PolicyAltered);
+                if let Some(host) = host {
+                    self.proxies_by_host.entry(host).or_insert(ProxyLookup::PolicyAltered);
+                }
+                continue;
+            };
+            let previous = match previous.and_then(|it| it.proxies_by_digest.get(&digest)) {
+                Some(ProxyLookup::Found(proxy)) => Some(proxy.as_ref()),
+                Some(ProxyLookup::PolicyAltered) | None => None,
+            };
+            let proxy = Arc::new(Proxy::new(Arc::clone(tenant), Arc::clone(record), previous));
+            self.proxies_by_digest.insert(digest, ProxyLookup::Found(Arc::clone(&proxy)));
+            if let Some(host) = host {
+                self.proxies_by_host.insert(host, ProxyLookup::Found(proxy));
+            }
+        }
     }
 
     /// Finds the principal of an API key. The map key is a keyed digest, so the lookup time reveals
@@ -203,6 +253,22 @@ impl Directory {
     #[must_use]
     pub fn find_by_digest(&self, digest: &[u8; 32]) -> Option<&ApiKeyLookup> {
         self.by_digest.get(digest)
+    }
+
+    /// Finds a proxy by its key. As for API keys, the lookup time reveals nothing about the key.
+    #[must_use]
+    pub fn find_proxy_by_key(&self, proxy_key: &str) -> Option<&ProxyLookup> {
+        self.proxies_by_digest.get(&self.pepper.proxy_key_digest(proxy_key))
+    }
+
+    /// Finds a proxy by the host of a request, with or without a port.
+    #[must_use]
+    pub fn find_proxy_by_host(&self, host: &str) -> Option<&ProxyLookup> {
+        if self.proxies_by_host.is_empty() {
+            return None;
+        }
+        let name = host.split(':').next().unwrap_or_default();
+        self.proxies_by_host.get(&HostName::parse(name).ok()?)
     }
 
     /// The digest under which the store finds an API key or a nonce.

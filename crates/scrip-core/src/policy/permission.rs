@@ -75,11 +75,12 @@ mod table {
         TokenRead "token:read" [Private], "Read and list tokens";
         TokenSearch "token:search" [Private], "Search tokens";
         TokenDelete "token:delete" [Private], "Delete tokens";
-        TokenUse "token:use" [Private], "Use tokens in requests that the vault makes; no such operation exists yet";
+        TokenUse "token:use" [Private], "Use tokens in requests that the vault sends to any destination";
         TokenIntentRead "token-intent:read" [Private], "Read token intents";
         TokenIntentDelete "token-intent:delete" [Private], "Delete token intents";
         ThreeDsSessionRead "3ds:session:read" [Private], "Read 3-D Secure sessions";
         ThreeDsSessionAuthenticate "3ds:session:authenticate" [Private], "Authenticate 3-D Secure sessions and read their results";
+        ProxyInvoke "proxy:invoke" [Private], "Use tokens in requests through pre-configured proxies";
         ConnectionFormulas "orchestration:connection_formulas" [Private], "Read the catalog of connection formulas";
         TenantRead "tenant:read" [Management], "Read the tenant, its settings and its quotas";
         TenantUpdate "tenant:update" [Management], "Update the tenant and its settings";
@@ -97,9 +98,9 @@ mod table {
         WebhookCreate "webhook:create" [Management], "Create webhooks";
         WebhookUpdate "webhook:update" [Management], "Update webhooks";
         WebhookDelete "webhook:delete" [Management], "Delete webhooks";
-        ProxyRead "proxy:read" [Management], "Read proxies";
+        ProxyRead "proxy:read" [Management], "Read proxies with their keys and configurations";
         ProxyCreate "proxy:create" [Management], "Create proxies";
-        ProxyUpdate "proxy:update" [Management], "Update proxies";
+        ProxyUpdate "proxy:update" [Management], "Update proxies; with application:update also where they send data";
         ProxyDelete "proxy:delete" [Management], "Delete proxies";
         ReactorRead "reactor:read" [Management], "Read reactors";
         ReactorCreate "reactor:create" [Management], "Create reactors";
@@ -134,11 +135,11 @@ impl Permission {
     #[must_use]
     pub fn is_container_scoped(self) -> bool {
         use Permission::{
-            TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete, TokenIntentRead,
-            TokenRead, TokenSearch, TokenUpdate, TokenUse,
+            ProxyInvoke, TokenCreate, TokenDelete, TokenIntentCreate, TokenIntentDelete,
+            TokenIntentRead, TokenRead, TokenSearch, TokenUpdate, TokenUse,
         };
         let token_permissions =
-            [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse];
+            [TokenCreate, TokenRead, TokenUpdate, TokenDelete, TokenSearch, TokenUse, ProxyInvoke];
         let intent_permissions = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
         token_permissions.contains(&self) || intent_permissions.contains(&self) || self.is_threeds()
     }
@@ -146,9 +147,9 @@ impl Permission {
     /// Whether the transform of the permission decides how much of a token's data a response shows.
     #[must_use]
     pub fn shows_data(self) -> bool {
-        use Permission::{TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
-        let intent_permissions = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete];
-        self.is_container_scoped() && !intent_permissions.contains(&self) && !self.is_threeds()
+        use Permission::{ProxyInvoke, TokenIntentCreate, TokenIntentDelete, TokenIntentRead};
+        let others = [TokenIntentCreate, TokenIntentRead, TokenIntentDelete, ProxyInvoke];
+        self.is_container_scoped() && !others.contains(&self) && !self.is_threeds()
     }
 
     /// Whether the permission is for 3-D Secure. Such a permission is decided in the containers of
@@ -162,7 +163,8 @@ impl Permission {
     /// The transform of a permission without an access rule.
     #[must_use]
     pub fn implied_transform(self) -> Transform {
-        if self == Self::TokenUse { Transform::Reveal } else { Transform::Mask }
+        let is_use = [Self::TokenUse, Self::ProxyInvoke].contains(&self);
+        if is_use { Transform::Reveal } else { Transform::Mask }
     }
 }
 
@@ -253,10 +255,10 @@ mod tests {
     fn grantable_permissions_are_those_of_existing_features() {
         let names = |kind| Permission::grantable(kind).map(Permission::as_str).collect::<Vec<_>>();
         assert_eq!(names(Public).len(), 4);
-        assert_eq!(names(Private).len(), 13);
+        assert_eq!(names(Private).len(), 14);
         let management = names(Management);
-        assert_eq!(management.len(), 9, "{management:?}");
-        for resource in ["keys:", "webhook:", "proxy:", "reactor:"] {
+        assert_eq!(management.len(), 13, "{management:?}");
+        for resource in ["keys:", "webhook:", "reactor:"] {
             assert!(management.iter().all(|it| !it.starts_with(resource)), "{management:?}");
         }
     }

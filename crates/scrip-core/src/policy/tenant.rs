@@ -13,10 +13,11 @@ use std::{
 use scrip_seal::{AuditKey, TenantKeys};
 
 use crate::{
-    id::{ApplicationId, TenantId},
+    id::{ApplicationId, ProxyId, TenantId},
     policy::{
         Application, ApplicationRecord, ChangeStamp, DisplayName, PolicyRecords, PolicySeal, Quotas,
     },
+    proxy::ProxyRecord,
     time::Timestamp,
 };
 
@@ -43,6 +44,7 @@ pub struct Tenant {
     /// The audit key of the vault, for the audit records of the callers.
     pub audit_key: Arc<AuditKey>,
     pub applications: BTreeMap<ApplicationId, Application>,
+    pub proxies: BTreeMap<ProxyId, Arc<ProxyRecord>>,
     /// The seal of the policy that was loaded.
     pub seal: PolicySeal,
 }
@@ -62,6 +64,8 @@ impl Tenant {
         };
         let applications = records.applications.into_iter().map(|it| to_application(it.record));
         let applications = applications.collect();
+        let proxies = records.proxies.into_iter().map(|it| (it.record.id, Arc::new(it.record)));
+        let proxies = proxies.collect();
         let TenantRecord {
             id, name, kind, settings, quotas, created, modified, deletes_at, ..
         } = records.tenant.record;
@@ -78,6 +82,7 @@ impl Tenant {
             keys,
             audit_key,
             applications,
+            proxies,
             seal,
         }
     }

@@ -9,6 +9,7 @@ use crate::{
         AccessPolicy, ApplicationKind, DisplayName, Permission, Permissions, Quotas, TenantKind,
         TenantSettings,
     },
+    proxy::HostName,
     time::Timestamp,
 };
 
@@ -47,6 +48,23 @@ fn api_key(byte: u8, application: u8) -> ApiKeyRecord {
     }
 }
 
+fn proxy(byte: u8) -> ProxyRecord {
+    ProxyRecord {
+        id: ProxyId(Uuid::from_bytes([byte; 16])),
+        tenant: TenantId(Uuid::nil()),
+        digest: [byte; 32],
+        name: DisplayName::parse("proxy").unwrap(),
+        application: Some(ApplicationId(Uuid::from_bytes([1; 16]))),
+        require_auth: true,
+        disable_detokenization: false,
+        host: None,
+        settings: Sealed::from_stored(vec![1]),
+        secrets: Sealed::from_stored(vec![2]),
+        created: stamp(1),
+        modified: None,
+    }
+}
+
 fn records() -> (TenantKeys, PolicyRecords) {
     let (keys, wrapped) = keys();
     let tenant = TenantRecord {
@@ -66,6 +84,8 @@ fn records() -> (TenantKeys, PolicyRecords) {
         records.apply(&PolicyWrite::PutApplication(signed_row));
         let signed_row = SignedRow::new(&keys, api_key(byte + 10, byte));
         records.apply(&PolicyWrite::PutApiKey(signed_row));
+        let signed_row = Box::new(SignedRow::new(&keys, proxy(byte + 20)));
+        records.apply(&PolicyWrite::PutProxy(signed_row));
     }
     records.seal = records.next_seal(&keys);
     (keys, records)
@@ -101,12 +121,30 @@ fn altered_policy_column_is_detected() {
 }
 
 #[test]
+fn altered_column_of_a_proxy_is_detected() {
+    check(|it, _| it.proxies[0].record.digest = [0; 32], true);
+    check(|it, _| it.proxies[0].record.name = DisplayName::parse("x").unwrap(), true);
+    check(|it, _| it.proxies[0].record.application = None, true);
+    check(|it, _| it.proxies[0].record.require_auth = false, true);
+    check(|it, _| it.proxies[0].record.disable_detokenization = true, true);
+    check(|it, _| it.proxies[0].record.host = HostName::parse("a.example").ok(), true);
+    check(|it, _| it.proxies[0].record.settings = Sealed::from_stored(vec![2]), true);
+    check(|it, _| it.proxies[0].record.secrets = Sealed::from_stored(vec![1]), true);
+    check(|it, _| it.proxies[0].record.created.at.unix_ms = 2, true);
+    check(|it, _| it.proxies[0].record.modified = Some(stamp(3)), true);
+    check(|it, _| it.proxies[0].record.settings = it.proxies[0].record.secrets.clone(), true);
+}
+
+#[test]
 fn added_or_removed_policy_row_is_detected() {
     check(|it, _| it.applications.truncate(1), true);
     check(|it, _| it.api_keys.truncate(1), true);
     check(|it, keys| it.api_keys.push(SignedRow::new(keys, api_key(99, 1))), true);
     check(|it, _| it.api_keys.push(it.api_keys[0].clone()), true);
+    check(|it, _| it.proxies.truncate(1), true);
+    check(|it, keys| it.proxies.push(SignedRow::new(keys, proxy(99))), true);
     check(|it, _| it.applications.reverse(), false);
+    check(|it, _| it.proxies.reverse(), false);
 }
 
 #[test]
@@ -125,7 +163,7 @@ fn restored_old_policy_row_is_detected() {
 fn policy_macs_do_not_verify_with_another_tenants_keys() {
     let (_, records) = records();
     let (other_keys, _) = keys();
-    assert_eq!(records.find_alterations(&other_keys).len(), 6);
+    assert_eq!(records.find_alterations(&other_keys).len(), 8);
 }
 
 #[test]

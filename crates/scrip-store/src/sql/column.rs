@@ -2,13 +2,14 @@
 
 use scrip_core::{
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId,
+        ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
         TokenIntentId,
     },
     policy::{
         AccessPolicy, AccessSessionId, ApplicationKind, DisplayName, Quotas, TenantKind,
         TenantSettings,
     },
+    proxy::HostName,
     store::StoreError,
     time::Timestamp,
     token::{Container, Containers, ExpressionProvenance, TokenType},
@@ -81,6 +82,7 @@ wrapped_columns! {
     TenantId: Uuid => TenantId,
     ApplicationId: Uuid => ApplicationId,
     ApiKeyId: Uuid => ApiKeyId,
+    ProxyId: Uuid => ProxyId,
     TokenIntentId: Uuid => TokenIntentId,
     ThreeDsSessionId: Uuid => ThreeDsSessionId,
     CardNumberVersion: Uuid => CardNumberVersion,
@@ -106,6 +108,7 @@ macro_rules! parsed_columns {
 }
 
 parsed_columns! {
+    bool: i64 => parse_flag,
     u32: i64 => |it| u32::try_from(it).ok(),
     usize: i64 => |it| usize::try_from(it).ok(),
     TokenId: &str => |it| TokenId::parse(it).ok(),
@@ -116,6 +119,7 @@ parsed_columns! {
     Vec<IndexDigest>: &[u8] => parse_indexes,
     AccessPolicy: &str => AccessPolicy::from_text,
     DisplayName: &str => DisplayName::from_stored,
+    HostName: &str => HostName::from_stored,
     TenantKind: &str => TenantKind::parse,
     TenantSettings: &str => TenantSettings::from_text,
     Quotas: &str => Quotas::from_text,
@@ -127,6 +131,15 @@ impl<'a, const N: usize> ColumnValue<'a> for [u8; N] {
     fn read(row: &'a dyn ColumnReader, index: usize) -> Result<Option<Self>, StoreError> {
         let to_array = |it: &[u8]| it.try_into().map_err(|_| MISSING_COLUMNS);
         row.bytes(index)?.map(to_array).transpose()
+    }
+}
+
+/// Only the two numbers that the vault writes.
+fn parse_flag(column: i64) -> Option<bool> {
+    match column {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
     }
 }
 

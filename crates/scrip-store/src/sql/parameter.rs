@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use scrip_core::{
     id::{
-        ApiKeyId, ApplicationId, CardNumberVersion, TenantId, ThreeDsSessionId, TokenId,
+        ApiKeyId, ApplicationId, CardNumberVersion, ProxyId, TenantId, ThreeDsSessionId, TokenId,
         TokenIntentId,
     },
     policy::AccessSessionId,
@@ -93,6 +93,8 @@ parameter_types! {
     TenantId => |it: TenantId| Parameter::Uuid(it.0),
     ApplicationId => |it: ApplicationId| Parameter::Uuid(it.0),
     ApiKeyId => |it: ApiKeyId| Parameter::Uuid(it.0),
+    ProxyId => |it: ProxyId| Parameter::Uuid(it.0),
+    bool => |it: bool| Parameter::Number(it.into()),
     TokenIntentId => |it: TokenIntentId| Parameter::Uuid(it.0),
     ThreeDsSessionId => |it: ThreeDsSessionId| Parameter::Uuid(it.0),
     CardNumberVersion => |it: CardNumberVersion| Parameter::Uuid(it.0),

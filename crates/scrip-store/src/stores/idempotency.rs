@@ -1,13 +1,23 @@
 //! Responses that are stored for repeated requests with the same idempotency key.
 
 use scrip_core::{
-    audit::LogKind,
-    idempotency::{ClaimOutcome, IdempotencyLookup},
-    store::{IdempotencyStore, StoreFuture},
-    time::Timestamp,
+    audit::{LogKind, ReadLogBatch},
+    id::TokenId,
+    idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
+    policy::LookupPermit,
+    store::{ChangeOutcome, IdempotencyStore, StoreError, StoreFuture},
+    time::{Month, Timestamp},
 };
 
-use crate::sql::{BatchDelete, delete_batch, for_both_engines};
+use crate::{
+    shared::idempotency::insert_idempotency_record,
+    sql::{BatchDelete, Execute, WriteTransaction, delete_batch, for_both_engines, parameters},
+};
+
+/// The record of one call. A later call with the same key has another creation time.
+const DELETE_CALL_RECORD: &str = "
+-- delete_call_record
+DELETE FROM idempotency_records WHERE tenant = $1 AND digest = $2 AND created_at = $3";
 
 /// SQLite stores records in order of creation, so the oldest records are at the start of the table.
 const DELETE_EXPIRED_RESPONSES: BatchDelete = BatchDelete {
@@ -37,8 +47,84 @@ impl IdempotencyStore {
         })
     }
 
+    fn insert_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        let tenant = permit.tenant().id;
+        Box::pin(async move {
+            let active_tokens = find_active_tokens(&entries);
+            self.write(tenant, async move |it| {
+                it.check_tenant(tenant).await?;
+                insert_idempotency_record(it, tenant, &record, &[]).await?;
+                append_call_entries(it, &entries).await
+            })
+            .await?;
+            self.read_log.record_activity(tenant, active_tokens);
+            Ok(())
+        })
+    }
+
+    /// Deletes and inserts, because the role of a PostgreSQL server may not update these rows.
+    fn replace_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| {
+            let key = parameters![tenant, &record.digest, record.created_at];
+            if it.execute(DELETE_CALL_RECORD, &key).await? == 0 {
+                return Ok(ChangeOutcome::Stale);
+            }
+            insert_idempotency_record(it, tenant, &record, &[]).await?;
+            append_call_entries(it, &entries).await?;
+            Ok(ChangeOutcome::Done)
+        }))
+    }
+
+    fn delete_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        key: CallRecordKey,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        Box::pin(self.write(tenant, async move |it| {
+            let key = parameters![tenant, &key.digest, key.created_at];
+            if it.execute(DELETE_CALL_RECORD, &key).await? == 0 {
+                return Ok(ChangeOutcome::Stale);
+            }
+            append_call_entries(it, &entries).await?;
+            Ok(ChangeOutcome::Done)
+        }))
+    }
+
     fn delete_expired_responses(&self, before: Timestamp) -> StoreFuture<'_, usize> {
         Box::pin(self.delete_batch(LogKind::Audit, &DELETE_EXPIRED_RESPONSES, before))
     }
 }
+}
+
+/// Writes the entries of a call to the audit log, in the transaction of its record.
+async fn append_call_entries<T: WriteTransaction>(
+    transaction: &mut T,
+    batch: &ReadLogBatch,
+) -> Result<(), StoreError> {
+    for entry in &batch.entries {
+        let audit = batch.entry_audit(entry);
+        transaction.append_audit_record(batch.tenant, &audit, &entry.entity, entry.outcome).await?;
+    }
+    Ok(())
+}
+
+/// The tokens that the call makes active in its month.
+fn find_active_tokens(batch: &ReadLogBatch) -> Vec<(Month, TokenId)> {
+    let entries = batch.entries.iter();
+    let active_tokens =
+        entries.filter_map(|it| Some((batch.active_month(it)?, TokenId::parse(&it.entity).ok()?)));
+    active_tokens.collect()
 }

@@ -47,7 +47,7 @@ macro_rules! kinds {
         }
 
         impl RowKind {
-            pub const ALL: [Self; 28] = [$(Self::$kind),*];
+            pub const ALL: [Self; 29] = [$(Self::$kind),*];
 
             /// The name in the file and in messages.
             #[must_use]
@@ -86,6 +86,12 @@ kinds! {
         Id tenant, Id application, Id id, Bytes digest, Id created_by optional, Number created_at,
         Bytes mac,
     }
+    Proxies "proxies" {
+        Id tenant, Id id, Bytes digest, Text name, Id application optional, Number require_auth,
+        Number disable_detokenization, Text host optional, Bytes settings, Bytes secrets,
+        Id created_by optional, Number created_at, Id modified_by optional,
+        Number modified_at optional, Bytes mac,
+    }
     DeletedTenants "deleted_tenants" { Id id, Number deleted_at, Bytes mac }
     AccessSessions "access_sessions" {
         Id tenant, Bytes digest, Bytes nonce, Id application, Number created_at,
@@ -121,7 +127,8 @@ kinds! {
     AuditRecords "audit_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Bytes link,
+        Text os_user optional, Number repeats optional, Text detail optional,
+        Bytes link,
     }
     AuditHeads "audit_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,
@@ -130,7 +137,8 @@ kinds! {
     ReadLogRecords "read_log_records" {
         Id tenant, Number sequence, Number at, Text actor_kind, Id actor optional, Text operation,
         Text entity, Text outcome, Text trace, Text address, Id api_key optional,
-        Text os_user optional, Number repeats optional, Bytes link,
+        Text os_user optional, Number repeats optional, Text detail optional,
+        Bytes link,
     }
     ReadLogHeads "read_log_heads" {
         Id tenant, Number sequence, Number at, Bytes link, Number retention_seconds optional, Bytes mac,

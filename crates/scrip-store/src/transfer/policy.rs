@@ -11,8 +11,8 @@ use scrip_seal::Sealed;
 
 use crate::{
     shared::policy::directory::{
-        PolicyRows, decode_api_key, decode_application, decode_tenant, decode_tenant_key,
-        decode_wrapped_key,
+        PolicyRows, decode_api_key, decode_application, decode_proxy, decode_tenant,
+        decode_tenant_key, decode_wrapped_key,
     },
     sql::{ColumnReader, MISSING_COLUMNS, read_required},
     transfer::{
@@ -53,6 +53,23 @@ const APPLICATION_COLUMNS: &[&str] = &[
 ];
 const API_KEY_COLUMNS: &[&str] =
     &["tenant", "application", "id", "digest", "mac", "created_by", "created_at"];
+const PROXY_COLUMNS: &[&str] = &[
+    "tenant",
+    "id",
+    "digest",
+    "name",
+    "application",
+    "require_auth",
+    "disable_detokenization",
+    "host",
+    "settings",
+    "secrets",
+    "mac",
+    "created_by",
+    "created_at",
+    "modified_by",
+    "modified_at",
+];
 const TENANT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped", "version"];
 const PERMANENT_KEY_COLUMNS: &[&str] = &["tenant", "wrapped"];
 
@@ -96,6 +113,9 @@ impl CollectedRows {
         } else if kind == RowKind::ApiKeys {
             let row = reorder(kind, row, API_KEY_COLUMNS)?;
             add_row(&mut rows.api_keys, unreadable, &row, decode_api_key);
+        } else if kind == RowKind::Proxies {
+            let row = reorder(kind, row, PROXY_COLUMNS)?;
+            add_row(&mut rows.proxies, unreadable, &row, decode_proxy);
         } else if kind == RowKind::TenantKeys {
             let row = reorder(kind, row, TENANT_KEY_COLUMNS)?;
             add_row(&mut rows.sealing_keys, unreadable, &row, decode_tenant_key);

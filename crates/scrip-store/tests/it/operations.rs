@@ -7,5 +7,6 @@ mod duplicates;
 mod expiry;
 mod intents;
 mod permissions;
+mod proxy_calls;
 mod replay;
 mod tokenize;

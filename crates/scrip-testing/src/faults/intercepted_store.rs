@@ -9,7 +9,7 @@ use scrip_core::{
     },
     error::Error,
     id::{TenantId, ThreeDsSessionId, TokenId, TokenIntentId},
-    idempotency::{ClaimOutcome, IdempotencyLookup},
+    idempotency::{CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord},
     listing::{NewestTokens, NewestTokensScan, ScannedTokens, TokenScan},
     metrics::StoreMetrics,
     policy::{
@@ -54,6 +54,16 @@ pub trait Interceptor: Send + Sync {
         write: ThreeDsSessionWrite,
     ) -> StoreFuture<'a, ChangeOutcome> {
         engine.update_threeds_session(write)
+    }
+
+    fn insert_call_record<'a>(
+        &'a self,
+        engine: &'a Arc<dyn Store>,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        engine.insert_call_record(permit, record, entries)
     }
 
     fn append_read_log<'a>(
@@ -121,8 +131,19 @@ impl<I: Interceptor> TokenIntentStore for InterceptedStore<I> {
 }
 
 impl<I: Interceptor> IdempotencyStore for InterceptedStore<I> {
+    fn insert_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        self.interceptor.insert_call_record(&self.engine, permit, record, entries)
+    }
+
     forward! {
         claim_idempotency_key(lookup: IdempotencyLookup) -> ClaimOutcome;
+        replace_call_record(permit: &'a LookupPermit, record: IdempotencyRecord, entries: ReadLogBatch) -> ChangeOutcome;
+        delete_call_record(permit: &'a LookupPermit, key: CallRecordKey, entries: ReadLogBatch) -> ChangeOutcome;
         delete_expired_responses(cutoff: Timestamp) -> usize;
     }
 }

@@ -1,13 +1,15 @@
 //! Idempotency records, in a list.
 
 use scrip_core::{
+    audit::ReadLogBatch,
     id::{TenantId, TokenId},
     idempotency::{
-        ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData, StoredResponse,
-        StoredTokenData,
+        CallRecordKey, ClaimOutcome, IdempotencyLookup, IdempotencyRecord, ResponseTokenData,
+        StoredResponse, StoredTokenData,
     },
     operations::claim_idempotency_key::RESPONSE_RETENTION,
-    store::{IdempotencyStore, StoreError, StoreFuture},
+    policy::LookupPermit,
+    store::{ChangeOutcome, IdempotencyStore, StoreError, StoreFuture},
     time::Timestamp,
 };
 
@@ -32,6 +34,54 @@ impl IdempotencyStore for MemoryStore {
         })
     }
 
+    fn insert_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ()> {
+        let tenant = permit.tenant().id;
+        self.attempt(move |it| {
+            it.insert_idempotency_record(tenant, Some(record), &[])?;
+            it.append_call_entries(&entries);
+            Ok(())
+        })
+    }
+
+    fn replace_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        record: IdempotencyRecord,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        self.attempt(move |it| {
+            let (digest, created_at) = (record.digest, record.created_at);
+            if !it.delete_call_record(tenant, CallRecordKey { digest, created_at }) {
+                return Ok(ChangeOutcome::Stale);
+            }
+            it.insert_idempotency_record(tenant, Some(record), &[])?;
+            it.append_call_entries(&entries);
+            Ok(ChangeOutcome::Done)
+        })
+    }
+
+    fn delete_call_record<'a>(
+        &'a self,
+        permit: &'a LookupPermit,
+        key: CallRecordKey,
+        entries: ReadLogBatch,
+    ) -> StoreFuture<'a, ChangeOutcome> {
+        let tenant = permit.tenant().id;
+        self.with(move |it| {
+            if !it.delete_call_record(tenant, key) {
+                return ChangeOutcome::Stale;
+            }
+            it.append_call_entries(&entries);
+            ChangeOutcome::Done
+        })
+    }
+
     fn delete_expired_responses(&self, cutoff: Timestamp) -> StoreFuture<'_, usize> {
         self.with(move |it| {
             let count_before = it.idempotency_records.len();
@@ -42,6 +92,27 @@ impl IdempotencyStore for MemoryStore {
 }
 
 impl MemoryStoreState {
+    fn append_call_entries(&mut self, batch: &ReadLogBatch) {
+        for entry in &batch.entries {
+            let audit = batch.entry_audit(entry);
+            self.append_audit_record(batch.tenant, &audit, &entry.entity, entry.outcome);
+            if let Some(month) = batch.active_month(entry) {
+                self.usage.count_active(batch.tenant, month, &entry.entity);
+            }
+        }
+    }
+
+    /// Whether there was such a record.
+    fn delete_call_record(&mut self, tenant: TenantId, key: CallRecordKey) -> bool {
+        let CallRecordKey { digest, created_at } = key;
+        let is_named = |it: &MemoryIdempotencyRecord| {
+            it.tenant == tenant && it.record.digest == digest && it.record.created_at == created_at
+        };
+        let count_before = self.idempotency_records.len();
+        self.idempotency_records.retain(|it| !is_named(it));
+        self.idempotency_records.len() < count_before
+    }
+
     /// Inserts a record, unless its key has one that has not expired. `tokens` are the tokens that
     /// the writes created or found.
     pub(super) fn insert_idempotency_record(

@@ -28,7 +28,7 @@ impl AuditStore for MemoryStore {
                 let (entity, outcome) = (&*it.entity, it.outcome);
                 let entry =
                     RecordSubject { log: LogKind::Read, tenant: batch.tenant, entity, outcome };
-                state.read_log.append(&batch.audit, entry);
+                state.read_log.append(&batch.entry_audit(it), entry);
                 if let Some(month) = batch.active_month(it) {
                     state.usage.count_active(batch.tenant, month, entity);
                 }

@@ -73,6 +73,19 @@ impl PolicyStore for MemoryStore {
             if edit.writes.iter().any(is_key_taken) {
                 return Ok(Err(Error::Conflict { reason: "this key is in use" }));
             }
+            let is_proxy_taken = |write: &PolicyWrite| {
+                let PolicyWrite::PutProxy(new) = write else { return false };
+                let mut proxies = state.directory.tenants.iter().flat_map(|it| &it.proxies);
+                proxies.any(|it| {
+                    let is_same_host =
+                        it.record.host.is_some() && it.record.host == new.record.host;
+                    (it.record.digest == new.record.digest || is_same_host)
+                        && it.record.id != new.record.id
+                })
+            };
+            if edit.writes.iter().any(is_proxy_taken) {
+                return Ok(Err(Error::Conflict { reason: "another proxy has this host" }));
+            }
             if let Some(records) = state.directory.tenants.get_mut(index) {
                 edit.writes.iter().for_each(|it| records.apply(it));
                 records.seal = edit.seal;

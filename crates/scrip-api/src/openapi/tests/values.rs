@@ -13,6 +13,16 @@ use scrip_core::{
         AccessCondition, ApplicationKind, DeduplicationBehavior, Permission, TenantKind, Transform,
         access::RULES_MAX,
     },
+    proxy::{
+        TlsMinimum,
+        certificate::PEM_BYTES_MAX,
+        destination_url::URL_CHARS_MAX,
+        draft::TIMEOUT_SECONDS_MAX,
+        transform::{
+            MatcherType, TRANSFORMS_MAX, TransformType,
+            source::{CODE_CHARS_MAX, IDENTIFIER_CHARS_MAX, OPTION_BYTES_MAX},
+        },
+    },
     token::TokenType,
 };
 use scrip_threeds::{
@@ -140,6 +150,16 @@ fn policy(lists: &mut EnumsByAttribute) {
     }
 }
 
+fn proxies(lists: &mut EnumsByAttribute) {
+    add_enum(lists, &["active"], &["Proxy.state"]);
+    let types = ["ProxyTransform.type", "NewProxyTransform.type"];
+    add_enum(lists, &texts!(TransformType), &types);
+    let matchers = ["ProxyTransform.matcher", "NewProxyTransform.matcher"];
+    add_enum(lists, &texts!(MatcherType), &matchers);
+    let versions = ["Proxy.tls_min", "NewProxy.tls_min", "ProxyPatch.tls_min"];
+    add_enum(lists, &texts!(TlsMinimum), &versions);
+}
+
 fn tokens(lists: &mut EnumsByAttribute) {
     let types = texts!(TokenType);
     add_enum(
@@ -259,6 +279,7 @@ fn threeds_requests(lists: &mut EnumsByAttribute) {
 fn every_enum_matches_the_code() {
     let mut lists = EnumsByAttribute::new();
     policy(&mut lists);
+    proxies(&mut lists);
     tokens(&mut lists);
     records(&mut lists);
     threeds_responses(&mut lists);
@@ -322,6 +343,7 @@ fn documented_limits_match_the_vault() {
         "list_tokens.size",
         "list_tokens_v1.size",
         "list_applications.size",
+        "list_proxies.size",
         "list_api_keys.size",
         "list_logs.size",
         "TokenSearch.size",
@@ -332,6 +354,26 @@ fn documented_limits_match_the_vault() {
     assert_limit_usize(&["CursorPagination.page_size"], "maximum", PAGE_SIZE_MAX);
     let numbered = ["list_tokens_v1.page", "NumberedTokenSearch.page"];
     assert_limit_usize(&numbered, "maximum", NEWEST_TOKENS_MAX);
-    assert_limit(&["list_applications.page", "list_api_keys.page"], "maximum", u64::MAX);
+    let pages = ["list_applications.page", "list_api_keys.page", "list_proxies.page"];
+    assert_limit(&pages, "maximum", u64::MAX);
     assert_limit(&["list_logs.page"], "maximum", u32::MAX);
+}
+
+#[test]
+fn documented_limits_of_proxies_match_the_vault() {
+    for request in ["NewProxy", "ProxyPatch"] {
+        let attribute = |name: &str| format!("{request}.{name}");
+        assert_limit_usize(&[&attribute("destination_url")], "maxLength", URL_CHARS_MAX);
+        assert_limit_usize(&[&attribute("ca_pem")], "maxLength", PEM_BYTES_MAX);
+        assert_limit(&[&attribute("timeout")], "maximum", TIMEOUT_SECONDS_MAX);
+        let lists = [attribute("request_transforms"), attribute("response_transforms")];
+        assert_limit_usize(&lists.each_ref().map(String::as_str), "maxItems", TRANSFORMS_MAX);
+    }
+    assert_limit_usize(&["NewProxyTransform.code"], "maxLength", CODE_CHARS_MAX);
+    let identifier = ["NewProxyTransform.options.identifier"];
+    assert_limit_usize(&identifier, "maxLength", IDENTIFIER_CHARS_MAX);
+    assert_limit_usize(&["NewProxyTransform.options.value"], "maxLength", OPTION_BYTES_MAX);
+    let certificate =
+        ["NewProxyCertificate.certificate_pem", "NewProxyCertificate.private_key_pem"];
+    assert_limit_usize(&certificate, "maxLength", PEM_BYTES_MAX);
 }

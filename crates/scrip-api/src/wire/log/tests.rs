@@ -50,6 +50,7 @@ fn record() -> LogRecord {
         address: "192.0.2.7".to_owned(),
         api_key: Some(ApiKeyId(id(0x4c))),
         os_user: None,
+        detail: None,
         repeats: None,
         link: Mac([0; 32]),
     }

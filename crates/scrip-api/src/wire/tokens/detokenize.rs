@@ -2,7 +2,7 @@
 
 use scrip_core::{
     idempotency::RenderedResponse,
-    operations::tokens::detokenize::DetokenizeRenderers,
+    operations::reference_data::DetokenizeRenderers,
     token::{Plaintext, TokenIntentView, TokenView},
 };
 use serde_json::{Map, Value};

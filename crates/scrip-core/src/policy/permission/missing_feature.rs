@@ -3,6 +3,7 @@
 words! {
     /// A feature of the interface that is not built. Delete the variant when the feature is built.
     pub enum MissingFeature {
+        /// Requests through proxies. The objects exist.
         Proxies = "proxies",
         Reactors = "reactors",
         Webhooks = "webhooks and events",
@@ -26,7 +27,6 @@ impl MissingFeature {
     pub fn find_by_permission(name: &str) -> Option<Self> {
         let (resource, _) = name.split_once(':')?;
         match resource {
-            "proxy" => Some(Self::Proxies),
             "reactor" => Some(Self::Reactors),
             "webhook" => Some(Self::Webhooks),
             "keys" => Some(Self::ClientEncryptionKeys),

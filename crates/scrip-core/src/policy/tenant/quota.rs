@@ -14,6 +14,8 @@ pub struct Quotas {
     pub tokenize_limit: u64,
     /// The maximum number of tokens that one detokenize request names.
     pub detokenize_limit: u64,
+    /// The maximum number of tokens that one proxied call names.
+    pub proxy_token_limit: u64,
     pub cvc_retention_seconds: u64,
     pub token_intent_retention_seconds: u64,
     pub rate_limit: RateLimitShare,
@@ -112,6 +114,7 @@ impl Quotas {
             log_retention_seconds: DAY,
             tokenize_limit: 5,
             detokenize_limit: 5,
+            proxy_token_limit: 20,
             cvc_retention_seconds: HOUR,
             token_intent_retention_seconds: DAY,
             rate_limit: RateLimitShare::Default,
@@ -154,6 +157,7 @@ impl Quotas {
             ("log_retention", format_duration(self.log_retention_seconds)),
             ("tokenize_limit", self.tokenize_limit.to_string()),
             ("detokenize_limit", self.detokenize_limit.to_string()),
+            ("proxy_token_limit", self.proxy_token_limit.to_string()),
             ("cvc_retention", format_duration(self.cvc_retention_seconds)),
             ("token_intent_retention", format_duration(self.token_intent_retention_seconds)),
             ("rate_limit", self.rate_limit.to_string()),
@@ -197,6 +201,10 @@ impl Quotas {
                 Some(it) => self.detokenize_limit = it,
                 None => return reject("detokenize_limit", "must be from 1 to 1000"),
             },
+            "proxy_token_limit" => match parse_count(value) {
+                Some(it) => self.proxy_token_limit = it,
+                None => return reject("proxy_token_limit", "must be from 1 to 1000"),
+            },
             "rate_limit" => match RateLimitShare::parse(value) {
                 Some(it) => self.rate_limit = it,
                 None => return reject("rate_limit", "must be default, off, or 1% to 10000%"),
@@ -222,7 +230,7 @@ impl Quotas {
             "search_misses" => ("search_misses", &mut self.search_misses),
             _ => {
                 let rule = "must be log_retention, tokenize_limit, detokenize_limit, \
-                    cvc_retention, token_intent_retention, rate_limit, threeds_access, \
+                    proxy_token_limit, cvc_retention, token_intent_retention, rate_limit, threeds_access, \
                     deletion_grace, number_guesses_day, number_guesses_quarter, number_guesses_application or \
                     search_misses";
                 return Err(FieldError::new("quota", rule));
@@ -288,6 +296,7 @@ mod tests {
             ("log_retention", "24h"),
             ("tokenize_limit", "5"),
             ("detokenize_limit", "5"),
+            ("proxy_token_limit", "20"),
             ("cvc_retention", "1h"),
             ("token_intent_retention", "24h"),
             ("rate_limit", "default"),
@@ -319,6 +328,7 @@ mod tests {
             ("log_retention", "30d"),
             ("tokenize_limit", "1000"),
             ("detokenize_limit", "1"),
+            ("proxy_token_limit", "40"),
             ("cvc_retention", "15m"),
             ("token_intent_retention", "90s"),
             ("rate_limit", "250%"),

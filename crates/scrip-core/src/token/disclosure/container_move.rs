@@ -6,8 +6,9 @@ use crate::{
     token::TokenType,
 };
 
-const USE_PERMISSIONS: [Permission; 4] = [
+const USE_PERMISSIONS: [Permission; 5] = [
     Permission::TokenUse,
+    Permission::ProxyInvoke,
     Permission::ThreeDsSessionCreate,
     Permission::ThreeDsSessionAuthenticate,
     Permission::ThreeDsSessionRead,

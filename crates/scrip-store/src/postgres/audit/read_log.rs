@@ -98,7 +98,8 @@ async fn write_group(
         match write {
             ReadLogWrite::Reads(batch) => {
                 for entry in &batch.entries {
-                    transaction.append_record(&batch.audit, &entry.entity, entry.outcome);
+                    let audit = batch.entry_audit(entry);
+                    transaction.append_record(&audit, &entry.entity, entry.outcome);
                     let month = batch.active_month(entry);
                     active_tokens.extend(month.map(|it| (it, entry.entity.as_str())));
                 }

@@ -170,10 +170,10 @@ pub(crate) struct ChainRows<'a> {
 pub(crate) const INSERT_RECORDS: &str = "
 -- insert_records
 INSERT INTO log_records (tenant, log, sequence, at, actor_kind, actor, operation, entity, outcome,
-    trace, address, api_key, os_user, repeats, link)
+    trace, address, api_key, os_user, repeats, detail, link)
     SELECT $1, $2, * FROM unnest($3::bigint[], $4::bigint[], $5::text[], $6::uuid[], $7::text[],
     $8::text[], $9::text[], $10::text[], $11::text[], $12::uuid[], $13::text[], $14::bigint[],
-    $15::bytea[])";
+    $15::text[], $16::bytea[])";
 
 pub(crate) const PUT_HEAD: &str = "
 -- put_head

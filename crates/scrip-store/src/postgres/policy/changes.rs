@@ -1,6 +1,8 @@
 //! Policy changes.
 
-use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::StoreError};
+use scrip_core::{
+    audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, proxy::ProxyRecord, store::StoreError,
+};
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
@@ -10,7 +12,7 @@ use crate::{
         engine::{statement::driver_parameters, transaction::PostgresTransaction},
     },
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
+        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, POSTGRES_KEYS},
     },
     sql::{Execute, parameters},
@@ -43,6 +45,12 @@ impl PolicyTransaction for PostgresTransaction {
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
         let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
         Ok(!self.query_all_tenants(FIND_API_KEY, &driver_parameters(&parameters)).await?.is_empty())
+    }
+
+    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError> {
+        let host = proxy.host.as_ref().map(|it| it.as_str());
+        let parameters = parameters![&proxy.digest, host, proxy.id, proxy.tenant];
+        Ok(!self.query_all_tenants(FIND_PROXY, &driver_parameters(&parameters)).await?.is_empty())
     }
 
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError> {

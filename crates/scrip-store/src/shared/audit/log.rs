@@ -46,7 +46,7 @@ pub(crate) struct ChainStatements {
 macro_rules! record_columns {
     () => {
         "tenant, sequence, at, actor_kind, actor, operation, entity, outcome, trace, address, api_key, \
-         os_user, repeats, link"
+         os_user, repeats, detail, link"
     };
 }
 pub(crate) use record_columns;
@@ -67,12 +67,13 @@ pub(crate) fn decode_log_row(row: &dyn ColumnReader) -> Result<LogRow<'_>, Store
         api_key: read_optional(row, 10)?,
         os_user: read_optional(row, 11)?,
         repeats: read_optional(row, 12)?,
-        link: read_required(row, 13)?,
+        detail: read_optional(row, 13)?,
+        link: read_required(row, 14)?,
     })
 }
 
 /// Returns the parameters in the order of `record_columns!`.
-pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 14] {
+pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 15] {
     parameters![
         row.tenant,
         row.sequence,
@@ -87,6 +88,7 @@ pub(crate) fn log_row_parameters<'a>(row: &'a LogRow<'_>) -> [Parameter<'a>; 14]
         row.api_key,
         row.os_user,
         row.repeats,
+        row.detail,
         &row.link,
     ]
 }

@@ -9,6 +9,7 @@ use scrip_core::{
         ApiKeyRecord, ApplicationRecord, ChangeStamp, DecidePolicy, PolicyEdit, PolicyRecords,
         PolicySeal, PolicyWrite, SignedRow, SystemKeys, TenantDeletion, TenantRecord,
     },
+    proxy::ProxyRecord,
     store::{ChangeOutcome, StoreError},
     time::Timestamp,
 };
@@ -41,6 +42,9 @@ pub(crate) trait PolicyTransaction: WriteTransaction {
 
     /// Whether another API key of any tenant has this digest.
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError>;
+
+    /// Whether another proxy of any tenant has the key or the host of this proxy.
+    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError>;
 
     /// Deletes a tenant's row with its keys and policy. Returns the number of deleted rows.
     async fn delete_tenant_row(&self, tenant: TenantId) -> Result<usize, StoreError>;
@@ -122,6 +126,11 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
         {
             return Ok(Err(Error::Conflict { reason: "this key is in use" }));
         }
+        if let PolicyWrite::PutProxy(proxy) = write
+            && transaction.is_proxy_taken(&proxy.record).await?
+        {
+            return Ok(Err(Error::Conflict { reason: "another proxy has this host" }));
+        }
         apply_write(transaction, tenant, write).await?;
     }
     put_seal(transaction, tenant, seal).await?;
@@ -133,6 +142,15 @@ pub(crate) async fn change_policy<T: PolicyTransaction>(
 pub(crate) const FIND_API_KEY: &str = "
 -- find_api_key
 SELECT 1 FROM api_keys WHERE digest = $1 AND (id <> $2 OR tenant <> $3)";
+
+/// Finds another proxy with the same key or host, or this proxy in a row of another tenant.
+pub(crate) const FIND_PROXY: &str = "
+-- find_proxy
+SELECT 1 FROM proxies WHERE (digest = $1 OR host = $2) AND (id <> $3 OR tenant <> $4)";
+
+const DELETE_PROXY: &str = "
+-- delete_proxy
+DELETE FROM proxies WHERE tenant = $1 AND id = $2";
 
 const DELETE_APPLICATION: &str = "
 -- delete_application
@@ -151,11 +169,15 @@ async fn apply_write<T: PolicyTransaction>(
         PolicyWrite::PutTenant(it) => put_tenant(transaction, it).await,
         PolicyWrite::PutApplication(it) => put_application(transaction, it).await,
         PolicyWrite::PutApiKey(it) => put_api_key(transaction, it).await,
+        PolicyWrite::PutProxy(it) => put_proxy(transaction, it).await,
         PolicyWrite::RemoveApplication(id) => {
             transaction.execute(DELETE_APPLICATION, &parameters![tenant, *id]).await.map(drop)
         }
         PolicyWrite::RemoveApiKey(id) => {
             transaction.execute(DELETE_API_KEY, &parameters![tenant, *id]).await.map(drop)
+        }
+        PolicyWrite::RemoveProxy(id) => {
+            transaction.execute(DELETE_PROXY, &parameters![tenant, *id]).await.map(drop)
         }
     }
 }
@@ -263,6 +285,42 @@ pub(super) async fn put_api_key(
         &api_key.mac,
     ];
     transaction.execute(PUT_API_KEY, &row).await.map(drop)
+}
+
+const PUT_PROXY: &str = "
+-- put_proxy
+INSERT INTO proxies (tenant, id, digest, name, application, require_auth, disable_detokenization,
+    host, settings, secrets, created_by, created_at, modified_by, modified_at, mac)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)
+ON CONFLICT (tenant, id) DO UPDATE SET name = $4, application = $5, require_auth = $6,
+    disable_detokenization = $7, host = $8, settings = $9, secrets = $10, modified_by = $13,
+    modified_at = $14, mac = $15";
+
+pub(super) async fn put_proxy(
+    transaction: &impl Execute,
+    proxy: &SignedRow<ProxyRecord>,
+) -> Result<(), StoreError> {
+    let record = &proxy.record;
+    let [created_by, created_at] = stamp_parameters(Some(record.created));
+    let [modified_by, modified_at] = stamp_parameters(record.modified);
+    let row = parameters![
+        record.tenant,
+        record.id,
+        &record.digest,
+        record.name.as_str(),
+        record.application,
+        record.require_auth,
+        record.disable_detokenization,
+        record.host.as_ref().map(|it| it.as_str()),
+        &record.settings,
+        &record.secrets,
+        created_by,
+        created_at,
+        modified_by,
+        modified_at,
+        &proxy.mac,
+    ];
+    transaction.execute(PUT_PROXY, &row).await.map(drop)
 }
 
 const DELETE_USAGE: [&str; 2] = [

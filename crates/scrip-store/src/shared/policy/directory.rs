@@ -9,6 +9,7 @@ use scrip_core::{
         ApiKeyRecord, ApplicationRecord, ChangeStamp, DirectoryRecords, PolicyAlteration,
         PolicyRecords, PolicySeal, SignedRow, StoredPolicy, SystemKeys, TenantRecord,
     },
+    proxy::ProxyRecord,
     store::StoreError,
 };
 use scrip_seal::{Sealed, WrappedTenantKeys};
@@ -113,6 +114,7 @@ async fn load_policies(
         )
         .await?,
         api_keys: read_table(client, &API_KEYS, only_tenant, unreadable, decode_api_key).await?,
+        proxies: read_table(client, &PROXIES, only_tenant, unreadable, decode_proxy).await?,
         tenants: read_table(client, &TENANTS, only_tenant, unreadable, decode_tenant).await?,
     }
     .into_policies(unreadable))
@@ -125,6 +127,7 @@ pub(crate) struct PolicyRows {
     pub(crate) permanent_keys: Vec<(TenantId, Sealed)>,
     pub(crate) applications: Vec<(TenantId, SignedRow<ApplicationRecord>)>,
     pub(crate) api_keys: Vec<(TenantId, SignedRow<ApiKeyRecord>)>,
+    pub(crate) proxies: Vec<(TenantId, SignedRow<ProxyRecord>)>,
     pub(crate) tenants: Vec<(TenantId, (SignedRow<TenantRecord>, PolicySeal))>,
 }
 
@@ -138,6 +141,7 @@ impl PolicyRows {
         let mut permanent_keys = self.permanent_keys.into_iter().collect::<HashMap<_, _>>();
         let mut applications = group_by_tenant(self.applications);
         let mut api_keys = group_by_tenant(self.api_keys);
+        let mut proxies = group_by_tenant(self.proxies);
         let mut policies = Vec::new();
         for (id, (mut tenant, seal)) in self.tenants {
             let mut tenant_keys = sealing_keys.remove(&id).unwrap_or_default();
@@ -149,9 +153,11 @@ impl PolicyRows {
             }
             let applications = applications.remove(&id).unwrap_or_default();
             let api_keys = api_keys.remove(&id).unwrap_or_default();
-            policies.push(PolicyRecords { tenant, applications, api_keys, seal });
+            let proxies = proxies.remove(&id).unwrap_or_default();
+            policies.push(PolicyRecords { tenant, applications, api_keys, proxies, seal });
         }
-        let orphans = applications.into_keys().chain(api_keys.into_keys());
+        let orphans =
+            applications.into_keys().chain(api_keys.into_keys()).chain(proxies.into_keys());
         for id in orphans.chain(sealing_keys.into_keys()).chain(permanent_keys.into_keys()) {
             let description = "policy rows exist, but the tenant's row is missing".to_owned();
             unreadable.push(PolicyAlteration { tenant: Some(id), description });
@@ -334,6 +340,34 @@ pub(crate) fn decode_api_key(
         created: decode_stamp(row, 5)?.ok_or(MISSING_COLUMNS)?,
     };
     Ok(SignedRow { record, mac: read_required(row, 4)? })
+}
+
+const PROXIES: PolicyTable = policy_table!(
+    "proxy",
+    "
+-- list_proxies
+SELECT tenant, id, digest, name, application, require_auth, disable_detokenization, host, settings,
+    secrets, mac, created_by, created_at, modified_by, modified_at
+FROM proxies",
+    "tenant"
+);
+
+pub(crate) fn decode_proxy(row: &dyn ColumnReader) -> Result<SignedRow<ProxyRecord>, StoreError> {
+    let record = ProxyRecord {
+        id: read_required(row, 1)?,
+        tenant: read_required(row, 0)?,
+        digest: read_required(row, 2)?,
+        name: read_required(row, 3)?,
+        application: read_optional(row, 4)?,
+        require_auth: read_required(row, 5)?,
+        disable_detokenization: read_required(row, 6)?,
+        host: read_optional(row, 7)?,
+        settings: read_required(row, 8)?,
+        secrets: read_required(row, 9)?,
+        created: decode_stamp(row, 11)?.ok_or(MISSING_COLUMNS)?,
+        modified: decode_stamp(row, 13)?,
+    };
+    Ok(SignedRow { record, mac: read_required(row, 10)? })
 }
 
 /// Decodes the two columns of a change stamp. A stamp of an operator has only a time.

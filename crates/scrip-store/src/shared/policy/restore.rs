@@ -10,8 +10,8 @@ use scrip_core::{
 use crate::{
     shared::policy::{
         changes::{
-            PolicyTransaction, find_deletions, put_api_key, put_application, put_seal, put_tenant,
-            raise_version,
+            PolicyTransaction, find_deletions, put_api_key, put_application, put_proxy, put_seal,
+            put_tenant, raise_version,
         },
         directory::load_stored_policy,
     },
@@ -19,7 +19,8 @@ use crate::{
 };
 
 /// The row of the tenant stays, unless its keys are replaced.
-const DELETE_POLICY: [&str; 2] = [
+const DELETE_POLICY: [&str; 3] = [
+    "-- delete_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
     "-- delete_applications\nDELETE FROM applications WHERE tenant = $1",
 ];
@@ -56,6 +57,16 @@ pub(crate) async fn restore_policy<T: PolicyTransaction>(
             return Ok(Err(Error::Conflict { reason }));
         }
         put_api_key(transaction, api_key).await?;
+    }
+    for proxy in &records.proxies {
+        if transaction.is_proxy_taken(&proxy.record).await? {
+            let reason = "a proxy of the backup has the key or the host of a row of another tenant. \
+                          If the policy of that tenant is altered too, the row was moved: delete \
+                          it from the table proxies with an SQL tool. Otherwise remove the host \
+                          from the other proxy. Then run the command again";
+            return Ok(Err(Error::Conflict { reason }));
+        }
+        put_proxy(transaction, proxy).await?;
     }
     transaction.append_audit_record(tenant, &audit, &tenant.to_string(), "done").await?;
     Ok(Ok(()))

@@ -166,11 +166,11 @@ fn write_reads(
     batches: &[&ReadLogBatch],
 ) -> Result<(), StoreError> {
     for batch in batches {
-        let ReadLogBatch { tenant, audit, entries } = batch;
+        let ReadLogBatch { tenant, entries, .. } = batch;
         for entry in entries {
             let (entity, outcome) = (&*entry.entity, entry.outcome);
             let subject = RecordSubject { log: LogKind::Read, tenant: *tenant, entity, outcome };
-            transaction.append_record(audit, subject)?;
+            transaction.append_record(&batch.entry_audit(entry), subject)?;
             if let Some(month) = batch.active_month(entry) {
                 record_active_token(transaction, *tenant, month, entity)?;
             }

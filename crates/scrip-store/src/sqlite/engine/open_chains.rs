@@ -180,7 +180,7 @@ fn recover_head(connection: &Connection, tenant: TenantId) -> Result<ChainHead, 
 const INSERT_RECORD: &str = concat!(
     "-- insert_record\nINSERT INTO log_records (",
     record_columns!(),
-    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)"
+    ") VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)"
 );
 
 /// Returns whether the number was free.

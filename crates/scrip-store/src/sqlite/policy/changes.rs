@@ -2,12 +2,14 @@
 
 use std::sync::atomic::Ordering;
 
-use scrip_core::{audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, store::StoreError};
+use scrip_core::{
+    audit::AuditRecord, id::TenantId, policy::ApiKeyRecord, proxy::ProxyRecord, store::StoreError,
+};
 use scrip_seal::WrappedTenantKeys;
 
 use crate::{
     shared::policy::{
-        changes::{DELETE_TENANT, FIND_API_KEY, PolicyTransaction},
+        changes::{DELETE_TENANT, FIND_API_KEY, FIND_PROXY, PolicyTransaction},
         directory::{KeyTables, SQLITE_KEYS},
     },
     sql::{Statements, parameters},
@@ -32,7 +34,8 @@ ON CONFLICT (tenant) DO UPDATE SET wrapped = $3 WHERE wrapped <> $3";
 
 /// A command of another program can leave these rows without the row of their tenant, because SQLite
 /// checks references only for connections that enable it.
-const DELETE_LEFTOVERS: [&str; 4] = [
+const DELETE_LEFTOVERS: [&str; 5] = [
+    "-- delete_leftover_proxies\nDELETE FROM proxies WHERE tenant = $1",
     "-- delete_leftover_api_keys\nDELETE FROM api_keys WHERE tenant = $1",
     "-- delete_leftover_applications\nDELETE FROM applications WHERE tenant = $1",
     "-- delete_leftover_tenant_keys\nDELETE FROM tenant_keys WHERE tenant = $1",
@@ -60,6 +63,12 @@ impl PolicyTransaction for SqliteTransaction<'_> {
     async fn is_digest_taken(&self, api_key: &ApiKeyRecord) -> Result<bool, StoreError> {
         let parameters = parameters![&api_key.digest, api_key.id, api_key.tenant];
         Ok(self.find(FIND_API_KEY, &parameters, |_| Ok(())).await?.is_some())
+    }
+
+    async fn is_proxy_taken(&self, proxy: &ProxyRecord) -> Result<bool, StoreError> {
+        let host = proxy.host.as_ref().map(|it| it.as_str());
+        let parameters = parameters![&proxy.digest, host, proxy.id, proxy.tenant];
+        Ok(self.find(FIND_PROXY, &parameters, |_| Ok(())).await?.is_some())
     }
 
     /// Deletes the row and overwrites the keys with zeros (`secure_delete`). The WAL still contains

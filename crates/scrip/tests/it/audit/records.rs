@@ -149,7 +149,10 @@ fn every_denial_of_a_known_caller_writes_one_record() {
         let ids = route.path.matches('{').count();
         let expected = match entity_type {
             Some(
-                EntityType::Application | EntityType::TokenIntent | EntityType::ThreeDsSession,
+                EntityType::Application
+                | EntityType::TokenIntent
+                | EntityType::ThreeDsSession
+                | EntityType::Proxy,
             ) => ids == 1,
             Some(EntityType::ApiKey) => ids == 2,
             Some(EntityType::Token | EntityType::Tenant | EntityType::AccessSession) | None => {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use scrip_core::{
     id::TenantId,
     policy::{ApiKeyRecord, ApplicationRecord, Directory, PolicyRow, SignedRow},
+    proxy::ProxyRecord,
 };
 use scrip_seal::TenantKeys;
 use serde_json::{Value, json};
@@ -93,6 +94,16 @@ impl RestorePlan {
             stored.map_or(&[][..], |it| &it.api_keys),
             &backup.api_keys,
         ));
+        rows.extend(row_changes(
+            &RowKind {
+                name: "proxy",
+                id: |it: &ProxyRecord| it.id.to_string(),
+                describe: |it: &ProxyRecord| it.name.as_str().to_owned(),
+            },
+            &tenant.keys,
+            stored.map_or(&[][..], |it| &it.proxies),
+            &backup.proxies,
+        ));
         Self {
             tenant: tenant.id,
             tenant_name: tenant.name.as_str().to_owned(),
@@ -127,6 +138,10 @@ impl RestorePlan {
         if applications.filter(|it| it.change == RowChange::Changes).count() > 0 {
             text += "warning: applications that change get the permissions and rules of the \
                      backup, which may allow more than those of today\n";
+        }
+        if self.rows.iter().any(|it| it.kind == "proxy" && it.change != RowChange::GoesAway) {
+            text += "warning: proxies that come back or change send data to the destinations of \
+                     the backup\n";
         }
         text
     }

@@ -1,0 +1,108 @@
+//! Handlers of proxies.
+
+use scrip_core::{
+    id::ProxyId,
+    operations::proxies::{
+        create_proxy::create_proxy,
+        delete_proxy::delete_proxy,
+        list_proxies::{ProxyFilter, get_proxy, list_proxies},
+        set_proxy_client_certificate::{
+            delete_proxy_client_certificate, set_proxy_client_certificate,
+        },
+        update_proxy::{patch_proxy, update_proxy},
+    },
+    proxy::ProxyDetails,
+};
+
+use crate::{
+    problem::Problem,
+    route::{AuthenticatedRequest, Handled, parse_path_id},
+    wire::{
+        self,
+        proxies::{certificate, proxy_request, proxy_response},
+        query::QueryParameters,
+        response,
+    },
+};
+
+pub(crate) async fn create(mut request: AuthenticatedRequest) -> Handled {
+    let loopback = request.app.loopback_destinations;
+    let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+    let recorder = request.response_recorder(proxy_response::render_created);
+    let (vault, pepper) = (&request.app.vault, request.app.pepper()?);
+    let created = create_proxy(vault, request.policy_permit()?, &pepper, draft, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(proxy_response::render_created(&created)))
+}
+
+pub(crate) async fn list(request: AuthenticatedRequest) -> Handled {
+    let query = QueryParameters::parse(request.query.as_deref());
+    let (permit, filter, page) = (request.policy_permit()?, parse_filter(&query)?, query.page()?);
+    let page = list_proxies(&request.app.vault, &permit, &filter, page).await?;
+    Ok(response::from_rendered(proxy_response::render_list(&page)))
+}
+
+/// An invalid id matches no proxy.
+fn parse_filter(query: &QueryParameters<'_>) -> Result<ProxyFilter, Problem> {
+    let id_texts: Vec<_> = query.all("id").collect();
+    let mut ids: Vec<_> = id_texts.iter().filter_map(|it| ProxyId::parse(it)).collect();
+    if ids.is_empty() && !id_texts.is_empty() {
+        ids.push(ProxyId(uuid::Uuid::nil()));
+    }
+    Ok(ProxyFilter { ids, name: query.one("name")?.map(str::to_owned) })
+}
+
+pub(crate) async fn get(request: AuthenticatedRequest) -> Handled {
+    let (permit, id) = (request.policy_permit()?, proxy_id(&request)?);
+    let proxy = get_proxy(&request.app.vault, &permit, id).await?;
+    Ok(response::from_rendered(proxy_response::render_proxy(&proxy)))
+}
+
+pub(crate) async fn update(mut request: AuthenticatedRequest) -> Handled {
+    let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
+    let draft = proxy_request::parse_draft(wire::json::read(&request.body)?, loopback)?;
+    let recorder = request.response_recorder(proxy_response::render_proxy);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let updated = update_proxy(vault, permit, id, draft, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(proxy_response::render_proxy(&updated)))
+}
+
+pub(crate) async fn patch(mut request: AuthenticatedRequest) -> Handled {
+    let (id, loopback) = (proxy_id(&request)?, request.app.loopback_destinations);
+    let edit = proxy_request::parse_patch(wire::json::read(&request.body)?, loopback)?;
+    let recorder = request.response_recorder(|_: &ProxyDetails| response::no_content());
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    patch_proxy(vault, permit, id, edit, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(response::no_content()))
+}
+
+pub(crate) async fn delete(request: AuthenticatedRequest) -> Handled {
+    let id = proxy_id(&request)?;
+    delete_proxy(&request.app.vault, request.policy_permit()?, id).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(response::no_content()))
+}
+
+pub(crate) async fn set_client_certificate(mut request: AuthenticatedRequest) -> Handled {
+    let id = proxy_id(&request)?;
+    let new = certificate::parse(wire::json::read(&request.body)?)?;
+    let recorder = request.response_recorder(certificate::render_certificate);
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    let updated = set_proxy_client_certificate(vault, permit, id, new, recorder).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(certificate::render_certificate(&updated)))
+}
+
+pub(crate) async fn delete_client_certificate(request: AuthenticatedRequest) -> Handled {
+    let id = proxy_id(&request)?;
+    let (vault, permit) = (&request.app.vault, request.policy_permit()?);
+    delete_proxy_client_certificate(vault, permit, id).await?;
+    request.app.reload().await?;
+    Ok(response::from_rendered(response::no_content()))
+}
+
+fn proxy_id(request: &AuthenticatedRequest) -> Result<ProxyId, Problem> {
+    parse_path_id(&request.id, ProxyId::parse)
+}

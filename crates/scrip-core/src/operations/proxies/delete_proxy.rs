@@ -1,0 +1,25 @@
+//! Delete Proxy. Its key and its host are unknown from then on.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ProxyId,
+    policy::{
+        PolicyPermit, PolicyWrite,
+        change::{PolicyDecision, change_policy},
+    },
+};
+
+/// # Errors
+/// There is no such proxy.
+pub async fn delete_proxy(vault: &Vault, permit: PolicyPermit, id: ProxyId) -> Result<(), Error> {
+    let now = vault.clock.now();
+    change_policy(vault, permit, Operation::DeleteProxy, now, None, move |records| {
+        if !records.proxies.iter().any(|it| it.record.id == id) {
+            return Err(Error::NotFound);
+        }
+        let writes = vec![PolicyWrite::RemoveProxy(id)];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: () })
+    })
+    .await
+}

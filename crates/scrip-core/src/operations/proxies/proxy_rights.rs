@@ -1,0 +1,38 @@
+//! The rights that a change of a proxy needs besides those of its route.
+
+use crate::{
+    error::{Denial, Error, FieldError},
+    id::ApplicationId,
+    policy::{ApplicationKind, Permission, PolicyPermit, PolicyRecords},
+};
+
+/// Checks `application:update` in the rows of the transaction. The operator needs no permission.
+///
+/// # Errors
+/// The caller does not have the permission.
+pub(crate) fn check_application_update(
+    permit: &PolicyPermit,
+    records: &PolicyRecords,
+) -> Result<(), Error> {
+    let Some(caller) = permit.caller() else { return Ok(()) };
+    let application = records.applications.iter().find(|it| it.record.id == caller.application());
+    let is_granted =
+        application.is_some_and(|it| it.record.access.grants(Permission::ApplicationUpdate));
+    let denial = Denial::NeedsApplicationUpdate;
+    is_granted.then_some(()).ok_or(Error::Forbidden(denial))
+}
+
+/// Checks that the application can lend its rights to a proxy.
+///
+/// # Errors
+/// The application does not exist, or is a management application, which has no rights on tokens.
+pub(crate) fn check_application(
+    records: &PolicyRecords,
+    application: Option<ApplicationId>,
+) -> Result<(), Error> {
+    let Some(id) = application else { return Ok(()) };
+    let record = records.applications.iter().map(|it| &it.record).find(|it| it.id == id);
+    let is_usable = record.is_some_and(|it| it.kind != ApplicationKind::Management);
+    let rule = "must be a public or private application of this tenant";
+    is_usable.then_some(()).ok_or_else(|| FieldError::new("application.id", rule).into())
+}

@@ -1,0 +1,53 @@
+//! Set Proxy Client Certificate, and its removal. A destination takes the certificate for the tenant,
+//! so a change needs `application:update` too.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ProxyId,
+    idempotency::ResponseRecorder,
+    operations::proxies::{
+        proxy_rights::check_application_update,
+        update_proxy::{ProxyChange, rewrite_proxy},
+    },
+    policy::PolicyPermit,
+    proxy::{ClientCertificate, ProxyDetails},
+};
+
+/// # Errors
+/// There is no such proxy, or the caller may not update applications.
+pub async fn set_proxy_client_certificate(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+    certificate: ClientCertificate,
+    recorder: Option<ResponseRecorder<ProxyDetails>>,
+) -> Result<ProxyDetails, Error> {
+    let operation = Operation::SetProxyClientCertificate;
+    let change = ProxyChange { permit: permit.clone(), operation, id };
+    rewrite_proxy(vault, change, recorder, move |records, details| {
+        check_application_update(&permit, records)?;
+        details.settings.certificate_pem = Some(certificate.certificate_pem);
+        details.secrets.private_key_pem = Some(certificate.private_key_pem);
+        Ok(())
+    })
+    .await
+}
+
+/// # Errors
+/// There is no such proxy, it has no certificate, or the caller may not update applications.
+pub async fn delete_proxy_client_certificate(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+) -> Result<(), Error> {
+    let operation = Operation::DeleteProxyClientCertificate;
+    let change = ProxyChange { permit: permit.clone(), operation, id };
+    rewrite_proxy(vault, change, None, move |records, details| {
+        check_application_update(&permit, records)?;
+        details.secrets.private_key_pem = None;
+        details.settings.certificate_pem.take().map(drop).ok_or(Error::NotFound)
+    })
+    .await
+    .map(drop)
+}

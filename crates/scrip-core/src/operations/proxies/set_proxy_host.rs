@@ -1,0 +1,45 @@
+//! Add Proxy Host and Remove Proxy Host: the host that selects a proxy without its key. Commands of
+//! the operator, who controls the DNS names and the certificates of the server.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ProxyId,
+    operations::proxies::update_proxy::{ProxyChange, rewrite_proxy},
+    policy::PolicyPermit,
+    proxy::{HostName, ProxyDetails},
+};
+
+/// Sets the host of a proxy. It replaces an earlier host of the proxy.
+///
+/// # Errors
+/// There is no such proxy, or another proxy has the host.
+pub async fn add_proxy_host(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+    host: HostName,
+) -> Result<ProxyDetails, Error> {
+    let change = ProxyChange { permit, operation: Operation::AddProxyHost, id };
+    rewrite_proxy(vault, change, None, move |_, details| {
+        details.record.host = Some(host);
+        Ok(())
+    })
+    .await
+}
+
+/// # Errors
+/// There is no such proxy, or it does not have the host.
+pub async fn remove_proxy_host(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+    host: HostName,
+) -> Result<ProxyDetails, Error> {
+    let change = ProxyChange { permit, operation: Operation::RemoveProxyHost, id };
+    rewrite_proxy(vault, change, None, move |_, details| match details.record.host.take() {
+        Some(current) if current == host => Ok(()),
+        Some(_) | None => Err(Error::NotFound),
+    })
+    .await
+}

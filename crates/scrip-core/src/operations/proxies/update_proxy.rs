@@ -1,0 +1,101 @@
+//! Update Proxy and Patch Proxy: change the attributes that a client chooses, based on the current
+//! row.
+
+use crate::{
+    Error, Vault,
+    audit::Operation,
+    id::ProxyId,
+    idempotency::ResponseRecorder,
+    operations::proxies::proxy_rights::{check_application, check_application_update},
+    policy::{
+        PolicyPermit, PolicyRecords, PolicyWrite,
+        change::{PolicyDecision, change_policy},
+    },
+    proxy::{ProxyDetails, ProxyDraft},
+};
+
+/// Edits the current attributes inside the transaction, so that two concurrent patches both apply.
+pub type EditProxy = Box<dyn FnOnce(&ProxyDetails) -> Result<ProxyDraft, Error> + Send>;
+
+/// Replaces all attributes.
+///
+/// # Errors
+/// There is no such proxy, the request is invalid, or the change needs `application:update`.
+pub async fn update_proxy(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+    draft: ProxyDraft,
+    recorder: Option<ResponseRecorder<ProxyDetails>>,
+) -> Result<ProxyDetails, Error> {
+    let edit: EditProxy = Box::new(|_| Ok(draft));
+    edit_proxy(vault, permit, Operation::UpdateProxy, id, edit, recorder).await
+}
+
+/// Changes some attributes.
+///
+/// # Errors
+/// There is no such proxy, the request is invalid, or the change needs `application:update`.
+pub async fn patch_proxy(
+    vault: &Vault,
+    permit: PolicyPermit,
+    id: ProxyId,
+    edit: EditProxy,
+    recorder: Option<ResponseRecorder<ProxyDetails>>,
+) -> Result<ProxyDetails, Error> {
+    edit_proxy(vault, permit, Operation::PatchProxy, id, edit, recorder).await
+}
+
+async fn edit_proxy(
+    vault: &Vault,
+    permit: PolicyPermit,
+    operation: Operation,
+    id: ProxyId,
+    edit: EditProxy,
+    recorder: Option<ResponseRecorder<ProxyDetails>>,
+) -> Result<ProxyDetails, Error> {
+    let change = ProxyChange { permit: permit.clone(), operation, id };
+    rewrite_proxy(vault, change, recorder, move |records, details| {
+        let draft = edit(details)?;
+        let current = details.draft();
+        if draft.redirects(&current) {
+            check_application_update(&permit, records)?;
+        }
+        // An application that was deleted later may stay.
+        if draft.application != current.application {
+            check_application(records, draft.application)?;
+        }
+        details.apply(draft);
+        Ok(())
+    })
+    .await
+}
+
+/// A change of one proxy.
+pub(crate) struct ProxyChange {
+    pub(crate) permit: PolicyPermit,
+    pub(crate) operation: Operation,
+    pub(crate) id: ProxyId,
+}
+
+/// Changes the row of a proxy, based on the current row.
+pub(crate) async fn rewrite_proxy(
+    vault: &Vault,
+    change: ProxyChange,
+    recorder: Option<ResponseRecorder<ProxyDetails>>,
+    edit: impl FnOnce(&PolicyRecords, &mut ProxyDetails) -> Result<(), Error> + Send + 'static,
+) -> Result<ProxyDetails, Error> {
+    let ProxyChange { permit, operation, id } = change;
+    let now = vault.clock.now();
+    let change_permit = permit.clone();
+    change_policy(vault, permit, operation, now, recorder, move |records| {
+        let row = records.proxies.iter().find(|it| it.record.id == id).ok_or(Error::NotFound)?;
+        let keys = &change_permit.tenant().keys;
+        let mut details = ProxyDetails::open(keys, row.record.clone())?;
+        edit(records, &mut details)?;
+        details.record.modified = Some(change_permit.change_stamp(now));
+        let writes = vec![PolicyWrite::PutProxy(Box::new(details.seal(keys)?))];
+        Ok(PolicyDecision { writes, entity: id.to_string(), outcome: details })
+    })
+    .await
+}

@@ -1,0 +1,6 @@
+//! Calls through a proxy: the vault's part before the first byte leaves and after the answer.
+
+pub mod claim_proxy_call;
+pub mod finish_proxy_call;
+pub mod start_proxy_call;
+pub mod use_tokens;

@@ -1,0 +1,105 @@
+//! Claims the idempotency key of a proxied call, or finds the answer of an earlier one.
+
+use crate::{
+    Error, FieldError, Vault,
+    audit::{Operation, ReadLogEntry},
+    idempotency::{
+        CallContent, CallDelivery, CallResponse, ClaimOutcome, IdempotencyClaim, IdempotencyLookup,
+        StoredResponse,
+        proxy_call::{CallState, OpenedCall},
+    },
+    operations::claim_idempotency_key::{
+        IDEMPOTENCY_KEY_BYTES_MAX, INVALID_KEY, RESPONSE_RETENTION, key_scope,
+    },
+    policy::Caller,
+    store::IN_FLIGHT,
+};
+
+/// The decision on a call with an idempotency key.
+#[derive(Debug)]
+pub enum CallClaim {
+    /// The first call with this key: send it.
+    Proceed(IdempotencyClaim),
+    Replay(CallResponse),
+}
+
+/// A rejected call, and how far the first call with the same key got.
+#[derive(Debug)]
+pub struct CallRejection {
+    pub error: Error,
+    pub delivery: CallDelivery,
+}
+
+/// Keys of proxied calls are separate from those of other operations.
+const KEY_SCOPE: &[u8] = b"proxy";
+
+const SENT_BEFORE: &str = "the first call with this idempotency key may have been sent, but its \
+                           answer is unknown; ask the destination before you use a new key";
+const ANSWERED_BEFORE: &str = "the destination answered the first call with this idempotency key, \
+                               but the answer is not stored";
+const OTHER_CALL: &str =
+    "this idempotency key was used with another call; use a new random key for each call";
+
+/// Claims the key for this call, or finds the stored answer.
+///
+/// # Errors
+/// The first call with the key is in flight, has no stored answer, or was another call; the caller
+/// lost the rights of the first call; or the store is unavailable.
+pub async fn claim_proxy_call(
+    vault: &Vault,
+    caller: &Caller,
+    idempotency_key: &[u8],
+    content: CallContent<'_>,
+) -> Result<CallClaim, CallRejection> {
+    let reject = |error, delivery| Err(CallRejection { error, delivery });
+    if !(1..=IDEMPOTENCY_KEY_BYTES_MAX).contains(&idempotency_key.len()) {
+        let error = FieldError::new("BT-IDEMPOTENCY-KEY", INVALID_KEY).into();
+        return reject(error, CallDelivery::NotSent);
+    }
+    let tenant = caller.tenant();
+    let scope = [&*key_scope(caller), KEY_SCOPE].concat();
+    let digest = tenant.keys.idempotency_digest(&scope, idempotency_key);
+    let (now, latest) = (vault.clock.now(), vault.clock.latest());
+    let since = now.minus(RESPONSE_RETENTION);
+    let lookup = IdempotencyLookup { tenant: tenant.id, digest, now: latest, since };
+    match vault.store.claim_idempotency_key(lookup).await {
+        Ok(ClaimOutcome::Claimed(mut claim)) => {
+            claim.digests.request = Some(content.digest(caller));
+            Ok(CallClaim::Proceed(claim))
+        }
+        Ok(ClaimOutcome::Completed(stored)) => repeat_call(vault, caller, &stored, content).await,
+        Ok(ClaimOutcome::InFlight) => {
+            reject(Error::Conflict { reason: IN_FLIGHT }, CallDelivery::MaybeSent)
+        }
+        // An earlier call with this key may have been sent.
+        Err(error) => reject(error.into(), CallDelivery::MaybeSent),
+    }
+}
+
+async fn repeat_call(
+    vault: &Vault,
+    caller: &Caller,
+    stored: &StoredResponse,
+    content: CallContent<'_>,
+) -> Result<CallClaim, CallRejection> {
+    let now = vault.clock.latest();
+    let opened = OpenedCall::open(caller, &vault.epoch_keys, stored, now).await;
+    let opened =
+        opened.map_err(|error| CallRejection { error, delivery: CallDelivery::MaybeSent })?;
+    let delivery = opened.state.delivery();
+    let reject = |error| CallRejection { error, delivery };
+    if opened.request != Some(content.digest(caller)) {
+        return Err(reject(Error::Conflict { reason: OTHER_CALL }));
+    }
+    opened.check_rights(caller).map_err(reject)?;
+    match opened.state {
+        CallState::MaybeSent => Err(reject(Error::Conflict { reason: SENT_BEFORE })),
+        CallState::Answered => Err(reject(Error::Conflict { reason: ANSWERED_BEFORE })),
+        CallState::Response(response) => {
+            let entries = vec![ReadLogEntry::new("", "replayed")];
+            let recording = vault.record_reads(caller, Operation::InvokeProxy, entries).await;
+            recording.map_err(reject)?;
+            Ok(CallClaim::Replay(response))
+        }
+    }
+}

@@ -1,0 +1,195 @@
+//! Records that a call is about to be sent, on disk before its first byte leaves.
+
+use crate::{
+    Error, Timestamp, Vault,
+    audit::{AuditRecord, Operation, ReadLogBatch, ReadLogEntry},
+    card::contains_card_number,
+    id::TenantId,
+    idempotency::{
+        IdempotencyClaim,
+        proxy_call::{CallSealer, CallState, CallTarget},
+    },
+    operations::proxy_calls::use_tokens::UsedTokens,
+    policy::{Actor, Caller, LookupPermit, RequestOrigin, Tenant, UseRight},
+};
+
+/// The sender of a call.
+#[derive(Debug, Clone, Copy)]
+pub enum CallSender<'a> {
+    Caller {
+        caller: &'a Caller,
+        right: UseRight,
+    },
+    /// A client without an API key, which has the key or host name of the proxy.
+    Keyless {
+        tenant: &'a Tenant,
+        origin: &'a RequestOrigin,
+    },
+}
+
+/// The destination of a call, for its records.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct CallDestination {
+    /// The id of the proxy; `None` for an ephemeral one.
+    pub proxy: Option<String>,
+    pub host: String,
+    pub method: &'static str,
+}
+
+/// A call that may have been sent. Pass it to `finish_proxy_call`.
+#[derive(Debug)]
+pub struct StartedCall {
+    tenant: TenantId,
+    audit: AuditRecord,
+    destination: CallDestination,
+    pub(super) record: Option<StartedRecord>,
+}
+
+/// The record of the idempotency key of a started call.
+#[derive(Debug)]
+pub(super) struct StartedRecord {
+    pub(super) permit: LookupPermit,
+    pub(super) caller: Caller,
+    /// Blocks other calls with the key until the outcome is stored.
+    pub(super) claim: IdempotencyClaim,
+    pub(super) created_at: Timestamp,
+    right: UseRight,
+    targets: Vec<CallTarget>,
+    cvc_expires_at: Option<Timestamp>,
+}
+
+/// Records the tokens that the call uses, or the call itself if it uses none. With an idempotency
+/// key, also records that the call may have been sent, in the same transaction.
+///
+/// A proxied call is recorded even if the recording of reads is off.
+///
+/// # Errors
+/// The call cannot be recorded, or another node sent a call with the same key: the call must not be
+/// sent.
+pub async fn start_proxy_call(
+    vault: &Vault,
+    sender: CallSender<'_>,
+    destination: CallDestination,
+    used: &UsedTokens,
+    claim: Option<IdempotencyClaim>,
+) -> Result<StartedCall, Error> {
+    let now = vault.clock.now();
+    let (tenant, audit) = match sender {
+        CallSender::Caller { caller, .. } => {
+            (caller.tenant(), AuditRecord::new(Operation::InvokeProxy, caller, now))
+        }
+        CallSender::Keyless { tenant, origin } => {
+            let (actor, operation) = (Actor::Unauthenticated, Operation::InvokeProxy);
+            let key = &tenant.audit_key;
+            (tenant, AuditRecord::for_request(actor, operation, origin, key, now))
+        }
+    };
+    let mut started = StartedCall { tenant: tenant.id, audit, destination, record: None };
+    let batch = started.start_batch(used);
+    match (sender, claim) {
+        (CallSender::Caller { caller, right }, Some(claim)) => {
+            let record = StartedRecord {
+                permit: caller.permit_use_lookup(right)?,
+                caller: caller.clone(),
+                claim,
+                created_at: now,
+                right,
+                targets: used.targets(caller),
+                cvc_expires_at: used.cvc_expires_at(),
+            };
+            let sealed =
+                record.sealer().seal_record(&vault.epoch_keys, &CallState::MaybeSent, now)?;
+            vault.store.insert_call_record(&record.permit, sealed, batch).await?;
+            started.record = Some(record);
+        }
+        (CallSender::Caller { .. } | CallSender::Keyless { .. }, _) => {
+            vault.store.append_read_log(batch).await?;
+        }
+    }
+    Ok(started)
+}
+
+impl StartedRecord {
+    pub(super) fn sealer(&self) -> CallSealer<'_> {
+        CallSealer {
+            caller: &self.caller,
+            digests: self.claim.digests,
+            created_at: self.created_at,
+            right: self.right,
+            targets: self.targets.clone(),
+            cvc_expires_at: self.cvc_expires_at,
+        }
+    }
+}
+
+impl StartedCall {
+    fn start_batch(&self, used: &UsedTokens) -> ReadLogBatch {
+        let mut entries = used.entries();
+        if entries.is_empty() {
+            entries.push(ReadLogEntry::new(self.entity(), "call_started"));
+        }
+        self.batch(self.audit.at, None, entries)
+    }
+
+    /// The entry for the outcome of the call.
+    pub(super) fn outcome_batch(
+        &self,
+        outcome: &'static str,
+        status: Option<u16>,
+        now: Timestamp,
+    ) -> ReadLogBatch {
+        self.batch(now, status, vec![ReadLogEntry::new(self.entity(), outcome)])
+    }
+
+    fn entity(&self) -> String {
+        self.destination.proxy.clone().unwrap_or_default()
+    }
+
+    fn batch(
+        &self,
+        at: Timestamp,
+        status: Option<u16>,
+        entries: Vec<ReadLogEntry>,
+    ) -> ReadLogBatch {
+        let mut audit = self.audit.clone();
+        (audit.at, audit.detail) = (at, Some(self.destination.describe(status).into()));
+        ReadLogBatch { tenant: self.tenant, audit, entries }
+    }
+}
+
+impl CallDestination {
+    /// Method, host, status of the answer, and proxy. A client can choose the host, so a host that
+    /// may contain a card number is omitted.
+    fn describe(&self, status: Option<u16>) -> String {
+        let Self { proxy, host, method } = self;
+        let host = if contains_card_number(host) { "(host omitted)" } else { host };
+        let mut description = format!("{method} {host}");
+        if let Some(status) = status {
+            description.push_str(&format!(" {status}"));
+        }
+        if let Some(proxy) = proxy {
+            description.push_str(", proxy ");
+            description.push_str(proxy);
+        }
+        description
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn description_of_a_call_omits_a_host_with_a_card_number() {
+        let describe = |host: &str, proxy: Option<&str>, status| {
+            let (proxy, host) = (proxy.map(str::to_owned), host.to_owned());
+            CallDestination { proxy, host, method: "POST" }.describe(status)
+        };
+        assert_eq!(describe("api.example.com", None, None), "POST api.example.com");
+        assert_eq!(
+            describe("api.example.com", Some("p-1"), Some(402)),
+            "POST api.example.com 402, proxy p-1"
+        );
+        assert_eq!(describe("4242424242424242.example.com", None, None), "POST (host omitted)");
+    }
+}

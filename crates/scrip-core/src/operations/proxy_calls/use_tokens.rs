@@ -1,0 +1,97 @@
+//! Loads the data of the tokens and intents that a proxied call names.
+
+use crate::{
+    Error, Timestamp, Vault,
+    audit::{Operation, ReadLogEntry},
+    idempotency::proxy_call::CallTarget,
+    operations::{
+        check_request_quota,
+        reference_data::{
+            DataAccess, DetokenizeRenderers, LoadedReferences, ReferenceData, ReferenceUse,
+            load_references,
+        },
+    },
+    policy::{Caller, UseRight},
+};
+use scrip_expression::ReferenceKind;
+
+/// The data for the expressions of a call. Call `start_proxy_call` before any of it leaves.
+#[derive(Debug, Default)]
+pub struct UsedTokens {
+    loaded: LoadedReferences,
+}
+
+/// Loads the data. An unknown token has no data, and the evaluation of its expression fails.
+///
+/// # Errors
+/// The call names more tokens than the quota allows, no rule allows the caller to use a token, or
+/// the store is unavailable.
+pub async fn use_tokens(
+    vault: &Vault,
+    caller: &Caller,
+    right: UseRight,
+    references: &[ReferenceUse<'_>],
+    renderers: DetokenizeRenderers,
+) -> Result<UsedTokens, Error> {
+    if references.is_empty() {
+        return Ok(UsedTokens::default());
+    }
+    let limit = caller.tenant().quotas.proxy_token_limit;
+    check_request_quota(count_tokens(references), limit, "proxy_token_limit")?;
+    let access = DataAccess::Use(right);
+    let loaded = load_references(vault, caller, access, references, renderers).await?;
+    Ok(UsedTokens { loaded })
+}
+
+/// The number of distinct tokens and intents.
+fn count_tokens(references: &[ReferenceUse<'_>]) -> usize {
+    let is_intent = |it: &ReferenceUse<'_>| it.reference.kind == ReferenceKind::TokenIntent;
+    let mut tokens: Vec<_> =
+        references.iter().map(|it| (is_intent(it), it.reference.id.as_str())).collect();
+    tokens.sort_unstable();
+    tokens.dedup();
+    tokens.len()
+}
+
+impl UsedTokens {
+    /// The values of the references.
+    #[must_use]
+    pub fn data(&self) -> &ReferenceData {
+        &self.loaded.data
+    }
+
+    pub(super) fn entries(&self) -> Vec<ReadLogEntry> {
+        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let mut entries = Vec::with_capacity(tokens.len().saturating_add(intents.len()).max(1));
+        entries.extend(tokens.iter().map(|it| ReadLogEntry {
+            created_at: Some(it.record.created_at),
+            operation: Some(Operation::UseToken),
+            ..ReadLogEntry::new(it.record.id.as_str(), use_outcome(it.cvc_expires_at))
+        }));
+        entries.extend(intents.iter().map(|it| ReadLogEntry {
+            operation: Some(Operation::UseTokenIntent),
+            ..ReadLogEntry::new(it.record.id.to_string(), use_outcome(it.cvc_expires_at))
+        }));
+        entries
+    }
+
+    pub(super) fn targets(&self, caller: &Caller) -> Vec<CallTarget> {
+        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let tokens = tokens.iter();
+        let tokens =
+            tokens.map(|it| CallTarget::new(caller, &it.record.containers, Some(&it.record.id)));
+        let intents = intents.iter().map(|it| CallTarget::new(caller, &it.record.containers, None));
+        tokens.chain(intents).collect()
+    }
+
+    /// The end of the retention of the CVC that expires first.
+    pub(super) fn cvc_expires_at(&self) -> Option<Timestamp> {
+        let LoadedReferences { tokens, intents, .. } = &self.loaded;
+        let tokens = tokens.iter().filter_map(|it| it.cvc_expires_at);
+        tokens.chain(intents.iter().filter_map(|it| it.cvc_expires_at)).min()
+    }
+}
+
+fn use_outcome(cvc_expires_at: Option<Timestamp>) -> &'static str {
+    if cvc_expires_at.is_some() { "used_in_call_with_cvc" } else { "used_in_call" }
+}

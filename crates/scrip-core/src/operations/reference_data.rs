@@ -1,0 +1,301 @@
+//! The data of the tokens and intents that expressions name: for Detokenize, and for the body of a
+//! proxied call.
+
+use std::collections::BTreeMap;
+
+pub use scrip_expression::{Reference, ReferenceKind};
+
+use scrip_expression::LeafError;
+use serde_json::Value;
+
+use crate::{
+    Error, FieldError, Timestamp, Vault,
+    id::{TenantId, TokenId, TokenIntentId},
+    operations::yield_now,
+    policy::{Caller, LookupPermit, Permission, Permit, Transform, UseRight},
+    token::{
+        AttributePath, Cvc, CvcRecord, Plaintext, StoredToken, StoredTokenIntent, TokenBody,
+        TokenIntentRecord, TokenIntentView, TokenRecord, TokenView,
+        cvc::with_cvc,
+        expression::enrichment,
+        intent::{self, IntentBody, cvc_place},
+        reveal::{Audience, mask_within_budget, reveal},
+    },
+};
+
+/// Functions of the API crate that render a token as in Get Token, and an intent with its data.
+#[derive(Debug, Clone, Copy)]
+pub struct DetokenizeRenderers {
+    pub token: fn(TokenView) -> Plaintext,
+    pub intent: fn(&TokenIntentView, Option<Plaintext>) -> Plaintext,
+}
+
+/// The right by which the data is loaded.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DataAccess {
+    /// The caller sees the data, as far as its transform allows.
+    Read,
+    /// The data goes to the destination of a proxied call.
+    Use(UseRight),
+}
+
+/// A reference, and whether its expression can reach the CVC. Other references get data without the
+/// CVC.
+#[derive(Debug, Clone, Copy)]
+pub struct ReferenceUse<'a> {
+    pub reference: &'a Reference,
+    pub reads_cvc: bool,
+}
+
+/// The values of references.
+#[derive(Debug, Default)]
+pub struct ReferenceData {
+    tokens: BTreeMap<String, ReferenceInput>,
+    intents: BTreeMap<TokenIntentId, Plaintext>,
+}
+
+/// The input of expressions for one token.
+#[derive(Debug)]
+enum ReferenceInput {
+    Data(Plaintext),
+    /// All attributes, including the data.
+    FullToken(Plaintext),
+}
+
+/// The loaded data, and the tokens and intents that it belongs to.
+#[derive(Debug, Default)]
+pub(crate) struct LoadedReferences {
+    pub(crate) data: ReferenceData,
+    pub(crate) tokens: Vec<LoadedEntity<TokenRecord>>,
+    pub(crate) intents: Vec<LoadedEntity<TokenIntentRecord>>,
+}
+
+/// A token or an intent with loaded data.
+#[derive(Debug)]
+pub(crate) struct LoadedEntity<R> {
+    pub(crate) record: R,
+    pub(crate) transform: Transform,
+    /// The end of the retention of the CVC, if the data contains it.
+    pub(crate) cvc_expires_at: Option<Timestamp>,
+}
+
+/// The parts of a token that expressions need.
+#[derive(Debug, Clone, Copy)]
+struct NeededParts {
+    is_full_token: bool,
+    cvc: bool,
+}
+
+/// Loads the data of all references that exist. All tokens are read in one transaction.
+///
+/// # Errors
+/// No rule allows the caller to read or use a token, or the store is unavailable.
+pub(crate) async fn load_references(
+    vault: &Vault,
+    caller: &Caller,
+    access: DataAccess,
+    references: &[ReferenceUse<'_>],
+    renderers: DetokenizeRenderers,
+) -> Result<LoadedReferences, Error> {
+    let loader = ReferenceLoader { vault, caller, access, renderers, now: vault.clock.latest() };
+    let mut loaded = LoadedReferences::default();
+    let needed_tokens = collect_tokens(references);
+    let ids: Vec<_> = needed_tokens.keys().cloned().collect();
+    let stored_tokens = vault.store.find_tokens(loader.permit_lookup()?, &ids, loader.now).await?;
+    for ((id, needed), stored) in needed_tokens.into_iter().zip(stored_tokens) {
+        let Some(stored) = stored else { continue };
+        let (input, token) = loader.load_token(stored, needed).await?;
+        loaded.data.tokens.insert(id.as_str().to_owned(), input);
+        loaded.tokens.push(token);
+        yield_now().await;
+    }
+    for (id, needs_cvc) in collect_intents(references) {
+        if let Some((input, token_intent)) = loader.load_intent(id, needs_cvc).await? {
+            loaded.data.intents.insert(id, input);
+            loaded.intents.push(token_intent);
+        }
+        yield_now().await;
+    }
+    Ok(loaded)
+}
+
+struct ReferenceLoader<'a> {
+    vault: &'a Vault,
+    caller: &'a Caller,
+    access: DataAccess,
+    renderers: DetokenizeRenderers,
+    now: Timestamp,
+}
+
+impl ReferenceLoader<'_> {
+    fn permit_lookup(&self) -> Result<LookupPermit, Error> {
+        match self.access {
+            DataAccess::Read => self.caller.permit_lookup(Permission::TokenRead),
+            DataAccess::Use(right) => self.caller.permit_use_lookup(right),
+        }
+    }
+
+    async fn load_token(
+        &self,
+        mut stored: StoredToken,
+        needed: NeededParts,
+    ) -> Result<(ReferenceInput, LoadedEntity<TokenRecord>), Error> {
+        let Self { vault, now, .. } = *self;
+        let permit = match self.access {
+            DataAccess::Read => self.caller.permit(Permission::TokenRead, &stored.record)?,
+            DataAccess::Use(right) => self.caller.permit_use(right, &stored.record)?,
+        };
+        if !needed.cvc {
+            stored.cvc = None;
+        }
+        stored.resolve_cvc(&vault.epoch_keys, permit.transform(), now).await?;
+        let view = reveal(&permit, &stored, Audience::Caller { vault, now })?;
+        let has_cvc = view.detail.as_ref().is_some_and(|it| it.visible.cvc.is_some());
+        let input = if needed.is_full_token {
+            let enrichments = enrichment::enrichments(&view, &vault.bin_data);
+            let token = (self.renderers.token)(view);
+            ReferenceInput::FullToken(with_enrichments(token, enrichments))
+        } else {
+            ReferenceInput::Data(visible_data(view))
+        };
+        let StoredToken { record, cvc } = stored;
+        let cvc_expires_at = cvc.filter(|_| has_cvc).map(|it| it.expires_at);
+        Ok((input, LoadedEntity { record, transform: permit.transform(), cvc_expires_at }))
+    }
+
+    async fn load_intent(
+        &self,
+        id: TokenIntentId,
+        needs_cvc: bool,
+    ) -> Result<Option<(Plaintext, LoadedEntity<TokenIntentRecord>)>, Error> {
+        let Self { vault, caller, now, .. } = *self;
+        let lookup = match self.access {
+            DataAccess::Read => caller.permit_lookup(Permission::TokenIntentRead)?,
+            DataAccess::Use(_) => self.permit_lookup()?,
+        };
+        let Some(stored) = vault.store.find_token_intent(lookup, id, now).await? else {
+            return Ok(None);
+        };
+        let StoredTokenIntent { record, cvc } = stored;
+        let (tenant, transform) = (caller.tenant(), self.permit_intent(&record)?.transform());
+        let intent_body = IntentBody::open(tenant, &record)?;
+        let (mut data, mut cvc_expires_at) = (None, None);
+        match transform {
+            Transform::Redact => (),
+            Transform::Mask => {
+                let body = TokenBody { data: intent_body.data.duplicate(), ..TokenBody::default() };
+                data = mask_within_budget(caller.work(), record.token_type, &body)?;
+            }
+            Transform::Reveal => {
+                let opened = match cvc.as_ref().filter(|_| needs_cvc) {
+                    Some(it) => open_cvc(vault, it, tenant.id, id, now).await?,
+                    None => None,
+                };
+                cvc_expires_at = opened.as_ref().and(cvc.as_ref()).map(|it| it.expires_at);
+                data = Some(with_cvc(intent_body.data.duplicate(), opened.as_ref()));
+            }
+        }
+        let view = intent::token_intent_view(&vault.bin_data, tenant, &record, intent_body);
+        let input = (self.renderers.intent)(&view, data);
+        Ok(Some((input, LoadedEntity { record, transform, cvc_expires_at })))
+    }
+
+    /// To read an intent, the caller needs `token:read` and `token-intent:read` in its containers.
+    fn permit_intent(&self, record: &TokenIntentRecord) -> Result<Permit, Error> {
+        match self.access {
+            DataAccess::Use(right) => self.caller.permit_use(right, &record.containers),
+            DataAccess::Read => {
+                let permit = self.caller.permit(Permission::TokenRead, &record.containers)?;
+                self.caller.permit(Permission::TokenIntentRead, &record.containers)?;
+                Ok(permit)
+            }
+        }
+    }
+}
+
+/// The ids of the tokens, each once, with the parts that any of its expressions needs. Texts that
+/// cannot be an id are skipped.
+fn collect_tokens(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenId, NeededParts> {
+    let mut tokens = BTreeMap::new();
+    for ReferenceUse { reference, reads_cvc } in references {
+        let is_full_token = match reference.kind {
+            ReferenceKind::Data => false,
+            ReferenceKind::Token => true,
+            ReferenceKind::TokenIntent => continue,
+        };
+        let Ok(id) = TokenId::parse(&reference.id) else { continue };
+        let nothing = NeededParts { is_full_token: false, cvc: false };
+        let needed = tokens.entry(id).or_insert(nothing);
+        needed.is_full_token |= is_full_token;
+        needed.cvc |= *reads_cvc;
+    }
+    tokens
+}
+
+/// The ids of the intents, and whether any of its expressions needs the CVC.
+fn collect_intents(references: &[ReferenceUse<'_>]) -> BTreeMap<TokenIntentId, bool> {
+    let mut intents = BTreeMap::new();
+    for ReferenceUse { reference, reads_cvc } in references {
+        let is_intent = reference.kind == ReferenceKind::TokenIntent;
+        let id = TokenIntentId::parse(&reference.id).filter(|_| is_intent);
+        if let Some(id) = id {
+            *intents.entry(id).or_default() |= *reads_cvc;
+        }
+    }
+    intents
+}
+
+impl ReferenceData {
+    /// The value of a reference; `None` if nothing with this id was loaded.
+    #[must_use]
+    pub fn resolve(&self, reference: &Reference) -> Option<&Value> {
+        const NO_DATA: &Value = &Value::Null;
+        if reference.kind == ReferenceKind::TokenIntent {
+            return self.intents.get(&TokenIntentId::parse(&reference.id)?).map(Plaintext::expose);
+        }
+        match (reference.kind, self.tokens.get(&reference.id)?) {
+            (ReferenceKind::Data, ReferenceInput::Data(data)) => Some(data.expose()),
+            (ReferenceKind::Data, ReferenceInput::FullToken(token)) => {
+                Some(token.expose().get("data").unwrap_or(NO_DATA))
+            }
+            (ReferenceKind::Token, ReferenceInput::FullToken(token)) => Some(token.expose()),
+            (ReferenceKind::Token, ReferenceInput::Data(_)) | (ReferenceKind::TokenIntent, _) => {
+                None
+            }
+        }
+    }
+}
+
+async fn open_cvc(
+    vault: &Vault,
+    record: &CvcRecord,
+    tenant: TenantId,
+    id: TokenIntentId,
+    now: Timestamp,
+) -> Result<Option<Cvc>, Error> {
+    if record.is_unrecoverable(&vault.epoch_keys, now).await? {
+        return Ok(None);
+    }
+    record.open(&vault.epoch_keys, &cvc_place(tenant, id, record.expires_at), now)
+}
+
+/// Adds the BIN data of the card as `enrichments`. No response has an attribute of this name.
+fn with_enrichments(mut token: Plaintext, enrichments: Option<Value>) -> Plaintext {
+    if let (Some(enrichments), Some(object)) = (enrichments, token.expose_mut().as_object_mut()) {
+        object.insert("enrichments".to_owned(), enrichments);
+    }
+    token
+}
+
+/// The data of a view; null if the transform shows no data.
+fn visible_data(view: TokenView) -> Plaintext {
+    view.detail.and_then(|it| it.visible.into_data()).unwrap_or_default()
+}
+
+/// The error of an expression, with the path of its text in the body.
+#[must_use]
+pub fn expression_error(error: LeafError) -> Error {
+    let path = AttributePath::from_steps(&error.path);
+    let path = if error.path.is_empty() { "body" } else { path.as_str() };
+    FieldError::from_expression_error(path.to_owned(), error.cause).into()
+}

@@ -1,0 +1,42 @@
+//! The compiled settings of a proxy.
+
+use std::time::Duration;
+
+use crate::{
+    error::Error,
+    proxy::{
+        AuthorityCertificates, DestinationUrl, ProxyRecord, ProxySettings, ProxyTransform,
+        TlsMinimum, settings::invalid_settings,
+    },
+};
+use scrip_seal::TenantKeys;
+
+/// The settings of a proxy, opened and compiled once. It contains no key and no configuration.
+#[derive(Debug)]
+pub struct ProxyProgram {
+    pub destination: DestinationUrl,
+    pub request_transforms: Vec<ProxyTransform>,
+    pub response_transforms: Vec<ProxyTransform>,
+    pub timeout: Option<Duration>,
+    pub authorities: Option<AuthorityCertificates>,
+    pub tls_min: TlsMinimum,
+    /// The chain of the client certificate, in PEM. Its key is in the secrets.
+    pub certificate_pem: Option<String>,
+}
+
+impl ProxyProgram {
+    pub(super) fn compile(keys: &TenantKeys, record: &ProxyRecord) -> Result<Self, Error> {
+        let settings = ProxySettings::open(keys, record)?;
+        let request_transforms = settings.request_transforms.compile();
+        let response_transforms = settings.response_transforms.compile();
+        Ok(Self {
+            destination: settings.destination,
+            request_transforms: request_transforms.ok_or_else(invalid_settings)?,
+            response_transforms: response_transforms.ok_or_else(invalid_settings)?,
+            timeout: settings.timeout.map(|it| Duration::from_secs(it.seconds())),
+            authorities: settings.authorities,
+            tls_min: settings.tls_min,
+            certificate_pem: settings.certificate_pem,
+        })
+    }
+}

@@ -1,0 +1,250 @@
+//! A transform as clients send it and as it is stored, and its rules.
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::{
+    error::FieldError,
+    proxy::transform::{
+        JsonLocation, MaskMatcher, MaskPattern, MatcherType, ProxyTransform, TransformType,
+    },
+};
+
+/// The attributes of a transform. Which of them are required depends on the type.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransformSource {
+    /// `code` if absent.
+    #[serde(rename = "type", skip_serializing_if = "Option::is_none")]
+    pub transform_type: Option<TransformType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub matcher: Option<MatcherType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expression: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub replacement: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub options: Option<TransformOptions>,
+}
+
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct TransformOptions {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub token: Option<Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identifier: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub location: Option<String>,
+    /// Settings of the worker that runs the code.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<Value>,
+}
+
+pub const CODE_CHARS_MAX: usize = 50_000;
+pub const IDENTIFIER_CHARS_MAX: usize = 100;
+/// The maximum size of the value of an append transform, and of the JSON of a token or a runtime.
+pub const OPTION_BYTES_MAX: usize = 32 * 1024;
+const HEADER_NAME_BYTES_MAX: usize = 128;
+
+/// Headers that frame a message or belong to one connection. The HTTP library writes them.
+const CONNECTION_HEADERS: [&str; 10] = [
+    "connection",
+    "content-length",
+    "expect",
+    "host",
+    "keep-alive",
+    "proxy-connection",
+    "te",
+    "trailer",
+    "transfer-encoding",
+    "upgrade",
+];
+
+const REQUIRED: &str = "is required";
+
+impl TransformSource {
+    #[must_use]
+    pub fn transform_type(&self) -> TransformType {
+        self.transform_type.unwrap_or(TransformType::Code)
+    }
+
+    /// Checks the rules of the type.
+    ///
+    /// # Errors
+    /// Every violated rule, with the path of its attribute.
+    pub fn compile(&self) -> Result<ProxyTransform, Vec<FieldError>> {
+        let mut rules = RuleCheck { source: self, errors: Vec::new() };
+        rules.check_unused_attributes();
+        let transform = match self.transform_type() {
+            TransformType::Code => rules.compile_code(),
+            TransformType::Mask => rules.compile_mask(),
+            TransformType::Tokenize => rules.compile_tokenize(),
+            TransformType::AppendJson => rules.compile_append_json(),
+            TransformType::AppendText => {
+                rules.value().map(|value| ProxyTransform::AppendText { value })
+            }
+            TransformType::AppendHeader => rules.compile_append_header(),
+        };
+        match transform {
+            Some(transform) if rules.errors.is_empty() => Ok(transform),
+            _ => Err(rules.errors),
+        }
+    }
+}
+
+/// Collects the violated rules of one transform.
+struct RuleCheck<'a> {
+    source: &'a TransformSource,
+    errors: Vec<FieldError>,
+}
+
+impl<'a> RuleCheck<'a> {
+    fn reject(&mut self, field: &'static str, rule: &'static str) {
+        self.errors.push(FieldError::new(field, rule));
+    }
+
+    /// An attribute of another type is a mistake: the client expects an effect that it does not
+    /// have.
+    fn check_unused_attributes(&mut self) {
+        let source = self.source;
+        let transform_type = source.transform_type();
+        if source.code.is_some() && transform_type != TransformType::Code {
+            self.reject("code", "is only allowed for the type code");
+        }
+        if transform_type != TransformType::Mask {
+            let mask_attributes = [
+                ("matcher", source.matcher.is_some()),
+                ("expression", source.expression.is_some()),
+                ("replacement", source.replacement.is_some()),
+            ];
+            for (field, _) in mask_attributes.into_iter().filter(|(_, is_present)| *is_present) {
+                self.reject(field, "is only allowed for the type mask");
+            }
+        }
+    }
+
+    fn options(&self) -> Option<&'a TransformOptions> {
+        self.source.options.as_ref()
+    }
+
+    fn compile_code(&mut self) -> Option<ProxyTransform> {
+        let runtime = self.options().and_then(|it| it.runtime.as_ref());
+        if runtime.is_some_and(|it| !it.is_object() || it.to_string().len() > OPTION_BYTES_MAX) {
+            self.reject("options.runtime", "must be an object of at most 32 KiB");
+        }
+        let Some(code) = self.source.code.as_deref().filter(|it| !it.trim().is_empty()) else {
+            self.reject("code", REQUIRED);
+            return None;
+        };
+        if code.chars().count() > CODE_CHARS_MAX {
+            self.reject("code", "must have at most 50,000 characters");
+        }
+        Some(ProxyTransform::Code { code: code.to_owned() })
+    }
+
+    fn compile_mask(&mut self) -> Option<ProxyTransform> {
+        let expression = self.source.expression.as_deref();
+        let matcher = match (self.source.matcher, expression) {
+            (None, _) => {
+                self.reject("matcher", REQUIRED);
+                None
+            }
+            (Some(MatcherType::Regex), None) => {
+                self.reject("expression", "is required for the matcher regex");
+                None
+            }
+            (Some(MatcherType::Regex), Some(expression)) => match MaskPattern::parse(expression) {
+                Ok(pattern) => Some(MaskMatcher::Regex(pattern)),
+                Err(rule) => {
+                    self.reject("expression", rule);
+                    None
+                }
+            },
+            (Some(MatcherType::ChaseStratusPan), expression) => {
+                if expression.is_some() {
+                    self.reject("expression", "is not allowed for the matcher chase_stratus_pan");
+                }
+                Some(MaskMatcher::ChaseStratusPan)
+            }
+        };
+        let mut characters = self.source.replacement.as_deref().unwrap_or_default().chars();
+        let replacement = match (characters.next(), characters.next()) {
+            (Some(it), None) if !it.is_control() => Some(it),
+            (None, _) => {
+                self.reject("replacement", REQUIRED);
+                None
+            }
+            (Some(_), _) => {
+                self.reject("replacement", "must be one character");
+                None
+            }
+        };
+        Some(ProxyTransform::Mask { matcher: matcher?, replacement: replacement? })
+    }
+
+    fn compile_tokenize(&mut self) -> Option<ProxyTransform> {
+        let options = self.options();
+        let identifier = options.and_then(|it| it.identifier.clone());
+        let length = identifier.as_ref().map(|it| it.chars().count());
+        if length.is_some_and(|it| it == 0 || it > IDENTIFIER_CHARS_MAX) {
+            self.reject("options.identifier", "must have 1 to 100 characters");
+        }
+        let Some(token) = options.and_then(|it| it.token.clone()) else {
+            self.reject("options.token", REQUIRED);
+            return None;
+        };
+        if !token.is_object() || token.to_string().len() > OPTION_BYTES_MAX {
+            self.reject("options.token", "must be an object of at most 32 KiB");
+        }
+        Some(ProxyTransform::Tokenize { token, identifier })
+    }
+
+    fn compile_append_json(&mut self) -> Option<ProxyTransform> {
+        let (location, value) = (self.location(), self.value());
+        let location = match JsonLocation::parse(location?) {
+            Ok(location) => location,
+            Err(rule) => {
+                self.reject("options.location", rule);
+                return None;
+            }
+        };
+        Some(ProxyTransform::AppendJson { location, value: value? })
+    }
+
+    fn compile_append_header(&mut self) -> Option<ProxyTransform> {
+        let (name, value) = (self.location(), self.value());
+        let name = name?.to_ascii_lowercase();
+        let is_name_byte = |it: u8| it.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&it);
+        if name.len() > HEADER_NAME_BYTES_MAX || !name.bytes().all(is_name_byte) {
+            self.reject("options.location", "must be the name of a header");
+        } else if CONNECTION_HEADERS.contains(&name.as_str()) {
+            self.reject("options.location", "must not be a header of the connection");
+        }
+        Some(ProxyTransform::AppendHeader { name, value: value? })
+    }
+
+    fn location(&mut self) -> Option<&'a str> {
+        let location = self.options().and_then(|it| it.location.as_deref());
+        let location = location.filter(|it| !it.is_empty());
+        if location.is_none() {
+            self.reject("options.location", REQUIRED);
+        }
+        location
+    }
+
+    fn value(&mut self) -> Option<String> {
+        let Some(value) = self.options().and_then(|it| it.value.clone()) else {
+            self.reject("options.value", REQUIRED);
+            return None;
+        };
+        if value.len() > OPTION_BYTES_MAX {
+            self.reject("options.value", "must have at most 32 KiB");
+        }
+        Some(value)
+    }
+}

@@ -1,0 +1,110 @@
+//! The rules of transforms.
+
+use serde_json::json;
+
+use super::*;
+
+fn parse(transforms: Value) -> Result<TransformList, Vec<FieldError>> {
+    TransformList::parse("request_transforms", serde_json::from_value(transforms).unwrap())
+}
+
+#[track_caller]
+fn check_valid(transforms: Value) {
+    let list = parse(transforms.clone());
+    assert!(list.is_ok(), "{transforms}: {list:?}");
+    assert!(list.unwrap().compile().is_some());
+}
+
+#[track_caller]
+fn check_invalid(transforms: Value, fields: &[&str]) {
+    let errors = parse(transforms.clone()).err().unwrap_or_default();
+    let error_fields: Vec<_> = errors.iter().map(|it| it.field.as_ref()).collect();
+    let expected: Vec<_> = fields.iter().map(|it| format!("request_transforms{it}")).collect();
+    assert_eq!(error_fields, expected, "errors of {transforms}");
+}
+
+#[test]
+fn every_type_of_transform_is_accepted() {
+    check_valid(json!([]));
+    check_valid(json!([
+        {"code": "module.exports = async (req) => req.args"},
+        {"type": "mask", "matcher": "regex", "expression": "(\\d+)", "replacement": "*"},
+        {"type": "mask", "matcher": "chase_stratus_pan", "replacement": "✱"},
+        {"type": "tokenize", "options": {"token": {"type": "card"}, "identifier": "a"}},
+        {"type": "tokenize", "options": {"token": {"type": "card"}, "identifier": "b"}},
+        {"type": "tokenize", "options": {"token": {"type": "card"}}},
+        {"type": "append_json", "options": {"location": "$.id", "value": "{{ x }}"}},
+        {"type": "append_text", "options": {"value": ""}},
+        {"type": "append_header", "options": {"location": "X-Token", "value": "a"}},
+    ]));
+    check_valid(
+        json!([{"type": "code", "code": "x", "options": {"runtime": {"image": "node22"}}}]),
+    );
+}
+
+#[test]
+fn rules_of_each_type_are_checked() {
+    check_invalid(json!([{}]), &["[0].code"]);
+    check_invalid(json!([{"code": " "}]), &["[0].code"]);
+    check_invalid(json!([{"code": "x".repeat(50_001)}]), &["[0].code"]);
+    check_invalid(
+        json!([{"code": "x", "matcher": "regex", "expression": "(a)", "replacement": "*"}]),
+        &["[0].matcher", "[0].expression", "[0].replacement"],
+    );
+    check_invalid(json!([{"code": "x"}, {"code": "y"}]), &[""]);
+    check_invalid(json!([{"code": "x", "options": {"runtime": 7}}]), &["[0].options.runtime"]);
+    check_invalid(json!([{"type": "mask"}]), &["[0].matcher", "[0].replacement"]);
+    let mask = |changes: Value| {
+        let mut mask =
+            json!({"type": "mask", "matcher": "regex", "expression": "(a)", "replacement": "*"});
+        json_patch::merge(&mut mask, &changes);
+        json!([mask])
+    };
+    check_valid(mask(json!({})));
+    check_invalid(mask(json!({"expression": null})), &["[0].expression"]);
+    check_invalid(mask(json!({"expression": "a"})), &["[0].expression"]);
+    check_invalid(mask(json!({"replacement": "**"})), &["[0].replacement"]);
+    check_invalid(mask(json!({"replacement": ""})), &["[0].replacement"]);
+    check_invalid(mask(json!({"replacement": "\n"})), &["[0].replacement"]);
+    check_invalid(mask(json!({"matcher": "chase_stratus_pan"})), &["[0].expression"]);
+    check_invalid(mask(json!({"code": "x"})), &["[0].code"]);
+}
+
+#[test]
+fn rules_of_options_are_checked() {
+    check_invalid(json!([{"type": "tokenize"}]), &["[0].options.token"]);
+    check_invalid(json!([{"type": "tokenize", "options": {"token": "x"}}]), &["[0].options.token"]);
+    let tokenize = |identifier: &str| json!({"type": "tokenize", "options": {"token": {}, "identifier": identifier}});
+    check_invalid(json!([tokenize("")]), &["[0].options.identifier"]);
+    check_invalid(json!([tokenize(&"x".repeat(101))]), &["[0].options.identifier"]);
+    check_invalid(
+        json!([tokenize("a"), tokenize("b"), tokenize("a")]),
+        &["[2].options.identifier"],
+    );
+    check_invalid(json!([{"type": "append_text"}]), &["[0].options.value"]);
+    let append = json!([{"type": "append_json"}]);
+    check_invalid(append, &["[0].options.location", "[0].options.value"]);
+    let append = |kind: &str, location: &str| json!([{"type": kind, "options": {"location": location, "value": "v"}}]);
+    check_invalid(append("append_json", "$.a[*]"), &["[0].options.location"]);
+    check_invalid(append("append_header", ""), &["[0].options.location"]);
+    check_invalid(append("append_header", "a b"), &["[0].options.location"]);
+    check_invalid(append("append_header", "a\r\nb"), &["[0].options.location"]);
+    check_invalid(append("append_header", "Content-Length"), &["[0].options.location"]);
+    let large = json!([{"type": "append_text", "options": {"value": "x".repeat(32 * 1024 + 1)}}]);
+    check_invalid(large, &["[0].options.value"]);
+    let many: Vec<_> =
+        (0..17).map(|_| json!({"type": "append_text", "options": {"value": "x"}})).collect();
+    check_invalid(json!(many), &[""]);
+}
+
+#[test]
+fn single_transform_and_array_are_distinguished() {
+    let source: TransformSource = serde_json::from_value(json!({"code": "x"})).unwrap();
+    let single = TransformList::parse_single("request_transform", source.clone()).unwrap();
+    assert_eq!((single.single(), single.array()), (Some(&source), None));
+    let array = TransformList::parse("request_transforms", vec![source.clone()]).unwrap();
+    assert_eq!((array.single(), array.array()), (None, Some([source].as_slice())));
+    assert!(single.has_same_effect(&array));
+    let errors = TransformList::parse_single("request_transform", TransformSource::default());
+    assert_eq!(errors.unwrap_err()[0].field, "request_transform.code");
+}

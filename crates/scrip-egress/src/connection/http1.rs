@@ -1,0 +1,107 @@
+//! HTTP/1.1. The future that needs the response also drives the connection: no task is involved, and
+//! a cancelled request closes its connection.
+
+use std::{
+    future::{Future, poll_fn},
+    pin::{Pin, pin},
+    task::{Context, Poll, Waker},
+};
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::{
+    Response, StatusCode,
+    body::Incoming,
+    client::conn::http1::{self, Connection, SendRequest},
+};
+use hyper_util::rt::TokioIo;
+use tokio::time::{Instant, Sleep};
+
+use crate::{
+    connect::stream::{BytesWritten, EgressStream},
+    connection::{ExchangeFailure, OutgoingRequest},
+    error::{SendError, SendFailure},
+};
+
+/// Fields in the head of a response.
+const HEADERS_MAX: usize = 256;
+
+pub(crate) struct Http1Connection {
+    sender: SendRequest<Full<Bytes>>,
+    connection: Connection<TokioIo<EgressStream>, Full<Bytes>>,
+    written: BytesWritten,
+    pub(crate) opened_at: Instant,
+}
+
+impl Http1Connection {
+    pub(crate) async fn open(
+        stream: EgressStream,
+        head_bytes_max: usize,
+    ) -> Result<Box<Self>, SendFailure> {
+        let written = stream.bytes_written();
+        let mut builder = http1::Builder::new();
+        // Vectored writes avoid a copy of the body, which may contain card numbers.
+        builder.writev(true).max_buf_size(head_bytes_max.max(8192)).max_headers(HEADERS_MAX);
+        let handshake = builder.handshake(TokioIo::new(stream)).await;
+        let (sender, connection) =
+            handshake.map_err(|error| SendFailure::from_http_error(&error))?;
+        Ok(Box::new(Self { sender, connection, written, opened_at: Instant::now() }))
+    }
+
+    /// Sends the request and reads the head of the response. Returns the connection for the body
+    /// unless it is closed.
+    pub(crate) async fn exchange(
+        mut self: Box<Self>,
+        request: OutgoingRequest,
+        mut deadline: Pin<&mut Sleep>,
+    ) -> Result<(Response<Incoming>, Option<Box<Self>>), ExchangeFailure> {
+        let (written, written_before) = (self.written.clone(), self.written.get());
+        let mut response = pin!(self.sender.try_send_request(request));
+        let mut connection = Some(self);
+        let result = poll_fn(|context| {
+            if let Some(it) = &mut connection
+                && it.poll_connection(context).is_ready()
+            {
+                // A closed connection returns the request if it did not take it.
+                connection = None;
+            }
+            if let Poll::Ready(result) = response.as_mut().poll(context) {
+                return Poll::Ready(Some(result));
+            }
+            if deadline.as_mut().poll(context).is_ready() {
+                return Poll::Ready(None);
+            }
+            Poll::Pending
+        });
+        let (failure, request) = match result.await {
+            Some(Ok(it)) if it.status() == StatusCode::SWITCHING_PROTOCOLS => {
+                (SendFailure::Malformed, None)
+            }
+            Some(Ok(it)) => return Ok((it, connection)),
+            Some(Err(mut error)) => {
+                let request = error.take_message();
+                (SendFailure::from_http_error(&error.into_error()), request)
+            }
+            None => (SendFailure::Timeout, None),
+        };
+        // Nothing can leave any more.
+        drop(connection);
+        let has_left = written.get() != written_before;
+        let error =
+            if has_left { SendError::maybe_sent(failure) } else { SendError::not_sent(failure) };
+        Err(ExchangeFailure { error, request: request.filter(|_| !has_left) })
+    }
+
+    /// Ready when the connection is closed.
+    pub(crate) fn poll_connection(&mut self, context: &mut Context<'_>) -> Poll<()> {
+        // The other futures return the error.
+        Pin::new(&mut self.connection).poll(context).map(drop)
+    }
+
+    /// Whether the next request can use the connection. Also detects that the destination closed it.
+    pub(crate) fn is_reusable(&mut self) -> bool {
+        // An idle connection wakes no task.
+        let mut context = Context::from_waker(Waker::noop());
+        self.poll_connection(&mut context).is_pending() && self.sender.is_ready()
+    }
+}
