@@ -239,8 +239,8 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let provider = start(listener).unwrap();
         let host = provider.url.strip_prefix("http://").unwrap().to_owned();
-        let answer = send(&provider, &host, &charge_request(&provider.api_key, "4242424242424242"));
-        let answer = answer.await;
+        let charge = charge_request(&provider.api_key, "4242424242424242");
+        let answer = send(&provider, &host, &charge).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
         assert!(!answer.contains("42424242"), "the answer repeats the number");
         let body: Value = serde_json::from_str(answer.split_once("\r\n\r\n").unwrap().1).unwrap();
