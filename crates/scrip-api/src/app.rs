@@ -5,6 +5,7 @@ pub mod body_memory;
 pub mod in_flight;
 pub mod limits;
 pub(crate) mod memory_pool;
+pub mod proxy_egress;
 pub mod readiness;
 pub mod response_memory;
 
@@ -29,6 +30,7 @@ use crate::{
         body_memory::BodyMemory,
         in_flight::InFlightTasks,
         limits::RequestLimits,
+        proxy_egress::{CallLimits, ProxyEgress},
         readiness::{NotReadyReason, Readiness, ReloadError, SharedReason},
         response_memory::ResponseMemory,
     },
@@ -76,6 +78,11 @@ pub struct App {
     /// Running calls to directory servers. Their outcome is stored even if the client has
     /// disconnected.
     pub authentications_in_flight: InFlightTasks,
+    /// The client of proxied calls.
+    pub proxy_egress: ProxyEgress,
+    /// Running proxied calls with an idempotency key. Their outcome is stored even if the client
+    /// has disconnected.
+    pub calls_in_flight: InFlightTasks,
     /// Measures the duration of requests.
     pub ticks: MonotonicClock,
 }
@@ -124,9 +131,11 @@ impl App {
             trusted_proxies: TrustedProxies::default(),
             disabled_operations: Vec::new(),
             loopback_destinations: LoopbackDestinations::Rejected,
+            proxy_egress: ProxyEgress::default(),
+            calls_in_flight: InFlightTasks::default(),
             body_memory: BodyMemory::new(BODY_MEMORY_BYTES, BODY_MEMORY_NETWORK_SHARE),
             keyless_body_memory: BodyMemory::with_body_size(
-                MESSAGE_BYTES_MAX,
+                MESSAGE_BYTES_MAX.max(CallLimits::default().body_bytes_max),
                 KEYLESS_BODY_MEMORY_BYTES,
                 BODY_MEMORY_NETWORK_SHARE,
             ),

@@ -33,6 +33,10 @@ pub struct Metrics {
     pub authentication_failures: Counters<AuthenticationFailure>,
     pub idempotency: Counters<IdempotencyOutcome>,
     pub reloads: Counters<ReloadOutcome>,
+    pub proxy_calls: Counters<CallResult>,
+    pub proxy_failures: Counters<CallFailureReason>,
+    /// From the start of a call to the head of the answer.
+    pub proxy_answer_micros: Histogram<16>,
     pub swept: Counters<SweepTarget>,
     pub sweep_failures: Counters<SweepTarget>,
     /// Time of the last run by the vault's clock, in milliseconds.
@@ -73,6 +77,31 @@ labels! {
         Conflict "conflict",
     }
 
+    /// How far a proxied call got.
+    pub enum CallResult {
+        Answered "answered",
+        MaybeSent "maybe_sent",
+        NotSent "not_sent",
+        /// The stored answer of an earlier call.
+        Replayed "replayed",
+    }
+
+    /// Why a proxied call was not answered, or its answer not passed on.
+    pub enum CallFailureReason {
+        Guard "guard",
+        Lookup "lookup",
+        Connect "connect",
+        Tls "tls",
+        Timeout "timeout",
+        Closed "closed",
+        Malformed "malformed",
+        Overloaded "overloaded",
+        TooLarge "too_large",
+        Transform "transform",
+        /// The call could not be recorded.
+        Record "record",
+    }
+
     pub enum ReloadOutcome {
         Succeeded "succeeded",
         Failed "failed",
@@ -104,7 +133,7 @@ impl MemoryRejection {
 }
 
 /// All statuses of responses; any other status is counted as `other`.
-pub const STATUSES: [(u16, &str); 19] = [
+pub const STATUSES: [(u16, &str); 21] = [
     (200, "200"),
     (201, "201"),
     (204, "204"),
@@ -112,6 +141,7 @@ pub const STATUSES: [(u16, &str); 19] = [
     (401, "401"),
     (403, "403"),
     (404, "404"),
+    (405, "405"),
     (408, "408"),
     (409, "409"),
     (410, "410"),
@@ -122,6 +152,7 @@ pub const STATUSES: [(u16, &str); 19] = [
     (424, "424"),
     (429, "429"),
     (500, "500"),
+    (502, "502"),
     (503, "503"),
     (0, "other"),
 ];
@@ -152,6 +183,9 @@ impl Metrics {
             authentication_failures: Counters::default(),
             idempotency: Counters::default(),
             reloads: Counters::default(),
+            proxy_calls: Counters::default(),
+            proxy_failures: Counters::default(),
+            proxy_answer_micros: Histogram::new(MICROS_BOUNDS),
             swept: Counters::default(),
             sweep_failures: Counters::default(),
             sweep_finished: Gauges::default(),

@@ -50,6 +50,9 @@ const GENTLE_STEPS_MAX: u32 = 100_000;
 const PAUSE_WHEN_BEHIND: Duration = Duration::from_millis(1);
 /// A crash loses at most the counts of this interval and of one write.
 const WRITE_GUESS_COUNTS_EVERY: Duration = Duration::from_millis(250);
+/// A crash loses at most the outcomes of this interval and of one write. The records before the
+/// calls are on disk.
+const WRITE_CALL_OUTCOMES_EVERY: Duration = Duration::from_millis(100);
 const SWEEP_COUNTERS_EVERY: Duration = Duration::from_secs(1);
 const CHECK_KEYS_EVERY: Duration = Duration::from_secs(1);
 const RENEW_KEYS_EVERY: Duration = Duration::from_secs(2);
@@ -112,6 +115,7 @@ pub(crate) fn start(node: &Node) {
     });
     spawn("sweep_other", |app| Box::pin(sweep_other(app)));
     spawn("write_guess_counts", |app| Box::pin(write_guess_counts(app)));
+    spawn("write_call_outcomes", |app| Box::pin(write_call_outcomes(app)));
     spawn("prune_old_records", |app| Box::pin(prune_old_records(app)));
     for scheme in node.settings.directory_servers.iter().flat_map(|it| it.connected_schemes()) {
         let (vault, interval) = (app.vault.clone(), node.settings.card_ranges_age_max);
@@ -407,6 +411,23 @@ async fn write_guess_counts(app: Arc<App>) {
             }
             Err(_) => (),
         }
+    }
+}
+
+/// Writes the outcomes of proxied calls after the responses that they belong to.
+async fn write_call_outcomes(app: Arc<App>) {
+    let mut ticks = delayed_interval(WRITE_CALL_OUTCOMES_EVERY);
+    let mut is_failing = false;
+    loop {
+        ticks.tick().await;
+        let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
+        if lost_outcomes > 0 && !is_failing {
+            tracing::error!(
+                lost_outcomes,
+                "the outcomes of proxied calls cannot be recorded; their start is recorded"
+            );
+        }
+        is_failing = lost_outcomes > 0;
     }
 }
 

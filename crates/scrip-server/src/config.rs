@@ -5,6 +5,7 @@ pub mod check;
 mod environment;
 mod file;
 pub mod limits;
+pub mod proxy;
 pub mod storage;
 pub mod table;
 pub mod threeds;

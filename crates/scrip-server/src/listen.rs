@@ -60,6 +60,9 @@ const STREAMS_MAX: u32 = 100;
 const STREAM_WINDOW_BYTES: u32 = 64 * 1024;
 const CONNECTION_WINDOW_BYTES: u32 = 256 * 1024;
 
+/// Maximum time from the answer of a destination until its record is stored.
+const CALL_WRITE_TIME_MAX: Duration = Duration::from_secs(5);
+
 /// Time for an evicted idle connection to close gracefully.
 const EVICTION_GRACE: Duration = Duration::from_millis(100);
 
@@ -128,6 +131,15 @@ pub async fn serve_on(
             cause = %error,
             "writing the last counts of the guessing budget failed"
         );
+    }
+    // Without its outcome, a call that was answered would count as one that may have been sent.
+    let call_time_max = app.proxy_egress.limits.timeout_max.saturating_add(CALL_WRITE_TIME_MAX);
+    if !app.calls_in_flight.wait_until_idle(call_time_max).await {
+        tracing::warn!("the outcome of some proxied calls is unknown");
+    }
+    let lost_outcomes = app.vault.outcome_queue.flush(&*app.vault.store).await;
+    if lost_outcomes > 0 {
+        tracing::warn!(lost_outcomes, "writing the last outcomes of proxied calls failed");
     }
     // A sent authentication cannot be recalled: without its outcome the session would be lost.
     if !app.authentications_in_flight.wait_until_idle(limits.authentication_deadline).await {

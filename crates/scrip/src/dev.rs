@@ -125,6 +125,10 @@ fn setting_flags(arguments: &DevArguments, environment: &Environment) -> Vec<Fla
     let mut flags = vec![("server.lock_memory", "off".to_owned()), ("server.user", String::new())];
     // A development vault creates its own tenant and keys, so there is no other node.
     flags.push(("storage.single_node", "true".to_owned()));
+    // A developer tries proxies with a server on the same machine.
+    if !environment.sets("proxy.loopback_http") {
+        flags.push(("proxy.loopback_http", "true".to_owned()));
+    }
     flags.extend(arguments.data_dir.clone().map(|it| ("storage.data_dir", it)));
     flags.extend(arguments.listen.map(|it| ("server.listen", it.to_string())));
     // A first program that sends many requests must not fail because of a limit.

@@ -15,7 +15,7 @@ use std::{
 use anyhow::Context;
 use nix::sys::socket::{Backlog, listen};
 use scrip_api::app::App;
-use scrip_core::Vault;
+use scrip_core::{Vault, proxy::LoopbackDestinations};
 use scrip_demo::{Demo, authority, with_demo};
 use scrip_server::{
     audit_sink,
@@ -179,6 +179,13 @@ struct Listeners {
     results: Option<net::TcpListener>,
 }
 
+impl Listeners {
+    fn addresses(&self) -> std::io::Result<Vec<SocketAddr>> {
+        let others = self.metrics.iter().chain(&self.results);
+        std::iter::once(&self.clients).chain(others).map(net::TcpListener::local_addr).collect()
+    }
+}
+
 /// Binds all listeners. Call it before the process gives up root, which low ports require.
 fn bind_all(settings: &Settings) -> anyhow::Result<Listeners> {
     let clients = bind(settings.server.listen)?;
@@ -211,6 +218,7 @@ async fn run_server(
 ) -> anyhow::Result<()> {
     let PreparedProcess { listeners, memory, stop_time } = process;
     let stop = stop_signal(Arc::clone(&stop_time))?;
+    let own_addresses = listeners.addresses()?;
     let tcp = TcpListener::from_std(listeners.clients)?;
     let tls = load_certificates(&settings.tls)?;
     let scheme = if tls.is_some() { "https" } else { "http" };
@@ -227,7 +235,7 @@ async fn run_server(
     let _data_dir_lock = settings.lock_data_dir()?;
     let listens_for_metrics = listeners.metrics.is_some();
     let (mut node, listener_key) =
-        build_node(&settings, mode, memory, servers, listens_for_metrics).await?;
+        build_node(&settings, mode, memory, servers, listens_for_metrics, own_addresses).await?;
     node.settings.certificates.clone_from(&tls);
     let (app, node) = (Arc::clone(&node.app), Arc::new(node));
     let access = OperatorAccess { key: listener_key, hosts: settings.metrics.hosts.0.clone() };
@@ -339,12 +347,17 @@ async fn build_node(
     memory: MemoryState,
     directory_servers: Arc<HttpDirectoryServers>,
     has_metrics_listener: bool,
+    own_addresses: Vec<SocketAddr>,
 ) -> anyhow::Result<(Node, Option<MetricsKey>)> {
     let vault =
         settings.open_vault(memory, Arc::<HttpDirectoryServers>::clone(&directory_servers)).await?;
     let mut app = App::new_sealed(vault, ticks);
     apply_limits(&mut app, settings);
     app.limiter = settings.limits.limiter().await?;
+    app.proxy_egress = settings.proxy.egress(own_addresses)?;
+    if settings.proxy.loopback_http {
+        app.loopback_destinations = LoopbackDestinations::Allowed;
+    }
     let key = settings.metrics.key_file.as_deref().map(MetricsKey::from_file).transpose()?;
     let (listener_key, metrics_key) = if has_metrics_listener { (key, None) } else { (None, key) };
     let node_settings = NodeSettings {

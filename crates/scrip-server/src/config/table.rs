@@ -14,6 +14,7 @@ use crate::{
             AuditSinkTarget, BoundedNumber, CollectorUrl, EpochKeyLocation, HostNames, LockMemory,
             LogFilter, LogFormat, SettingValue, Switch, ValueKind,
             limits::{NetworkList, RateSetting, RedisUrl},
+            proxy::{AllowedDestinations, ForwardProxyUrl, PortList},
             storage::StorageUrl,
             threeds::{PublicUrl, SchemeSettings},
         },
@@ -284,6 +285,36 @@ settings! {
         /// after log rotation), or `syslog:PATH`, the socket of a daemon on this machine, such as
         /// `syslog:/dev/log`; empty for no sink.
         sink: Option<AuditSinkTarget> = "",
+    }
+    proxy: ProxyCallSettings {
+        /// Destinations of proxied calls, separated by commas: names such as `api.example.com` and
+        /// `*.example.com`, and networks such as `10.1.0.0/16`; empty for all public names. An
+        /// address that is not public always needs an entry for its network.
+        allow: AllowedDestinations = "",
+        /// Ports of destinations, separated by commas.
+        allowed_ports: PortList = "443",
+        /// Maximum size of the body of a proxied call, and of an answer.
+        body_max: BoundedNumber<1024, 67_108_864> = "1048576",
+        /// Maximum time until a destination has answered, for proxies without a `timeout`.
+        timeout_seconds: BoundedNumber<1, 60> = "25",
+        /// Upper limit for the `timeout` of proxies.
+        timeout_max_seconds: BoundedNumber<1, 60> = "60",
+        /// HTTP proxy that connects to all destinations (CONNECT), such as
+        /// `http://proxy.internal:3128`; empty to connect directly.
+        forward_proxy: Option<ForwardProxyUrl> = "",
+        /// File with `user:password` of that proxy; empty if it requires none.
+        forward_proxy_password_file: Option<PathBuf> = "",
+        /// Certificate authorities of destinations, a PEM file; empty for those of the system.
+        ca_file: Option<PathBuf> = "",
+        /// Allow destinations on this machine, also over plain HTTP; for development only.
+        loopback_http: bool = "false",
+        /// Maximum number of proxied calls in progress. A tenant gets at most as many as are still
+        /// free, so that the slow destinations of one tenant do not stop the others.
+        calls_max: BoundedNumber<1, 1_000_000> = "2048",
+        /// Maximum number of calls in progress to one destination of one proxy.
+        destination_calls_max: BoundedNumber<1, 1_000_000> = "512",
+        /// Maximum number of idle connections to destinations.
+        idle_connections_max: BoundedNumber<0, 1_000_000> = "1024",
     }
     deprecated: DeprecatedSettings {
         /// GET /tokens, replaced by GET /v2/tokens: on, or off (410).

@@ -1,6 +1,7 @@
 //! Types of setting values. `parse` validates each value once.
 
 pub mod limits;
+pub mod proxy;
 pub mod storage;
 pub mod threeds;
 

@@ -28,6 +28,7 @@ impl Settings {
             ("limits.redis_password_file", &self.limits.redis_password_file),
             ("cvc.epoch_keys_password_file", &self.cvc.epoch_keys_password_file),
             ("threeds.results_key", &self.threeds.results_key),
+            ("proxy.forward_proxy_password_file", &self.proxy.forward_proxy_password_file),
         ];
         let other_files =
             other_files.into_iter().filter_map(|(setting, path)| Some((setting, path.as_ref()?)));

@@ -17,6 +17,7 @@ use scrip_core::{
     metrics::{Counter, StoreMetrics, WriterMetrics},
     token::expression::compilation,
 };
+use scrip_egress::EgressStats;
 use scrip_seal::{EpochKeys, KeyExchange};
 
 use crate::{
@@ -76,6 +77,7 @@ pub(crate) fn render(node: &Node) -> String {
     );
     write_caches(&mut page);
     write_threeds(&mut page, node);
+    write_proxy(&mut page, app);
     write_store(&mut page, &app.vault.store.metrics());
     write_certificate_expiry(&mut page, node);
     let started = u64::try_from(metrics.started_at.unix_ms).unwrap_or_default();
@@ -120,6 +122,23 @@ fn write_labelled(
     for (label, number) in rows {
         page.write_sample(&[(name, label)], number);
     }
+}
+
+fn write_proxy(page: &mut MetricsPage, app: &App) {
+    let metrics = &app.metrics;
+    write_labelled(page, &table::PROXY_CALLS, "result", counter_values(&metrics.proxy_calls));
+    write_labelled(page, &table::PROXY_FAILURES, "reason", counter_values(&metrics.proxy_failures));
+    page.start_family(&table::PROXY_DURATION);
+    page.write_histogram(&[], &metrics.proxy_answer_micros.snapshot(), HistogramUnit::Micros);
+    let stats = app.proxy_egress.stats();
+    let gauge = |read: fn(&EgressStats) -> usize| stats.as_ref().map_or(0, read);
+    page.write_single(&table::PROXY_IN_PROGRESS, gauge(|it| it.requests_in_progress));
+    page.write_single(&table::PROXY_WAITING, gauge(|it| it.requests_waiting));
+    page.write_single(&table::PROXY_IDLE, gauge(|it| it.idle_connections));
+    let counter = |read: fn(&EgressStats) -> u64| stats.as_ref().map_or(0, read);
+    page.write_single(&table::PROXY_OPENED, counter(|it| it.connections_opened));
+    page.write_single(&table::PROXY_REUSED, counter(|it| it.connections_reused));
+    page.write_single(&table::PROXY_OUTCOMES_LOST, app.vault.outcome_queue.lost.get());
 }
 
 /// Operations that have a route; other operations are never requested over HTTP.

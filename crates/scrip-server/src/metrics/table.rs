@@ -84,6 +84,15 @@ families! {
     CARD_RANGES Gauge "scrip_threeds_card_ranges" "Card ranges in force; 0 before the first fetch.";
     CARD_RANGES_FETCHED Gauge "scrip_threeds_card_ranges_fetched_timestamp_seconds" "Time of the last fetch of card ranges; 0 before the first one.";
     CARD_RANGES_FAILURES Counter "scrip_threeds_card_ranges_failures_total" "Failed fetches of card ranges.";
+    PROXY_CALLS Counter "scrip_proxy_calls_total" "Proxied calls, by how far they got.";
+    PROXY_FAILURES Counter "scrip_proxy_failures_total" "Proxied calls without an answer that could be passed on, by reason.";
+    PROXY_DURATION Histogram "scrip_proxy_answer_duration_seconds" "Time from the start of a proxied call to the head of the answer.";
+    PROXY_IN_PROGRESS Gauge "scrip_proxy_calls_in_progress" "Proxied calls in progress.";
+    PROXY_WAITING Gauge "scrip_proxy_calls_waiting" "Proxied calls that wait until others end.";
+    PROXY_IDLE Gauge "scrip_proxy_idle_connections" "Idle connections to destinations.";
+    PROXY_OPENED Counter "scrip_proxy_connections_opened_total" "Connections opened to destinations.";
+    PROXY_REUSED Counter "scrip_proxy_connections_reused_total" "Proxied calls on a connection that was idle.";
+    PROXY_OUTCOMES_LOST Counter "scrip_proxy_outcomes_lost_total" "Outcomes of proxied calls that could not be recorded in the read log.";
     STORE_QUEUE Gauge "scrip_store_queue_depth" "Writes in the write queue, by log.";
     STORE_QUEUE_MAX Gauge "scrip_store_queue_max" "Maximum number of queued writes; further ones are rejected.";
     STORE_WRITES_REJECTED Counter "scrip_store_writes_rejected_total" "Writes rejected because the queue was full, by log.";

@@ -18,18 +18,20 @@ use scrip_threeds::message::MESSAGE_BYTES_MAX;
 /// Maximum time from the response of a directory server until the response is stored.
 const RESULT_WRITE_TIME_MAX: Duration = Duration::from_secs(5);
 
-fn body_memory(server: &ServerSettings) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
+fn body_memory(settings: &Settings) -> (Arc<BodyMemory>, Arc<BodyMemory>) {
+    let (server, call_bytes_max) = (&settings.server, settings.proxy.body_max.get());
     let share = server.body_memory_network_share.get();
-    let body_bytes_max = server.body_bytes_max.get();
+    let body_bytes_max = server.body_bytes_max.get().max(call_bytes_max);
     let keyed = BodyMemory::with_body_size(body_bytes_max, server.body_memory_bytes.get(), share);
     let keyless_bytes = server.keyless_body_memory_bytes.get();
-    (keyed, BodyMemory::with_body_size(MESSAGE_BYTES_MAX, keyless_bytes, share))
+    let keyless_body_max = MESSAGE_BYTES_MAX.max(call_bytes_max);
+    (keyed, BodyMemory::with_body_size(keyless_body_max, keyless_bytes, share))
 }
 
 /// Applies the limits for clients.
 pub(super) fn apply_limits(app: &mut App, settings: &Settings) {
     app.limits = request_limits(&settings.server);
-    (app.body_memory, app.keyless_body_memory) = body_memory(&settings.server);
+    (app.body_memory, app.keyless_body_memory) = body_memory(settings);
     let server = &settings.server;
     let share = server.response_memory_network_share.get();
     app.response_memory = ResponseMemory::new(server.response_memory_bytes.get(), share);
