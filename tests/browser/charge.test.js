@@ -136,5 +136,5 @@ async function checkStoredCard(token, find, shell) {
   assert.deepEqual(JSON.parse(await shell(find("sh", "order-1002"))), { id: "ch_4", status: "approved" });
   const masked = '{"expiration_month":12,"expiration_year":2030,"number":"XXXXXXXXXXXX4242"}\n';
   assert.equal(await shell(find("sh", "/tokens/$TOKEN -H \"BT-API-KEY: $SHOP_KEY\" | jq")), masked);
-  assert.equal(await shell(find("sh", "operation=invoke_proxy")), '{"operation":"invoke_proxy","outcome":"used"}\n');
+  assert.equal(await shell(find("sh", "operation=use_token")), '{"operation":"use_token","outcome":"used_in_call"}\n');
 }
