@@ -22,7 +22,10 @@ const ALLOWED_DEPENDENCIES: &[(&str, &[&str])] = &[
     ("scrip-core", &["scrip-expression", "scrip-seal", "scrip-threeds"]),
     ("scrip-store", &["scrip-core", "scrip-seal"]),
     ("scrip-simulator", &["scrip-threeds"]),
-    ("scrip-api", &["scrip-core", "scrip-egress", "scrip-seal", "scrip-threeds"]),
+    (
+        "scrip-api",
+        &["scrip-core", "scrip-egress", "scrip-expression", "scrip-seal", "scrip-threeds"],
+    ),
     (
         "scrip-server",
         &["scrip-api", "scrip-core", "scrip-egress", "scrip-seal", "scrip-store", "scrip-threeds"],

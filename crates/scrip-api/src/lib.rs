@@ -11,6 +11,7 @@ pub mod middleware;
 pub mod openapi;
 pub mod pipeline;
 pub mod problem;
+pub mod proxy;
 pub mod route;
 pub mod router;
 pub mod routes;

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use axum::{body::Body, response::Response};
 use hyper::{
-    StatusCode,
+    HeaderMap, StatusCode,
     header::{CONTENT_TYPE, HeaderName, HeaderValue, RETRY_AFTER},
 };
 use scrip_core::{
@@ -270,7 +270,7 @@ impl Problem {
         self.service_failure().map_or(reason_phrase, |_| SERVICE_TITLE)
     }
 
-    fn errors(&self) -> Option<BTreeMap<&str, Vec<&str>>> {
+    pub(crate) fn errors(&self) -> Option<BTreeMap<&str, Vec<&str>>> {
         if let Self::Failed(Error::Invalid(errors)) = self {
             return Some(group_by_field(errors));
         }
@@ -279,8 +279,8 @@ impl Problem {
         failure.map(|_| BTreeMap::from([(CARD_NOT_SUPPORTED.0, vec![CARD_NOT_SUPPORTED.1])]))
     }
 
-    /// Builds the response. Logs a failure of the server, or of a 3DS service, once.
-    pub fn response(&self, trace: &TraceId) -> Response {
+    /// Logs a failure of the server, or of a 3DS service.
+    pub(crate) fn log(&self, trace: &TraceId) {
         let status = self.status();
         if let Self::Failed(Error::Unavailable(cause) | Error::Internal(cause)) = self {
             tracing::error!(trace = &*trace.0, status = status.as_u16(), %cause, "request failed");
@@ -295,6 +295,22 @@ impl Problem {
                 "3DS service failed"
             );
         }
+    }
+
+    /// Adds the headers that tell when to try again.
+    pub(crate) fn add_retry_headers(&self, headers: &mut HeaderMap) {
+        if let Some(retry_after) = self.retry_after() {
+            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(retry_after)));
+        }
+        if let Self::Failed(Error::RateLimited(excess)) = self {
+            headers.extend(rate_limit_headers(excess));
+        }
+    }
+
+    /// Builds the response. Logs a failure of the server, or of a 3DS service, once.
+    pub fn response(&self, trace: &TraceId) -> Response {
+        self.log(trace);
+        let status = self.status();
         let body = ProblemBody {
             r#type: "about:blank",
             title: self.title(status),
@@ -309,12 +325,7 @@ impl Problem {
         *response.status_mut() = status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
-        if let Some(retry_after) = self.retry_after() {
-            headers.insert(RETRY_AFTER, HeaderValue::from(whole_seconds(retry_after)));
-        }
-        if let Self::Failed(Error::RateLimited(excess)) = self {
-            headers.extend(rate_limit_headers(excess));
-        }
+        self.add_retry_headers(headers);
         response
     }
 }

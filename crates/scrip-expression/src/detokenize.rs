@@ -10,7 +10,7 @@
 //! belongs to the id. If an id is split wrongly, it is unknown, so no data is revealed by mistake.
 //! There are no tags and no whitespace control: a dash after `{{` belongs to the id.
 
-mod reader;
+pub(crate) mod reader;
 
 use serde_json::Value;
 
@@ -21,7 +21,7 @@ use crate::{
     syntax::ast::Output,
 };
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ReferenceKind {
     /// Only the data of a token.
     Data,
@@ -31,7 +31,7 @@ pub enum ReferenceKind {
 }
 
 /// A token or a token intent that an expression names.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
     pub kind: ReferenceKind,
     pub id: String,

@@ -18,7 +18,9 @@ mod text;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
 
 pub(crate) use self::{
-    argument::Arguments, date::check_format as check_date_format, query::JsonPathQuery,
+    argument::Arguments,
+    date::check_format as check_date_format,
+    query::{JsonPathQuery, PlainStep},
 };
 use crate::{
     evaluation::budget::Budget,

@@ -14,6 +14,7 @@ mod filter;
 mod host_functions;
 mod inner_steps;
 mod json_tree;
+mod message;
 mod syntax;
 mod template;
 mod value;
@@ -34,6 +35,10 @@ pub use crate::{
     },
     host_functions::{HmacAlgorithm, HostFunctions},
     json_tree::{LeafError, PathStep},
+    message::{
+        EvaluatedMessage, ExpressionPlace, MessageExpression, MessageInputs, MessagePart,
+        MessageSource, MessageTemplate, MessageText, NoReferences, ResolveReference,
+    },
     syntax::{PlainPart, ast::Expression},
     template::Template,
 };

@@ -3,5 +3,6 @@
 pub mod compilation;
 pub mod enrichment;
 pub(crate) mod evaluation;
+pub mod message;
 pub mod provenance;
 pub mod work_meter;

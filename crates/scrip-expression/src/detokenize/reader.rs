@@ -97,7 +97,7 @@ impl DetokenizationReader {
 }
 
 /// The end of the id: the first pipe or closing brace, or a comma before a filter.
-fn find_id_end(inner: &str) -> Option<usize> {
+pub(crate) fn find_id_end(inner: &str) -> Option<usize> {
     let head_end = inner.find(['|', '}'])?;
     let head = inner.get(..head_end).unwrap_or_default();
     let begins_filter = |comma: &usize| {
@@ -112,7 +112,7 @@ fn find_id_end(inner: &str) -> Option<usize> {
     Some(comma.unwrap_or(head_end))
 }
 
-fn parse_reference(id_text: &str) -> Result<Reference, &'static str> {
+pub(crate) fn parse_reference(id_text: &str) -> Result<Reference, &'static str> {
     let strip_kind = |prefix: &str| {
         let text_after = id_text.trim_start().strip_prefix(prefix)?;
         text_after.trim_start().strip_prefix(':')

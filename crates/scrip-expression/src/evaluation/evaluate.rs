@@ -8,7 +8,7 @@ use crate::{
     filter::{Arguments, Input},
     host_functions::HostFunctions,
     inner_steps::{count, count_value},
-    syntax::ast::{Case, Expression, For, Node, Operand, Output, Relation},
+    syntax::ast::{Call, Case, Expression, For, Node, Operand, Output, Relation},
     value::datum::{Datum, to_text},
 };
 
@@ -92,8 +92,16 @@ impl<'a> Evaluator<'a> {
     fn apply_filters(&self, output: &'a Output) -> Result<Datum<'a>, &'static str> {
         self.budget.charge_steps(1)?;
         count(1);
-        let mut value = self.evaluate_operand(&output.operand)?;
-        for call in &output.calls {
+        let value = self.evaluate_operand(&output.operand)?;
+        self.apply_calls(value, &output.calls)
+    }
+
+    pub(crate) fn apply_calls(
+        &self,
+        mut value: Datum<'a>,
+        calls: &'a [Call],
+    ) -> Result<Datum<'a>, &'static str> {
+        for call in calls {
             self.budget.charge_steps(1)?;
             let arguments: Result<Vec<_>, _> =
                 call.arguments.iter().map(|it| self.evaluate_operand(it)).collect();

@@ -1,7 +1,11 @@
 //! `JSONPath` (RFC 9535), limited to paths that read the value at most a few times.
 
+mod plain_path;
+
 use serde_json_path::JsonPath;
 
+use self::plain_path::PlainPath;
+pub(crate) use self::plain_path::PlainStep;
 use super::{FilterResult, Input};
 use crate::{
     evaluation::budget::value_cost,
@@ -19,10 +23,14 @@ const COMMAS_MAX: usize = 3;
 const LITERAL_BYTES_PER_READING: usize = 16;
 
 #[derive(Debug, Clone)]
-pub(crate) struct JsonPathQuery {
-    path: JsonPath,
-    /// How often the query may read the value. Zero for a path that only descends.
-    readings: usize,
+pub(crate) enum JsonPathQuery {
+    /// Most paths. They need no library, and cost nothing but their steps.
+    Plain(PlainPath),
+    Full {
+        path: Box<JsonPath>,
+        /// How often the query may read the value. Zero for a path that only descends.
+        readings: usize,
+    },
 }
 
 #[derive(Debug, Default)]
@@ -41,6 +49,9 @@ struct PathComplexity {
 
 impl JsonPathQuery {
     pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        if let Some(path) = PlainPath::parse(text).filter(|_| text.len() <= PATH_BYTES_MAX) {
+            return Ok(Self::Plain(path));
+        }
         let complexity = PathComplexity::measure(text);
         let is_bounded = text.len() <= PATH_BYTES_MAX
             && complexity.depth_max <= DEPTH_MAX
@@ -56,7 +67,15 @@ impl JsonPathQuery {
         let readings = complexity.parts.saturating_mul(2_usize.saturating_pow(complexity.commas));
         // Long literals are compared again for each node.
         let readings = readings.saturating_add(text.len() / LITERAL_BYTES_PER_READING);
-        Ok(Self { path, readings: if complexity.selects_many { readings } else { 0 } })
+        let readings = if complexity.selects_many { readings } else { 0 };
+        Ok(Self::Full { path: Box::new(path), readings })
+    }
+
+    pub(crate) fn plain_path(&self) -> Option<&PlainPath> {
+        match self {
+            Self::Plain(path) => Some(path),
+            Self::Full { .. } => None,
+        }
     }
 }
 
@@ -117,14 +136,18 @@ impl PathComplexity {
 pub(crate) fn json<'a>(Input { value, budget, query, .. }: Input<'_, 'a>) -> FilterResult<'a> {
     const SEVERAL: &str = "json found more than one value";
     let query = query.ok_or("json takes a path in quotes")?;
-    budget.charge_bytes(value_cost(&value).saturating_mul(query.readings))?;
+    let (path, readings) = match query {
+        JsonPathQuery::Plain(path) => return Ok(path.select_part(value)),
+        JsonPathQuery::Full { path, readings } => (path, readings),
+    };
+    budget.charge_bytes(value_cost(&value).saturating_mul(*readings))?;
     if let Datum::Borrowed(value) = value {
-        let nodes = query.path.query(value);
+        let nodes = path.query(value);
         count(nodes.len());
         let node = nodes.at_most_one().map_err(|_| SEVERAL)?;
         return Ok(node.map_or_else(Datum::null, Datum::Borrowed));
     }
-    let nodes = query.path.query(&value);
+    let nodes = path.query(&value);
     count(nodes.len());
     let node = nodes.at_most_one().map_err(|_| SEVERAL)?.inspect(|it| count_value(it));
     Ok(node.cloned().map_or_else(Datum::null, Datum::Owned))
@@ -135,7 +158,10 @@ mod tests {
     use super::*;
 
     fn readings(path: &str) -> usize {
-        JsonPathQuery::parse(path).unwrap().readings
+        match JsonPathQuery::parse(path).unwrap() {
+            JsonPathQuery::Plain(_) => 0,
+            JsonPathQuery::Full { readings, .. } => readings,
+        }
     }
 
     #[test]

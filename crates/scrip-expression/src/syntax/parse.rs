@@ -83,7 +83,8 @@ impl<'p, 's> Parser<'p, 's> {
             Lexeme::Name("forloop") => self.parse_loop_property(at),
             Lexeme::Name(name) => {
                 let root = self.names.resolve_root(name, at)?;
-                self.parse_path(root)
+                let object = self.names.is_object(name).then(|| Step::Name(name.to_owned()));
+                self.parse_path(root, object)
             }
             Lexeme::Text(text) => Ok(Operand::Literal(Value::String(text.to_owned()))),
             Lexeme::Number(digits) => Ok(Operand::Literal(parse_number(at, digits)?)),
@@ -101,8 +102,8 @@ impl<'p, 's> Parser<'p, 's> {
         }
     }
 
-    fn parse_path(&mut self, root: Root) -> ParseResult<Operand> {
-        let mut steps = Vec::new();
+    fn parse_path(&mut self, root: Root, first_step: Option<Step>) -> ParseResult<Operand> {
+        let mut steps = Vec::from_iter(first_step);
         while let Some((at, lexeme)) = self.peek() {
             match lexeme {
                 Lexeme::Dot => {

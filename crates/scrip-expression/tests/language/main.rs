@@ -14,6 +14,7 @@ mod fake;
 mod filters;
 mod generated;
 mod generator;
+mod message;
 mod oracle;
 mod syntax;
 mod tags;

@@ -11,8 +11,9 @@ pub(crate) struct NameTable<'s> {
     /// The variables of the enclosing loops, innermost last.
     loops: Vec<(&'s str, usize)>,
     slots: usize,
-    /// In a detokenization, only tokens can be named.
-    forbids_names: bool,
+    /// If set, only these objects can be named. They are properties of the data. The list is
+    /// empty in a detokenization, where only tokens can be named.
+    objects: Option<&'static [&'static str]>,
 }
 
 #[derive(Debug)]
@@ -34,12 +35,25 @@ const UNKNOWN_NAME: &str =
 
 impl<'s> NameTable<'s> {
     pub(crate) fn without_names() -> Self {
-        Self { forbids_names: true, ..Self::default() }
+        Self::with_objects(&[])
+    }
+
+    pub(crate) fn with_objects(objects: &'static [&'static str]) -> Self {
+        Self { objects: Some(objects), ..Self::default() }
+    }
+
+    /// Whether the name is an object, and so the first step of a path in the data.
+    pub(crate) fn is_object(&self, name: &str) -> bool {
+        self.objects.is_some_and(|it| it.contains(&name))
     }
 
     pub(crate) fn resolve_root(&mut self, name: &'s str, at: usize) -> Result<Root, SyntaxError> {
         match name {
-            _ if self.forbids_names => Err((at, "only quoted text and numbers can be used here")),
+            _ if self.is_object(name) => Ok(Root::Data),
+            _ if self.objects.is_some_and(<[_]>::is_empty) => {
+                Err((at, "only quoted text and numbers can be used here"))
+            }
+            _ if self.objects.is_some() => Err((at, "unknown name")),
             "data" => Ok(Root::Data),
             "metadata" => Ok(Root::Metadata),
             _ => {

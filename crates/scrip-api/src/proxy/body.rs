@@ -1,0 +1,236 @@
+//! The body of a proxied request: its expressions are found by content type, and the body is
+//! forwarded byte for byte except for them.
+
+mod content_type;
+mod form;
+mod json;
+mod multipart;
+mod piece;
+mod text;
+mod xml;
+
+use bytes::Bytes;
+use hyper::{HeaderMap, header::CONTENT_ENCODING};
+use scrip_core::{
+    error::FieldError,
+    token::{WorkMeter, expression::message::evaluate_message},
+};
+use scrip_expression::{
+    ExpressionError, MessageInputs, MessageSource, Reference, ResolveReference, Scope,
+};
+use serde_json::Value;
+
+pub use self::content_type::BodyFormat;
+use self::{
+    content_type::read_format,
+    multipart::Boundary,
+    piece::{MessagePiece, PieceError},
+};
+use crate::proxy::{
+    error::ProxyError,
+    secret_buffer::{BufferFull, SecretBuffer},
+};
+
+/// A body with its expressions compiled.
+#[derive(Debug)]
+pub struct MessageBody {
+    original: Bytes,
+    /// In the order of their positions.
+    pieces: Vec<MessagePiece>,
+    references: Vec<MessageReference>,
+    boundary: Option<Boundary>,
+}
+
+/// A token or an intent that the body names.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MessageReference {
+    pub reference: Reference,
+    /// Whether an expression takes the CVC, or a part of the data that can contain the CVC.
+    pub reads_cvc: bool,
+}
+
+/// The values for the expressions of a body, and the limits of their evaluation.
+#[derive(Clone, Copy)]
+pub struct BodyInputs<'v> {
+    pub references: &'v dyn ResolveReference,
+    /// The configuration of the proxy, an object of texts.
+    pub configuration: &'v Value,
+    pub work: &'v WorkMeter,
+    pub fill_random: fn(&mut [u8]),
+    /// The maximum length of the rendered body.
+    pub bytes_max: usize,
+}
+
+impl std::fmt::Debug for BodyInputs<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("BodyInputs")
+    }
+}
+
+enum RenderError {
+    Expression { piece: usize, cause: ExpressionError },
+    Rule { piece: usize, rule: &'static str },
+    TooLarge,
+}
+
+impl MessageBody {
+    /// A body that is forwarded as it is: the caller has no key, or the proxy does not detokenize.
+    ///
+    /// # Errors
+    /// The request has several content types.
+    pub fn without_expressions(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
+        read_format(headers)?;
+        Ok(Self::unchanged(body))
+    }
+
+    fn unchanged(original: Bytes) -> Self {
+        Self { original, pieces: Vec::new(), references: Vec::new(), boundary: None }
+    }
+
+    /// Finds and compiles the expressions.
+    ///
+    /// # Errors
+    /// The request has several content types, an expression is invalid, or the body has an
+    /// expression and violates a rule of its content type.
+    pub fn parse(headers: &HeaderMap, body: Bytes) -> Result<Self, ProxyError> {
+        let content_type = read_format(headers)?;
+        if headers.contains_key(CONTENT_ENCODING) || !content_type.format.may_contain_braces(&body)
+        {
+            return Ok(Self::unchanged(body));
+        }
+        if !content_type.has_utf8_charset {
+            return Err(ProxyError::invalid("body", CHARSET_RULE));
+        }
+        let mut boundary = None;
+        let pieces = match content_type.format {
+            BodyFormat::Multipart(text) => {
+                let (pieces, found) = multipart::find_pieces(&body, text)?;
+                boundary = Some(found);
+                pieces
+            }
+            format => find_pieces(&format, &body)?,
+        };
+        let references = collect_references(&pieces);
+        Ok(Self { original: body, pieces, references, boundary })
+    }
+
+    #[must_use]
+    pub fn has_expressions(&self) -> bool {
+        !self.pieces.is_empty()
+    }
+
+    /// The distinct tokens and intents. A token that is named in two ways is listed twice.
+    #[must_use]
+    pub fn references(&self) -> &[MessageReference] {
+        &self.references
+    }
+
+    /// Whether an expression reads the configuration of the proxy.
+    #[must_use]
+    pub fn reads_configuration(&self) -> bool {
+        let mut expressions = self.pieces.iter().flat_map(MessagePiece::expressions);
+        expressions.any(|it| matches!(it.source(), MessageSource::Configuration(_)))
+    }
+
+    /// The original bytes if there is no expression; otherwise the bytes with the results, in
+    /// memory that is wiped.
+    ///
+    /// # Errors
+    /// A source does not exist, a filter rejects its value, a result does not fit the content type,
+    /// the body is too large, or too many long evaluations are running.
+    pub fn render(&self, inputs: &BodyInputs<'_>) -> Result<Bytes, ProxyError> {
+        if self.pieces.is_empty() {
+            return Ok(self.original.clone());
+        }
+        let message_inputs = MessageInputs {
+            references: inputs.references,
+            configuration: inputs.configuration,
+            identifiers: &Value::Null,
+            objects: &Value::Null,
+        };
+        let render =
+            |scope: &Scope<'_>| self.render_pieces(&message_inputs, scope, inputs.bytes_max);
+        let rendered = evaluate_message(inputs.work, inputs.fill_random, render)?;
+        let rendered = rendered.map_err(|error| self.explain(&error))?;
+        if let Some(boundary) = &self.boundary {
+            boundary.check_unchanged(rendered.as_slice())?;
+        }
+        Ok(rendered.into_bytes())
+    }
+
+    fn render_pieces(
+        &self,
+        inputs: &MessageInputs<'_>,
+        scope: &Scope<'_>,
+        bytes_max: usize,
+    ) -> Result<SecretBuffer, RenderError> {
+        const RESULT_BYTES: usize = 64;
+        let growth = self.pieces.len().saturating_mul(RESULT_BYTES);
+        let mut output = SecretBuffer::new(self.original.len().saturating_add(growth), bytes_max);
+        let mut copied = 0;
+        for (index, piece) in self.pieces.iter().enumerate() {
+            let before = self.original.get(copied..piece.span.start).unwrap_or_default();
+            output.push(before).map_err(|BufferFull| RenderError::TooLarge)?;
+            piece.render(inputs, scope, &mut output).map_err(|error| match error {
+                PieceError::Expression(cause) => RenderError::Expression { piece: index, cause },
+                PieceError::Rule(rule) => RenderError::Rule { piece: index, rule },
+                PieceError::Full => RenderError::TooLarge,
+            })?;
+            copied = piece.span.end;
+        }
+        let rest = self.original.get(copied..).unwrap_or_default();
+        output.push(rest).map_err(|BufferFull| RenderError::TooLarge)?;
+        Ok(output)
+    }
+
+    fn explain(&self, error: &RenderError) -> ProxyError {
+        match error {
+            RenderError::TooLarge => ProxyError::too_large(),
+            RenderError::Rule { piece, rule } => {
+                let path = self.pieces.get(*piece).map(|it| it.path(&self.original));
+                ProxyError::invalid(path.unwrap_or_default(), rule)
+            }
+            RenderError::Expression { piece, cause } => match self.pieces.get(*piece) {
+                Some(piece) => piece.explain(&self.original, *cause),
+                None => FieldError::from_expression_error("body", *cause).into(),
+            },
+        }
+    }
+}
+
+const CHARSET_RULE: &str = "a body with expressions must be UTF-8 text; change its charset";
+
+/// Finds the expressions of a body or a part.
+fn find_pieces(format: &BodyFormat, body: &[u8]) -> Result<Vec<MessagePiece>, ProxyError> {
+    let read_utf8 =
+        || std::str::from_utf8(body).map_err(|_| ProxyError::invalid("body", CHARSET_RULE));
+    match format {
+        BodyFormat::Json => json::find_pieces(read_utf8()?),
+        BodyFormat::Form => form::find_pieces(read_utf8()?),
+        BodyFormat::Xml => xml::find_pieces(read_utf8()?),
+        BodyFormat::Text => text::find_pieces(read_utf8()?),
+        BodyFormat::Multipart(_) | BodyFormat::Other => Ok(Vec::new()),
+    }
+}
+
+fn collect_references(pieces: &[MessagePiece]) -> Vec<MessageReference> {
+    let expressions = pieces.iter().flat_map(MessagePiece::expressions);
+    let mut all: Vec<_> = expressions
+        .filter_map(|expression| match expression.source() {
+            MessageSource::Reference(reference) => Some((reference, expression.can_read_cvc())),
+            MessageSource::Configuration(_)
+            | MessageSource::Identifier(_)
+            | MessageSource::Object(_) => None,
+        })
+        .collect();
+    // A reference that reads the CVC comes first and is the one that stays.
+    all.sort_unstable_by_key(|(reference, reads_cvc)| (*reference, !reads_cvc));
+    all.dedup_by_key(|(reference, _)| *reference);
+    let owned = all
+        .into_iter()
+        .map(|(reference, reads_cvc)| MessageReference { reference: reference.clone(), reads_cvc });
+    owned.collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,108 @@
+//! Multipart bodies.
+
+use super::*;
+
+const MULTIPART: &str = "multipart/form-data; boundary=\"b-1\"";
+
+/// One part with its headers and content.
+fn part(headers: &str, content: &str) -> String {
+    format!("--b-1\r\nContent-Disposition: form-data; {headers}\r\n\r\n{content}\r\n")
+}
+
+fn close(parts: &[String]) -> String {
+    parts.concat() + "--b-1--\r\n"
+}
+
+#[test]
+fn text_parts_are_evaluated_by_their_type_and_files_stay() {
+    let parts = |pan: &str, json: &str, xml: &str| {
+        close(&[
+            part("name=\"pan\"", pan),
+            part("name=meta\r\ncontent-type: application/json", json),
+            part("name=\"x\"\r\nContent-Type: text/xml", xml),
+            part("name=\"f\"; filename=\"a.txt\"", "{{ CARD }}"),
+            part("name=\"g\"; filename*=UTF-8''a.txt\r\nContent-Type: text/plain", "{{ CARD }}"),
+            part("name=\"h\"\r\nContent-Type: image/png", "{{ CARD }}"),
+            part("name=\"i\"\r\nContent-Transfer-Encoding: base64", "{{ CARD }}"),
+            part("name=\"empty\"", ""),
+        ])
+    };
+    let body =
+        parts("{{ CARD | json: '$.number' }}\r\nend", r#"{"t":"{{ TEXT }}"}"#, "<a>{{ TEXT }}</a>");
+    let expected = parts(
+        "4242424242424242\r\nend",
+        r#"{"t":"a<b>&\"c' d"}"#,
+        "<a>a&lt;b&gt;&amp;&quot;c&apos; d</a>",
+    );
+    check_rendered(MULTIPART, &[(&body, &fill_ids(&expected))]);
+}
+
+#[test]
+fn result_cannot_begin_a_new_part() {
+    for text in ["x\r\n--b-1\r\n", "--b-1", "a--b-1--b"] {
+        let vault = FakeVault::with_text(text);
+        let body = close(&[part("name=\"a\"", &fill_ids("{{ TEXT }}"))]);
+        let error = render_with(&vault, MULTIPART, &body).unwrap_err();
+        assert_eq!(
+            describe(&error),
+            "body: a value contains the boundary of the parts; use another boundary"
+        );
+    }
+    // The boundary could also be completed by the text around the result.
+    let vault = FakeVault::with_text("-b");
+    let body = close(&[part("name=\"a\"", &fill_ids("-{{ TEXT }}-1"))]);
+    assert!(render_with(&vault, MULTIPART, &body).is_err());
+    let vault = FakeVault::with_text("--b-2");
+    assert!(render_with(&vault, MULTIPART, &body).is_ok());
+}
+
+#[test]
+fn malformed_multipart_with_expressions_is_rejected() {
+    let rule = "body: the body is not valid multipart/form-data";
+    let good = part("name=\"a\"", "{{ TEXT }}");
+    let rows = [
+        good.clone(),
+        "{{ TEXT }}".to_owned(),
+        format!("preamble\r\n{}", close(std::slice::from_ref(&good))),
+        close(&[good.replace("\r\n", "\n")]),
+        close(&[good.replace("--b-1\r\n", "--b-1 \r\n")]),
+        close(&[good.replace("{{", "\n--b-1\r\n{{")]),
+        close(&[good.replace("{{", "x--b-1 {{")]),
+        close(&[good.replace("Content-Disposition", "X-Other")]),
+        close(&[good.replace("form-data", "attachment")]),
+        close(&[good.replace(
+            "name=\"a\"",
+            "name=\"a\"\r\nContent-Disposition: form-data; name=b; filename=c",
+        )]),
+        close(&[good.replace("name=\"a\"", "name=\"a\"\r\n folded: line")]),
+        close(&[good.replace("name=\"a\"", "none")]),
+        format!("{}--b-1--\r\nepilogue", good),
+    ];
+    for body in rows {
+        check_rejected(MULTIPART, &[(&body, rule)]);
+    }
+    let without_boundary = headers("multipart/form-data");
+    let error = MessageBody::parse(&without_boundary, Bytes::from("{{ a }}")).unwrap_err();
+    assert_eq!(describe(&error), "headers.Content-Type: must have a valid boundary");
+}
+
+#[test]
+fn multipart_errors_name_the_part() {
+    let json = part("name=meta\r\ncontent-type: application/json", r#"{"a":["{{ nobody }}"]}"#);
+    check_rejected(
+        MULTIPART,
+        &[
+            (&close(&[json]), "body.meta.a[0]: no token has this id (at character 1)"),
+            (
+                &close(&[part("name=\"pan\"", "é {{ nobody }}")]),
+                "body.pan: no token has this id (at character 3)",
+            ),
+        ],
+    );
+}
+
+#[test]
+fn multipart_without_expressions_is_untouched() {
+    check_untouched(MULTIPART, "anything");
+    check_untouched(MULTIPART, &close(&[part("name=a", "b")]));
+}

@@ -1,0 +1,201 @@
+//! Errors of the proxy. A client must know whether the destination got the request.
+
+use std::{borrow::Cow, collections::BTreeMap};
+
+use axum::{body::Body, response::Response};
+use hyper::{
+    StatusCode,
+    header::{CONTENT_TYPE, HeaderName, HeaderValue},
+};
+use scrip_core::error::{Error, FieldError};
+use serde::Serialize;
+
+use crate::{middleware::trace::TraceId, problem::Problem};
+
+/// The status of the destination. A response has this header exactly if the destination answered.
+pub const DESTINATION_STATUS: HeaderName = HeaderName::from_static("bt-proxy-destination-status");
+
+/// Whether the request reached the destination.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CallDelivery {
+    /// No byte left. The client can safely repeat the request.
+    NotSent,
+    /// The request may have arrived.
+    MaybeSent,
+    /// The destination answered, but its response cannot be returned.
+    Answered,
+}
+
+impl CallDelivery {
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NotSent => "not_sent",
+            Self::MaybeSent => "maybe_sent",
+            Self::Answered => "answered",
+        }
+    }
+}
+
+/// A failure of a proxied call.
+#[derive(Debug)]
+pub struct ProxyError {
+    failure: CallFailure,
+    delivery: CallDelivery,
+    destination_status: Option<StatusCode>,
+}
+
+#[derive(Debug)]
+enum CallFailure {
+    /// A failure that the other routes have too.
+    Vault(Box<Problem>),
+    Call {
+        status: StatusCode,
+        detail: Cow<'static, str>,
+    },
+}
+
+impl From<Problem> for ProxyError {
+    /// Most checks run before the request is sent.
+    fn from(problem: Problem) -> Self {
+        let failure = CallFailure::Vault(Box::new(problem));
+        Self { failure, delivery: CallDelivery::NotSent, destination_status: None }
+    }
+}
+
+impl From<Error> for ProxyError {
+    fn from(error: Error) -> Self {
+        Problem::from(error).into()
+    }
+}
+
+impl From<FieldError> for ProxyError {
+    fn from(error: FieldError) -> Self {
+        Error::from(error).into()
+    }
+}
+
+#[derive(Serialize)]
+struct ProxyErrorBody<'a> {
+    proxy_error: ProxyErrorContent<'a>,
+}
+
+#[derive(Serialize)]
+struct ProxyErrorContent<'a> {
+    errors: BTreeMap<&'a str, Vec<&'a str>>,
+    title: &'a str,
+    status: u16,
+    detail: Cow<'a, str>,
+}
+
+impl ProxyError {
+    /// A failure that only calls of a proxy have, such as 408 when the destination is too slow.
+    #[must_use]
+    pub fn new(
+        status: StatusCode,
+        delivery: CallDelivery,
+        detail: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        let failure = CallFailure::Call { status, detail: detail.into() };
+        Self { failure, delivery, destination_status: None }
+    }
+
+    /// A part of the request that cannot be forwarded. The destination was not called.
+    #[must_use]
+    pub fn invalid(field: impl Into<Cow<'static, str>>, rule: &'static str) -> Self {
+        FieldError::new(field, rule).into()
+    }
+
+    /// The body is too large after its expressions were evaluated.
+    #[must_use]
+    pub fn too_large() -> Self {
+        Problem::TooLarge.into()
+    }
+
+    #[must_use]
+    pub fn with_delivery(self, delivery: CallDelivery) -> Self {
+        Self { delivery, ..self }
+    }
+
+    /// The same failure, after the destination answered with this status. A request cannot be
+    /// blamed for it: a failure of the client's request becomes 502.
+    #[must_use]
+    pub fn after_answer(self, destination_status: StatusCode) -> Self {
+        let failure = match self.failure {
+            CallFailure::Vault(problem) if problem.status().is_client_error() => {
+                let detail = match problem.errors().and_then(|it| it.into_iter().next()) {
+                    Some((field, rules)) => {
+                        format!("{field}: {}", rules.first().copied().unwrap_or_default())
+                    }
+                    None => problem.detail(),
+                };
+                CallFailure::Call { status: StatusCode::BAD_GATEWAY, detail: detail.into() }
+            }
+            failure => failure,
+        };
+        let destination_status = Some(destination_status);
+        Self { failure, delivery: CallDelivery::Answered, destination_status }
+    }
+
+    #[must_use]
+    pub fn status(&self) -> StatusCode {
+        match &self.failure {
+            CallFailure::Vault(problem) => problem.status(),
+            CallFailure::Call { status, .. } => *status,
+        }
+    }
+
+    #[must_use]
+    pub fn delivery(&self) -> CallDelivery {
+        self.delivery
+    }
+
+    /// The failure in terms of the other routes, for the audit record of a rejection.
+    #[must_use]
+    pub fn problem(&self) -> Option<&Problem> {
+        match &self.failure {
+            CallFailure::Vault(problem) => Some(problem),
+            CallFailure::Call { .. } => None,
+        }
+    }
+
+    fn render(&self) -> String {
+        let status = self.status();
+        let (mut errors, detail) = match &self.failure {
+            CallFailure::Vault(problem) => {
+                (problem.errors().unwrap_or_default(), problem.detail().into())
+            }
+            CallFailure::Call { detail, .. } => (BTreeMap::new(), Cow::Borrowed(detail.as_ref())),
+        };
+        // The paths of attributes begin with `body`, `headers` and other names, so that no
+        // attribute of a message can imitate this property.
+        errors.insert("proxy", vec![self.delivery.as_str()]);
+        let title = match status {
+            StatusCode::BAD_REQUEST => "Invalid proxy request",
+            status => status.canonical_reason().unwrap_or("Error"),
+        };
+        let status = status.as_u16();
+        let body =
+            ProxyErrorBody { proxy_error: ProxyErrorContent { errors, title, status, detail } };
+        serde_json::to_string(&body).unwrap_or_default()
+    }
+
+    /// Builds the response. Logs a failure of the server once.
+    pub fn response(&self, trace: &TraceId) -> Response {
+        let mut response = Response::new(Body::from(self.render()));
+        *response.status_mut() = self.status();
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        if let CallFailure::Vault(problem) = &self.failure {
+            problem.log(trace);
+            problem.add_retry_headers(headers);
+        }
+        if let Some(status) = self.destination_status {
+            headers.insert(DESTINATION_STATUS, HeaderValue::from(status.as_u16()));
+        }
+        response
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,15 @@
+//! Headers of proxied messages: which ones are forwarded, and expressions in their values.
+
+pub mod expression;
+mod hop_by_hop;
+pub mod request;
+pub mod response;
+
+pub use self::{
+    expression::{HeaderInputs, evaluate_headers, has_header_expressions},
+    request::forward_request_headers,
+    response::{ResponseOrigin, forward_response_headers},
+};
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,136 @@
+//! Expressions in the values of request headers. They can read the request and the configuration of
+//! the proxy, but no tokens.
+
+use hyper::{
+    HeaderMap,
+    header::{HeaderName, HeaderValue},
+};
+use memchr::memmem;
+use scrip_core::{
+    error::FieldError,
+    token::{Plaintext, WorkMeter, expression::message::evaluate_message},
+};
+use scrip_expression::{
+    ExpressionError, ExpressionPlace, MessageInputs, MessageText, NoReferences, Scope,
+};
+use serde_json::{Map, Value, json};
+
+use crate::proxy::error::ProxyError;
+
+/// The values for the expressions of headers, and the limits of their evaluation.
+#[derive(Debug, Clone, Copy)]
+pub struct HeaderInputs<'v> {
+    /// The body as it is sent, after all transforms.
+    pub body: &'v [u8],
+    /// The configuration of the proxy, an object of texts.
+    pub configuration: &'v Value,
+    pub work: &'v WorkMeter,
+    pub fill_random: fn(&mut [u8]),
+}
+
+const CONTROL_RULE: &str = "the value contains a control character, which a header cannot have";
+const TEXT_RULE: &str = "a header with expressions must be UTF-8 text";
+const BODY_RULE: &str = "proxy.request.body is not available: the body is not UTF-8 text";
+
+/// Whether a value contains an expression. Most requests have none.
+#[must_use]
+pub fn has_header_expressions(headers: &HeaderMap) -> bool {
+    headers.values().any(|it| has_braces(it))
+}
+
+fn has_braces(value: &HeaderValue) -> bool {
+    memmem::find(value.as_bytes(), b"{{").is_some()
+}
+
+/// Replaces the expressions in the values of the headers that are forwarded. All expressions read
+/// the headers as they were before.
+///
+/// # Errors
+/// An expression is invalid, a filter rejects its value, or a result has a control character.
+pub fn evaluate_headers(
+    headers: &mut HeaderMap,
+    inputs: &HeaderInputs<'_>,
+) -> Result<(), ProxyError> {
+    let mut compiled = Vec::new();
+    for (index, (name, value)) in headers.iter().enumerate() {
+        if has_braces(value) {
+            let source = std::str::from_utf8(value.as_bytes())
+                .map_err(|_| ProxyError::invalid(header_path(name), TEXT_RULE))?;
+            let text = MessageText::parse(source, ExpressionPlace::Header)
+                .map_err(|error| explain(name, error))?;
+            compiled.push((index, name.clone(), text));
+        }
+    }
+    if compiled.is_empty() {
+        return Ok(());
+    }
+    let objects = build_objects(headers, inputs);
+    let reads_body = |text: &MessageText| {
+        std::str::from_utf8(inputs.body).is_err() && text.can_read(&["proxy", "request", "body"])
+    };
+    if let Some((_, name, _)) = compiled.iter().find(|(_, _, text)| reads_body(text)) {
+        return Err(ProxyError::invalid(header_path(name), BODY_RULE));
+    }
+    let message_inputs = MessageInputs {
+        references: &NoReferences,
+        configuration: inputs.configuration,
+        identifiers: &Value::Null,
+        objects: objects.expose(),
+    };
+    let evaluate = |scope: &Scope<'_>| {
+        let evaluate_header = |(index, name, text): &(usize, HeaderName, MessageText)| {
+            let value =
+                text.evaluate(&message_inputs, scope).map_err(|error| explain(name, error))?;
+            Ok((*index, build_value(name, &Plaintext::new(value))?))
+        };
+        compiled.iter().map(evaluate_header).collect::<Result<Vec<_>, ProxyError>>()
+    };
+    let mut results =
+        evaluate_message(inputs.work, inputs.fill_random, evaluate)??.into_iter().peekable();
+    for (index, (_, value)) in headers.iter_mut().enumerate() {
+        if let Some((_, result)) = results.next_if(|(it, _)| *it == index) {
+            *value = result;
+        }
+    }
+    Ok(())
+}
+
+fn header_path(name: &HeaderName) -> String {
+    format!("headers.{name}")
+}
+
+fn explain(name: &HeaderName, error: ExpressionError) -> ProxyError {
+    FieldError::from_expression_error(header_path(name), error).into()
+}
+
+/// The objects `proxy` and `config`. Header names are in lower case, and several values of a header
+/// are joined as RFC 9110 allows.
+fn build_objects(headers: &HeaderMap, inputs: &HeaderInputs<'_>) -> Plaintext {
+    let mut request_headers = Map::new();
+    for name in headers.keys() {
+        let values = headers.get_all(name).iter();
+        let values: Vec<_> = values.map(|it| String::from_utf8_lossy(it.as_bytes())).collect();
+        request_headers.insert(name.as_str().to_owned(), values.join(", ").into());
+    }
+    let body = std::str::from_utf8(inputs.body).unwrap_or_default();
+    let configuration = inputs.configuration;
+    Plaintext::new(json!({
+        "proxy": {"request": {"headers": request_headers, "body": body}, "config": configuration},
+        "config": configuration,
+    }))
+}
+
+/// Lists and objects are JSON text.
+fn build_value(name: &HeaderName, value: &Plaintext) -> Result<HeaderValue, ProxyError> {
+    let text = match value.expose() {
+        Value::Null => Plaintext::new("".into()),
+        Value::String(text) => Plaintext::new(text.as_str().into()),
+        other => Plaintext::new(other.to_string().into()),
+    };
+    let text = text.expose().as_str().unwrap_or_default();
+    let value = Some(text).filter(|it| !it.contains(char::is_control));
+    let value = value.and_then(|it| HeaderValue::from_bytes(it.as_bytes()).ok());
+    let mut value = value.ok_or_else(|| ProxyError::invalid(header_path(name), CONTROL_RULE))?;
+    value.set_sensitive(true);
+    Ok(value)
+}

@@ -1,0 +1,84 @@
+//! Finds the bytes of a JSON document that an appended value replaces or follows.
+
+use std::ops::Range;
+
+use scrip_core::proxy::transform::{JsonLocation, LocationStep};
+
+use super::{JsonScanError, JsonScanner, scan};
+
+/// Where to write a value.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum JsonEdit {
+    /// The location exists: replace its value.
+    Replace(Range<usize>),
+    /// Add a property or an item before the closing bracket at this byte.
+    Insert { at: usize, needs_comma: bool, name: Option<String> },
+}
+
+const NO_PARENT: &str = "the JSON has no object or array in which the location can be added";
+
+/// # Errors
+/// The document violates a rule of JSON, or has no parent for the location.
+pub fn find_edit(text: &str, location: &JsonLocation) -> Result<JsonEdit, JsonScanError> {
+    scan(text, |_| ())?;
+    let mut scanner = JsonScanner::new(text);
+    scanner.skip_space();
+    let mut steps = location.steps().iter().peekable();
+    while let Some(step) = steps.next() {
+        if let Some(edit) = scanner.enter(step)? {
+            // Only the last step may be missing.
+            return if steps.peek().is_none() { Ok(edit) } else { Err(scanner.error(NO_PARENT)) };
+        }
+    }
+    let start = scanner.at;
+    scanner.skip_value()?;
+    Ok(JsonEdit::Replace(start..scanner.at))
+}
+
+impl JsonScanner<'_> {
+    fn skip_value(&mut self) -> Result<(), JsonScanError> {
+        self.read_value(&mut |_, _| ())
+    }
+
+    /// Moves to the value of the step. Returns the place of a new value if there is none.
+    fn enter(&mut self, step: &LocationStep) -> Result<Option<JsonEdit>, JsonScanError> {
+        let closing = match (step, self.peek()) {
+            (LocationStep::Name(_), Some(b'{')) => b'}',
+            (LocationStep::Index(_), Some(b'[')) => b']',
+            _ => return Err(self.error(NO_PARENT)),
+        };
+        self.advance();
+        let mut count = 0_usize;
+        loop {
+            self.skip_space();
+            if self.peek() == Some(closing) {
+                let name = match step {
+                    LocationStep::Name(name) => Some(name.clone()),
+                    // An array has no gaps.
+                    LocationStep::Index(index) if *index == count => None,
+                    LocationStep::Index(_) => return Err(self.error(NO_PARENT)),
+                };
+                return Ok(Some(JsonEdit::Insert { at: self.at, needs_comma: count > 0, name }));
+            }
+            if count > 0 {
+                self.expect(b',')?;
+                self.skip_space();
+            }
+            let is_match = match step {
+                LocationStep::Index(index) => *index == count,
+                LocationStep::Name(name) => {
+                    let leaf = self.read_text()?;
+                    self.skip_space();
+                    self.expect(b':')?;
+                    self.skip_space();
+                    leaf.decode(self.text) == name.as_str()
+                }
+            };
+            if is_match {
+                return Ok(None);
+            }
+            self.skip_value()?;
+            count = count.saturating_add(1);
+        }
+    }
+}
