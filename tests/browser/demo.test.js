@@ -236,6 +236,8 @@ inDemo("provider receives the card that the shop only refers to", DESKTOP, async
   assert.match(sent.card.number, /^\{\{ token_intent: [0-9a-f-]{36} \| json: '\$\.data\.number' \}\}$/);
   assert.deepEqual(JSON.parse(response).card, { last4: PAID.slice(-4) });
   assert.ok(!(await page.locator("#steps").evaluate((it) => it.textContent)).includes(PAID));
+  await step.evaluate((it) => it.scrollIntoView({ block: "end", behavior: "instant" }));
+  await picture(page, "provider");
   // The card is no longer in the vault, so its code cannot outlive the authorization.
   const intent = /token_intent: ([0-9a-f-]+)/.exec(sent.card.number)[1];
   assert.equal((await vault.send("private", "GET", `/token-intents/${intent}`)).status, 404);
